@@ -1,0 +1,196 @@
+package authz
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// Config configures a [Server]. The zero value is refused: there is no issuer, no
+// store and no resource to fall back on.
+type Config struct {
+	// Issuer is the issuer identifier (RFC 8414 section 2), byte for byte as it
+	// appears in metadata, in tokens and in the iss parameter. It has no trailing slash
+	// and is https unless its host is loopback.
+	Issuer string
+	// Store keeps all state. It is opened with the same Issuer and with master keys.
+	Store *storage.Store
+	// Resources are the servers that tokens are issued for; at least one.
+	Resources []Resource
+	// Registration says who may register clients; the zero value is closed.
+	Registration Registration
+
+	// AccessTokenTTL is how long an access token lives. Default 5 minutes, at most 1 hour.
+	AccessTokenTTL time.Duration
+	// CodeTTL is how long an authorization code lives. Default 60 seconds, at most 10 minutes.
+	CodeTTL time.Duration
+	// RefreshWindow is how long the previous refresh token still gets the same
+	// successor. Default 30 seconds; negative means strict rotation, without a window.
+	RefreshWindow time.Duration
+	// RefreshIdle ends a grant that was not refreshed for so long. Default 30 days.
+	RefreshIdle time.Duration
+	// RefreshMax ends every grant that long after its code was redeemed. Default 90 days.
+	RefreshMax time.Duration
+
+	// Logger gets one line per event. Default: slog.Default.
+	Logger *slog.Logger
+	// Now is the clock, Rand the randomness. Defaults: time.Now, crypto/rand.Reader.
+	Now  func() time.Time
+	Rand io.Reader
+}
+
+// Registration is who may register clients at /register (RFC 7591).
+type Registration string
+
+const (
+	// RegistrationClosed has no registration endpoint.
+	RegistrationClosed Registration = "closed"
+	// RegistrationOpen lets anybody register.
+	RegistrationOpen Registration = "open"
+)
+
+// Resource is a protected server that tokens are issued for.
+type Resource struct {
+	// URI is the resource identifier (RFC 8707 section 2) in canonical form.
+	URI string
+	// Name is shown to people at consent.
+	Name string
+	// Default marks the resource of requests that carry no resource parameter. With a
+	// single resource it is implied.
+	Default bool
+	// Scopes are what the resource distinguishes, in the order people see them.
+	Scopes []Scope
+	// DefaultScopes are granted for requests that carry no scope; nil means all.
+	DefaultScopes []string
+	// Introspection is how the resource server authenticates at /introspect; nil means
+	// that it cannot.
+	Introspection *IntrospectionClient
+}
+
+// Scope is a scope of a resource with the sentence that people read at consent.
+type Scope struct {
+	Name        string
+	Description string
+}
+
+// IntrospectionClient is a resource server's own credential. It is a namespace of its
+// own: it opens nothing but /introspect.
+type IntrospectionClient struct {
+	ID     string
+	Secret string
+}
+
+// offlineAccess is accepted, listed in the metadata and never put into a token: every
+// client whose grant types hold refresh_token gets refresh tokens.
+const offlineAccess = "offline_access"
+
+// withDefaults fills in what was left out and refuses what cannot work. Every mistake
+// is reported, not only the first.
+func (c Config) withDefaults() (Config, error) {
+	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
+	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 5*time.Minute)
+	c.CodeTTL = cmp.Or(c.CodeTTL, time.Minute)
+	c.RefreshWindow = cmp.Or(c.RefreshWindow, 30*time.Second)
+	c.RefreshIdle = cmp.Or(c.RefreshIdle, 30*24*time.Hour)
+	c.RefreshMax = cmp.Or(c.RefreshMax, 90*24*time.Hour)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	c.Resources = slices.Clone(c.Resources)
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("authz: "+format, args...))
+		}
+	}
+	if err := metadata.ValidIssuer(c.Issuer); err != nil {
+		errs = append(errs, fmt.Errorf("authz: issuer %q: %w", c.Issuer, err))
+	}
+	refuse(c.Store == nil, "no store")
+	refuse(c.Registration != RegistrationClosed && c.Registration != RegistrationOpen, "registration %q is not open or closed", c.Registration)
+	refuse(c.AccessTokenTTL < time.Second || c.AccessTokenTTL > time.Hour, "access-token-ttl %s: it must be 1s to 1h", c.AccessTokenTTL)
+	refuse(c.CodeTTL < time.Second || c.CodeTTL > 10*time.Minute, "code-ttl %s: it must be 1s to 10m", c.CodeTTL)
+	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)
+	refuse(c.RefreshIdle < c.AccessTokenTTL, "refresh-idle %s: it must not be shorter than access-token-ttl", c.RefreshIdle)
+	refuse(c.RefreshMax < c.RefreshIdle, "refresh-max %s: it must not be shorter than refresh-idle", c.RefreshMax)
+	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
+	return errors.Join(append(errs, validateResources(c.Resources)...)...)
+}
+
+func validateResources(resources []Resource) []error {
+	var errs []error
+	uris, meanings, clients, defaults := map[string]bool{}, map[string]string{}, map[string]bool{}, 0
+	for _, r := range resources {
+		errs = append(errs, r.validate(uris, meanings)...)
+		uris[r.URI] = true
+		if r.Default {
+			defaults++
+		}
+		if i := r.Introspection; i != nil {
+			if i.ID == "" || len(i.Secret) < 16 {
+				errs = append(errs, fmt.Errorf("authz: resource %s: introspection needs a client_id and a secret of at least 16 characters", r.URI))
+			}
+			if clients[i.ID] {
+				errs = append(errs, fmt.Errorf("authz: resource %s: introspection client_id %q is used twice", r.URI, i.ID))
+			}
+			clients[i.ID] = true
+		}
+	}
+	if defaults > 1 {
+		errs = append(errs, errors.New("authz: more than one resource is the default"))
+	}
+	return errs
+}
+
+func (r Resource) validate(uris map[string]bool, meanings map[string]string) []error {
+	var errs []error
+	canonical, err := metadata.Canonical(r.URI)
+	switch {
+	case err != nil:
+		errs = append(errs, fmt.Errorf("authz: resource %q: %w", r.URI, err))
+	case canonical != r.URI:
+		errs = append(errs, fmt.Errorf("authz: resource %q: write it in its canonical form, %s", r.URI, canonical))
+	case uris[r.URI]:
+		errs = append(errs, fmt.Errorf("authz: resource %s is listed twice", r.URI))
+	}
+	known := map[string]bool{}
+	for _, s := range r.Scopes {
+		if !validScopeToken(s.Name) || s.Name == offlineAccess {
+			errs = append(errs, fmt.Errorf("authz: resource %s: scope %q is not a usable scope name", r.URI, s.Name))
+		}
+		if other, ok := meanings[s.Name]; ok && (known[s.Name] || other != s.Description) {
+			errs = append(errs, fmt.Errorf("authz: resource %s: scope %q is already defined with another meaning", r.URI, s.Name))
+		}
+		known[s.Name], meanings[s.Name] = true, s.Description
+	}
+	for _, name := range r.DefaultScopes {
+		if !known[name] {
+			errs = append(errs, fmt.Errorf("authz: resource %s: default scope %q is not one of its scopes", r.URI, name))
+		}
+	}
+	return errs
+}
+
+// validScopeToken follows scope-token of RFC 6749 section 3.3.
+func validScopeToken(s string) bool {
+	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool {
+		return c < 0x21 || c > 0x7e || c == '"' || c == '\\'
+	})
+}

@@ -1,0 +1,56 @@
+package metadata
+
+import "encoding/json"
+
+// Client is the client metadata of RFC 7591 section 2: what a client says about
+// itself. All of it is an untrusted self-assertion (RFC 7591 section 5).
+type Client struct {
+	// RedirectURIs ("redirect_uris"): where authorization responses may go.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	// TokenEndpointAuthMethod ("token_endpoint_auth_method"): none,
+	// client_secret_basic or client_secret_post.
+	TokenEndpointAuthMethod string `json:"token_endpoint_auth_method,omitempty"`
+	// GrantTypes ("grant_types"): authorization_code, refresh_token.
+	GrantTypes []string `json:"grant_types,omitempty"`
+	// ResponseTypes ("response_types"): code.
+	ResponseTypes []string `json:"response_types,omitempty"`
+	// ClientName ("client_name"): shown to people, never trusted.
+	ClientName string `json:"client_name,omitempty"`
+	// ClientURI ("client_uri"): the client's home page.
+	ClientURI string `json:"client_uri,omitempty"`
+	// LogoURI ("logo_uri"): never fetched by a browser on our pages.
+	LogoURI string `json:"logo_uri,omitempty"`
+	// Scope ("scope"): space-separated.
+	Scope string `json:"scope,omitempty"`
+	// Contacts ("contacts"): ways to reach the people responsible.
+	Contacts []string `json:"contacts,omitempty"`
+	// TOSURI ("tos_uri") and PolicyURI ("policy_uri"): terms and privacy policy.
+	TOSURI    string `json:"tos_uri,omitempty"`
+	PolicyURI string `json:"policy_uri,omitempty"`
+	// JWKSURI ("jwks_uri") and JWKS ("jwks"): public keys by reference or by value;
+	// at most one of them.
+	JWKSURI string          `json:"jwks_uri,omitempty"`
+	JWKS    json.RawMessage `json:"jwks,omitempty"`
+	// SoftwareID ("software_id") and SoftwareVersion ("software_version").
+	SoftwareID      string `json:"software_id,omitempty"`
+	SoftwareVersion string `json:"software_version,omitempty"`
+	// ApplicationType ("application_type"): native or web (OpenID Connect Dynamic
+	// Client Registration 1.0 section 2).
+	ApplicationType string `json:"application_type,omitempty"`
+}
+
+// The token endpoint authentication methods of RFC 7591 section 2 that are known here.
+const (
+	AuthMethodNone  = "none"
+	AuthMethodBasic = "client_secret_basic"
+	AuthMethodPost  = "client_secret_post"
+)
+
+// The grant types of RFC 7591 section 2 that are known here.
+const (
+	GrantAuthorizationCode = "authorization_code"
+	GrantRefreshToken      = "refresh_token"
+)
+
+// Public reports whether the client has no way to authenticate (RFC 6749 section 2.1).
+func (c Client) Public() bool { return c.TokenEndpointAuthMethod == AuthMethodNone }

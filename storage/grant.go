@@ -1,0 +1,236 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+const kindGrant = "grant"
+
+// GrantState is where a grant is in its life.
+type GrantState string
+
+const (
+	// GrantCode: an authorization code is out and not redeemed.
+	GrantCode GrantState = "code"
+	// GrantActive: the code was redeemed; access and refresh tokens live.
+	GrantActive GrantState = "active"
+	// GrantRevoked: nothing of the family is valid, and nothing ever will be.
+	GrantRevoked GrantState = "revoked"
+)
+
+// Grant is what a person allowed a client to do, from the authorization code to the
+// last refresh token: the whole family in one record. A Grant value is a private copy;
+// it changes in the store through [Store.Redeem], [Store.Rotate] and [Store.Revoke]
+// only, each of which swaps the record it was read from.
+type Grant struct {
+	ID       string     `json:"id"`
+	State    GrantState `json:"state"`
+	ClientID string     `json:"client"`
+	Subject  string     `json:"sub"`
+	// Resources and Scopes are what was consented. Tokens carry a subset.
+	Resources []string `json:"resources"`
+	Scopes    []string `json:"scopes,omitempty"`
+	// AuthTime is when the person proved who they are.
+	AuthTime time.Time `json:"auth_time"`
+	Created  time.Time `json:"created"`
+
+	// The code: bound to client, redirect URI and PKCE challenge. It stays on record
+	// after it is spent, so that a replay is recognised.
+	Code        SecretHash `json:"code"`
+	CodeExpires time.Time  `json:"code_expires"`
+	RedirectURI string     `json:"redirect_uri"`
+	Challenge   string     `json:"challenge"` // S256, 43 characters
+
+	// Refreshable grants have refresh tokens. Generation is that of the current one;
+	// it was made current at Rotated.
+	Refreshable bool      `json:"refreshable,omitempty"`
+	Generation  uint32    `json:"generation,omitempty"`
+	Rotated     time.Time `json:"rotated,omitzero"`
+	Seed        Sealed    `json:"seed"`
+
+	// Expires is absolute: no token of the family outlives it. IdleExpires moves with
+	// every rotation.
+	Expires     time.Time `json:"expires"`
+	IdleExpires time.Time `json:"idle_expires,omitzero"`
+
+	// RevokedBecause says why, for the log.
+	RevokedBecause string `json:"revoked_because,omitempty"`
+
+	version Version
+}
+
+// NewGrant is what [Store.CreateGrant] needs to know.
+type NewGrant struct {
+	ClientID    string
+	Subject     string
+	Resources   []string
+	Scopes      []string
+	AuthTime    time.Time
+	RedirectURI string
+	Challenge   string
+	Refreshable bool
+	CodeTTL     time.Duration
+}
+
+// PrepareGrant draws the id, the seed and the authorization code of a new grant
+// without storing anything.
+func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
+	now := s.now()
+	g = Grant{
+		State: GrantCode, ClientID: n.ClientID, Subject: n.Subject,
+		Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
+		AuthTime: n.AuthTime, Created: now,
+		CodeExpires: now.Add(n.CodeTTL), RedirectURI: n.RedirectURI, Challenge: n.Challenge,
+		Refreshable: n.Refreshable, Expires: now.Add(n.CodeTTL),
+	}
+	if g.ID, err = s.NewID(); err != nil {
+		return Grant{}, "", err
+	}
+	if code, err = s.newCode(g.ID); err != nil {
+		return Grant{}, "", err
+	}
+	g.Code = HashSecret(code)
+	seed := make([]byte, 32)
+	if _, err := io.ReadFull(s.rand, seed); err != nil {
+		return Grant{}, "", fmt.Errorf("storage: random: %w", err)
+	}
+	if g.Seed, err = s.Seal(kindGrant, g.ID, seed); err != nil {
+		return Grant{}, "", err
+	}
+	return g, code, nil
+}
+
+// CreateGrant stores a prepared grant. It is listed under its person and its client
+// before it exists, so that whoever revokes all grants of a person or client finds it.
+func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
+	for _, index := range []string{userGrants(g.Subject), clientGrants(g.ClientID)} {
+		if err := s.indexAdd(ctx, index, g.ID); err != nil {
+			return err
+		}
+	}
+	_, err := s.write(ctx, kindGrant, g.ID, g, Absent, g.recordExpiry())
+	return err
+}
+
+// recordExpiry is when the record stops to exist for its readers.
+func (g Grant) recordExpiry() time.Time {
+	if g.State == GrantActive && g.Refreshable && g.IdleExpires.Before(g.Expires) {
+		return g.IdleExpires
+	}
+	return g.Expires
+}
+
+// Grant reads a grant. It returns [ErrNotFound] for an unknown or expired one.
+func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
+	var g Grant
+	version, err := s.read(ctx, kindGrant, id, &g)
+	if err != nil {
+		return Grant{}, err
+	}
+	g.version = version
+	return g, nil
+}
+
+// swap replaces g by next if nothing changed since g was read. On [ErrConflict] it
+// returns the grant that is there now.
+func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
+	item, err := s.write(ctx, kindGrant, g.ID, next, Unchanged(g.version), next.recordExpiry())
+	if err == nil {
+		next.version = item.Version
+		return next, nil
+	}
+	if !errors.Is(err, ErrConflict) || len(item.Data) == 0 {
+		return Grant{}, err
+	}
+	var current Grant
+	if err := s.decode(kindGrant, item, &current); err != nil {
+		return Grant{}, err
+	}
+	current.version = item.Version
+	return current, ErrConflict
+}
+
+// Redeem spends the code of g: code → active. The caller has checked the code, the
+// client, the redirect URI, PKCE and the resources before. Of many redeemers exactly
+// one gets nil; the others get [ErrConflict] and must not revoke anything.
+func (s *Store) Redeem(ctx context.Context, g Grant, expires, idleExpires time.Time) (Grant, error) {
+	if g.State != GrantCode {
+		return g, ErrConflict
+	}
+	next := g
+	next.State = GrantActive
+	next.Expires, next.IdleExpires = expires, idleExpires
+	next.Rotated = s.now()
+	return s.swap(ctx, g, next)
+}
+
+// Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
+// grant that is there now.
+func (s *Store) Rotate(ctx context.Context, g Grant, idleExpires time.Time) (Grant, error) {
+	if g.State != GrantActive {
+		return g, ErrConflict
+	}
+	next := g
+	next.Generation++
+	next.Rotated = s.now()
+	next.IdleExpires = idleExpires
+	return s.swap(ctx, g, next)
+}
+
+// revokeAttempts bounds how often a revocation that keeps losing against rotations is
+// repeated before the store is called unavailable.
+const revokeAttempts = 64
+
+// Revoke ends the family for good. It returns nil when the record says revoked or is
+// gone, and an error that wraps [ErrUnavailable] when that is not confirmed.
+func (s *Store) Revoke(ctx context.Context, id, because string) error {
+	g, err := s.Grant(ctx, id)
+	for range revokeAttempts {
+		if errors.Is(err, ErrNotFound) || (err == nil && g.State == GrantRevoked) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+		next := g
+		next.State = GrantRevoked
+		next.RevokedBecause = because
+		if g, err = s.swap(ctx, g, next); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("storage: revoke: %w: the grant kept changing", ErrUnavailable)
+}
+
+func userGrants(subject string) string    { return key("user-grants", subject) }
+func clientGrants(clientID string) string { return key("client-grants", clientID) }
+
+// RevokeUser revokes every grant of a person, RevokeClient every grant of a client.
+func (s *Store) RevokeUser(ctx context.Context, subject, because string) error {
+	return s.revokeAll(ctx, userGrants(subject), because)
+}
+
+// RevokeClient revokes every grant of a client.
+func (s *Store) RevokeClient(ctx context.Context, clientID, because string) error {
+	return s.revokeAll(ctx, clientGrants(clientID), because)
+}
+
+func (s *Store) revokeAll(ctx context.Context, index, because string) error {
+	for id, err := range s.indexed(ctx, index) {
+		if err != nil {
+			return err
+		}
+		if err := s.Revoke(ctx, id, because); err != nil {
+			return err
+		}
+		if err := s.indexRemove(ctx, index, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

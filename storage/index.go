@@ -1,0 +1,60 @@
+package storage
+
+import (
+	"context"
+	"iter"
+)
+
+// pageSize is how many entries of an index are read at once.
+const pageSize = 100
+
+func (s *Store) indexAdd(ctx context.Context, index, entry string) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	if err := s.backend.IndexAdd(ctx, index, entry); err != nil {
+		return unavailable("index", err)
+	}
+	return nil
+}
+
+func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	if err := s.backend.IndexRemove(ctx, index, entry); err != nil {
+		return unavailable("index", err)
+	}
+	return nil
+}
+
+// indexed walks an index in ascending order, one page at a time.
+func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		after := ""
+		for {
+			page, err := s.indexPage(ctx, index, after)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, entry := range page {
+				if !yield(entry, nil) {
+					return
+				}
+				after = entry
+			}
+			if len(page) < pageSize {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) indexPage(ctx context.Context, index, after string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	page, err := s.backend.IndexPage(ctx, index, after, pageSize)
+	if err != nil {
+		return nil, unavailable("index", err)
+	}
+	return page, nil
+}

@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrNoMasterKey says that something had to be sealed or opened and the store was
+// opened without master keys.
+var ErrNoMasterKey = errors.New("storage: no master key: set master-keys")
+
+// Sealed is a secret under AES-256-GCM: format byte, key name (4), nonce (12),
+// ciphertext with tag. The associated data is record type ‖ id ‖ issuer ‖ version, so a
+// sealed value cannot be moved to another record or another server.
+type Sealed []byte
+
+const (
+	sealedVersion = 1
+	sealedHeader  = 1 + 4 + 12
+)
+
+type sealer struct {
+	issuer string
+	keys   []masterKey
+}
+
+type masterKey struct {
+	name [4]byte
+	aead cipher.AEAD
+}
+
+func newSealer(keys [][]byte, issuer string) (sealer, error) {
+	s := sealer{issuer: issuer}
+	for i, k := range keys {
+		if len(k) != 32 {
+			return sealer{}, fmt.Errorf("storage: master key %d has %d bytes, it must have 32", i+1, len(k))
+		}
+		block, err := aes.NewCipher(k)
+		if err != nil {
+			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
+		}
+		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
+		s.keys = append(s.keys, masterKey{name: [4]byte(sum[:4]), aead: aead})
+	}
+	return s, nil
+}
+
+// Seal seals a secret that belongs to the record kind/id.
+func (s *Store) Seal(kind, id string, secret []byte) (Sealed, error) {
+	if len(s.sealer.keys) == 0 {
+		return nil, ErrNoMasterKey
+	}
+	first := s.sealer.keys[0]
+	out := make([]byte, sealedHeader, sealedHeader+len(secret)+16)
+	out[0] = sealedVersion
+	copy(out[1:5], first.name[:])
+	if _, err := io.ReadFull(s.rand, out[5:sealedHeader]); err != nil {
+		return nil, fmt.Errorf("storage: seal: %w", err)
+	}
+	return first.aead.Seal(out, out[5:sealedHeader], secret, s.sealer.associated(kind, id)), nil
+}
+
+// Open opens what [Store.Seal] sealed for the same record. The error wraps
+// [ErrRecord] if the key is not known or the value was changed or moved.
+func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
+	if len(s.sealer.keys) == 0 {
+		return nil, ErrNoMasterKey
+	}
+	if len(sealed) < sealedHeader || sealed[0] != sealedVersion {
+		return nil, fmt.Errorf("storage: %s: %w: not a sealed value", kind, ErrRecord)
+	}
+	for _, k := range s.sealer.keys {
+		if [4]byte(sealed[1:5]) != k.name {
+			continue
+		}
+		if plain, err := k.aead.Open(nil, sealed[5:sealedHeader], sealed[sealedHeader:], s.sealer.associated(kind, id)); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, fmt.Errorf("storage: %s: %w: none of the master keys opens it", kind, ErrRecord)
+}
+
+// associated is the length-prefixed list of what a sealed value is bound to.
+func (s sealer) associated(kind, id string) []byte {
+	out := make([]byte, 0, 16+len(kind)+len(id)+len(s.issuer))
+	for _, part := range []string{kind, id, s.issuer} {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
+		out = append(out, part...)
+	}
+	return append(out, sealedVersion)
+}
+
+func putUint64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }
+func uint64At(b []byte) uint64     { return binary.BigEndian.Uint64(b) }

@@ -1,0 +1,209 @@
+// Package storage keeps the durable state of an authorization server: typed records
+// over a narrow key-value [Backend].
+//
+// A [Backend] knows six things: get, put under a condition, take, delete, and an
+// ordered index with add, remove and page. [Store] owns everything else once, for
+// every backend: encoding with a version byte, expiry, hashing and sealing of
+// secrets, and what happens when the reply to a write is lost.
+//
+// There is one key per aggregate, and an aggregate changes by compare-and-swap. A
+// [Grant] holds an authorization code and the whole family of tokens that came from
+// it, so redeeming, rotating and revoking compete for the same record and exactly
+// one of them wins. Nothing here needs a transaction over two keys, so Redis
+// Cluster, Sentinel, a single server and the embedded store behave alike.
+//
+// Every write carries an operation id ([Version]). A write whose reply was lost is
+// sent again with the same id, and a backend that already applied it says so: a
+// retry is never mistaken for a second write.
+//
+// What is refused: a record of an unknown encoding version, a sealed value under an
+// unknown key or with other associated data, an unlimited lifetime for anything that
+// a stranger can create.
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+var (
+	// ErrNotFound says that there is no such record, or that it has expired.
+	ErrNotFound = errors.New("storage: not found")
+	// ErrConflict says that the record changed since it was read, or already exists.
+	ErrConflict = errors.New("storage: conflict")
+	// ErrUncertain says that a write may or may not have been applied. Backends
+	// return it; [Store] resolves it by sending the same operation again.
+	ErrUncertain = errors.New("storage: outcome unknown")
+	// ErrUnavailable says that the store could not answer. Callers tell the client to
+	// come back (503 with Retry-After), never that something was or was not found.
+	ErrUnavailable = errors.New("storage: unavailable")
+	// ErrRecord says that a stored record cannot be read: it was written by a newer
+	// program, damaged, or sealed under a key that this process does not have.
+	ErrRecord = errors.New("storage: unreadable record")
+)
+
+// Options configures a [Store].
+type Options struct {
+	// Issuer is the issuer identifier; it is bound into refresh tokens and sealed values.
+	Issuer string
+	// MasterKeys seal secrets at rest: 32 bytes each, the first seals and all open.
+	// A store without keys can hold people and clients, but nothing sealed.
+	MasterKeys [][]byte
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Rand is the source of randomness; nil means crypto/rand.Reader.
+	Rand io.Reader
+}
+
+// Store is typed records over a [Backend]. It is safe for concurrent use.
+type Store struct {
+	backend Backend
+	issuer  string
+	sealer  sealer
+	now     func() time.Time
+	rand    io.Reader
+}
+
+// New returns a Store over backend, or an error if a master key is not 32 bytes long.
+func New(backend Backend, o Options) (*Store, error) {
+	sealer, err := newSealer(o.MasterKeys, o.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.rand == nil {
+		s.rand = rand.Reader
+	}
+	return s, nil
+}
+
+// Close closes the backend.
+func (s *Store) Close() error { return s.backend.Close() }
+
+// Ping reports whether the backend answers: nil, or an error that wraps [ErrUnavailable].
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.backend.Get(ctx, key("ping", "ping"))
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return unavailable("ping", err)
+}
+
+// key names the one key of an aggregate.
+func key(kind, id string) string { return "gatehouse:" + kind + ":" + id }
+
+// slack is how long a key outlives its record: expiry is decided by the record, the
+// key's lifetime only frees memory.
+const slack = time.Minute
+
+// writeTime bounds a write with its retries, attemptTime one attempt.
+const (
+	writeTime   = 2 * time.Second
+	attemptTime = 700 * time.Millisecond
+	retryPause  = 10 * time.Millisecond
+)
+
+// read decodes the record under kind and id into v and returns its version.
+func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	item, err := s.backend.Get(ctx, key(kind, id))
+	if err != nil {
+		return Version{}, unavailable("read "+kind, err)
+	}
+	return item.Version, s.decode(kind, item, v)
+}
+
+// write puts v under kind and id if cond holds, until expires (zero: no expiry). On
+// [ErrConflict] it returns the item that is there, with a zero Item if none is.
+func (s *Store) write(ctx context.Context, kind, id string, v any, cond Condition, expires time.Time) (Item, error) {
+	data, err := encode(v, expires)
+	if err != nil {
+		return Item{}, err
+	}
+	put := Put{Key: key(kind, id), If: cond, Data: data}
+	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
+		return Item{}, fmt.Errorf("storage: random: %w", err)
+	}
+	if !expires.IsZero() {
+		put.TTL = max(expires.Sub(s.now()), 0) + slack
+	}
+	item, err := s.put(ctx, put)
+	if err != nil && !errors.Is(err, ErrConflict) {
+		err = unavailable("write "+kind, err)
+	}
+	return item, err
+}
+
+// put sends one operation until its outcome is known or time is over. Sending it
+// again is safe: the operation id makes it the same write.
+func (s *Store) put(ctx context.Context, put Put) (Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	for {
+		attempt, stop := context.WithTimeout(ctx, attemptTime)
+		item, err := s.backend.Put(attempt, put)
+		stop()
+		if !errors.Is(err, ErrUncertain) {
+			return item, err
+		}
+		select {
+		case <-ctx.Done():
+			return item, err
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// unavailable keeps the sentinels that callers act on and marks everything else as
+// [ErrUnavailable], so that an unknown fault is never read as "not found".
+func unavailable(what string, err error) error {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrRecord) {
+		return err
+	}
+	return fmt.Errorf("storage: %s: %w: %w", what, ErrUnavailable, err)
+}
+
+// encodingVersion is the first byte of every record. A record is this byte, the
+// expiry in milliseconds since 1970 as eight bytes (zero: none), and JSON.
+const encodingVersion = 1
+
+const headerLen = 1 + 8
+
+func encode(v any, expires time.Time) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("storage: encode: %w", err)
+	}
+	data := make([]byte, headerLen, headerLen+len(body))
+	data[0] = encodingVersion
+	if !expires.IsZero() {
+		putUint64(data[1:], uint64(expires.UnixMilli()))
+	}
+	return append(data, body...), nil
+}
+
+// decode reads an item into v. Expiry is decided here, by the record.
+func (s *Store) decode(kind string, item Item, v any) error {
+	if len(item.Data) < headerLen {
+		return fmt.Errorf("storage: %s: %w: too short", kind, ErrRecord)
+	}
+	if item.Data[0] != encodingVersion {
+		return fmt.Errorf("storage: %s: %w: encoding version %d is not known to this program", kind, ErrRecord, item.Data[0])
+	}
+	if ms := uint64At(item.Data[1:]); ms != 0 && s.now().UnixMilli() >= int64(ms) {
+		return ErrNotFound
+	}
+	if err := json.Unmarshal(item.Data[headerLen:], v); err != nil {
+		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
+	}
+	return nil
+}

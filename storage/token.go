@@ -1,0 +1,151 @@
+package storage
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The prefixes make a leaked secret recognisable to scanners.
+const (
+	codePrefix    = "gate_ac_"
+	refreshPrefix = "gate_rt_"
+)
+
+// SecretHash is the SHA-256 of a whole secret string. Secrets that we generate have at
+// least 256 random bits, so a fast hash is enough and a dump gives nothing away.
+type SecretHash []byte
+
+// HashSecret returns the SHA-256 of secret.
+func HashSecret(secret string) SecretHash {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// Matches compares in constant time. An empty hash matches nothing.
+func (h SecretHash) Matches(secret string) bool {
+	sum := sha256.Sum256([]byte(secret))
+	return len(h) == len(sum) && subtle.ConstantTimeCompare(h, sum[:]) == 1
+}
+
+// NewSecret returns prefix followed by 32 random bytes in base64url: 256 bits made of
+// unreserved characters only.
+func (s *Store) NewSecret(prefix string) (string, error) { return s.random(prefix, 32) }
+
+// NewID returns 16 random bytes in base64url, 22 characters.
+func (s *Store) NewID() (string, error) { return s.random("", 16) }
+
+func (s *Store) random(prefix string, n int) (string, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(s.rand, b); err != nil {
+		return "", fmt.Errorf("storage: random: %w", err)
+	}
+	return prefix + base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// strict refuses non-canonical base64url, so that a token has one spelling.
+var strict = base64.RawURLEncoding.Strict()
+
+// parseToken returns the n bytes behind prefix, or nil for any other string.
+func parseToken(prefix, token string, n int) []byte {
+	body, ok := strings.CutPrefix(token, prefix)
+	if !ok || len(body) != strict.EncodedLen(n) || strings.ContainsAny(body, "\r\n") {
+		return nil
+	}
+	raw, err := strict.DecodeString(body)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// CodeGrant returns the id of the grant that an authorization code names. It proves
+// nothing: the code is compared with the record's hash.
+func CodeGrant(code string) (id string, ok bool) {
+	raw := parseToken(codePrefix, code, 16+32)
+	if raw == nil {
+		return "", false
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:16]), true
+}
+
+// newCode returns a code that names the grant id and carries 256 random bits.
+func (s *Store) newCode(id string) (string, error) {
+	raw, err := strict.DecodeString(id)
+	if err != nil || len(raw) != 16 {
+		return "", fmt.Errorf("storage: grant id %q is not one", id)
+	}
+	raw = append(raw, make([]byte, 32)...)
+	if _, err := io.ReadFull(s.rand, raw[16:]); err != nil {
+		return "", fmt.Errorf("storage: random: %w", err)
+	}
+	return codePrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+}
+
+// RefreshToken is a refresh token taken apart: id (16) ‖ generation (4) ‖
+// HMAC-SHA-256(seed, issuer ‖ id ‖ generation) (32), in base64url behind a prefix.
+type RefreshToken struct {
+	GrantID    string
+	Generation uint32
+	mac        [sha256.Size]byte
+}
+
+// ParseRefreshToken takes a refresh token apart. It proves nothing: the MAC is checked
+// where the record is read, by [Store.Genuine].
+func ParseRefreshToken(token string) (RefreshToken, bool) {
+	raw := parseToken(refreshPrefix, token, 16+4+sha256.Size)
+	if raw == nil {
+		return RefreshToken{}, false
+	}
+	return RefreshToken{
+		GrantID:    base64.RawURLEncoding.EncodeToString(raw[:16]),
+		Generation: binary.BigEndian.Uint32(raw[16:20]),
+		mac:        [sha256.Size]byte(raw[20:]),
+	}, true
+}
+
+// Genuine reports whether the token was made by this server for this grant, whatever
+// its generation. A forged token is not genuine and must cause no side effect. The
+// error wraps [ErrRecord] when the grant's seed cannot be opened.
+func (s *Store) Genuine(g Grant, t RefreshToken) (bool, error) {
+	seed, err := s.Open(kindGrant, g.ID, g.Seed)
+	if err != nil {
+		return false, err
+	}
+	want := s.refreshMAC(seed, g.ID, t.Generation)
+	return g.ID == t.GrantID && hmac.Equal(want, t.mac[:]), nil
+}
+
+// RefreshTokenOf derives the refresh token of one generation of a grant. The same
+// grant and generation always give the same token.
+func (s *Store) RefreshTokenOf(g Grant, generation uint32) (string, error) {
+	seed, err := s.Open(kindGrant, g.ID, g.Seed)
+	if err != nil {
+		return "", err
+	}
+	raw, err := strict.DecodeString(g.ID)
+	if err != nil {
+		return "", fmt.Errorf("storage: grant id: %w: %w", ErrRecord, err)
+	}
+	raw = binary.BigEndian.AppendUint32(raw, generation)
+	raw = append(raw, s.refreshMAC(seed, g.ID, generation)...)
+	return refreshPrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+}
+
+func (s *Store) refreshMAC(seed []byte, id string, generation uint32) []byte {
+	mac := hmac.New(sha256.New, seed)
+	var n [4]byte
+	for _, part := range []string{s.issuer, id} {
+		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
+		mac.Write(n[:])
+		mac.Write([]byte(part))
+	}
+	binary.BigEndian.PutUint32(n[:], generation)
+	mac.Write(n[:])
+	return mac.Sum(nil)
+}

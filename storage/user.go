@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const kindUser = "user"
+
+var userIndex = key("users", "all")
+
+// User is a person who can sign in.
+type User struct {
+	// Name is what the person types, already canonical (see authz.CanonicalUserName).
+	Name string `json:"name"`
+	// Subject is the opaque id that tokens carry. A name that is removed and added
+	// again gets another one.
+	Subject string `json:"sub"`
+	// Password is an argon2id hash in PHC string form.
+	Password string    `json:"password"`
+	Created  time.Time `json:"created"`
+	Disabled bool      `json:"disabled,omitempty"`
+
+	version Version
+}
+
+// CreateUser stores a new person under u.Name. [ErrConflict] means that the name is taken.
+func (s *Store) CreateUser(ctx context.Context, u User) error {
+	if err := s.indexAdd(ctx, userIndex, u.Name); err != nil {
+		return err
+	}
+	_, err := s.write(ctx, kindUser, u.Name, u, Absent, time.Time{})
+	return err
+}
+
+// User reads a person by name, or returns [ErrNotFound].
+func (s *Store) User(ctx context.Context, name string) (User, error) {
+	var u User
+	version, err := s.read(ctx, kindUser, name, &u)
+	if err != nil {
+		return User{}, err
+	}
+	u.version = version
+	return u, nil
+}
+
+// Users lists everybody by name.
+func (s *Store) Users(ctx context.Context) ([]User, error) {
+	var users []User
+	for name, err := range s.indexed(ctx, userIndex) {
+		if err != nil {
+			return nil, err
+		}
+		u, err := s.User(ctx, name)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, u)
+	}
+	return users, nil
+}
+
+// UpdateUser replaces a person that was read before, or returns [ErrConflict].
+func (s *Store) UpdateUser(ctx context.Context, u User) error {
+	_, err := s.write(ctx, kindUser, u.Name, u, Unchanged(u.version), time.Time{})
+	return err
+}
+
+// DeleteUser removes a person. Their grants are revoked by [Store.RevokeUser].
+func (s *Store) DeleteUser(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	if err := s.backend.Delete(ctx, key(kindUser, name)); err != nil {
+		return unavailable("delete user", err)
+	}
+	return s.indexRemove(ctx, userIndex, name)
+}

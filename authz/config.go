@@ -128,8 +128,8 @@ func (c Config) validate() error {
 	refuse(c.AccessTokenTTL < time.Second || c.AccessTokenTTL > time.Hour, "access-token-ttl %s: it must be 1s to 1h", c.AccessTokenTTL)
 	refuse(c.CodeTTL < time.Second || c.CodeTTL > 10*time.Minute, "code-ttl %s: it must be 1s to 10m", c.CodeTTL)
 	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)
-	refuse(c.RefreshIdle < c.AccessTokenTTL, "refresh-idle %s: it must not be shorter than access-token-ttl", c.RefreshIdle)
-	refuse(c.RefreshMax < c.RefreshIdle, "refresh-max %s: it must not be shorter than refresh-idle", c.RefreshMax)
+	refuse(c.RefreshIdle < time.Second, "refresh-idle %s: it must be at least 1s", c.RefreshIdle)
+	refuse(c.RefreshMax < time.Second, "refresh-max %s: it must be at least 1s", c.RefreshMax)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }

@@ -53,15 +53,23 @@ type Grant struct {
 	Rotated     time.Time `json:"rotated,omitzero"`
 	Seed        Sealed    `json:"seed"`
 
-	// Expires is absolute: no token of the family outlives it. IdleExpires moves with
-	// every rotation.
-	Expires     time.Time `json:"expires"`
-	IdleExpires time.Time `json:"idle_expires,omitzero"`
+	Lifetime
 
 	// RevokedBecause says why, for the log.
 	RevokedBecause string `json:"revoked_because,omitempty"`
 
 	version Version
+}
+
+// Lifetime is how long a redeemed grant lives.
+type Lifetime struct {
+	// Expires is absolute: no token of the family outlives it.
+	Expires time.Time `json:"expires"`
+	// IdleExpires ends refreshing; it moves with every rotation.
+	IdleExpires time.Time `json:"idle_expires,omitzero"`
+	// AccessUntil is when the last access token that may be out has expired; until
+	// then the record answers introspection.
+	AccessUntil time.Time `json:"access_until,omitzero"`
 }
 
 // NewGrant is what [Store.CreateGrant] needs to know.
@@ -86,7 +94,7 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 		Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
 		AuthTime: n.AuthTime, Created: now,
 		CodeExpires: now.Add(n.CodeTTL), RedirectURI: n.RedirectURI, Challenge: n.Challenge,
-		Refreshable: n.Refreshable, Expires: now.Add(n.CodeTTL),
+		Refreshable: n.Refreshable, Lifetime: Lifetime{Expires: now.Add(n.CodeTTL)},
 	}
 	if g.ID, err = s.NewID(); err != nil {
 		return Grant{}, "", err
@@ -119,10 +127,17 @@ func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
 
 // recordExpiry is when the record stops to exist for its readers.
 func (g Grant) recordExpiry() time.Time {
-	if g.State == GrantActive && g.Refreshable && g.IdleExpires.Before(g.Expires) {
-		return g.IdleExpires
+	if g.State != GrantActive {
+		return g.Expires
 	}
-	return g.Expires
+	until := g.AccessUntil
+	if g.Refreshable && g.IdleExpires.After(until) {
+		until = g.IdleExpires
+	}
+	if until.After(g.Expires) {
+		return g.Expires
+	}
+	return until
 }
 
 // Grant reads a grant. It returns [ErrNotFound] for an unknown or expired one.
@@ -158,27 +173,27 @@ func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
 // Redeem spends the code of g: code → active. The caller has checked the code, the
 // client, the redirect URI, PKCE and the resources before. Of many redeemers exactly
 // one gets nil; the others get [ErrConflict] and must not revoke anything.
-func (s *Store) Redeem(ctx context.Context, g Grant, expires, idleExpires time.Time) (Grant, error) {
+func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantCode {
 		return g, ErrConflict
 	}
 	next := g
 	next.State = GrantActive
-	next.Expires, next.IdleExpires = expires, idleExpires
+	next.Lifetime = life
 	next.Rotated = s.now()
 	return s.swap(ctx, g, next)
 }
 
 // Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
 // grant that is there now.
-func (s *Store) Rotate(ctx context.Context, g Grant, idleExpires time.Time) (Grant, error) {
+func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantActive {
 		return g, ErrConflict
 	}
 	next := g
 	next.Generation++
 	next.Rotated = s.now()
-	next.IdleExpires = idleExpires
+	next.Lifetime = life
 	return s.swap(ctx, g, next)
 }
 

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/ory/fosite"
+	"github.com/ory/fosite/handler/oauth2"
+	"github.com/ory/fosite/handler/pkce"
+
+	"gatehouse.example/storage"
+)
+
+// newProvider wires fosite with exactly three handlers, in this order: the PKCE handler
+// needs the code that the first one made. Every field that fosite would otherwise fill
+// in lazily is set here, because its getters write without a lock.
+func newProvider(cfg Config) *fosite.Fosite {
+	store := work{}
+	strategy := &strategy{store: cfg.Store, keys: cfg.Keys, now: cfg.Now}
+	config := newConfig(cfg)
+	explicit := &oauth2.AuthorizeExplicitGrantHandler{
+		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, AuthorizeCodeStrategy: strategy,
+		CoreStorage: store, TokenRevocationStorage: store, Config: config,
+	}
+	refresh := &oauth2.RefreshTokenGrantHandler{
+		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, TokenRevocationStorage: store, Config: config,
+	}
+	proof := &pkce.Handler{AuthorizeCodeStrategy: strategy, Storage: store, Config: config}
+	config.AuthorizeEndpointHandlers.Append(explicit)
+	config.AuthorizeEndpointHandlers.Append(proof)
+	config.TokenEndpointHandlers.Append(explicit)
+	config.TokenEndpointHandlers.Append(refresh)
+	config.TokenEndpointHandlers.Append(proof)
+	return fosite.NewOAuth2Provider(store, config)
+}
+
+func newConfig(cfg Config) *fosite.Config {
+	return &fosite.Config{
+		AccessTokenLifespan:  time.Minute, // ours are in the unit of work
+		RefreshTokenLifespan: time.Minute,
+		TokenURL:             cfg.TokenURL,
+		// OAuth 2.1 section 4.1.1: PKCE for every client, and S256 only.
+		EnforcePKCE:                    true,
+		EnforcePKCEForPublicClients:    true,
+		EnablePKCEPlainChallengeMethod: false,
+		RefreshTokenScopes:             []string{}, // not nil: no scope is needed for refresh tokens
+		OmitRedirectScopeParam:         true,
+		MinParameterEntropy:            1,
+		SanitationWhiteList:            []string{"code_challenge", "code_challenge_method"},
+		ScopeStrategy:                  fosite.ExactScopeStrategy,
+		AudienceMatchingStrategy:       exactAudience,
+		RedirectSecureChecker:          func(context.Context, *url.URL) bool { return true }, // matched before
+		ClientSecretsHasher:            noHasher{},
+		JWKSFetcherStrategy:            noFetcher{},
+		ClientAuthenticationStrategy: func(ctx context.Context, _ *http.Request, _ url.Values) (fosite.Client, error) {
+			return unitOf(ctx).client, nil // authenticated before
+		},
+	}
+}
+
+// exactAudience replaces fosite's prefix match: a resource is itself and nothing else.
+func exactAudience(allowed, wanted []string) error {
+	for _, w := range wanted {
+		if !slices.Contains(allowed, w) {
+			return &fosite.RFC6749Error{ErrorField: "invalid_target", CodeField: http.StatusBadRequest}
+		}
+	}
+	return nil
+}
+
+// client is the view of a client that fosite gets in one run: the redirect URI, scopes
+// and resources that were approved for it, and nothing else.
+type client struct {
+	id         string
+	public     bool
+	grantTypes []string
+	grant      storage.Grant
+}
+
+func newClient(c storage.Client, g storage.Grant) client {
+	return client{id: c.ID, public: c.Metadata.Public(), grantTypes: c.Metadata.GrantTypes, grant: g}
+}
+
+func (c client) GetID() string                      { return c.id }
+func (c client) GetHashedSecret() []byte            { return nil }
+func (c client) GetRedirectURIs() []string          { return []string{c.grant.RedirectURI} }
+func (c client) GetGrantTypes() fosite.Arguments    { return c.grantTypes }
+func (c client) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
+func (c client) GetScopes() fosite.Arguments        { return c.grant.Scopes }
+func (c client) GetAudience() fosite.Arguments      { return c.grant.Resources }
+func (c client) IsPublic() bool                     { return c.public }
+
+// session satisfies fosite. It holds nothing: what a token says is in the unit of work.
+type session struct{}
+
+func (*session) SetExpiresAt(fosite.TokenType, time.Time)    {}
+func (*session) GetExpiresAt(fosite.TokenType) (t time.Time) { return t }
+func (*session) GetUsername() string                         { return "" }
+func (*session) GetSubject() string                          { return "" }
+func (s *session) Clone() fosite.Session                     { return s }

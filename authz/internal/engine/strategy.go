@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ory/fosite"
+	"github.com/ory/fosite/handler/oauth2"
+
+	"gatehouse.example/authz/internal/keyring"
+	gatehouse "gatehouse.example/storage"
+)
+
+// strategy makes the tokens that fosite asks for. Presented tokens were checked where
+// the grant was read, so the Validate methods have nothing left to do.
+type strategy struct {
+	store *gatehouse.Store
+	keys  *keyring.Ring
+	now   func() time.Time
+}
+
+var _ oauth2.CoreStrategy = (*strategy)(nil)
+
+func (s *strategy) GenerateAuthorizeCode(ctx context.Context, _ fosite.Requester) (string, string, error) {
+	u := unitOf(ctx)
+	return u.code, u.grant.ID, nil
+}
+
+// GenerateAccessToken makes an RFC 9068 token: aud is exactly the resources that were
+// asked for and consented, sub an opaque id, and iat and jti are fresh each time.
+func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) (string, string, error) {
+	u := unitOf(ctx)
+	id, err := s.store.NewID()
+	if err != nil {
+		return "", "", err
+	}
+	token, err := s.keys.Sign(keyring.Claims{
+		Subject: u.grant.Subject, Audience: u.audience, ClientID: u.client.id,
+		Scope: strings.Join(u.scopes, " "), ID: id, GrantID: u.grant.ID,
+		IssuedAt: s.now().Unix(), Expires: u.expires.Unix(), AuthTime: u.grant.AuthTime.Unix(),
+	})
+	return token, id, err
+}
+
+// GenerateRefreshToken derives the refresh token of the unit's generation.
+func (s *strategy) GenerateRefreshToken(ctx context.Context, _ fosite.Requester) (string, string, error) {
+	u := unitOf(ctx)
+	token, err := s.store.RefreshTokenOf(u.grant, u.generation)
+	return token, u.grant.ID, err
+}
+
+func (*strategy) AuthorizeCodeSignature(_ context.Context, token string) string { return token }
+func (*strategy) AccessTokenSignature(_ context.Context, token string) string   { return token }
+func (*strategy) RefreshTokenSignature(_ context.Context, token string) string  { return token }
+
+func (*strategy) ValidateAuthorizeCode(context.Context, fosite.Requester, string) error { return nil }
+func (*strategy) ValidateRefreshToken(context.Context, fosite.Requester, string) error  { return nil }
+func (*strategy) ValidateAccessToken(context.Context, fosite.Requester, string) error {
+	return errNotHere
+}

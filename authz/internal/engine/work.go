@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/go-jose/go-jose/v3"
+	"github.com/ory/fosite"
+	"github.com/ory/fosite/handler/oauth2"
+	"github.com/ory/fosite/handler/pkce"
+	"github.com/ory/fosite/storage"
+
+	gatehouse "gatehouse.example/storage"
+)
+
+// unit is the state of one run: decisions that go in, and what the store said.
+type unit struct {
+	client client
+	grant  gatehouse.Grant
+	code   string
+
+	audience, scopes []string
+	expires          time.Time
+	generation       uint32 // of the refresh token to hand out
+
+	commit    func(context.Context) (gatehouse.Grant, error)
+	committed bool
+	failure   error
+}
+
+type unitKey struct{}
+
+func (u *unit) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unitKey{}, u)
+}
+
+func unitOf(ctx context.Context) *unit { return ctx.Value(unitKey{}).(*unit) }
+
+// run commits once and remembers what the store said.
+func (u *unit) run(ctx context.Context) error {
+	current, err := u.commit(ctx)
+	u.committed = err == nil
+	switch {
+	case errors.Is(err, gatehouse.ErrConflict):
+		u.failure = &LostError{Current: current}
+	case err != nil:
+		u.failure = err
+	}
+	return u.failure
+}
+
+// requester is the stored authorization as fosite wants to see it.
+func (u *unit) requester(s fosite.Session) fosite.Requester {
+	return &fosite.Request{
+		ID: u.grant.ID, RequestedAt: u.grant.Created, Client: u.client,
+		RequestedScope: u.grant.Scopes, GrantedScope: u.grant.Scopes,
+		RequestedAudience: u.grant.Resources, GrantedAudience: u.grant.Resources,
+		Form:    url.Values{"code_challenge": {u.grant.Challenge}, "code_challenge_method": {"S256"}},
+		Session: s,
+	}
+}
+
+// work is fosite's storage. Reads come from the unit of work, writes become part of its
+// one commit.
+type work struct{}
+
+var (
+	_ fosite.Storage                = work{}
+	_ oauth2.CoreStorage            = work{}
+	_ oauth2.TokenRevocationStorage = work{}
+	_ pkce.PKCERequestStorage       = work{}
+	_ storage.Transactional         = work{}
+)
+
+var errNotHere = errors.New("engine: this is decided before fosite runs")
+
+func (work) GetClient(ctx context.Context, _ string) (fosite.Client, error) {
+	return unitOf(ctx).client, nil
+}
+
+// CreateAuthorizeCodeSession is the commit of an authorization: the grant is stored
+// with its challenge in it, so there is no second PKCE record to lose or to burn.
+func (work) CreateAuthorizeCodeSession(ctx context.Context, _ string, _ fosite.Requester) error {
+	return unitOf(ctx).run(ctx)
+}
+
+func (work) GetAuthorizeCodeSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
+	return unitOf(ctx).requester(s), nil
+}
+
+func (work) GetPKCERequestSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
+	return unitOf(ctx).requester(s), nil
+}
+
+func (work) GetRefreshTokenSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
+	return unitOf(ctx).requester(s), nil
+}
+
+// Commit is the one write of an exchange.
+func (work) Commit(ctx context.Context) error                     { return unitOf(ctx).run(ctx) }
+func (work) BeginTX(ctx context.Context) (context.Context, error) { return ctx, nil }
+func (work) Rollback(context.Context) error                       { return nil }
+
+// These are parts of the commit: spending the code, rotating and recording tokens are
+// one swap of one record, and access tokens are not stored at all.
+func (work) InvalidateAuthorizeCodeSession(context.Context, string) error { return nil }
+func (work) RotateRefreshToken(context.Context, string, string) error     { return nil }
+func (work) CreateAccessTokenSession(context.Context, string, fosite.Requester) error {
+	return nil
+}
+func (work) CreateRefreshTokenSession(context.Context, string, string, fosite.Requester) error {
+	return nil
+}
+func (work) CreatePKCERequestSession(context.Context, string, fosite.Requester) error { return nil }
+func (work) DeletePKCERequestSession(context.Context, string) error                   { return nil }
+
+// These are never reached: reuse, revocation, introspection and client assertions are
+// decided before fosite runs.
+func (work) GetAccessTokenSession(context.Context, string, fosite.Session) (fosite.Requester, error) {
+	return nil, errNotHere
+}
+func (work) DeleteAccessTokenSession(context.Context, string) error         { return errNotHere }
+func (work) DeleteRefreshTokenSession(context.Context, string) error        { return errNotHere }
+func (work) RevokeRefreshToken(context.Context, string) error               { return errNotHere }
+func (work) RevokeAccessToken(context.Context, string) error                { return errNotHere }
+func (work) ClientAssertionJWTValid(context.Context, string) error          { return errNotHere }
+func (work) SetClientAssertionJWT(context.Context, string, time.Time) error { return errNotHere }
+
+// noHasher and noFetcher stand where fosite would put bcrypt and an unguarded HTTP
+// client. Client authentication is ours, so neither is ever called.
+type noHasher struct{}
+
+func (noHasher) Compare(context.Context, []byte, []byte) error { return errNotHere }
+func (noHasher) Hash(context.Context, []byte) ([]byte, error)  { return nil, errNotHere }
+
+type noFetcher struct{}
+
+func (noFetcher) Resolve(_ context.Context, location string, _ bool) (*jose.JSONWebKeySet, error) {
+	return nil, fmt.Errorf("%s: %w", location, errNotHere)
+}

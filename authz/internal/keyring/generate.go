@@ -1,0 +1,62 @@
+package keyring
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/storage"
+)
+
+// generate makes a key pair as a record: public part in the open, private part sealed.
+func generate(cfg Config) (storage.SigningKey, error) {
+	private, err := newPrivateKey(cfg)
+	if err != nil {
+		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
+	}
+	jwk := jose.JSONWebKey{Key: private, Algorithm: string(cfg.Algorithm), Use: "sig"}
+	thumbprint, err := jwk.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
+	}
+	jwk.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	return record(cfg, jwk)
+}
+
+func newPrivateKey(cfg Config) (any, error) {
+	switch cfg.Algorithm {
+	case jose.ES256:
+		return ecdsa.GenerateKey(elliptic.P256(), cfg.Rand)
+	case jose.EdDSA:
+		_, private, err := ed25519.GenerateKey(cfg.Rand)
+		return private, err
+	case jose.RS256:
+		return rsa.GenerateKey(cfg.Rand, 2048)
+	}
+	return nil, fmt.Errorf("algorithm %q is not ES256, EdDSA or RS256", cfg.Algorithm)
+}
+
+func record(cfg Config, jwk jose.JSONWebKey) (storage.SigningKey, error) {
+	private, err := jwk.MarshalJSON()
+	if err != nil {
+		return storage.SigningKey{}, err
+	}
+	public := jwk.Public()
+	open, err := public.MarshalJSON()
+	if err != nil {
+		return storage.SigningKey{}, err
+	}
+	sealed, err := cfg.Store.SealKey(jwk.KeyID, private)
+	if err != nil {
+		return storage.SigningKey{}, err
+	}
+	return storage.SigningKey{
+		ID: jwk.KeyID, Algorithm: jwk.Algorithm, Public: open, Private: sealed, Created: cfg.Now(),
+	}, nil
+}

@@ -1,0 +1,109 @@
+package keyring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const accessTokenType = "at+jwt"
+
+// ErrToken says that a string is not a live access token of this issuer.
+var ErrToken = errors.New("keyring: not a valid access token")
+
+// Claims are the claims of an access token (RFC 9068 section 2.2). Times are in
+// seconds since 1970.
+type Claims struct {
+	Issuer   string   `json:"iss"`
+	Subject  string   `json:"sub"`
+	Audience Audience `json:"aud"`
+	Expires  int64    `json:"exp"`
+	IssuedAt int64    `json:"iat"`
+	ID       string   `json:"jti"`
+	ClientID string   `json:"client_id"`
+	Scope    string   `json:"scope,omitempty"`
+	// AuthTime is when the person signed in (RFC 9068 section 2.2.1).
+	AuthTime int64 `json:"auth_time,omitempty"`
+	// GrantID names the grant that the token came from, for introspection and revocation.
+	GrantID string `json:"gid"`
+}
+
+// Audience is written as a string for one resource and as an array for several
+// (RFC 7519 section 4.1.3).
+type Audience []string
+
+// MarshalJSON writes a string or an array of strings. An empty audience is an error:
+// a token for nobody in particular is a token for everybody.
+func (a Audience) MarshalJSON() ([]byte, error) {
+	switch len(a) {
+	case 0:
+		return nil, errors.New("keyring: empty audience")
+	case 1:
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+// UnmarshalJSON reads either form.
+func (a *Audience) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*a = make([]string, 1)
+		return json.Unmarshal(data, &(*a)[0])
+	}
+	return json.Unmarshal(data, (*[]string)(a))
+}
+
+// Sign makes an access token. Issuer is filled in.
+func (r *Ring) Sign(c Claims) (string, error) {
+	c.Issuer = r.issuer
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("keyring: sign: %w", err)
+	}
+	signed, err := r.keys.Load().signer.Sign(payload)
+	if err != nil {
+		return "", fmt.Errorf("keyring: sign: %w", err)
+	}
+	return signed.CompactSerialize()
+}
+
+// maxToken bounds what is looked at, in bytes.
+const maxToken = 8 << 10
+
+// Verify returns the claims of a live access token of ours, or an error that wraps
+// [ErrToken].
+func (r *Ring) Verify(token string) (Claims, error) {
+	refuse := func(why string) (Claims, error) { return Claims{}, fmt.Errorf("%w: %s", ErrToken, why) }
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		return refuse("not a compact JWS")
+	}
+	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
+	if err != nil {
+		return refuse("it cannot be parsed")
+	}
+	header := jws.Signatures[0].Protected
+	key, ok := r.keys.Load().public[header.KeyID]
+	if !ok || header.Algorithm != key.Algorithm || header.ExtraHeaders[jose.HeaderType] != accessTokenType {
+		return refuse("unknown key, algorithm or type")
+	}
+	payload, err := jws.Verify(key)
+	if err != nil {
+		return refuse("the signature is wrong")
+	}
+	var c Claims
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return refuse("the claims cannot be read")
+	}
+	if c.Issuer != r.issuer || len(c.Audience) == 0 || slices.Contains(c.Audience, "") || c.GrantID == "" {
+		return refuse("the claims are not ours")
+	}
+	if !r.now().Before(time.Unix(c.Expires, 0)) {
+		return refuse("it has expired")
+	}
+	return c, nil
+}

@@ -64,7 +64,7 @@ func ParseRedirect(raw string) (RedirectURI, error) {
 	switch {
 	case raw == "" || len(raw) > maxURI:
 		return fail(fmt.Sprintf("it must have 1 to %d bytes", maxURI))
-	case !printableASCII(raw) || strings.ContainsAny(raw, "\\\"<>^`{|}*"):
+	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI+"*"):
 		return fail("it holds a character that must be percent-encoded")
 	case strings.Contains(raw, "#"):
 		// OAuth 2.1 section 2.3: the redirect URI MUST NOT include a fragment component.
@@ -108,6 +108,9 @@ func redirectKind(u *url.URL) (RedirectKind, string) {
 	if u.Opaque == "" && u.Host == "" && u.Path == "" {
 		return 0, "nothing follows the scheme"
 	}
+	if u.Host != "" && !validHost(u.Host, u.Hostname()) {
+		return 0, "the host is not valid"
+	}
 	return RedirectPrivateUse, ""
 }
 
@@ -116,7 +119,7 @@ func webAuthority(u *url.URL) string {
 	switch {
 	case u.Opaque != "" || host == "":
 		return "it has no host"
-	case strings.ContainsAny(host, "%") || strings.HasPrefix(host, ".") || strings.Contains(host, ".."):
+	case !validHost(u.Host, host):
 		return "the host is not valid"
 	case strings.HasSuffix(u.Host, ":") || (u.Port() != "" && !validPort(u.Port())):
 		return "the port must be a number from 1 to 65535"

@@ -1,5 +1,11 @@
 package metadata
 
+import (
+	"errors"
+	"net/url"
+	"slices"
+)
+
 // Resource is the protected resource metadata of RFC 9728 section 2.
 type Resource struct {
 	// Resource ("resource"): the resource identifier, byte for byte the URL that
@@ -17,4 +23,53 @@ type Resource struct {
 	// ResourceDocumentation ("resource_documentation"): a page for developers.
 	ResourceDocumentation string `json:"resource_documentation,omitempty"`
 	JWKSURI               string `json:"jwks_uri,omitempty"`
+}
+
+// Validate checks a document before it is served, and names everything that is wrong
+// with it.
+func (m Resource) Validate() error {
+	errs := []error{fault("resource", resourceFault(m.Resource))}
+	if len(m.AuthorizationServers) == 0 {
+		// The seed, Discovery 1: the document MUST hold at least one authorization server.
+		errs = append(errs, errors.New("metadata: authorization_servers: name at least one"))
+	}
+	for _, issuer := range m.AuthorizationServers {
+		errs = append(errs, fault("authorization_servers", issuerFault(issuer)))
+	}
+	errs = append(errs,
+		distinct("authorization_servers", m.AuthorizationServers),
+		validScopes(m.ScopesSupported),
+		validURL("resource_documentation", m.ResourceDocumentation),
+		validURL("jwks_uri", m.JWKSURI))
+	if slices.Contains(m.ScopesSupported, "offline_access") {
+		// Refresh tokens are between a client and its authorization server.
+		errs = append(errs, errors.New("metadata: scopes_supported: offline_access is not a scope of a resource"))
+	}
+	if slices.ContainsFunc(m.BearerMethodsSupported, func(method string) bool { return method != "header" }) {
+		// OAuth 2.1 section 5.1.1: a token is never sent in the query or a form body.
+		errs = append(errs, errors.New(`metadata: bearer_methods_supported: only "header" is allowed`))
+	}
+	return errors.Join(errs...)
+}
+
+// resourceFault demands the canonical form. The slash that an empty path may carry is
+// allowed, because clients compare the identifier with what a person typed.
+func resourceFault(raw string) string {
+	canonical, why := canonical(raw)
+	if why != "" {
+		return why
+	}
+	u, err := url.Parse(canonical)
+	switch {
+	case err != nil:
+		return "it cannot be parsed"
+	case raw != canonical && raw != canonical+"/":
+		return "write it in its canonical form, " + canonical
+	case hasDotSegment(u):
+		return "clients fold dot segments away, so it must not have any"
+	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
+		// RFC 9728 section 1.2: a resource identifier uses the https scheme.
+		return "it must be https unless the host is loopback"
+	}
+	return ""
 }

@@ -1,5 +1,10 @@
 package metadata
 
+import (
+	"errors"
+	"slices"
+)
+
 // AuthorizationServer is the authorization server metadata of RFC 8414 section 2,
 // with the additions of RFC 9207 (iss) and RFC 9728 section 4 (protected_resources).
 type AuthorizationServer struct {
@@ -22,4 +27,74 @@ type AuthorizationServer struct {
 	AuthorizationResponseIssParameter bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 	ProtectedResources                []string `json:"protected_resources,omitempty"`
 	ClientIDMetadataDocumentSupported bool     `json:"client_id_metadata_document_supported,omitempty"`
+}
+
+// Validate checks a document before it is served, and names everything that is wrong
+// with it.
+func (m AuthorizationServer) Validate() error {
+	errs := []error{fault("issuer", issuerFault(m.Issuer)), m.validEndpoints(), m.validLists(), m.validCodeFlow()}
+	for _, resource := range m.ProtectedResources {
+		errs = append(errs, fault("protected_resources", resourceFault(resource)))
+	}
+	return errors.Join(errs...)
+}
+
+func (m AuthorizationServer) validEndpoints() error {
+	return errors.Join(
+		validURL("authorization_endpoint", m.AuthorizationEndpoint),
+		validURL("token_endpoint", m.TokenEndpoint),
+		validURL("jwks_uri", m.JWKSURI),
+		validURL("registration_endpoint", m.RegistrationEndpoint),
+		validURL("service_documentation", m.ServiceDocumentation),
+		validURL("revocation_endpoint", m.RevocationEndpoint),
+		validURL("introspection_endpoint", m.IntrospectionEndpoint))
+}
+
+func (m AuthorizationServer) validLists() error {
+	errs := []error{
+		validScopes(m.ScopesSupported),
+		distinct("response_types_supported", m.ResponseTypesSupported),
+		distinct("response_modes_supported", m.ResponseModesSupported),
+		distinct("grant_types_supported", m.GrantTypesSupported),
+		distinct("token_endpoint_auth_methods_supported", m.TokenEndpointAuthMethodsSupported),
+		distinct("revocation_endpoint_auth_methods_supported", m.RevocationEndpointAuthMethods),
+		distinct("introspection_endpoint_auth_methods_supported", m.IntrospectionEndpointAuthMethods),
+		distinct("code_challenge_methods_supported", m.CodeChallengeMethodsSupported),
+		distinct("protected_resources", m.ProtectedResources),
+	}
+	if m.ResponseTypesSupported == nil {
+		// RFC 8414 section 2: response_types_supported is REQUIRED.
+		errs = append(errs, errors.New("metadata: response_types_supported is missing"))
+	}
+	if m.RevocationEndpoint == "" && m.RevocationEndpointAuthMethods != nil {
+		errs = append(errs, errors.New("metadata: revocation_endpoint_auth_methods_supported: there is no revocation_endpoint"))
+	}
+	if m.IntrospectionEndpoint == "" && m.IntrospectionEndpointAuthMethods != nil {
+		errs = append(errs, errors.New("metadata: introspection_endpoint_auth_methods_supported: there is no introspection_endpoint"))
+	}
+	return errors.Join(errs...)
+}
+
+// validCodeFlow checks that what is listed hangs together. Grant types that are not
+// listed mean the default of RFC 8414 section 2, which holds authorization_code.
+func (m AuthorizationServer) validCodeFlow() error {
+	if m.GrantTypesSupported != nil && !slices.Contains(m.GrantTypesSupported, GrantAuthorizationCode) {
+		return nil
+	}
+	var errs []error
+	if m.AuthorizationEndpoint == "" || m.TokenEndpoint == "" {
+		// RFC 8414 section 2: both are REQUIRED for the code grant.
+		errs = append(errs, errors.New("metadata: the authorization code grant needs authorization_endpoint and token_endpoint"))
+	}
+	if m.ResponseTypesSupported != nil && !slices.Contains(m.ResponseTypesSupported, "code") {
+		errs = append(errs, errors.New(`metadata: response_types_supported: the authorization code grant needs "code"`))
+	}
+	if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
+		// Clients MUST refuse a server that does not announce PKCE (OAuth 2.1 section 7.5.2).
+		errs = append(errs, errors.New(`metadata: code_challenge_methods_supported: the authorization code grant needs "S256"`))
+	}
+	if slices.Contains(m.CodeChallengeMethodsSupported, "plain") {
+		errs = append(errs, errors.New(`metadata: code_challenge_methods_supported: "plain" protects nothing`))
+	}
+	return errors.Join(errs...)
 }

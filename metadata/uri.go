@@ -22,18 +22,28 @@ const maxURI = 2048
 // "/mcp" and "/mcp/" stay two resources.
 //
 // User information, a fragment (even an empty one), a relative URI, a scheme other
-// than http and https, and bytes outside printable ASCII are errors.
+// than http and https, a host with percent-encoding, and bytes that no URI holds are
+// errors.
 func Canonical(raw string) (string, error) {
-	u, err := parseAbsolute(raw)
-	if err != nil {
-		return "", err
+	canonical, why := canonical(raw)
+	if why != "" {
+		return "", fmt.Errorf("metadata: %w: %s", ErrResourceURI, why)
+	}
+	return canonical, nil
+}
+
+// canonical does the work of [Canonical]. Its second result says what is wrong.
+func canonical(raw string) (string, string) {
+	u, why := parseAbsolute(raw)
+	if why != "" {
+		return "", why
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("metadata: %w: the scheme must be https or http", ErrResourceURI)
+		return "", "the scheme must be https or http"
 	}
-	host, err := canonicalHost(u)
-	if err != nil {
-		return "", err
+	host, why := canonicalHost(u)
+	if why != "" {
+		return "", why
 	}
 	path := u.EscapedPath()
 	if path == "/" && u.RawQuery == "" && !u.ForceQuery {
@@ -43,51 +53,67 @@ func Canonical(raw string) (string, error) {
 	if u.RawQuery != "" || u.ForceQuery {
 		out += "?" + u.RawQuery
 	}
-	return out, nil
+	return out, ""
 }
 
-func parseAbsolute(raw string) (*url.URL, error) {
+func parseAbsolute(raw string) (*url.URL, string) {
 	switch {
 	case raw == "":
-		return nil, fmt.Errorf("metadata: %w: it is empty", ErrResourceURI)
+		return nil, "it is empty"
 	case len(raw) > maxURI:
-		return nil, fmt.Errorf("metadata: %w: it is longer than %d bytes", ErrResourceURI, maxURI)
-	case !printableASCII(raw):
-		return nil, fmt.Errorf("metadata: %w: it holds a character that must be percent-encoded", ErrResourceURI)
+		return nil, fmt.Sprintf("it is longer than %d bytes", maxURI)
 	case strings.Contains(raw, "#"):
 		// RFC 8707 section 2: the URI MUST NOT include a fragment component.
-		return nil, fmt.Errorf("metadata: %w: it must not have a fragment", ErrResourceURI)
+		return nil, "it must not have a fragment"
+	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI):
+		return nil, "it holds a character that must be percent-encoded"
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("metadata: %w: it cannot be parsed", ErrResourceURI)
+		return nil, "it cannot be parsed"
 	case u.Scheme == "" || u.Host == "" || u.Opaque != "":
 		// RFC 8707 section 2: the value MUST be an absolute URI.
-		return nil, fmt.Errorf("metadata: %w: it must be absolute, with a scheme and a host", ErrResourceURI)
+		return nil, "it must be absolute, with a scheme and a host"
 	case u.User != nil:
-		return nil, fmt.Errorf("metadata: %w: it must not carry user information", ErrResourceURI)
+		return nil, "it must not carry user information"
 	}
-	return u, nil
+	return u, ""
 }
 
+// notInURI are the printable characters that no URI holds (RFC 3986 section 2).
+const notInURI = "\\\"<>^`{|}"
+
 // canonicalHost returns host[:port] in lowercase and without a default port.
-func canonicalHost(u *url.URL) (string, error) {
+func canonicalHost(u *url.URL) (string, string) {
 	host := strings.ToLower(u.Hostname())
-	if host == "" || strings.ContainsAny(host, "%\\ \"<>^`{|}") {
-		return "", fmt.Errorf("metadata: %w: the host is not valid", ErrResourceURI)
+	if !validHost(u.Host, host) {
+		return "", "the host is not valid"
 	}
 	port := u.Port()
 	if strings.HasSuffix(u.Host, ":") || (port != "" && !validPort(port)) {
-		return "", fmt.Errorf("metadata: %w: the port must be a number from 1 to 65535", ErrResourceURI)
+		return "", "the port must be a number from 1 to 65535"
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	if port == "" || (u.Scheme == "http" && port == "80") || (u.Scheme == "https" && port == "443") {
-		return host, nil
+		return host, ""
 	}
-	return host + ":" + port, nil
+	return host + ":" + port, ""
+}
+
+// validHost looks at a host without its port, and at the authority that it was taken
+// from. Brackets hold an IPv6 address without a zone (RFC 3986 section 3.2.2), and
+// nothing else does. A name is ASCII: [url.Parse] has decoded percent-encoded bytes,
+// and the encoded form of an international name is its A-label.
+func validHost(authority, host string) bool {
+	if strings.HasPrefix(authority, "[") {
+		addr, err := netip.ParseAddr(host)
+		return err == nil && addr.Is6() && addr.Zone() == ""
+	}
+	return host != "" && printableASCII(host) && !strings.ContainsAny(host, notInURI+"%:[]/?#@*") &&
+		!strings.HasPrefix(host, ".") && !strings.Contains(host, "..")
 }
 
 // validPort accepts 1 to 65535 in its shortest decimal form.
@@ -130,25 +156,34 @@ func isLoopbackLiteral(host string) bool {
 // information or trailing slash, already in its canonical form. Issuers are compared
 // byte for byte, so there must be one spelling.
 func ValidIssuer(raw string) error {
-	canonical, err := Canonical(raw)
-	if err != nil {
-		return fmt.Errorf("metadata: issuer: %w", err)
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("metadata: issuer: %w", err)
-	case u.RawQuery != "" || u.ForceQuery:
-		return errors.New("metadata: issuer: it must not have a query")
-	case strings.HasSuffix(raw, "/"):
-		return errors.New("metadata: issuer: it must not end in a slash")
-	case canonical != raw:
-		return fmt.Errorf("metadata: issuer: write it in its canonical form, %s", canonical)
-	case strings.Contains(u.EscapedPath(), "//") || strings.Contains(u.EscapedPath(), "/.") || strings.Contains(u.EscapedPath(), "%"):
-		return errors.New("metadata: issuer: the path must be plain, without empty, dot or escaped segments")
-	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
-		// The seed, Security requirements 3: all endpoints MUST be served over HTTPS.
-		return errors.New("metadata: issuer: it must be https unless the host is loopback")
+	if why := issuerFault(raw); why != "" {
+		return errors.New("metadata: issuer: " + why)
 	}
 	return nil
+}
+
+func issuerFault(raw string) string {
+	canonical, why := canonical(raw)
+	if why != "" {
+		return why
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "it cannot be parsed"
+	}
+	path := u.EscapedPath()
+	switch {
+	case u.RawQuery != "" || u.ForceQuery:
+		return "it must not have a query"
+	case strings.HasSuffix(raw, "/"):
+		return "it must not end in a slash"
+	case canonical != raw:
+		return "write it in its canonical form, " + canonical
+	case strings.Contains(path, "//") || strings.Contains(path, "/.") || strings.Contains(path, "%"):
+		return "the path must be plain, without empty, dot or escaped segments"
+	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
+		// The seed, Security requirements 3: all endpoints MUST be served over HTTPS.
+		return "it must be https unless the host is loopback"
+	}
+	return ""
 }

@@ -1,0 +1,164 @@
+// Package redis is the [storage.Backend] that keeps records in Redis, through one
+// client for a single server, Sentinel and Cluster, or in a Redis that runs inside this
+// process.
+//
+// [Open] takes a URL:
+//
+//	embedded:                                     in this process, without a port; lost at exit
+//	redis://user:password@host:6379/0             one server
+//	rediss://user:password@host:6379/0            one server, over TLS
+//	redis+sentinel://host1:26379,host2:26379/name?db=0   the primary that Sentinel names
+//	redis+cluster://host1:6379,host2:6379         a cluster
+//
+// An item is one string value: the operation id of the write that made it (16 bytes),
+// then the data. The conditional write is one script over one key, so it means the same
+// on one server, in a cluster and embedded; it is the only script. An index is a sorted
+// set whose members all have score 0, which Redis keeps in byte order.
+//
+// Reads go to the primary. Nothing is retried here: a write whose reply is late or lost
+// is reported as [storage.ErrUncertain], and [storage.Store] sends the same operation
+// again. A failure that cannot have reached the server, and an error that the server
+// answered, are certain and reported as they are.
+//
+// What is refused: a URL with a scheme, a parameter or a path that is not listed above,
+// a value that is too short to be an item, a write without an operation id. A password
+// in the URL is never part of an error.
+//
+// Example:
+//
+//	backend, err := redis.Open(ctx, redis.Options{URL: "redis://127.0.0.1:6379"})
+//	if err != nil {
+//		return err
+//	}
+//	store, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: keys})
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"runtime"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
+)
+
+// Options says which Redis to open.
+type Options struct {
+	// URL names the server; see the package comment. Required.
+	URL string
+	// TLS replaces the settings of rediss://, for example to trust a private
+	// authority. Nil verifies the server against the system's roots, TLS 1.2 or newer.
+	TLS *tls.Config
+	// PoolSize bounds the connections to one server; 0 means ten for each processor.
+	PoolSize int
+	// Now is the clock by which items in the embedded store end; nil means time.Now.
+	// A real server has its own clock.
+	Now func() time.Time
+	// OnRoundTrip, if set, is called before each command that goes to the server. It
+	// must be safe for concurrent use. Tests count with it what a request costs.
+	OnRoundTrip func()
+}
+
+const (
+	// openTime bounds Open as a whole.
+	openTime = 2 * time.Second
+	// commandTime bounds one command whose context allows more: the wait for a
+	// connection, the dial and each read and write.
+	commandTime = 700 * time.Millisecond
+)
+
+// Open connects to the Redis that o.URL names and returns when it has answered, within
+// two seconds. The error says what to do next.
+func Open(ctx context.Context, o Options) (storage.Backend, error) {
+	target, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{onRoundTrip: o.OnRoundTrip}
+	settings := clientOptions(target, o)
+	if target.embedded {
+		b.embedded = newEmbedded(o.Now)
+		settings.Dialer = b.embedded.dial
+	}
+	b.client = goredis.NewUniversalClient(settings)
+	b.client.AddHook(dialHook{})
+
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	if err := b.process(ctx, goredis.NewStatusCmd(ctx, "ping")); err != nil {
+		_ = b.Close()
+		return nil, unreachable(target, err)
+	}
+	return b, nil
+}
+
+// clientOptions are the settings that all kinds of servers share. The client honours
+// deadlines, retries nothing and reads from the primary.
+func clientOptions(t target, o Options) *goredis.UniversalOptions {
+	pool := o.PoolSize
+	if pool <= 0 {
+		pool = 10 * runtime.GOMAXPROCS(0)
+	}
+	return &goredis.UniversalOptions{
+		Addrs:         t.addrs,
+		MasterName:    t.master,
+		IsClusterMode: t.cluster,
+		Username:      t.user,
+		Password:      t.password,
+		DB:            t.db,
+		TLSConfig:     t.tls(o.TLS),
+
+		Protocol:              2,
+		DisableIdentity:       true,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		DialTimeout:           commandTime,
+		ReadTimeout:           commandTime,
+		WriteTimeout:          commandTime,
+		PoolTimeout:           commandTime,
+		PoolSize:              pool,
+		MaxActiveConns:        pool,
+
+		MaintNotificationsConfig: noMaintenance(),
+	}
+}
+
+// tls returns the TLS settings for the target, nil for a plain connection.
+func (t target) tls(given *tls.Config) *tls.Config {
+	switch {
+	case !t.secure:
+		return nil
+	case given != nil:
+		return given.Clone()
+	default:
+		return &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+}
+
+// unreachable explains why Open failed and what the operator can do about it.
+func unreachable(t target, err error) error {
+	return fmt.Errorf("storage/redis: no usable answer from %s: %w; %s", t, err, advice(t, err))
+}
+
+func advice(t target, err error) string {
+	switch {
+	case goredis.HasErrorPrefix(err, "NOAUTH"):
+		return "the server wants a password: put it into the store URL as " + t.scheme + "://user:password@host"
+	case goredis.HasErrorPrefix(err, "WRONGPASS"), goredis.HasErrorPrefix(err, "ERR AUTH"):
+		return "check the user and the password in the store URL"
+	case goredis.HasErrorPrefix(err, "NOPERM"):
+		return "let this user run every command on the keys gatehouse:*"
+	case goredis.HasErrorPrefix(err, "LOADING"):
+		return "the server is still loading its data: start again in a moment"
+	case isTLSError(err):
+		return "the server does not speak TLS as expected there: check its port and certificate, or use redis:// for a plain connection"
+	case t.master != "":
+		return "check that the sentinels run at these addresses and know the name " + t.master
+	default:
+		return "start Redis there or correct the store URL; embedded: needs no server, but forgets everything at exit"
+	}
+}

@@ -1,0 +1,187 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// target is a store URL taken apart.
+type target struct {
+	scheme   string
+	embedded bool
+	secure   bool
+	cluster  bool
+	master   string // the name that Sentinel knows, empty without Sentinel
+	addrs    []string
+	user     string
+	password string
+	db       int
+}
+
+// String names the target without user and password.
+func (t target) String() string {
+	if t.embedded {
+		return "embedded:"
+	}
+	s := t.scheme + "://" + strings.Join(t.addrs, ",")
+	if t.master != "" {
+		s += "/" + t.master
+	}
+	return s
+}
+
+// The forms that parseURL knows, for error messages.
+const forms = "embedded:, redis://host:port, rediss://host:port, " +
+	"redis+sentinel://host:port,host:port/name or redis+cluster://host:port,host:port"
+
+// Errors about a URL quote none of it behind the scheme: a slip of the pen may have
+// moved a part of the password anywhere.
+var (
+	errScheme = errors.New("storage/redis: the store URL must be " + forms)
+	errHost   = errors.New("storage/redis: the store URL must name its servers as host:port; " +
+		"write /, ?, #, @ and % in a password as %2F, %3F, %23, %40 and %25")
+	errPath     = errors.New("storage/redis: the path of the store URL must be a database number, as in redis://host:6379/0")
+	errOneHost  = errors.New("storage/redis: this store URL takes one server; several need redis+sentinel:// or redis+cluster://")
+	errMaster   = errors.New("storage/redis: a redis+sentinel:// URL must name the primary, as in redis+sentinel://host:26379/name?db=0")
+	errCluster  = errors.New("storage/redis: a redis+cluster:// URL has neither path nor parameters, because a cluster has one database")
+	errQuery    = errors.New("storage/redis: the only parameter that a store URL may have is db, a number, with redis+sentinel://")
+	errUserinfo = errors.New("storage/redis: user and password in the store URL are not correctly percent-encoded")
+)
+
+var schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+
+func parseURL(raw string) (target, error) {
+	if raw == "embedded:" {
+		return target{scheme: "embedded", embedded: true, addrs: []string{"embedded:0"}}, nil
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok || !schemePattern.MatchString(scheme) {
+		return target{}, errScheme
+	}
+	t := target{scheme: scheme, secure: scheme == "rediss", cluster: scheme == "redis+cluster"}
+	authority, path, query := split(rest)
+	switch scheme {
+	case "redis", "rediss":
+		return t.fill(authority, "6379", func() error { return t.single(path, query) })
+	case "redis+sentinel":
+		return t.fill(authority, "26379", func() error { return t.sentinel(path, query) })
+	case "redis+cluster":
+		return t.fill(authority, "6379", func() error { return t.noPath(path, query) })
+	default:
+		return target{}, fmt.Errorf("storage/redis: unknown scheme %q: the store URL must be %s", scheme, forms)
+	}
+}
+
+// split cuts what follows "://" into authority, path and query. A fragment stays in
+// the part that it follows, where it is refused.
+func split(rest string) (authority, path, query string) {
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest, path = rest[:i], rest[i:]
+	}
+	path, query, _ = strings.Cut(path, "?")
+	return rest, path, query
+}
+
+// fill reads the authority, then the parts that differ by scheme.
+func (t *target) fill(authority, port string, more func() error) (target, error) {
+	hosts := authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		hosts = authority[i+1:]
+		if err := t.userinfo(authority[:i]); err != nil {
+			return target{}, err
+		}
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		addr, err := address(host, port)
+		if err != nil {
+			return target{}, err
+		}
+		t.addrs = append(t.addrs, addr)
+	}
+	if err := more(); err != nil {
+		return target{}, err
+	}
+	return *t, nil
+}
+
+func (t *target) userinfo(s string) error {
+	user, password, _ := strings.Cut(s, ":")
+	var err1, err2 error
+	t.user, err1 = url.PathUnescape(user)
+	t.password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil || (t.user != "" && t.password == "") {
+		return errUserinfo
+	}
+	return nil
+}
+
+// hostPattern is a name, an IPv4 address or an IPv6 address.
+var hostPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+
+// address returns host:port with the default port filled in.
+func address(s, defaultPort string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), defaultPort
+		if bare := net.ParseIP(host); strings.Contains(host, ":") && (bare == nil || host == s) {
+			return "", errHost
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || !hostPattern.MatchString(host) {
+		return "", errHost
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func (t *target) single(path, query string) error {
+	if len(t.addrs) > 1 {
+		return errOneHost
+	}
+	if query != "" {
+		return errQuery
+	}
+	return t.database(strings.TrimPrefix(path, "/"), errPath)
+}
+
+var masterPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+func (t *target) sentinel(path, query string) error {
+	t.master = strings.TrimPrefix(path, "/")
+	if !masterPattern.MatchString(t.master) {
+		return errMaster
+	}
+	if query == "" {
+		return nil
+	}
+	db, ok := strings.CutPrefix(query, "db=")
+	if !ok {
+		return errQuery
+	}
+	return t.database(db, errQuery)
+}
+
+func (t *target) noPath(path, query string) error {
+	if strings.TrimPrefix(path, "/") != "" || query != "" {
+		return errCluster
+	}
+	return nil
+}
+
+// database reads a database number; none is 0.
+func (t *target) database(s string, refused error) error {
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return refused
+	}
+	t.db = int(n)
+	return nil
+}

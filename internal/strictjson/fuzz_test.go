@@ -1,0 +1,128 @@
+package strictjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gatehouse.example/internal/strictjson"
+)
+
+// FuzzUnmarshal checks three properties of every accepted document: encoding/json
+// accepts it too; as an untyped value it is the same; and with all names that fold onto
+// a known name without being it removed, the typed values are the same.
+func FuzzUnmarshal(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"a","redirect_uris":["b"],"count":1,"raw":{"A":1}}`,
+		`{"NAME":"a","keys":[{"kty":"1","KTY":"2"}],"by_name":{"A":{"Kty":"x"}}}`,
+		`{"name":"\ud83d\ude00","n\u0061me":1}`, `{"any":[1e400,-0,12345678901234567890]}`,
+		`{"self":{"self":{"extra":"1","shared":null}}}`, `[]`, `null`, ` "x" `, `{"\u0000":1}`, `{"":{"":{}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kept := bytes.Clone(data)
+		valid := strictjson.Valid(data, strictjson.Options{})
+		var got fuzzed
+		err := strictjson.Unmarshal(data, &got, strictjson.Options{})
+		if !bytes.Equal(kept, data) {
+			t.Fatal("the caller's data was changed")
+		}
+		if valid != nil {
+			if err == nil || !reflect.DeepEqual(got, fuzzed{}) {
+				t.Fatalf("Valid says %v, Unmarshal %v", valid, err)
+			}
+			return
+		}
+		sameUntyped(t, data)
+		if err == nil {
+			sameTyped(t, data, got)
+		}
+	})
+}
+
+type fuzzed struct {
+	base
+	Name   string                    `json:"name"`
+	URIs   []string                  `json:"redirect_uris"`
+	Count  int64                     `json:"count"`
+	Raw    json.RawMessage           `json:"raw"`
+	Keys   []*key                    `json:"keys"`
+	ByName map[string]map[string]key `json:"by_name"`
+	Any    any                       `json:"any"`
+	Self   *fuzzed                   `json:"self"`
+}
+
+func sameUntyped(t *testing.T, data []byte) {
+	t.Helper()
+	var got, want any
+	if err := strictjson.Unmarshal(data, &got, strictjson.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	reference(t, data, &want)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %#v, encoding/json %#v", got, want)
+	}
+}
+
+func sameTyped(t *testing.T, data []byte, got fuzzed) {
+	t.Helper()
+	var tree any
+	reference(t, data, &tree)
+	if folds(tree) {
+		return
+	}
+	var want fuzzed
+	reference(t, data, &want)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v, encoding/json %+v", got, want)
+	}
+}
+
+// folds reports a member name anywhere that encoding/json would match inexactly.
+func folds(v any) bool {
+	known := []string{"shared", "name", "redirect_uris", "count", "raw", "keys", "by_name", "any", "self", "kty"}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if folds(e) {
+				return true
+			}
+		}
+	case map[string]any:
+		for name, e := range v {
+			for _, k := range known {
+				if name != k && strings.EqualFold(name, k) {
+					return true
+				}
+			}
+			if folds(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func reference(t *testing.T, data []byte, v any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(v); err != nil {
+		t.Fatalf("encoding/json refuses what is accepted: %v", err)
+	}
+}
+
+func BenchmarkUnmarshal(b *testing.B) {
+	data := []byte(`{"client_name":"Notes","redirect_uris":["http://127.0.0.1:33418/","https://example.com/cb"],` +
+		`"name":"x","count":12,"keys":[{"kty":"EC"}],"grant_types":["authorization_code","refresh_token"],"any":{"a":[1,2]}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var d document
+		if err := strictjson.Unmarshal(data, &d, strictjson.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

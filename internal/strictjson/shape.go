@@ -1,0 +1,141 @@
+package strictjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// shape is what a Go type says about the members or elements of a JSON value. The zero
+// shape knows nothing: any name is welcome and nothing is known about what is inside.
+type shape struct {
+	fields  map[string]reflect.Type // of a struct, by exact member name
+	element reflect.Type            // of a map, slice or array
+}
+
+// member returns the type behind a member name and whether the name may stay.
+func (s shape) member(name []byte) (t reflect.Type, known bool) {
+	if s.fields == nil {
+		return s.element, true
+	}
+	t, known = s.fields[string(name)]
+	return t, known
+}
+
+// maxIndirections ends the search for what a pointer points to: a type may be a
+// pointer to itself.
+const maxIndirections = 8
+
+func shapeOf(t reflect.Type) shape {
+	for range maxIndirections {
+		if t == nil || decodesItself(t) {
+			return shape{}
+		}
+		switch t.Kind() {
+		case reflect.Pointer:
+			t = t.Elem()
+		case reflect.Struct:
+			return shape{fields: fieldsOf(t)}
+		case reflect.Map, reflect.Slice, reflect.Array:
+			return shape{element: t.Elem()}
+		default:
+			return shape{}
+		}
+	}
+	return shape{}
+}
+
+func decodesItself(t reflect.Type) bool {
+	if t.Kind() != reflect.Pointer {
+		t = reflect.PointerTo(t)
+	}
+	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// field is a candidate for a member name.
+type field struct {
+	t      reflect.Type
+	tagged bool
+	count  int // how many candidates are equally good
+}
+
+// better returns the stronger of two fields of one depth: a name from a tag wins.
+func (f field) better(other field) field {
+	switch {
+	case f.count == 0 || (other.tagged && !f.tagged):
+		return other
+	case f.tagged == other.tagged:
+		f.count += other.count
+	}
+	return f
+}
+
+// fieldsOf returns the member names that encoding/json knows for a struct. It follows
+// the same rules for embedded structs: of several fields with one name the shallowest
+// wins, then the one whose name comes from a tag, and if that leaves several, none.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	decided := map[string]field{}
+	visited := map[reflect.Type]bool{}
+	for level := map[reflect.Type]int{t: 1}; len(level) > 0; {
+		deeper := map[reflect.Type]int{}
+		names := map[string]field{}
+		for t, count := range level {
+			if !visited[t] {
+				visited[t] = true
+				collect(t, count, names, deeper)
+			}
+		}
+		for name, f := range names {
+			if _, taken := decided[name]; !taken {
+				decided[name] = f
+			}
+		}
+		level = deeper
+	}
+	known := make(map[string]reflect.Type, len(decided))
+	for name, f := range decided {
+		if f.count == 1 {
+			known[name] = f.t
+		}
+	}
+	return known
+}
+
+// collect puts the fields of one struct, which is embedded count times, into names and
+// the structs that it embeds into deeper.
+func collect(t reflect.Type, count int, names map[string]field, deeper map[reflect.Type]int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		inner := f.Type
+		if inner.Name() == "" && inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		tag := f.Tag.Get("json")
+		if tag == "-" || (!f.IsExported() && (!f.Anonymous || inner.Kind() != reflect.Struct)) {
+			continue
+		}
+		name := tagName(tag)
+		if name == "" && f.Anonymous && inner.Kind() == reflect.Struct {
+			deeper[inner] += count
+			continue
+		}
+		found := field{t: f.Type, tagged: name != "", count: count}
+		if name == "" {
+			name = f.Name
+		}
+		names[name] = names[name].better(found)
+	}
+}
+
+// tagName returns the name in a struct tag, or "" if encoding/json would not use it.
+func tagName(tag string) string {
+	name, _, _ := strings.Cut(tag, ",")
+	if strings.ContainsFunc(name, func(c rune) bool {
+		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	}) {
+		return ""
+	}
+	return name
+}

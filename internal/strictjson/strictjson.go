@@ -1,0 +1,193 @@
+// Package strictjson decodes JSON that comes from strangers.
+//
+// It is encoding/json with the ambiguities of RFC 8259 section 4 and RFC 7493 taken
+// out, so that two readers of one document can never disagree about what it says:
+//
+//   - Member names match exactly. encoding/json lets "REDIRECT_URIS" fill the field
+//     redirect_uris; here it is one more unknown member, and unknown members are ignored.
+//   - A duplicate member name is refused at every level, whether or not the member is
+//     known and however the name is escaped.
+//   - Invalid UTF-8, a lone surrogate escape and a NUL inside a member name are refused.
+//   - Size and nesting are bounded before anything is decoded.
+//   - There is exactly one value and nothing but white space after it.
+//   - Numbers that go into an interface become [json.Number], so no integer loses
+//     precision on the way.
+//
+// Whatever is accepted is also accepted by encoding/json, with the same result when
+// all member names are spelled exactly. Values with their own UnmarshalJSON receive
+// their bytes checked but otherwise as they came; [json.RawMessage] keeps them.
+//
+//	var body struct {
+//		Name string `json:"client_name"`
+//	}
+//	err := strictjson.Unmarshal(data, &body, strictjson.Options{})
+//	if errors.Is(err, strictjson.ErrDuplicate) {
+//		// {"client_name":"a","client_name":"b"}
+//	}
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"unicode/utf8"
+)
+
+var (
+	// ErrSyntax says that the data is not exactly one JSON value.
+	ErrSyntax = errors.New("not one JSON value")
+	// ErrTooLarge says that the data has more than Options.MaxBytes bytes.
+	ErrTooLarge = errors.New("too large")
+	// ErrTooDeep says that arrays and objects are nested deeper than Options.MaxDepth.
+	ErrTooDeep = errors.New("nested too deep")
+	// ErrDuplicate says that an object has two members of the same name.
+	ErrDuplicate = errors.New("duplicate member")
+	// ErrText says that a string cannot be text: invalid UTF-8, a lone surrogate, or a
+	// NUL in a member name.
+	ErrText = errors.New("not valid text")
+	// ErrType says that a value has another type than the program expects there.
+	ErrType = errors.New("wrong type")
+)
+
+// Error is what [Unmarshal] and [Valid] return for a document that they refuse.
+type Error struct {
+	// Path names the offending member, such as "jwks.keys[2].kty". It is empty for the
+	// document as a whole. Names that are long or not plain ASCII are quoted and cut.
+	Path string
+	// Reason says what is wrong, for people. It repeats nothing of the document.
+	Reason string
+	// Err is one of the sentinels of this package.
+	Err error
+}
+
+// Error returns the path, the kind and the reason in one line.
+func (e *Error) Error() string {
+	msg := "strictjson: "
+	if e.Path != "" {
+		msg += e.Path + ": "
+	}
+	msg += e.Err.Error()
+	if e.Reason != "" {
+		msg += ": " + e.Reason
+	}
+	return msg
+}
+
+// Unwrap returns the sentinel.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options bounds a document. The zero value has safe bounds.
+type Options struct {
+	MaxBytes int // 0 means 64 KiB
+	MaxDepth int // nested arrays and objects; 0 means 16
+}
+
+const (
+	defaultMaxBytes = 64 << 10
+	defaultMaxDepth = 16
+)
+
+func (o Options) withDefaults() Options {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = defaultMaxDepth
+	}
+	return o
+}
+
+// Unmarshal decodes data into v as encoding/json does, under the rules of this
+// package. A document that breaks a rule leaves v untouched; one whose values have
+// the wrong type may leave v partly filled. Interfaces inside v must be nil: what they
+// point to is outside the rule about exact names.
+func Unmarshal(data []byte, v any, o Options) error {
+	exact, err := check(data, reflect.TypeOf(v), o)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(exact))
+	decoder.UseNumber()
+	return wrongType(decoder.Decode(v))
+}
+
+// Valid checks data without decoding it: everything that [Unmarshal] checks except types.
+func Valid(data []byte, o Options) error {
+	_, err := check(data, nil, o)
+	return err
+}
+
+// check returns data with the names of all members that t does not know made
+// unmatchable, or the reason why data is refused.
+func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
+	o = o.withDefaults()
+	if len(data) > o.MaxBytes {
+		return nil, &Error{Err: ErrTooLarge, Reason: fmt.Sprintf("more than %d bytes", o.MaxBytes)}
+	}
+	if !utf8.Valid(data) {
+		// RFC 8259 section 8.1: text MUST be encoded using UTF-8.
+		return nil, &Error{Err: ErrText, Reason: "invalid UTF-8"}
+	}
+	if !json.Valid(data) {
+		return nil, syntaxError(data)
+	}
+	w := walker{data: data, maxDepth: o.MaxDepth}
+	if err := w.value(t); err != nil {
+		return nil, err
+	}
+	if w.exact != nil {
+		return w.exact, nil
+	}
+	return data, nil
+}
+
+func syntaxError(data []byte) error {
+	reason := ""
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(data, new(json.RawMessage)), &syntax) {
+		reason = fmt.Sprintf("the mistake is at byte %d", syntax.Offset)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		reason = "it is empty"
+	}
+	return &Error{Err: ErrSyntax, Reason: reason}
+}
+
+// wrongType turns a type mismatch into an [Error]. Errors of UnmarshalJSON and
+// UnmarshalText methods and of a misused v stay what they are.
+func wrongType(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	return &Error{Path: mismatch.Field, Err: ErrType, Reason: "it must be " + describe(mismatch.Type)}
+}
+
+// describe names the JSON form of a Go type.
+func describe(t reflect.Type) string {
+	for range maxIndirections {
+		if t.Kind() != reflect.Pointer {
+			break
+		}
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number in range"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "an integer in range"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return "a non-negative integer in range"
+	}
+	return "something else"
+}

@@ -1,0 +1,256 @@
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+)
+
+// walker goes through a document that is known to be valid JSON, next to the Go type
+// that it will be decoded into. The type is nil where any member name is welcome.
+type walker struct {
+	data     []byte
+	pos      int
+	maxDepth int
+	path     []step
+	names    [][]byte // of all open objects, innermost last
+	// exact is data with the names that must not match overwritten; nil if there are none.
+	exact []byte
+}
+
+// step is one member name or, when name is nil, one array index.
+type step struct {
+	name  []byte
+	index int
+}
+
+func (w *walker) value(t reflect.Type) error {
+	w.space()
+	switch w.data[w.pos] {
+	case '{':
+		return w.object(t)
+	case '[':
+		return w.array(t)
+	case '"':
+		_, _, err := w.text()
+		return err
+	}
+	for w.pos < len(w.data) && !strings.ContainsRune(",]} \t\r\n", rune(w.data[w.pos])) {
+		w.pos++
+	}
+	return nil
+}
+
+func (w *walker) object(t reflect.Type) error {
+	shape := shapeOf(t)
+	first := len(w.names)
+	var seen map[string]bool
+	more, err := w.enter('}')
+	for more && err == nil {
+		if seen, err = w.member(shape, first, seen); err == nil {
+			more = w.next('}')
+		}
+	}
+	w.names = w.names[:first]
+	return err
+}
+
+// manyNames is the size from which an object's names go into a map: comparing each
+// with each would let a small document cost much time.
+const manyNames = 16
+
+// member reads a name and its value and looks for the name among the earlier names of
+// the same object, which start at first.
+func (w *walker) member(shape shape, first int, seen map[string]bool) (map[string]bool, error) {
+	w.space()
+	begin := w.pos + 1
+	name, escaped, err := w.text()
+	if err != nil {
+		return nil, err
+	}
+	end := w.pos - 1
+	if escaped {
+		name = unquote(w.data[begin-1 : end+1])
+	}
+	w.path = append(w.path, step{name: name})
+	if bytes.IndexByte(name, 0) >= 0 {
+		return nil, w.fail(ErrText, "NUL in a member name")
+	}
+	if seen, err = w.once(name, first, seen); err != nil {
+		return nil, err
+	}
+	inner, known := shape.member(name)
+	if !known {
+		w.overwrite(begin, end)
+	}
+	w.space()
+	w.pos++ // the colon
+	if err := w.value(inner); err != nil {
+		return nil, err
+	}
+	w.path = w.path[:len(w.path)-1]
+	return seen, nil
+}
+
+func (w *walker) once(name []byte, first int, seen map[string]bool) (map[string]bool, error) {
+	if len(w.names)-first == manyNames {
+		seen = make(map[string]bool, 4*manyNames)
+		for _, earlier := range w.names[first:] {
+			seen[string(earlier)] = true
+		}
+	}
+	duplicate := seen[string(name)]
+	if seen == nil {
+		for _, earlier := range w.names[first:] {
+			duplicate = duplicate || bytes.Equal(earlier, name)
+		}
+	} else {
+		seen[string(name)] = true
+	}
+	if duplicate {
+		return nil, w.fail(ErrDuplicate, "")
+	}
+	w.names = append(w.names, name)
+	return seen, nil
+}
+
+// overwrite fills a member name with commas. No field can have such a name, because a
+// comma ends the name in a struct tag, so encoding/json skips the member.
+func (w *walker) overwrite(begin, end int) {
+	if w.exact == nil {
+		w.exact = bytes.Clone(w.data)
+	}
+	for i := begin; i < end; i++ {
+		w.exact[i] = ','
+	}
+}
+
+func (w *walker) array(t reflect.Type) error {
+	shape := shapeOf(t)
+	more, err := w.enter(']')
+	for index := 0; more && err == nil; index++ {
+		w.path = append(w.path, step{index: index})
+		if err = w.value(shape.element); err != nil {
+			return err
+		}
+		w.path = w.path[:len(w.path)-1]
+		more = w.next(']')
+	}
+	return err
+}
+
+// enter steps over the opening bracket and reports whether anything is inside.
+func (w *walker) enter(closing byte) (bool, error) {
+	// RFC 8259 section 9: an implementation may set limits on the depth of nesting.
+	if len(w.path) >= w.maxDepth {
+		return false, w.fail(ErrTooDeep, "more than "+strconv.Itoa(w.maxDepth)+" levels")
+	}
+	w.pos++
+	w.space()
+	if w.data[w.pos] == closing {
+		w.pos++
+		return false, nil
+	}
+	return true, nil
+}
+
+// next steps over a comma or the closing bracket and reports whether it was a comma.
+func (w *walker) next(closing byte) bool {
+	w.space()
+	w.pos++
+	return w.data[w.pos-1] != closing
+}
+
+func (w *walker) space() {
+	for w.pos < len(w.data) {
+		switch w.data[w.pos] {
+		case ' ', '\t', '\r', '\n':
+			w.pos++
+		default:
+			return
+		}
+	}
+}
+
+// text steps over a string and returns what is between its quotes.
+func (w *walker) text() (raw []byte, escaped bool, err error) {
+	begin := w.pos + 1
+	for w.pos++; w.data[w.pos] != '"'; w.pos++ {
+		if w.data[w.pos] != '\\' {
+			continue
+		}
+		escaped = true
+		w.pos++
+		if w.data[w.pos] == 'u' && !w.codePoint() {
+			// RFC 7493 section 2.1: strings MUST NOT include code points that identify surrogates.
+			return nil, true, w.fail(ErrText, "a lone surrogate")
+		}
+	}
+	raw = w.data[begin:w.pos]
+	w.pos++
+	return raw, escaped, nil
+}
+
+// codePoint steps over the digits of a \u escape, or of two that are a pair, and stays
+// on the last digit. It reports whether they are a Unicode scalar value.
+func (w *walker) codePoint() bool {
+	unit := w.hex()
+	if !utf16.IsSurrogate(unit) {
+		return true
+	}
+	if w.data[w.pos+1] != '\\' || w.data[w.pos+2] != 'u' {
+		return false
+	}
+	w.pos += 2
+	return utf16.DecodeRune(unit, w.hex()) != '\uFFFD'
+}
+
+func (w *walker) hex() rune {
+	n, _ := strconv.ParseUint(string(w.data[w.pos+1:w.pos+5]), 16, 16)
+	w.pos += 4
+	return rune(n)
+}
+
+func unquote(quoted []byte) []byte {
+	var s string
+	if json.Unmarshal(quoted, &s) != nil {
+		return nil
+	}
+	return []byte(s)
+}
+
+func (w *walker) fail(kind error, reason string) error {
+	return &Error{Path: pathString(w.path), Reason: reason, Err: kind}
+}
+
+// maxNameInPath bounds how much of a stranger's member name appears in an error.
+const maxNameInPath = 64
+
+func pathString(path []step) string {
+	var b strings.Builder
+	for _, s := range path {
+		if s.name == nil {
+			b.WriteString("[" + strconv.Itoa(s.index) + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(nameString(s.name))
+	}
+	return b.String()
+}
+
+func nameString(name []byte) string {
+	if len(name) > 0 && len(name) <= maxNameInPath && !bytes.ContainsFunc(name, notPlain) {
+		return string(name)
+	}
+	return strconv.QuoteToASCII(string(name[:min(len(name), maxNameInPath)]))
+}
+
+func notPlain(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-#:/$@", c)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -37,7 +38,7 @@ func shapeOf(t reflect.Type) shape {
 		case reflect.Pointer:
 			t = t.Elem()
 		case reflect.Struct:
-			return shape{fields: fieldsOf(t)}
+			return shape{fields: knownFields(t)}
 		case reflect.Map, reflect.Slice, reflect.Array:
 			return shape{element: t.Elem()}
 		default:
@@ -52,6 +53,19 @@ func decodesItself(t reflect.Type) bool {
 		t = reflect.PointerTo(t)
 	}
 	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// remembered holds the result of fieldsOf by type. It is a pure function of the types in
+// the program, and a document with thousands of small objects would otherwise pay for
+// it thousands of times.
+var remembered sync.Map
+
+func knownFields(t reflect.Type) map[string]reflect.Type {
+	if known, ok := remembered.Load(t); ok {
+		return known.(map[string]reflect.Type)
+	}
+	known, _ := remembered.LoadOrStore(t, fieldsOf(t))
+	return known.(map[string]reflect.Type)
 }
 
 // field is a candidate for a member name.

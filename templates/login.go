@@ -1,0 +1,84 @@
+package templates
+
+import "io"
+
+// Login is the sign-in page: a form with the inputs username and password, and the
+// hidden inputs transaction and csrf.
+type Login struct {
+	// Action is where the form is posted to.
+	Action string
+	// Transaction and CSRF come back unchanged with the form.
+	Transaction, CSRF string
+	// Client is who asks, RedirectHost where the answer will go, and Resources what
+	// the client wants to use.
+	Client       Client
+	RedirectHost string
+	Resources    []Resource
+	// UserName is filled into the form.
+	UserName string
+	// Problem is shown above the form.
+	Problem string
+}
+
+// Client is the program that asks for access.
+type Client struct {
+	// Name is what the program calls itself. It is not to be trusted.
+	Name string
+	// Verified says that the name was configured by the operator or comes from a
+	// document at Host.
+	Verified bool
+	// Host is where the client's metadata document lives, if it has one.
+	Host string
+}
+
+// Resource is a protected server that the client wants to use.
+type Resource struct{ URI, Name string }
+
+// loginView is Login made safe to look at.
+type loginView struct {
+	Login
+	Client    clientView
+	Host      string
+	Resources []Resource
+	UserName  string
+	Problem   string
+}
+
+// Login writes the sign-in page.
+func (s *Set) Login(w io.Writer, p Login) error {
+	return s.render(w, s.login, "Sign in", loginView{
+		Login:     p,
+		Client:    p.Client.view(),
+		Host:      address(p.RedirectHost),
+		Resources: viewResources(p.Resources),
+		UserName:  firstRunes(clean(firstBytes(p.UserName, 4*maxUser)), maxUser),
+		Problem:   brief(p.Problem, maxMessage),
+	})
+}
+
+type clientView struct {
+	Name, Host string
+	Verified   bool
+}
+
+func (c Client) view() clientView {
+	v := clientView{Name: brief(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
+	if v.Name == "" {
+		// Nobody vouches for the lack of a name.
+		v.Name, v.Verified = "A program without a name", c.Verified && c.Host != ""
+	}
+	return v
+}
+
+// viewResources gives every resource a name to show.
+func viewResources(resources []Resource) []Resource {
+	views := make([]Resource, 0, len(resources))
+	for _, r := range resources {
+		v := Resource{URI: address(r.URI), Name: brief(r.Name, maxName)}
+		if v.Name == "" {
+			v.Name = v.URI
+		}
+		views = append(views, v)
+	}
+	return views
+}

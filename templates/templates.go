@@ -1,0 +1,87 @@
+// Package templates holds the pages that people see: sign-in, consent and error.
+//
+// The pages are embedded HTML with typed data. They need no JavaScript, load nothing
+// from anywhere, and carry their whole style in one element whose hash is in the
+// Content-Security-Policy, so injected style or script has no effect even if the
+// escaping of html/template were to fail.
+//
+// What clients say about themselves is hostile until proven otherwise: names lose
+// control and direction characters, are cut to a bounded length and are isolated from
+// the text around them; a link is shown only if it is https and leads where the page
+// says it leads.
+//
+//	pages, err := templates.New()
+//	...
+//	w.Header().Set("Content-Security-Policy", pages.ContentSecurityPolicy())
+//	err = pages.Login(w, templates.Login{Action: "/login", CSRF: token})
+package templates
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed pages
+var embedded embed.FS
+
+// Set is the parsed pages. It is safe for concurrent use.
+type Set struct {
+	login, consent, problem *template.Template
+
+	style  template.CSS
+	policy string
+}
+
+// New parses the embedded pages; a page that is missing or broken is an error.
+func New() (*Set, error) {
+	css, err := embedded.ReadFile("pages/style.css")
+	if err != nil {
+		return nil, fmt.Errorf("templates: style: %w", err)
+	}
+	sum := sha256.Sum256(css)
+	s := &Set{
+		style: template.CSS(css),
+		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+	}
+	for name, page := range map[string]**template.Template{
+		"login": &s.login, "consent": &s.consent, "error": &s.problem,
+	} {
+		*page, err = template.New("layout.html").Option("missingkey=error").
+			ParseFS(embedded, "pages/layout.html", "pages/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("templates: page %s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// ContentSecurityPolicy returns the policy under which the pages work: no script, no
+// frame, no style but their own. It leaves form-action out on purpose: Chromium applies
+// that directive to the redirect that answers the form, and would keep the person from
+// returning to the client.
+func (s *Set) ContentSecurityPolicy() string { return s.policy }
+
+// document is what the layout needs beside the page's own view.
+type document struct {
+	Title string
+	Style template.CSS
+	Page  any
+}
+
+// render writes a page, or nothing at all: a page that fails half way is never sent.
+func (s *Set) render(w io.Writer, page *template.Template, title string, view any) error {
+	var b bytes.Buffer
+	if err := page.Execute(&b, document{Title: title, Style: s.style, Page: view}); err != nil {
+		return fmt.Errorf("templates: render %q: %w", title, err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("templates: write %q: %w", title, err)
+	}
+	return nil
+}

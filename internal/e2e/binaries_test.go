@@ -1,0 +1,227 @@
+// Package e2e runs the built binaries the way people run them and talks to them the
+// way browsers and clients do. It has tests only.
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The one person of a server that runs with --dev; startAuthz sets the password.
+const (
+	personName     = "demo"
+	personPassword = "correct horse battery staple"
+)
+
+// patience bounds every wait for a process to start, to answer or to stop.
+const patience = 30 * time.Second
+
+// built is the commands, built once for all tests of the package.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// buildBinaries returns the paths of the two commands.
+func buildBinaries(t testing.TB) (authz, demo string) {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "gatehouse-e2e-"); built.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", built.dir+string(filepath.Separator),
+			"gatehouse.example/cmd/authz", "gatehouse.example/cmd/demo-resource")
+		if out, err := build.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "authz"), filepath.Join(built.dir, "demo-resource")
+}
+
+// process is a command that runs until the test ends.
+type process struct {
+	// URL is the scheme and authority that it listens on, without a trailing slash.
+	URL string
+
+	name   string
+	cmd    *exec.Cmd
+	stdout lockedBuffer
+	stderr lockedBuffer
+	exited chan struct{} // closed after Wait returned
+	err    error         // what Wait returned; read it after exited
+}
+
+// startAuthz runs "authz serve --dev" on a free loopback port without an admin
+// listener, and waits until it is healthy. Flags in args come last; a --listen among
+// them replaces the free port. env holds further "NAME=value" pairs.
+func startAuthz(t testing.TB, env []string, args ...string) *process {
+	t.Helper()
+	authz, _ := buildBinaries(t)
+	env = append([]string{"AUTHZ_DEV_PASSWORD=" + personPassword}, env...)
+	args, address := withListen(t, args)
+	return start(t, authz, address, env, append([]string{"serve", "--dev", "--admin-listen", "off"}, args...))
+}
+
+// startDemo runs demo-resource on a free loopback port, or on the --listen in args, and
+// waits until it answers.
+func startDemo(t testing.TB, env []string, args ...string) *process {
+	t.Helper()
+	_, demo := buildBinaries(t)
+	args, address := withListen(t, args)
+	return start(t, demo, address, env, args)
+}
+
+func start(t testing.TB, binary, address string, env, args []string) *process {
+	t.Helper()
+	p := &process{
+		URL: "http://" + address, name: filepath.Base(binary),
+		cmd: exec.Command(binary, args...), exited: make(chan struct{}),
+	}
+	p.cmd.Env = append(cleanEnvironment(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.Stop(t)
+		if t.Failed() {
+			t.Logf("%s %s\nstdout:\n%s\nstderr:\n%s", p.name, strings.Join(args, " "), p.Stdout(), p.Stderr())
+		}
+	})
+	p.waitHealthy(t)
+	return p
+}
+
+// Stdout returns what the process has printed so far, Stderr what it has complained.
+func (p *process) Stdout() string { return p.stdout.String() }
+func (p *process) Stderr() string { return p.stderr.String() }
+
+// Stop asks the process to end and expects that it ends well. It may be called again.
+func (p *process) Stop(t testing.TB) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		t.Errorf("%s did not stop within %s of SIGTERM", p.name, patience)
+		return
+	}
+	if p.err != nil {
+		t.Errorf("%s: %v", p.name, p.err)
+	}
+}
+
+// waitHealthy polls /healthz until it is there: 200 from authz; the demo need only
+// answer, with whatever status.
+func (p *process) waitHealthy(t testing.TB) {
+	t.Helper()
+	client := &http.Client{Timeout: 2 * time.Second}
+	deadline := time.Now().Add(patience)
+	for {
+		err := p.health(client)
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.exited:
+			t.Fatalf("%s ended before it answered: %v", p.name, errors.Join(p.err, err))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %v", p.name, err)
+		}
+	}
+}
+
+func (p *process) health(client *http.Client) error {
+	resp, err := client.Get(p.URL + "/healthz")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if p.name == "authz" && resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/healthz: %s", resp.Status)
+	}
+	return nil
+}
+
+// withListen adds a free --listen to args unless they name one, and returns it.
+func withListen(t testing.TB, args []string) ([]string, string) {
+	t.Helper()
+	for i, arg := range args {
+		if address, ok := strings.CutPrefix(arg, "--listen="); ok {
+			return args, address
+		}
+		if arg == "--listen" && i+1 < len(args) {
+			return args, args[i+1]
+		}
+	}
+	address := freeAddress(t)
+	return append([]string{"--listen", address}, args...), address
+}
+
+// freeAddress returns a loopback address that nobody listened on a moment ago.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// cleanEnvironment is ours without the variables that configure the commands.
+func cleanEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "AUTHZ_") || strings.HasPrefix(pair, "DEMO_")
+	})
+}
+
+// lockedBuffer is a buffer that a process writes while a test reads.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -74,10 +74,9 @@ func (b *backend) IndexPage(ctx context.Context, index, after string, limit int)
 	if limit <= 0 {
 		return nil, nil // Redis reads a negative count as all
 	}
-	first := "(" + after
-	if after == "" {
-		first = "-"
-	}
+	// The next string in byte order. The exclusive form "(" would be shorter, but the
+	// embedded server takes "(+" and "(-" for the ends of the range.
+	first := "[" + after + "\x00"
 	cmd := goredis.NewStringSliceCmd(ctx, "zrangebylex", index, first, "+", "limit", "0", strconv.Itoa(limit))
 	if err := b.process(ctx, cmd); err != nil {
 		return nil, readError("index page", err)

@@ -1,0 +1,25 @@
+package redis_test
+
+import (
+	"testing"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
+)
+
+// open opens a backend for one test.
+func open(t testing.TB, o redis.Options) storage.Backend {
+	t.Helper()
+	backend, err := redis.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend
+}
+
+func openEmbedded(t *testing.T) storage.Backend { return open(t, redis.Options{URL: "embedded:"}) }
+
+func TestEmbedded(t *testing.T) {
+	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openEmbedded) })
+}

@@ -1,0 +1,161 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"gatehouse.example/storage"
+)
+
+// ErrDown is what a backend that was switched off answers.
+var ErrDown = errors.New("storagetest: the backend is down")
+
+// Faults is a [storage.Backend] that passes every call on to another one and fails on
+// command. It is safe for concurrent use.
+type Faults struct {
+	backend storage.Backend
+
+	mu       sync.Mutex
+	down     bool
+	requests int // writes whose request is to be lost
+	replies  int // writes whose reply is to be lost
+	puts     int
+}
+
+// NewFaults wraps a backend.
+func NewFaults(backend storage.Backend) *Faults { return &Faults{backend: backend} }
+
+// SetDown makes every call fail with [ErrDown] and without effect, until it is lifted.
+func (f *Faults) SetDown(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+// LoseRequests makes the next n writes fail without effect, in a way that their caller
+// cannot tell from a lost reply.
+func (f *Faults) LoseRequests(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = n
+}
+
+// LoseReplies applies the next n writes and tells their caller that the outcome is
+// unknown.
+func (f *Faults) LoseReplies(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = n
+}
+
+// Puts returns how many calls of Put there were.
+func (f *Faults) Puts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.puts
+}
+
+// fate is what happens to one call.
+type fate struct {
+	before error // instead of the call
+	after  error // instead of its result
+}
+
+func (f *Faults) read() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return ErrDown
+	}
+	return nil
+}
+
+func (f *Faults) write() fate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.down:
+		return fate{before: ErrDown}
+	case f.requests > 0:
+		f.requests--
+		return fate{before: fmt.Errorf("storagetest: %w: the request was lost", storage.ErrUncertain)}
+	case f.replies > 0:
+		f.replies--
+		return fate{after: fmt.Errorf("storagetest: %w: the reply was lost", storage.ErrUncertain)}
+	default:
+		return fate{}
+	}
+}
+
+func (f *Faults) countPut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.puts++
+}
+
+// do runs a write that meets its fate.
+func (f *Faults) do(call func() error) error {
+	fate := f.write()
+	if fate.before != nil {
+		return fate.before
+	}
+	if err := call(); fate.after == nil {
+		return err
+	}
+	return fate.after
+}
+
+// Get implements [storage.Backend].
+func (f *Faults) Get(ctx context.Context, key string) (storage.Item, error) {
+	if err := f.read(); err != nil {
+		return storage.Item{}, err
+	}
+	return f.backend.Get(ctx, key)
+}
+
+// Put implements [storage.Backend].
+func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
+	f.countPut()
+	err = f.do(func() (err error) { item, err = f.backend.Put(ctx, put); return err })
+	if errors.Is(err, storage.ErrUncertain) {
+		item = storage.Item{}
+	}
+	return item, err
+}
+
+// Take implements [storage.Backend].
+func (f *Faults) Take(ctx context.Context, key string) (item storage.Item, err error) {
+	err = f.do(func() (err error) { item, err = f.backend.Take(ctx, key); return err })
+	if err != nil {
+		item = storage.Item{}
+	}
+	return item, err
+}
+
+// Delete implements [storage.Backend].
+func (f *Faults) Delete(ctx context.Context, key string) error {
+	return f.do(func() error { return f.backend.Delete(ctx, key) })
+}
+
+// IndexAdd implements [storage.Backend].
+func (f *Faults) IndexAdd(ctx context.Context, index, entry string) error {
+	return f.do(func() error { return f.backend.IndexAdd(ctx, index, entry) })
+}
+
+// IndexRemove implements [storage.Backend].
+func (f *Faults) IndexRemove(ctx context.Context, index, entry string) error {
+	return f.do(func() error { return f.backend.IndexRemove(ctx, index, entry) })
+}
+
+// IndexPage implements [storage.Backend].
+func (f *Faults) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	return f.backend.IndexPage(ctx, index, after, limit)
+}
+
+// Close implements [storage.Backend].
+func (f *Faults) Close() error { return f.backend.Close() }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+)
+
+// checkVerb checks the configuration that serve would run with. It takes the flags of
+// serve, so that a command line can be checked as it is.
+type checkVerb struct {
+	settings
+	Effective bool `help:"Print every setting with its value and where it comes from."`
+}
+
+// Run prints one line for each mistake. It opens no port and connects to no store.
+func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
+	l, err := p.load(k, &v.settings)
+	if l == nil {
+		return err
+	}
+	for _, sentence := range l.warnings {
+		fmt.Fprintf(p.stderr, "authz: warning: %s\n", sentence)
+	}
+	if v.Effective {
+		if err := v.print(p.stdout, k.Selected().Flags, l.origins); err != nil {
+			return err
+		}
+	}
+	_, tlsErr := v.certificate()
+	if err := errors.Join(err, v.storeMistake(), tlsErr, v.rehearse(ctx)); err != nil {
+		return err
+	}
+	if !v.Effective {
+		_, err = fmt.Fprintln(p.stdout, "The configuration is good.")
+	}
+	return err
+}
+
+// rehearse builds the server over a store that is thrown away, because the server
+// itself knows best what it refuses. What is missing was reported already and is
+// replaced here.
+func (v *checkVerb) rehearse(ctx context.Context) error {
+	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
+	if err != nil {
+		return err
+	}
+	config := v.server()
+	if v.issuerMistake() != nil || v.Issuer == "" {
+		config.Issuer = "https://auth.example.com"
+	}
+	if len(config.Resources) == 0 {
+		config.Resources = demoResources(nil)
+	}
+	config.Registration = cmp.Or(config.Registration, authz.RegistrationClosed)
+	store, err := storage.New(backend, storage.Options{Issuer: config.Issuer, MasterKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		return errors.Join(err, backend.Close())
+	}
+	config.Store = store
+	_, err = authz.New(ctx, config)
+	return errors.Join(err, store.Close())
+}
+
+// print writes the settings as YAML. A secret is shown as set or not, never as it is.
+func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]origin) error {
+	for _, flag := range flags {
+		if reflect.ValueOf(flag.Target.Interface()).IsZero() || flag.Name == "config" || flag.Name == "effective" {
+			continue
+		}
+		value, err := yaml.MarshalWithOptions(plain(flag.Target.Interface()), yaml.Flow(true))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].where)
+	}
+	if len(v.Resources) == 0 {
+		return nil
+	}
+	text, err := yaml.Marshal(yaml.MapSlice{{Key: "resources", Value: describe(v.Resources)}})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// plain returns what a value looks like in a file.
+func plain(v any) any {
+	if s, ok := v.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return v
+}
+
+// describe returns resources as the file writes them.
+func describe(resources []authz.Resource) []yaml.MapSlice {
+	var out []yaml.MapSlice
+	for _, r := range resources {
+		m := yaml.MapSlice{{Key: "uri", Value: r.URI}, {Key: "name", Value: r.Name}, {Key: "default", Value: r.Default || len(resources) == 1}}
+		var scopes yaml.MapSlice
+		for _, s := range r.Scopes {
+			scopes = append(scopes, yaml.MapItem{Key: s.Name, Value: s.Description})
+		}
+		if len(scopes) > 0 {
+			m = append(m, yaml.MapItem{Key: "scopes", Value: scopes})
+		}
+		if len(r.DefaultScopes) > 0 {
+			m = append(m, yaml.MapItem{Key: "default-scopes", Value: r.DefaultScopes})
+		}
+		if i := r.Introspection; i != nil {
+			m = append(m, yaml.MapItem{Key: "introspection", Value: yaml.MapSlice{{Key: "client-id", Value: i.ID}, {Key: "client-secret", Value: redacted}}})
+		}
+		out = append(out, m)
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// loaded is what came with the settings of a server.
+type loaded struct {
+	origins map[string]origin
+	relaxed relaxed
+	// warnings are sentences about settings that have no effect.
+	warnings []string
+}
+
+// load fills s, whose flags are those of the verb, from all sources, completes it for
+// --dev and returns every mistake. It returns nil if the file cannot be read at all:
+// everything in it would seem to be missing.
+func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
+	flags := k.Selected().Flags
+	from, err := p.sourcesOf(k, flags)
+	if from == nil {
+		return nil, err
+	}
+	l := &loaded{}
+	errs := []error{err}
+	l.origins, err = from.fill(flags)
+	errs = append(errs, err)
+	if from.file != nil {
+		s.Resources, err = from.file.resources()
+		errs = append(errs, err)
+	}
+	asked := func(name string) bool { return l.origins[name].rank > byDefault }
+	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.idle(asked)...)
+	if s.Dev {
+		l.relaxed, err = s.relax(l.origins, p.rand)
+		errs = append(errs, err)
+	}
+	return l, errors.Join(append(errs, s.mistakes())...)
+}
+
+// loadStore fills the settings of a verb that only needs the store.
+func (p *program) loadStore(k *kong.Context) error {
+	flags := k.Selected().Flags
+	from, err := p.sourcesOf(k, flags)
+	if err != nil {
+		return err
+	}
+	_, err = from.fill(flags)
+	return err
+}
+
+// everyFlag lists the flags of a verb and of those below it.
+func everyFlag(node *kong.Node) []string {
+	var names []string
+	for _, flag := range node.Flags {
+		names = append(names, flag.Name)
+	}
+	for _, child := range node.Children {
+		names = append(names, everyFlag(child)...)
+	}
+	return names
+}
+
+// idle returns a sentence for each setting that was given and does nothing.
+func (s *settings) idle(asked func(string) bool) []string {
+	var out []string
+	for _, name := range []string{"dev-resource", "dev-password", "dev-introspection-secret"} {
+		if asked(name) && !s.Dev {
+			out = append(out, name+" has no effect without --dev")
+		}
+	}
+	if asked("dev-resource") && s.Dev && len(s.Resources) > 0 {
+		out = append(out, "dev-resource has no effect, because the file lists resources")
+	}
+	if s.Store.embedded() && !s.Dev {
+		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+// Command authz runs and administers a Gatehouse authorization server.
+//
+//	authz serve --dev                        try everything on this machine
+//	authz serve --config gatehouse.yaml      run a server
+//	authz check-config --config FILE         find every mistake without running it
+//	authz user add|ls|disable|rm             people who can sign in
+//	authz version
+//
+// Every flag --some-name of serve is also the environment variable AUTHZ_SOME_NAME
+// and the key some-name of the YAML file; a flag beats the environment, the
+// environment beats the file, the file beats the default. The struct settings lists
+// them all, once, with their defaults.
+//
+// The exit status is 0 when what was asked for is done, 1 when it was refused or
+// failed, and 2 when the command line makes no sense.
+//
+// What is refused: an unknown key in the file, a setting given twice in one place, an
+// http issuer outside --dev, a missing master key, store, registration policy or
+// resource outside --dev, an ephemeral master key over a store that outlives it, and
+// administering an embedded store from outside its process.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default action is back: a second one ends the process.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// The exit statuses.
+const (
+	exitDone    = 0
+	exitRefused = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake on the command line, as opposed to a refusal.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// grammar is the command line.
+type grammar struct {
+	Serve       serveVerb   `cmd:"" help:"Run the authorization server."`
+	CheckConfig checkVerb   `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
+	User        userVerbs   `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
+	Version     versionVerb `cmd:"" help:"Print the version."`
+}
+
+// program is what a verb has to work with, besides its own flags.
+type program struct {
+	env    environment
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	rand   io.Reader
+	grace  time.Duration // how long requests in flight may take to finish at the end
+}
+
+// run does what args say and returns the exit status. It ends when ctx does.
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{
+		env: newEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
+		rand: rand.Reader, grace: 10 * time.Second,
+	}
+	return p.run(ctx, args)
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
+	answered := false // --help was given and answered
+	parser, err := kong.New(&grammar{},
+		kong.Name("authz"),
+		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(int) { answered = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err != nil {
+		return p.report(err)
+	}
+	parsed, err := parser.Parse(args)
+	if answered {
+		return exitDone
+	}
+	if err != nil {
+		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
+	}
+	return p.report(parsed.Run(p))
+}
+
+// report prints one line per mistake and returns the exit status that fits.
+func (p *program) report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(p.stderr, "authz: %s\n", strings.TrimPrefix(strings.TrimSpace(line), "authz: "))
+	}
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitRefused
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz"
+)
+
+// serveVerb runs the authorization server.
+type serveVerb struct {
+	settings
+}
+
+// Run serves until ctx ends. It listens first, because the issuer of --dev follows the
+// port, then opens the store, and only then says that it is ready.
+func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
+	s := &v.settings
+	loaded, err := p.load(k, s)
+	if err != nil {
+		return err
+	}
+	log := slog.New(p.logHandler(s.LogFormat))
+	for _, sentence := range loaded.warnings {
+		log.Warn(sentence)
+	}
+	st, err := newSite(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	st.log, st.grace = log, p.grace
+	if loaded.origins["issuer"].where == madeUp {
+		s.follow(st.public.Addr().String()) // now the port is known
+	}
+	return p.serve(ctx, s, st, loaded.relaxed)
+}
+
+// serve runs the server on listeners that are open.
+func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed) error {
+	store, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	config := s.server()
+	config.Store, config.Logger = store, st.log
+	front, err := authz.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	if s.Dev {
+		if err := s.admitDemo(ctx, store, &made); err != nil {
+			return fmt.Errorf("the person %s: %w", demoPerson, err)
+		}
+	}
+	for _, sentence := range append(made.warnings, s.exposed(st.public.Addr())...) {
+		st.log.Warn(sentence)
+	}
+	p.announce(s, st, made)
+	return st.serve(ctx, front, st.probes(front.Ready))
+}
+
+// announce says that the server is ready and what people need to use it. Only --dev
+// prints secrets, and only those that it made up.
+func (p *program) announce(s *settings, st *site, made relaxed) {
+	line := func(label, value string) { fmt.Fprintf(p.stdout, "  %-14s %s\n", label, value) }
+	fmt.Fprintln(p.stdout, "Gatehouse is ready.")
+	line("issuer", s.Issuer)
+	line("listening on", st.public.Addr().String())
+	if st.admin != nil {
+		line("admin on", st.admin.Addr().String())
+	}
+	if s.Dev {
+		line("sign in", made.signIn())
+	}
+	if made.introspection != "" {
+		line("introspect", "client_id: the URI of the resource, secret: "+made.introspection)
+	}
+	for _, r := range s.Resources {
+		line("connect to", r.URI)
+	}
+}
+
+func (p *program) logHandler(format string) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(p.stderr, nil)
+	}
+	return slog.NewTextHandler(p.stderr, nil)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
+)
+
+// storeSettings say which store a verb works on.
+type storeSettings struct {
+	Config    string   `placeholder:"FILE" help:"YAML file with settings."`
+	Store     storeURL `placeholder:"URL" help:"Where state is kept: redis://, rediss://, redis+sentinel://, redis+cluster://, or embedded: (lost at exit)."`
+	StoreFile string   `placeholder:"FILE" help:"File that holds the store URL."`
+}
+
+// settings are everything that serve can be told, each once, with its default. The
+// name of a flag is the name of the key in the file and, in capitals behind AUTHZ_, of
+// the environment variable. A secret has a twin with -file behind its name, which names
+// a file to read it from.
+type settings struct {
+	storeSettings
+
+	Dev                        bool     `help:"Try everything on this machine: what is missing is made up, and each relaxation is listed at the start."`
+	DevResource                []string `sep:"none" placeholder:"URI" help:"With --dev: a server that tokens are for, instead of the demo resource; repeatable."`
+	DevPassword                secret   `help:"With --dev: the password of the person demo (default: random, printed)."`
+	DevPasswordFile            string   `placeholder:"FILE" help:"File that holds it."`
+	DevIntrospectionSecret     secret   `placeholder:"SECRET" help:"With --dev: what resources introspect with (default: random, printed)."`
+	DevIntrospectionSecretFile string   `placeholder:"FILE" help:"File that holds it."`
+
+	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
+	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz, or off (default ${default}; off with --dev)."`
+	Issuer      string `placeholder:"URL" help:"The https URL by which everybody knows this server (with --dev: made from --listen)."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
+
+	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store: base64 of 32 bytes each, comma separated; the first seals, all open."`
+	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
+
+	Registration string `placeholder:"open|closed" help:"Who may register clients (with --dev: open)."`
+
+	AccessTokenTTL duration `name:"access-token-ttl" default:"5m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
+	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
+	RefreshWindow  duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
+	RefreshIdle    duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
+	RefreshMax     duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
+
+	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	// Resources is the list resources of the file. It has no flag.
+	Resources []authz.Resource `kong:"-"`
+}
+
+// mistakes returns what is wrong with the settings as a whole. Whatever --dev allows
+// to be left out has been filled in. What authz.Config checks itself is left to it.
+func (s *settings) mistakes() error {
+	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes())
+}
+
+func (s *settings) issuerMistake() error {
+	if s.Issuer == "" {
+		return errors.New("issuer is not set: give the https URL that clients use, for example --issuer https://auth.example.com, or --dev to try things on this machine")
+	}
+	if err := metadata.ValidIssuer(s.Issuer); err != nil {
+		reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "metadata: "), "issuer: ")
+		return fmt.Errorf("issuer %s cannot be used: %s", s.Issuer, strings.TrimPrefix(reason, "metadata: "))
+	}
+	if strings.HasPrefix(s.Issuer, "http:") && !s.Dev {
+		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
+	}
+	return nil
+}
+
+// required names what is missing. Outside --dev nothing is made up.
+func (s *settings) required() error {
+	var errs []error
+	missing := func(absent bool, sentence string) {
+		if absent {
+			errs = append(errs, errors.New(sentence))
+		}
+	}
+	missing(s.Store == "", "store is not set: say where state is kept, for example --store redis://127.0.0.1:6379")
+	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
+	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
+	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open or closed")
+	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
+	return errors.Join(errs...)
+}
+
+func (s *settings) tlsMistake() error {
+	switch {
+	case s.TLSCert != "" && s.TLSKey == "":
+		return errors.New("tls-cert is set and tls-key is not: TLS needs both")
+	case s.TLSCert == "" && s.TLSKey != "":
+		return errors.New("tls-key is set and tls-cert is not: TLS needs both")
+	}
+	return nil
+}
+
+// formMistakes finds values that no part behind this one would explain.
+func (s *settings) formMistakes() error {
+	var errs []error
+	if err := validAddress(s.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("listen %w", err))
+	}
+	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
+		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
+	}
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		errs = append(errs, fmt.Errorf("log-format %q is not known: it is text or json", s.LogFormat))
+	}
+	for _, life := range []struct {
+		name string
+		duration
+	}{{"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
+		if life.duration <= 0 {
+			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.duration))
+		}
+	}
+	if n := len(s.DevIntrospectionSecret); s.Dev && n < 16 {
+		errs = append(errs, fmt.Errorf("dev-introspection-secret has %d characters: it must have at least 16", n))
+	}
+	return errors.Join(errs...)
+}
+
+// off is the address of a listener that is not wanted.
+const off = "off"
+
+func validAddress(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not an address: write host:port, for example 127.0.0.1:8080", addr)
+	}
+	return nil
+}
+
+// follow makes the issuer of --dev from the address that the public listener has or
+// will have.
+func (s *settings) follow(addr string) {
+	host, _, _ := net.SplitHostPort(s.Listen)
+	_, port, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	issuer := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	if port == "0" { // it is not known yet
+		issuer.Host = strings.TrimSuffix(issuer.Host, ":0")
+	}
+	if s.TLSCert != "" {
+		issuer.Scheme = "https"
+	}
+	s.Issuer = issuer.String()
+	if canonical, err := metadata.Canonical(s.Issuer); err == nil {
+		s.Issuer = canonical
+	}
+}
+
+// server returns the configuration of the authorization server, without its store.
+func (s *settings) server() authz.Config {
+	window := time.Duration(s.RefreshWindow)
+	return authz.Config{
+		Issuer:         s.Issuer,
+		Resources:      s.Resources,
+		Registration:   authz.Registration(s.Registration),
+		AccessTokenTTL: time.Duration(s.AccessTokenTTL),
+		CodeTTL:        time.Duration(s.CodeTTL),
+		RefreshWindow:  cmp.Or(window, -1), // there zero means the default
+		RefreshIdle:    time.Duration(s.RefreshIdle),
+		RefreshMax:     time.Duration(s.RefreshMax),
+	}
+}

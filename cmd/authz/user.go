@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// userVerbs administer the people who can sign in. They work on the store of a running
+// server, which sees the change at once.
+type userVerbs struct {
+	Add     userAdd     `cmd:"" help:"Add a person; the password is read from standard input."`
+	Ls      userLs      `cmd:"" help:"List everybody."`
+	Disable userDisable `cmd:"" help:"Lock a person out and revoke what they granted."`
+	Rm      userRm      `cmd:"" help:"Remove a person and revoke what they granted."`
+}
+
+// userRecord is a person as --json prints them: without the password.
+type userRecord struct {
+	Name     string    `json:"name"`
+	Subject  string    `json:"subject"`
+	Created  time.Time `json:"created"`
+	Disabled bool      `json:"disabled"`
+}
+
+func recordOf(u storage.User) userRecord {
+	return userRecord{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled}
+}
+
+type userAdd struct {
+	storeSettings
+	Name         string `arg:"" help:"The name that the person types to sign in."`
+	PasswordFile string `placeholder:"FILE" help:"File that holds the password, instead of standard input."`
+	JSON         bool   `name:"json" help:"Print the record as JSON."`
+}
+
+// Run adds a person.
+func (v *userAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	password, err := p.password(v.PasswordFile)
+	if err != nil {
+		return err
+	}
+	user, err := authz.AddUser(ctx, store, v.Name, password)
+	switch {
+	case errors.Is(err, storage.ErrConflict):
+		return fmt.Errorf("there is already a person with the name %s", v.Name)
+	case err != nil:
+		return err
+	case v.JSON:
+		return p.printJSON(recordOf(user))
+	}
+	_, err = fmt.Fprintf(p.stdout, "added %s, subject %s\n", user.Name, user.Subject)
+	return err
+}
+
+type userLs struct {
+	storeSettings
+	JSON bool `name:"json" help:"Print the records as a JSON array."`
+}
+
+// Run lists everybody.
+func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	users, err := store.Users(ctx)
+	if err != nil {
+		return err
+	}
+	records := make([]userRecord, 0, len(users))
+	for _, u := range users {
+		records = append(records, recordOf(u))
+	}
+	if v.JSON {
+		return p.printJSON(records)
+	}
+	return p.printUsers(records)
+}
+
+func (p *program) printUsers(records []userRecord) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tSTATE\tCREATED\tSUBJECT")
+	for _, r := range records {
+		state := "active"
+		if r.Disabled {
+			state = "disabled"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Name, state, r.Created.UTC().Format(time.RFC3339), r.Subject)
+	}
+	return table.Flush()
+}
+
+type userDisable struct {
+	storeSettings
+	Name string `arg:"" help:"The name of the person."`
+}
+
+// Run locks a person out.
+func (v *userDisable) Run(ctx context.Context, p *program, k *kong.Context) error {
+	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "disabled", authz.DisableUser)
+}
+
+type userRm struct {
+	storeSettings
+	Name string `arg:"" help:"The name of the person."`
+}
+
+// Run removes a person.
+func (v *userRm) Run(ctx context.Context, p *program, k *kong.Context) error {
+	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "removed", authz.RemoveUser)
+}
+
+// changeUser does something to one person and says so.
+func (p *program) changeUser(ctx context.Context, k *kong.Context, s *storeSettings, name, done string,
+	change func(context.Context, *storage.Store, string) error) error {
+	store, err := p.storeOf(ctx, k, s)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	err = change(ctx, store, name)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("there is no person with the name %s", name)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s %s\n", done, name)
+	return err
+}
+
+// storeOf fills the settings of a verb and opens the store that they name.
+func (p *program) storeOf(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, error) {
+	if err := p.loadStore(k); err != nil {
+		return nil, err
+	}
+	return s.open(ctx)
+}
+
+func (p *program) printJSON(v any) error {
+	encoder := json.NewEncoder(p.stdout)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// maxPasswordInput bounds what is read as a password.
+const maxPasswordInput = 4096
+
+// password returns the password in a file, else the one that somebody types, else the
+// one line on standard input.
+func (p *program) password(file string) (string, error) {
+	if file != "" {
+		text, err := secretFrom(file)
+		if err != nil {
+			return "", fmt.Errorf("password-file: %w", err)
+		}
+		return onePassword(text)
+	}
+	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return p.askPassword(int(f.Fd()))
+	}
+	data, err := io.ReadAll(io.LimitReader(p.stdin, maxPasswordInput+1))
+	if err != nil {
+		return "", fmt.Errorf("password: %w", err)
+	}
+	return onePassword(strings.TrimRight(string(data), "\r\n"))
+}
+
+// onePassword refuses what is surely not meant as a password.
+func onePassword(text string) (string, error) {
+	switch {
+	case text == "":
+		return "", errors.New("password: standard input is empty: type it, pipe it in, or name a file with --password-file")
+	case len(text) > maxPasswordInput || strings.ContainsAny(text, "\r\n\x00"):
+		return "", errors.New("password: it must be one line")
+	}
+	return text, nil
+}
+
+// askPassword asks twice, without showing what is typed.
+func (p *program) askPassword(terminal int) (string, error) {
+	var answers [2]string
+	for i, prompt := range []string{"Password: ", "Again: "} {
+		fmt.Fprint(p.stderr, prompt)
+		answer, err := term.ReadPassword(terminal)
+		fmt.Fprintln(p.stderr)
+		if err != nil {
+			return "", fmt.Errorf("password: %w", err)
+		}
+		answers[i] = string(answer)
+	}
+	if answers[0] != answers[1] {
+		return "", errors.New("password: the two answers differ")
+	}
+	return onePassword(answers[0])
+}

@@ -1,0 +1,85 @@
+package middleware
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"gatehouse.example/metadata"
+)
+
+// challenge is a refusal: an error that is meant for the client.
+type challenge struct {
+	status      int
+	code        string // of RFC 6750 section 3.1; empty when there were no credentials
+	description string
+	scopes      []string
+	retryAfter  int // seconds
+}
+
+// Error implements error.
+func (c challenge) Error() string { return "middleware: " + c.description }
+
+func malformed(why string) challenge {
+	return challenge{status: http.StatusBadRequest, code: "invalid_request", description: why}
+}
+
+// invalid is the refusal of a token.
+func invalid(why string) challenge {
+	return challenge{status: http.StatusUnauthorized, code: "invalid_token", description: why}
+}
+
+// forbidden is the refusal of a request that should not have got here. A token would
+// not help, so there is no challenge.
+func forbidden(why string) challenge {
+	return challenge{status: http.StatusForbidden, description: why}
+}
+
+// header returns the value of WWW-Authenticate, or nothing for refusals that no
+// credentials can mend.
+func (c challenge) header(metaURL string) string {
+	if c.status >= http.StatusInternalServerError || (c.status == http.StatusForbidden && c.code == "") {
+		return ""
+	}
+	out := metadata.Challenge{Scheme: "Bearer"}
+	if c.code != "" {
+		// RFC 6750 section 3.1: without credentials, the answer SHOULD NOT hold an error code.
+		out.Params = append(out.Params,
+			metadata.Param{Name: "error", Value: c.code},
+			metadata.Param{Name: "error_description", Value: c.description})
+	}
+	if len(c.scopes) > 0 {
+		out.Params = append(out.Params, metadata.Param{Name: "scope", Value: strings.Join(c.scopes, " ")})
+	}
+	// RFC 9728 section 5.1: where the client finds the metadata of the resource.
+	out.Params = append(out.Params, metadata.Param{Name: "resource_metadata", Value: metaURL})
+	return out.String()
+}
+
+// write answers the request.
+func (c challenge) write(w http.ResponseWriter, metaURL string) {
+	header := w.Header()
+	if value := c.header(metaURL); value != "" {
+		header.Set("WWW-Authenticate", value)
+	}
+	if c.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(c.retryAfter))
+	}
+	writeJSON(w, c.status, problem{Error: c.code, Description: c.description})
+}
+
+// problem is the body of every refusal, in the members of RFC 6749 section 5.2.
+type problem struct {
+	Error       string `json:"error,omitempty"`
+	Description string `json:"error_description"`
+}
+
+func writeJSON(w http.ResponseWriter, status int, body problem) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // fails only when the client is gone
+}

@@ -1,0 +1,201 @@
+package middleware
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+
+	"gatehouse.example/metadata"
+)
+
+const (
+	maxDocument  = 64 << 10
+	fetchTimeout = 5 * time.Second  // for one document, unless the client of the configuration says less
+	totalTimeout = 12 * time.Second // for all documents of one fetch
+
+	minKeyAge     = 5 * time.Minute
+	defaultKeyAge = 15 * time.Minute
+	maxKeyAge     = 24 * time.Hour
+)
+
+// fetcher gets the keys of issuers over HTTP. The addresses come from the
+// configuration and from the issuers that it names.
+type fetcher struct{ client *http.Client }
+
+func newFetcher(configured *http.Client) *fetcher {
+	client := &http.Client{}
+	if configured != nil {
+		*client = *configured
+	}
+	client.Jar = nil
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if client.Timeout <= 0 {
+		client.Timeout = fetchTimeout
+	}
+	return &fetcher{client: client}
+}
+
+// keys finds the metadata of an issuer and returns the keys that it points at, and how
+// long they may be used.
+func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (map[keyID]*verifyKey, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
+	address, err := f.discover(ctx, issuer, urls)
+	if err != nil {
+		return nil, 0, err
+	}
+	body, header, err := f.get(ctx, address)
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, err := parseKeys(body)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", address, err)
+	}
+	return keys, cacheAge(header), nil
+}
+
+// discover tries the well-known addresses of an issuer in order and returns its jwks_uri.
+func (f *fetcher) discover(ctx context.Context, issuer string, urls []string) (string, error) {
+	var errs []error
+	for _, address := range urls {
+		body, _, err := f.get(ctx, address)
+		if unreachable := (*url.Error)(nil); errors.As(err, &unreachable) {
+			return "", err // the other addresses are on the same host
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		doc, err := metadata.ParseAuthorizationServer(body, issuer)
+		if err == nil {
+			err = validKeyAddress(issuer, doc.JWKSURI)
+		}
+		if err == nil {
+			return doc.JWKSURI, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", address, err))
+	}
+	return "", errors.Join(errs...)
+}
+
+// validKeyAddress wants https, or http on loopback for an issuer that is there itself.
+func validKeyAddress(issuer, address string) error {
+	if _, err := metadata.Canonical(address); err != nil {
+		return fmt.Errorf("jwks_uri: %w", err)
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("jwks_uri: it cannot be parsed")
+	case u.Scheme == "https":
+		return nil
+	case strings.HasPrefix(issuer, "http://") && metadata.IsLoopbackHost(u.Hostname()):
+		return nil
+	}
+	return errors.New("jwks_uri: it must be https")
+}
+
+// get fetches one document: status 200, no redirect, at most maxDocument bytes.
+func (f *fetcher) get(ctx context.Context, address string) ([]byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	res, err := f.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // read-only: nothing is lost
+	if res.StatusCode != http.StatusOK {
+		return nil, nil, fmt.Errorf("%s: the status is %d", address, res.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: %w", address, err)
+	case len(body) > maxDocument:
+		return nil, nil, fmt.Errorf("%s: the document has more than %d bytes", address, maxDocument)
+	}
+	return body, res.Header, nil
+}
+
+// parseKeys reads a JWK set (RFC 7517 section 5). Keys that are of no use here are
+// ignored, as the RFC wants it; a set without a single useful key is an error.
+func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("key set: %w", err)
+	}
+	keys := make(map[keyID]*verifyKey, len(set.Keys))
+	for _, raw := range set.Keys {
+		var jwk jose.JSONWebKey
+		if err := jwk.UnmarshalJSON(raw); err != nil || jwk.KeyID == "" || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
+			continue
+		}
+		for _, algorithm := range usableWith(jwk.Key) {
+			id := keyID{jwk.KeyID, algorithm}
+			if _, taken := keys[id]; !taken && (jwk.Algorithm == "" || jwk.Algorithm == string(algorithm)) {
+				keys[id] = &verifyKey{public: jwk.Key, algorithms: []jose.SignatureAlgorithm{algorithm}}
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("key set: it holds no key for ES256, EdDSA, RS256 or PS256")
+	}
+	return keys, nil
+}
+
+// usableWith binds each kind of key to its algorithms (RFC 8725 section 3.1).
+func usableWith(key any) []jose.SignatureAlgorithm {
+	switch key := key.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve == elliptic.P256() {
+			return []jose.SignatureAlgorithm{jose.ES256}
+		}
+	case ed25519.PublicKey:
+		return []jose.SignatureAlgorithm{jose.EdDSA}
+	case *rsa.PublicKey:
+		// RFC 7518 section 3.3: a key of 2048 bits or larger MUST be used.
+		if bits := key.N.BitLen(); bits >= 2048 && bits <= 8192 {
+			return []jose.SignatureAlgorithm{jose.RS256, jose.PS256}
+		}
+	}
+	return nil
+}
+
+// cacheAge follows the max-age of Cache-Control (RFC 9111 section 5.2.2.1) within bounds.
+func cacheAge(header http.Header) time.Duration {
+	for _, field := range header["Cache-Control"] {
+		for directive := range strings.SplitSeq(strings.ToLower(field), ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+			switch name {
+			case "no-store", "no-cache":
+				return minKeyAge
+			case "max-age":
+				seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
+				if err != nil {
+					return minKeyAge
+				}
+				return min(max(time.Duration(seconds)*time.Second, minKeyAge), maxKeyAge)
+			}
+		}
+	}
+	return defaultKeyAge
+}

@@ -1,0 +1,204 @@
+// Package middleware guards an http.Handler as an OAuth 2.1 resource server of the
+// context protocol.
+//
+// A [Guard] lets a request through when it carries an access token that an authorization
+// server of the configuration issued for exactly this resource: a JWT of RFC 9068,
+// signed with a key that the issuer publishes. Every other request is answered with the
+// challenge that tells a client what to do next (RFC 6750 section 3, RFC 9728 section
+// 5.1). Clients find the authorization server through the metadata document that
+// [Guard.Metadata] serves (RFC 9728).
+//
+// What it refuses:
+//
+//   - a token anywhere but in one Authorization header: two headers, a token in the
+//     query, a token in a form body (which is never read);
+//   - tokens for another audience, from another issuer, expired, not yet valid, of
+//     another type than at+jwt, signed with an algorithm or key that is not the issuer's;
+//   - requests from web pages that reach a loopback listener through a forged Host or a
+//     foreign Origin.
+//
+// The token ends here: it is neither in the request that the handler sees nor in its
+// context, so no handler can pass it on to another server (the seed, Access token
+// privilege). When the issuer cannot be reached and its keys are not known yet, the
+// answer is 503 with Retry-After and never 401, because a client that is told 401
+// throws a good token away.
+//
+// A server is protected like this:
+//
+//	guard, err := middleware.New(middleware.Config{
+//		Resource:             "https://notes.example.com/mcp",
+//		AuthorizationServers: []string{"https://auth.example.com"},
+//		Scopes:               []string{"notes:read", "notes:write"},
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	mux := http.NewServeMux()
+//	mux.Handle("/mcp", guard.Protect(notes))
+//	for _, path := range guard.MetadataPaths() {
+//		mux.Handle(path, guard.Metadata())
+//	}
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"gatehouse.example/metadata"
+)
+
+// Config says what is protected and whose tokens are accepted. Resource and
+// AuthorizationServers are required.
+type Config struct {
+	// Resource is the URL that clients dial, in canonical form: the audience of every
+	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
+	Resource string
+	// AuthorizationServers are the issuers whose tokens are accepted, byte for byte as
+	// their metadata spells them. Each is https, or http on loopback.
+	AuthorizationServers []string
+	// Scopes are the scopes that the metadata of the resource lists.
+	Scopes []string
+	// ChallengeScopes are the scopes that a client without a token is told to ask for.
+	// The default is Scopes; name fewer to let clients start small and step up.
+	ChallengeScopes []string
+	// ResourceName and ResourceDocumentation are shown to people by clients.
+	ResourceName          string
+	ResourceDocumentation string
+	// AllowedOrigins matters on loopback alone: web pages of these origins, such as
+	// "https://inspector.example.org", may call besides those of loopback and of the
+	// resource itself. "*" allows every origin.
+	AllowedOrigins []string
+	// Client fetches the metadata and keys of the issuers. Redirects are refused
+	// whatever it says. The default gives up after five seconds.
+	Client *http.Client
+	// Now is the clock. The default is time.Now.
+	Now func() time.Time
+	// Logger learns about refused tokens (debug) and trouble with issuers (warn). It
+	// never sees a token. The default discards.
+	Logger *slog.Logger
+}
+
+// Guard protects handlers. It is safe for concurrent use and has nothing to close.
+type Guard struct {
+	resource  string // canonical
+	origin    string // of the resource
+	hostname  string // of the resource, without the port
+	loopback  bool   // whether the resource is on loopback
+	metaURL   string
+	metaPaths []string
+	document  http.Handler
+	origins   []string
+	start     challenge // of a request without credentials
+	issuers   map[string]*issuer
+	now       func() time.Time
+	log       *slog.Logger
+}
+
+// New checks the configuration and returns a guard. It opens no connection: the keys of
+// an issuer are fetched when the first of its tokens arrives.
+func New(c Config) (*Guard, error) {
+	doc := metadata.Resource{
+		Resource:               c.Resource,
+		AuthorizationServers:   c.AuthorizationServers,
+		ScopesSupported:        nilIfEmpty(c.Scopes),
+		BearerMethodsSupported: []string{"header"},
+		ResourceName:           c.ResourceName,
+		ResourceDocumentation:  c.ResourceDocumentation,
+	}
+	if err := errors.Join(doc.Validate(), validChallengeScopes(c.ChallengeScopes), validOrigins(c.AllowedOrigins)); err != nil {
+		return nil, fmt.Errorf("middleware: config: %w", err)
+	}
+	g := &Guard{origins: slices.Clone(c.AllowedOrigins), now: c.Now, log: c.Logger}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if err := g.describe(doc, c.ChallengeScopes); err != nil {
+		return nil, fmt.Errorf("middleware: config: %w", err)
+	}
+	if err := g.trust(c.AuthorizationServers, c.Client); err != nil {
+		return nil, fmt.Errorf("middleware: config: %w", err)
+	}
+	return g, nil
+}
+
+// describe computes everything that follows from the metadata document.
+func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err error) {
+	if g.document, err = metadata.Serve(doc); err != nil {
+		return err
+	}
+	if g.resource, err = metadata.Canonical(doc.Resource); err != nil {
+		return err
+	}
+	if g.metaURL, err = metadata.ResourceMetadataURL(doc.Resource); err != nil {
+		return err
+	}
+	if g.metaPaths, err = metadata.ResourceMetadataPaths(doc.Resource); err != nil {
+		return err
+	}
+	u, err := url.Parse(g.resource)
+	if err != nil {
+		return err
+	}
+	g.origin = u.Scheme + "://" + u.Host
+	g.hostname = u.Hostname()
+	g.loopback = metadata.IsLoopbackHost(g.hostname)
+	if challengeScopes == nil {
+		challengeScopes = doc.ScopesSupported
+	}
+	g.start = challenge{status: http.StatusUnauthorized, scopes: slices.Clone(challengeScopes),
+		description: "This resource needs an access token."}
+	return nil
+}
+
+// trust makes a key cache for each issuer.
+func (g *Guard) trust(issuers []string, client *http.Client) error {
+	g.issuers = make(map[string]*issuer, len(issuers))
+	fetcher := newFetcher(client)
+	for _, name := range issuers {
+		urls, err := metadata.AuthorizationServerMetadataURLs(name)
+		if err != nil {
+			return err
+		}
+		g.issuers[name] = &issuer{name: name, urls: urls, fetch: fetcher, now: g.now, log: g.log}
+	}
+	return nil
+}
+
+func nilIfEmpty(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return slices.Clone(list)
+}
+
+func validChallengeScopes(scopes []string) error {
+	for _, scope := range scopes {
+		if !metadata.ValidScope(scope) || scope == "offline_access" {
+			return fmt.Errorf("%q is not a scope of a resource", scope)
+		}
+	}
+	return nil
+}
+
+// validOrigins wants the form in which browsers send an origin (RFC 6454 section 6.2).
+func validOrigins(origins []string) error {
+	for _, origin := range origins {
+		if origin == "*" {
+			continue
+		}
+		canonical, err := metadata.Canonical(origin)
+		u, err2 := url.Parse(canonical)
+		if err != nil || err2 != nil || canonical != origin || u.Path != "" || u.RawQuery != "" {
+			return fmt.Errorf("%q is not an origin such as https://app.example.com", origin)
+		}
+	}
+	return nil
+}

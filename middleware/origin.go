@@ -1,0 +1,107 @@
+package middleware
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"gatehouse.example/metadata"
+)
+
+// admitOrigin keeps web pages away from a server on loopback, which a browser reaches
+// from any page that a person visits. A page that rebinds its own name to 127.0.0.1
+// gives itself away by the Host header, and any other page by its Origin. Elsewhere
+// every origin may call, because a page cannot know the token.
+func (g *Guard) admitOrigin(r *http.Request) error {
+	if !g.loopback && !onLoopback(r) {
+		return nil
+	}
+	if host := hostname(r.Host); !metadata.IsLoopbackHost(host) && host != g.hostname {
+		return forbidden("The Host header does not name this server.")
+	}
+	for _, origin := range r.Header["Origin"] {
+		if !g.originAllowed(origin) {
+			return forbidden("This origin may not call a server on loopback.")
+		}
+	}
+	return nil
+}
+
+func (g *Guard) originAllowed(origin string) bool {
+	if slices.Contains(g.origins, "*") || slices.Contains(g.origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.Path != "" {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	return metadata.IsLoopbackHost(host) || origin == g.origin
+}
+
+// onLoopback reports whether the connection came in on a loopback address.
+func onLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback()
+}
+
+// hostname returns a Host header in lowercase and without its port and brackets.
+func hostname(host string) string {
+	u := url.URL{Host: strings.ToLower(host)}
+	return u.Hostname()
+}
+
+// corsHeaders are what a browser client sends to a protocol server.
+const corsHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+
+// mcpParam starts the names of the headers that carry arguments of a call.
+const mcpParam = "mcp-param-"
+
+// setCORS lets a page of any origin read the answer, without cookies or other ambient
+// credentials, and with the headers that it needs to react to a challenge.
+func setCORS(header http.Header) {
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, MCP-Protocol-Version, Mcp-Session-Id")
+}
+
+// preflight answers OPTIONS, which never carries credentials (Fetch standard, section
+// 4.8) and so never reaches the handler.
+func preflight(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	allowed := corsHeaders
+	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if suffix, ok := strings.CutPrefix(name, mcpParam); ok && plainName(suffix) {
+			allowed += ", " + name
+		}
+	}
+	header.Set("Access-Control-Allow-Headers", allowed)
+	header.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+	header.Set("Access-Control-Max-Age", "7200")
+	header.Set("Vary", "Access-Control-Request-Headers")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// plainName accepts letters, digits, hyphens and underscores.
+func plainName(s string) bool {
+	for i := range len(s) {
+		if !base64URL(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// base64URL reports a character of base64url (RFC 4648 section 5).
+func base64URL(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_'
+}
+
+func unescape(s string) string {
+	if out, err := url.QueryUnescape(s); err == nil {
+		return out
+	}
+	return s
+}

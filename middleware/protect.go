@@ -1,0 +1,146 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gatehouse.example/metadata"
+)
+
+// Protect returns a handler that calls next for requests with a valid token, and
+// answers all others itself: preflights with 204, and refusals with a challenge. It
+// looks at the request line and the headers only and leaves the body unread.
+//
+// The request that next receives has no Authorization header; [TokenFrom] returns what
+// the token said.
+func (g *Guard) Protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.admitOrigin(r); err != nil {
+			g.refuse(w, r, err)
+			return
+		}
+		setCORS(w.Header())
+		if r.Method == http.MethodOptions {
+			preflight(w, r)
+			return
+		}
+		token, err := g.authenticate(r)
+		if err != nil {
+			g.refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, admitted(r, &pass{guard: g, token: token}))
+	})
+}
+
+// RequireScope returns a middleware for handlers behind [Guard.Protect]. It answers 403
+// when the token lacks one of the scopes, with a challenge that names all of them, so
+// that a client learns in one step what the operation needs (RFC 6750 section 3.1).
+// A handler that was not put behind Protect of the same guard is never reached.
+//
+// RequireScope panics when a scope is not a scope token (RFC 6749 section 3.3).
+func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
+	for _, scope := range scopes {
+		if !metadata.ValidScope(scope) {
+			panic(fmt.Sprintf("middleware: %q is not a scope", scope))
+		}
+	}
+	refusal := challenge{status: http.StatusForbidden, code: "insufficient_scope", scopes: slices.Clone(scopes),
+		description: "The access token does not cover this operation."}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch p, ok := r.Context().Value(passKey{}).(*pass); {
+			case !ok || p.guard != g:
+				g.refuse(w, r, g.start)
+			case !p.token.HasScope(refusal.scopes...):
+				g.refuse(w, r, refusal)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// admitted returns the request for the protected handler: with the pass in its context
+// and without the token (the seed, Access token privilege: MUST NOT pass it through).
+func admitted(r *http.Request, p *pass) *http.Request {
+	out := r.WithContext(context.WithValue(r.Context(), passKey{}, p))
+	out.Header = maps.Clone(r.Header)
+	delete(out.Header, "Authorization")
+	return out
+}
+
+func (g *Guard) authenticate(r *http.Request) (*Token, error) {
+	raw, err := bearer(r)
+	if err != nil {
+		return nil, err
+	}
+	if raw == "" {
+		return nil, g.start
+	}
+	return g.verify(r.Context(), raw)
+}
+
+// bearer returns the token of the Authorization header, the empty string when there are
+// no credentials that could be one, and an error for requests that are malformed.
+func bearer(r *http.Request) (string, error) {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return "", nil // a token in the query alone is an unsupported method: no credentials (RFC 6750 section 3.1)
+	}
+	if len(values) > 1 {
+		return "", malformed("Send one Authorization header.")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", nil
+	}
+	token = strings.TrimLeft(token, " ")
+	switch {
+	case !isB64Token(token):
+		return "", malformed("The Authorization header does not hold one bearer token.")
+	case inQuery(r.URL.RawQuery):
+		// RFC 6750 section 2: clients MUST NOT use more than one method to transmit the token.
+		return "", malformed("Send the access token in the Authorization header only.")
+	}
+	return token, nil
+}
+
+// inQuery reports whether a query has the parameter access_token, however it is escaped.
+func inQuery(query string) bool {
+	for part := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(part, "=")
+		if unescape(name) == "access_token" {
+			return true
+		}
+	}
+	return false
+}
+
+// isB64Token follows b64token of RFC 6750 section 2.1.
+func isB64Token(s string) bool {
+	body := strings.TrimRight(s, "=")
+	for i := range len(body) {
+		if c := body[i]; !base64URL(c) && c != '.' && c != '~' && c != '+' && c != '/' {
+			return false
+		}
+	}
+	return body != ""
+}
+
+// refuse answers a request that err keeps out. Errors that are not meant for the client
+// become 503, with the details in the log alone.
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var c challenge
+	if !errors.As(err, &c) {
+		c = unavailable(err)
+	}
+	g.log.DebugContext(r.Context(), "request refused", slog.Int("status", c.status), slog.Any("reason", err))
+	c.write(w, g.metaURL)
+}

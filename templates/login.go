@@ -57,15 +57,14 @@ func (s *Set) Login(w io.Writer, p Login) error {
 }
 
 type clientView struct {
-	Name, Host string
-	Verified   bool
+	Name, Host         string
+	Verified, Nameless bool
 }
 
 func (c Client) view() clientView {
 	v := clientView{Name: brief(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
 	if v.Name == "" {
-		// Nobody vouches for the lack of a name.
-		v.Name, v.Verified = "A program without a name", c.Verified && c.Host != ""
+		v.Name, v.Nameless = "A program without a name", true
 	}
 	return v
 }

@@ -114,14 +114,18 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 }
 
 // CreateGrant stores a prepared grant. It is listed under its person and its client
-// before it exists, so that whoever revokes all grants of a person or client finds it.
+// before it exists, so that whoever revokes all grants of a person or client finds it:
+// [ErrConflict] means that this happened before the grant was there.
 func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
+	if g.recordExpiry().IsZero() {
+		return endless(kindGrant)
+	}
 	for _, index := range []string{userGrants(g.Subject), clientGrants(g.ClientID)} {
 		if err := s.indexAdd(ctx, index, g.ID); err != nil {
 			return err
 		}
 	}
-	_, err := s.write(ctx, kindGrant, g.ID, g, Absent, g.recordExpiry())
+	_, err := s.writeUntil(ctx, kindGrant, g.ID, g, Absent, g.recordExpiry())
 	return err
 }
 
@@ -152,15 +156,18 @@ func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
 }
 
 // swap replaces g by next if nothing changed since g was read. On [ErrConflict] it
-// returns the grant that is there now.
+// returns the grant that is there now; if there is none any more, [ErrNotFound].
 func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
-	item, err := s.write(ctx, kindGrant, g.ID, next, Unchanged(g.version), next.recordExpiry())
+	item, err := s.writeUntil(ctx, kindGrant, g.ID, next, Unchanged(g.version), next.recordExpiry())
 	if err == nil {
 		next.version = item.Version
 		return next, nil
 	}
-	if !errors.Is(err, ErrConflict) || len(item.Data) == 0 {
+	if !errors.Is(err, ErrConflict) {
 		return Grant{}, err
+	}
+	if item.Version == (Version{}) {
+		return Grant{}, ErrNotFound
 	}
 	var current Grant
 	if err := s.decode(kindGrant, item, &current); err != nil {
@@ -172,7 +179,8 @@ func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
 
 // Redeem spends the code of g: code → active. The caller has checked the code, the
 // client, the redirect URI, PKCE and the resources before. Of many redeemers exactly
-// one gets nil; the others get [ErrConflict] and must not revoke anything.
+// one gets nil; the others get [ErrConflict] and must not revoke anything. When the
+// record has ended since it was read, the error is [ErrNotFound].
 func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantCode {
 		return g, ErrConflict
@@ -185,7 +193,8 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 }
 
 // Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
-// grant that is there now.
+// grant that is there now. When the record has ended since it was read, the error is
+// [ErrNotFound].
 func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantActive {
 		return g, ErrConflict
@@ -204,13 +213,21 @@ const revokeAttempts = 64
 // Revoke ends the family for good. It returns nil when the record says revoked or is
 // gone, and an error that wraps [ErrUnavailable] when that is not confirmed.
 func (s *Store) Revoke(ctx context.Context, id, because string) error {
+	if err := s.revoke(ctx, id, because); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// revoke is Revoke, except that it tells when there is no grant.
+func (s *Store) revoke(ctx context.Context, id, because string) error {
 	g, err := s.Grant(ctx, id)
 	for range revokeAttempts {
-		if errors.Is(err, ErrNotFound) || (err == nil && g.State == GrantRevoked) {
-			return nil
-		}
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err
+		}
+		if g.State == GrantRevoked {
+			return nil
 		}
 		next := g
 		next.State = GrantRevoked
@@ -240,7 +257,7 @@ func (s *Store) revokeAll(ctx context.Context, index, because string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Revoke(ctx, id, because); err != nil {
+		if err := s.revokeListed(ctx, id, because); err != nil {
 			return err
 		}
 		if err := s.indexRemove(ctx, index, id); err != nil {
@@ -248,4 +265,26 @@ func (s *Store) revokeAll(ctx context.Context, index, because string) error {
 		}
 	}
 	return nil
+}
+
+// forestallTime is longer than CreateGrant can take.
+const forestallTime = time.Minute
+
+// revokeListed revokes a grant that an index lists. If there is none, it may be about
+// to be created: a revoked record in its place forestalls that.
+func (s *Store) revokeListed(ctx context.Context, id, because string) error {
+	err := s.revoke(ctx, id, because)
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	now := s.now()
+	none := Grant{
+		ID: id, State: GrantRevoked, Created: now, RevokedBecause: because,
+		Lifetime: Lifetime{Expires: now.Add(forestallTime)},
+	}
+	_, err = s.writeUntil(ctx, kindGrant, id, none, Absent, none.Expires)
+	if errors.Is(err, ErrConflict) { // created meanwhile, or expired and still in the way
+		return s.Revoke(ctx, id, because)
+	}
+	return err
 }

@@ -19,7 +19,7 @@ type Session struct {
 
 // CreateSession stores a session under a secret that the caller drew.
 func (s *Store) CreateSession(ctx context.Context, secret string, session Session) error {
-	_, err := s.write(ctx, kindSession, hex.EncodeToString(HashSecret(secret)), session, Absent, session.Expires)
+	_, err := s.writeUntil(ctx, kindSession, hex.EncodeToString(HashSecret(secret)), session, Absent, session.Expires)
 	return err
 }
 

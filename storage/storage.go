@@ -143,6 +143,19 @@ func (s *Store) write(ctx context.Context, kind, id string, v any, cond Conditio
 	return item, err
 }
 
+// writeUntil writes a record of a kind that must end.
+func (s *Store) writeUntil(ctx context.Context, kind, id string, v any, cond Condition, expires time.Time) (Item, error) {
+	if expires.IsZero() {
+		return Item{}, endless(kind)
+	}
+	return s.write(ctx, kind, id, v, cond, expires)
+}
+
+// endless refuses a record that would stay for ever.
+func endless(kind string) error {
+	return fmt.Errorf("storage: write %s: it must have an end", kind)
+}
+
 // put sends one operation until its outcome is known or time is over. Sending it
 // again is safe: the operation id makes it the same write.
 func (s *Store) put(ctx context.Context, put Put) (Item, error) {

@@ -29,7 +29,7 @@ type Transaction struct {
 
 // CreateTransaction stores a transaction.
 func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
-	_, err := s.write(ctx, kindTransaction, t.ID, t, Absent, t.Expires)
+	_, err := s.writeUntil(ctx, kindTransaction, t.ID, t, Absent, t.Expires)
 	return err
 }
 
@@ -43,12 +43,15 @@ func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error)
 // TakeTransaction removes and returns a transaction: of two decisions on one consent
 // page exactly one counts. The other gets [ErrNotFound].
 func (s *Store) TakeTransaction(ctx context.Context, id string) (Transaction, error) {
-	var t Transaction
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	item, err := s.backend.Take(ctx, key(kindTransaction, id))
 	if err != nil {
 		return Transaction{}, unavailable("take transaction", err)
 	}
-	return t, s.decode(kindTransaction, item, &t)
+	var t Transaction
+	if err := s.decode(kindTransaction, item, &t); err != nil {
+		return Transaction{}, err
+	}
+	return t, nil
 }

@@ -15,4 +15,6 @@ func TestServer(t *testing.T) {
 	url := redistest.StartServer(t)
 	openServer := func(t *testing.T) storage.Backend { return open(t, redis.Options{URL: url}) }
 	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openServer) })
+	t.Run("Concurrency", func(t *testing.T) { storagetest.TestConcurrency(t, openServer) })
+	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, openServer) })
 }

@@ -22,4 +22,6 @@ func openEmbedded(t *testing.T) storage.Backend { return open(t, redis.Options{U
 
 func TestEmbedded(t *testing.T) {
 	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openEmbedded) })
+	t.Run("Concurrency", func(t *testing.T) { storagetest.TestConcurrency(t, openEmbedded) })
+	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, openEmbedded) })
 }

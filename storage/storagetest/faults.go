@@ -22,6 +22,7 @@ type Faults struct {
 	requests int // writes whose request is to be lost
 	replies  int // writes whose reply is to be lost
 	puts     int
+	hook     func() // runs once, before the next Put
 }
 
 // NewFaults wraps a backend.
@@ -89,10 +90,22 @@ func (f *Faults) write() fate {
 	}
 }
 
-func (f *Faults) countPut() {
+// beforePut runs hook once, before the next Put.
+func (f *Faults) beforePut(hook func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hook = hook
+}
+
+func (f *Faults) countPut() {
+	f.mu.Lock()
 	f.puts++
+	hook := f.hook
+	f.hook = nil
+	f.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 }
 
 // do runs a write that meets its fate.

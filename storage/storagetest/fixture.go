@@ -1,0 +1,221 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// clock is a clock that tests move.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock {
+	return &clock{now: time.Date(2031, time.March, 4, 5, 6, 7, 0, time.UTC)}
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// later is an expiry that no test reaches by accident.
+func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
+
+// isolated gives a Store keys of its own in a shared database, and keeps a copy of
+// everything that was written.
+type isolated struct {
+	storage.Backend
+	prefix string
+
+	mu      sync.Mutex
+	written []storage.Put
+}
+
+func (b *isolated) Get(ctx context.Context, key string) (storage.Item, error) {
+	return b.Backend.Get(ctx, b.prefix+key)
+}
+
+func (b *isolated) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	b.mu.Lock()
+	b.written = append(b.written, storage.Put{Key: put.Key, Data: bytes.Clone(put.Data), TTL: put.TTL})
+	b.mu.Unlock()
+	put.Key = b.prefix + put.Key
+	return b.Backend.Put(ctx, put)
+}
+
+func (b *isolated) Take(ctx context.Context, key string) (storage.Item, error) {
+	return b.Backend.Take(ctx, b.prefix+key)
+}
+
+func (b *isolated) Delete(ctx context.Context, key string) error {
+	return b.Backend.Delete(ctx, b.prefix+key)
+}
+
+func (b *isolated) IndexAdd(ctx context.Context, index, entry string) error {
+	return b.Backend.IndexAdd(ctx, b.prefix+index, entry)
+}
+
+func (b *isolated) IndexRemove(ctx context.Context, index, entry string) error {
+	return b.Backend.IndexRemove(ctx, b.prefix+index, entry)
+}
+
+func (b *isolated) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
+}
+
+func (b *isolated) writes() []storage.Put {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.written)
+}
+
+// last is the write that was sent last.
+func (b *isolated) last(t *testing.T) storage.Put {
+	t.Helper()
+	writes := b.writes()
+	if len(writes) == 0 {
+		t.Fatal("nothing was written")
+	}
+	return writes[len(writes)-1]
+}
+
+// overwrite replaces the data under key, whatever is there.
+func (b *isolated) overwrite(t *testing.T, key string, data []byte) {
+	t.Helper()
+	change := storage.Put{Key: key, Data: data, If: storage.Always, Operation: operation()}
+	if _, err := b.Put(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const issuer = "https://issuer.example.com"
+
+// fixture is a Store on the backend under test, with what tests need to look behind it.
+type fixture struct {
+	*storage.Store
+	clock   *clock
+	faults  *Faults
+	backend *isolated
+	keys    [][]byte
+}
+
+func newFixture(t *testing.T, b storage.Backend) *fixture {
+	t.Helper()
+	f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
+	f.backend = &isolated{Backend: b, prefix: unique("")}
+	f.faults = NewFaults(f.backend)
+	f.Store = f.store(t, issuer, f.keys...)
+	return f
+}
+
+func masterKey() []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// store returns another Store on the same records.
+func (f *fixture) store(t *testing.T, issuer string, keys ...[]byte) *storage.Store {
+	t.Helper()
+	s, err := storage.New(f.faults, storage.Options{Issuer: issuer, MasterKeys: keys, Now: f.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// life is the lifetime of a redeemed grant.
+func (f *fixture) life() storage.Lifetime {
+	now := f.clock.Now()
+	return storage.Lifetime{
+		Expires:     now.Add(90 * 24 * time.Hour),
+		IdleExpires: now.Add(30 * 24 * time.Hour),
+		AccessUntil: now.Add(5 * time.Minute),
+	}
+}
+
+// prepare returns a grant that is not stored, with its code.
+func (f *fixture) prepare(t *testing.T, refreshable bool) (storage.Grant, string) {
+	t.Helper()
+	g, code, err := f.PrepareGrant(storage.NewGrant{
+		ClientID: unique("client"), Subject: unique("subject"),
+		Resources: []string{"https://notes.example.com/mcp"}, Scopes: []string{"notes:read", "notes:write"},
+		AuthTime: f.clock.Now().Add(-time.Minute), RedirectURI: "http://127.0.0.1:1234/callback",
+		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Refreshable: refreshable, CodeTTL: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, code
+}
+
+// grant returns a stored grant whose code is out.
+func (f *fixture) grant(t *testing.T, refreshable bool) (storage.Grant, string) {
+	t.Helper()
+	g, code := f.prepare(t, refreshable)
+	if err := f.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	return f.read(t, g.ID), code
+}
+
+// active returns a stored grant whose code was redeemed, with refresh tokens.
+func (f *fixture) active(t *testing.T) storage.Grant {
+	t.Helper()
+	g, _ := f.grant(t, true)
+	g, err := f.Redeem(t.Context(), g, f.life())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (f *fixture) read(t *testing.T, id string) storage.Grant {
+	t.Helper()
+	g, err := f.Grant(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// wantRevoked checks that the grant is revoked and that nobody who read it before can
+// change that.
+func (f *fixture) wantRevoked(t *testing.T, before storage.Grant) {
+	t.Helper()
+	if got := f.read(t, before.ID); got.State != storage.GrantRevoked {
+		t.Errorf("the grant is %s; want revoked", got.State)
+	}
+	_, err := f.Rotate(t.Context(), before, f.life())
+	wantError(t, "Rotate of a revoked grant", err, storage.ErrConflict)
+	_, err = f.Redeem(t.Context(), before, f.life())
+	wantError(t, "Redeem of a revoked grant", err, storage.ErrConflict)
+	if got := f.read(t, before.ID); got.State != storage.GrantRevoked {
+		t.Errorf("the grant is %s again", got.State)
+	}
+}
+
+// wantUnavailable checks that a failure is named as one, and as nothing else.
+func wantUnavailable(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {
+		t.Errorf("%s returned error %v; want one that wraps %v only", what, err, storage.ErrUnavailable)
+	}
+}

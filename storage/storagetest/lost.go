@@ -1,0 +1,154 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// giveUp is when a write without an answer must have ended, with room for a slow machine.
+const giveUp = 2*time.Second + 500*time.Millisecond
+
+// testLostReply: a write whose reply is lost has happened once, and its caller hears
+// that it won. The retry is not taken for a second writer.
+func testLostReply(t *testing.T, f *fixture) {
+	for _, lost := range []int{1, 3} {
+		f.lossy(t, func(n int) { f.faults.LoseReplies(n) }, lost)
+	}
+	// A conflict whose reply is lost stays one.
+	g, _ := f.grant(t, true)
+	_, err := f.Redeem(t.Context(), g, f.life())
+	wantError(t, "Redeem", err, nil)
+	f.faults.LoseReplies(1)
+	_, err = f.Redeem(t.Context(), g, f.life())
+	wantError(t, "a replay with a lost reply", err, storage.ErrConflict)
+	f.faults.LoseReplies(1)
+	err = f.CreateUser(t.Context(), storage.User{Name: "taken"})
+	wantUnavailable(t, "CreateUser whose index entry got no reply", err)
+}
+
+// testLostRequest: a write that did not arrive is sent again.
+func testLostRequest(t *testing.T, f *fixture) {
+	for _, lost := range []int{1, 3} {
+		f.lossy(t, func(n int) { f.faults.LoseRequests(n) }, lost)
+	}
+}
+
+// lossy runs a grant through its life and loses something of each write.
+func (f *fixture) lossy(t *testing.T, lose func(int), n int) {
+	t.Helper()
+	g, _ := f.grant(t, true)
+	lose(n)
+	redeemed, err := f.Redeem(t.Context(), g, f.life())
+	wantError(t, "Redeem", err, nil)
+	_, err = f.Redeem(t.Context(), g, f.life())
+	wantError(t, "Redeem again", err, storage.ErrConflict)
+	lose(n)
+	rotated, err := f.Rotate(t.Context(), redeemed, f.life())
+	wantError(t, "Rotate", err, nil)
+	wantSame(t, "Rotate", rotated, f.read(t, g.ID))
+	if rotated.Generation != 1 {
+		t.Errorf("the grant has generation %d; want 1", rotated.Generation)
+	}
+	_, err = f.Rotate(t.Context(), redeemed, f.life())
+	wantError(t, "Rotate again", err, storage.ErrConflict)
+	rotated, err = f.Rotate(t.Context(), rotated, f.life())
+	wantError(t, "Rotate of what Rotate returned", err, nil)
+	lose(n)
+	wantError(t, "Revoke", f.Revoke(t.Context(), g.ID, "test"), nil)
+	f.wantRevoked(t, rotated)
+
+	lose(n)
+	id := unique("client")
+	wantError(t, "CreateClient", f.CreateClient(t.Context(), storage.Client{ID: id}), nil)
+	wantError(t, "CreateClient again", f.CreateClient(t.Context(), storage.Client{ID: id}), storage.ErrConflict)
+}
+
+// testLostForGood: without an answer a write ends as unavailable, in time, and what
+// became of it is consistent.
+func testLostForGood(t *testing.T, f *fixture) {
+	g := f.active(t)
+	for what, lose := range map[string]func(int){"requests": f.faults.LoseRequests, "replies": f.faults.LoseReplies} {
+		lose(1 << 30)
+		start := time.Now()
+		_, err := f.Rotate(t.Context(), f.read(t, g.ID), f.life())
+		wantUnavailable(t, "Rotate with lost "+what, err)
+		if took := time.Since(start); took > giveUp {
+			t.Errorf("Rotate with lost %s took %v", what, took)
+		}
+		lose(0)
+	}
+	if got := f.read(t, g.ID); got.Generation != 1 {
+		t.Errorf("after one lost request and one lost reply the grant has generation %d; want 1", got.Generation)
+	}
+	f.faults.LoseReplies(1 << 30)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	wantUnavailable(t, "Revoke with lost replies", f.Revoke(ctx, g.ID, "test"))
+	if took := time.Since(start); took > giveUp/2 {
+		t.Errorf("Revoke outlived its context by %v", took)
+	}
+	f.faults.LoseReplies(0)
+	wantError(t, "Revoke", f.Revoke(t.Context(), g.ID, "test"), nil)
+	f.wantRevoked(t, g)
+}
+
+// testDown: while the backend is down nothing is found, nothing is missing and nothing
+// conflicts: it is unavailable. Afterwards all is as before.
+func testDown(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	g := f.active(t)
+	code, _ := f.grant(t, true)
+	fresh, _ := f.prepare(t, true)
+	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann"}), nil)
+	ann, err := f.User(ctx, "ann")
+	wantError(t, "User", err, nil)
+	calls := map[string]func() error{
+		"Ping":              func() error { return f.Ping(ctx) },
+		"Client":            func() error { _, err := f.Client(ctx, "c"); return err },
+		"CreateClient":      func() error { return f.CreateClient(ctx, storage.Client{ID: "c"}) },
+		"User":              func() error { _, err := f.User(ctx, "ann"); return err },
+		"Users":             func() error { _, err := f.Users(ctx); return err },
+		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "bob"}) },
+		"UpdateUser":        func() error { return f.UpdateUser(ctx, ann) },
+		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann") },
+		"Session":           func() error { _, err := f.Session(ctx, "s"); return err },
+		"CreateSession":     func() error { return f.CreateSession(ctx, "s", storage.Session{Expires: f.clock.later()}) },
+		"DeleteSession":     func() error { return f.DeleteSession(ctx, "s") },
+		"Transaction":       func() error { _, err := f.Transaction(ctx, "t"); return err },
+		"TakeTransaction":   func() error { _, err := f.TakeTransaction(ctx, "t"); return err },
+		"CreateTransaction": func() error { return f.CreateTransaction(ctx, storage.Transaction{ID: "t", Expires: f.clock.later()}) },
+		"KeySet":            func() error { _, err := f.KeySet(ctx); return err },
+		"SwapKeySet":        func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
+		"Grant":             func() error { _, err := f.Grant(ctx, g.ID); return err },
+		"CreateGrant":       func() error { return f.CreateGrant(ctx, fresh) },
+		"Redeem":            func() error { _, err := f.Redeem(ctx, code, f.life()); return err },
+		"Rotate":            func() error { _, err := f.Rotate(ctx, g, f.life()); return err },
+		"Revoke":            func() error { return f.Revoke(ctx, g.ID, "test") },
+		"RevokeUser":        func() error { return f.RevokeUser(ctx, g.Subject, "test") },
+		"RevokeClient":      func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
+	}
+	f.faults.SetDown(true)
+	before := f.faults.Puts()
+	for what, call := range calls {
+		err := call()
+		wantUnavailable(t, what, err)
+		if !errors.Is(err, ErrDown) {
+			t.Errorf("%s returned error %v; it hides the cause", what, err)
+		}
+	}
+	if sent := f.faults.Puts() - before; sent > len(calls) {
+		t.Errorf("%d writes were sent for %d calls: a certain failure was repeated", sent, len(calls))
+	}
+	f.faults.SetDown(false)
+	wantError(t, "Ping", f.Ping(ctx), nil)
+	wantSame(t, "the grant", f.read(t, g.ID), g)
+	_, err = f.Rotate(ctx, g, f.life())
+	wantError(t, "Rotate", err, nil)
+	_, err = f.Redeem(ctx, code, f.life())
+	wantError(t, "Redeem", err, nil)
+}

@@ -1,0 +1,459 @@
+package storagetest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// TestStore checks that [storage.Store] keeps its promises on this backend.
+func TestStore(t *testing.T, open Open) {
+	tests := map[string]func(*testing.T, *fixture){
+		"Client":             testClient,
+		"User":               testUser,
+		"UserList":           testUserList,
+		"Session":            testSession,
+		"Transaction":        testTransaction,
+		"KeySet":             testKeySet,
+		"Grant":              testGrant,
+		"GrantLifetimes":     testGrantLifetimes,
+		"Revoke":             testRevoke,
+		"RevokeAll":          testRevokeAll,
+		"RevokeBeforeCreate": testRevokeBeforeCreate,
+		"Vanished":           testVanished,
+		"Expiry":             testExpiry,
+		"NoEnd":              testNoEnd,
+		"Encoding":           testEncoding,
+		"NothingInTheClear":  testNothingInTheClear,
+		"Sealed":             testSealed,
+		"MasterKeys":         testMasterKeys,
+		"RefreshToken":       testRefreshToken,
+		"RefreshTokenForged": testRefreshTokenForged,
+		"CodeForged":         testCodeForged,
+		"LostReply":          testLostReply,
+		"LostRequest":        testLostRequest,
+		"LostForGood":        testLostForGood,
+		"Down":               testDown,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newFixture(t, open.begin(t)))
+		})
+	}
+}
+
+func testClient(t *testing.T, f *fixture) {
+	want := storage.Client{
+		ID: "a client", Source: storage.ClientRegistered,
+		Metadata: metadata.Client{
+			RedirectURIs: []string{"https://app.example.com/callback", "cursor://anysphere/callback"},
+			GrantTypes:   []string{metadata.GrantAuthorizationCode}, ClientName: "Näme <b>\x00\u2028",
+		},
+		Secret: storage.HashSecret("s"), RegistrationToken: storage.HashSecret("r"), Created: f.clock.Now(),
+	}
+	_, err := f.Client(t.Context(), want.ID)
+	wantError(t, "Client", err, storage.ErrNotFound)
+	wantError(t, "CreateClient", f.CreateClient(t.Context(), want), nil)
+	wantError(t, "CreateClient again", f.CreateClient(t.Context(), want), storage.ErrConflict)
+	got, err := f.Client(t.Context(), want.ID)
+	wantError(t, "Client", err, nil)
+	wantSame(t, "Client", got, want)
+	_, err = f.Client(t.Context(), "A client")
+	wantError(t, "Client by another spelling", err, storage.ErrNotFound)
+}
+
+func testUser(t *testing.T, f *fixture) {
+	want := storage.User{Name: "ann", Subject: "s1", Password: "$argon2id$", Created: f.clock.Now()}
+	_, err := f.User(t.Context(), "ann")
+	wantError(t, "User", err, storage.ErrNotFound)
+	wantError(t, "CreateUser", f.CreateUser(t.Context(), want), nil)
+	first, err := f.User(t.Context(), "ann")
+	wantError(t, "User", err, nil)
+	wantSame(t, "User", first, want)
+
+	other := want
+	other.Subject = "s2"
+	wantError(t, "CreateUser with a taken name", f.CreateUser(t.Context(), other), storage.ErrConflict)
+	first.Disabled = true
+	wantError(t, "UpdateUser", f.UpdateUser(t.Context(), first), nil)
+	first.Disabled = false
+	wantError(t, "UpdateUser of what was read before", f.UpdateUser(t.Context(), first), storage.ErrConflict)
+	second, err := f.User(t.Context(), "ann")
+	wantError(t, "User", err, nil)
+	want.Disabled = true
+	wantSame(t, "User after the update", second, want)
+
+	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), "ann"), nil)
+	wantError(t, "DeleteUser again", f.DeleteUser(t.Context(), "ann"), nil)
+	wantError(t, "UpdateUser of a removed one", f.UpdateUser(t.Context(), second), storage.ErrConflict)
+	_, err = f.User(t.Context(), "ann")
+	wantError(t, "User after removal", err, storage.ErrNotFound)
+}
+
+func testUserList(t *testing.T, f *fixture) {
+	users, err := f.Users(t.Context())
+	wantError(t, "Users of an empty store", err, nil)
+	wantSame(t, "Users of an empty store", users, []storage.User(nil))
+	var want []string
+	for i := range 250 {
+		want = append(want, name("user %03d", i))
+		wantError(t, "CreateUser", f.CreateUser(t.Context(), storage.User{Name: want[i]}), nil)
+	}
+	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), want[99]), nil)
+	want = slices.Delete(want, 99, 100)
+	users, err = f.Users(t.Context())
+	wantError(t, "Users", err, nil)
+	var got []string
+	for _, u := range users {
+		got = append(got, u.Name)
+	}
+	wantEntries(t, "Users", got, want...)
+}
+
+func testSession(t *testing.T, f *fixture) {
+	want := storage.Session{UserName: "ann", Subject: "s1", AuthTime: f.clock.Now(), Expires: f.clock.later()}
+	wantError(t, "CreateSession", f.CreateSession(t.Context(), "secret", want), nil)
+	got, err := f.Session(t.Context(), "secret")
+	wantError(t, "Session", err, nil)
+	wantSame(t, "Session", got, want)
+	for _, wrong := range []string{"", "Secret", "secret ", "secret\x00"} {
+		_, err := f.Session(t.Context(), wrong)
+		wantError(t, name("Session of %q", wrong), err, storage.ErrNotFound)
+		wantError(t, "DeleteSession", f.DeleteSession(t.Context(), wrong), nil)
+	}
+	wantError(t, "CreateSession again", f.CreateSession(t.Context(), "secret", want), storage.ErrConflict)
+	wantError(t, "DeleteSession", f.DeleteSession(t.Context(), "secret"), nil)
+	_, err = f.Session(t.Context(), "secret")
+	wantError(t, "Session after its end", err, storage.ErrNotFound)
+}
+
+func testTransaction(t *testing.T, f *fixture) {
+	want := storage.Transaction{
+		ID: "t", Browser: storage.HashSecret("cookie"), ClientID: "c", RedirectURI: "http://127.0.0.1/", State: "!~ \\\"",
+		Challenge: "x", Resources: []string{"https://notes.example.com/mcp"}, Scopes: []string{"notes:read"},
+		ForceLogin: true, Created: f.clock.Now(), Expires: f.clock.later(),
+	}
+	_, err := f.TakeTransaction(t.Context(), "t")
+	wantError(t, "TakeTransaction of nothing", err, storage.ErrNotFound)
+	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), want), nil)
+	wantError(t, "CreateTransaction again", f.CreateTransaction(t.Context(), want), storage.ErrConflict)
+	got, err := f.Transaction(t.Context(), "t")
+	wantError(t, "Transaction", err, nil)
+	wantSame(t, "Transaction", got, want)
+	got, err = f.TakeTransaction(t.Context(), "t")
+	wantError(t, "TakeTransaction", err, nil)
+	wantSame(t, "TakeTransaction", got, want)
+	_, err = f.TakeTransaction(t.Context(), "t")
+	wantError(t, "TakeTransaction again", err, storage.ErrNotFound)
+	_, err = f.Transaction(t.Context(), "t")
+	wantError(t, "Transaction after it was taken", err, storage.ErrNotFound)
+}
+
+func testKeySet(t *testing.T, f *fixture) {
+	_, err := f.KeySet(t.Context())
+	wantError(t, "KeySet", err, storage.ErrNotFound)
+	sealed, err := f.SealKey("k1", []byte("private"))
+	wantError(t, "SealKey", err, nil)
+	first := storage.KeySet{Keys: []storage.SigningKey{{
+		ID: "k1", Algorithm: "ES256", Public: json.RawMessage(`{"kty":"EC"}`), Private: sealed, Created: f.clock.Now(),
+	}}}
+	wantError(t, "SwapKeySet", f.SwapKeySet(t.Context(), first), nil)
+	wantError(t, "SwapKeySet of a set that was never read", f.SwapKeySet(t.Context(), first), storage.ErrConflict)
+	got, err := f.KeySet(t.Context())
+	wantError(t, "KeySet", err, nil)
+	wantSame(t, "KeySet", got, first)
+	private, err := f.OpenKey("k1", got.Keys[0].Private)
+	if err != nil || string(private) != "private" {
+		t.Errorf("OpenKey returned %q, %v; want what was sealed", private, err)
+	}
+	_, err = f.OpenKey("k2", got.Keys[0].Private)
+	wantError(t, "OpenKey under another id", err, storage.ErrRecord)
+
+	next := got
+	next.Keys = append(slices.Clone(got.Keys), storage.SigningKey{ID: "k2", Public: json.RawMessage(`{}`)})
+	wantError(t, "SwapKeySet", f.SwapKeySet(t.Context(), next), nil)
+	wantError(t, "SwapKeySet of what was read before", f.SwapKeySet(t.Context(), next), storage.ErrConflict)
+}
+
+func testGrant(t *testing.T, f *fixture) {
+	prepared, code := f.prepare(t, true)
+	_, err := f.Grant(t.Context(), prepared.ID)
+	wantError(t, "Grant before it is created", err, storage.ErrNotFound)
+	wantError(t, "CreateGrant", f.CreateGrant(t.Context(), prepared), nil)
+	wantError(t, "CreateGrant again", f.CreateGrant(t.Context(), prepared), storage.ErrConflict)
+	g := f.read(t, prepared.ID)
+	wantSame(t, "Grant", g, prepared)
+	if id, ok := storage.CodeGrant(code); !ok || id != g.ID || !g.Code.Matches(code) {
+		t.Errorf("the code does not lead to its grant")
+	}
+	if g.State != storage.GrantCode {
+		t.Errorf("a new grant is %s; want code", g.State)
+	}
+	_, err = f.Rotate(t.Context(), g, f.life())
+	wantError(t, "Rotate before the code is redeemed", err, storage.ErrConflict)
+	_, err = f.Redeem(t.Context(), prepared, f.life())
+	wantError(t, "Redeem of a grant that was not read", err, storage.ErrConflict)
+
+	f.clock.advance(time.Second)
+	redeemed, err := f.Redeem(t.Context(), g, f.life())
+	wantError(t, "Redeem", err, nil)
+	want := g
+	want.State, want.Lifetime, want.Rotated = storage.GrantActive, f.life(), f.clock.Now()
+	wantSame(t, "Redeem", redeemed, want)
+	wantSame(t, "Grant after Redeem", f.read(t, g.ID), want)
+	_, err = f.Redeem(t.Context(), redeemed, f.life())
+	wantError(t, "Redeem of a spent code", err, storage.ErrConflict)
+
+	f.clock.advance(time.Hour)
+	rotated, err := f.Rotate(t.Context(), redeemed, f.life())
+	wantError(t, "Rotate", err, nil)
+	want.Generation, want.Lifetime, want.Rotated = 1, f.life(), f.clock.Now()
+	wantSame(t, "Rotate", rotated, want)
+	wantSame(t, "Grant after Rotate", f.read(t, g.ID), want)
+	current, err := f.Rotate(t.Context(), redeemed, f.life())
+	wantError(t, "Rotate of what was read before", err, storage.ErrConflict)
+	wantSame(t, "the losing Rotate", current, want)
+	if _, err = f.Rotate(t.Context(), current, f.life()); err != nil {
+		t.Errorf("Rotate of what the loser was told: %v", err)
+	}
+	if !g.Code.Matches(code) || !f.read(t, g.ID).Code.Matches(code) {
+		t.Error("a spent code is not recognised any more")
+	}
+}
+
+// ends checks at which moment a grant stops to be found.
+func (f *fixture) ends(t *testing.T, what, id string, after time.Duration) {
+	t.Helper()
+	f.clock.advance(after - time.Millisecond)
+	if _, err := f.Grant(t.Context(), id); err != nil {
+		t.Errorf("%s: gone before its time: %v", what, err)
+	}
+	f.clock.advance(time.Millisecond)
+	_, err := f.Grant(t.Context(), id)
+	wantError(t, what+" after its end: Grant", err, storage.ErrNotFound)
+}
+
+func testGrantLifetimes(t *testing.T, f *fixture) {
+	const day = 24 * time.Hour
+	g, _ := f.grant(t, true)
+	f.ends(t, "a code", g.ID, time.Minute)
+
+	g = f.active(t)
+	f.ends(t, "a refreshable grant", g.ID, 30*day)
+
+	g, _ = f.grant(t, false)
+	g, err := f.Redeem(t.Context(), g, f.life())
+	wantError(t, "Redeem", err, nil)
+	f.ends(t, "a grant without refresh tokens", g.ID, 5*time.Minute)
+
+	g = f.active(t)
+	f.clock.advance(day)
+	life := f.life()
+	life.Expires = f.clock.Now().Add(time.Hour)
+	_, err = f.Rotate(t.Context(), g, life)
+	wantError(t, "Rotate", err, nil)
+	f.ends(t, "a grant near its absolute end", g.ID, time.Hour)
+
+	g = f.active(t)
+	wantError(t, "Revoke", f.Revoke(t.Context(), g.ID, "test"), nil)
+	f.ends(t, "a revoked grant", g.ID, 90*day)
+}
+
+func testRevoke(t *testing.T, f *fixture) {
+	code, _ := f.grant(t, true)
+	active := f.active(t)
+	rotated, err := f.Rotate(t.Context(), f.active(t), f.life())
+	wantError(t, "Rotate", err, nil)
+	for _, g := range []storage.Grant{code, active, rotated} {
+		wantError(t, "Revoke", f.Revoke(t.Context(), g.ID, "first"), nil)
+		wantError(t, "Revoke again", f.Revoke(t.Context(), g.ID, "second"), nil)
+		f.wantRevoked(t, g)
+		if got := f.read(t, g.ID); got.RevokedBecause != "first" || got.Generation != g.Generation {
+			t.Errorf("the grant says %q, generation %d; want first, %d", got.RevokedBecause, got.Generation, g.Generation)
+		}
+	}
+	before := len(f.backend.writes())
+	wantError(t, "Revoke of an unknown grant", f.Revoke(t.Context(), "unknown", "test"), nil)
+	if after := len(f.backend.writes()); after != before {
+		t.Error("revoking an unknown grant wrote something")
+	}
+}
+
+func testRevokeAll(t *testing.T, f *fixture) {
+	var ofUser, ofClient []storage.Grant
+	other := f.active(t)
+	for i := range 5 {
+		g, _ := f.prepare(t, true)
+		if i%2 == 0 {
+			g.Subject = "the person"
+			ofUser = append(ofUser, g)
+		} else {
+			g.ClientID = "the client"
+			ofClient = append(ofClient, g)
+		}
+		wantError(t, "CreateGrant", f.CreateGrant(t.Context(), g), nil)
+	}
+	wantError(t, "RevokeUser", f.RevokeUser(t.Context(), "the person", "test"), nil)
+	for _, g := range ofUser {
+		f.wantRevoked(t, g)
+	}
+	for _, g := range ofClient {
+		wantSame(t, "a grant of somebody else", f.read(t, g.ID), g)
+	}
+	for range 2 {
+		wantError(t, "RevokeClient", f.RevokeClient(t.Context(), "the client", "test"), nil)
+	}
+	for _, g := range ofClient {
+		f.wantRevoked(t, g)
+	}
+	wantSame(t, "a grant of nobody's", f.read(t, other.ID), other)
+	wantError(t, "RevokeUser of nobody", f.RevokeUser(t.Context(), "nobody", "test"), nil)
+}
+
+// testRevokeBeforeCreate: whoever revokes all grants of a person may come between the
+// two steps of creating one. Such a grant must not come to life.
+func testRevokeBeforeCreate(t *testing.T, f *fixture) {
+	for what, revoke := range map[string]func(g storage.Grant) error{
+		"RevokeUser":   func(g storage.Grant) error { return f.RevokeUser(t.Context(), g.Subject, "test") },
+		"RevokeClient": func(g storage.Grant) error { return f.RevokeClient(t.Context(), g.ClientID, "test") },
+	} {
+		g, _ := f.prepare(t, true)
+		f.faults.beforePut(func() { wantError(t, what, revoke(g), nil) })
+		wantError(t, "CreateGrant after "+what, f.CreateGrant(t.Context(), g), storage.ErrConflict)
+		got, err := f.Grant(t.Context(), g.ID)
+		if err == nil && got.State != storage.GrantRevoked || err != nil && !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("after %s the grant is %q, %v; want revoked", what, got.State, err)
+		}
+		f.clock.advance(24 * time.Hour)
+		_, err = f.Grant(t.Context(), g.ID)
+		wantError(t, "Grant a day later", err, storage.ErrNotFound)
+	}
+}
+
+// testVanished: a grant that is gone when it is swapped stays gone.
+func testVanished(t *testing.T, f *fixture) {
+	code, _ := f.grant(t, true)
+	codeKey := f.backend.last(t).Key
+	active := f.active(t)
+	activeKey := f.backend.last(t).Key
+	for _, test := range []struct {
+		what, key string
+		change    func() error
+		want      error
+	}{
+		{"Redeem", codeKey, func() error { _, err := f.Redeem(t.Context(), code, f.life()); return err }, storage.ErrNotFound},
+		{"Rotate", activeKey, func() error { _, err := f.Rotate(t.Context(), active, f.life()); return err }, storage.ErrNotFound},
+		{"Revoke", activeKey, func() error { return f.Revoke(t.Context(), active.ID, "test") }, nil},
+	} {
+		before, err := f.backend.Get(t.Context(), test.key)
+		wantError(t, "Get", err, nil)
+		f.faults.beforePut(func() { wantError(t, "Delete", f.backend.Delete(t.Context(), test.key), nil) })
+		sent := len(f.backend.writes())
+		wantError(t, test.what+" of a grant that vanishes", test.change(), test.want)
+		if writes := f.backend.writes()[sent:]; len(writes) != 1 || writes[0].Key != test.key {
+			t.Errorf("%s of a grant that vanishes wrote %d times", test.what, len(writes))
+		}
+		_, err = f.backend.Get(t.Context(), test.key)
+		wantError(t, "Get afterwards", err, storage.ErrNotFound)
+		change := storage.Put{Key: test.key, Data: before.Data, Operation: before.Version}
+		_, err = f.backend.Put(t.Context(), change)
+		wantError(t, "putting it back", err, nil)
+	}
+}
+
+// testExpiry: the record decides, also while its key is still there.
+func testExpiry(t *testing.T, f *fixture) {
+	ends := f.clock.later()
+	wantError(t, "CreateSession", f.CreateSession(t.Context(), "s", storage.Session{Expires: ends}), nil)
+	session := f.backend.last(t)
+	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), storage.Transaction{ID: "t", Expires: ends}), nil)
+	transaction := f.backend.last(t)
+	for _, written := range []storage.Put{session, transaction} {
+		if written.TTL < time.Hour || written.TTL > 2*time.Hour {
+			t.Errorf("the key of a record that ends in an hour lives for %v", written.TTL)
+		}
+	}
+	f.clock.advance(time.Hour)
+	for _, written := range []storage.Put{session, transaction} {
+		if _, err := f.backend.Get(t.Context(), written.Key); err != nil {
+			t.Errorf("the key is gone: %v", err)
+		}
+	}
+	_, err := f.Session(t.Context(), "s")
+	wantError(t, "Session", err, storage.ErrNotFound)
+	_, err = f.Transaction(t.Context(), "t")
+	wantError(t, "Transaction", err, storage.ErrNotFound)
+	_, err = f.TakeTransaction(t.Context(), "t")
+	wantError(t, "TakeTransaction", err, storage.ErrNotFound)
+
+	g := f.active(t)
+	f.clock.advance(365 * 24 * time.Hour)
+	wantError(t, "Revoke of an expired grant", f.Revoke(t.Context(), g.ID, "test"), nil)
+	wantError(t, "RevokeUser with an expired grant", f.RevokeUser(t.Context(), g.Subject, "test"), nil)
+	_, err = f.Grant(t.Context(), g.ID)
+	wantError(t, "Grant", err, storage.ErrNotFound)
+}
+
+// testNoEnd: nothing that a stranger can make lives for ever by mistake.
+func testNoEnd(t *testing.T, f *fixture) {
+	code, _ := f.grant(t, true)
+	active := f.active(t)
+	endless, _ := f.prepare(t, true)
+	endless.Lifetime = storage.Lifetime{}
+	before := f.faults.Puts()
+	for what, call := range map[string]func() error{
+		"CreateSession":     func() error { return f.CreateSession(t.Context(), "s", storage.Session{}) },
+		"CreateTransaction": func() error { return f.CreateTransaction(t.Context(), storage.Transaction{ID: "t"}) },
+		"CreateGrant":       func() error { return f.CreateGrant(t.Context(), endless) },
+		"Redeem":            func() error { _, err := f.Redeem(t.Context(), code, storage.Lifetime{}); return err },
+		"Rotate":            func() error { _, err := f.Rotate(t.Context(), active, storage.Lifetime{}); return err },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "end") {
+			t.Errorf("%s without an end returned error %v; want one that says so", what, err)
+		}
+	}
+	if after := f.faults.Puts(); after != before {
+		t.Errorf("%d writes were sent", after-before)
+	}
+}
+
+// testEncoding: a record that this program cannot read is an error of its own, and
+// never taken for no record.
+func testEncoding(t *testing.T, f *fixture) {
+	wantError(t, "CreateClient", f.CreateClient(t.Context(), storage.Client{ID: "c"}), nil)
+	client := f.backend.last(t)
+	g := f.active(t)
+	grant := f.backend.last(t)
+	newer := func(version byte) func(data []byte) []byte {
+		return func(data []byte) []byte { return append([]byte{version}, data[1:]...) }
+	}
+	for what, damage := range map[string]func(data []byte) []byte{
+		"version 0":      newer(0),
+		"version 2":      newer(2),
+		"version 255":    newer(255),
+		"nothing":        func([]byte) []byte { return nil },
+		"half a header":  func(data []byte) []byte { return data[:5] },
+		"only a header":  func(data []byte) []byte { return data[:9] },
+		"half a body":    func(data []byte) []byte { return data[:len(data)/2] },
+		"another body":   func(data []byte) []byte { return append(data[:9:9], `["x"]`...) },
+		"trailing bytes": func(data []byte) []byte { return append(data[:len(data):len(data)], 'x') },
+	} {
+		f.backend.overwrite(t, client.Key, damage(client.Data))
+		f.backend.overwrite(t, grant.Key, damage(grant.Data))
+		_, err := f.Client(t.Context(), "c")
+		wantError(t, what+": Client", err, storage.ErrRecord)
+		_, err = f.Grant(t.Context(), g.ID)
+		wantError(t, what+": Grant", err, storage.ErrRecord)
+		_, err = f.Rotate(t.Context(), g, f.life())
+		wantError(t, what+": Rotate", err, storage.ErrRecord)
+		wantError(t, what+": Revoke", f.Revoke(t.Context(), g.ID, "test"), storage.ErrRecord)
+		wantError(t, what+": RevokeUser", f.RevokeUser(t.Context(), g.Subject, "test"), storage.ErrRecord)
+	}
+}

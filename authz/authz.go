@@ -1,40 +1,135 @@
 // Package authz is an OAuth 2.1 authorization server for servers of the context
-// protocol, with sign-in and consent pages.
+// protocol, with sign-in, consent and registration.
+//
+// It implements the code grant with PKCE (OAuth 2.1, RFC 7636), refresh token rotation,
+// resource indicators (RFC 8707), JWT access tokens (RFC 9068), revocation (RFC 7009),
+// introspection (RFC 7662), server metadata (RFC 8414), the iss parameter (RFC 9207)
+// and dynamic registration (RFC 7591, in package dcr).
+//
+// Every request passes the same stations. A form guard parses it once into values and
+// refuses what no handler should see. Our own rules decide: the client, its redirect
+// URI, PKCE, resources, scopes. The engine (authz/internal/engine) runs the grant. Our
+// own writers answer. Two kinds of route have two policies: browser routes have
+// sessions, CSRF protection and a Content-Security-Policy and no CORS; API routes have
+// CORS and no cookies.
+//
+// What is refused: any grant but the code and its refresh, PKCE other than S256, a
+// redirect before the redirect URI is proven, a token for a resource that is not
+// configured, and anything at all while the store does not answer.
+//
+//	server, err := authz.New(ctx, authz.Config{
+//		Issuer:    "https://auth.example.com",
+//		Store:     store,
+//		Resources: []authz.Resource{{URI: "https://notes.example.com/mcp", Name: "Notes"}},
+//	})
+//	...
+//	http.Serve(listener, server)
 package authz
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/dcr"
+	"gatehouse.example/metadata"
+	"gatehouse.example/templates"
 )
 
-// Server is the authorization server as an http.Handler.
-type Server struct{ cfg Config }
+// Server is the authorization server as an http.Handler. It is safe for concurrent use.
+type Server struct {
+	cfg       Config
+	resources catalogue
+	urls      endpoints
+	keys      *keyring.Ring
+	engine    *engine.Engine
+	clients   *dcr.Registry
+	pages     *templates.Set
+	passwords *passwords
+	cookies   cookies
+	router    http.Handler
+}
 
-// New returns a Server, or every mistake in the configuration.
+// New returns a Server, or every mistake in the configuration. The first server of an
+// issuer creates its signing keys in the store.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg}, nil
+	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
+	s.passwords = newPasswords(cfg.Rand)
+	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
+	if s.pages, err = templates.New(); err != nil {
+		return nil, err
+	}
+	s.keys, err = keyring.Open(ctx, keyring.Config{Store: cfg.Store, Issuer: cfg.Issuer, Algorithm: cfg.SigningAlgorithm, Now: cfg.Now, Rand: cfg.Rand})
+	if err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
+	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
+	s.clients, err = dcr.New(dcr.Config{
+		Store: cfg.Store, Endpoint: s.urls.register, Scopes: s.resources.scopeNames(), Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
+	s.router, err = s.routes()
+	return s, err
 }
 
-// ServeHTTP answers every endpoint below the issuer's path.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
+// ServeHTTP answers every endpoint below the issuer's path, the well-known documents
+// and /healthz.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // Ready reports whether requests can be served: nil, or why not.
 func (s *Server) Ready(ctx context.Context) error { return s.cfg.Store.Ping(ctx) }
 
-// AddUser adds a person with a password; DisableUser and RemoveUser end their
-// sessions and revoke their grants.
-func AddUser(ctx context.Context, store *storage.Store, name, password string) (storage.User, error) {
-	return storage.User{}, nil
+// endpoints are the absolute URLs of the server, each the issuer followed by a path.
+type endpoints struct {
+	base                                      *url.URL
+	authorize, login, consent                 string
+	token, register, revoke, introspect, jwks string
 }
 
-// DisableUser locks a person out.
-func DisableUser(ctx context.Context, store *storage.Store, name string) error { return nil }
+func endpointsOf(issuer string) endpoints {
+	base, _ := url.Parse(issuer) // validated by Config
+	return endpoints{
+		base:      base,
+		authorize: issuer + "/authorize", login: issuer + "/login", consent: issuer + "/consent",
+		token: issuer + "/token", register: issuer + "/register", revoke: issuer + "/revoke",
+		introspect: issuer + "/introspect", jwks: issuer + "/jwks.json",
+	}
+}
 
-// RemoveUser removes a person.
-func RemoveUser(ctx context.Context, store *storage.Store, name string) error { return nil }
+// document is the server metadata (RFC 8414 section 2), made from what is switched on:
+// what is listed works, and what works is listed.
+func (s *Server) document() metadata.AuthorizationServer {
+	doc := metadata.AuthorizationServer{
+		Issuer:                            s.cfg.Issuer,
+		AuthorizationEndpoint:             s.urls.authorize,
+		TokenEndpoint:                     s.urls.token,
+		JWKSURI:                           s.urls.jwks,
+		ScopesSupported:                   s.resources.scopeNames(),
+		ResponseTypesSupported:            []string{"code"},
+		ResponseModesSupported:            []string{"query"},
+		GrantTypesSupported:               []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken},
+		TokenEndpointAuthMethodsSupported: []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost},
+		RevocationEndpoint:                s.urls.revoke,
+		RevocationEndpointAuthMethods:     []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost},
+		CodeChallengeMethodsSupported:     []string{"S256"},
+		AuthorizationResponseIssParameter: true, // RFC 9207 section 3
+		ProtectedResources:                s.resources.uris(),
+	}
+	if s.cfg.Registration == RegistrationOpen {
+		doc.RegistrationEndpoint = s.urls.register
+	}
+	if s.resources.introspectable() {
+		doc.IntrospectionEndpoint = s.urls.introspect
+		doc.IntrospectionEndpointAuthMethods = []string{metadata.AuthMethodBasic}
+	}
+	return doc
+}

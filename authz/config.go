@@ -29,6 +29,9 @@ type Config struct {
 	// Registration says who may register clients; the zero value is closed.
 	Registration Registration
 
+	// SigningAlgorithm is that of new signing keys: ES256 (the default), EdDSA or RS256.
+	SigningAlgorithm string
+
 	// AccessTokenTTL is how long an access token lives. Default 5 minutes, at most 1 hour.
 	AccessTokenTTL time.Duration
 	// CodeTTL is how long an authorization code lives. Default 60 seconds, at most 10 minutes.
@@ -144,8 +147,8 @@ func validateResources(resources []Resource) []error {
 			defaults++
 		}
 		if i := r.Introspection; i != nil {
-			if i.ID == "" || len(i.Secret) < 16 {
-				errs = append(errs, fmt.Errorf("authz: resource %s: introspection needs a client_id and a secret of at least 16 characters", r.URI))
+			if i.ID == "" || i.Secret == "" {
+				errs = append(errs, fmt.Errorf("authz: resource %s: introspection needs a client_id and a secret", r.URI))
 			}
 			if clients[i.ID] {
 				errs = append(errs, fmt.Errorf("authz: resource %s: introspection client_id %q is used twice", r.URI, i.ID))

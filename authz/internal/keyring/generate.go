@@ -20,7 +20,7 @@ func generate(cfg Config) (storage.SigningKey, error) {
 	if err != nil {
 		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
 	}
-	jwk := jose.JSONWebKey{Key: private, Algorithm: string(cfg.Algorithm), Use: "sig"}
+	jwk := jose.JSONWebKey{Key: private, Algorithm: cfg.Algorithm, Use: "sig"}
 	thumbprint, err := jwk.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
@@ -30,7 +30,7 @@ func generate(cfg Config) (storage.SigningKey, error) {
 }
 
 func newPrivateKey(cfg Config) (any, error) {
-	switch cfg.Algorithm {
+	switch jose.SignatureAlgorithm(cfg.Algorithm) {
 	case jose.ES256:
 		return ecdsa.GenerateKey(elliptic.P256(), cfg.Rand)
 	case jose.EdDSA:

@@ -31,7 +31,7 @@ type Config struct {
 	Store  *storage.Store
 	Issuer string
 	// Algorithm of new keys: ES256 (the default), EdDSA or RS256.
-	Algorithm jose.SignatureAlgorithm
+	Algorithm string
 	Now       func() time.Time
 	Rand      io.Reader
 }
@@ -56,7 +56,7 @@ type keys struct {
 // the store does not have or belong to another issuer.
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	if cfg.Algorithm == "" {
-		cfg.Algorithm = jose.ES256
+		cfg.Algorithm = string(jose.ES256)
 	}
 	set, err := loadOrCreate(ctx, cfg)
 	if err != nil {

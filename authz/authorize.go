@@ -1,0 +1,248 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// transactionTTL is how long a person may take to sign in and decide.
+const transactionTTL = 10 * time.Minute
+
+// authorization is an authorization request after every check (OAuth 2.1 section 4.1.1).
+type authorization struct {
+	client    storage.Client
+	to        proven
+	challenge string
+	resources []string
+	scopes    []string
+	prompt    []string
+}
+
+// authorize is GET /authorize: it checks the request, remembers it as a transaction of
+// this browser and sends the person to sign in or to decide.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.readAuthorization(r)
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(a.prompt, "none") {
+		// OpenID Connect Core section 3.1.2.1: no page may be shown. Consent is asked each
+		// time, so the answer is never a code.
+		if session.secret == "" {
+			return a.to.refuse(codeLoginRequired, "nobody is signed in, and prompt=none forbids to ask")
+		}
+		return a.to.refuse(codeConsentRequired, "consent is asked each time, and prompt=none forbids to ask")
+	}
+	return s.begin(w, r, a, session)
+}
+
+// readAuthorization runs the checks in the order in which they may answer: first what
+// decides whether anything may be redirected at all, then everything else.
+func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
+	f, err := authorizeGuard.parse(r.URL.RawQuery)
+	if err != nil {
+		return authorization{}, malformed(err.Error())
+	}
+	for _, name := range []string{"client_id", "redirect_uri"} {
+		if p := f.problems[name]; p != "" {
+			return authorization{}, malformed(p)
+		}
+	}
+	client, err := s.requestingClient(r.Context(), f.get("client_id"))
+	if err != nil {
+		return authorization{}, err
+	}
+	to, err := s.prove(client, f.get("redirect_uri"), f.get("state"))
+	if err != nil {
+		return authorization{}, unprovenRedirect(client, f.get("redirect_uri"), err)
+	}
+	a := authorization{client: client, to: to}
+	for _, check := range authorizationChecks {
+		if err := check(s, f, &a); err != nil {
+			return authorization{}, err
+		}
+	}
+	return a, nil
+}
+
+// requestingClient looks up the client of an authorization request. An unknown one is
+// shown to the person: RFC 6749 section 4.1.2.1 forbids to redirect.
+func (s *Server) requestingClient(ctx context.Context, id string) (storage.Client, error) {
+	if id == "" {
+		return storage.Client{}, malformed("the parameter client_id is missing")
+	}
+	client, err := s.clients.Resolve(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) || (err == nil && client.Disabled) {
+		return storage.Client{}, &displayedError{
+			status: http.StatusBadRequest, code: codeInvalidClient,
+			title:   "This application is not known here",
+			message: "It uses an identifier that this server does not know. It may have been removed, or the application remembers it from another server.",
+			steps: []string{
+				"In the application, remove the connection to this server, or its stored sign-in, and connect again. It will register anew.",
+				"If that does not help, ask the people who run this server to add the application.",
+			},
+		}
+	}
+	return client, err
+}
+
+func malformed(problem string) *displayedError {
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidRequest,
+		title: "That request cannot be read", message: sentence(printableLong(problem)),
+		steps: []string{"Go back to the application that sent you here and try again.", "If it happens again, tell the people who make the application what this page says."},
+	}
+}
+
+func unprovenRedirect(client storage.Client, requested string, cause error) *displayedError {
+	message := "The application asked to continue at an address that it did not register, so nothing was sent there."
+	if requested == "" {
+		message = "The application did not say where to continue, and it registered more than one address."
+	}
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidRequest, cause: cause,
+		title: "The application's address does not match", message: message,
+		steps: []string{
+			"If you expected this page, connect the application again so that it registers its current address.",
+			"If you followed a link from somewhere else, close this page.",
+		},
+	}
+}
+
+// authorizationChecks are the checks whose errors may be redirected, in order. The
+// resource comes before the scope, because a scope belongs to a resource.
+var authorizationChecks = []func(*Server, form, *authorization) error{
+	checkForm, checkRequestObject, checkResponseType, checkGrantType, checkChallenge, checkResource, checkScope, checkPrompt,
+}
+
+func checkForm(_ *Server, f form, a *authorization) error {
+	if p := f.problem(); p != "" {
+		return a.to.refuse(codeInvalidRequest, "%s", p)
+	}
+	return nil
+}
+
+// checkRequestObject refuses what would carry parameters past the guard.
+func checkRequestObject(_ *Server, f form, a *authorization) error {
+	switch {
+	case f.get("request") != "":
+		return a.to.refuse(codeRequestNotSupported, "request objects are not supported")
+	case f.get("request_uri") != "":
+		return a.to.refuse(codeURINotSupported, "request_uri is not supported")
+	case f.get("registration") != "":
+		return a.to.refuse(codeRegNotSupported, "registration in the authorization request is not supported")
+	}
+	return nil
+}
+
+// checkResponseType allows the code grant only: no implicit grant (OAuth 2.1 section
+// 10.1), no answer in a fragment or a form.
+func checkResponseType(_ *Server, f form, a *authorization) error {
+	switch mode := f.get("response_mode"); {
+	case f.get("response_type") == "":
+		return a.to.refuse(codeInvalidRequest, "the parameter response_type is missing; use response_type=code")
+	case f.get("response_type") != "code":
+		return a.to.refuse(codeUnsupportedResponse, "response_type must be code")
+	case mode != "" && mode != "query":
+		return a.to.refuse(codeInvalidRequest, "response_mode must be query")
+	}
+	return nil
+}
+
+func checkGrantType(_ *Server, _ form, a *authorization) error {
+	if !slices.Contains(a.client.Metadata.GrantTypes, metadata.GrantAuthorizationCode) {
+		return a.to.refuse(codeUnauthorizedClient, "the client did not register the grant type authorization_code")
+	}
+	return nil
+}
+
+// checkChallenge requires PKCE with S256 of every client (OAuth 2.1 section 4.1.1, RFC
+// 7636 section 4.3). A SHA-256 in base64url has exactly 43 characters, so anything else
+// could never be answered.
+func checkChallenge(_ *Server, f form, a *authorization) error {
+	a.challenge = f.get("code_challenge")
+	switch {
+	case a.challenge == "":
+		return a.to.refuse(codeInvalidRequest, "PKCE is required: the parameter code_challenge is missing")
+	case f.get("code_challenge_method") != "S256":
+		return a.to.refuse(codeInvalidRequest, "code_challenge_method must be S256")
+	case len(a.challenge) != 43 || strings.ContainsFunc(a.challenge, notBase64URL):
+		return a.to.refuse(codeInvalidRequest, "code_challenge must be the 43 base64url characters of a SHA-256")
+	}
+	return nil
+}
+
+func notBase64URL(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+}
+
+func checkResource(s *Server, f form, a *authorization) error {
+	var problem string
+	if a.resources, problem = s.resources.requested(f.all("resource")); problem != "" {
+		return a.to.refuse(codeInvalidTarget, "%s", problem) // RFC 8707 section 2
+	}
+	return nil
+}
+
+func checkScope(s *Server, f form, a *authorization) error {
+	var problem string
+	if a.scopes, problem = s.resources.scopes(a.resources, f.get("scope")); problem != "" {
+		return a.to.refuse(codeInvalidScope, "%s", problem)
+	}
+	return nil
+}
+
+// checkPrompt reads prompt (OpenID Connect Core section 3.1.2.1). Values that are not
+// known ask for nothing.
+func checkPrompt(_ *Server, f form, a *authorization) error {
+	a.prompt = strings.Fields(f.get("prompt"))
+	if slices.Contains(a.prompt, "none") && len(a.prompt) > 1 {
+		return a.to.refuse(codeInvalidRequest, "prompt=none cannot be combined with other values")
+	}
+	return nil
+}
+
+// begin stores the transaction and sends the browser to its next page.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, session liveSession) error {
+	browser, err := s.browser(w, r)
+	if err != nil {
+		return err
+	}
+	id, err := s.cfg.Store.NewID()
+	if err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	t := storage.Transaction{
+		ID: id, Browser: storage.HashSecret(browser),
+		ClientID: a.client.ID, RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
+		Resources: a.resources, Scopes: a.scopes, Created: now, Expires: now.Add(transactionTTL),
+		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
+	}
+	if err := s.cfg.Store.CreateTransaction(r.Context(), t); err != nil {
+		return err
+	}
+	next := s.urls.login
+	if session.satisfies(t) {
+		next = s.urls.consent
+	}
+	seeOther(w, next+"?transaction="+id)
+	return nil
+}
+
+// seeOther sends the browser to one of our own pages.
+func seeOther(w http.ResponseWriter, location string) {
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusSeeOther)
+}

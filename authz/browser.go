@@ -1,0 +1,175 @@
+package authz
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// sessionTTL is how long a sign-in lasts, whatever happens.
+const sessionTTL = 12 * time.Hour
+
+// cookies names and makes our two cookies. Over https they are Secure and __Host-, so
+// that no sibling domain can set them (RFC 6265bis section 4.1.3.2). An http loopback
+// issuer uses other names, so the two never mix.
+type cookies struct{ secure bool }
+
+const (
+	browserCookie = "authz_browser" // which browser a transaction belongs to
+	sessionCookie = "authz_session" // who is signed in
+)
+
+func (c cookies) name(base string) string {
+	if c.secure {
+		return "__Host-" + base
+	}
+	return base
+}
+
+func (c cookies) set(w http.ResponseWriter, base, value string, maxAge time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: c.name(base), Value: value, Path: "/", MaxAge: int(maxAge.Seconds()),
+		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// get returns the one value of a cookie. Two cookies of one name are none: somebody
+// else set one of them.
+func (c cookies) get(r *http.Request, base string) string {
+	found := r.CookiesNamed(c.name(base))
+	if len(found) != 1 || len(found[0].Value) > 128 {
+		return ""
+	}
+	return found[0].Value
+}
+
+const (
+	browserPrefix = "gate_br_"
+	sessionPrefix = "gate_se_"
+)
+
+// browser returns the secret of this browser, and gives it one if it has none.
+func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error) {
+	if secret := s.cookies.get(r, browserCookie); strings.HasPrefix(secret, browserPrefix) && len(secret) == len(browserPrefix)+43 {
+		return secret, nil
+	}
+	secret, err := s.cfg.Store.NewSecret(browserPrefix)
+	if err != nil {
+		return "", err
+	}
+	s.cookies.set(w, browserCookie, secret, sessionTTL)
+	return secret, nil
+}
+
+// liveSession is a session whose person may still sign in. The zero value is nobody.
+type liveSession struct {
+	storage.Session
+	secret string
+}
+
+// session returns who is signed in with this browser: nobody if there is no session, if
+// it has expired, or if the person was disabled, removed or replaced meanwhile.
+func (s *Server) session(r *http.Request) (liveSession, error) {
+	secret := s.cookies.get(r, sessionCookie)
+	if !strings.HasPrefix(secret, sessionPrefix) {
+		return liveSession{}, nil
+	}
+	session, err := s.cfg.Store.Session(r.Context(), secret)
+	if errors.Is(err, storage.ErrNotFound) {
+		return liveSession{}, nil
+	}
+	if err != nil {
+		return liveSession{}, err
+	}
+	user, err := s.cfg.Store.User(r.Context(), session.UserName)
+	switch {
+	case errors.Is(err, storage.ErrNotFound) || (err == nil && (user.Disabled || user.Subject != session.Subject)):
+		return liveSession{}, nil
+	case err != nil:
+		return liveSession{}, err
+	}
+	return liveSession{Session: session, secret: secret}, nil
+}
+
+// satisfies says whether a person need not sign in again for a transaction.
+func (l liveSession) satisfies(t storage.Transaction) bool {
+	return l.secret != "" && (!t.ForceLogin || !l.AuthTime.Before(t.Created))
+}
+
+// startSession signs a person in: a new session with a new secret, so that a secret
+// planted before the sign-in is worth nothing. The one before it ends.
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user storage.User) error {
+	secret, err := s.cfg.Store.NewSecret(sessionPrefix)
+	if err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
+		UserName: user.Name, Subject: user.Subject, AuthTime: now, Expires: now.Add(sessionTTL),
+	})
+	if err != nil {
+		return err
+	}
+	if old := s.cookies.get(r, sessionCookie); strings.HasPrefix(old, sessionPrefix) {
+		if err := s.cfg.Store.DeleteSession(r.Context(), old); err != nil {
+			return err
+		}
+	}
+	s.cookies.set(w, sessionCookie, secret, sessionTTL)
+	return nil
+}
+
+// transaction returns the transaction that a request names, if it belongs to this
+// browser. Everything else is one answer, so nothing can be learned from it.
+func (s *Server) transaction(r *http.Request, id string) (storage.Transaction, error) {
+	if len(id) != 22 || strings.ContainsFunc(id, notBase64URL) {
+		return storage.Transaction{}, gone()
+	}
+	t, err := s.cfg.Store.Transaction(r.Context(), id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Transaction{}, gone()
+	}
+	if err == nil && !t.Browser.Matches(s.cookies.get(r, browserCookie)) {
+		return storage.Transaction{}, gone()
+	}
+	return t, err
+}
+
+func gone() *displayedError {
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidRequest,
+		title:   "This page has expired",
+		message: "The sign-in that it belonged to took too long, was already completed, or was started in another browser.",
+		steps:   []string{"Go back to the application and connect again."},
+	}
+}
+
+// csrf is the token of a form: bound to the browser, the transaction, the session and
+// what the form does, so it needs no storage and fits no other form.
+func (s *Server) csrf(r *http.Request, t storage.Transaction, form string, session liveSession) string {
+	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
+	for _, part := range []string{form, t.ID, session.secret} {
+		mac.Write([]byte(part))
+		mac.Write([]byte{0})
+	}
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// checkCSRF refuses a form that was not made for this browser, transaction and session.
+func (s *Server) checkCSRF(r *http.Request, t storage.Transaction, form string, session liveSession, token string) error {
+	if hmac.Equal([]byte(token), []byte(s.csrf(r, t, form, session))) {
+		return nil
+	}
+	return &displayedError{
+		status: http.StatusForbidden, code: codeInvalidRequest,
+		title:   "This form cannot be accepted",
+		message: "It was not sent from the page that this server showed to you, or you signed in or out in another window since.",
+		steps:   []string{"Go back to the application and connect again."},
+	}
+}

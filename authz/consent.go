@@ -1,0 +1,162 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// showConsent is GET /consent: it asks the signed-in person, naming the client, where
+// its answer goes, the resources and every scope (the seed, Security requirements 6).
+func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
+	f, err := pageGuard.parse(r.URL.RawQuery)
+	if err != nil {
+		return malformed(err.Error())
+	}
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if !session.satisfies(t) {
+		seeOther(w, s.urls.login+"?transaction="+t.ID)
+		return nil
+	}
+	return s.consentPage(w, r, t, session, http.StatusOK, "")
+}
+
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem string) error {
+	client, to, err := s.party(r, t)
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(status)
+	return s.pages.Consent(w, templates.Consent{
+		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
+		Client: shownClient(client), RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
+		Resources: s.shownResources(t.Resources), Scopes: s.shownScopes(t), Offline: refreshable(client),
+		UserName: session.UserName, Problem: problem,
+	})
+}
+
+func refreshable(c storage.Client) bool {
+	return contains(c.Metadata.GrantTypes, metadata.GrantRefreshToken)
+}
+
+// consent is POST /consent: the person's decision. It ends the transaction, so of two
+// answers to one page exactly one counts.
+func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
+	f, err := consentGuard.body(w, r)
+	if err != nil {
+		return err
+	}
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if !session.satisfies(t) {
+		seeOther(w, s.urls.login+"?transaction="+t.ID)
+		return nil
+	}
+	if err := s.checkCSRF(r, t, "consent", session, f.get("csrf")); err != nil {
+		return err
+	}
+	switch f.get("decision") {
+	case "allow":
+		return s.allow(w, r, t, session, f.all("scope"))
+	case "deny":
+		return s.deny(w, r, t)
+	}
+	return invalidRequest("the decision must be allow or deny")
+}
+
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
+	_, to, err := s.party(r, t)
+	if err != nil {
+		return err
+	}
+	if _, err := s.take(r.Context(), t); err != nil {
+		return err
+	}
+	e := to.refuse(codeAccessDenied, "the person declined")
+	e.acted = true
+	return e
+}
+
+// allow stores the grant and sends its code to the client. Scopes that were not ticked
+// are left out; nothing that was not on the page can be ticked.
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, ticked []string) error {
+	client, to, err := s.party(r, t)
+	if err != nil {
+		return err
+	}
+	scopes := slices.DeleteFunc(slices.Clone(t.Scopes), func(scope string) bool { return !contains(ticked, scope) })
+	if len(t.Scopes) > 0 && len(scopes) == 0 {
+		return s.consentPage(w, r, t, session, http.StatusBadRequest, "Choose at least one permission, or decline.")
+	}
+	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
+		ClientID: client.ID, Subject: session.Subject, Resources: t.Resources, Scopes: scopes, AuthTime: session.AuthTime,
+		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := s.take(r.Context(), t); err != nil {
+		return err
+	}
+	err = s.engine.IssueCode(r.Context(), engine.Authorization{Client: client, Grant: grant, Code: code})
+	if errors.Is(err, storage.ErrConflict) {
+		return gone() // the person's grants were revoked while this one was being stored
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.stillWelcome(r.Context(), session, grant); err != nil {
+		return err
+	}
+	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "resources", t.Resources, "scopes", scopes)
+	s.send(w, to, url.Values{"code": {code}})
+	return nil
+}
+
+// take ends the transaction. The one who comes second is told that the page has expired.
+func (s *Server) take(ctx context.Context, t storage.Transaction) (storage.Transaction, error) {
+	taken, err := s.cfg.Store.TakeTransaction(ctx, t.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Transaction{}, gone()
+	}
+	return taken, err
+}
+
+// stillWelcome looks at the person once more after the grant is stored. Whoever
+// disables or removes a person first changes the record and then revokes the grants
+// that are listed: a grant that was stored in between is caught here.
+func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant storage.Grant) error {
+	user, err := s.cfg.Store.User(ctx, session.UserName)
+	if err == nil && !user.Disabled && user.Subject == session.Subject {
+		return nil
+	}
+	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the person was disabled while consenting"); revokeErr != nil {
+		return revokeErr
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return gone()
+}

@@ -1,0 +1,227 @@
+package authz
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// The error codes that leave the server. All are registered: RFC 6749 sections 4.1.2.1
+// and 5.2, RFC 8707 section 2, OpenID Connect Core section 3.1.2.6.
+const (
+	codeInvalidRequest       = "invalid_request"
+	codeInvalidClient        = "invalid_client"
+	codeInvalidGrant         = "invalid_grant"
+	codeInvalidScope         = "invalid_scope"
+	codeInvalidTarget        = "invalid_target"
+	codeUnauthorizedClient   = "unauthorized_client"
+	codeUnsupportedGrantType = "unsupported_grant_type"
+	codeUnsupportedResponse  = "unsupported_response_type"
+	codeAccessDenied         = "access_denied"
+	codeServerError          = "server_error"
+	codeUnavailable          = "temporarily_unavailable"
+	codeLoginRequired        = "login_required"
+	codeConsentRequired      = "consent_required"
+	codeRequestNotSupported  = "request_not_supported"
+	codeURINotSupported      = "request_uri_not_supported"
+	codeRegNotSupported      = "registration_not_supported"
+)
+
+// retryAfter is what a client is told to wait when the store does not answer, in seconds.
+const retryAfter = 2
+
+// apiError is an error for a program: JSON as in RFC 6749 section 5.2.
+type apiError struct {
+	status      int
+	code        string
+	description string
+	cause       error // for the log only
+}
+
+func (e *apiError) Error() string { return e.code + ": " + e.description }
+func (e *apiError) Unwrap() error { return e.cause }
+
+func refuse(code, format string, args ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, code: code, description: printableLong(fmt.Sprintf(format, args...))}
+}
+
+func invalidRequest(format string, args ...any) *apiError {
+	return refuse(codeInvalidRequest, format, args...)
+}
+
+// invalidClient is 401 with a challenge: RFC 6749 section 5.2 asks for it whenever the
+// client used the Authorization header, RFC 9110 section 15.5.2 for every 401.
+func invalidClient(format string, args ...any) *apiError {
+	e := refuse(codeInvalidClient, format, args...)
+	e.status = http.StatusUnauthorized
+	return e
+}
+
+// displayedError is an error for a person that must stay here: nothing has proven a
+// redirect URI.
+type displayedError struct {
+	status         int
+	title, message string
+	code           string
+	steps          []string
+	link           *templates.Link
+	cause          error // for the log only
+}
+
+func (e *displayedError) Error() string { return e.title }
+func (e *displayedError) Unwrap() error { return e.cause }
+
+// redirectedError is an error that goes to the client through the browser. It can only
+// be made with a proven destination.
+type redirectedError struct {
+	to                proven
+	acted             bool // the person has signed in or acted on a page of this transaction
+	code, description string
+}
+
+func (e *redirectedError) Error() string { return e.code + ": " + e.description }
+
+func (p proven) refuse(code, format string, args ...any) *redirectedError {
+	return &redirectedError{to: p, code: code, description: printableLong(fmt.Sprintf(format, args...))}
+}
+
+// handler answers a request or says why it cannot. One adapter renders the error.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// api renders errors as JSON.
+func (s *Server) api(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noStore(w.Header())
+		if err := h(w, r); err != nil {
+			s.writeAPIError(w, r, err)
+		}
+	})
+}
+
+func (s *Server) writeAPIError(w http.ResponseWriter, r *http.Request, err error) {
+	var refused *apiError
+	if !errors.As(err, &refused) {
+		refused = s.internal(r, err)
+	}
+	s.logRefusal(r, refused.status, refused.code, refused.description, refused.cause)
+	if refused.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
+	}
+	if refused.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	writeJSON(w, refused.status, map[string]string{"error": refused.code, "error_description": refused.description})
+}
+
+// internal turns what went wrong in here into what may be said out there.
+func (s *Server) internal(r *http.Request, err error) *apiError {
+	if errors.Is(err, storage.ErrUnavailable) {
+		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
+			description: "the server cannot reach its storage; try again shortly", cause: err}
+	}
+	return &apiError{status: http.StatusInternalServerError, code: codeServerError,
+		description: "the server could not complete the request", cause: err}
+}
+
+// page renders errors as pages, or sends them to the client where that is proven safe.
+func (s *Server) page(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.pageHeaders(w.Header())
+		err := h(w, r)
+		var redirected *redirectedError
+		switch {
+		case err == nil:
+		case errors.As(err, &redirected) && (redirected.acted || redirected.to.trusted()):
+			s.logRefusal(r, http.StatusSeeOther, redirected.code, redirected.description, nil)
+			s.sendError(w, redirected)
+		case redirected != nil:
+			s.writePageError(w, r, untrusted(redirected, s.cfg.Issuer))
+		default:
+			s.writePageError(w, r, err)
+		}
+	})
+}
+
+func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err error) {
+	var shown *displayedError
+	var refused *apiError
+	switch {
+	case errors.As(err, &shown):
+	case errors.As(err, &refused):
+		shown = &displayedError{status: refused.status, title: "That request cannot be read", message: sentence(refused.description), code: refused.code}
+	default:
+		shown = s.internalPage(r, err)
+	}
+	s.logRefusal(r, shown.status, shown.code, shown.title, shown.cause)
+	if shown.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	w.WriteHeader(shown.status)
+	if err := s.pages.Error(w, templates.Error{
+		Status: shown.status, Title: shown.title, Message: shown.message, Steps: shown.steps, Code: shown.code, Link: shown.link,
+	}); err != nil {
+		s.cfg.Logger.ErrorContext(r.Context(), "page not written", "error", err)
+	}
+}
+
+func (s *Server) internalPage(r *http.Request, err error) *displayedError {
+	e := s.internal(r, err)
+	if e.status == http.StatusServiceUnavailable {
+		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",
+			message: "It cannot reach its storage. Nothing was changed.",
+			steps:   []string{"Wait a few seconds and load this page again.", "If it stays like this, start again from the application that sent you here."}}
+	}
+	return &displayedError{status: e.status, code: e.code, cause: err, title: "Something went wrong here",
+		message: "The request could not be completed. What happened is in the server's log.",
+		steps:   []string{"Start again from the application that sent you here."}}
+}
+
+func (s *Server) logRefusal(r *http.Request, status int, code, description string, cause error) {
+	level := slog.LevelInfo
+	if status >= 500 {
+		level = slog.LevelError
+	}
+	attrs := []slog.Attr{slog.String("endpoint", r.URL.Path), slog.Int("status", status), slog.String("code", code), slog.String("description", description)}
+	if cause != nil {
+		attrs = append(attrs, slog.Any("cause", cause))
+	}
+	s.cfg.Logger.LogAttrs(r.Context(), level, "refused", attrs...)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("authz: cannot marshal %T: %v", v, err)) // only our own types reach this
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// printableLong is printable for whole descriptions.
+func printableLong(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			out[i] = '\''
+		}
+	}
+	return string(out[:min(len(out), 600)])
+}
+
+// sentence gives a description the form of a sentence.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	if c := s[0]; c >= 'a' && c <= 'z' {
+		s = string(c-'a'+'A') + s[1:]
+	}
+	return s + "."
+}

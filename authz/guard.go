@@ -1,0 +1,184 @@
+package authz
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxForm bounds a query or a form body, maxParameters the number of its parameters.
+const (
+	maxForm       = 64 << 10
+	maxParameters = 256
+)
+
+// parameter is what the guard lets through for one name.
+type parameter struct {
+	max  int  // bytes
+	many bool // may be repeated: OAuth 2.1 section 3.1 allows that for resource alone
+}
+
+// formGuard is the policy of one endpoint: the parameters that it reads. Every other
+// name is ignored (OAuth 2.1 section 3.1: unrecognised parameters MUST be ignored).
+type formGuard map[string]parameter
+
+const (
+	shortText = 512
+	longText  = 4096
+)
+
+// The guards, one per endpoint. Handlers see these parameters and nothing else.
+var (
+	authorizeGuard = formGuard{
+		"response_type": {max: 64}, "response_mode": {max: 64}, "client_id": {max: longText}, "redirect_uri": {max: longText},
+		"scope": {max: longText}, "state": {max: longText}, "code_challenge": {max: shortText}, "code_challenge_method": {max: 64},
+		"resource": {max: longText, many: true}, "prompt": {max: 128},
+		"request": {max: maxForm}, "request_uri": {max: longText}, "registration": {max: maxForm},
+	}
+	tokenGuard = clientGuard(formGuard{
+		"grant_type": {max: 128}, "code": {max: shortText}, "redirect_uri": {max: longText}, "code_verifier": {max: shortText},
+		"refresh_token": {max: shortText}, "scope": {max: longText}, "resource": {max: longText, many: true},
+	})
+	revokeGuard = clientGuard(formGuard{"token": {max: 16 << 10}, "token_type_hint": {max: 64}})
+	// introspectGuard has no client_id and client_secret: resource servers use HTTP Basic.
+	introspectGuard = formGuard{"token": {max: 16 << 10}, "token_type_hint": {max: 64}}
+	pageGuard       = formGuard{"transaction": {max: 64}}
+	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: maxPassword}}
+	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: shortText, many: true}}
+)
+
+// clientGuard adds the parameters of client authentication (OAuth 2.1 section 2.4).
+func clientGuard(g formGuard) formGuard {
+	g["client_id"] = parameter{max: longText}
+	g["client_secret"] = parameter{max: shortText}
+	g["client_assertion"] = parameter{max: 16 << 10}
+	g["client_assertion_type"] = parameter{max: shortText}
+	return g
+}
+
+// form is a guarded set of parameters. An empty value counts as left out (OAuth 2.1
+// section 3.1). problems holds, by name, what is wrong with parameters that were
+// dropped for it.
+type form struct {
+	values   map[string][]string
+	problems map[string]string
+}
+
+func (f form) get(name string) string {
+	if v := f.values[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func (f form) all(name string) []string { return f.values[name] }
+
+// problem returns a sentence about the first parameter by name that was refused, or "".
+func (f form) problem() string {
+	if len(f.problems) == 0 {
+		return ""
+	}
+	return f.problems[slices.Min(slices.Collect(maps.Keys(f.problems)))]
+}
+
+// parse reads an urlencoded string. The error is a sentence for the client.
+func (g formGuard) parse(raw string) (form, error) {
+	if len(raw) > maxForm {
+		return form{}, fmt.Errorf("the parameters are longer than %d bytes", maxForm)
+	}
+	if strings.Count(raw, "&") >= maxParameters {
+		return form{}, fmt.Errorf("there are more than %d parameters", maxParameters)
+	}
+	all, err := url.ParseQuery(raw)
+	if err != nil {
+		return form{}, fmt.Errorf("the parameters are not properly form-urlencoded")
+	}
+	f := form{values: make(map[string][]string, len(all))}
+	for name, values := range all {
+		rule, known := g[name]
+		if !known {
+			continue
+		}
+		kept, problem := rule.check(name, values)
+		if problem == "" {
+			f.values[name] = kept
+			continue
+		}
+		if f.problems == nil {
+			f.problems = map[string]string{}
+		}
+		f.problems[name] = problem
+	}
+	return f, nil
+}
+
+func (p parameter) check(name string, values []string) (kept []string, problem string) {
+	if len(values) > 1 && !p.many {
+		// OAuth 2.1 section 3.1: parameters MUST NOT be included more than once.
+		return nil, fmt.Sprintf("the parameter %s is given more than once", name)
+	}
+	if len(values) > 32 {
+		return nil, fmt.Sprintf("the parameter %s is repeated too often", name)
+	}
+	for _, v := range values {
+		switch {
+		case v == "":
+		case len(v) > p.max:
+			return nil, fmt.Sprintf("the parameter %s is too long", name)
+		case !utf8.ValidString(v) || strings.ContainsFunc(v, isControl):
+			return nil, fmt.Sprintf("the parameter %s holds characters that are not allowed", name)
+		default:
+			kept = append(kept, v)
+		}
+	}
+	return kept, ""
+}
+
+func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
+
+// body reads the form of a POST. Parameters in the query are refused: secrets do not
+// belong into URLs (OAuth 2.1 section 2.4.1).
+func (g formGuard) body(w http.ResponseWriter, r *http.Request) (form, error) {
+	for name := range r.URL.Query() {
+		if _, known := g[name]; known {
+			return form{}, invalidRequest("send the parameter %s in the body, not in the query", name)
+		}
+	}
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/x-www-form-urlencoded" {
+		return form{}, invalidRequest("the Content-Type must be application/x-www-form-urlencoded")
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		return form{}, invalidRequest("the body is larger than %d bytes or was not sent whole", maxForm)
+	}
+	f, err := g.parse(string(raw))
+	if err != nil {
+		return form{}, invalidRequest("%s", err.Error())
+	}
+	if p := f.problem(); p != "" {
+		return form{}, invalidRequest("%s", p)
+	}
+	return f, nil
+}
+
+// printable makes a value fit for an error_description: RFC 6749 section 5.2 allows
+// %x20-21 / %x23-5B / %x5D-7E. The result is short.
+func printable(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			return '?'
+		}
+		return c
+	}, s)
+	if len(s) > 120 {
+		s = s[:120] + "..."
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"slices"
+
+	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/storage"
+)
+
+// introspection is the answer of RFC 7662 section 2.2. An inactive token has no other
+// member than active.
+type introspection struct {
+	Active    bool             `json:"active"`
+	Scope     string           `json:"scope,omitempty"`
+	ClientID  string           `json:"client_id,omitempty"`
+	TokenType string           `json:"token_type,omitempty"`
+	Expires   int64            `json:"exp,omitempty"`
+	IssuedAt  int64            `json:"iat,omitempty"`
+	Subject   string           `json:"sub,omitempty"`
+	Audience  keyring.Audience `json:"aud,omitempty"`
+	Issuer    string           `json:"iss,omitempty"`
+	ID        string           `json:"jti,omitempty"`
+}
+
+// introspect is POST /introspect (RFC 7662). Resource servers authenticate with their
+// own credentials and learn about access tokens for themselves only: a token for
+// somebody else, a refresh token or a forged one is inactive, without a reason.
+func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
+	f, err := introspectGuard.body(w, r)
+	if err != nil {
+		return err
+	}
+	resource, err := s.resourceServer(r)
+	if err != nil {
+		return err
+	}
+	if f.get("token") == "" {
+		return invalidRequest("the parameter token is missing")
+	}
+	answer, err := s.inspect(r, resource, f.get("token"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// inspect reads one record: the grant tells whether the family is alive.
+func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
+	claims, err := s.keys.Verify(token)
+	if err != nil || !slices.Contains(claims.Audience, resource.URI) {
+		return introspection{}, nil
+	}
+	g, err := s.cfg.Store.Grant(r.Context(), claims.GrantID)
+	if errors.Is(err, storage.ErrNotFound) || (err == nil && g.State != storage.GrantActive) {
+		return introspection{}, nil
+	}
+	if err != nil {
+		return introspection{}, err
+	}
+	return introspection{
+		Active: true, Scope: claims.Scope, ClientID: claims.ClientID, TokenType: "Bearer", Expires: claims.Expires,
+		IssuedAt: claims.IssuedAt, Subject: claims.Subject, Audience: claims.Audience, Issuer: claims.Issuer, ID: claims.ID,
+	}, nil
+}
+
+// resourceServer authenticates a resource server with HTTP Basic. Its credentials are a
+// namespace of their own: they are no client's, and no client's open this door.
+func (s *Server) resourceServer(r *http.Request) (Resource, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return Resource{}, invalidClient("a resource server authenticates with one HTTP Basic header")
+	}
+	credentials, err := basic(headers[0], "")
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, c := range credentials.readings {
+		if resource, ok := s.resources.byClient[c.id]; ok && sameSecret(c.secret, resource.Introspection.Secret) {
+			return resource, nil
+		}
+	}
+	return Resource{}, invalidClient("the resource server is not known, or its secret is not right")
+}
+
+// sameSecret compares in constant time, whatever the lengths.
+func sameSecret(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

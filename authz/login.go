@@ -1,0 +1,118 @@
+package authz
+
+import (
+	"errors"
+	"net/http"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// showLogin is GET /login: the sign-in form of a transaction.
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
+	f, err := pageGuard.parse(r.URL.RawQuery)
+	if err != nil {
+		return malformed(err.Error())
+	}
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session.satisfies(t) {
+		seeOther(w, s.urls.consent+"?transaction="+t.ID)
+		return nil
+	}
+	return s.loginPage(w, r, t, http.StatusOK, "", "")
+}
+
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName, problem string) error {
+	client, to, err := s.party(r, t)
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(status)
+	return s.pages.Login(w, templates.Login{
+		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
+		Client: shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(t.Resources),
+		UserName: userName, Problem: problem,
+	})
+}
+
+// party returns the client of a transaction and where its answer will go. Both are
+// looked up and matched again: the client may have changed meanwhile.
+func (s *Server) party(r *http.Request, t storage.Transaction) (storage.Client, proven, error) {
+	client, err := s.requestingClient(r.Context(), t.ClientID)
+	if err != nil {
+		return storage.Client{}, proven{}, err
+	}
+	to, err := s.prove(client, t.RedirectURI, t.State)
+	if err != nil {
+		return storage.Client{}, proven{}, unprovenRedirect(client, t.RedirectURI, err)
+	}
+	return client, to, nil
+}
+
+// login is POST /login: it checks the password and starts a session.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+	f, err := loginGuard.body(w, r)
+	if err != nil {
+		return err
+	}
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return err
+	}
+	if err := s.checkCSRF(r, t, "login", liveSession{}, f.get("csrf")); err != nil {
+		return err
+	}
+	user, err := s.signIn(r, f.get("username"), f.get("password"))
+	if errors.Is(err, errWrongPassword) {
+		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", "user", printable(f.get("username")))
+		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), "The name or the password is not right.")
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.startSession(w, r, user); err != nil {
+		return err
+	}
+	s.cfg.Logger.InfoContext(r.Context(), "signed in", "user", user.Name, "sub", user.Subject)
+	seeOther(w, s.urls.consent+"?transaction="+t.ID)
+	return nil
+}
+
+func shownClient(c storage.Client) templates.Client {
+	return templates.Client{Name: c.Metadata.ClientName, Verified: c.Source == storage.ClientConfigured}
+}
+
+func (s *Server) shownResources(uris []string) []templates.Resource {
+	shown := make([]templates.Resource, len(uris))
+	for i, uri := range uris {
+		shown[i] = templates.Resource{URI: uri, Name: s.resources.byURI[uri].Name}
+	}
+	return shown
+}
+
+// shownScopes lists the scopes of a transaction, each with its sentence and resource.
+func (s *Server) shownScopes(t storage.Transaction) []templates.Scope {
+	var shown []templates.Scope
+	seen := map[string]bool{}
+	for _, uri := range t.Resources {
+		resource := s.resources.byURI[uri]
+		for _, scope := range resource.Scopes {
+			if !seen[scope.Name] && contains(t.Scopes, scope.Name) {
+				seen[scope.Name] = true
+				shown = append(shown, templates.Scope{Name: scope.Name, Description: scope.Description, Resource: resource.Name, Checked: true})
+			}
+		}
+	}
+	return shown
+}
+
+func loopback(to proven) bool   { return to.uri.Kind == metadata.RedirectLoopback }
+func privateUse(to proven) bool { return to.uri.Kind == metadata.RedirectPrivateUse }

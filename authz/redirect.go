@@ -1,0 +1,87 @@
+package authz
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// proven is a redirect URI that the named client registered: the only place where an
+// authorization response may go. Only Server.prove makes one.
+type proven struct {
+	uri    metadata.RedirectURI
+	source storage.ClientSource
+	state  string
+}
+
+// prove matches the redirect URI of a request with those of a known client (OAuth 2.1
+// section 4.1.1). A client with a single one may leave it out.
+func (s *Server) prove(client storage.Client, requested, state string) (proven, error) {
+	registered := client.Metadata.RedirectURIs
+	if requested == "" && len(registered) == 1 {
+		requested = registered[0]
+	}
+	uri, err := metadata.MatchRedirect(registered, requested, client.Metadata.Public())
+	if err != nil {
+		return proven{}, err
+	}
+	return proven{uri: uri, source: client.Source, state: state}, nil
+}
+
+// trusted says whether an error may go there before the person has done anything. A
+// web address that somebody registered by themselves is shown instead: otherwise this
+// server would be an open redirector for everybody (RFC 9700 section 4.11.2).
+func (p proven) trusted() bool {
+	return p.uri.Kind != metadata.RedirectWeb || p.source != storage.ClientRegistered
+}
+
+// location is the redirect URI with response parameters added to its query. The query
+// that is there is retained (OAuth 2.1 section 4.1.2); iss is in every response (RFC
+// 9207 section 2), state if it was in the request.
+func (p proven) location(issuer string, parameters url.Values) string {
+	parameters.Set("iss", issuer)
+	if p.state != "" {
+		parameters.Set("state", p.state)
+	}
+	separator := "?"
+	switch {
+	case strings.HasSuffix(p.uri.Raw, "?") || strings.HasSuffix(p.uri.Raw, "&"):
+		separator = ""
+	case strings.Contains(p.uri.Raw, "?"):
+		separator = "&"
+	}
+	return p.uri.Raw + separator + parameters.Encode()
+}
+
+// send redirects with 303, which turns the browser's POST into a GET and sends no body
+// along (RFC 9700 section 4.12).
+func (s *Server) send(w http.ResponseWriter, to proven, parameters url.Values) {
+	w.Header().Set("Location", to.location(s.cfg.Issuer, parameters))
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (s *Server) sendError(w http.ResponseWriter, e *redirectedError) {
+	s.send(w, e.to, e.parameters())
+}
+
+func (e *redirectedError) parameters() url.Values {
+	return url.Values{"error": {e.code}, "error_description": {e.description}}
+}
+
+// untrusted shows an error that would otherwise be sent to a web address nobody vouches
+// for, and offers the address as a link.
+func untrusted(e *redirectedError, issuer string) *displayedError {
+	host := e.to.uri.Host()
+	return &displayedError{
+		status: http.StatusBadRequest, code: e.code,
+		title:   "The application's request was refused",
+		message: sentence(e.description) + " The application asked to continue at " + host + ". It registered itself here and nobody has checked it.",
+		steps:   []string{"Close this page if you did not expect it.", "To tell the application what went wrong, follow the link below."},
+		link:    &templates.Link{URL: e.to.location(issuer, e.parameters()), Host: host},
+	}
+}

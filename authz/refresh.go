@@ -1,0 +1,113 @@
+package authz
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/storage"
+)
+
+// refresh answers grant_type=refresh_token (OAuth 2.1 section 4.3). Every token has a
+// generation. The current one is rotated. The one before it gets the same successor
+// again inside the window, because clients refresh twice and lose answers. An older one,
+// or the one before after the window, was stolen or copied: the family ends. A token that
+// is not genuine, or comes from another client, changes nothing.
+func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
+	if f.get("refresh_token") == "" {
+		return tokenResponse{}, invalidRequest("the parameter refresh_token is missing")
+	}
+	token, ok := storage.ParseRefreshToken(f.get("refresh_token"))
+	if !ok {
+		return tokenResponse{}, invalidGrant()
+	}
+	g, err := s.grant(r, token.GrantID)
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	genuine, err := s.cfg.Store.Genuine(g, token)
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	if !genuine || g.ClientID != client.ID || !s.refreshableNow(g) {
+		return tokenResponse{}, invalidGrant()
+	}
+	turn := s.turn(g, token.Generation)
+	if turn == turnReuse {
+		return tokenResponse{}, s.reused(r, g, token)
+	}
+	narrowed, err := s.narrow(g, f, f.get("scope"))
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	return s.exchangeRefresh(r, client, g, token, narrowed, f.get("refresh_token"), turn)
+}
+
+func (s *Server) refreshableNow(g storage.Grant) bool {
+	now := s.cfg.Now()
+	return g.State == storage.GrantActive && g.Refreshable && now.Before(g.IdleExpires) && now.Before(g.Expires)
+}
+
+// turn is what a genuine refresh token of a live grant is worth.
+type turn int
+
+const (
+	turnReuse  turn = iota // the family ends
+	turnRotate             // the current token
+	turnRepeat             // the one before it, inside the window
+)
+
+func (s *Server) turn(g storage.Grant, generation uint32) turn {
+	switch {
+	case generation == g.Generation:
+		return turnRotate
+	case generation+1 == g.Generation && s.inWindow(g):
+		return turnRepeat
+	}
+	return turnReuse
+}
+
+func (s *Server) inWindow(g storage.Grant) bool {
+	return s.cfg.RefreshWindow > 0 && s.cfg.Now().Before(g.Rotated.Add(s.cfg.RefreshWindow))
+}
+
+// reused ends the family of a token that should not be in anybody's hands any more. A
+// generation that was never issued means that the store forgot a write: that ends the
+// family too, and is worth an alarm.
+func (s *Server) reused(r *http.Request, g storage.Grant, token storage.RefreshToken) error {
+	because := "an old refresh token was used again"
+	if token.Generation > g.Generation {
+		because = "a refresh token from a forgotten write was used"
+		s.cfg.Logger.ErrorContext(r.Context(), "the store lost an acknowledged rotation", "grant", g.ID, "stored", g.Generation, "presented", token.Generation)
+	}
+	if err := s.cfg.Store.Revoke(r.Context(), g.ID, because); err != nil {
+		return err
+	}
+	s.cfg.Logger.WarnContext(r.Context(), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
+	return invalidGrant()
+}
+
+// exchangeRefresh rotates, or repeats the answer to the token before. When the swap is
+// lost to another request with the same token, what that one wrote is the answer; nothing
+// is revoked on a race.
+func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, token storage.RefreshToken, n narrowed, raw string, turn turn) (tokenResponse, error) {
+	now := s.cfg.Now()
+	x := engine.Exchange{
+		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, RefreshToken: raw,
+		Life: s.life(now, g.Expires), Expires: s.accessExpiry(now, g.Expires), Repeat: turn == turnRepeat,
+	}
+	if !x.Expires.After(now.Truncate(time.Second)) {
+		return tokenResponse{}, invalidGrant()
+	}
+	tokens, err := s.engine.Refresh(r.Context(), x)
+	var lost *engine.LostError
+	if errors.As(err, &lost) && s.refreshableNow(lost.Current) && s.turn(lost.Current, token.Generation) == turnRepeat {
+		x.Grant, x.Repeat = lost.Current, true
+		tokens, err = s.engine.Refresh(r.Context(), x)
+	}
+	if err != nil {
+		return tokenResponse{}, exchangeError(err)
+	}
+	return s.respond(now, x, tokens), nil
+}

@@ -1,0 +1,188 @@
+package authz
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"gatehouse.example/metadata"
+)
+
+// routes is the whole outside of the server. Paths are matched exactly and undecoded; a
+// method that an endpoint does not take gets 405 with Allow.
+func (s *Server) routes() (http.Handler, error) {
+	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	if err := s.documents(router); err != nil {
+		return nil, err
+	}
+	s.programs(router)
+	if err := s.browsers(router); err != nil {
+		return nil, err
+	}
+	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
+	router.NotFoundHandler = http.HandlerFunc(notFound)
+	return s.recovered(router), nil
+}
+
+// documents are the well-known documents and the keys.
+func (s *Server) documents(router *mux.Router) error {
+	doc := s.document()
+	if err := doc.Validate(); err != nil {
+		return fmt.Errorf("authz: %w", err)
+	}
+	document, err := metadata.Serve(doc)
+	if err != nil {
+		return fmt.Errorf("authz: %w", err)
+	}
+	paths, err := metadata.AuthorizationServerMetadataPaths(s.cfg.Issuer)
+	if err != nil {
+		return fmt.Errorf("authz: %w", err)
+	}
+	for _, path := range paths {
+		router.Path(path).Handler(document)
+	}
+	router.Path(s.path("/jwks.json")).Handler(s.keys.JWKS())
+	return nil
+}
+
+// programs are the API routes: CORS for everybody and no cookies.
+func (s *Server) programs(router *mux.Router) {
+	post := func(path string, h handler) {
+		router.Path(s.path(path)).Handler(cors{methods{http.MethodPost: s.api(h)}})
+	}
+	post("/token", s.token)
+	post("/revoke", s.revoke)
+	if s.resources.introspectable() {
+		// A resource server is no browser: no CORS.
+		router.Path(s.path("/introspect")).Handler(methods{http.MethodPost: s.api(s.introspect)})
+	}
+	if s.cfg.Registration == RegistrationOpen {
+		router.Path(s.path("/register")).Handler(cors{s.clients.Register()})
+		router.Path(s.path("/register/{id}")).Handler(cors{s.clients.Configuration()})
+	}
+}
+
+// browsers are the pages: cookies, CSRF protection and no CORS.
+func (s *Server) browsers(router *mux.Router) error {
+	protection := http.NewCrossOriginProtection()
+	if err := protection.AddTrustedOrigin(s.urls.base.Scheme + "://" + s.urls.base.Host); err != nil {
+		return fmt.Errorf("authz: %w", err)
+	}
+	protection.SetDenyHandler(s.page(func(http.ResponseWriter, *http.Request) error {
+		return &displayedError{status: http.StatusForbidden, code: codeInvalidRequest, title: "This form cannot be accepted",
+			message: "It was sent from another site.", steps: []string{"Go back to the application and connect again."}}
+	}))
+	page := func(path string, m methods) { router.Path(s.path(path)).Handler(protection.Handler(m)) }
+	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
+	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: s.page(s.login)})
+	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: s.page(s.consent)})
+	return nil
+}
+
+// path puts a path under the issuer's.
+func (s *Server) path(p string) string { return strings.TrimSuffix(s.urls.base.Path, "/") + p }
+
+// methods is what an endpoint does per method. HEAD follows GET.
+type methods map[string]http.Handler
+
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, ok := m[r.Method]
+	if !ok && r.Method == http.MethodHead {
+		h, ok = m[http.MethodGet]
+	}
+	if ok {
+		h.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Allow", m.allow())
+	noStore(w.Header())
+	writeJSON(w, http.StatusMethodNotAllowed, map[string]string{
+		"error": codeInvalidRequest, "error_description": "this endpoint takes " + m.allow(),
+	})
+}
+
+func (m methods) allow() string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+		if name == http.MethodGet {
+			names = append(names, http.MethodHead)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// cors lets programs in any browser call an endpoint, without credentials.
+type cors struct{ next http.Handler }
+
+func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	if r.Method == http.MethodOptions {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
+		h.Set("Access-Control-Max-Age", "3600")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	c.next.ServeHTTP(w, r)
+}
+
+func noStore(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Pragma", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// pageHeaders are those of every answer to a browser. Referrer-Policy is same-origin on
+// forms: under no-referrer their Origin would be "null" and the cross-origin check would
+// refuse them.
+func (s *Server) pageHeaders(h http.Header) {
+	noStore(h)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", s.pages.ContentSecurityPolicy())
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	if s.cookies.secure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	noStore(w.Header())
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// notFound answers the probing of clients quickly and in JSON: an HTML page or a 401
+// would lead some of them astray.
+func notFound(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	noStore(w.Header())
+	writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found", "error_description": "there is nothing here"})
+}
+
+// recovered turns a panic into a plain 500 and a line in the log.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.cfg.Logger.ErrorContext(r.Context(), "panic", "endpoint", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			writeJSON(w, http.StatusInternalServerError, map[string]string{"error": codeServerError, "error_description": "the server could not complete the request"})
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

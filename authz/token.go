@@ -1,0 +1,153 @@
+package authz
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// tokenResponse is the answer of the token endpoint (OAuth 2.1 section 3.2.3).
+type tokenResponse struct {
+	AccessToken  string `json:"access_token"`
+	TokenType    string `json:"token_type"`
+	ExpiresIn    int64  `json:"expires_in"` // seconds
+	RefreshToken string `json:"refresh_token,omitempty"`
+	Scope        string `json:"scope"`
+}
+
+// token is POST /token.
+func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
+	f, err := tokenGuard.body(w, r)
+	if err != nil {
+		return err
+	}
+	grant, ok := map[string]func(*Server, *http.Request, storage.Client, form) (tokenResponse, error){
+		metadata.GrantAuthorizationCode: (*Server).redeem,
+		metadata.GrantRefreshToken:      (*Server).refresh,
+	}[f.get("grant_type")]
+	switch {
+	case f.get("grant_type") == "":
+		return invalidRequest("the parameter grant_type is missing")
+	case !ok:
+		return refuse(codeUnsupportedGrantType, "grant_type must be authorization_code or refresh_token")
+	}
+	client, err := s.authenticate(r, f)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(client.Metadata.GrantTypes, f.get("grant_type")) {
+		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", f.get("grant_type"))
+	}
+	response, err := grant(s, r, client, f)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, response)
+	return nil
+}
+
+// narrowed is which part of a grant an access token is for.
+type narrowed struct {
+	audience []string
+	scopes   []string
+}
+
+// narrow reads resource (RFC 8707 section 2.2) and, where the grant type has it, scope
+// (OAuth 2.1 section 4.3.1). Both may ask for less than the grant holds, never for more;
+// left out, they mean all of it. The grant itself keeps everything.
+func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error) {
+	audience, problem := parseResources(f.all("resource"))
+	if problem != "" {
+		return narrowed{}, refuse(codeInvalidTarget, "%s", problem)
+	}
+	for _, uri := range audience {
+		if !slices.Contains(g.Resources, uri) {
+			return narrowed{}, refuse(codeInvalidTarget, "resource %s was not granted", printable(uri))
+		}
+	}
+	if len(audience) == 0 {
+		audience = g.Resources
+	}
+	if audience = s.resources.configured(audience); len(audience) == 0 {
+		return narrowed{}, refuse(codeInvalidTarget, "the resource is no longer served here")
+	}
+	asked, problem := parseScope(scope)
+	if problem != "" {
+		return narrowed{}, refuse(codeInvalidScope, "%s", problem)
+	}
+	asked = slices.DeleteFunc(asked, func(name string) bool { return name == offlineAccess })
+	for _, name := range asked {
+		if !slices.Contains(g.Scopes, name) {
+			return narrowed{}, refuse(codeInvalidScope, "scope %s was not granted", name)
+		}
+	}
+	if len(asked) == 0 {
+		asked = g.Scopes
+	}
+	return narrowed{audience: audience, scopes: s.resources.of(audience, asked)}, nil
+}
+
+// configured drops resources that were granted once and are not served any more.
+func (c catalogue) configured(uris []string) []string {
+	return slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { _, ok := c.byURI[uri]; return !ok })
+}
+
+// accessExpiry is when an access token issued now ends: after its own lifetime, and
+// never later than the grant. Times in tokens are whole seconds.
+func (s *Server) accessExpiry(now, grantExpires time.Time) time.Time {
+	expires := now.Add(s.cfg.AccessTokenTTL)
+	if expires.After(grantExpires) {
+		expires = grantExpires
+	}
+	return expires.Truncate(time.Second)
+}
+
+// life is the lifetime of a grant after its code is redeemed or its refresh token
+// rotated at now.
+func (s *Server) life(now, expires time.Time) storage.Lifetime {
+	return storage.Lifetime{
+		Expires:     expires,
+		IdleExpires: now.Add(s.cfg.RefreshIdle),
+		AccessUntil: now.Add(s.cfg.AccessTokenTTL + max(s.cfg.RefreshWindow, 0)),
+	}
+}
+
+func (s *Server) respond(now time.Time, x engine.Exchange, tokens engine.Tokens) tokenResponse {
+	return tokenResponse{
+		AccessToken: tokens.Access, TokenType: "Bearer", RefreshToken: tokens.Refresh,
+		ExpiresIn: int64(x.Expires.Sub(now.Truncate(time.Second)).Seconds()), Scope: strings.Join(x.Scopes, " "),
+	}
+}
+
+// exchangeError says what a failed exchange means for the client. A lost swap or a
+// record that ended meanwhile is invalid_grant, and so is whatever the engine refuses: it
+// ran on decided input.
+func exchangeError(err error) error {
+	var refused *engine.RefusedError
+	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) || (errors.As(err, &refused) && refused.Code != codeServerError) {
+		e := invalidGrant()
+		e.cause = err
+		return e
+	}
+	return err
+}
+
+// invalidGrant is one answer for every reason, so that nothing can be learned from it.
+func invalidGrant() *apiError {
+	return refuse(codeInvalidGrant, "the code or refresh token is not valid: it is unknown, expired, revoked, already used, or belongs to another client, redirect URI or code_verifier")
+}
+
+// grant reads the grant that a code or refresh token names.
+func (s *Server) grant(r *http.Request, id string) (storage.Grant, error) {
+	g, err := s.cfg.Store.Grant(r.Context(), id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Grant{}, invalidGrant()
+	}
+	return g, err
+}

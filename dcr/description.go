@@ -1,0 +1,114 @@
+package dcr
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gatehouse.example/metadata"
+)
+
+const (
+	maxName     = 200 // runes of client_name
+	maxText     = 255 // bytes of any other text
+	maxContacts = 10
+	maxLink     = 2048 // bytes of a URI
+)
+
+// texts registers what people and logs see: without characters that could hide or
+// reorder the text around them, and short.
+func texts(asked metadata.Client, m *metadata.Client) error {
+	m.ClientName = visible(asked.ClientName)
+	if utf8.RuneCountInString(m.ClientName) > maxName {
+		return invalidMetadata("client_name", "it has more than %d characters", maxName)
+	}
+	var err error
+	if m.SoftwareID, err = text("software_id", asked.SoftwareID); err != nil {
+		return err
+	}
+	if m.SoftwareVersion, err = text("software_version", asked.SoftwareVersion); err != nil {
+		return err
+	}
+	if len(asked.Contacts) > maxContacts {
+		return invalidMetadata("contacts", "there are more than %d", maxContacts)
+	}
+	for i, contact := range asked.Contacts {
+		kept, err := text(fmt.Sprintf("contacts[%d]", i), contact)
+		if err != nil {
+			return err
+		}
+		if kept != "" {
+			m.Contacts = append(m.Contacts, kept)
+		}
+	}
+	return nil
+}
+
+func text(member, raw string) (string, error) {
+	kept := visible(raw)
+	if len(kept) > maxText {
+		return "", invalidMetadata(member, "it has more than %d bytes", maxText)
+	}
+	return kept, nil
+}
+
+// visible removes control and format characters, among them every one that changes the
+// direction of text, and makes all white space single spaces. The two joiners stay:
+// several scripts and many emoji need them.
+func visible(s string) string {
+	s = strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsSpace(c):
+			return ' '
+		case c == '\u200c' || c == '\u200d':
+			return c
+		case unicode.In(c, unicode.Cc, unicode.Cf):
+			return -1
+		}
+		return c
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// links registers the URIs of pages and pictures. Nothing here opens them.
+func links(asked metadata.Client, m *metadata.Client) error {
+	for _, link := range []struct {
+		member, raw string
+		kept        *string
+	}{
+		{"client_uri", asked.ClientURI, &m.ClientURI},
+		{"logo_uri", asked.LogoURI, &m.LogoURI},
+		{"tos_uri", asked.TOSURI, &m.TOSURI},
+		{"policy_uri", asked.PolicyURI, &m.PolicyURI},
+	} {
+		if why := refusesLink(link.raw, true); why != "" {
+			return invalidMetadata(link.member, "%s", why)
+		}
+		*link.kept = link.raw
+	}
+	return nil
+}
+
+// refusesLink says why a URI cannot be registered, or "". An empty one was left out.
+func refusesLink(raw string, loopback bool) string {
+	if raw == "" {
+		return ""
+	}
+	if len(raw) > maxLink {
+		return fmt.Sprintf("it has more than %d bytes", maxLink)
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		return "it is not an absolute URL"
+	case strings.ContainsFunc(raw, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"\\<>^`{|}", c) }):
+		return "it holds a character that must be percent-encoded"
+	case u.User != nil || strings.Contains(u.Host, "@"):
+		return "it must not carry user information"
+	case u.Scheme == "https" || (loopback && u.Scheme == "http" && metadata.IsLoopbackHost(u.Hostname())):
+		return ""
+	}
+	return "it must be https"
+}

@@ -1,0 +1,92 @@
+package dcr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// Resolve returns the client with a client_id: a configured one, or one from the store.
+// An unknown id is [storage.ErrNotFound], and an id that cannot be one costs no trip to
+// the store. The caller decides what a disabled client may do, and changes nothing in
+// the slices of the client, which others may be reading.
+//
+// A client that was changed or removed elsewhere is seen as it was for up to 5 seconds.
+func (r *Registry) Resolve(ctx context.Context, id string) (storage.Client, error) {
+	if client, ok := r.static[id]; ok {
+		return client, nil
+	}
+	if !validID(id) {
+		return storage.Client{}, fmt.Errorf("dcr: %w: the client_id is not one", storage.ErrNotFound)
+	}
+	now := r.now()
+	if client, ok := r.cache.get(id, now); ok {
+		return client, nil
+	}
+	client, err := r.store.Client(ctx, id)
+	if err != nil {
+		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
+	}
+	client = detached(client)
+	r.cache.put(client, now)
+	return client, nil
+}
+
+// maxIDLength bounds a client_id. Those we draw have 22 characters.
+const maxIDLength = 128
+
+// validID says whether a string can be a client_id in the store: unreserved characters
+// (RFC 3986 section 2.3), which mean the same raw and percent-encoded.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxIDLength && !strings.ContainsFunc(id, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~", c)
+	})
+}
+
+const (
+	// cacheTime is how old a cached client may be.
+	cacheTime = 5 * time.Second
+	// cacheSize is how many clients one generation of the cache holds.
+	cacheSize = 1024
+)
+
+// cache holds clients that were found, for a short time. It has two generations: new
+// entries go into the young one, and when that is full it becomes the old one and the
+// old one is dropped. So it is bounded, nothing is searched or sorted, and reading takes
+// a shared lock only. Clients that do not exist are never cached: strangers choose ids.
+type cache struct {
+	mu         sync.RWMutex
+	young, old map[string]cached
+}
+
+type cached struct {
+	client  storage.Client
+	fetched time.Time
+}
+
+func newCache() *cache { return &cache{young: map[string]cached{}} }
+
+func (c *cache) get(id string, now time.Time) (storage.Client, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	entry, ok := c.young[id]
+	if !ok {
+		entry, ok = c.old[id]
+	}
+	age := now.Sub(entry.fetched)
+	// An age below zero means that the clock was set back: the entry says nothing.
+	return entry.client, ok && age >= 0 && age < cacheTime
+}
+
+func (c *cache) put(client storage.Client, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.young) >= cacheSize {
+		c.old, c.young = c.young, make(map[string]cached, cacheSize)
+	}
+	c.young[client.ID] = cached{client, now}
+}

@@ -1,0 +1,132 @@
+package dcr
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// The error codes of RFC 7591 section 3.2.2, RFC 6750 section 3.1 and RFC 6749
+// section 4.1.2.1 that leave this package.
+const (
+	codeInvalidRedirectURI   = "invalid_redirect_uri"
+	codeInvalidMetadata      = "invalid_client_metadata"
+	codeInvalidStatement     = "invalid_software_statement"
+	codeUnapprovedStatement  = "unapproved_software_statement"
+	codeInvalidRequest       = "invalid_request"
+	codeInvalidToken         = "invalid_token"
+	codeTemporarilyUnavail   = "temporarily_unavailable"
+	retryAfter               = "2" // seconds
+	maxDescription           = 300
+	descriptionUnavailable   = "the server cannot reach its storage; try again shortly"
+	descriptionNotAuthorized = "the registration access token is missing or not valid for this client"
+)
+
+// refusal is a client registration error response (RFC 7591 section 3.2.2).
+type refusal struct {
+	status      int
+	code        string
+	description string
+}
+
+func (e *refusal) Error() string { return e.code + ": " + e.description }
+
+// refuse returns a refusal whose description is about one member of the request.
+func refuse(code, member, format string, args ...any) *refusal {
+	description := fmt.Sprintf(format, args...)
+	if member != "" {
+		description = member + ": " + description
+	}
+	return &refusal{status: http.StatusBadRequest, code: code, description: printable(description)}
+}
+
+func invalidMetadata(member, format string, args ...any) *refusal {
+	return refuse(codeInvalidMetadata, member, format, args...)
+}
+
+// printable makes a text fit for error_description (RFC 6749 section 5.2): printable
+// ASCII without the quotation mark and the backslash.
+func printable(s string) string {
+	s = strings.Map(func(c rune) rune {
+		switch {
+		case c == '"' || c == '\\':
+			return '\''
+		case c < ' ' || c > '~':
+			return '?'
+		}
+		return c
+	}, s)
+	if len(s) > maxDescription {
+		s = s[:maxDescription-3] + "..."
+	}
+	return s
+}
+
+// endpoint is a handler of one method that may fail.
+type endpoint struct {
+	registry *Registry
+	method   string
+	serve    func(w http.ResponseWriter, r *http.Request) error
+}
+
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != e.method {
+		w.Header().Set("Allow", e.method) // RFC 9110 section 15.5.6
+		respond(w, http.StatusMethodNotAllowed, errorResponse{codeInvalidRequest, "this endpoint takes " + e.method})
+		return
+	}
+	if err := e.serve(w, r); err != nil {
+		e.registry.respondError(w, r, err)
+	}
+}
+
+type errorResponse struct {
+	Error       string `json:"error"`
+	Description string `json:"error_description"`
+}
+
+// respondError answers with a refusal as it is. Everything else is a fault of ours or
+// of the store: the client is told to come back, the log is told why.
+func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err error) {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", refused.code, "description", refused.description)
+		if refused.status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", challenge.String())
+		}
+		respond(w, refused.status, errorResponse{refused.code, refused.description})
+	default:
+		level := slog.LevelError
+		if errors.Is(err, storage.ErrUnavailable) {
+			level = slog.LevelWarn
+		}
+		r.log.Log(req.Context(), level, "registration request failed", "path", req.URL.Path, "cause", err)
+		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4
+		respond(w, http.StatusServiceUnavailable, errorResponse{codeTemporarilyUnavail, descriptionUnavailable})
+	}
+}
+
+// challenge is the same for every refused token, whatever is wrong with it.
+var challenge = metadata.Challenge{Scheme: "Bearer", Params: []metadata.Param{{Name: "error", Value: codeInvalidToken}}}
+
+// respond writes JSON that nobody may store (RFC 7591 section 3.2.1).
+func respond(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		status, body = http.StatusServiceUnavailable, []byte(`{"error":"`+codeTemporarilyUnavail+`"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Pragma", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone; nothing can be done about it
+}

@@ -41,7 +41,10 @@ func (e *embedded) dial(context.Context, string, string) (net.Conn, error) {
 func (e *embedded) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
+	e.catchUp(e.now())
+}
+
+func (e *embedded) catchUp(now time.Time) {
 	if elapsed := now.Sub(e.last); elapsed >= tickTime {
 		e.last = now
 		e.server.FastForward(elapsed)
@@ -53,7 +56,9 @@ func (e *embedded) tick() {
 func (e *embedded) lifetime(ttl time.Duration) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return ttl + max(e.now().Sub(e.last), 0)
+	now := e.now()
+	e.catchUp(now)
+	return ttl + max(now.Sub(e.last), 0)
 }
 
 func (e *embedded) close() { e.server.Close() }

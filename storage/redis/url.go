@@ -50,7 +50,7 @@ var (
 	errMaster   = errors.New("storage/redis: a redis+sentinel:// URL must name the primary, as in redis+sentinel://host:26379/name?db=0")
 	errCluster  = errors.New("storage/redis: a redis+cluster:// URL has neither path nor parameters, because a cluster has one database")
 	errQuery    = errors.New("storage/redis: the only parameter that a store URL may have is db, a number, with redis+sentinel://")
-	errUserinfo = errors.New("storage/redis: user and password in the store URL are not correctly percent-encoded")
+	errUserinfo = errors.New("storage/redis: user and password in the store URL must be written as user:password@ or :password@, percent-encoded")
 )
 
 var schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
@@ -126,9 +126,14 @@ var hostPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
 // address returns host:port with the default port filled in.
 func address(s, defaultPort string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), defaultPort
-		if bare := net.ParseIP(host); strings.Contains(host, ":") && (bare == nil || host == s) {
+	if err != nil { // no port, or not an address
+		host, port = s, defaultPort
+		if inner, ok := strings.CutPrefix(s, "["); ok {
+			host, ok = strings.CutSuffix(inner, "]")
+			if !ok || net.ParseIP(host) == nil {
+				return "", errHost
+			}
+		} else if strings.Contains(s, ":") {
 			return "", errHost
 		}
 	}

@@ -1,9 +1,9 @@
 package templates
 
 import (
+	"fmt"
 	"io"
 	"slices"
-	"strings"
 )
 
 // Consent is the page on which a person allows or denies: a form with the submit
@@ -37,8 +37,8 @@ type Consent struct {
 type Scope struct {
 	// Name is the value of the checkbox, Description what people read.
 	Name, Description string
-	// Resource is the URI of the resource that the scope belongs to. A scope that
-	// several resources share is listed once for each of them and shown once.
+	// Resource is the URI or the name of the resource that the scope belongs to. A
+	// scope that several resources share is listed once for each of them and shown once.
 	Resource string
 	// Checked says that the box starts ticked.
 	Checked bool
@@ -86,12 +86,6 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 // groupScopes puts the scopes of each resource together, each scope once: two boxes of
 // one scope could contradict each other.
 func groupScopes(p Consent, shown []Resource) []scopeGroup {
-	owners := map[string][]string{}
-	for _, s := range p.Scopes {
-		if !slices.Contains(owners[s.Name], s.Resource) {
-			owners[s.Name] = append(owners[s.Name], s.Resource)
-		}
-	}
 	var groups []scopeGroup
 	at, done := map[string]int{}, map[string]bool{}
 	for i, s := range p.Scopes {
@@ -99,10 +93,11 @@ func groupScopes(p Consent, shown []Resource) []scopeGroup {
 			continue
 		}
 		done[s.Name] = true
-		key := strings.Join(owners[s.Name], "\n")
+		owners := owners(p, s.Name)
+		key := fmt.Sprint(owners)
 		if _, ok := at[key]; !ok {
 			at[key] = len(groups)
-			groups = append(groups, scopeGroup{Titles: titles(owners[s.Name], p.Resources, shown)})
+			groups = append(groups, scopeGroup{Titles: titles(owners, shown)})
 		}
 		g := &groups[at[key]]
 		g.Scopes = append(g.Scopes, s.view(i))
@@ -110,13 +105,27 @@ func groupScopes(p Consent, shown []Resource) []scopeGroup {
 	return groups
 }
 
-// titles names the owners of a group when there is more than one resource.
-func titles(owners []string, resources, shown []Resource) []string {
-	var names []string
-	for i, r := range resources {
-		if len(resources) > 1 && slices.Contains(owners, r.URI) {
-			names = append(names, shown[i].Name)
+// owners returns the indexes of the resources that a scope belongs to.
+func owners(p Consent, scope string) []int {
+	var found []int
+	for i, r := range p.Resources {
+		if slices.ContainsFunc(p.Scopes, func(s Scope) bool {
+			return s.Name == scope && s.Resource != "" && (s.Resource == r.URI || s.Resource == r.Name)
+		}) {
+			found = append(found, i)
 		}
+	}
+	return found
+}
+
+// titles names the owners of a group when there is more than one resource.
+func titles(owners []int, shown []Resource) []string {
+	if len(shown) < 2 {
+		return nil
+	}
+	var names []string
+	for _, i := range owners {
+		names = append(names, shown[i].Name)
 	}
 	return names
 }

@@ -406,6 +406,7 @@ func TestScopesOfSeveralResources(t *testing.T) {
 		{Name: "tasks:read", Description: "Read tasks", Resource: tasks.URI},
 		{Name: "profile", Description: "See your name", Resource: tasks.URI},
 		{Name: "notes:write", Description: "Write notes", Resource: notes.URI},
+		{Name: "tasks:write", Description: "Write tasks", Resource: tasks.Name},
 		{Name: "elsewhere", Description: "Something else", Resource: "https://other.example.com"},
 	}
 	got := render(t, p)

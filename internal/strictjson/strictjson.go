@@ -110,7 +110,7 @@ func Unmarshal(data []byte, v any, o Options) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(exact))
 	decoder.UseNumber()
-	return wrongType(decoder.Decode(v))
+	return wrongType(data, decoder.Decode(v))
 }
 
 // Valid checks data without decoding it: everything that [Unmarshal] checks except types.
@@ -133,7 +133,7 @@ func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
 	if !json.Valid(data) {
 		return nil, syntaxError(data)
 	}
-	w := walker{data: data, maxDepth: o.MaxDepth}
+	w := walker{data: data, maxDepth: o.MaxDepth, target: -1}
 	if err := w.value(t); err != nil {
 		return nil, err
 	}
@@ -157,12 +157,12 @@ func syntaxError(data []byte) error {
 
 // wrongType turns a type mismatch into an [Error]. Errors of UnmarshalJSON and
 // UnmarshalText methods and of a misused v stay what they are.
-func wrongType(err error) error {
+func wrongType(data []byte, err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
 		return err
 	}
-	return &Error{Path: mismatch.Field, Err: ErrType, Reason: "it must be " + describe(mismatch.Type)}
+	return &Error{Path: pathAt(data, int(mismatch.Offset)-1), Err: ErrType, Reason: "it must be " + describe(mismatch.Type)}
 }
 
 // describe names the JSON form of a Go type.

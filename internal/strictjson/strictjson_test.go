@@ -216,7 +216,13 @@ func TestWrongType(t *testing.T) {
 	tests := []struct{ name, in, path, reason string }{
 		{"string for array", `{"redirect_uris":"a"}`, "redirect_uris", "an array"},
 		{"number for string", `{"name":1}`, "name", "a string"},
-		{"number in a list of strings", `{"redirect_uris":["a",1]}`, "redirect_uris", "a string"},
+		{"number in a list of strings", `{"redirect_uris":["a",1]}`, "redirect_uris[1]", "a string"},
+		{"in an embedded struct", `{"shared":1}`, "shared", "a string"},
+		{"behind unknown members and white space", " { \"x\" : {\"y\":[1,2]} , \"keys\" : [ {} , { \"kty\" : [ ] } ] }", "keys[1].kty", "a string"},
+		{"long literal", `{"on" : "aaaaaaaaaaaaaaaaaaaaa", "name":"x"}`, "on", "true or false"},
+		{"object for array", `{"name":"x","redirect_uris":{"a":[]}}`, "redirect_uris", "an array"},
+		{"object for a string in a map", `{"by_name":{"a":{"kty":{}}}}`, "by_name.a.kty", "a string"},
+		{"array in an array of numbers", `{"redirect_uris":["a","b",["c"]],"on":true}`, "redirect_uris[2]", "a string"},
 		{"string for number", `{"count":"1"}`, "count", "an integer in range"},
 		{"fraction", `{"count":1.5}`, "count", "an integer in range"},
 		{"exponent", `{"count":1e2}`, "count", "an integer in range"},
@@ -225,7 +231,7 @@ func TestWrongType(t *testing.T) {
 		{"infinite", `{"ratio":1e999}`, "ratio", "a number in range"},
 		{"string for bool", `{"on":"true"}`, "on", "true or false"},
 		{"array for object", `{"self":[]}`, "self", "an object"},
-		{"nested", `{"self":{"keys":[{"kty":1}]}}`, "self.keys.kty", "a string"},
+		{"nested", `{"self":{"keys":[{"kty":1}]}}`, "self.keys[0].kty", "a string"},
 		{"array document", `[]`, "", "an object"},
 		{"string document", `"x"`, "", "an object"},
 	}

@@ -19,6 +19,9 @@ type walker struct {
 	names    [][]byte // of all open objects, innermost last
 	// exact is data with the names that must not match overwritten; nil if there are none.
 	exact []byte
+	// target is the offset of a byte; found is the path of the innermost value with it.
+	target int
+	found  string
 }
 
 // step is one member name or, when name is nil, one array index.
@@ -29,6 +32,15 @@ type step struct {
 
 func (w *walker) value(t reflect.Type) error {
 	w.space()
+	begin := w.pos
+	err := w.inside(t)
+	if err == nil && w.found == "" && begin <= w.target && w.target < w.pos {
+		w.found = pathString(w.path)
+	}
+	return err
+}
+
+func (w *walker) inside(t reflect.Type) error {
 	switch w.data[w.pos] {
 	case '{':
 		return w.object(t)
@@ -224,6 +236,16 @@ func unquote(quoted []byte) []byte {
 
 func (w *walker) fail(kind error, reason string) error {
 	return &Error{Path: pathString(w.path), Reason: reason, Err: kind}
+}
+
+// pathAt returns the path of the innermost value that the byte at offset belongs to, in
+// a document that was checked before.
+func pathAt(data []byte, offset int) string {
+	w := walker{data: data, maxDepth: len(data), target: offset}
+	if w.value(nil) != nil {
+		return ""
+	}
+	return w.found
 }
 
 // maxNameInPath bounds how much of a stranger's member name appears in an error.

@@ -1,0 +1,160 @@
+// Package middlewaretest is an authorization server for tests of protected servers. It
+// has no users and no pages: it publishes metadata and keys, as RFC 8414 and RFC 7517
+// describe them, and mints whatever token a test asks for.
+//
+// [Issuer.Mint] makes tokens of RFC 9068 that a [middleware.Guard] accepts, with claims
+// of your choice. [Issuer.Broken] makes tokens that no server may accept, each wrong in
+// one way. [Issuer.Rotate] and [Issuer.SetDown] show how a server lives through a change
+// of keys and through an outage.
+//
+//	issuer := middlewaretest.NewIssuer(t)
+//	guard, err := middleware.New(middleware.Config{
+//		Resource:             "https://notes.example.com/mcp",
+//		AuthorizationServers: []string{issuer.URL()},
+//	})
+//	...
+//	request.Header.Set("Authorization", "Bearer "+issuer.Mint(middlewaretest.Claims{
+//		"aud":   "https://notes.example.com/mcp",
+//		"scope": "notes:read",
+//	}))
+package middlewaretest
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/metadata"
+)
+
+// Issuer is an authorization server on loopback that lives as long as its test.
+type Issuer struct {
+	t      testing.TB
+	server *httptest.Server
+
+	mu           sync.Mutex
+	keys         []jose.JSONWebKey // private; the first signs
+	down         bool
+	cacheControl string
+	keyRequests  int
+	documents    map[string]any
+}
+
+// NewIssuer starts an issuer that signs with ES256, and stops it when the test ends.
+func NewIssuer(t testing.TB) *Issuer {
+	t.Helper()
+	i := &Issuer{t: t, documents: make(map[string]any)}
+	i.server = httptest.NewServer(i)
+	t.Cleanup(i.server.Close)
+	i.Rotate(jose.ES256)
+	i.SetDocument("/.well-known/oauth-authorization-server", metadata.AuthorizationServer{
+		Issuer:                        i.URL(),
+		AuthorizationEndpoint:         i.URL() + "/authorize",
+		TokenEndpoint:                 i.URL() + "/token",
+		JWKSURI:                       i.URL() + "/jwks.json",
+		ResponseTypesSupported:        []string{"code"},
+		CodeChallengeMethodsSupported: []string{"S256"},
+	})
+	return i
+}
+
+// URL is the issuer identifier.
+func (i *Issuer) URL() string { return i.server.URL }
+
+// Rotate replaces all keys by a new one for an algorithm: jose.ES256, jose.EdDSA,
+// jose.RS256 or jose.PS256. Tokens that were minted before become worthless. It
+// returns the id of the new key.
+func (i *Issuer) Rotate(algorithm jose.SignatureAlgorithm) string {
+	i.t.Helper()
+	key := jose.JSONWebKey{Key: newKey(i.t, algorithm), KeyID: rand.Text(), Algorithm: string(algorithm), Use: "sig"}
+	i.SetKeys(key)
+	return key.KeyID
+}
+
+// SetKeys replaces all keys. They are private keys; the first one signs, and the
+// public halves of all are published.
+func (i *Issuer) SetKeys(keys ...jose.JSONWebKey) {
+	i.t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys = keys
+	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, len(keys))}
+	for n, key := range keys {
+		set.Keys[n] = key.Public()
+	}
+	i.documents["/jwks.json"] = set
+}
+
+// SetDocument publishes something else at a path. A nil document makes it 404; an
+// http.Handler answers itself.
+func (i *Issuer) SetDocument(path string, document any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.documents[path] = document
+}
+
+// SetCacheControl changes the Cache-Control of the key set.
+func (i *Issuer) SetCacheControl(value string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cacheControl = value
+}
+
+// SetDown makes the issuer answer everything with 500, or stop doing so.
+func (i *Issuer) SetDown(down bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.down = down
+}
+
+// KeyRequests returns how often the key set was asked for.
+func (i *Issuer) KeyRequests() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.keyRequests
+}
+
+// ServeHTTP implements http.Handler.
+func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	down, document, cacheControl := i.down, i.documents[r.URL.Path], i.cacheControl
+	if r.URL.Path == "/jwks.json" {
+		i.keyRequests++
+	}
+	i.mu.Unlock()
+	if down {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	if document == nil {
+		http.NotFound(w, r)
+		return
+	}
+	handler, ok := document.(http.Handler)
+	if !ok {
+		var err error
+		if handler, err = metadata.Serve(document); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+	}
+	handler.ServeHTTP(&override{ResponseWriter: w, cacheControl: cacheControl}, r)
+}
+
+// override replaces the Cache-Control of an answer.
+type override struct {
+	http.ResponseWriter
+	cacheControl string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (o *override) WriteHeader(status int) {
+	if o.cacheControl != "" {
+		o.Header().Set("Cache-Control", o.cacheControl)
+	}
+	o.ResponseWriter.WriteHeader(status)
+}

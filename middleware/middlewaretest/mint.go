@@ -1,0 +1,95 @@
+package middlewaretest
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Claims override the claims of a token. A nil value removes one.
+type Claims map[string]any
+
+// Mint returns a signed access token. Without overrides it has iss, sub "alice",
+// client_id "client", a random jti, and is valid for five minutes from now; it has no
+// aud and no scope.
+func (i *Issuer) Mint(overrides Claims) string {
+	i.t.Helper()
+	payload, err := json.Marshal(i.claims(overrides))
+	if err != nil {
+		i.t.Fatalf("middlewaretest: %v", err)
+	}
+	return i.sign(payload, map[jose.HeaderKey]any{"typ": "at+jwt"})
+}
+
+func (i *Issuer) claims(overrides Claims) Claims {
+	now := time.Now()
+	claims := Claims{
+		"iss":       i.URL(),
+		"sub":       "alice",
+		"client_id": "client",
+		"jti":       rand.Text(),
+		"iat":       now.Unix(),
+		"exp":       now.Add(5 * time.Minute).Unix(),
+	}
+	maps.Copy(claims, overrides)
+	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
+	return claims
+}
+
+// sign signs a payload with the issuer's key. The header names alg and kid by itself.
+func (i *Issuer) sign(payload []byte, header map[jose.HeaderKey]any) string {
+	i.t.Helper()
+	i.mu.Lock()
+	key := i.keys[0]
+	i.mu.Unlock()
+	return signWith(i.t, key, payload, header)
+}
+
+func signWith(t testing.TB, key jose.JSONWebKey, payload []byte, header map[jose.HeaderKey]any) string {
+	t.Helper()
+	options := &jose.SignerOptions{ExtraHeaders: header}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, options)
+	if err != nil {
+		t.Fatalf("middlewaretest: %v", err)
+	}
+	jws, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatalf("middlewaretest: %v", err)
+	}
+	token, err := jws.CompactSerialize()
+	if err != nil {
+		t.Fatalf("middlewaretest: %v", err)
+	}
+	return token
+}
+
+// newKey draws a private key for an algorithm.
+func newKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
+	t.Helper()
+	var key any
+	var err error
+	switch algorithm {
+	case jose.ES256:
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case jose.ES384:
+		key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case jose.EdDSA:
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	case jose.RS256, jose.PS256:
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	default:
+		t.Fatalf("middlewaretest: there is no key for %s", algorithm)
+	}
+	if err != nil {
+		t.Fatalf("middlewaretest: %v", err)
+	}
+	return key
+}

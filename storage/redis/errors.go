@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -19,11 +21,18 @@ func readError(what string, err error) error {
 	switch {
 	case errors.Is(err, goredis.Nil):
 		return storage.ErrNotFound
-	case goredis.HasErrorPrefix(err, "WRONGTYPE"):
+	case isWrongType(err):
 		return fmt.Errorf("storage/redis: %s: %w: the key holds another kind of value", what, storage.ErrRecord)
 	default:
 		return fmt.Errorf("storage/redis: %s: %w", what, err)
 	}
+}
+
+// isWrongType finds the code anywhere in the reply, because the embedded server puts
+// other words before the error of a command in a script.
+func isWrongType(err error) bool {
+	var reply goredis.Error
+	return errors.As(err, &reply) && strings.Contains(reply.Error(), "WRONGTYPE")
 }
 
 // writeError maps the error of a command that changes something. Unless it is certain
@@ -85,10 +94,12 @@ func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-func isTLSError(err error) bool {
+// isTLSError reports whether TLS is what went wrong. A server that expects no TLS may
+// just hang up.
+func isTLSError(t target, err error) bool {
 	var header tls.RecordHeaderError
 	var alert tls.AlertError
 	var verify *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &header) || errors.As(err, &alert) || errors.As(err, &verify) || errors.As(err, &unknown)
+	return t.secure && errors.Is(err, io.EOF) || errors.As(err, &header) || errors.As(err, &alert) || errors.As(err, &verify) || errors.As(err, &unknown)
 }

@@ -154,7 +154,7 @@ func advice(t target, err error) string {
 		return "let this user run every command on the keys gatehouse:*"
 	case goredis.HasErrorPrefix(err, "LOADING"):
 		return "the server is still loading its data: start again in a moment"
-	case isTLSError(err):
+	case isTLSError(t, err):
 		return "the server does not speak TLS as expected there: check its port and certificate, or use redis:// for a plain connection"
 	case t.master != "":
 		return "check that the sentinels run at these addresses and know the name " + t.master

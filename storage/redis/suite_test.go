@@ -21,6 +21,7 @@ func open(t testing.TB, o redis.Options) storage.Backend {
 func openEmbedded(t *testing.T) storage.Backend { return open(t, redis.Options{URL: "embedded:"}) }
 
 func TestEmbedded(t *testing.T) {
+	t.Parallel()
 	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openEmbedded) })
 	t.Run("Concurrency", func(t *testing.T) { storagetest.TestConcurrency(t, openEmbedded) })
 	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, openEmbedded) })

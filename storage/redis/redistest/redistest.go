@@ -13,7 +13,9 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,35 @@ const startTime = 10 * time.Second
 // to the server as they are, for example "--requirepass", "secret".
 func StartServer(t testing.TB, args ...string) (url string) {
 	t.Helper()
+	return "redis://" + start(t, func(host, port string) []string {
+		return append([]string{
+			"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+		}, args...)
+	})
+}
+
+// StartSentinel starts a sentinel that watches the server at a redis:// URL under name,
+// and returns its redis+sentinel:// URL. Its own vote is enough for a failover.
+func StartSentinel(t testing.TB, name, server string) (url string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(server, "redis://"))
+	if err != nil {
+		t.Fatalf("redistest: %q is not redis://host:port", server)
+	}
+	return "redis+sentinel://" + start(t, func(ownHost, ownPort string) []string {
+		dir := t.TempDir()
+		config := filepath.Join(dir, "sentinel.conf")
+		text := fmt.Sprintf("bind %s\nport %s\ndir %s\nsentinel monitor %s %s %s 1\n", ownHost, ownPort, dir, name, host, port)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+		return []string{config, "--sentinel"}
+	}) + "/" + name
+}
+
+// start runs redis-server on a free address and returns the address.
+func start(t testing.TB, args func(host, port string) []string) (addr string) {
+	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatalf("redistest: %v: install redis-server to run this test", err)
@@ -33,21 +64,19 @@ func StartServer(t testing.TB, args ...string) (url string) {
 	// Another process may take the port between the choice and the start.
 	for range 3 {
 		addr := freeAddress(t)
-		if start(t, binary, addr, args) {
-			return "redis://" + addr
+		host, port, _ := net.SplitHostPort(addr)
+		if run(t, exec.Command(binary, args(host, port)...), addr) {
+			return addr
 		}
 	}
 	t.Fatal("redistest: redis-server did not start; its output is above")
 	return ""
 }
 
-func start(t testing.TB, binary, addr string, args []string) bool {
+// run starts cmd and reports whether it answers at addr. The process ends with the test.
+func run(t testing.TB, cmd *exec.Cmd, addr string) bool {
 	t.Helper()
-	host, port, _ := net.SplitHostPort(addr)
 	var output bytes.Buffer
-	cmd := exec.Command(binary, append([]string{
-		"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
-	}, args...)...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("redistest: %v", err)

@@ -1,0 +1,588 @@
+package redis_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
+)
+
+// How long Open and one operation may take, with room for a slow machine.
+const (
+	openWithin      = 2*time.Second + 500*time.Millisecond
+	operationWithin = time.Second + 500*time.Millisecond
+)
+
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	m.RequireUserAuth("ann", "p@/:% word")
+	url := "redis://ann:p%40%2F%3A%25%20word@" + m.Addr() + "/3"
+	storagetest.TestBackend(t, func(t *testing.T) storage.Backend { return open(t, redis.Options{URL: url}) })
+	b := open(t, redis.Options{URL: url})
+	defer b.Close()
+	put(t, b, storage.Put{Key: "k", Data: []byte("data"), Operation: storage.Version{'v', 15: 'v'}})
+	if got, err := m.DB(3).Get("k"); err != nil || got != "v"+strings.Repeat("\x00", 14)+"vdata" {
+		t.Errorf("database 3 holds %q, %v; want the version and the data", got, err)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	storagetest.TestBackend(t, func(t *testing.T) storage.Backend {
+		return open(t, redis.Options{URL: "redis+cluster://" + m.Addr()})
+	})
+}
+
+// certificate returns a server's certificate for 127.0.0.1 and the roots that trust it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	cert, roots := certificate(t)
+	m := miniredis.NewMiniRedis()
+	if err := m.StartTLS(&tls.Config{Certificates: []tls.Certificate{cert}}); err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	b := open(t, redis.Options{URL: "rediss://" + m.Addr(), TLS: &tls.Config{RootCAs: roots}})
+	defer b.Close()
+	put(t, b, storage.Put{Key: "k", Operation: storage.Version{1}})
+
+	wantNoOpen(t, redis.Options{URL: "rediss://" + m.Addr()}, "certificate")
+	wantNoOpen(t, redis.Options{URL: "redis://" + m.Addr(), TLS: &tls.Config{RootCAs: roots}}, m.Addr())
+	plain := miniredis.RunT(t)
+	wantNoOpen(t, redis.Options{URL: "rediss://" + plain.Addr()}, "redis:// for a plain connection")
+}
+
+// wantNoOpen checks that Open fails in time, with advice and without the password.
+func wantNoOpen(t *testing.T, o redis.Options, advice string) {
+	t.Helper()
+	start := time.Now()
+	b, err := redis.Open(t.Context(), o)
+	if err == nil {
+		b.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), advice) || !strings.HasPrefix(err.Error(), "storage/redis: ") {
+		t.Errorf("Open returned error %v; want one with %q", err, advice)
+		return
+	}
+	if took := time.Since(start); took > openWithin {
+		t.Errorf("Open took %v to fail with %v", took, err)
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error shows the password: %v", err)
+	}
+}
+
+func TestOpenRefused(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	m.RequireUserAuth("ann", "secret")
+	loading := miniredis.RunT(t)
+	loading.SetError("LOADING Redis is loading the dataset in memory")
+	denied := miniredis.RunT(t)
+	denied.SetError("NOPERM this user has no permissions to run the 'ping' command")
+	for _, test := range []struct{ url, advice string }{
+		{"redis://" + m.Addr(), "redis://user:password@host"},
+		{"redis://ann:hunter2@" + m.Addr(), "check the user and the password"},
+		{"redis://bob:hunter2@" + m.Addr(), "check the user and the password"},
+		{"redis://:hunter2@" + m.Addr(), "check the user and the password"},
+		{"redis://" + loading.Addr(), "still loading"},
+		{"redis://" + denied.Addr(), "gatehouse:*"},
+		{"redis://ann:hunter2@" + closedPort(t), "start Redis there or correct the store URL"},
+		{"redis://ann:hunter2@" + silent(t), "start Redis there or correct the store URL"},
+		{"redis+cluster://ann:hunter2@" + closedPort(t), "start Redis there"},
+		{"redis+cluster://ann:hunter2@" + silent(t) + "," + silent(t), "start Redis there"},
+		{"redis+sentinel://ann:hunter2@" + closedPort(t) + "/main", "sentinels run at these addresses and know the name main"},
+		{"redis+sentinel://ann:hunter2@" + silent(t) + "," + silent(t) + "," + silent(t) + "/main", "sentinels run"},
+		{"http://ann:hunter2@127.0.0.1", "embedded:, redis://host:port"},
+	} {
+		t.Run(test.url, func(t *testing.T) {
+			t.Parallel()
+			wantNoOpen(t, redis.Options{URL: test.url}, test.advice)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if b, err := redis.Open(ctx, redis.Options{URL: "embedded:"}); err == nil {
+		b.Close()
+		t.Error("Open with a cancelled context succeeded")
+	}
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// silent is an address where somebody listens and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	p := newProxy(t, "")
+	p.set(swallow)
+	return p.addr
+}
+
+// proxy stands between a client and a server and loses what it is told to lose.
+type proxy struct {
+	addr   string
+	server string
+	mode   atomic.Int32
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// What a proxy does with the bytes of a client.
+const (
+	pass    = iota // everything goes through
+	swallow        // requests are lost, and nothing tells the client
+	mute           // requests arrive, replies are lost
+	hangUp         // requests arrive, then the connection is closed
+	reset          // requests are lost and the connection is closed
+)
+
+func newProxy(t *testing.T, server string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: l.Addr().String(), server: server}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.keep(conn)
+			running.Go(func() { p.serve(conn, &running) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.cut()
+		running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) set(mode int32) { p.mode.Store(mode) }
+
+func (p *proxy) keep(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, conn)
+}
+
+// cut closes all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.conns {
+		conn.Close()
+	}
+	p.conns = nil
+}
+
+func (p *proxy) serve(client net.Conn, running *sync.WaitGroup) {
+	defer client.Close()
+	if p.server == "" {
+		_, _ = io.Copy(io.Discard, client)
+		return
+	}
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.keep(server)
+	running.Go(func() { p.replies(client, server) })
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		switch p.mode.Load() {
+		case swallow:
+			continue
+		case reset:
+			return
+		}
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) replies(client, server net.Conn) {
+	defer client.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			return
+		}
+		switch p.mode.Load() {
+		case mute:
+			continue
+		case hangUp:
+			return
+		}
+		if _, err := client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestUncertain: when a write can have reached the server and no reply came, its outcome
+// is unknown, whatever really happened; a read is just an error.
+func TestUncertain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		mode    int32
+		applied bool
+	}{
+		{"request lost", swallow, false},
+		{"reply lost", mute, true},
+		{"closed before the reply", hangUp, true},
+		{"closed before the request", reset, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			m := miniredis.RunT(t)
+			p := newProxy(t, m.Addr())
+			b := open(t, redis.Options{URL: "redis://" + p.addr})
+			defer b.Close()
+			put(t, b, storage.Put{Key: "warm", Operation: storage.Version{1}})
+			put(t, b, storage.Put{Key: "taken", Operation: storage.Version{1}})
+
+			p.set(test.mode)
+			for _, w := range writes(t.Context(), b) {
+				start := time.Now()
+				if err := w.do(); !errors.Is(err, storage.ErrUncertain) {
+					t.Errorf("%s returned error %v; want %v", w.what, err, storage.ErrUncertain)
+				}
+				if took := time.Since(start); took > operationWithin {
+					t.Errorf("%s took %v", w.what, took)
+				}
+			}
+			_, err := b.Get(t.Context(), "warm")
+			if err == nil || errors.Is(err, storage.ErrUncertain) || errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("Get returned error %v; want one of no kind", err)
+			}
+			if applied := m.Exists("k"); applied != test.applied {
+				t.Errorf("the write was applied: %t; want %t", applied, test.applied)
+			}
+			p.set(pass)
+			if _, err := b.Get(t.Context(), "warm"); err != nil {
+				t.Errorf("Get after the fault: %v", err)
+			}
+			put(t, b, storage.Put{Key: "k", Operation: storage.Version{1}}) // the same operation
+		})
+	}
+}
+
+// call is one call of a method.
+type call struct {
+	what string
+	do   func() error
+}
+
+// writes are calls that change something.
+func writes(ctx context.Context, b storage.Backend) []call {
+	return []call{
+		{"Put", func() error {
+			_, err := b.Put(ctx, storage.Put{Key: "k", Operation: storage.Version{1}})
+			return err
+		}},
+		{"Take", func() error { _, err := b.Take(ctx, "taken"); return err }},
+		{"Delete", func() error { return b.Delete(ctx, "deleted") }},
+		{"IndexAdd", func() error { return b.IndexAdd(ctx, "index", "entry") }},
+		{"IndexRemove", func() error { return b.IndexRemove(ctx, "index", "other") }},
+	}
+}
+
+// TestDeadline: the context's deadline holds, also when it is short.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	p := newProxy(t, m.Addr())
+	b := open(t, redis.Options{URL: "redis://" + p.addr})
+	defer b.Close()
+	p.set(swallow)
+	for what, call := range map[string]func(context.Context) error{
+		"Get": func(ctx context.Context) error { _, err := b.Get(ctx, "k"); return err },
+		"Put": func(ctx context.Context) error { return writes(ctx, b)[0].do() },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		start := time.Now()
+		err := call(ctx)
+		cancel()
+		if took := time.Since(start); err == nil || took > 500*time.Millisecond {
+			t.Errorf("%s returned error %v after %v; want an error after 50ms", what, err, took)
+		}
+	}
+}
+
+// TestCertain: a write that did not leave the process, or that the server refused, did
+// not happen, and nothing says that it may have.
+func TestCertain(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	b := open(t, redis.Options{URL: "redis://" + m.Addr()})
+	defer b.Close()
+	check := func(when string, wanted string) {
+		t.Helper()
+		for _, w := range writes(t.Context(), b) {
+			err := w.do()
+			if err == nil || !strings.Contains(err.Error(), wanted) {
+				t.Errorf("%s: %s returned error %v; want one with %q", when, w.what, err, wanted)
+			}
+			for _, kind := range []error{storage.ErrUncertain, storage.ErrNotFound, storage.ErrConflict, storage.ErrRecord} {
+				if errors.Is(err, kind) {
+					t.Errorf("%s: %s returned error %v, which is %v", when, w.what, err, kind)
+				}
+			}
+		}
+	}
+	for _, reply := range []string{
+		"LOADING Redis is loading the dataset in memory",
+		"READONLY You can't write against a read only replica.",
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"NOAUTH Authentication required.",
+		"NOPERM this user has no permissions",
+		"MISCONF Redis is configured to save RDB snapshots",
+		"NOREPLICAS Not enough good replicas to write.",
+		"MASTERDOWN Link with MASTER is down",
+		"CLUSTERDOWN The cluster is down",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
+		"BUSY Redis is busy running a script.",
+		"ERR max number of clients reached",
+	} {
+		m.SetError(reply)
+		check("the server answers "+reply, strings.Fields(reply)[0])
+	}
+	m.SetError("")
+	put(t, b, storage.Put{Key: "after", Operation: storage.Version{1}})
+	m.Close()
+	check("the server is gone", "")
+}
+
+// TestPoolTimeout: who waits in vain for a connection has sent nothing.
+func TestPoolTimeout(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	p := newProxy(t, m.Addr())
+	b := open(t, redis.Options{URL: "redis://" + p.addr, PoolSize: 1})
+	defer b.Close()
+	p.set(swallow)
+	const callers = 20
+	errs := make(chan error, callers)
+	for range callers {
+		go func() { errs <- b.Delete(t.Context(), "k") }()
+	}
+	certain := 0
+	for range callers {
+		switch err := <-errs; {
+		case err == nil:
+			t.Error("Delete succeeded without an answer")
+		case !errors.Is(err, storage.ErrUncertain):
+			certain++
+		}
+	}
+	if certain == 0 {
+		t.Error("all callers were told that the outcome is unknown; most of them had no connection")
+	}
+}
+
+// TestBoundedPool: many callers share few connections and all are served.
+func TestBoundedPool(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	b := open(t, redis.Options{URL: "redis://" + m.Addr(), PoolSize: 2})
+	defer b.Close()
+	var running sync.WaitGroup
+	for i := range 100 {
+		running.Go(func() {
+			change := storage.Put{Key: "k", If: storage.Always, Operation: storage.Version{byte(i + 1)}}
+			if _, err := b.Put(t.Context(), change); err != nil {
+				t.Errorf("Put: %v", err)
+			}
+		})
+	}
+	running.Wait()
+	if n := m.TotalConnectionCount(); n > 2 {
+		t.Errorf("there were %d connections; want at most 2", n)
+	}
+}
+
+// TestRoundTrips: one method is one round trip, except when the server does not know the
+// script.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	var trips atomic.Int64
+	b := open(t, redis.Options{URL: "redis://" + m.Addr(), OnRoundTrip: func() { trips.Add(1) }})
+	defer b.Close()
+	calls := func(want int64) {
+		t.Helper()
+		for what, call := range map[string]func() error{
+			"Get":       func() error { _, err := b.Get(t.Context(), "k"); return err },
+			"IndexPage": func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
+			"Take":      func() error { _, err := b.Take(t.Context(), "t"); return err },
+			"Delete":    func() error { return b.Delete(t.Context(), "k") },
+			"IndexAdd":  func() error { return b.IndexAdd(t.Context(), "i", "e") },
+			"Put": func() error {
+				_, err := b.Put(t.Context(), storage.Put{Key: "k", If: storage.Always, Operation: storage.Version{1}})
+				return err
+			},
+		} {
+			before := trips.Load()
+			if err := call(); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			expected := int64(1)
+			if what == "Put" {
+				expected = want
+			}
+			if got := trips.Load() - before; got != expected {
+				t.Errorf("%s took %d round trips; want %d", what, got, expected)
+			}
+		}
+	}
+	calls(2) // EVALSHA, NOSCRIPT, EVAL
+	calls(1)
+}
+
+func TestForeignValues(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	foreignValues(t, open(t, redis.Options{URL: "redis://" + m.Addr()}), foreign{
+		set:  m.Set,
+		push: func(key string) error { _, err := m.Push(key, "x"); return err },
+	})
+}
+
+// foreign writes what is not an item.
+type foreign struct {
+	set  func(key, value string) error
+	push func(key string) error // onto a list
+}
+
+// foreignValues checks that what is not an item is an unreadable record, never an item
+// and never nothing.
+func foreignValues(t *testing.T, b storage.Backend, f foreign) {
+	t.Helper()
+	defer b.Close()
+	value := func(v string) func(key string) error { return func(key string) error { return f.set(key, v) } }
+	for what, set := range map[string]func(key string) error{
+		"empty": value(""), "one byte": value("x"), "15 bytes": value("123456789012345"), "a list": f.push,
+	} {
+		send := func(key string, cond storage.Condition) error {
+			_, err := b.Put(t.Context(), storage.Put{Key: key, If: cond, Operation: storage.Version{1}})
+			return err
+		}
+		for method, call := range map[string]func(key string) error{
+			"Get":           func(key string) error { _, err := b.Get(t.Context(), key); return err },
+			"Take":          func(key string) error { _, err := b.Take(t.Context(), key); return err },
+			"Put absent":    func(key string) error { return send(key, storage.Absent) },
+			"Put unchanged": func(key string) error { return send(key, storage.Unchanged(storage.Version{2})) },
+		} {
+			key := what + " " + method
+			if err := set(key); err != nil {
+				t.Fatal(err)
+			}
+			if err := call(key); !errors.Is(err, storage.ErrRecord) || errors.Is(err, storage.ErrUncertain) {
+				t.Errorf("%s: %s returned error %v; want %v", what, method, err, storage.ErrRecord)
+			}
+		}
+		key := what + " index"
+		if err := set(key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.IndexPage(t.Context(), key, "", 1); !errors.Is(err, storage.ErrRecord) {
+			t.Errorf("%s: IndexPage returned error %v; want %v", what, err, storage.ErrRecord)
+		}
+	}
+}
+
+// TestRecovery: a server that comes back is used again.
+func TestRecovery(t *testing.T) {
+	before := runtime.NumGoroutine()
+	m := miniredis.RunT(t)
+	b := open(t, redis.Options{URL: "redis://" + m.Addr()})
+	put(t, b, storage.Put{Key: "k", Operation: storage.Version{1}})
+	m.Close()
+	for range 100 {
+		if _, err := b.Get(t.Context(), "k"); err == nil {
+			t.Fatal("Get from a stopped server succeeded")
+		}
+	}
+	if err := m.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := b.Get(t.Context(), "k"); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("Get after the server came back: %v", err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	m.Close()
+	wantGoroutines(t, before)
+}

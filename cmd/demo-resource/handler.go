@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gatehouse.example/middleware"
+)
+
+// stateless is the protocol revision without sessions.
+const stateless = "2026-07-28"
+
+// newHandler puts the guard around the protocol server: the endpoint at the path of the
+// resource, its metadata at the well-known paths, and nothing else.
+func newHandler(guard *middleware.Guard, resource string, log *slog.Logger) (http.Handler, error) {
+	u, err := url.Parse(resource)
+	if err != nil {
+		return nil, err
+	}
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/{$}"
+	}
+	mux := http.NewServeMux()
+	mux.Handle(path, guard.Protect(scopePerTool(guard, sdkSession(eras(log)))))
+	for _, p := range guard.MetadataPaths() {
+		mux.Handle(p, guard.Metadata())
+	}
+	return mux, nil
+}
+
+// eras answers clients of both eras on one endpoint. The header says which: only the
+// stateless revision requires it on the first request.
+func eras(log *slog.Logger) http.Handler {
+	server := newServer(newNotebook())
+	get := func(*http.Request) *mcp.Server { return server }
+	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, Logger: log})
+	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: log, SessionTimeout: 30 * time.Minute})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") == stateless {
+			modern.ServeHTTP(w, r)
+			return
+		}
+		sessions.ServeHTTP(w, r)
+	})
+}
+
+// sdkSession tells the SDK who calls, so that it pins a session to its person. The SDK
+// insists on an Authorization header; the token itself is gone by now, and a placeholder
+// stands in for it.
+func sdkSession(next http.Handler) http.Handler {
+	known := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+		token, ok := middleware.TokenFrom(ctx)
+		if !ok {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{
+			Scopes: token.Scopes, Expiration: token.Expiry, UserID: token.Issuer + "|" + token.Subject,
+			Extra: map[string]any{"sub": token.Subject, "client_id": token.ClientID, "iss": token.Issuer},
+		}, nil
+	}, &auth.RequireBearerTokenOptions{ClockSkew: time.Minute})(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer verified")
+		known.ServeHTTP(w, r)
+	})
+}

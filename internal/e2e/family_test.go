@@ -33,7 +33,7 @@ func newFlow(t testing.TB, authz *process, resource string) *flow {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, answer := decode(t, resp)
+	status, answer := readJSON(t, resp)
 	if status != http.StatusCreated {
 		t.Fatalf("register: %d %v", status, answer)
 	}
@@ -51,7 +51,7 @@ func newFlow(t testing.TB, authz *process, resource string) *flow {
 	return f
 }
 
-func decode(t testing.TB, resp *http.Response) (int, map[string]any) {
+func readJSON(t testing.TB, resp *http.Response) (int, map[string]any) {
 	t.Helper()
 	defer resp.Body.Close()
 	var answer map[string]any
@@ -68,7 +68,7 @@ func (f *flow) token(t testing.TB, values url.Values) (int, map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode(t, resp)
+	return readJSON(t, resp)
 }
 
 func (f *flow) redeem(t testing.TB) (int, map[string]any) {

@@ -1,0 +1,83 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// conformance returns the command line that starts the protocol's conformance suite. The
+// variables are set by scripts/test; without them the test fails, because a suite that
+// did not run has shown nothing.
+func conformance(t *testing.T) []string {
+	t.Helper()
+	node, cli := os.Getenv("CONFORMANCE_NODE"), os.Getenv("CONFORMANCE_CLI")
+	if node == "" || cli == "" {
+		t.Fatal("CONFORMANCE_NODE and CONFORMANCE_CLI must name node 22 and the suite's index.js; scripts/test sets them")
+	}
+	return []string{node, cli}
+}
+
+var authorizeLine = regexp.MustCompile(`https?://\S+/authorize\?\S+`)
+
+// Both scenarios of the official suite's authorization mode pass. The suite prints the
+// address that a person opens; the test opens it, allows, and delivers the redirect.
+func TestConformanceSuite(t *testing.T) {
+	authz := startAuthz(t, nil)
+	port := strings.TrimPrefix(freeAddress(t), "127.0.0.1:")
+	registration := `{"redirect_uris":["http://127.0.0.1:` + port + `/callback"],"token_endpoint_auth_method":"none"}`
+	resp, err := http.Post(authz.URL+"/register", "application/json", strings.NewReader(registration))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, client := readJSON(t, resp)
+	args := append(conformance(t), "authorization", "--url", authz.URL, "--client-id", client["client_id"].(string),
+		"--resource", "http://127.0.0.1:8081/mcp", "-p", port, "-o", t.TempDir())
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	output := answerPrompts(t, stdout)
+	err = cmd.Wait()
+	t.Log(output)
+	if err != nil {
+		t.Fatalf("the suite failed: %v", err)
+	}
+	for _, scenario := range []string{"authorization-server-metadata-endpoint", "authorization-code-grant"} {
+		if !regexp.MustCompile(`✓ (authorization-server-)?` + scenario + `: \d+ passed, 0 failed`).MatchString(output) {
+			t.Errorf("scenario %s did not pass", scenario)
+		}
+	}
+}
+
+// answerPrompts reads what the suite says and acts as its person.
+func answerPrompts(t *testing.T, stdout io.Reader) string {
+	t.Helper()
+	var said strings.Builder
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		address := authorizeLine.FindString(lines.Text())
+		if address == "" {
+			continue
+		}
+		resp, err := http.Get(allow(t, newBrowser(t), address).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	return said.String()
+}

@@ -2,7 +2,6 @@ package dcr_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +19,7 @@ func BenchmarkRegister(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	quiet := func(c *dcr.Config) { c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) }
+	quiet := func(c *dcr.Config) { c.Logger = slog.New(slog.DiscardHandler) }
 	f := newFixture(b, quiet)
 	embedded := f.backend.Backend
 	for _, bench := range []struct {

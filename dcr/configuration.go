@@ -32,7 +32,7 @@ func (r *Registry) readConfiguration(w http.ResponseWriter, req *http.Request) e
 // withdrawn is refused at once.
 func (r *Registry) authorized(req *http.Request) (storage.Client, string, error) {
 	// RFC 7592 section 2.1: 401 if the token is invalid or not the client's.
-	refused := refuse(codeInvalidToken, "", descriptionNotAuthorized)
+	refused := refuse(codeInvalidToken, "", "the registration access token is missing or not valid for this client")
 	refused.status = http.StatusUnauthorized
 	id := req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 	token, ok := bearer(req.Header.Values("Authorization"))

@@ -75,7 +75,7 @@ type clock struct{ nanoseconds atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(0, c.nanoseconds.Load()).UTC() }
 func (c *clock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
-// bench is a registry with everything around it that a test looks at.
+// fixture is a registry with everything around it that a test looks at.
 type fixture struct {
 	*dcr.Registry
 	store   *storage.Store

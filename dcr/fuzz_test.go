@@ -3,7 +3,6 @@ package dcr_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -51,7 +50,7 @@ func FuzzRegister(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Scopes: []string{"notes:read"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Scopes: []string{"notes:read"}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}

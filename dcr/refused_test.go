@@ -47,9 +47,9 @@ func TestRefusedRedirectURIs(t *testing.T) {
 		{"eleven", `[` + strings.Repeat(good, 10) + `"https://client.example.com/11"]`, "redirect_uris: there are 11"},
 		{"one bad among good ones", `[` + good + `"cursor://a/b","about:blank"]`, "redirect_uris[2]: "},
 	}
+	f := newFixture(t, nil)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, nil)
 			body := `{"redirect_uris":` + tt.uris + `}`
 			if tt.uris == "" {
 				body = `{}`
@@ -130,9 +130,9 @@ func TestRefusedMetadata(t *testing.T) {
 		{"lone surrogate", `"client_name":"\ud800"`, "client_name: not valid text"},
 		{"too deep", `"x":` + strings.Repeat("[", 20) + strings.Repeat("]", 20), "nested too deep"},
 	}
+	f := newFixture(t, nil)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, nil)
 			a := f.post(t, with(tt.members))
 			assertRefused(t, f, a, http.StatusBadRequest, "invalid_client_metadata")
 			if !strings.Contains(a.text("error_description"), tt.says) {
@@ -143,6 +143,7 @@ func TestRefusedMetadata(t *testing.T) {
 }
 
 func TestRefusedSoftwareStatement(t *testing.T) {
+	f := newFixture(t, nil)
 	for statement, code := range map[string]string{
 		`"eyJhbGciOiJub25lIn0.e30."`: "unapproved_software_statement",
 		`"a.b.c"`:                    "unapproved_software_statement",
@@ -151,7 +152,6 @@ func TestRefusedSoftwareStatement(t *testing.T) {
 		`{}`:                         "invalid_software_statement",
 		`1`:                          "invalid_software_statement",
 	} {
-		f := newFixture(t, nil)
 		assertRefused(t, f, f.post(t, with(`"software_statement":`+statement)), http.StatusBadRequest, code)
 	}
 }
@@ -183,9 +183,10 @@ func TestRefusedBodies(t *testing.T) {
 		{"with a charset", "application/json; charset=utf-8", minimal, 201},
 		{"in upper case", "Application/JSON", minimal, 201},
 	}
+	f := newFixture(t, nil)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, nil)
+			f.backend.writes.Store(0)
 			r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(tt.body))
 			if tt.contentType != "" {
 				r.Header.Set("Content-Type", tt.contentType)
@@ -224,11 +225,11 @@ func TestDescriptionsAreShort(t *testing.T) {
 
 // TestRefusedFieldsOneByOne: every member of the wrong JSON type is refused and named.
 func TestRefusedFieldsOneByOne(t *testing.T) {
+	f := newFixture(t, nil)
 	for _, member := range []string{
 		"redirect_uris", "token_endpoint_auth_method", "grant_types", "response_types", "client_name", "client_uri", "logo_uri",
 		"scope", "contacts", "tos_uri", "policy_uri", "jwks_uri", "jwks", "software_id", "software_version", "application_type",
 	} {
-		f := newFixture(t, nil)
 		a := f.post(t, fmt.Sprintf(`{%q:true}`, member))
 		if member == "jwks" {
 			a = f.post(t, with(`"jwks":true`))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -272,9 +273,15 @@ func TestPolicy(t *testing.T) {
 		{"listed by a longer name", dcr.Policy{PrivateUseSchemes: []string{"cursors"}}, cursor, false},
 		{"a listed scheme cannot be a dangerous one", dcr.Policy{PrivateUseSchemes: []string{"javascript"}}, "javascript:alert(1)", false},
 	}
+	f := newFixture(t, nil)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, func(c *dcr.Config) { c.Policy = tt.policy })
+			registry, err := dcr.New(dcr.Config{Store: f.store, Endpoint: registerURL, Policy: tt.policy, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &fixture{Registry: registry, backend: f.backend}
+			f.backend.writes.Store(0)
 			a := f.post(t, `{"redirect_uris":["`+tt.uri+`"]}`)
 			if tt.ok {
 				if a.status != http.StatusCreated || a.list("redirect_uris") != tt.uri {
@@ -314,7 +321,7 @@ func TestRandomFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL})
+	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

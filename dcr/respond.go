@@ -15,17 +15,20 @@ import (
 // The error codes of RFC 7591 section 3.2.2, RFC 6750 section 3.1 and RFC 6749
 // section 4.1.2.1 that leave this package.
 const (
-	codeInvalidRedirectURI   = "invalid_redirect_uri"
-	codeInvalidMetadata      = "invalid_client_metadata"
-	codeInvalidStatement     = "invalid_software_statement"
-	codeUnapprovedStatement  = "unapproved_software_statement"
-	codeInvalidRequest       = "invalid_request"
-	codeInvalidToken         = "invalid_token"
-	codeTemporarilyUnavail   = "temporarily_unavailable"
-	retryAfter               = "2" // seconds
-	maxDescription           = 300
-	descriptionUnavailable   = "the server cannot reach its storage; try again shortly"
-	descriptionNotAuthorized = "the registration access token is missing or not valid for this client"
+	codeInvalidRedirectURI  = "invalid_redirect_uri"
+	codeInvalidMetadata     = "invalid_client_metadata"
+	codeInvalidStatement    = "invalid_software_statement"
+	codeUnapprovedStatement = "unapproved_software_statement"
+	codeInvalidRequest      = "invalid_request"
+	codeInvalidToken        = "invalid_token"
+	codeUnavailable         = "temporarily_unavailable"
+)
+
+const (
+	// retryAfter is what a client is told to wait while the store does not answer, in seconds.
+	retryAfter = "2"
+	// maxDescription bounds error_description in bytes.
+	maxDescription = 300
 )
 
 // refusal is a client registration error response (RFC 7591 section 3.2.2).
@@ -109,7 +112,7 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 		}
 		r.log.Log(req.Context(), level, "registration request failed", "path", req.URL.Path, "cause", err)
 		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4
-		respond(w, http.StatusServiceUnavailable, errorResponse{codeTemporarilyUnavail, descriptionUnavailable})
+		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the server cannot reach its storage; try again shortly"})
 	}
 }
 
@@ -120,7 +123,7 @@ var challenge = metadata.Challenge{Scheme: "Bearer", Params: []metadata.Param{{N
 func respond(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		status, body = http.StatusServiceUnavailable, []byte(`{"error":"`+codeTemporarilyUnavail+`"}`)
+		status, body = http.StatusServiceUnavailable, []byte(`{"error":"`+codeUnavailable+`"}`)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -28,11 +28,11 @@ const (
 // patience bounds every wait for a process to start, to answer or to stop.
 const patience = 30 * time.Second
 
-// built is the commands, built once for all tests of the package.
+// built is where the commands are; each is built once for all tests of the package.
 var built struct {
-	once sync.Once
-	dir  string
-	err  error
+	mu    sync.Mutex
+	dir   string
+	paths map[string]string
 }
 
 func TestMain(m *testing.M) {
@@ -46,20 +46,30 @@ func TestMain(m *testing.M) {
 // buildBinaries returns the paths of the two commands.
 func buildBinaries(t testing.TB) (authz, demo string) {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "gatehouse-e2e-"); built.err != nil {
-			return
-		}
-		build := exec.Command("go", "build", "-o", built.dir+string(filepath.Separator),
-			"gatehouse.example/cmd/authz", "gatehouse.example/cmd/demo-resource")
-		if out, err := build.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("go build: %w\n%s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
+	return build(t, "authz"), build(t, "demo-resource")
+}
+
+// build returns the path of one command.
+func build(t testing.TB, name string) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if path, ok := built.paths[name]; ok {
+		return path
 	}
-	return filepath.Join(built.dir, "authz"), filepath.Join(built.dir, "demo-resource")
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "gatehouse-e2e-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.dir, built.paths = dir, map[string]string{}
+	}
+	path := filepath.Join(built.dir, name)
+	if out, err := exec.Command("go", "build", "-o", path, "gatehouse.example/cmd/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	built.paths[name] = path
+	return path
 }
 
 // process is a command that runs until the test ends.
@@ -80,19 +90,17 @@ type process struct {
 // them replaces the free port. env holds further "NAME=value" pairs.
 func startAuthz(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
-	authz, _ := buildBinaries(t)
 	env = append([]string{"AUTHZ_DEV_PASSWORD=" + personPassword}, env...)
 	args, address := withListen(t, args)
-	return start(t, authz, address, env, append([]string{"serve", "--dev", "--admin-listen", "off"}, args...))
+	return start(t, build(t, "authz"), address, env, append([]string{"serve", "--dev", "--admin-listen", "off"}, args...))
 }
 
 // startDemo runs demo-resource on a free loopback port, or on the --listen in args, and
 // waits until it answers.
 func startDemo(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
-	_, demo := buildBinaries(t)
 	args, address := withListen(t, args)
-	return start(t, demo, address, env, args)
+	return start(t, build(t, "demo-resource"), address, env, args)
 }
 
 func start(t testing.TB, binary, address string, env, args []string) *process {

@@ -76,10 +76,11 @@ func (s *Server) browsers(router *mux.Router) error {
 		return &displayedError{status: http.StatusForbidden, code: codeInvalidRequest, title: "This form cannot be accepted",
 			message: "It was sent from another site.", steps: []string{"Go back to the application and connect again."}}
 	}))
-	page := func(path string, m methods) { router.Path(s.path(path)).Handler(protection.Handler(m)) }
+	page := func(path string, m methods) { router.Path(s.path(path)).Handler(m) }
+	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
-	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: s.page(s.login)})
-	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: s.page(s.consent)})
+	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
+	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil
 }
 

@@ -1,0 +1,787 @@
+package authz_test
+
+// A flow is a transcript in testdata/flows, one folder per specification. It is a txtar
+// archive: a text that says what is shown and which section of which specification
+// decides it, then sections that are played from top to bottom against a server of its
+// own. Lines that start with # are comments. $NAME is a variable.
+//
+// Sections that send a request. What follows the colon is for the reader.
+//
+//	request: …     "METHOD PATH", then lines; no cookies, as programs do it
+//	redeem: …      POST /token that exchanges $code, with everything right
+//	refresh: …     POST /token that uses $refresh_token, with everything right
+//	introspect: …  POST /introspect of $access_token by the notes server
+//	revoke: …      POST /revoke of $refresh_token
+//	ask: …         GET /authorize with everything right, in the browser
+//	open: …        "METHOD PATH", then lines; in the browser, with its cookies
+//	follow: …      the browser goes where the last answer sent it
+//	submit: …      the browser sends the form of the last page, lines replace inputs
+//	authorize: …   the whole way through sign-in and consent; keeps $code; the answer is
+//	               the redirect back to the client. Also "decision=deny" and "untick=SCOPE"
+//	tokens: …      authorize, then redeem; keeps $code, $access_token, $refresh_token
+//
+// Their lines:
+//
+//	client NAME    the request is that of this client of the cast: its id, its redirect
+//	               URI, its secret by the method that it registered
+//	name=value     a parameter; the first line of a name replaces what was there, further
+//	               ones add to it
+//	-name          the parameter is left out
+//	Name: value    a header; "Basic: ID SECRET" is HTTP Basic as it stands, "Encoded: ID
+//	               SECRET" the percent-encoded form; "-Name:" leaves a header out
+//	!              everything below is the body, byte for byte
+//
+// Every request but tokens and a last authorize is followed by its expectation:
+//
+//	answers STATUS             a success
+//	page STATUS                a page for people, with all its headers
+//	redirects URL              303 to that URL, whatever its query
+//	refuses STATUS CODE        an error for programs: JSON, a sentence, not cached, and the
+//	                           store was not written to at all
+//	shows STATUS CODE          an error page: nothing is redirected or written
+//	sends back CODE [URL]      303 to the client's redirect URI with error, a sentence, iss
+//	                           and state, without a code; nothing written
+//
+// "and writes" at the end of one of the last three expects that the store was written
+// to. Further lines of an expectation:
+//
+//	header NAME = VALUE     header NAME ~ PART     no header NAME
+//	json MEMBER = VALUE     json MEMBER ~ PART     no json MEMBER     json is TEXT
+//	query MEMBER = VALUE    query MEMBER ~ PART    no query MEMBER    of the Location
+//	claim MEMBER = VALUE    no claim MEMBER        jose MEMBER = VALUE    of the access token
+//	body has TEXT           body lacks TEXT        log has TEXT
+//	keep json MEMBER as VARIABLE                   keep query MEMBER as VARIABLE
+//
+// Sections that change the world:
+//
+//	setup          first of all; lines: issuer URL, registration closed, refresh-window
+//	               DURATION, refresh-idle DURATION, refresh-max DURATION, access-token-ttl
+//	               DURATION, no default resource, one resource
+//	client NAME    RFC 7591 metadata in JSON, stored as if it had registered itself;
+//	               "client NAME configured" as if the operator had entered it
+//	browser NAME   go on in another browser
+//	advance 61s    the clock moves
+//	store down     nothing reaches the store until "store up"
+//	restart        a new process over the same store
+//	disable NAME   the person is disabled; "remove NAME" removes, "add NAME" adds one
+//	let NAME VALUE a variable
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/flows/*/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no flows: %v", err)
+	}
+	good, bad := 0, 0
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(file), "testdata/flows/"), ".txtar")
+		if len(strings.TrimSpace(string(archive.Comment))) < 20 {
+			t.Errorf("%s does not say what it shows", file)
+		}
+		g, b := tally(archive)
+		good, bad = good+g, bad+b
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runFlow(t, archive)
+		})
+	}
+	if bad <= good {
+		t.Errorf("%d expectations of a refusal and %d of a success: refusals must outnumber successes", bad, good)
+	}
+	t.Logf("%d flows, %d successes, %d refusals", len(files), good, bad)
+}
+
+// tally counts the expectations of successes and of refusals.
+func tally(archive *txtar.Archive) (good, bad int) {
+	for _, section := range archive.Files {
+		if section.Name != "expect" {
+			continue
+		}
+		switch word, _, _ := strings.Cut(lines(section.Data)[0], " "); word {
+		case "refuses", "shows", "sends":
+			bad++
+		default:
+			good++
+		}
+	}
+	return good, bad
+}
+
+// flow is a transcript that is being played.
+type flow struct {
+	t        *testing.T
+	h        *house
+	vars     map[string]string
+	cast     map[string]member
+	browsers map[string]*browser
+	browser  *browser
+
+	at       string // the section, for messages
+	answer   reply
+	expected bool  // the answer was looked at
+	writes   int64 // of the store, during the last request
+	redirect string
+	state    string
+	settings []string
+}
+
+func runFlow(t *testing.T, archive *txtar.Archive) {
+	f := &flow{t: t, cast: cast(), vars: map[string]string{}, browsers: map[string]*browser{}, expected: true}
+	sections := archive.Files
+	if len(sections) > 0 && sections[0].Name == "setup" {
+		f.settings = lines(sections[0].Data)
+		sections = sections[1:]
+	}
+	f.begin()
+	acts := f.acts()
+	for i, section := range sections {
+		verb, _, _ := strings.Cut(section.Name, ":")
+		words := strings.Fields(verb)
+		f.at = section.Name
+		if section.Name == "expect" {
+			f.at = "expect after " + sections[i-1].Name
+		}
+		act, ok := acts[words[0]]
+		if !ok {
+			t.Fatalf("there is no section %q", section.Name)
+		}
+		act(words[1:], section.Data)
+	}
+	f.settle()
+}
+
+func lines(data []byte) []string {
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimRight(line, "\n"); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func (f *flow) fatalf(format string, args ...any) {
+	f.t.Helper()
+	f.t.Fatalf("-- "+f.at+" --\n"+format, args...)
+}
+
+func (f *flow) errorf(format string, args ...any) {
+	f.t.Helper()
+	f.t.Errorf("-- "+f.at+" --\n"+format+"\n%s", append(args, f.answer)...)
+}
+
+func (f *flow) begin() {
+	b := build{issuer: secureIssuer}
+	for _, line := range f.settings {
+		if issuer, ok := strings.CutPrefix(line, "issuer "); ok {
+			b.issuer = issuer
+		}
+	}
+	b.config = func(c *authz.Config) { f.configure(c) }
+	f.h = newHouse(f.t, b)
+	f.browser = f.h.newBrowser()
+	f.browsers["first"] = f.browser
+	for name, value := range map[string]string{
+		"issuer": f.h.issuer, "notes": notes, "tasks": tasks, "notes_secret": notesSecret, "tasks_secret": tasksSecret,
+		"verifier": verifier, "challenge": challenge, "state": "af0ifjsldkj", "person": personName, "password": personPassword,
+		"long": strings.Repeat("a", 5000), "huge": strings.Repeat("a", 70<<10),
+	} {
+		f.vars[name] = value
+	}
+	for name, m := range f.cast {
+		f.know(name, m)
+	}
+}
+
+func (f *flow) know(name string, m member) {
+	f.cast[name] = m
+	f.vars[name], f.vars[name+"_redirect"], f.vars[name+"_secret"] = m.ID, m.redirect, m.secret
+}
+
+func (f *flow) configure(c *authz.Config) {
+	for _, line := range f.settings {
+		key, value, _ := strings.Cut(line, " ")
+		d, _ := time.ParseDuration(value)
+		switch {
+		case key == "issuer":
+		case key == "registration":
+			c.Registration = authz.Registration(value)
+		case key == "refresh-window":
+			c.RefreshWindow = d
+		case key == "refresh-idle":
+			c.RefreshIdle = d
+		case key == "refresh-max":
+			c.RefreshMax = d
+		case key == "access-token-ttl":
+			c.AccessTokenTTL = d
+		case line == "no default resource":
+			c.Resources[0].Default = false
+		case line == "one resource":
+			c.Resources = c.Resources[:1]
+		default:
+			f.t.Fatalf("there is no setting %q", line)
+		}
+	}
+}
+
+var (
+	variable = regexp.MustCompile(`\$([a-z_0-9]+)|\$\{([a-z_0-9]+)\}`)
+	escaped  = regexp.MustCompile(`\\x[0-9a-f]{2}`)
+)
+
+// expand replaces variables and then escapes.
+func (f *flow) expand(s string) string {
+	f.t.Helper()
+	s = variable.ReplaceAllStringFunc(s, func(name string) string {
+		value, ok := f.vars[strings.Trim(name, "${}")]
+		if !ok {
+			f.fatalf("the variable %s has no value", name)
+		}
+		return value
+	})
+	return escaped.ReplaceAllStringFunc(s, func(code string) string {
+		b, err := hex.DecodeString(code[2:])
+		f.must(err)
+		return string(b)
+	})
+}
+
+// settle fails for an answer that nobody looked at.
+func (f *flow) settle() {
+	f.t.Helper()
+	if !f.expected {
+		f.fatalf("the request before this has no expectation")
+	}
+}
+
+// message is a request in the making.
+type message struct {
+	method, path string
+	header       http.Header
+	values       url.Values
+	body         *string
+	client       member
+	browser      bool
+}
+
+var (
+	headerLine = regexp.MustCompile(`^([A-Z][A-Za-z0-9-]*): ?(.*)$`)
+	valueLine  = regexp.MustCompile(`^([a-z_]+)=(.*)$`)
+)
+
+// client line first: it decides what the other lines replace.
+func (f *flow) clientOf(data []byte) member {
+	f.t.Helper()
+	for _, line := range lines(data) {
+		if name, ok := strings.CutPrefix(line, "client "); ok {
+			m, known := f.cast[name]
+			if !known {
+				f.fatalf("there is no client %q", name)
+			}
+			return m
+		}
+	}
+	return f.cast["native"]
+}
+
+// fill applies the lines of a section to a message.
+func (f *flow) fill(m *message, data []byte) {
+	f.t.Helper()
+	touched := map[string]bool{}
+	text, raw, hasBody := strings.Cut("\n"+string(data), "\n!\n")
+	if hasBody {
+		raw = f.expand(strings.TrimSuffix(raw, "\n"))
+		m.body = &raw
+	}
+	for _, line := range lines([]byte(text)) {
+		switch header, value := headerLine.FindStringSubmatch(line), valueLine.FindStringSubmatch(line); {
+		case strings.HasPrefix(line, "client "):
+		case value != nil:
+			if !touched[value[1]] {
+				m.values.Del(value[1])
+			}
+			touched[value[1]] = true
+			m.values.Add(value[1], f.expand(value[2]))
+		case header != nil:
+			f.fillHeader(m, header[1], f.expand(header[2]))
+		case strings.HasPrefix(line, "-") && strings.HasSuffix(line, ":"):
+			m.header.Del(strings.Trim(line, "-:"))
+		case strings.HasPrefix(line, "-"):
+			m.values.Del(line[1:])
+		default:
+			f.fatalf("this line is not understood: %s", line)
+		}
+	}
+}
+
+func (f *flow) fillHeader(m *message, name, value string) {
+	switch name {
+	case "Basic":
+		m.header.Add("Authorization", basicHeader(value))
+	case "Encoded":
+		id, secret, _ := strings.Cut(value, " ")
+		m.header.Add("Authorization", basicHeader(url.QueryEscape(id)+" "+url.QueryEscape(secret)))
+	default:
+		m.header.Add(name, value)
+	}
+}
+
+func basicHeader(idAndSecret string) string {
+	id, secret, _ := strings.Cut(idAndSecret, " ")
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
+}
+
+// send sends a message and measures what it does to the store.
+func (f *flow) send(m *message) {
+	f.t.Helper()
+	f.settle()
+	r := f.h.newRequest(m.method, f.address(m.path), m.values)
+	if m.body != nil {
+		r = f.h.newRequest(m.method, f.address(m.path), nil)
+		r.Body = http.NoBody
+		if *m.body != "" {
+			r, _ = http.NewRequest(m.method, r.URL.String(), strings.NewReader(*m.body))
+		}
+	}
+	for name, values := range m.header {
+		r.Header[name] = values
+	}
+	before := f.h.meter.writes.Load()
+	if m.browser {
+		f.answer = f.browser.do(r)
+	} else {
+		f.answer = f.h.send(r)
+	}
+	f.writes = f.h.meter.writes.Load() - before
+	f.expected = false
+}
+
+func (f *flow) address(path string) string {
+	if strings.HasPrefix(path, "/.well-known") || path == "/healthz" {
+		return path
+	}
+	if strings.HasPrefix(path, "/") {
+		return f.h.issuer + path
+	}
+	return path
+}
+
+// identify adds the client authentication of a client.
+func (m *message) identify(c member) {
+	m.client = c
+	identified(c, m.values)
+	if c.Metadata.TokenEndpointAuthMethod == metadata.AuthMethodBasic {
+		m.header.Set("Authorization", basicHeader(c.ID+" "+c.secret))
+	}
+}
+
+// known is a request of an endpoint with everything right.
+func (f *flow) known(path string, values url.Values, c *member, data []byte) {
+	f.t.Helper()
+	m := &message{method: http.MethodPost, path: path, header: http.Header{}, values: values}
+	if c != nil {
+		m.identify(*c)
+	}
+	f.fill(m, data)
+	f.send(m)
+}
+
+// free is a request whose first line says what it is.
+func (f *flow) free(data []byte, inBrowser bool) {
+	f.t.Helper()
+	first, rest, _ := strings.Cut(string(data), "\n")
+	method, path, ok := strings.Cut(f.expand(first), " ")
+	if !ok {
+		f.fatalf("the first line must be METHOD PATH, not %q", first)
+	}
+	m := &message{method: method, path: path, header: http.Header{}, values: url.Values{}, browser: inBrowser}
+	f.fill(m, []byte(rest))
+	f.send(m)
+}
+
+func (f *flow) asking(data []byte) (m *message) {
+	f.t.Helper()
+	c := f.clientOf(data)
+	m = &message{method: http.MethodGet, path: "/authorize", header: http.Header{}, values: asks(c), browser: true}
+	f.fill(m, data)
+	f.redirect, f.state = c.redirect, m.values.Get("state")
+	if sent := m.values.Get("redirect_uri"); sent != "" {
+		f.redirect = sent
+	}
+	return m
+}
+
+func (f *flow) submitted(data []byte) {
+	f.t.Helper()
+	action, values := f.browser.page.inputs(f.t)
+	target, err := f.browser.page.url.Parse(action)
+	if err != nil {
+		f.fatalf("action %q: %v", action, err)
+	}
+	m := &message{method: http.MethodPost, path: target.String(), values: values, browser: true,
+		header: http.Header{"Origin": {origin(f.h.issuer)}, "Sec-Fetch-Site": {"same-origin"}}}
+	f.fill(m, data)
+	f.send(m)
+}
+
+// authorize walks the front channel and keeps the code, if there is one.
+func (f *flow) authorize(data []byte) {
+	f.t.Helper()
+	f.settle()
+	m := f.asking(data)
+	decision, untick := m.values.Get("decision"), m.values["untick"]
+	m.values.Del("decision")
+	m.values.Del("untick")
+	if decision == "" {
+		decision = "allow"
+	}
+	before := f.h.meter.writes.Load()
+	f.answer = f.browser.walk(m.values, decision, untick...)
+	f.writes = f.h.meter.writes.Load() - before
+	delete(f.vars, "code")
+	if location, err := url.Parse(f.answer.header.Get("Location")); err == nil && location.Query().Get("code") != "" {
+		f.vars["code"] = location.Query().Get("code")
+	}
+}
+
+func (f *flow) tokens(data []byte) {
+	f.t.Helper()
+	f.authorize(data)
+	if f.vars["code"] == "" {
+		f.fatalf("no code: %d %s %s", f.answer.status, f.answer.header.Get("Location"), f.answer.body)
+	}
+	c := f.clientOf(data)
+	values := redemption(c, f.vars["code"])
+	values.Set("redirect_uri", f.redirect)
+	f.answer = f.h.toToken(c, values)
+	if f.answer.status != http.StatusOK {
+		f.fatalf("no tokens: %d %s", f.answer.status, f.answer.body)
+	}
+	f.vars["access_token"] = f.answer.member(f.t, "access_token")
+	f.vars["refresh_token"] = f.answer.member(f.t, "refresh_token")
+}
+
+// addClient stores a client from metadata in JSON.
+func (f *flow) addClient(words []string, data []byte) {
+	f.t.Helper()
+	m := member{Client: storage.Client{ID: words[0] + "-client", Source: storage.ClientRegistered}}
+	if slices.Contains(words, "configured") {
+		m.Source = storage.ClientConfigured
+	}
+	decoder := json.NewDecoder(strings.NewReader(f.expand(string(data))))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m.Metadata); err != nil {
+		f.fatalf("%v", err)
+	}
+	if m.Metadata.GrantTypes == nil {
+		m.Metadata.GrantTypes = bothGrants
+	}
+	if m.Metadata.TokenEndpointAuthMethod == "" {
+		m.Metadata.TokenEndpointAuthMethod = metadata.AuthMethodNone
+	}
+	if len(m.Metadata.RedirectURIs) > 0 {
+		m.redirect = m.Metadata.RedirectURIs[0]
+	}
+	f.h.addClient(m.Client)
+	f.know(words[0], m)
+}
+
+// act is what a section does, with the words of its name and with its lines.
+type act func(words []string, data []byte)
+
+func (f *flow) acts() map[string]act {
+	acts := f.requests()
+	maps.Copy(acts, f.changes())
+	acts["expect"] = func(_ []string, data []byte) { f.expect(data) }
+	return acts
+}
+
+// requests are the sections that send a request.
+func (f *flow) requests() map[string]act {
+	return map[string]act{
+		"request":   func(_ []string, data []byte) { f.free(data, false) },
+		"open":      func(_ []string, data []byte) { f.free(data, true) },
+		"ask":       func(_ []string, data []byte) { f.send(f.asking(data)) },
+		"submit":    func(_ []string, data []byte) { f.submitted(data) },
+		"authorize": func(_ []string, data []byte) { f.authorize(data) },
+		"tokens":    func(_ []string, data []byte) { f.tokens(data) },
+		"follow": func(_ []string, _ []byte) {
+			target := f.browser.last.url.ResolveReference(f.browser.last.location(f.t)).String()
+			f.send(&message{method: http.MethodGet, path: target, browser: true})
+		},
+		"redeem": func(_ []string, data []byte) {
+			c := f.clientOf(data)
+			values := redemption(c, f.vars["code"])
+			if f.redirect != "" {
+				values.Set("redirect_uri", f.redirect)
+			}
+			f.known("/token", values, &c, data)
+		},
+		"refresh": func(_ []string, data []byte) {
+			c := f.clientOf(data)
+			f.known("/token", form("grant_type", "refresh_token", "refresh_token", f.vars["refresh_token"]), &c, data)
+		},
+		"revoke": func(_ []string, data []byte) {
+			c := f.clientOf(data)
+			f.known("/revoke", form("token", f.vars["refresh_token"]), &c, data)
+		},
+		"introspect": func(_ []string, data []byte) {
+			m := &message{method: http.MethodPost, path: "/introspect", values: form("token", f.vars["access_token"]), header: http.Header{}}
+			if !strings.Contains(string(data), "Basic: ") && !strings.Contains(string(data), "Encoded: ") {
+				m.header.Set("Authorization", basicHeader(notes+" "+notesSecret))
+			}
+			f.fill(m, data)
+			f.send(m)
+		},
+	}
+}
+
+// changes are the sections that change the world.
+func (f *flow) changes() map[string]act {
+	return map[string]act{
+		"client": func(words []string, data []byte) { f.addClient(words, data) },
+		"browser": func(words []string, _ []byte) {
+			if f.browsers[words[0]] == nil {
+				f.browsers[words[0]] = f.h.newBrowser()
+			}
+			f.browser = f.browsers[words[0]]
+		},
+		"advance": func(words []string, _ []byte) {
+			d, err := time.ParseDuration(words[0])
+			f.must(err)
+			f.h.clock.advance(d)
+		},
+		"store":   func(words []string, _ []byte) { f.h.faults.SetDown(words[0] == "down") },
+		"restart": func(_ []string, _ []byte) { f.h.restart() },
+		"disable": func(words []string, _ []byte) { f.must(authz.DisableUser(f.t.Context(), f.h.store, words[0])) },
+		"remove":  func(words []string, _ []byte) { f.must(authz.RemoveUser(f.t.Context(), f.h.store, words[0])) },
+		"add":     func(words []string, _ []byte) { f.h.addPerson(words[0]) },
+		"let":     func(words []string, _ []byte) { f.vars[words[0]] = f.expand(strings.Join(words[1:], " ")) },
+	}
+}
+
+func (f *flow) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.fatalf("%v", err)
+	}
+}
+
+// expect checks the last answer.
+func (f *flow) expect(data []byte) {
+	f.t.Helper()
+	f.expected = true
+	all := lines(data)
+	f.verdict(f.expand(all[0]))
+	for _, line := range all[1:] {
+		f.detail(f.expand(line))
+	}
+}
+
+// verdict checks the first line of an expectation.
+func (f *flow) verdict(line string) {
+	f.t.Helper()
+	line, mayWrite := strings.CutSuffix(line, " and writes")
+	words := append(strings.Fields(line), "", "", "")
+	var faults []string
+	switch words[0] {
+	case "answers":
+		if f.answer.status != statusOf(words[1]) {
+			faults = append(faults, "the status is wrong, want "+words[1])
+		}
+	case "page":
+		faults = pageFaults(f.answer, statusOf(words[1]))
+	case "redirects":
+		faults = f.redirectFaults(words[1])
+	case "refuses":
+		faults = append(refusalFaults(f.answer, statusOf(words[1]), words[2]), f.writeFaults(mayWrite)...)
+	case "shows":
+		faults = append(pageFaults(f.answer, statusOf(words[1])), f.writeFaults(mayWrite)...)
+		if !strings.Contains(f.answer.body, "<code>"+words[2]+"</code>") {
+			faults = append(faults, "the page does not name "+words[2])
+		}
+	case "sends":
+		faults = append(f.sentBackFaults(words[2], words[3]), f.writeFaults(mayWrite)...)
+	default:
+		f.fatalf("there is no expectation %q", line)
+	}
+	if len(faults) > 0 {
+		f.errorf("%s", strings.Join(faults, "\n"))
+	}
+}
+
+func statusOf(s string) int {
+	status, _ := strconv.Atoi(s)
+	return status
+}
+
+func (f *flow) writeFaults(mayWrite bool) []string {
+	switch {
+	case mayWrite && f.writes == 0:
+		return []string{"nothing was written to the store"}
+	case !mayWrite && f.writes > 0:
+		return []string{"the refused request wrote to the store"}
+	}
+	return nil
+}
+
+func (f *flow) redirectFaults(to string) (faults []string) {
+	location := f.answer.header.Get("Location")
+	base, _, _ := strings.Cut(location, "?")
+	if f.answer.status != http.StatusSeeOther {
+		faults = append(faults, "the status is not 303")
+	}
+	if want, _, _ := strings.Cut(to, "?"); base != want {
+		faults = append(faults, "it leads to "+location+", want "+to)
+	}
+	if f.answer.header.Get("Cache-Control") != "no-store" {
+		faults = append(faults, "the redirect may be cached")
+	}
+	return faults
+}
+
+func (f *flow) sentBackFaults(code, to string) []string {
+	if to == "" {
+		to = f.redirect
+	}
+	faults := f.redirectFaults(to)
+	location, err := url.Parse(f.answer.header.Get("Location"))
+	if err != nil {
+		return append(faults, "the Location is not a URL")
+	}
+	query := location.Query()
+	for name, want := range map[string]string{"error": code, "iss": f.h.issuer, "state": f.state, "code": ""} {
+		if query.Get(name) != want || len(query[name]) > 1 {
+			faults = append(faults, name+" is "+strings.Join(query[name], ", ")+", want "+want)
+		}
+	}
+	if d := query.Get("error_description"); len(d) < 10 || !strings.Contains(d, " ") || !nqschar.MatchString(d) {
+		faults = append(faults, "the error_description is no sentence: "+d)
+	}
+	if location.Fragment != "" {
+		faults = append(faults, "there is a fragment")
+	}
+	return faults
+}
+
+var detailLine = regexp.MustCompile(`^(no )?(header|json|query|claim|jose) (\S+)(?: (=|~) ?(.*))?$`)
+
+// detail checks one further line of an expectation.
+func (f *flow) detail(line string) {
+	f.t.Helper()
+	subject, rest, _ := strings.Cut(line, " ")
+	switch {
+	case strings.HasPrefix(line, "body has "):
+		f.require(strings.Contains(f.answer.body, line[len("body has "):]), line)
+	case strings.HasPrefix(line, "body lacks "):
+		f.require(!strings.Contains(f.answer.body, line[len("body lacks "):]), line)
+	case strings.HasPrefix(line, "log has "):
+		f.require(strings.Contains(f.h.log.String(), line[len("log has "):]), line)
+	case strings.HasPrefix(line, "json is "):
+		f.require(strings.TrimSpace(f.answer.body) == line[len("json is "):], line)
+	case subject == "keep":
+		f.keep(strings.Fields(rest))
+	default:
+		parts := detailLine.FindStringSubmatch(line)
+		if parts == nil || (parts[1] == "") == (parts[4] == "") {
+			f.fatalf("this line is not understood: %s", line)
+		}
+		got, present := f.look(parts[2], parts[3])
+		switch {
+		case parts[1] != "":
+			f.require(!present, line+", it is "+got)
+		case parts[4] == "=":
+			f.require(present && got == parts[5], line+", it is "+got)
+		default:
+			f.require(strings.Contains(got, parts[5]), line+", it is "+got)
+		}
+	}
+}
+
+func (f *flow) require(ok bool, what string) {
+	f.t.Helper()
+	if !ok {
+		f.errorf("not so: %s", what)
+	}
+}
+
+// look returns a part of the answer as text.
+func (f *flow) look(kind, name string) (value string, present bool) {
+	f.t.Helper()
+	var members map[string]any
+	switch kind {
+	case "header":
+		values := f.answer.header.Values(name)
+		return strings.Join(values, ", "), len(values) > 0
+	case "query":
+		values, ok := f.answer.location(f.t).Query()[name]
+		return strings.Join(values, " | "), ok
+	case "json":
+		members = f.answer.json(f.t)
+	case "claim":
+		members = jwtPart(f.t, f.answer.member(f.t, "access_token"), 1)
+	case "jose":
+		members = jwtPart(f.t, f.answer.member(f.t, "access_token"), 0)
+	}
+	v, ok := members[name]
+	if s, isString := v.(string); isString {
+		return s, ok
+	}
+	rendered, err := json.Marshal(v)
+	if err != nil {
+		f.fatalf("%v", err)
+	}
+	return string(rendered), ok
+}
+
+func (f *flow) keep(words []string) {
+	f.t.Helper()
+	if len(words) != 4 || words[2] != "as" {
+		f.fatalf("keep KIND MEMBER as VARIABLE, not %v", words)
+	}
+	value, ok := f.look(words[0], words[1])
+	if !ok {
+		f.errorf("there is no %s %s to keep", words[0], words[1])
+	}
+	f.vars[words[3]] = value
+}
+
+// TestFlowFolders checks that every specification has its folder.
+func TestFlowFolders(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"rfc6749", "rfc7636", "rfc7009", "rfc7662", "rfc8707", "rfc9207", "rfc9068", "rfc8414", "rfc7591", "oauth21", "oidc-prompt", "fosite", "browser", "outage",
+	} {
+		entries, err := os.ReadDir(filepath.Join("testdata/flows", name))
+		if err != nil || len(entries) == 0 {
+			t.Errorf("no flows for %s: %v", name, err)
+		}
+	}
+}

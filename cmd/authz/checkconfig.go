@@ -38,8 +38,7 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 			return err
 		}
 	}
-	_, tlsErr := v.certificate()
-	if err := errors.Join(err, v.storeMistake(), tlsErr, v.rehearse(ctx)); err != nil {
+	if err := errors.Join(err, v.storeMistake(), v.certificateMistake(), v.rehearse(ctx, l.broken)); err != nil {
 		return err
 	}
 	if !v.Effective {
@@ -48,10 +47,19 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	return err
 }
 
+// certificateMistake opens the files of the key pair, if both are named.
+func (v *checkVerb) certificateMistake() error {
+	if v.tlsMistake() != nil {
+		return nil
+	}
+	_, err := v.certificate()
+	return err
+}
+
 // rehearse builds the server over a store that is thrown away, because the server
-// itself knows best what it refuses. What is missing was reported already and is
-// replaced here.
-func (v *checkVerb) rehearse(ctx context.Context) error {
+// itself knows best what it refuses. What is missing or broken was reported already and
+// is replaced here.
+func (v *checkVerb) rehearse(ctx context.Context, broken bool) error {
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
 	if err != nil {
 		return err
@@ -60,7 +68,7 @@ func (v *checkVerb) rehearse(ctx context.Context) error {
 	if v.issuerMistake() != nil || v.Issuer == "" {
 		config.Issuer = "https://auth.example.com"
 	}
-	if len(config.Resources) == 0 {
+	if len(config.Resources) == 0 || broken {
 		config.Resources = demoResources(nil)
 	}
 	config.Registration = cmp.Or(config.Registration, authz.RegistrationClosed)
@@ -108,7 +116,11 @@ func plain(v any) any {
 func describe(resources []authz.Resource) []yaml.MapSlice {
 	var out []yaml.MapSlice
 	for _, r := range resources {
-		m := yaml.MapSlice{{Key: "uri", Value: r.URI}, {Key: "name", Value: r.Name}, {Key: "default", Value: r.Default || len(resources) == 1}}
+		m := yaml.MapSlice{{Key: "uri", Value: r.URI}}
+		if r.Name != "" {
+			m = append(m, yaml.MapItem{Key: "name", Value: r.Name})
+		}
+		m = append(m, yaml.MapItem{Key: "default", Value: r.Default || len(resources) == 1})
 		var scopes yaml.MapSlice
 		for _, s := range r.Scopes {
 			scopes = append(scopes, yaml.MapItem{Key: s.Name, Value: s.Description})

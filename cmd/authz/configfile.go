@@ -221,8 +221,13 @@ func (d *document) truth(f field, key string) bool {
 	return node.Value
 }
 
-// scopes reads a mapping from scope to description, in its order.
+// scopes reads a mapping from scope to description, in its order. In braces the parser
+// would cut notes:read at its first colon, so there they are refused.
 func (d *document) scopes(f field) []authz.Scope {
+	if mapping, ok := f.node.(*ast.MappingNode); ok && mapping.IsFlowStyle {
+		d.fail(f.line, "scopes must not be in braces: write each scope on a line of its own")
+		return nil
+	}
 	var out []authz.Scope
 	for _, pair := range d.pairs(f, "scopes") {
 		out = append(out, authz.Scope{Name: pair.key, Description: d.text(pair.field, pair.key)})

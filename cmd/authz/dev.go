@@ -67,7 +67,7 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		s.AdminListen = off
 		makeUp("admin-listen")
 	}
-	if s.Issuer == "" {
+	if s.Issuer == "" && validAddress(s.Listen) == nil {
 		s.follow(s.Listen)
 		makeUp("issuer")
 	}

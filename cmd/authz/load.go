@@ -11,7 +11,9 @@ import (
 type loaded struct {
 	origins map[string]origin
 	relaxed relaxed
-	// warnings are sentences about settings that have no effect.
+	// broken says that the resources could not be read as they are meant.
+	broken bool
+	// warnings are sentences about settings that have no effect or a bad one.
 	warnings []string
 }
 
@@ -31,9 +33,10 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 	if from.file != nil {
 		s.Resources, err = from.file.resources()
 		errs = append(errs, err)
+		l.broken = err != nil
 	}
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
-	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.idle(asked)...)
+	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(asked)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)
@@ -64,8 +67,8 @@ func everyFlag(node *kong.Node) []string {
 	return names
 }
 
-// idle returns a sentence for each setting that was given and does nothing.
-func (s *settings) idle(asked func(string) bool) []string {
+// doubts returns a sentence for each setting that does nothing or weakens the server.
+func (s *settings) doubts(asked func(string) bool) []string {
 	var out []string
 	for _, name := range []string{"dev-resource", "dev-password", "dev-introspection-secret"} {
 		if asked(name) && !s.Dev {
@@ -77,6 +80,11 @@ func (s *settings) idle(asked func(string) bool) []string {
 	}
 	if s.Store.embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
+	}
+	for _, r := range s.Resources {
+		if i := r.Introspection; i != nil && i.Secret != "" && len(i.Secret) < 16 {
+			out = append(out, "resource "+r.URI+": its client_secret is short enough to be guessed: make one with openssl rand -base64 32")
+		}
 	}
 	return out
 }

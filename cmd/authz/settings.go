@@ -65,12 +65,15 @@ func (s *settings) mistakes() error {
 }
 
 func (s *settings) issuerMistake() error {
-	if s.Issuer == "" {
+	switch {
+	case s.Issuer == "" && s.Dev:
+		return nil // the listener that it follows is reported
+	case s.Issuer == "":
 		return errors.New("issuer is not set: give the https URL that clients use, for example --issuer https://auth.example.com, or --dev to try things on this machine")
 	}
 	if err := metadata.ValidIssuer(s.Issuer); err != nil {
 		reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "metadata: "), "issuer: ")
-		return fmt.Errorf("issuer %s cannot be used: %s", s.Issuer, strings.TrimPrefix(reason, "metadata: "))
+		return fmt.Errorf("issuer %s cannot be used: %s; set the URL that clients use with --issuer", s.Issuer, strings.TrimPrefix(reason, "metadata: "))
 	}
 	if strings.HasPrefix(s.Issuer, "http:") && !s.Dev {
 		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
@@ -123,9 +126,6 @@ func (s *settings) formMistakes() error {
 		if life.duration <= 0 {
 			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.duration))
 		}
-	}
-	if n := len(s.DevIntrospectionSecret); s.Dev && n < 16 {
-		errs = append(errs, fmt.Errorf("dev-introspection-secret has %d characters: it must have at least 16", n))
 	}
 	return errors.Join(errs...)
 }

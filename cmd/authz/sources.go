@@ -79,8 +79,8 @@ type sources struct {
 	file  *document // nil without one
 }
 
-// sourcesOf finds the sources for the flags of one verb. The settings are the names
-// that the file may use.
+// sourcesOf finds the sources for the flags of one verb. There are none if the file
+// cannot be read or is not YAML; any other mistake in it comes with them.
 func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, error) {
 	s := &sources{given: map[string]bool{}, env: p.env}
 	for _, step := range k.Path {
@@ -102,6 +102,9 @@ func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, erro
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	s.file, err = readDocument(name, data, settingNames(k.Model))
+	if s.file == nil {
+		return nil, err
+	}
 	return s, err
 }
 

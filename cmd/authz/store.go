@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 )
@@ -50,3 +52,12 @@ func (s *settings) storeMistake() error {
 	}
 	return fmt.Errorf("store: %w", err)
 }
+
+// quietRedis silences the lines that the Redis client writes to standard error by
+// itself. Whatever matters in them comes back as an error.
+func quietRedis() { goredis.SetLogger(silence{}) }
+
+type silence struct{}
+
+// Printf drops a line.
+func (silence) Printf(context.Context, string, ...any) {}

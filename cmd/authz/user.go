@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
@@ -162,8 +163,12 @@ func (p *program) printJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// maxPasswordInput bounds what is read as a password.
-const maxPasswordInput = 4096
+const (
+	// maxPasswordInput bounds what is read as a password.
+	maxPasswordInput = 4096
+	// minPassword is what a person must at least type (in characters).
+	minPassword = 8
+)
 
 // password returns the password in a file, else the one that somebody types, else the
 // one line on standard input.
@@ -192,6 +197,8 @@ func onePassword(text string) (string, error) {
 		return "", errors.New("password: standard input is empty: type it, pipe it in, or name a file with --password-file")
 	case len(text) > maxPasswordInput || strings.ContainsAny(text, "\r\n\x00"):
 		return "", errors.New("password: it must be one line")
+	case utf8.RuneCountInString(text) < minPassword:
+		return "", fmt.Errorf("password: it must have at least %d characters", minPassword)
 	}
 	return text, nil
 }

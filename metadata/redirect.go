@@ -127,6 +127,9 @@ func webAuthority(u *url.URL) string {
 	return ""
 }
 
+// unescapedDots undoes the escapes that hide dots and separators.
+var unescapedDots = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
+
 // hasDotSegment reports "." and ".." path segments, plain or escaped. Browsers fold
 // them away, so two different strings would reach the same place.
 func hasDotSegment(u *url.URL) bool {
@@ -134,7 +137,10 @@ func hasDotSegment(u *url.URL) bool {
 	if u.Opaque != "" {
 		path = u.Opaque
 	}
-	path = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/").Replace(path)
+	if !strings.ContainsAny(path, ".%") {
+		return false
+	}
+	path = unescapedDots.Replace(path)
 	for segment := range strings.SplitSeq(path, "/") {
 		name, _, _ := strings.Cut(segment, ";")
 		if name == "." || name == ".." {

@@ -324,11 +324,15 @@ type (
 	inner struct{ left }
 	loop  *loop
 	odd   struct {
-		Comma  string `json:"a,b"`
-		Dash   string `json:"-,"`
+		//lint:ignore SA5008 odd on purpose
+		Comma string `json:"a,b"`
+		//lint:ignore SA5008 odd on purpose
+		Dash string `json:"-,"`
+		//lint:ignore SA5008 odd on purpose
 		Quote  string `json:"it's"`
 		Spaces string `json:" "`
 		Chan   string `json:"~~"`
+		//lint:ignore U1000 nothing may fill it
 		hidden string
 		Loop   loop
 		Fold   string `json:"fold"`

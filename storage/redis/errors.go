@@ -89,9 +89,11 @@ func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 	return next
 }
 
-// noMaintenance turns off a handshake that only some hosted servers know.
+// noMaintenance turns off a handshake that only some hosted servers know. The endpoint
+// type is named because the client would otherwise look the host up to find it out, and
+// the embedded server has no host.
 func noMaintenance() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 }
 
 // isTLSError reports whether TLS is what went wrong. A server that expects no TLS may

@@ -70,7 +70,7 @@ func (i *Issuer) URL() string { return i.server.URL }
 // returns the id of the new key.
 func (i *Issuer) Rotate(algorithm jose.SignatureAlgorithm) string {
 	i.t.Helper()
-	key := jose.JSONWebKey{Key: newKey(i.t, algorithm), KeyID: rand.Text(), Algorithm: string(algorithm), Use: "sig"}
+	key := jose.JSONWebKey{Key: NewKey(i.t, algorithm), KeyID: rand.Text(), Algorithm: string(algorithm), Use: "sig"}
 	i.SetKeys(key)
 	return key.KeyID
 }

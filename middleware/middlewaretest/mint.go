@@ -71,8 +71,9 @@ func signWith(t testing.TB, key jose.JSONWebKey, payload []byte, header map[jose
 	return token
 }
 
-// newKey draws a private key for an algorithm.
-func newKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
+// NewKey draws a private key for jose.ES256, jose.ES384, jose.EdDSA, jose.RS256 or
+// jose.PS256, for [Issuer.SetKeys].
+func NewKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
 	t.Helper()
 	var key any
 	var err error

@@ -1,0 +1,113 @@
+package middleware_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// FuzzToken: of all tokens only the one that the issuer minted gets through, letter by
+// letter, and every other one gets a well-formed refusal.
+func FuzzToken(f *testing.F) {
+	issuer := middlewaretest.NewIssuer(f)
+	good := issuer.Mint(claims{"aud": resource})
+	guard := newGuard(f, issuer)
+	for _, broken := range issuer.Broken(resource) {
+		f.Add(broken.Token)
+	}
+	f.Add("")
+	header, rest, _ := strings.Cut(good, ".")
+	f.Add(header + "." + rest + "\n")
+	f.Fuzz(func(t *testing.T, token string) {
+		if token == good {
+			return
+		}
+		var h inner
+		res := serve(guard.Protect(&h), withToken(token))
+		challenges, err := metadata.ParseChallenges(res.Header["Www-Authenticate"])
+		if len(h.requests) > 0 || err != nil || len(challenges) != 1 {
+			t.Fatalf("%q got %s %v", token, res.Status, res.Header)
+		}
+		if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusBadRequest {
+			t.Fatalf("%q got %s", token, res.Status)
+		}
+	})
+}
+
+// FuzzSplice: of all mixtures of the parts of good and broken tokens, only those get
+// through whose signature is the issuer's, as crypto/ecdsa sees it.
+func FuzzSplice(f *testing.F) {
+	issuer := middlewaretest.NewIssuer(f)
+	private := middlewaretest.NewKey(f, jose.ES256)
+	issuer.SetKeys(jose.JSONWebKey{Key: private, KeyID: "one", Algorithm: string(jose.ES256)})
+	guard := newGuard(f, issuer)
+	tokens := []string{issuer.Mint(claims{"aud": resource}), issuer.Mint(claims{"aud": resource, "sub": "mallory"})}
+	for _, broken := range issuer.Broken(resource) {
+		tokens = append(tokens, broken.Token)
+	}
+	f.Add(uint(0), uint(1), uint(2), 0, byte('A'))
+	f.Add(uint(1), uint(0), uint(0), 40, byte('='))
+	f.Fuzz(func(t *testing.T, a, b, c uint, at int, with byte) {
+		part := func(n uint, i int) string {
+			parts := strings.Split(tokens[n%uint(len(tokens))], ".")
+			return parts[i%len(parts)]
+		}
+		spliced := part(a, 0) + "." + part(b, 1) + "." + part(c, 2)
+		if at >= 0 && at < len(spliced) {
+			spliced = spliced[:at] + string(rune(with)) + spliced[at+1:]
+		}
+		var h inner
+		res := serve(guard.Protect(&h), withToken(spliced))
+		if res.StatusCode >= 500 || len(h.requests) > 0 && !signedBy(private, spliced) {
+			t.Fatalf("%q got %s", spliced, res.Status)
+		}
+	})
+}
+
+// signedBy verifies an ES256 signature (RFC 7518 section 3.4) without any library.
+func signedBy(private any, token string) bool {
+	dot := strings.LastIndexByte(token, '.')
+	signature, err := base64.RawURLEncoding.DecodeString(token[dot+1:])
+	if err != nil || len(signature) != 64 {
+		return false
+	}
+	digest := sha256.Sum256([]byte(token[:dot]))
+	r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+	return ecdsa.Verify(&private.(*ecdsa.PrivateKey).PublicKey, digest[:], r, s)
+}
+
+// FuzzAuthorization: no header value at all leads to anything but a refusal, unless it
+// holds the token.
+func FuzzAuthorization(f *testing.F) {
+	issuer := middlewaretest.NewIssuer(f)
+	good := issuer.Mint(claims{"aud": resource})
+	guard := newGuard(f, issuer)
+	for _, seed := range []string{"Bearer x", "bearer  x.y.z", "Basic a", "Bearer", " Bearer a", "Bearer a,Bearer b"} {
+		f.Add(seed, "access_token=x", "localhost", "https://inspector.example.org")
+	}
+	f.Fuzz(func(t *testing.T, value, query, host, origin string) {
+		if strings.Contains(value, good) {
+			return
+		}
+		request := newRequest("POST", resource)
+		request.Header["Authorization"] = []string{value}
+		request.Header["Origin"] = []string{origin}
+		request.Host, request.URL.RawQuery = host, query
+		var h inner
+		for _, r := range []*http.Request{request, arriving(request, "127.0.0.1")} {
+			res := serve(guard.Protect(&h), r)
+			if len(h.requests) > 0 || res.StatusCode < 400 || res.StatusCode > 403 {
+				t.Fatalf("%q got %s", value, res.Status)
+			}
+		}
+	})
+}

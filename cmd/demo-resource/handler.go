@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// stateless is the protocol revision without sessions.
+// stateless is the first protocol revision without sessions. Revisions are dates.
 const stateless = "2026-07-28"
 
 // newHandler puts the guard around the protocol server: the endpoint at the path of the
@@ -36,14 +36,20 @@ func newHandler(guard *middleware.Guard, resource string, log *slog.Logger) (htt
 }
 
 // eras answers clients of both eras on one endpoint. The header says which: only the
-// stateless revision requires it on the first request.
+// stateless revisions require it on the first request. The guard has looked at Host and
+// Origin already, and it admits the name of the resource behind a proxy, which the SDK's
+// own check would not.
 func eras(log *slog.Logger) http.Handler {
 	server := newServer(newNotebook())
 	get := func(*http.Request) *mcp.Server { return server }
-	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, Logger: log})
-	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: log, SessionTimeout: 30 * time.Minute})
+	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Stateless: true, Logger: log, DisableLocalhostProtection: true,
+	})
+	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		SessionTimeout: 30 * time.Minute, Logger: log, DisableLocalhostProtection: true,
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Mcp-Protocol-Version") == stateless {
+		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			modern.ServeHTTP(w, r)
 			return
 		}
@@ -61,7 +67,7 @@ func sdkSession(next http.Handler) http.Handler {
 			return nil, auth.ErrInvalidToken
 		}
 		return &auth.TokenInfo{
-			Scopes: token.Scopes, Expiration: token.Expiry, UserID: token.Issuer + "|" + token.Subject,
+			Scopes: token.Scopes, Expiration: token.Expiry, UserID: token.Principal(),
 			Extra: map[string]any{"sub": token.Subject, "client_id": token.ClientID, "iss": token.Issuer},
 		}, nil
 	}, &auth.RequireBearerTokenOptions{ClockSkew: time.Minute})(next)

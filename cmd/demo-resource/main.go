@@ -37,6 +37,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
+// devResource is the resource that "authz serve --dev" knows without being told.
+const devResource = "http://127.0.0.1:8081/mcp"
+
 // settings are the flags, each once, with its default.
 type settings struct {
 	Listen   string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
@@ -49,7 +52,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var s settings
 	helped := false
 	parser, err := kong.New(&s, kong.Name("demo-resource"),
-		kong.Description("A notes server of the context protocol, protected by the Gatehouse middleware."),
+		kong.Description("A notes server of the context protocol, protected by the Gatehouse middleware. "+
+			"Each flag --some-name is also the environment variable DEMO_SOME_NAME; the flag wins."),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }), kong.Resolvers(fromEnvironment(getenv)))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -100,8 +104,19 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	fmt.Fprintf(stdout, "The notes server is ready.\n  %-14s %s\n  %-14s %s\n", "connect to", s.Resource, "sign in at", s.Issuer)
+	s.announce(stdout)
 	return serveUntil(ctx, listener, handler)
+}
+
+// announce says what runs and what to do next.
+func (s settings) announce(stdout io.Writer) {
+	serve := "authz serve --dev"
+	if s.Resource != devResource {
+		serve += " --dev-resource " + s.Resource
+	}
+	fmt.Fprintf(stdout, "The notes server is ready.\n  %-14s %s\n  %-14s %s\n", "connect to", s.Resource, "sign in at", s.Issuer)
+	fmt.Fprintf(stdout, "Next: have the authorization server run (%s),\nand give a client the first address:\n", serve)
+	fmt.Fprintf(stdout, "  claude mcp add --transport http notes %s\n", s.Resource)
 }
 
 // reachable is the host and port by which clients on this machine reach the listener.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/middleware"
 )
 
@@ -59,10 +59,11 @@ func calledTool(body []byte) string {
 	if !ok || request.Method != "tools/call" {
 		return ""
 	}
-	var params map[string]json.RawMessage // a map matches names exactly
-	var name string
-	if json.Unmarshal(request.Params, &params) != nil || json.Unmarshal(params["name"], &name) != nil {
+	var params struct {
+		Name string `json:"name"`
+	}
+	if strictjson.Unmarshal(request.Params, &params, strictjson.Options{MaxBytes: maxBody}) != nil {
 		return ""
 	}
-	return name
+	return params.Name
 }

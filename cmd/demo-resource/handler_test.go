@@ -1,0 +1,446 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// demo is the handler behind a listener, and the issuer that it trusts.
+type demo struct {
+	issuer   *middlewaretest.Issuer
+	resource string
+}
+
+func newDemo(t *testing.T) demo {
+	t.Helper()
+	issuer := middlewaretest.NewIssuer(t)
+	server := httptest.NewUnstartedServer(nil)
+	resource := "http://" + server.Listener.Addr().String() + "/mcp"
+	guard, err := middleware.New(middleware.Config{
+		Resource: resource, AuthorizationServers: []string{issuer.URL()}, Scopes: []string{scopeRead, scopeWrite},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler, err = newHandler(guard, resource, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return demo{issuer: issuer, resource: resource}
+}
+
+// as returns a caller with a token of its own.
+func (d demo) as(person, scopes string) *caller {
+	return &caller{resource: d.resource, token: d.issuer.Mint(middlewaretest.Claims{"aud": d.resource, "sub": person, "scope": scopes})}
+}
+
+// caller speaks the protocol over plain HTTP: with a session once it has initialized one,
+// and statelessly when modern says so.
+type caller struct {
+	resource, token, session string
+	modern                   bool
+}
+
+func (c *caller) request(t *testing.T, method, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.resource, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
+		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	return r
+}
+
+// send sends a message and returns the status, the header and what came back: the last
+// event of a stream, or the body.
+func send(t *testing.T, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.TrimSpace(string(raw))
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		_, text, _ = strings.Cut(text[strings.LastIndex(text, "data:"):], "data:")
+	}
+	return resp, strings.TrimSpace(text)
+}
+
+func (c *caller) initialize(t *testing.T) {
+	t.Helper()
+	hello := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+	resp, text := send(t, c.request(t, http.MethodPost, hello))
+	if resp.StatusCode != http.StatusOK || !strings.Contains(text, `"protocolVersion":"2025-11-25"`) {
+		t.Fatalf("initialize: %s %s", resp.Status, text)
+	}
+	if c.session = resp.Header.Get("Mcp-Session-Id"); c.session == "" {
+		t.Fatal("initialize: no session")
+	}
+	if resp, text := send(t, c.request(t, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)); resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("initialized: %s %s", resp.Status, text)
+	}
+}
+
+// result is the part of an answer that the tests look at.
+type result struct {
+	Result struct {
+		IsError           bool            `json:"isError"`
+		StructuredContent json.RawMessage `json:"structuredContent"`
+		CacheScope        string          `json:"cacheScope"`
+		SupportedVersions []string        `json:"supportedVersions"`
+		Tools             []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
+	} `json:"result"`
+	Error struct {
+		Code int `json:"code"`
+	} `json:"error"`
+}
+
+// do sends a request and returns its HTTP response and its result.
+func (c *caller) do(t *testing.T, method, params string) (*http.Response, result) {
+	t.Helper()
+	if c.modern {
+		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}`
+		params = strings.TrimSuffix(params, "}") + map[bool]string{true: "", false: ","}[params == "{}"] + meta + "}"
+	}
+	r := c.request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":%s}`, method, params))
+	if c.modern {
+		r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		r.Header.Set("Mcp-Method", method)
+		var named struct {
+			Name string `json:"name"`
+		}
+		if err := json.Unmarshal([]byte(params), &named); err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Mcp-Name", named.Name)
+	}
+	resp, text := send(t, r)
+	var out result
+	_ = json.Unmarshal([]byte(text), &out) // refusals are not JSON-RPC
+	return resp, out
+}
+
+func (c *caller) call(t *testing.T, tool, arguments string) (*http.Response, result) {
+	t.Helper()
+	return c.do(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
+}
+
+// eachEra runs a test for clients of both eras.
+func eachEra(t *testing.T, test func(t *testing.T, d demo, as func(person, scopes string) *caller)) {
+	t.Helper()
+	for _, modern := range []bool{true, false} {
+		t.Run(map[bool]string{true: "stateless", false: "sessions"}[modern], func(t *testing.T) {
+			d := newDemo(t)
+			test(t, d, func(person, scopes string) *caller {
+				c := d.as(person, scopes)
+				c.modern = modern
+				if !modern {
+					c.initialize(t)
+				}
+				return c
+			})
+		})
+	}
+}
+
+// A tool answers when the token covers it. Otherwise the refusal is one of HTTP, with a
+// challenge that says what the tool needs, so that clients step up.
+func TestToolsNeedTheirScopes(t *testing.T) {
+	tests := []struct {
+		scopes, tool, arguments string
+		missing                 string
+	}{
+		{"", "whoami", `{}`, ""},
+		{"notes:read notes:write", "whoami", `{}`, ""},
+		{"notes:read", "list_notes", `{}`, ""},
+		{"notes:write", "add_note", `{"text":"milk"}`, ""},
+		{"", "list_notes", `{}`, "notes:read"},
+		{"notes:write", "list_notes", `{}`, "notes:read"},
+		{"notes:reader notes", "list_notes", `{}`, "notes:read"},
+		{"", "add_note", `{"text":"milk"}`, "notes:write"},
+		{"notes:read", "add_note", `{"text":"milk"}`, "notes:write"},
+		{"NOTES:WRITE", "add_note", `{"text":"milk"}`, "notes:write"},
+		{"notes:read", "add_note", `{}`, "notes:write"},
+	}
+	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
+		for _, test := range tests {
+			resp, answer := as("alice", test.scopes).call(t, test.tool, test.arguments)
+			if test.missing == "" {
+				if resp.StatusCode != http.StatusOK || answer.Result.IsError || answer.Result.StructuredContent == nil {
+					t.Errorf("%s with %q: %s %+v", test.tool, test.scopes, resp.Status, answer)
+				}
+				continue
+			}
+			checkInsufficient(t, d, resp, test.tool, test.missing)
+		}
+	})
+}
+
+func checkInsufficient(t *testing.T, d demo, resp *http.Response, tool, missing string) {
+	t.Helper()
+	challenges, err := metadata.ParseChallenges(resp.Header["Www-Authenticate"])
+	if resp.StatusCode != http.StatusForbidden || err != nil || len(challenges) != 1 {
+		t.Errorf("%s: %s %q %v, want 403 and one challenge", tool, resp.Status, resp.Header["Www-Authenticate"], err)
+		return
+	}
+	meta, err := metadata.ResourceMetadataURL(d.resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"error": "insufficient_scope", "scope": missing, "resource_metadata": meta} {
+		if got, _ := challenges[0].Get(name); got != want {
+			t.Errorf("%s: the challenge has %s=%q, want %q", tool, name, got, want)
+		}
+	}
+}
+
+// Whatever a message looks like, a tool that the token does not cover does not run: what
+// the look at the message does not recognise, the tool refuses itself.
+func TestScopesCannotBeEvaded(t *testing.T) {
+	const inner = `"arguments":{"text":"stolen"}`
+	messages := map[string]string{
+		"another case first":  `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"Name":"whoami","name":"add_note",` + inner + `}}`,
+		"another case last":   `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note","NAME":"whoami",` + inner + `}}`,
+		"name twice":          `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"whoami","name":"add_note",` + inner + `}}`,
+		"name twice, swapped": `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note","name":"whoami",` + inner + `}}`,
+		"method twice":        `{"jsonrpc":"2.0","id":2,"method":"ping","method":"tools/call","params":{"name":"add_note",` + inner + `}}`,
+		"params twice":        `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"whoami"},"params":{"name":"add_note",` + inner + `}}`,
+		"escaped name":        `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"n\u0061me":"add\u005fnote",` + inner + `}}`,
+		"escaped method":      `{"jsonrpc":"2.0","id":2,"method":"tools\/call","params":{"name":"add_note",` + inner + `}}`,
+		"batch":               `[{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note",` + inner + `}}]`,
+		"notification":        `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"add_note",` + inner + `}}`,
+		"deep arguments":      `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note","x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `,` + inner + `}}`,
+		"two messages":        `{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note",` + inner + `}}`,
+		"white space":         "\n\t" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add_note",` + inner + `}}` + "\n",
+	}
+	for name, message := range messages {
+		t.Run(name, func(t *testing.T) {
+			d := newDemo(t)
+			session := d.as("alice", "notes:read")
+			session.initialize(t)
+			for _, version := range []string{"", "2025-06-18", "2026-07-28", "2027-01-01"} {
+				r := session.request(t, http.MethodPost, message)
+				r.Header.Del("Mcp-Protocol-Version")
+				if version != "" {
+					r.Header.Set("Mcp-Protocol-Version", version)
+				}
+				send(t, r)
+			}
+			_, answer := session.call(t, "list_notes", `{}`)
+			if got := string(answer.Result.StructuredContent); got != `{"notes":[]}` {
+				t.Errorf("notes are now %s", got)
+			}
+		})
+	}
+}
+
+func TestEachPersonHasTheirOwnNotes(t *testing.T) {
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		const all = "notes:read notes:write"
+		for _, text := range []string{"milk", "bread"} {
+			if _, answer := as("alice", all).call(t, "add_note", fmt.Sprintf(`{"text":%q}`, text)); answer.Result.IsError {
+				t.Errorf("add_note %s: %+v", text, answer)
+			}
+		}
+		for person, want := range map[string]string{"alice": `{"notes":["milk","bread"]}`, "bob": `{"notes":[]}`} {
+			if _, answer := as(person, all).call(t, "list_notes", `{}`); string(answer.Result.StructuredContent) != want {
+				t.Errorf("notes of %s are %s, want %s", person, answer.Result.StructuredContent, want)
+			}
+		}
+	})
+}
+
+func TestWhoami(t *testing.T) {
+	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
+		_, answer := as("alice", "notes:read").call(t, "whoami", `{}`)
+		want := fmt.Sprintf(`{"client_id":"client","issuer":%q,"scopes":["notes:read"],"subject":"alice"}`, d.issuer.URL())
+		if got := string(answer.Result.StructuredContent); got != want {
+			t.Errorf("whoami = %s, want %s", got, want)
+		}
+	})
+}
+
+// Each request in a session speaks for its own token: another person may not enter, and
+// the same person with a lesser token can do less.
+func TestSessionsBelongToAPerson(t *testing.T) {
+	d := newDemo(t)
+	alice := d.as("alice", "notes:read notes:write")
+	alice.initialize(t)
+	other := func(claims middlewaretest.Claims) *caller {
+		claims["aud"] = d.resource
+		return &caller{resource: d.resource, session: alice.session, token: d.issuer.Mint(claims)}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		intruder := other(middlewaretest.Claims{"sub": "bob", "scope": "notes:read"})
+		resp, _ := send(t, intruder.request(t, method, `{"jsonrpc":"2.0","id":2,"method":"ping"}`))
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s by another person: %s, want 403", method, resp.Status)
+		}
+	}
+	lesser := other(middlewaretest.Claims{"sub": "alice", "scope": "notes:read", "client_id": "reader"})
+	resp, _ := lesser.call(t, "add_note", `{"text":"milk"}`)
+	checkInsufficient(t, d, resp, "add_note", "notes:write")
+	if _, answer := lesser.call(t, "whoami", `{}`); !strings.Contains(string(answer.Result.StructuredContent), `"client_id":"reader"`) {
+		t.Errorf("whoami = %s, want the client of this request", answer.Result.StructuredContent)
+	}
+	if resp, _ := alice.call(t, "add_note", `{"text":"milk"}`); resp.StatusCode != http.StatusOK {
+		t.Errorf("the owner of the session: %s", resp.Status)
+	}
+}
+
+// Without a token nothing is looked at, whatever the request is.
+func TestNothingWithoutAToken(t *testing.T) {
+	d := newDemo(t)
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodHead} {
+		for _, body := range []string{"", "no JSON", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`} {
+			for _, version := range []string{"", "2026-07-28", "nonsense"} {
+				r := (&caller{resource: d.resource}).request(t, method, body)
+				r.Header.Set("Mcp-Protocol-Version", version)
+				resp, _ := send(t, r)
+				if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized || !strings.Contains(got, `scope="notes:read notes:write"`) {
+					t.Errorf("%s %q %s: %s %q", method, body, version, resp.Status, got)
+				}
+			}
+		}
+	}
+	for _, broken := range d.issuer.Broken(d.resource) {
+		c := caller{resource: d.resource, token: broken.Token}
+		resp, _ := send(t, c.request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", broken.Name, resp.Status)
+		}
+	}
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	d := newDemo(t)
+	c := d.as("alice", "notes:write")
+	c.modern = true
+	resp, _ := c.call(t, "add_note", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", maxBody)))
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a message of more than 1 MiB: %s, want 413", resp.Status)
+	}
+	for _, text := range []string{"", strings.Repeat("x", maxNoteSize+1)} {
+		if _, answer := c.call(t, "add_note", fmt.Sprintf(`{"text":%q}`, text)); !answer.Result.IsError {
+			t.Errorf("a note of %d bytes is kept", len(text))
+		}
+	}
+	for n := range maxNotes + 1 {
+		if _, answer := c.call(t, "add_note", `{"text":"x"}`); answer.Result.IsError != (n == maxNotes) {
+			t.Fatalf("note %d of at most %d: refused is %t", n+1, maxNotes, answer.Result.IsError)
+		}
+	}
+}
+
+// The number of people is bounded as well; those who are known go on.
+func TestPeopleAreBounded(t *testing.T) {
+	book := newNotebook()
+	for n := range maxPeople {
+		if _, err := book.add(fmt.Sprint(n), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := book.add("one more", "x"); !errors.Is(err, errNoteFull) {
+		t.Errorf("one more: %v, want %v", err, errNoteFull)
+	}
+	if _, err := book.add("0", "y"); err != nil {
+		t.Errorf("a known person: %v", err)
+	}
+}
+
+// What the server says about itself: three tools, the revisions of its era, and answers
+// that are for nobody else.
+func TestDiscovery(t *testing.T) {
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		c := as("alice", "")
+		_, list := c.do(t, "tools/list", `{}`)
+		var names []string
+		for _, tool := range list.Result.Tools {
+			names = append(names, tool.Name)
+		}
+		if want := []string{"add_note", "list_notes", "whoami"}; !slices.Equal(names, want) {
+			t.Errorf("tools are %q, want %q", names, want)
+		}
+		if !c.modern {
+			return
+		}
+		if list.Result.CacheScope != "private" {
+			t.Errorf("the list may be cached by %q, want private", list.Result.CacheScope)
+		}
+		resp, about := c.do(t, "server/discover", `{}`)
+		for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
+			if !slices.Contains(about.Result.SupportedVersions, version) {
+				t.Errorf("discover: %s, %v lacks %s", resp.Status, about.Result.SupportedVersions, version)
+			}
+		}
+	})
+}
+
+// A revision after ours is refused with the list of those that are spoken.
+func TestUnknownRevision(t *testing.T) {
+	d := newDemo(t)
+	r := d.as("alice", "").request(t, http.MethodPost,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	r.Header.Set("Mcp-Protocol-Version", "2027-01-01")
+	r.Header.Set("Mcp-Method", "tools/list")
+	resp, text := send(t, r)
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, "-32022") || !strings.Contains(text, "2026-07-28") {
+		t.Errorf("%s %s, want 400, code -32022 and the revisions", resp.Status, text)
+	}
+}
+
+// Behind a proxy the Host is that of the resource, though the connection is on loopback.
+func TestHostOfTheResource(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	const resource = "https://notes.example.com/mcp"
+	guard, err := middleware.New(middleware.Config{Resource: resource, AuthorizationServers: []string{issuer.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := newHandler(guard, resource, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	for host, want := range map[string]int{"notes.example.com": http.StatusOK, "rebound.example.org": http.StatusForbidden} {
+		c := caller{resource: server.URL + "/mcp", token: issuer.Mint(middlewaretest.Claims{"aud": resource})}
+		r := c.request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+		r.Host = host
+		if resp, text := send(t, r); resp.StatusCode != want {
+			t.Errorf("Host %s: %s %s, want %d", host, resp.Status, text, want)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// patience bounds every wait.
+const patience = 20 * time.Second
+
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, pair := range pairs {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// running is a call of run that has said that it is ready.
+type running struct {
+	announced string
+	resource  string
+	stop      context.CancelFunc
+	done      chan int
+}
+
+// startRun calls run and waits until the server has announced itself.
+func startRun(t *testing.T, getenv func(string) string, args ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{stop: stop, done: make(chan int, 1)}
+	out, in := io.Pipe()
+	var complaints bytes.Buffer
+	go func() {
+		code := run(ctx, args, getenv, in, &complaints)
+		in.Close()
+		r.done <- code
+	}()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		r.announced += lines.Text() + "\n"
+		if rest, ok := strings.CutPrefix(lines.Text(), "  connect to"); ok {
+			r.resource = strings.TrimSpace(rest)
+		}
+		if strings.Contains(lines.Text(), "claude mcp add") {
+			return r
+		}
+	}
+	t.Fatalf("run ended with %d:\n%s%s", <-r.done, r.announced, complaints.String())
+	return nil
+}
+
+// end asks the server to stop and returns its exit status.
+func (r *running) end(t *testing.T) int {
+	t.Helper()
+	r.stop()
+	select {
+	case code := <-r.done:
+		return code
+	case <-time.After(patience):
+		t.Fatal("the server does not stop")
+		return 0
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	tests := []struct {
+		name string
+		env  string
+		args []string
+		code int
+		says string
+	}{
+		{"unknown flag", "", []string{"--isuer", "http://127.0.0.1:8080"}, 2, "--isuer"},
+		{"flag without value", "", []string{"--listen"}, 2, "--listen"},
+		{"argument", "", []string{"serve"}, 2, "serve"},
+		{"taken port", "", []string{"--listen", taken.Addr().String()}, 1, "cannot listen on " + taken.Addr().String()},
+		{"taken port from the environment", "DEMO_LISTEN=" + taken.Addr().String(), nil, 1, "cannot listen on"},
+		{"listen without port", "", []string{"--listen", "127.0.0.1"}, 1, "missing port"},
+		{"issuer without TLS", "", []string{"--listen", "127.0.0.1:0", "--issuer", "http://auth.example.com"}, 1, "https"},
+		{"issuer with a slash", "", []string{"--listen", "127.0.0.1:0", "--issuer", "https://auth.example.com/"}, 1, "slash"},
+		{"issuer is no URL", "DEMO_ISSUER=auth.example.com", []string{"--listen", "127.0.0.1:0"}, 1, "authorization_servers"},
+		{"resource without TLS", "", []string{"--listen", "127.0.0.1:0", "--resource", "http://notes.example.com/mcp"}, 1, "https"},
+		{"resource with a fragment", "", []string{"--listen", "127.0.0.1:0", "--resource", "https://notes.example.com/mcp#x"}, 1, "fragment"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), test.args, environment(test.env), &stdout, &stderr)
+			if code != test.code || !strings.Contains(stderr.String(), test.says) || stdout.Len() > 0 {
+				t.Errorf("exit %d, said %q and %q; want exit %d and %q", code, stdout.String(), stderr.String(), test.code, test.says)
+			}
+		})
+	}
+}
+
+func TestRunHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--help"}, environment(), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+		t.Errorf("exit %d, complained %q", code, stderr.String())
+	}
+	for _, want := range []string{"--listen", "--resource", "--issuer", "DEMO_"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the help does not mention %s:\n%s", want, stdout.String())
+		}
+	}
+}
+
+// A flag beats the environment, which beats the default; the resource follows the
+// address; and an issuer that is not there keeps nothing from starting.
+func TestRunSettings(t *testing.T) {
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		says []string
+	}{
+		{"the resource follows the address", nil, []string{"--listen", "127.0.0.1:0"},
+			[]string{"sign in at     http://127.0.0.1:8080", "/mcp\n", "authz serve --dev --dev-resource http://127.0.0.1:"}},
+		{"every interface", nil, []string{"--listen", ":0"}, []string{"connect to     http://127.0.0.1:"}},
+		{"a name", nil, []string{"--listen", "localhost:0"}, []string{"connect to     http://localhost:"}},
+		{"environment", []string{"DEMO_LISTEN=127.0.0.1:0", "DEMO_ISSUER=https://auth.example.com", "DEMO_RESOURCE=https://notes.example.com/mcp"}, nil,
+			[]string{"sign in at     https://auth.example.com\n", "connect to     https://notes.example.com/mcp\n"}},
+		{"flag over environment", []string{"DEMO_LISTEN=127.0.0.1:0", "DEMO_ISSUER=https://auth.example.com"}, []string{"--issuer", "https://other.example.org"},
+			[]string{"sign in at     https://other.example.org\n"}},
+		{"the server's own default", nil, []string{"--listen", "127.0.0.1:0", "--resource", devResource}, []string{"(authz serve --dev),"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			server := startRun(t, environment(test.env...), test.args...)
+			for _, want := range test.says {
+				if !strings.Contains(server.announced, want) {
+					t.Errorf("it does not say %q:\n%s", want, server.announced)
+				}
+			}
+			if code := server.end(t); code != 0 {
+				t.Errorf("exit %d after it was asked to stop, want 0", code)
+			}
+		})
+	}
+}
+
+// A stream that a client holds open does not hold up the end.
+func TestRunEndsOpenStreams(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	server := startRun(t, environment(), "--listen", "127.0.0.1:0", "--issuer", issuer.URL())
+	c := caller{resource: server.resource, token: issuer.Mint(middlewaretest.Claims{"aud": server.resource})}
+	c.initialize(t)
+
+	opened := c.request(t, http.MethodGet, "")
+	opened.Header.Set("Accept", "text/event-stream")
+	stream, err := http.DefaultClient.Do(opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if stream.StatusCode != http.StatusOK {
+		t.Fatalf("the stream: %s", stream.Status)
+	}
+	if code := server.end(t); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if rest, err := io.ReadAll(stream.Body); err != nil {
+		t.Errorf("the stream broke off after %q: %v", rest, err)
+	}
+}

@@ -64,7 +64,7 @@ type clientView struct {
 func (c Client) view() clientView {
 	v := clientView{Name: brief(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
 	if v.Name == "" {
-		v.Name, v.Nameless = "A program without a name", true
+		v.Name, v.Nameless = "An application without a name", true
 	}
 	return v
 }

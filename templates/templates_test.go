@@ -236,12 +236,12 @@ func TestConsent(t *testing.T) {
 			`<bdi>Read your notes</bdi> <bdi class="uri">notes:read</bdi>`,
 			`<bdi class="name">ada</bdi>`, "ends by itself",
 		}, []string{`role="alert"`, `class="caution"`, "until it is revoked"}},
-		{"loopback", with(func(p *templates.Consent) { p.LoopbackRedirect = true }), []string{"any program on it could receive it"}, []string{"an app on this device"}},
-		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an app on this device"}, []string{"a program on this computer"}},
+		{"loopback", with(func(p *templates.Consent) { p.LoopbackRedirect = true }), []string{"any program on it could receive it"}, []string{"an application on this device"}},
+		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an application on this device"}, []string{"a program on this computer"}},
 		{"offline", with(func(p *templates.Consent) { p.Offline = true }), []string{"until it is revoked"}, []string{"ends by itself"}},
 		{"problem", with(func(p *templates.Consent) { p.Problem = "Tick one." }), []string{`role="alert">Tick one.</p>`}, nil},
 		{"no scopes", with(func(p *templates.Consent) { p.Scopes = nil }), []string{"no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
-		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "A program without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
+		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "An application without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
 		{"scope without description", with(func(p *templates.Consent) { p.Scopes = []templates.Scope{{Name: "notes:read"}} }), []string{"<bdi>notes:read</bdi></label>"}, nil},
 	} {
 		check(t, tt.name, render(t, tt.page), tt.want, tt.never)
@@ -257,7 +257,7 @@ func TestDenyComesFirst(t *testing.T) {
 }
 
 func TestClientIsNeverTakenAtItsWord(t *testing.T) {
-	const unverified = "Unverified: this name was chosen by the program itself."
+	const unverified = "Unverified: this name was chosen by the application itself."
 	for _, tt := range []struct {
 		name        string
 		client      templates.Client
@@ -267,8 +267,8 @@ func TestClientIsNeverTakenAtItsWord(t *testing.T) {
 		{"self-registered with a host", templates.Client{Name: "Bank", Host: "app.example.org"}, []string{unverified, "It is described at app.example.org."}, []string{"Published by"}},
 		{"verified", templates.Client{Name: "App", Verified: true, Host: "app.example.org"}, []string{"Published by app.example.org"}, []string{"Unverified"}},
 		{"configured", templates.Client{Name: "App", Verified: true}, nil, []string{"Unverified", "Published by"}},
-		{"no name", templates.Client{}, []string{"A program without a name", "Unverified: the program gave no name."}, []string{unverified}},
-		{"invisible name", templates.Client{Name: " \u200b\u3164\u2800\u202e\x00 "}, []string{"A program without a name"}, nil},
+		{"no name", templates.Client{}, []string{"An application without a name", "Unverified: the application gave no name."}, []string{unverified}},
+		{"invisible name", templates.Client{Name: " \u200b\u3164\u2800\u202e\x00 "}, []string{"An application without a name"}, nil},
 	} {
 		c, l := consent(), login()
 		c.Client, l.Client = tt.client, tt.client
@@ -304,7 +304,7 @@ func TestNames(t *testing.T) {
 	} {
 		p := consent()
 		p.Client.Name = tt.in
-		name := regexp.MustCompile(`<dt>Program</dt><dd><p class="line"><bdi class="name">(.*?)</bdi>`).FindStringSubmatch(render(t, p))
+		name := regexp.MustCompile(`<dt>Application</dt><dd><p class="line"><bdi class="name">(.*?)</bdi>`).FindStringSubmatch(render(t, p))
 		if name == nil || html.UnescapeString(name[1]) != tt.want {
 			t.Errorf("%s: %q is shown as %q, want %q", tt.name, tt.in, name, tt.want)
 		}

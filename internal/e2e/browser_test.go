@@ -144,6 +144,13 @@ func TestBrowserPages(t *testing.T) {
 	}
 	chrome.checkLayout("consent-dark")
 
+	web := register(t, server.URL, "https://app.example.org/cb", nasty)
+	chrome.open(strings.ReplaceAll(web.authorizeURL("state"), "notes%3Awrite", "notes%3Afly"))
+	if got, err := url.Parse(chrome.attribute("main a", "href")); err != nil || got.Host != "app.example.org" || got.Query().Get("error") != "invalid_scope" {
+		t.Errorf("the error page links to %v (%v), want the application with invalid_scope", got, err)
+	}
+	chrome.checkLayout("error-link")
+
 	chrome.open(server.URL + "/authorize?response_type=code&client_id=unknown&redirect_uri=https%3A%2F%2Fexample.org%2Fcb")
 	chrome.await("h1")
 	chrome.checkLayout("error")
@@ -191,6 +198,11 @@ func TestBrowserSeesViolations(t *testing.T) {
 func (c *chromium) value(selector string) string {
 	c.t.Helper()
 	return ask(c, "read "+selector, chromedp.Value(chromedp.CSS(selector)))
+}
+
+func (c *chromium) attribute(selector, name string) string {
+	c.t.Helper()
+	return ask(c, "read "+selector, chromedp.AttributeValue(chromedp.CSS(selector), name)).Value
 }
 
 // destination returns a redirect URI of a kind, and a function that waits for the

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDuration(t *testing.T) {
+	tests := []struct {
+		text string
+		want time.Duration
+		show string
+	}{
+		{"90s", 90 * time.Second, "1m30s"},
+		{"5m", 5 * time.Minute, "5m"},
+		{"1h30m", 90 * time.Minute, "1h30m"},
+		{"0s", 0, "0s"},
+		{"0", 0, "0s"},
+		{"-1s", -time.Second, "-1s"},
+		{"30d", 30 * day, "30d"},
+		{"0d", 0, "0s"},
+		{"1d12h", 36 * time.Hour, "36h"},
+		{"1d0.5h", 24*time.Hour + 30*time.Minute, "24h30m"},
+		{"10h", 10 * time.Hour, "10h"},
+		{"10m", 10 * time.Minute, "10m"},
+		{"100s", 100 * time.Second, "1m40s"},
+	}
+	for _, tt := range tests {
+		var d duration
+		if err := d.UnmarshalText([]byte(tt.text)); err != nil || time.Duration(d) != tt.want {
+			t.Errorf("%q: %s, %v; want %s", tt.text, time.Duration(d), err, tt.want)
+		}
+		if d.String() != tt.show {
+			t.Errorf("%q is shown as %q, want %q", tt.text, d, tt.show)
+		}
+		var again duration
+		if err := again.UnmarshalText([]byte(d.String())); err != nil || again != d {
+			t.Errorf("%q is shown as %q, which is read as %s, %v", tt.text, d, again, err)
+		}
+	}
+	for _, text := range []string{"", " ", "5", "d", "5 m", "1h1d", "1d1d", "-1d1h", "1d-1h", "1.5d", "1D", "30days", "99999d", "1d2562047h", "0x1d", "bananas"} {
+		var d duration
+		if err := d.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read as %s", text, d)
+		}
+	}
+}
+
+func TestMasterKeys(t *testing.T) {
+	good := map[string]int{
+		testKey(1):                            1,
+		strings.TrimRight(testKey(1), "="):    1,
+		testKey(1) + "," + testKey(2):         2,
+		" " + testKey(1) + " , " + testKey(2): 2,
+		strings.Repeat("_", 42) + "8":         1,
+		strings.Repeat("/", 42) + "8=":        1,
+	}
+	for text, want := range good {
+		var keys masterKeys
+		if err := keys.UnmarshalText([]byte(text)); err != nil || len(keys) != want || len(keys[0]) != 32 {
+			t.Errorf("%q: %d keys, %v", text, len(keys), err)
+		}
+	}
+	bad := []string{"", ",", testKey(1) + ",", "," + testKey(1), "hunter22", testKey(1)[1:], testKey(1) + "A", testKey(1) + testKey(2),
+		strings.Repeat("_", 21) + strings.Repeat("/", 21) + "8", strings.Repeat("0", 63), "hunter22 hunter22"}
+	for _, text := range bad {
+		var keys masterKeys
+		err := keys.UnmarshalText([]byte(text))
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+		} else if strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q is repeated: %v", text, err)
+		}
+	}
+}
+
+func TestSecretsRedactThemselves(t *testing.T) {
+	var keys masterKeys
+	if err := keys.UnmarshalText([]byte(strings.Repeat("A", 43))); err != nil {
+		t.Fatal(err)
+	}
+	s := &settings{MasterKeys: keys, DevPassword: "hunter22", DevIntrospectionSecret: "hunter22"}
+	s.Store = "redis://gate:hunter22@127.0.0.1"
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	logger.Info("x", "keys", s.MasterKeys, "password", s.DevPassword, "store", s.Store, "bad", storeURL("redis://gate:hunter22%@h"))
+	shown := fmt.Sprintf("%v %+v %#v %s", s.DevPassword, *s, *s, s.Store) + log.String()
+	for _, hidden := range []string{"hunter22", "[0 0 0", "0x0, 0x0"} {
+		if strings.Contains(shown, hidden) {
+			t.Errorf("%q is shown in %s", hidden, shown)
+		}
+	}
+	for _, empty := range []fmt.Stringer{masterKeys(nil), secret(""), storeURL("")} {
+		if empty.String() != "" {
+			t.Errorf("%T: nothing is shown as %q", empty, empty)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"access-token-ttl", "admin-listen", "code-ttl", "issuer", "listen", "refresh-idle", "refresh-max", "store", "tls-cert", "tls-key"}
+	for name, want := range map[string]string{
+		"isuer": "issuer", "Issuer": "issuer", "lsiten": "listen", "tls-kye": "tls-key", "refresh-maxx": "refresh-max",
+		"ttl": "store", "code": "store", "codettl": "code-ttl", "issuer": "issuer",
+	} {
+		if got := nearest(name, known); got != want && distance(name, got) != distance(name, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if nearest("x", nil) != "" {
+		t.Error("something is near nothing")
+	}
+	for _, d := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"a", "b", 1}, {"ab", "ba", 2}} {
+		if got := distance(d.a, d.b); got != d.want {
+			t.Errorf("distance of %q and %q: %d, want %d", d.a, d.b, got, d.want)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	for _, tt := range []struct {
+		listen, addr, cert, want string
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:8080", "", "http://127.0.0.1:8080"},
+		{"127.0.0.1:0", "127.0.0.1:49152", "", "http://127.0.0.1:49152"},
+		{"localhost:0", "127.0.0.1:49152", "", "http://localhost:49152"},
+		{":8080", "[::]:8080", "", "http://127.0.0.1:8080"},
+		{"0.0.0.0:0", "0.0.0.0:49152", "", "http://127.0.0.1:49152"},
+		{"[::]:8080", "[::]:8080", "", "http://127.0.0.1:8080"},
+		{"[::1]:8080", "[::1]:8080", "", "http://[::1]:8080"},
+		{"127.0.0.1:80", "127.0.0.1:80", "", "http://127.0.0.1"},
+		{"127.0.0.1:8443", "127.0.0.1:8443", "cert.pem", "https://127.0.0.1:8443"},
+		{"127.0.0.1:443", "127.0.0.1:443", "cert.pem", "https://127.0.0.1"},
+		{"127.0.0.1:0", "127.0.0.1:0", "", "http://127.0.0.1"},
+	} {
+		s := settings{Listen: tt.listen, TLSCert: tt.cert}
+		s.follow(tt.addr)
+		if s.Issuer != tt.want {
+			t.Errorf("--listen %s on %s: %s, want %s", tt.listen, tt.addr, s.Issuer, tt.want)
+		}
+	}
+}
+
+func TestExposed(t *testing.T) {
+	loopback, network := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
+	for _, tt := range []struct {
+		name string
+		s    settings
+		addr net.Addr
+		want int
+	}{
+		{"https behind a proxy on this machine", settings{Issuer: "https://auth.example.com"}, loopback, 0},
+		{"https behind a proxy elsewhere", settings{Issuer: "https://auth.example.com"}, network, 1},
+		{"TLS here", settings{Issuer: "https://auth.example.com", TLSCert: "cert.pem"}, network, 0},
+		{"dev", settings{Issuer: "http://127.0.0.1:8080", Dev: true}, loopback, 1},
+		{"dev for everybody", settings{Issuer: "http://127.0.0.1:8080", Dev: true}, network, 2},
+	} {
+		if got := tt.s.exposed(tt.addr); len(got) != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
+// Zero has a meaning of its own on the command line: no window at all.
+func TestRefreshWindowZeroIsStrict(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{0: -1, time.Second: time.Second, -time.Second: -time.Second} {
+		s := settings{RefreshWindow: duration(given)}
+		if got := s.server().RefreshWindow; got != want {
+			t.Errorf("%s becomes %s, want %s", given, got, want)
+		}
+	}
+}

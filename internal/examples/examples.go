@@ -1,0 +1,8 @@
+// Package examples shows how protected servers of several kinds put the middleware
+// around their handler. The examples are tests, so they compile and run with every
+// change. They live here and not beside the middleware, because whoever uses the
+// middleware would have to download everything that its tests import.
+//
+//   - plain net/http: nethttp_test.go
+//   - the official Go SDK of the protocol: gosdk_test.go
+package examples

@@ -9,10 +9,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Each race is run for so many rounds with so many runners.
+// Each race is run for so many rounds with so many runners. A runner that repeats
+// something until it succeeds gives up when it has tried often enough.
 const (
 	rounds  = 8
 	runners = 32
+	enough  = 2000
 )
 
 // TestConcurrency checks that races have exactly one winner, on the backend and on the
@@ -102,7 +104,10 @@ func raceCounter(t *testing.T, b storage.Backend) {
 // increment adds one to the counter, as often as it takes.
 func increment(ctx context.Context, b storage.Backend, key string) error {
 	item, err := b.Get(ctx, key)
-	for err == nil {
+	for range enough {
+		if err != nil {
+			return err
+		}
 		data := binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(item.Data)+1)
 		change := storage.Put{Key: key, Data: data, If: storage.Unchanged(item.Version), Operation: operation()}
 		if item, err = b.Put(ctx, change); err == nil {
@@ -112,7 +117,7 @@ func increment(ctx context.Context, b storage.Backend, key string) error {
 			err = nil
 		}
 	}
-	return err
+	return errors.New("no swap succeeds")
 }
 
 // raceSameOperation: however often one operation arrives, it is one write and every
@@ -227,13 +232,17 @@ func raceRotateAgainstRevoke(t *testing.T, f *fixture) {
 		if i%2 == 0 {
 			return f.Revoke(t.Context(), g.ID, "race")
 		}
-		for next := g; next.State == storage.GrantActive; {
+		next := g
+		for range enough {
 			var err error
 			if next, err = f.Rotate(t.Context(), next, f.life()); err != nil && !errors.Is(err, storage.ErrConflict) {
 				return err
 			}
+			if next.State != storage.GrantActive {
+				return nil
+			}
 		}
-		return nil
+		return errors.New("the grant is revoked and does not stop rotating")
 	})
 	wantError(t, "rotating and revoking", errors.Join(errs...), nil)
 	f.wantRevoked(t, g)

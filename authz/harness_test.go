@@ -67,61 +67,86 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// meter is a backend that counts, and that lets a test step in before a call.
+// meter is a backend that counts, and that lets a test step in before and after a call.
 type meter struct {
 	storage.Backend
 	reads, writes atomic.Int64
-	before        atomic.Pointer[func(op, key string)]
+	before, after atomic.Pointer[func(op, key string)]
 }
 
-func (m *meter) note(op, key string, n *atomic.Int64) {
+func (m *meter) note(op, key string, n *atomic.Int64) (done func()) {
 	n.Add(1)
-	if f := m.before.Load(); f != nil {
+	call(&m.before, op, key)
+	return func() { call(&m.after, op, key) }
+}
+
+func call(hook *atomic.Pointer[func(op, key string)], op, key string) {
+	if f := hook.Load(); f != nil {
 		(*f)(op, key)
 	}
 }
 
-// intercept calls f before every call of the backend, until it is given nil.
-func (m *meter) intercept(f func(op, key string)) {
-	if f == nil {
-		m.before.Store(nil)
-		return
+// hold lets the first n reads of grants return only when all of them have been made, so
+// that every reader sees the same record. The reply is held, not the request, because a
+// request has a deadline.
+func (m *meter) hold(n int) {
+	var made atomic.Int64
+	all := make(chan struct{})
+	f := func(op, key string) {
+		if op != "get" || !strings.HasPrefix(key, "gatehouse:grant:") {
+			return
+		}
+		if made.Add(1) == int64(n) {
+			close(all)
+		}
+		<-all
 	}
-	m.before.Store(&f)
+	m.after.Store(&f)
+}
+
+// once calls f before the first call of op on a key of that kind.
+func (m *meter) once(hook *atomic.Pointer[func(op, key string)], op, kind string, f func()) {
+	var done atomic.Bool
+	step := func(o, key string) {
+		if o == op && strings.HasPrefix(key, "gatehouse:"+kind+":") && done.CompareAndSwap(false, true) {
+			f()
+		}
+	}
+	hook.Store(&step)
 }
 
 func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
-	m.note("get", key, &m.reads)
+	defer m.note("get", key, &m.reads)()
 	return m.Backend.Get(ctx, key)
 }
 
 func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
-	m.note("put", put.Key, &m.writes)
+	defer m.note("put", put.Key, &m.writes)()
 	return m.Backend.Put(ctx, put)
 }
 
 func (m *meter) Take(ctx context.Context, key string) (storage.Item, error) {
-	m.note("take", key, &m.writes)
+	defer m.note("take", key, &m.writes)()
 	return m.Backend.Take(ctx, key)
 }
 
 func (m *meter) Delete(ctx context.Context, key string) error {
-	m.note("delete", key, &m.writes)
+	defer m.note("delete", key, &m.writes)()
 	return m.Backend.Delete(ctx, key)
 }
 
 func (m *meter) IndexAdd(ctx context.Context, index, entry string) error {
-	m.note("index add", index, &m.writes)
+	defer m.note("index add", index, &m.writes)()
 	return m.Backend.IndexAdd(ctx, index, entry)
 }
 
 func (m *meter) IndexRemove(ctx context.Context, index, entry string) error {
-	m.note("index remove", index, &m.writes)
+	defer m.note("index remove", index, &m.writes)()
 	return m.Backend.IndexRemove(ctx, index, entry)
 }
 
 func (m *meter) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
-	m.note("index page", index, &m.reads)
+	defer m.note("index page", index, &m.reads)()
 	return m.Backend.IndexPage(ctx, index, after, limit)
 }
 

@@ -1,0 +1,179 @@
+package authz_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"gatehouse.example/authz"
+)
+
+// crowd is how many do the same thing at the same time.
+const crowd = 64
+
+// together calls f crowd times at once and returns the replies.
+func together(f func(i int) reply) []reply {
+	replies := make([]reply, crowd)
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for i := range replies {
+		done.Go(func() {
+			start.Wait()
+			replies[i] = f(i)
+		})
+	}
+	start.Done()
+	done.Wait()
+	return replies
+}
+
+// oneWinner checks that exactly one of the replies is a success and the rest are
+// invalid_grant, and returns the success.
+func oneWinner(t *testing.T, replies []reply) reply {
+	t.Helper()
+	var won []reply
+	for _, r := range replies {
+		if r.status == http.StatusOK {
+			won = append(won, r)
+			continue
+		}
+		mustRefuse(t, r, http.StatusBadRequest, "invalid_grant")
+	}
+	if len(won) != 1 {
+		t.Fatalf("%d of %d won, want exactly one", len(won), len(replies))
+	}
+	return won[0]
+}
+
+// TestRedeemTogether: of many who read the code unspent one wins the swap, and the
+// others revoke nothing: nobody presented a code that they could know to be spent.
+func TestRedeemTogether(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	code := h.newBrowser().code(asks(c))
+	h.meter.hold(crowd)
+	won := oneWinner(t, together(func(int) reply { return h.toToken(c, redemption(c, code)) }))
+	h.meter.after.Store(nil)
+	if !h.active(won.member(t, "access_token")) {
+		t.Error("the losers of a race revoked the winner's tokens")
+	}
+	// One that reads the code spent is a replay, however close.
+	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
+	mustBeDead(t, h, c, won)
+}
+
+// TestRedeemInTurmoil lets the same race run free: whoever comes late is a replay.
+func TestRedeemInTurmoil(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	for range 4 {
+		code := h.newBrowser().code(asks(c))
+		won := oneWinner(t, together(func(int) reply { return h.toToken(c, redemption(c, code)) }))
+		mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
+		mustBeDead(t, h, c, won)
+	}
+}
+
+// mustBeDead checks that nothing of a token response works any more.
+func mustBeDead(t *testing.T, h *house, c member, won reply) {
+	t.Helper()
+	if h.active(won.member(t, "access_token")) {
+		t.Error("the access token is still active")
+	}
+	mustRefuse(t, h.toToken(c, refreshing(c, won.member(t, "refresh_token"))), http.StatusBadRequest, "invalid_grant")
+}
+
+// TestRedeemBurnsNothing: a code and a grant survive any number of wrong presentations,
+// and not one of them writes.
+func TestRedeemBurnsNothing(t *testing.T) {
+	t.Parallel()
+	h, c, other := newHouse(t, build{}), cast()["native"], cast()["other"]
+	code := h.newBrowser().code(asks(c))
+	attack := func() {
+		t.Helper()
+		before := h.meter.writes.Load()
+		for i := range 100 {
+			wrong := strings.Repeat("a", 43+i%80)
+			mustRefuse(t, h.toToken(c, replaced(redemption(c, code), "code_verifier", wrong)), http.StatusBadRequest, "invalid_grant")
+			mustRefuse(t, h.toToken(other, redemption(other, code)), http.StatusBadRequest, "invalid_grant")
+			mustRefuse(t, h.toToken(c, replaced(redemption(c, code), "redirect_uri", fmt.Sprintf("http://127.0.0.1:%d/callback", i+1))), http.StatusBadRequest, "invalid_grant")
+		}
+		if n := h.meter.writes.Load() - before; n != 0 {
+			t.Errorf("300 wrong presentations wrote %d times", n)
+		}
+	}
+	attack()
+	answer := h.toToken(c, redemption(c, code))
+	if answer.status != http.StatusOK {
+		t.Fatalf("the code was burnt: %s", answer)
+	}
+	attack() // now that it is spent
+	if !h.active(answer.member(t, "access_token")) {
+		t.Error("strangers who saw the code revoked the grant")
+	}
+}
+
+// TestRedeemAgainstDisable: a person who is disabled between the read and the swap of a
+// redemption gets no tokens.
+func TestRedeemAgainstDisable(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	code := h.newBrowser().code(asks(c))
+	h.meter.once(&h.meter.before, "put", "grant", func() {
+		if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+			t.Error(err)
+		}
+	})
+	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
+	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
+}
+
+// TestConsentAgainstDisable: a person who is disabled while their consent is being
+// stored leaves no living grant behind, and the client gets no code.
+func TestConsentAgainstDisable(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	var id string
+	h.meter.once(&h.meter.before, "put", "grant", func() {
+		if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+			t.Error(err)
+		}
+	})
+	noting := h.meter.before.Load()
+	note := func(op, key string) {
+		if rest, ok := strings.CutPrefix(key, "gatehouse:grant:"); ok && op == "put" {
+			id = rest
+		}
+		(*noting)(op, key)
+	}
+	h.meter.before.Store(&note)
+	mustShow(t, h.newBrowser().walk(asks(c), "allow"), http.StatusBadRequest, "invalid_request")
+	grant, err := h.store.Grant(t.Context(), id)
+	if err != nil || grant.State != "revoked" {
+		t.Errorf("the grant is %q, %v; want revoked", grant.State, err)
+	}
+}
+
+// TestRedeemLostReply: the store did the swap and its answer got lost. That is one
+// redemption and no replay.
+func TestRedeemLostReply(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	for name, lose := range map[string]func(int){"reply": h.faults.LoseReplies, "request": h.faults.LoseRequests} {
+		code := h.newBrowser().code(asks(c))
+		lose(2)
+		answer := h.toToken(c, redemption(c, code))
+		if answer.status != http.StatusOK {
+			t.Fatalf("lost %s: %s", name, answer)
+		}
+		if !h.active(answer.member(t, "access_token")) {
+			t.Errorf("lost %s: the retry was mistaken for a replay", name)
+		}
+		lose(1)
+		if next := h.toToken(c, refreshing(c, answer.member(t, "refresh_token"))); next.status != http.StatusOK {
+			t.Errorf("lost %s: refresh: %s", name, next)
+		}
+	}
+}

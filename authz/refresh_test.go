@@ -1,0 +1,179 @@
+package authz_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestRefreshTogether: many refreshes of one token at once all succeed with the same
+// successor, and that works.
+func TestRefreshTogether(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]bool{"all have read the same record": true, "as it comes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c := newHouse(t, build{}), cast()["native"]
+			token := h.tokens(c).refresh
+			for range 3 {
+				if held {
+					h.meter.hold(crowd)
+				}
+				replies := together(func(int) reply { return h.toToken(c, refreshing(c, token)) })
+				h.meter.after.Store(nil)
+				successor := sameSuccessor(t, replies)
+				if successor == token {
+					t.Fatal("the token was not rotated")
+				}
+				token = successor
+			}
+		})
+	}
+}
+
+// sameSuccessor returns the one refresh token of all replies; every access token is a
+// fresh one.
+func sameSuccessor(t *testing.T, replies []reply) string {
+	t.Helper()
+	refresh, access := map[string]bool{}, map[string]bool{}
+	for _, r := range replies {
+		if r.status != http.StatusOK {
+			t.Fatalf("one of %d concurrent refreshes failed: %s", len(replies), r)
+		}
+		refresh[r.member(t, "refresh_token")] = true
+		access[r.member(t, "access_token")] = true
+	}
+	if len(refresh) != 1 || len(access) != len(replies) {
+		t.Fatalf("%d refreshes gave %d refresh tokens and %d access tokens", len(replies), len(refresh), len(access))
+	}
+	return replies[0].member(t, "refresh_token")
+}
+
+// TestRefreshRepeatWritesNothing: the answer to the previous token costs no write, so it
+// prolongs nothing.
+func TestRefreshRepeatWritesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	c := cast()["native"]
+	first := h.tokens(c).refresh
+	second := h.toToken(c, refreshing(c, first)).member(t, "refresh_token")
+	before := h.meter.writes.Load()
+	for range 10 {
+		h.clock.advance(2 * time.Second)
+		if again := h.toToken(c, refreshing(c, first)); again.member(t, "refresh_token") != second {
+			t.Fatalf("another successor: %s", again)
+		}
+	}
+	if n := h.meter.writes.Load() - before; n != 0 {
+		t.Errorf("ten repetitions wrote %d times", n)
+	}
+	h.clock.advance(10 * time.Second) // 30 seconds after the rotation, not after the last repetition
+	mustRefuse(t, h.toToken(c, refreshing(c, first)), http.StatusBadRequest, "invalid_grant")
+	mustRefuse(t, h.toToken(c, refreshing(c, second)), http.StatusBadRequest, "invalid_grant")
+}
+
+// TestRefreshAgainstRevoke: whichever of the two swaps first, the grant ends revoked and
+// no token of it works.
+func TestRefreshAgainstRevoke(t *testing.T) {
+	t.Parallel()
+	c := cast()["native"]
+	revoke := func(h *house, token string) reply { return h.post("/revoke", "token", token, "client_id", c.ID) }
+	t.Run("revoked between read and swap of the refresh", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t, build{})
+		held := h.tokens(c)
+		h.meter.once(&h.meter.before, "put", "grant", func() {
+			if r := revoke(h, held.refresh); r.status != http.StatusOK {
+				t.Errorf("revoke: %s", r)
+			}
+		})
+		mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusBadRequest, "invalid_grant")
+		if h.active(held.access) {
+			t.Error("the refresh brought the grant back")
+		}
+	})
+	t.Run("refreshed between read and swap of the revocation", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t, build{})
+		held := h.tokens(c)
+		var next reply
+		h.meter.once(&h.meter.before, "put", "grant", func() { next = h.toToken(c, refreshing(c, held.refresh)) })
+		if r := revoke(h, held.refresh); r.status != http.StatusOK {
+			t.Fatalf("revoke: %s", r)
+		}
+		if next.status != http.StatusOK {
+			t.Fatalf("refresh: %s", next)
+		}
+		mustBeDead(t, h, c, next)
+	})
+	t.Run("as it comes", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t, build{})
+		held := h.tokens(c)
+		replies := together(func(i int) reply {
+			if i == crowd/2 {
+				return revoke(h, held.refresh)
+			}
+			return h.toToken(c, refreshing(c, held.refresh))
+		})
+		for i, r := range replies {
+			switch {
+			case r.status == http.StatusOK && i != crowd/2:
+				mustBeDead(t, h, c, r)
+			case r.status != http.StatusOK:
+				mustRefuse(t, r, http.StatusBadRequest, "invalid_grant")
+			}
+		}
+	})
+}
+
+// TestRefreshAfterUncertainty: the store did the rotation, no reply came for as long as
+// the server waits, and the client hears 503. Its retry gets the successor.
+func TestRefreshAfterUncertainty(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	held := h.tokens(c)
+	h.faults.LoseReplies(1 << 30)
+	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.LoseReplies(0)
+	again := h.toToken(c, refreshing(c, held.refresh))
+	if again.status != http.StatusOK {
+		t.Fatalf("the retry: %s", again)
+	}
+	if next := h.toToken(c, refreshing(c, again.member(t, "refresh_token"))); next.status != http.StatusOK {
+		t.Errorf("the successor: %s", next)
+	}
+}
+
+// TestRevokeUnconfirmed: a revocation that may not have happened is never a 200, whoever
+// asks for it.
+func TestRevokeUnconfirmed(t *testing.T) {
+	t.Parallel()
+	c := cast()["native"]
+	h := newHouse(t, build{})
+	asked, replayed, stale := h.tokens(c), h.tokens(c), h.tokens(c)
+	second := h.toToken(c, refreshing(c, stale.refresh)).member(t, "refresh_token")
+	h.toToken(c, refreshing(c, second))
+	h.meter.once(&h.meter.after, "get", "grant", func() { h.faults.SetDown(true) })
+	mustRefuse(t, h.post("/revoke", "token", asked.refresh, "client_id", c.ID), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.SetDown(false)
+	h.meter.once(&h.meter.after, "get", "grant", func() { h.faults.SetDown(true) })
+	mustRefuse(t, h.toToken(c, redemption(c, replayed.code)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.SetDown(false)
+	h.meter.once(&h.meter.after, "get", "grant", func() { h.faults.SetDown(true) })
+	mustRefuse(t, h.toToken(c, refreshing(c, stale.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.SetDown(false)
+	h.meter.after.Store(nil)
+	for name, token := range map[string]string{"asked": asked.access, "replayed": replayed.access, "stale": stale.access} {
+		if !h.active(token) {
+			t.Errorf("%s: 503 and revoked all the same", name)
+		}
+	}
+	mustRefuse(t, h.toToken(c, redemption(c, replayed.code)), http.StatusBadRequest, "invalid_grant")
+	mustRefuse(t, h.toToken(c, refreshing(c, stale.refresh)), http.StatusBadRequest, "invalid_grant")
+	for name, token := range map[string]string{"replayed": replayed.access, "stale": stale.access} {
+		if h.active(token) {
+			t.Errorf("%s: the second time it must be revoked", name)
+		}
+	}
+}

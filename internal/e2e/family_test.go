@@ -1,11 +1,12 @@
 package e2e
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,7 +24,11 @@ type flow struct {
 	code     string
 }
 
-const flowRedirect = "http://127.0.0.1:4711/callback"
+const (
+	flowRedirect = "http://127.0.0.1:4711/callback"
+	// devResource is what a --dev server issues tokens for when it is not told.
+	devResource = "http://127.0.0.1:8081/mcp"
+)
 
 // newFlow registers a client and has the person allow it.
 func newFlow(t testing.TB, authz *process, resource string) *flow {
@@ -49,6 +54,48 @@ func newFlow(t testing.TB, authz *process, resource string) *flow {
 		t.Fatalf("no code in %s", redirect)
 	}
 	return f
+}
+
+// introspectionSecret lets the resource servers of a --dev server ask about tokens.
+const introspectionSecret = "introspection secret of the tests"
+
+// startIntrospected is startAuthz with an introspection secret that flow.active knows.
+func startIntrospected(t testing.TB, args ...string) *process {
+	t.Helper()
+	return startAuthz(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=" + introspectionSecret}, args...)
+}
+
+// active asks whether an access token is good, as the resource server does (RFC 7662).
+func (f *flow) active(t testing.TB, token string) bool {
+	t.Helper()
+	form := url.Values{"token": {token}}.Encode()
+	req, err := http.NewRequest(http.MethodPost, f.authz.URL+"/introspect", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.SetBasicAuth(url.QueryEscape(f.resource), url.QueryEscape(introspectionSecret))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, answer := readJSON(t, resp)
+	active, ok := answer["active"].(bool)
+	if status != http.StatusOK || !ok {
+		t.Fatalf("introspect: %d %v", status, answer)
+	}
+	return active
+}
+
+// checkDead expects that neither of the tokens is good for anything.
+func (f *flow) checkDead(t testing.TB, access, refresh string) {
+	t.Helper()
+	if f.active(t, access) {
+		t.Error("the access token of the family is still active")
+	}
+	if status, answer := f.refresh(t, refresh); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
+		t.Errorf("the refresh token of the family: %d %v, want invalid_grant", status, answer)
+	}
 }
 
 func readJSON(t testing.TB, resp *http.Response) (int, map[string]any) {
@@ -91,9 +138,11 @@ func (f *flow) tokens(t testing.TB) map[string]any {
 	return answer
 }
 
-func status(t testing.TB, resource, token string) int {
+// hello starts a session with a protected server and returns its answer, read and closed.
+func hello(t testing.TB, resource, token string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, resource, bytes.NewReader([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)))
+	req, err := http.NewRequest(http.MethodPost, resource, strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,86 +154,116 @@ func status(t testing.TB, resource, token string) int {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	return resp.StatusCode
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }
 
-// A token for one server is refused by another one of the same issuer.
+// A token for one server is refused by another one of the same issuer, which does not
+// learn anything about it either.
 func TestTokenIsForOneServer(t *testing.T) {
 	first, second := freeAddress(t), freeAddress(t)
-	authz := startAuthz(t, nil, "--dev-resource", "http://"+first+"/mcp", "--dev-resource", "http://"+second+"/mcp")
+	authz := startIntrospected(t, "--dev-resource", "http://"+first+"/mcp", "--dev-resource", "http://"+second+"/mcp")
 	startDemo(t, nil, "--listen", first, "--issuer", authz.URL)
 	startDemo(t, nil, "--listen", second, "--issuer", authz.URL)
-	token := newFlow(t, authz, "http://"+first+"/mcp").tokens(t)["access_token"].(string)
-	if got := status(t, "http://"+first+"/mcp", token); got == http.StatusUnauthorized || got == http.StatusForbidden {
-		t.Errorf("its own server answers %d", got)
+	f := newFlow(t, authz, "http://"+first+"/mcp")
+	token := f.tokens(t)["access_token"].(string)
+	if resp := hello(t, "http://"+first+"/mcp", token); resp.StatusCode != http.StatusOK {
+		t.Errorf("its own server answers %s", resp.Status)
 	}
-	if got := status(t, "http://"+second+"/mcp", token); got != http.StatusUnauthorized {
-		t.Errorf("the other server answers %d, want 401", got)
+	resp := hello(t, "http://"+second+"/mcp", token)
+	if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized || !strings.Contains(got, `error="invalid_token"`) {
+		t.Errorf("the other server answers %s %q, want 401 and invalid_token", resp.Status, got)
+	}
+	other := *f
+	other.resource = "http://" + second + "/mcp"
+	if !f.active(t, token) || other.active(t, token) {
+		t.Errorf("introspection says active %t to its own server and %t to the other one", f.active(t, token), other.active(t, token))
 	}
 }
 
-// A code that is used twice ends its family: the tokens of the first use die.
+// A code that is used twice ends its family: the tokens of the first use die. A use that
+// fails a check is none: it ends nothing.
 func TestReplayedCodeEndsTheFamily(t *testing.T) {
-	authz := startAuthz(t, nil)
-	f := newFlow(t, authz, "http://127.0.0.1:8081/mcp")
+	authz := startIntrospected(t)
+	f := newFlow(t, authz, devResource)
 	tokens := f.tokens(t)
+	access, refresh := tokens["access_token"].(string), tokens["refresh_token"].(string)
+
+	thief := *f
+	thief.verifier = strings.Repeat("x", 43)
+	if status, answer := thief.redeem(t); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
+		t.Errorf("second use without the verifier: %d %v", status, answer)
+	}
+	if !f.active(t, access) {
+		t.Fatal("a replay that cannot prove anything has ended the family")
+	}
 	if status, answer := f.redeem(t); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
 		t.Errorf("second use: %d %v", status, answer)
 	}
-	if status, answer := f.refresh(t, tokens["refresh_token"].(string)); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
-		t.Errorf("refresh after replay: %d %v", status, answer)
-	}
+	f.checkDead(t, access, refresh)
 }
 
 // A refresh token that comes back after its window ends its family.
 func TestStaleRefreshTokenEndsTheFamily(t *testing.T) {
-	authz := startAuthz(t, nil, "--refresh-window", "1s")
-	f := newFlow(t, authz, "http://127.0.0.1:8081/mcp")
+	authz := startIntrospected(t, "--refresh-window", "1s")
+	f := newFlow(t, authz, devResource)
 	first := f.tokens(t)["refresh_token"].(string)
-	_, answer := f.refresh(t, first)
+	status, answer := f.refresh(t, first)
 	second, _ := answer["refresh_token"].(string)
-	if second == "" {
-		t.Fatalf("refresh: %v", answer)
+	access, _ := answer["access_token"].(string)
+	if status != http.StatusOK || second == "" || !f.active(t, access) {
+		t.Fatalf("refresh: %d %v", status, answer)
 	}
 	deadline := time.Now().Add(patience)
 	for { // inside the window the first token still gets the same answer
 		status, again := f.refresh(t, first)
-		if status == http.StatusBadRequest {
+		if status == http.StatusBadRequest && again["error"] == "invalid_grant" {
 			break
 		}
-		if again["refresh_token"] != second {
+		if status != http.StatusOK || again["refresh_token"] != second {
 			t.Fatalf("inside the window: %d %v, want the same successor", status, again)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the window does not end")
 		}
 	}
-	if status, answer := f.refresh(t, second); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
-		t.Errorf("the successor after the reuse: %d %v", status, answer)
-	}
+	f.checkDead(t, access, second)
 }
 
 // Clients refresh at the same time: all of them get the same successor, and it works.
 func TestConcurrentRefreshesAgree(t *testing.T) {
-	authz := startAuthz(t, nil)
-	f := newFlow(t, authz, "http://127.0.0.1:8081/mcp")
+	authz := startIntrospected(t)
+	f := newFlow(t, authz, devResource)
 	token := f.tokens(t)["refresh_token"].(string)
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {f.client}}
 	var wg sync.WaitGroup
-	successors := make([]any, 64)
-	for i := range successors {
-		wg.Go(func() {
-			if status, answer := f.refresh(t, token); status == http.StatusOK {
-				successors[i] = answer["refresh_token"]
-			}
-		})
+	var answers [64]*http.Response
+	var errs [64]error
+	for i := range answers {
+		wg.Go(func() { answers[i], errs[i] = http.PostForm(authz.URL+"/token", form) })
 	}
 	wg.Wait()
-	for i, successor := range successors {
-		if successor == nil || successor != successors[0] {
-			t.Fatalf("refresh %d got %v, refresh 0 got %v", i, successor, successors[0])
-		}
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
 	}
-	if status, answer := f.refresh(t, successors[0].(string)); status != http.StatusOK {
-		t.Errorf("the successor: %d %v", status, answer)
+	successors := map[string]int{}
+	for i, resp := range answers {
+		status, answer := readJSON(t, resp)
+		successor, _ := answer["refresh_token"].(string)
+		access, _ := answer["access_token"].(string)
+		if status != http.StatusOK || successor == "" || !f.active(t, access) {
+			t.Fatalf("refresh %d: %d %v", i, status, answer)
+		}
+		successors[successor]++
+	}
+	if len(successors) != 1 || successors[token] != 0 {
+		t.Fatalf("the answers hold %d different refresh tokens, want one new one", len(successors))
+	}
+	for successor := range successors {
+		if status, answer := f.refresh(t, successor); status != http.StatusOK {
+			t.Errorf("the successor: %d %v", status, answer)
+		}
 	}
 }

@@ -57,16 +57,21 @@ func (g *grants) count(grantType string) int {
 }
 
 // sdkHandler is the official SDK's authorization code handler, with a person who allows.
-func sdkHandler(t *testing.T, watched *grants) auth.OAuthHandler {
+// Of the scopes that it discovers it asks for those that wanted accepts.
+func sdkHandler(t *testing.T, watched *grants, wanted func(scope string) bool) auth.OAuthHandler {
 	t.Helper()
 	browser := newBrowser(t)
+	const redirect = "http://127.0.0.1:3142/callback"
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			ClientName: "Go SDK", RedirectURIs: []string{"http://127.0.0.1:3142/callback"},
+			ClientName: "Go SDK", RedirectURIs: []string{redirect},
 			GrantTypes: []string{"authorization_code", "refresh_token"}, TokenEndpointAuthMethod: "none",
 		}},
-		RedirectURL:         "http://127.0.0.1:3142/callback",
+		RedirectURL:         redirect,
 		RequestRefreshToken: true,
+		ScopeFilter: func(discovered []string) []string {
+			return slices.DeleteFunc(slices.Clone(discovered), func(scope string) bool { return !wanted(scope) })
+		},
 		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			answer := allow(t, browser, args.URL).Query()
 			return &auth.AuthorizationResult{Code: answer.Get("code"), State: answer.Get("state"), Iss: answer.Get("iss")}, nil
@@ -79,45 +84,92 @@ func sdkHandler(t *testing.T, watched *grants) auth.OAuthHandler {
 	return handler
 }
 
+func everyScope(string) bool { return true }
+
+// connect connects the official client in a revision of the protocol; "" leaves the
+// choice to client and server.
+func connect(t *testing.T, demo *process, handler auth.OAuthHandler, revision string) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
+	transport := &mcp.StreamableClientTransport{Endpoint: demo.URL + "/mcp", OAuthHandler: handler}
+	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := session.Close(); err != nil {
+			t.Errorf("closing the session: %v", err)
+		}
+	})
+	return session
+}
+
 // The official client does everything on its own: 401, resource metadata, server
 // metadata, registration, sign-in and consent, token, calls, refresh. Its library
 // refreshes a token that has less than ten seconds left, so each call does.
 func TestSDKClientConnectsAndRefreshes(t *testing.T) {
-	_, demo := startPair(t, "--access-token-ttl", "9s")
+	for revision, speaks := range map[string]string{"": "2026-07-28", "2025-11-25": "2025-11-25", "2025-06-18": "2025-06-18"} {
+		t.Run(speaks, func(t *testing.T) {
+			_, demo := startPair(t, "--access-token-ttl", "9s")
+			watched := &grants{}
+			session := connect(t, demo, sdkHandler(t, watched, everyScope), revision)
+			if got := session.InitializeResult().ProtocolVersion; got != speaks {
+				t.Errorf("the client speaks revision %s, want %s", got, speaks)
+			}
+			if got, want := tools(t, session), []string{"add_note", "list_notes", "whoami"}; !slices.Equal(got, want) {
+				t.Errorf("tools are %v, want %v", got, want)
+			}
+			call(t, session, "add_note", map[string]any{"text": "milk"})
+			before := watched.count("refresh_token")
+			if notes := call(t, session, "list_notes", map[string]any{}); !strings.Contains(notes, "milk") {
+				t.Errorf("list_notes = %s, want the note", notes)
+			}
+			if after := watched.count("refresh_token"); after <= before {
+				t.Errorf("refreshed %d times before the last call and %d after, want one more", before, after)
+			}
+			if n := watched.count("authorization_code"); n != 1 {
+				t.Errorf("the person was asked %d times, want once", n)
+			}
+		})
+	}
+}
+
+// A client that asked for less steps up: the challenge of the tool that it may not call
+// says what to ask for, the person allows that too, and the call goes through.
+func TestSDKClientStepsUp(t *testing.T) {
+	_, demo := startPair(t)
 	watched := &grants{}
-	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: demo.URL + "/mcp", OAuthHandler: sdkHandler(t, watched),
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
+	asked := 0
+	handler := sdkHandler(t, watched, func(scope string) bool { return scope == "notes:read" || asked > 0 })
+	session := connect(t, demo, handler, "")
+	if identity := call(t, session, "whoami", map[string]any{}); strings.Contains(identity, "notes:write") {
+		t.Fatalf("whoami = %s before the step up", identity)
 	}
-	defer session.Close()
-	if got := session.InitializeResult().ProtocolVersion; got != "2026-07-28" {
-		t.Errorf("the client speaks revision %s, want the stateless one", got)
+	asked = watched.count("authorization_code")
+	call(t, session, "add_note", map[string]any{"text": "milk"})
+	if n := watched.count("authorization_code"); n != 2 {
+		t.Errorf("the person was asked %d times, want twice", n)
 	}
-	tools, err := session.ListTools(t.Context(), nil)
+	identity := call(t, session, "whoami", map[string]any{})
+	for _, scope := range []string{"notes:read", "notes:write"} {
+		if !strings.Contains(identity, scope) {
+			t.Errorf("whoami = %s after the step up, want %s", identity, scope)
+		}
+	}
+}
+
+// tools lists the names of the tools in their order.
+func tools(t *testing.T, session *mcp.ClientSession) []string {
+	t.Helper()
+	list, err := session.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, tool := range tools.Tools {
+	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
 	}
-	if want := []string{"add_note", "list_notes", "whoami"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
-		t.Errorf("tools are %v, want %v", names, want)
-	}
-	call(t, session, "add_note", map[string]any{"text": "milk"})
-	before := watched.count("refresh_token")
-	if notes := call(t, session, "list_notes", map[string]any{}); !strings.Contains(notes, "milk") {
-		t.Errorf("list_notes = %s, want the note", notes)
-	}
-	if after := watched.count("refresh_token"); after <= before {
-		t.Errorf("refreshed %d times before the last call and %d after, want one more", before, after)
-	}
-	if n := watched.count("authorization_code"); n != 1 {
-		t.Errorf("the person was asked %d times, want once", n)
-	}
+	return names
 }
 
 // call calls a tool and returns its structured result as JSON.
@@ -135,42 +187,4 @@ func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[s
 		t.Fatalf("%s: %s", tool, text)
 	}
 	return string(text)
-}
-
-// A client of the era with sessions connects to the same endpoint.
-func TestSessionEra(t *testing.T) {
-	authz, demo := startPair(t)
-	token := newFlow(t, authz, demo.URL+"/mcp").tokens(t)["access_token"].(string)
-	post := func(session, body string) *http.Response {
-		req, err := http.NewRequest(http.MethodPost, demo.URL+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			req.Header.Set("Mcp-Session-Id", session)
-			req.Header.Set("Mcp-Protocol-Version", "2025-06-18")
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { resp.Body.Close() })
-		return resp
-	}
-	hello := post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}`)
-	session := hello.Header.Get("Mcp-Session-Id")
-	if hello.StatusCode != http.StatusOK || session == "" {
-		t.Fatalf("initialize: %s, session %q", hello.Status, session)
-	}
-	if resp := post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); resp.StatusCode != http.StatusAccepted {
-		t.Fatalf("initialized: %s", resp.Status)
-	}
-	resp := post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"whoami","arguments":{}}}`)
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), authz.URL) {
-		t.Fatalf("whoami: %s %v\n%s", resp.Status, err, body)
-	}
 }

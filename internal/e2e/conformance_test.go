@@ -4,13 +4,17 @@ package e2e
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // conformance returns the command line that starts the protocol's conformance suite. The
@@ -39,8 +43,10 @@ func TestConformanceSuite(t *testing.T) {
 	}
 	_, client := readJSON(t, resp)
 	args := append(conformance(t), "authorization", "--url", authz.URL, "--client-id", client["client_id"].(string),
-		"--resource", "http://127.0.0.1:8081/mcp", "-p", port, "-o", t.TempDir())
-	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		"--resource", devResource, "-p", port, "-o", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +79,25 @@ func answerPrompts(t *testing.T, stdout io.Reader) string {
 		if address == "" {
 			continue
 		}
-		resp, err := http.Get(allow(t, newBrowser(t), address).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
+		deliver(t, allow(t, newBrowser(t), address).String())
 	}
 	return said.String()
+}
+
+// deliver brings the redirect to the suite, which prints the address to open before it
+// listens for the answer.
+func deliver(t *testing.T, redirect string) {
+	t.Helper()
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	for deadline := time.Now().Add(patience); ; {
+		resp, err := client.Get(redirect)
+		switch {
+		case err == nil:
+			resp.Body.Close()
+			return
+		case !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(deadline):
+			t.Fatal(err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
 }

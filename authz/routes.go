@@ -44,6 +44,7 @@ func (s *Server) documents(router *mux.Router) error {
 	}
 	for _, path := range paths {
 		router.Path(path).Handler(document)
+		router.Path(path + "/").Handler(document) // for people who type the issuer with a slash
 	}
 	router.Path(s.path("/jwks.json")).Handler(s.keys.JWKS())
 	return nil

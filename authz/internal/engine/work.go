@@ -3,11 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"time"
 
-	"github.com/go-jose/go-jose/v3"
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
 	"github.com/ory/fosite/handler/pkce"
@@ -129,15 +127,9 @@ func (work) RevokeAccessToken(context.Context, string) error                { re
 func (work) ClientAssertionJWTValid(context.Context, string) error          { return errNotHere }
 func (work) SetClientAssertionJWT(context.Context, string, time.Time) error { return errNotHere }
 
-// noHasher and noFetcher stand where fosite would put bcrypt and an unguarded HTTP
-// client. Client authentication is ours, so neither is ever called.
+// noHasher stands where fosite would put bcrypt. Client authentication is ours, so it is
+// never called.
 type noHasher struct{}
 
 func (noHasher) Compare(context.Context, []byte, []byte) error { return errNotHere }
 func (noHasher) Hash(context.Context, []byte) ([]byte, error)  { return nil, errNotHere }
-
-type noFetcher struct{}
-
-func (noFetcher) Resolve(_ context.Context, location string, _ bool) (*jose.JSONWebKeySet, error) {
-	return nil, fmt.Errorf("%s: %w", location, errNotHere)
-}

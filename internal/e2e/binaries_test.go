@@ -43,12 +43,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildBinaries returns the paths of the two commands.
-func buildBinaries(t testing.TB) (authz, demo string) {
-	t.Helper()
-	return build(t, "authz"), build(t, "demo-resource")
-}
-
 // build returns the path of one command.
 func build(t testing.TB, name string) string {
 	t.Helper()

@@ -25,7 +25,6 @@ const (
 	cursorRedirect = "cursor://anysphere.cursor-mcp/oauth/callback"
 	// verifier is the PKCE code verifier of every request here.
 	verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-	devURI   = "http://127.0.0.1:8081/mcp"
 )
 
 // TestBrowser walks a person through sign-in and consent in Chromium, for each kind of
@@ -74,7 +73,7 @@ func signInWrongThenRight(t *testing.T, chrome *chromium, authorizeURL string) {
 func allowWithoutWriting(t *testing.T, chrome *chromium, client client, arrival func() url.Values) {
 	t.Helper()
 	text := chrome.await("body")
-	for _, want := range []string{"Example Client", client.redirectHost(t), devURI, personName, "notes:read", "notes:write"} {
+	for _, want := range []string{"Example Client", client.redirectHost(t), devResource, personName, "notes:read", "notes:write"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the consent page does not say %q:\n%s", want, text)
 		}
@@ -269,7 +268,7 @@ func (c client) authorizeURL(state string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return c.issuer + "/authorize?" + url.Values{
 		"response_type": {"code"}, "client_id": {c.id}, "redirect_uri": {c.redirect}, "state": {state},
-		"resource": {devURI}, "scope": {"notes:read notes:write"},
+		"resource": {devResource}, "scope": {"notes:read notes:write"},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
 	}.Encode()
 }
@@ -288,7 +287,7 @@ func (c client) redeem(t *testing.T, code string) string {
 	t.Helper()
 	resp, err := http.PostForm(c.issuer+"/token", url.Values{
 		"grant_type": {"authorization_code"}, "client_id": {c.id}, "code": {code},
-		"redirect_uri": {c.redirect}, "code_verifier": {verifier}, "resource": {devURI},
+		"redirect_uri": {c.redirect}, "code_verifier": {verifier}, "resource": {devResource},
 	})
 	var token struct {
 		AccessToken string `json:"access_token"`

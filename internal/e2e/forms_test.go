@@ -178,3 +178,26 @@ func parseForm(address *url.URL, text string) form {
 	}
 	return f
 }
+
+// TestDenialReachesTheClient is what a browser without JavaScript does. A denial is told
+// to the client, and the code of an earlier consent is none of its business.
+func TestDenialReachesTheClient(t *testing.T) {
+	server := startAuthz(t, nil)
+	known := newFlow(t, server, devResource)
+	redirect := deny(t, newBrowser(t), server.URL+"/authorize?"+url.Values{
+		"response_type": {"code"}, "client_id": {known.client}, "redirect_uri": {flowRedirect}, "state": {"x y&z"},
+		"code_challenge": {strings.Repeat("A", 43)}, "code_challenge_method": {"S256"},
+	}.Encode())
+	if got := redirect.Scheme + "://" + redirect.Host + redirect.Path; got != flowRedirect {
+		t.Errorf("the person was sent to %s, want %s", got, flowRedirect)
+	}
+	answer := redirect.Query()
+	for name, want := range map[string]string{"error": "access_denied", "state": "x y&z", "iss": server.URL} {
+		if got := answer[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q once", name, got, want)
+		}
+	}
+	if answer.Has("code") {
+		t.Error("a denied client received a code")
+	}
+}

@@ -298,10 +298,12 @@ func TestDiscovery(t *testing.T) {
 		"jwks_uri twice":      {body(`{"issuer":"ISSUER","jwks_uri":"KEYS","jwks_uri":"KEYS"}`), 503},
 		"too large":           {body(`{"issuer":"ISSUER","jwks_uri":"KEYS","x":"` + strings.Repeat("x", 64<<10) + `"}`), 503},
 		"metadata redirects": {func(i *middlewaretest.Issuer) {
-			i.SetDocument(asPath, http.RedirectHandler("/elsewhere", 302))
+			i.SetDocument(asPath, http.RedirectHandler("/elsewhere", http.StatusFound))
 			i.SetDocument("/elsewhere", good(i))
 		}, 503},
-		"keys redirect":       {func(i *middlewaretest.Issuer) { i.SetDocument(jwkPath, http.RedirectHandler("/elsewhere", 307)) }, 503},
+		"keys redirect": {func(i *middlewaretest.Issuer) {
+			i.SetDocument(jwkPath, http.RedirectHandler("/elsewhere", http.StatusTemporaryRedirect))
+		}, 503},
 		"no keys":             {func(i *middlewaretest.Issuer) { i.SetDocument(jwkPath, nil) }, 503},
 		"empty set":           {jwks(`{"keys":[]}`), 503},
 		"keys are null":       {jwks(`{"keys":null}`), 503},

@@ -1,0 +1,394 @@
+package authz_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+)
+
+// cookiesOf returns the cookies that an answer sets, by name.
+func cookiesOf(t *testing.T, r reply) map[string]*http.Cookie {
+	t.Helper()
+	set := map[string]*http.Cookie{}
+	for _, line := range r.header.Values("Set-Cookie") {
+		c, err := http.ParseSetCookie(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set[c.Name] = c
+	}
+	return set
+}
+
+// TestCookies: over https both cookies are Secure and bound to the host by their prefix;
+// on an http loopback issuer they have other names, so that the two never mix.
+func TestCookies(t *testing.T) {
+	t.Parallel()
+	for issuer, prefix := range map[string]string{
+		secureIssuer: "__Host-", secureIssuer + "/tenant": "__Host-", "https://127.0.0.1:8443": "__Host-",
+		loopbackIssuer: "", "http://localhost:8080": "", "http://[::1]:8080": "",
+	} {
+		t.Run(issuer, func(t *testing.T) {
+			t.Parallel()
+			h, c := newHouse(t, build{issuer: issuer}), cast()["native"]
+			b := h.newBrowser()
+			set := cookiesOf(t, b.open(h.issuer+"/authorize?"+asks(c).Encode()))
+			b.follow()
+			for name, cookie := range cookiesOf(t, b.submit("username", personName, "password", personPassword)) {
+				set[name] = cookie
+			}
+			names := []string{prefix + "authz_browser", prefix + "authz_session"}
+			if len(set) != 2 || set[names[0]] == nil || set[names[1]] == nil {
+				t.Fatalf("cookies %v, want %v", set, names)
+			}
+			for name, cookie := range set {
+				if cookie.Secure != (prefix != "") || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" {
+					t.Errorf("%s: %s", name, cookie.Raw)
+				}
+				if cookie.MaxAge <= 0 || cookie.MaxAge > 24*60*60 || len(cookie.Value) < 43 {
+					t.Errorf("%s: it lives for %ds and has %d characters", name, cookie.MaxAge, len(cookie.Value))
+				}
+			}
+			b.follow()
+			if b.submit("decision", "allow").location(t).Query().Get("code") == "" {
+				t.Error("the way through does not work with these cookies")
+			}
+		})
+	}
+}
+
+// cookieHeader is a Cookie header out of names and values in turn.
+func cookieHeader(pairs ...string) string {
+	var parts []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		parts = append(parts, pairs[i]+"="+pairs[i+1])
+	}
+	return strings.Join(parts, "; ")
+}
+
+// TestForeignCookies: a session under another name, twice, cut, or planted by somebody
+// is nobody's.
+func TestForeignCookies(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	b.code(asks(c))
+	home, err := url.Parse(h.issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{}
+	for _, cookie := range b.jar.Cookies(home) {
+		secrets[cookie.Name] = cookie.Value
+	}
+	session := secrets["__Host-authz_session"]
+	planted := "gate_se_" + strings.Repeat("A", 43)
+	ask := func(cookies string) string {
+		t.Helper()
+		r := h.newRequest(http.MethodGet, h.issuer+"/authorize", replaced(asks(c), "prompt", "none"))
+		r.Header.Set("Cookie", cookies)
+		return h.send(r).location(t).Query().Get("error")
+	}
+	if got := ask(cookieHeader("__Host-authz_session", session)); got != "consent_required" {
+		t.Fatalf("the session itself: %s", got)
+	}
+	for name, cookies := range map[string]string{
+		"the name of http":    cookieHeader("authz_session", session),
+		"without the prefix":  cookieHeader("Host-authz_session", session),
+		"another capital":     cookieHeader("__host-authz_session", session),
+		"two of them":         cookieHeader("__Host-authz_session", session, "__Host-authz_session", planted),
+		"two, planted first":  cookieHeader("__Host-authz_session", planted, "__Host-authz_session", session),
+		"the same one twice":  cookieHeader("__Host-authz_session", session, "__Host-authz_session", session),
+		"planted":             cookieHeader("__Host-authz_session", planted),
+		"cut":                 cookieHeader("__Host-authz_session", session[:len(session)-1]),
+		"longer":              cookieHeader("__Host-authz_session", session+"A"),
+		"empty":               cookieHeader("__Host-authz_session", ""),
+		"the browser's":       cookieHeader("__Host-authz_session", secrets["__Host-authz_browser"]),
+		"in the other cookie": cookieHeader("__Host-authz_browser", session),
+		"very long":           cookieHeader("__Host-authz_session", "gate_se_"+strings.Repeat("A", 4000)),
+	} {
+		if got := ask(cookies); got != "login_required" {
+			t.Errorf("%s: %s, want login_required", name, got)
+		}
+	}
+}
+
+// TestSessionFixation: whatever a browser carries before the sign-in, the session after
+// it has a new secret, and the session before it is over.
+func TestSessionFixation(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	session := func() string {
+		t.Helper()
+		set := cookiesOf(t, b.last)["__Host-authz_session"]
+		if set == nil {
+			t.Fatalf("no session: %s", b.last)
+		}
+		return set.Value
+	}
+	signIn := func() string {
+		t.Helper()
+		h.clock.advance(time.Second)
+		b.open(h.issuer + "/authorize?" + replaced(asks(c), "prompt", "login").Encode())
+		b.follow()
+		b.submit("username", personName, "password", personPassword)
+		return session()
+	}
+	first, second := signIn(), signIn()
+	if first == second {
+		t.Fatal("the session kept its secret over a sign-in")
+	}
+	r := h.newRequest(http.MethodGet, h.issuer+"/authorize", replaced(asks(c), "prompt", "none"))
+	r.Header.Set("Cookie", cookieHeader("__Host-authz_session", first))
+	if got := h.send(r).location(t).Query().Get("error"); got != "login_required" {
+		t.Errorf("the session of before is still one: %s", got)
+	}
+}
+
+// TestForeignForms: the token of a form fits no other transaction, page, browser or
+// session.
+func TestForeignForms(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	h.addPerson("bob")
+	b := h.newBrowser()
+	page := func(prompt string) (string, url.Values) {
+		t.Helper()
+		b.open(h.issuer + "/authorize?" + replaced(asks(c), "prompt", prompt).Encode())
+		b.follow()
+		return b.page.inputs(t)
+	}
+	_, loginOne := page("login")
+	_, loginTwo := page("login")
+	mustShow(t, b.submit("csrf", loginOne.Get("csrf"), "username", personName, "password", personPassword), http.StatusForbidden, "invalid_request")
+	b.submit("username", personName, "password", personPassword)
+	b.follow()
+	_, consentTwo := b.page.inputs(t)
+	mustShow(t, b.submit("csrf", loginTwo.Get("csrf"), "decision", "allow"), http.StatusForbidden, "invalid_request")
+	_, consentThree := page("")
+	mustShow(t, b.submit("csrf", consentTwo.Get("csrf"), "decision", "allow"), http.StatusForbidden, "invalid_request")
+	mustShow(t, b.submit("transaction", consentTwo.Get("transaction"), "decision", "allow"), http.StatusForbidden, "invalid_request")
+
+	// Bob signs in with the same browser; the page that Alice saw is not his to answer.
+	h.clock.advance(time.Second)
+	page("login")
+	b.submit("username", "bob", "password", personPassword)
+	mustShow(t, b.h.with(b.jar, postForm(h, "/consent", replaced(consentThree, "decision", "allow"))), http.StatusForbidden, "invalid_request")
+
+	other := h.newBrowser()
+	other.code(asks(c))
+	mustShow(t, other.h.with(other.jar, postForm(h, "/consent", replaced(consentTwo, "decision", "allow"))), http.StatusBadRequest, "invalid_request")
+}
+
+func postForm(h *house, path string, values url.Values) *http.Request {
+	r := h.newRequest(http.MethodPost, h.issuer+path, values)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return r
+}
+
+// TestConsentTogether: of many answers to one consent page exactly one gives a code.
+func TestConsentTogether(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	b.code(asks(c))
+	b.open(h.issuer + "/authorize?" + asks(c).Encode())
+	b.follow()
+	_, values := b.page.inputs(t)
+	values.Set("decision", "allow")
+	codes := map[string]bool{}
+	for _, r := range together(func(int) reply { return h.with(b.jar, postForm(h, "/consent", values)) }) {
+		if r.status == http.StatusSeeOther {
+			codes[r.location(t).Query().Get("code")] = true
+			continue
+		}
+		mustShow(t, r, http.StatusBadRequest, "invalid_request")
+	}
+	if len(codes) != 1 || codes[""] {
+		t.Errorf("%d codes for one consent", len(codes))
+	}
+}
+
+// TestSignInSaysNothing: unknown, disabled and wrong look and cost the same.
+func TestSignInSaysNothing(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	h.addPerson("disabled")
+	if err := authz.DisableUser(t.Context(), h.store, "disabled"); err != nil {
+		t.Fatal(err)
+	}
+	b := h.newBrowser()
+	b.open(h.issuer + "/authorize?" + asks(c).Encode())
+	b.follow()
+	type attempt struct{ name, password string }
+	attempts := map[string]attempt{
+		"wrong":    {personName, "wrong password"},
+		"disabled": {"disabled", personPassword},
+		"unknown":  {"nobody", personPassword},
+		"no name":  {"<>", personPassword},
+	}
+	bodies, fastest := map[string]bool{}, map[string]time.Duration{}
+	for range 3 {
+		for kind, a := range attempts {
+			start := time.Now()
+			r := b.submit("username", a.name, "password", a.password)
+			took := time.Since(start)
+			if best, ok := fastest[kind]; !ok || took < best {
+				fastest[kind] = took
+			}
+			if r.status != http.StatusForbidden || len(r.header.Values("Set-Cookie")) > 0 {
+				t.Fatalf("%s: %s", kind, r)
+			}
+			bodies[regexp.MustCompile(`<input id="username"[^>]*>`).ReplaceAllString(r.body, "")] = true
+		}
+	}
+	if len(bodies) != 1 {
+		t.Errorf("the answers differ in more than the name that was typed: %d kinds", len(bodies))
+	}
+	for kind, took := range fastest {
+		// The fastest of three: hashing is most of it, and nobody may skip it.
+		if took < fastest["wrong"]/3 {
+			t.Errorf("%s takes %s, a wrong password %s", kind, took, fastest["wrong"])
+		}
+	}
+}
+
+// TestPages: what every answer to a browser has.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	for _, issuer := range []string{secureIssuer, loopbackIssuer} {
+		t.Run(issuer, func(t *testing.T) {
+			t.Parallel()
+			h, c := newHouse(t, build{issuer: issuer}), cast()["native"]
+			b := h.newBrowser()
+			b.open(h.issuer + "/authorize?" + asks(c).Encode())
+			pages := map[string]reply{"login": b.follow(), "error": b.h.get("/authorize")}
+			b.submit("username", personName, "password", personPassword)
+			pages["consent"] = b.follow()
+			for name, page := range pages {
+				want := map[string]int{"login": 200, "consent": 200, "error": 400}[name]
+				if faults := pageFaults(page, want); len(faults) > 0 {
+					t.Errorf("%s: %s", name, strings.Join(faults, "\n"))
+				}
+				secure := page.header.Get("Strict-Transport-Security") != ""
+				if secure != strings.HasPrefix(issuer, "https:") {
+					t.Errorf("%s: Strict-Transport-Security on %s: %t", name, issuer, secure)
+				}
+			}
+		})
+	}
+}
+
+// TestConsentNames: the page names client, redirect host, resources, scopes and person
+// (the seed, Security requirements 6), and says where the redirect can be trusted less.
+func TestConsentNames(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	b := h.newBrowser()
+	b.code(asks(cast()["native"]))
+	for name, words := range map[string][]string{
+		"native": {"127.0.0.1:49152", "The native client"},
+		"web":    {"client.example.org", "The web client"},
+		"app":    {"cursor://anysphere.cursor-mcp", "The app client"},
+	} {
+		c := cast()[name]
+		request := asks(c)
+		request.Add("resource", tasks)
+		request.Set("scope", "notes:read tasks:write")
+		b.open(h.issuer + "/authorize?" + request.Encode())
+		page := b.follow()
+		for _, word := range append(words, "Notes", notes, "Tasks", tasks, "Read your notes", "Change your tasks", personName) {
+			if !strings.Contains(page.body, word) {
+				t.Errorf("%s: the page does not say %q:\n%s", name, word, page)
+			}
+		}
+		for _, word := range []string{"Add and change notes", "See your tasks"} {
+			if strings.Contains(page.body, word) {
+				t.Errorf("%s: the page says %q, which was not asked for", name, word)
+			}
+		}
+		_, values := page.inputs(t)
+		if got := values["scope"]; !slices.Equal(got, []string{"notes:read", "tasks:write"}) {
+			t.Errorf("%s: boxes %v", name, got)
+		}
+		if !strings.Contains(page.body, "<legend><bdi>Notes</bdi></legend>") {
+			t.Errorf("%s: with two resources the scopes are not grouped by them:\n%s", name, page)
+		}
+	}
+}
+
+// TestHostileClientName: what a client calls itself cannot leave its place.
+func TestHostileClientName(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	c.ID = "hostile-client"
+	c.Metadata.ClientName = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202eetilop"
+	h.addClient(c.Client)
+	b := h.newBrowser()
+	b.open(h.issuer + "/authorize?" + asks(c).Encode())
+	login := b.follow()
+	b.submit("username", personName, "password", personPassword)
+	for _, page := range []reply{login, b.follow()} {
+		if faults := pageFaults(page, http.StatusOK); len(faults) > 0 {
+			t.Error(faults)
+		}
+		if strings.Contains(page.body, "<img") || strings.ContainsRune(page.body, '\u202e') {
+			t.Errorf("the name left its place: %s", page)
+		}
+	}
+}
+
+// TestUntrustedLink: the page that takes the place of a redirect offers exactly the
+// address that the client would have got.
+func TestUntrustedLink(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["web"]
+	for _, broken := range [][]string{
+		{"response_type", "token"}, {"code_challenge", ""}, {"scope", "notes:fly"}, {"resource", "https://unknown.example/"}, {"prompt", "none"},
+	} {
+		r := h.newBrowser().open(h.issuer + "/authorize?" + replaced(asks(c), broken...).Encode())
+		link := regexp.MustCompile(`href="([^"]*)"`).FindStringSubmatch(r.body)
+		if r.status != http.StatusBadRequest || link == nil {
+			t.Errorf("%v: %s", broken, r)
+			continue
+		}
+		u, err := url.Parse(html.UnescapeString(link[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := u.Query()
+		if u.Scheme+"://"+u.Host+u.Path != c.redirect || query.Get("state") != "af0ifjsldkj" || query.Get("iss") != h.issuer || query.Get("error") == "" {
+			t.Errorf("%v: the link leads to %s", broken, u)
+		}
+	}
+}
+
+// TestHead: HEAD is answered like GET, without a body.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	for path, status := range map[string]int{
+		"/authorize?" + asks(c).Encode():    http.StatusSeeOther,
+		"/authorize":                        http.StatusBadRequest,
+		"/login":                            http.StatusBadRequest,
+		"/consent":                          http.StatusBadRequest,
+		"/jwks.json":                        http.StatusOK,
+		"/.well-known/openid-configuration": http.StatusOK,
+		"/healthz":                          http.StatusOK,
+		"/token":                            http.StatusMethodNotAllowed,
+		fmt.Sprintf("/authorize?client_id=%s&redirect_uri=x", c.Client.ID): http.StatusBadRequest,
+	} {
+		if r := h.send(h.newRequest(http.MethodHead, h.issuer+path, nil)); r.status != status || r.body != "" {
+			t.Errorf("HEAD %s: %s", path, r)
+		}
+	}
+}

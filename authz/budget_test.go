@@ -1,0 +1,64 @@
+package authz_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestRoundTrips: what a request costs in round trips to the store, the client being
+// known already. The budgets are promises of docs/design.md.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	held := b.tokens(c, asks(c)) // the client is cached, the script loaded
+	code := b.code(asks(c))
+	next := ""
+	register := func() reply {
+		r := h.newRequest(http.MethodPost, h.issuer+"/register", nil)
+		r.Body = http.NoBody
+		body := strings.NewReader(`{"redirect_uris":["https://client.example.org/callback"]}`)
+		r, err := http.NewRequest(http.MethodPost, r.URL.String(), body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		return h.send(r)
+	}
+	for _, step := range []struct {
+		name   string
+		budget int64
+		status int
+		do     func() reply
+	}{
+		{"metadata", 0, 200, func() reply { return h.send(h.newRequest("GET", "/.well-known/oauth-authorization-server", nil)) }},
+		{"keys", 0, 200, func() reply { return h.get("/jwks.json") }},
+		{"health", 0, 200, func() reply { return h.send(h.newRequest("GET", "/healthz", nil)) }},
+		{"code exchange", 2, 200, func() reply { return h.toToken(c, redemption(c, code)) }},
+		{"refresh", 2, 200, func() reply {
+			r := h.toToken(c, refreshing(c, held.refresh))
+			next = r.member(t, "refresh_token")
+			return r
+		}},
+		{"the same refresh again", 1, 200, func() reply { return h.toToken(c, refreshing(c, held.refresh)) }},
+		{"introspection", 1, 200, func() reply { return h.introspect(held.access) }},
+		{"introspection of a refresh token", 0, 200, func() reply { return h.introspect(next) }},
+		{"introspection of garbage", 0, 200, func() reply { return h.introspect("hello") }},
+		{"registration", 1, 201, register},
+		{"a wrong verifier", 1, 400, func() reply { return h.toToken(c, replaced(redemption(c, code), "code_verifier", challenge)) }},
+		{"a code that cannot be one", 0, 400, func() reply { return h.toToken(c, redemption(c, "hello")) }},
+		{"a malformed request", 0, 400, func() reply { return h.post("/token") }},
+		{"an unknown path", 0, 404, func() reply { return h.get("/nothing") }},
+		{"revocation", 3, 200, func() reply { return h.post("/revoke", "token", next, "client_id", c.ID) }},
+	} {
+		before := h.roundTrips.Load()
+		answer := step.do()
+		if n := h.roundTrips.Load() - before; n > step.budget {
+			t.Errorf("%s: %d round trips, the budget is %d", step.name, n, step.budget)
+		}
+		if answer.status != step.status {
+			t.Errorf("%s: %s", step.name, answer)
+		}
+	}
+}

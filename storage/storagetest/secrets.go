@@ -171,6 +171,11 @@ func spellings(token string) []string {
 	}
 	for i := range token {
 		list = append(list, token[:i], token[:i]+"\r\n"+token[i:], token[:i]+"\n"+token[i+1:])
+		for _, breaks := range []string{"\r\n", "\n\n\n\n"} { // of the same length, shorter when decoded
+			if rest := i + len(breaks); rest <= len(token) {
+				list = append(list, token[:i]+breaks+token[rest:])
+			}
+		}
 		for _, c := range []byte("AB-_9z") {
 			if token[i] != c {
 				list = append(list, token[:i]+string(c)+token[i+1:])

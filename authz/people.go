@@ -19,11 +19,19 @@ var errWrongPassword = errors.New("authz: wrong name or password")
 // CanonicalUserName returns the one spelling of a name: surrounding space dropped, ASCII
 // letters in lowercase. Names are ASCII, so no two of them look alike.
 func CanonicalUserName(raw string) (string, error) {
-	name := strings.ToLower(strings.TrimSpace(raw))
+	// Only ASCII is folded: strings.ToLower makes a k of the Kelvin sign.
+	name := strings.Map(lowerASCII, strings.TrimSpace(raw))
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, notNameCharacter) || strings.ContainsAny(name[:1], "._@+-") {
 		return "", ErrUserName
 	}
 	return name, nil
+}
+
+func lowerASCII(c rune) rune {
+	if c >= 'A' && c <= 'Z' {
+		return c - 'A' + 'a'
+	}
+	return c
 }
 
 func notNameCharacter(c rune) bool {

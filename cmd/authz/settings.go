@@ -46,6 +46,8 @@ type settings struct {
 
 	Registration string `placeholder:"open|closed" help:"Who may register clients (with --dev: open)."`
 
+	SigningAlgorithm string `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
+
 	AccessTokenTTL duration `name:"access-token-ttl" default:"5m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
 	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
 	RefreshWindow  duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
@@ -169,13 +171,14 @@ func (s *settings) follow(addr string) {
 func (s *settings) server() authz.Config {
 	window := time.Duration(s.RefreshWindow)
 	return authz.Config{
-		Issuer:         s.Issuer,
-		Resources:      s.Resources,
-		Registration:   authz.Registration(s.Registration),
-		AccessTokenTTL: time.Duration(s.AccessTokenTTL),
-		CodeTTL:        time.Duration(s.CodeTTL),
-		RefreshWindow:  cmp.Or(window, -1), // there zero means the default
-		RefreshIdle:    time.Duration(s.RefreshIdle),
-		RefreshMax:     time.Duration(s.RefreshMax),
+		Issuer:           s.Issuer,
+		Resources:        s.Resources,
+		Registration:     authz.Registration(s.Registration),
+		SigningAlgorithm: s.SigningAlgorithm,
+		AccessTokenTTL:   time.Duration(s.AccessTokenTTL),
+		CodeTTL:          time.Duration(s.CodeTTL),
+		RefreshWindow:    cmp.Or(window, -1), // there zero means the default
+		RefreshIdle:      time.Duration(s.RefreshIdle),
+		RefreshMax:       time.Duration(s.RefreshMax),
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 func TestDuration(t *testing.T) {
@@ -175,5 +178,36 @@ func TestRefreshWindowZeroIsStrict(t *testing.T) {
 		if got := s.server().RefreshWindow; got != want {
 			t.Errorf("%s becomes %s, want %s", given, got, want)
 		}
+	}
+}
+
+// Every setting is a row of the table in docs/operations.md, with its default, and
+// every row is a setting.
+func TestSettingsAreDocumented(t *testing.T) {
+	data, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.HasPrefix(cells[1], " `--") {
+			rows[strings.Trim(cells[1], " `-")] = strings.Trim(cells[2], " `")
+		}
+	}
+	parser, err := kong.New(&grammar{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range serveFlags(parser.Model) {
+		shown, ok := rows[flag.Name]
+		if !ok {
+			t.Errorf("--%s is not in the table", flag.Name)
+		} else if flag.HasDefault && shown != flag.Default {
+			t.Errorf("--%s has the default %s, the table says %s", flag.Name, flag.Default, shown)
+		}
+		delete(rows, flag.Name)
+	}
+	for name := range rows {
+		t.Errorf("--%s is in the table and no setting", name)
 	}
 }

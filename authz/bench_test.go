@@ -1,0 +1,142 @@
+package authz_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// benchHouse is a house whose log goes nowhere. Benchmarks call the handler itself, so
+// they measure neither sockets nor TLS; the embedded store is part of the time.
+func benchHouse(b *testing.B) *house {
+	b.Helper()
+	return newHouse(b, build{config: func(c *authz.Config) { c.Logger = slog.New(slog.DiscardHandler) }})
+}
+
+// serve calls the handler and wants a success.
+func (h *house) serve(r *http.Request) *httptest.ResponseRecorder {
+	h.t.Helper()
+	w := httptest.NewRecorder()
+	h.handler.Load().ServeHTTP(w, r)
+	if w.Code >= 300 {
+		h.t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w
+}
+
+func postRequest(target string, values url.Values) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(values.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// newCode stores a grant as consent does and returns its code.
+func (h *house) newCode(c member) string {
+	h.t.Helper()
+	grant, code, err := h.store.PrepareGrant(storage.NewGrant{
+		ClientID: c.ID, Subject: "subject", Resources: []string{notes}, Scopes: []string{"notes:read", "notes:write"}, AuthTime: h.clock.Now(),
+		RedirectURI: c.redirect, Challenge: challenge, Refreshable: true, CodeTTL: time.Minute,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.store.CreateGrant(h.t.Context(), grant); err != nil {
+		h.t.Fatal(err)
+	}
+	return code
+}
+
+// reportRoundTrips adds how often the store was asked per operation.
+func (h *house) reportRoundTrips(b *testing.B, before int64) {
+	b.ReportMetric(float64(h.roundTrips.Load()-before)/float64(b.N), "roundtrips/op")
+}
+
+func BenchmarkCodeExchange(b *testing.B) {
+	h, c := benchHouse(b), cast()["native"]
+	h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c)))) // the client is cached now
+	b.ReportAllocs()
+	var exchanged int64
+	for b.Loop() {
+		b.StopTimer()
+		r := postRequest(h.issuer+"/token", redemption(c, h.newCode(c)))
+		before := h.roundTrips.Load()
+		b.StartTimer()
+		h.serve(r)
+		exchanged += h.roundTrips.Load() - before
+	}
+	b.ReportMetric(float64(exchanged)/float64(b.N), "roundtrips/op")
+}
+
+func BenchmarkRefresh(b *testing.B) {
+	h, c := benchHouse(b), cast()["native"]
+	answer := h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c))))
+	token := reply{body: answer.Body.String()}.member(b, "refresh_token")
+	before := h.roundTrips.Load()
+	b.ReportAllocs()
+	for b.Loop() {
+		body := h.serve(postRequest(h.issuer+"/token", refreshing(c, token))).Body.String()
+		_, rest, _ := strings.Cut(body, `"refresh_token":"`)
+		token, _, _ = strings.Cut(rest, `"`)
+	}
+	h.reportRoundTrips(b, before)
+}
+
+func BenchmarkIntrospection(b *testing.B) {
+	h, c := benchHouse(b), cast()["native"]
+	answer := h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c))))
+	values := form("token", reply{body: answer.Body.String()}.member(b, "access_token"))
+	before := h.roundTrips.Load()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := postRequest(h.issuer+"/introspect", values)
+		r.SetBasicAuth(url.QueryEscape(notes), notesSecret)
+		if w := h.serve(r); !strings.HasPrefix(w.Body.String(), `{"active":true`) {
+			b.Fatal(w.Body)
+		}
+	}
+	h.reportRoundTrips(b, before)
+}
+
+func BenchmarkMetadata(b *testing.B) {
+	h := benchHouse(b)
+	r := httptest.NewRequest(http.MethodGet, h.issuer+"/.well-known/oauth-authorization-server", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.serve(r)
+	}
+}
+
+func BenchmarkRegistration(b *testing.B) {
+	h := benchHouse(b)
+	const body = `{"client_name":"A client","redirect_uris":["http://127.0.0.1/callback"],"token_endpoint_auth_method":"` + metadata.AuthMethodNone +
+		`","grant_types":["authorization_code","refresh_token"],"response_types":["code"]}`
+	before := h.roundTrips.Load()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, h.issuer+"/register", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		h.serve(r)
+	}
+	h.reportRoundTrips(b, before)
+}
+
+func BenchmarkAuthorize(b *testing.B) {
+	h, c := benchHouse(b), cast()["native"]
+	target := h.issuer + "/authorize?" + asks(c).Encode()
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		h.handler.Load().ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Code != http.StatusSeeOther {
+			b.Fatalf("status %d", w.Code)
+		}
+	}
+}

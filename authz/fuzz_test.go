@@ -1,0 +1,177 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// description is what an error_description may hold (RFC 6749 section 5.2).
+var description = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]*$`)
+
+// FuzzFormGuard: whatever a stranger sends, a handler sees known names only, each value
+// clean and short, none twice unless it may be, and every refusal can be written down.
+func FuzzFormGuard(f *testing.F) {
+	for _, seed := range []string{
+		"", "&", "=", "a=b", "client_id=x&client_id=y", "resource=a&resource=b", "scope=%00", "scope=%0a", "scope=%ff", "state=a;b",
+		"code=%zz", "client_id=&scope=", "CLIENT_ID=x", "client_id[]=x", "client%5fid=x", "scope=+", "grant_type=a%20b", "x=%22%5c",
+		"resource=" + strings.Repeat("a", 5000), strings.Repeat("a&", 300), strings.Repeat("resource=a&", 40), "token=" + strings.Repeat("%41", 9000),
+	} {
+		f.Add(seed)
+	}
+	guards := map[string]formGuard{
+		"authorize": authorizeGuard, "token": tokenGuard, "revoke": revokeGuard, "introspect": introspectGuard,
+		"page": pageGuard, "login": loginGuard, "consent": consentGuard,
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		for name, guard := range guards {
+			form, err := guard.parse(raw)
+			if err != nil {
+				if !description.MatchString(printableLong(err.Error())) {
+					t.Errorf("%s: %q cannot be written down", name, err)
+				}
+				continue
+			}
+			mustBeGuarded(t, name, guard, form, raw)
+		}
+	})
+}
+
+// mustBeGuarded checks one parsed form against its guard.
+func mustBeGuarded(t *testing.T, name string, guard formGuard, form form, raw string) {
+	t.Helper()
+	sent, err := url.ParseQuery(raw)
+	if err != nil {
+		t.Fatalf("%s: %q was parsed and cannot be: %v", name, raw, err)
+	}
+	for parameter, values := range form.values {
+		rule, known := guard[parameter]
+		if !known || form.problems[parameter] != "" || (len(values) > 1 && !rule.many) {
+			t.Errorf("%s: %s=%q got through", name, parameter, values)
+		}
+		for _, v := range values {
+			if v == "" || len(v) > rule.max || !utf8.ValidString(v) || strings.ContainsFunc(v, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+				t.Errorf("%s: the value %q of %s got through", name, v, parameter)
+			}
+			if !slices.Contains(sent[parameter], v) {
+				t.Errorf("%s: %s=%q was never sent", name, parameter, v)
+			}
+		}
+	}
+	for parameter, values := range sent {
+		if _, known := guard[parameter]; !known || form.problems[parameter] != "" {
+			continue
+		}
+		if kept := slices.DeleteFunc(values, func(v string) bool { return v == "" }); !slices.Equal(kept, form.values[parameter]) {
+			t.Errorf("%s: %s=%q became %q", name, parameter, kept, form.values[parameter])
+		}
+	}
+	if problem := form.problem(); (problem == "") != (len(form.problems) == 0) || !description.MatchString(printableLong(problem)) {
+		t.Errorf("%s: problems %v and problem %q", name, form.problems, problem)
+	}
+}
+
+func s256(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// FuzzVerifier: a verifier is right when its hash is the challenge and it could have been
+// made by RFC 7636 section 4.1, and never otherwise.
+func FuzzVerifier(f *testing.F) {
+	for _, seed := range []string{
+		"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "", "short", strings.Repeat("a", 42), strings.Repeat("~", 43), strings.Repeat(".", 128), strings.Repeat("a", 129),
+		strings.Repeat("a", 43) + "\x00", strings.Repeat("é", 30),
+	} {
+		f.Add(seed, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+	}
+	unreserved := regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
+	f.Fuzz(func(t *testing.T, verifier, challenge string) {
+		right := s256(verifier)
+		if got, want := verifies(verifier, right), unreserved.MatchString(verifier); got != want {
+			t.Errorf("%q with its own hash: %t, want %t", verifier, got, want)
+		}
+		if challenge != right && verifies(verifier, challenge) {
+			t.Errorf("%q verifies %q", verifier, challenge)
+		}
+		if verifies(verifier, "") || verifies(verifier, right+"=") || verifies(verifier, right[:42]) {
+			t.Errorf("%q verifies something else", verifier)
+		}
+	})
+}
+
+// FuzzCanonicalUserName: the canonical spelling is a fixed point, safe wherever a name is
+// shown or used as a key, and two names that fold alike differ in ASCII case and space only.
+func FuzzCanonicalUserName(f *testing.F) {
+	for _, seed := range []string{"alice", " ALICE ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "alice\x00", "a:b", strings.Repeat("x", 65)} {
+		f.Add(seed)
+	}
+	shape := regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		name, err := CanonicalUserName(raw)
+		if err != nil {
+			if name != "" {
+				t.Errorf("%q: an error and the name %q", raw, name)
+			}
+			return
+		}
+		if again, err := CanonicalUserName(name); again != name || err != nil || !shape.MatchString(name) {
+			t.Errorf("%q became %q, and that %q, %v", raw, name, again, err)
+		}
+		trimmed := strings.TrimSpace(raw)
+		if len(trimmed) != len(name) || !strings.EqualFold(trimmed, name) {
+			t.Errorf("%q became %q: more than case and space changed", raw, name)
+		}
+	})
+}
+
+// FuzzScope: what is taken out of a scope parameter are scope tokens, each once, and all
+// of them were in it.
+func FuzzScope(f *testing.F) {
+	for _, seed := range []string{"", " ", "a", "a b", "a  a", "a\tb", `a"b`, "é", strings.Repeat("a", 200), "a\u00a0b"} {
+		f.Add(seed)
+	}
+	token := regexp.MustCompile(`^[\x21\x23-\x5b\x5d-\x7e]{1,128}$`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		scopes, problem := parseScope(raw)
+		if problem != "" && (scopes != nil || !description.MatchString(printableLong(problem))) {
+			t.Errorf("%q: %v and the problem %q", raw, scopes, problem)
+		}
+		seen := map[string]bool{}
+		for _, scope := range scopes {
+			if seen[scope] || !token.MatchString(scope) || !slices.Contains(strings.Split(raw, " "), scope) {
+				t.Errorf("%q: %q", raw, scope)
+			}
+			seen[scope] = true
+		}
+	})
+}
+
+// FuzzBasic: every reading of HTTP Basic credentials is made of what was sent, and those
+// that a client meant are among them, raw and percent-encoded.
+func FuzzBasic(f *testing.F) {
+	for _, seed := range [][2]string{{"id", "secret"}, {"https://notes.example.com/mcp", "secret"}, {"a%3Ab", "c+d"}, {"", ""}, {"a", "%zz"}, {"http://127.0.0.1:8081/mcp", "x"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, id, secret string) {
+		encoded := readings(url.QueryEscape(id) + ":" + url.QueryEscape(secret))
+		if !slices.Contains(encoded, reading{id, secret}) {
+			t.Errorf("percent-encoded %q:%q is read as %q", id, secret, encoded)
+		}
+		if strings.Contains(secret, ":") {
+			return // such a secret has to be percent-encoded when the id has a colon
+		}
+		raw := readings(id + ":" + secret)
+		if !slices.Contains(raw, reading{id, secret}) {
+			t.Errorf("raw %q:%q is read as %q", id, secret, raw)
+		}
+		if len(raw) > 3 {
+			t.Errorf("%d readings", len(raw))
+		}
+	})
+}

@@ -34,6 +34,7 @@ import (
 
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/authz/internal/limit"
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/templates"
@@ -49,6 +50,7 @@ type Server struct {
 	clients   *dcr.Registry
 	pages     *templates.Set
 	passwords *passwords
+	guesses   *limit.Guesses
 	cookies   cookies
 	router    http.Handler
 }
@@ -62,6 +64,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
 	s.passwords = newPasswords(cfg.Rand)
+	s.guesses = limit.NewGuesses(cfg.Now)
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err

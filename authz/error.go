@@ -159,7 +159,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 		shown = s.internalPage(r, err)
 	}
 	s.logRefusal(r, shown.status, shown.code, shown.title, shown.cause)
-	if shown.status == http.StatusServiceUnavailable {
+	if shown.status == http.StatusServiceUnavailable || shown.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.WriteHeader(shown.status)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -113,17 +114,33 @@ func changeUser(ctx context.Context, store *storage.Store, name string, change f
 }
 
 // signIn returns the person with that name and password. Unknown, disabled and wrong are
-// one answer and take the same time.
+// one answer and take the same time. Guessing at one account from one network slows down;
+// nobody is locked out.
 func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
-	var user storage.User
 	canonical, err := CanonicalUserName(name)
-	if err == nil {
-		user, err = s.cfg.Store.User(r.Context(), canonical)
+	if err != nil {
+		canonical = ""
 	}
-	known := err == nil
-	if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, ErrUserName) {
+	key := canonical + " " + network(r)
+	if err := s.guesses.Wait(r.Context(), key); err != nil {
+		return storage.User{}, tooMany(err)
+	}
+	user, err := s.checkSignIn(r, canonical, password)
+	switch {
+	case err == nil:
+		s.guesses.Forget(key)
+	case errors.Is(err, errWrongPassword):
+		s.guesses.Failed(key)
+	}
+	return user, err
+}
+
+func (s *Server) checkSignIn(r *http.Request, canonical, password string) (storage.User, error) {
+	user, err := s.cfg.Store.User(r.Context(), canonical)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return storage.User{}, err
 	}
+	known := err == nil
 	hash := s.passwords.dummy
 	if known {
 		hash = user.Password
@@ -136,4 +153,31 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		return storage.User{}, errWrongPassword
 	}
 	return user, nil
+}
+
+// network is where a request comes from: the address, or the /64 of an IPv6 address,
+// which one person has whole.
+func network(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, err := addr.Prefix(64)
+	if err != nil {
+		return ""
+	}
+	return prefix.String()
+}
+
+func tooMany(cause error) *displayedError {
+	return &displayedError{
+		status: http.StatusTooManyRequests, code: codeUnavailable, cause: cause,
+		title:   "Too many attempts to sign in",
+		message: "Somebody tried many passwords for this name from your network, so attempts have to wait.",
+		steps:   []string{"Wait a few seconds, go back, and try again."},
+	}
 }

@@ -18,13 +18,18 @@ COPY . .
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/ ./cmd/authz ./cmd/demo-resource
 
-FROM gcr.io/distroless/static-debian12:nonroot AS demo-resource
+# What both images have in common: the certificate authorities and a user that is not root.
+FROM scratch AS base
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+USER 65532:65532
+
+FROM base AS demo-resource
 COPY --from=build /out/demo-resource /demo-resource
 EXPOSE 8081
 ENTRYPOINT ["/demo-resource"]
 
 # The last stage is the one that is built when none is named.
-FROM gcr.io/distroless/static-debian12:nonroot AS authz
+FROM base AS authz
 COPY --from=build /out/authz /authz
 EXPOSE 8080
 ENTRYPOINT ["/authz"]

@@ -41,7 +41,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // serve runs the server on listeners that are open.
 func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed) error {
-	store, err := s.openStore(ctx)
+	store, err := s.openStore(ctx, st.log)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -11,9 +12,11 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// openStore opens the store of a server.
-func (s *settings) openStore(ctx context.Context) (*storage.Store, error) {
-	backend, err := redis.Open(ctx, redis.Options{URL: string(s.Store)})
+// openStore opens the store of a server. What it may forget in a crash goes to the log.
+func (s *settings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
+	backend, err := redis.Open(ctx, redis.Options{
+		URL: string(s.Store), OnWarning: func(sentence string) { log.Warn(sentence) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}

@@ -35,6 +35,19 @@ func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
 	return b.client.Process(ctx, cmd)
 }
 
+// once is a command that is sent at most once. The cluster client repeats commands after
+// network errors whatever MaxRetries says; what writes must not be among them.
+type once struct{ *goredis.Cmd }
+
+// NoRetry implements goredis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// write sends a command that changes something, once.
+func (b *backend) write(ctx context.Context, args ...any) (*goredis.Cmd, error) {
+	cmd := goredis.NewCmd(ctx, args...)
+	return cmd, b.process(ctx, once{cmd})
+}
+
 // Get implements [storage.Backend].
 func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 	cmd := goredis.NewStringCmd(ctx, "get", key)
@@ -47,26 +60,33 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 // Take implements [storage.Backend]. GETDEL has one winner; when its reply is lost, the
 // item may be gone without anybody having it.
 func (b *backend) Take(ctx context.Context, key string) (storage.Item, error) {
-	cmd := goredis.NewStringCmd(ctx, "getdel", key)
-	if err := b.process(ctx, cmd); err != nil {
+	cmd, err := b.write(ctx, "getdel", key)
+	if err != nil {
 		return storage.Item{}, writeError("take", err)
 	}
-	return decodeItem(cmd.Val())
+	value, err := cmd.Text()
+	if err != nil {
+		return storage.Item{}, fmt.Errorf("storage/redis: take: %w", err)
+	}
+	return decodeItem(value)
 }
 
 // Delete implements [storage.Backend].
 func (b *backend) Delete(ctx context.Context, key string) error {
-	return writeError("delete", b.process(ctx, goredis.NewIntCmd(ctx, "del", key)))
+	_, err := b.write(ctx, "del", key)
+	return writeError("delete", err)
 }
 
 // IndexAdd implements [storage.Backend].
 func (b *backend) IndexAdd(ctx context.Context, index, entry string) error {
-	return writeError("index add", b.process(ctx, goredis.NewIntCmd(ctx, "zadd", index, "0", entry)))
+	_, err := b.write(ctx, "zadd", index, "0", entry)
+	return writeError("index add", err)
 }
 
 // IndexRemove implements [storage.Backend].
 func (b *backend) IndexRemove(ctx context.Context, index, entry string) error {
-	return writeError("index remove", b.process(ctx, goredis.NewIntCmd(ctx, "zrem", index, entry)))
+	_, err := b.write(ctx, "zrem", index, entry)
+	return writeError("index remove", err)
 }
 
 // IndexPage implements [storage.Backend]. Members of equal score are in byte order.
@@ -145,11 +165,9 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	if put.Operation == (storage.Version{}) || put.TTL < 0 {
 		return storage.Item{}, errors.New("storage/redis: put: an operation id and a lifetime that is not negative are required")
 	}
-	cmd := b.putCmd(ctx, "evalsha", putScriptSHA(), put)
-	err := b.process(ctx, cmd)
+	cmd, err := b.runPut(ctx, "evalsha", putScriptSHA, put)
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = b.putCmd(ctx, "eval", putScript, put)
-		err = b.process(ctx, cmd)
+		cmd, err = b.runPut(ctx, "eval", putScript, put)
 	}
 	if errors.Is(err, goredis.Nil) {
 		return storage.Item{}, storage.ErrConflict
@@ -168,9 +186,8 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	return item, storage.ErrConflict
 }
 
-func (b *backend) putCmd(ctx context.Context, name, script string, put storage.Put) *goredis.Cmd {
-	return goredis.NewCmd(ctx, name, script, "1", put.Key,
-		put.Operation[:], condition(put.If), b.lifetime(put.TTL), put.Data)
+func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
+	return b.write(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), b.lifetime(put.TTL), put.Data)
 }
 
 // lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
@@ -181,7 +198,8 @@ func (b *backend) lifetime(ttl time.Duration) string {
 	return strconv.FormatInt(int64((ttl+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-func putScriptSHA() string {
+// putScriptSHA is the name by which the server knows the script.
+var putScriptSHA = func() string {
 	sum := sha1.Sum([]byte(putScript))
 	return hex.EncodeToString(sum[:])
-}
+}()

@@ -20,7 +20,7 @@
 // again. A failure that cannot have reached the server, and an error that the server
 // answered, are certain and reported as they are.
 //
-// What is refused: a URL with a scheme, a parameter or a path that is not listed above,
+// What is refused: a server that evicts records when its memory is full, a URL with a scheme, a parameter or a path that is not listed above,
 // a value that is too short to be an item, a write without an operation id. A password
 // in the URL is never part of an error.
 //
@@ -60,6 +60,8 @@ type Options struct {
 	// OnRoundTrip, if set, is called before each command that goes to the server. It
 	// must be safe for concurrent use. Tests count with it what a request costs.
 	OnRoundTrip func()
+	// OnWarning, if set, hears each sentence about what the server may forget in a crash.
+	OnWarning func(sentence string)
 }
 
 const (
@@ -91,6 +93,19 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	if err := b.process(ctx, goredis.NewStatusCmd(ctx, "ping")); err != nil {
 		_ = b.Close()
 		return nil, unreachable(target, err)
+	}
+	if target.embedded {
+		return b, nil // it is one process with us, and knows no such settings
+	}
+	warnings, err := b.inspect(ctx)
+	if err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	if o.OnWarning != nil {
+		for _, w := range warnings {
+			o.OnWarning(w)
+		}
 	}
 	return b, nil
 }

@@ -127,6 +127,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("authz: issuer %q: %w", c.Issuer, err))
 	}
 	refuse(c.Store == nil, "no store")
+	refuse(c.Store != nil && c.Store.Issuer() != c.Issuer, "the store was opened for another issuer")
 	refuse(c.Registration != RegistrationClosed && c.Registration != RegistrationOpen, "registration %q is not open or closed", c.Registration)
 	refuse(!slices.Contains([]string{"", "ES256", "EdDSA", "RS256"}, c.SigningAlgorithm), "signing algorithm %q is not ES256, EdDSA or RS256", c.SigningAlgorithm)
 	refuse(c.AccessTokenTTL < time.Second || c.AccessTokenTTL > time.Hour, "access-token-ttl %s: it must be 1s to 1h", c.AccessTokenTTL)

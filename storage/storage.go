@@ -85,6 +85,9 @@ func New(backend Backend, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Issuer returns the issuer identifier that the store was opened for.
+func (s *Store) Issuer() string { return s.issuer }
+
 // Close closes the backend.
 func (s *Store) Close() error { return s.backend.Close() }
 

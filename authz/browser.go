@@ -56,13 +56,14 @@ const (
 
 // browser returns the secret of this browser, and gives it one if it has none.
 func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error) {
-	if secret := s.cookies.get(r, browserCookie); strings.HasPrefix(secret, browserPrefix) && len(secret) == len(browserPrefix)+43 {
-		return secret, nil
+	secret := s.cookies.get(r, browserCookie)
+	if !strings.HasPrefix(secret, browserPrefix) || len(secret) != len(browserPrefix)+43 {
+		var err error
+		if secret, err = s.cfg.Store.NewSecret(browserPrefix); err != nil {
+			return "", err
+		}
 	}
-	secret, err := s.cfg.Store.NewSecret(browserPrefix)
-	if err != nil {
-		return "", err
-	}
+	// Set each time, so that the cookie never ends before the transaction does.
 	s.cookies.set(w, browserCookie, secret, sessionTTL)
 	return secret, nil
 }

@@ -65,6 +65,20 @@ func TestCookies(t *testing.T) {
 	}
 }
 
+// TestBrowserCookieIsRenewed: each authorization request prolongs the cookie that its
+// transaction depends on, without changing it.
+func TestBrowserCookieIsRenewed(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	address := h.issuer + "/authorize?" + asks(c).Encode()
+	first := cookiesOf(t, b.open(address))["__Host-authz_browser"]
+	again := cookiesOf(t, b.open(address))["__Host-authz_browser"]
+	if first == nil || again == nil || first.Value != again.Value {
+		t.Errorf("first %v, again %v", first, again)
+	}
+}
+
 // cookieHeader is a Cookie header out of names and values in turn.
 func cookieHeader(pairs ...string) string {
 	var parts []string

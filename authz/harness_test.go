@@ -3,21 +3,17 @@ package authz_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -477,145 +473,6 @@ func form(pairs ...string) url.Values {
 	return values
 }
 
-// browser is a person's browser: it keeps cookies and knows the last page.
-type browser struct {
-	h    *house
-	jar  http.CookieJar
-	last reply
-	page reply // the last one with a form
-}
-
-func (h *house) newBrowser() *browser {
-	h.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return &browser{h: h, jar: jar}
-}
-
-func (b *browser) do(r *http.Request) reply {
-	b.h.t.Helper()
-	b.last = b.h.with(b.jar, r)
-	if strings.Contains(b.last.body, "<form") {
-		b.page = b.last
-	}
-	return b.last
-}
-
-func (b *browser) open(address string) reply {
-	b.h.t.Helper()
-	return b.do(b.h.newRequest(http.MethodGet, address, nil))
-}
-
-// follow goes where the last answer sent the browser.
-func (b *browser) follow() reply {
-	b.h.t.Helper()
-	return b.open(b.last.url.ResolveReference(b.last.location(b.h.t)).String())
-}
-
-var (
-	formTag  = regexp.MustCompile(`<form[^>]* action="([^"]*)"`)
-	inputTag = regexp.MustCompile(`<(?:input|button)[^>]*>`)
-	nameAttr = regexp.MustCompile(` name="([^"]*)"`)
-	valAttr  = regexp.MustCompile(` value="([^"]*)"`)
-)
-
-// inputs returns the action of the page's form, its hidden and ticked inputs.
-func (r reply) inputs(t testing.TB) (action string, values url.Values) {
-	t.Helper()
-	found := formTag.FindStringSubmatch(r.body)
-	if found == nil {
-		t.Fatalf("a page without a form: %s", r)
-	}
-	values = url.Values{}
-	for _, tag := range inputTag.FindAllString(r.body, -1) {
-		name, value := nameAttr.FindStringSubmatch(tag), valAttr.FindStringSubmatch(tag)
-		if name == nil || value == nil {
-			continue
-		}
-		if strings.Contains(tag, `type="hidden"`) || strings.Contains(tag, " checked") {
-			values.Add(name[1], html.UnescapeString(value[1]))
-		}
-	}
-	return html.UnescapeString(found[1]), values
-}
-
-// submit sends the form of the last page that had one, with some inputs replaced. An empty value
-// leaves an input out.
-func (b *browser) submit(pairs ...string) reply {
-	b.h.t.Helper()
-	action, values := b.page.inputs(b.h.t)
-	replaced := form(pairs...)
-	for name, v := range replaced {
-		values[name] = slices.DeleteFunc(v, func(s string) bool { return s == "" })
-	}
-	target, err := b.page.url.Parse(action)
-	if err != nil {
-		b.h.t.Fatal(err)
-	}
-	r := b.h.newRequest(http.MethodPost, target.String(), values)
-	r.Header.Set("Origin", origin(b.h.issuer))
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	return b.do(r)
-}
-
-// asks is an authorization request of a client, with every parameter as it should be.
-func asks(c member) url.Values {
-	return form("response_type", "code", "client_id", c.ID, "redirect_uri", c.redirect, "state", "af0ifjsldkj",
-		"code_challenge", challenge, "code_challenge_method", "S256", "resource", notes)
-}
-
-func replaced(values url.Values, pairs ...string) url.Values {
-	for name := range form(pairs...) {
-		values.Del(name)
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			values.Add(pairs[i], pairs[i+1])
-		}
-	}
-	return values
-}
-
-// walk is the whole front channel: it signs in when it is asked to, decides, and
-// returns the answer that sends the browser back to the client.
-func (b *browser) walk(request url.Values, decision string, untick ...string) reply {
-	b.h.t.Helper()
-	b.open(b.h.issuer + "/authorize?" + request.Encode())
-	for range 6 {
-		switch {
-		case b.last.status == http.StatusSeeOther && strings.HasPrefix(b.last.header.Get("Location"), b.h.issuer+"/"):
-			b.follow()
-		case b.last.status == http.StatusOK && strings.Contains(b.last.body, `name="password"`):
-			b.submit("username", personName, "password", personPassword)
-		case b.last.status == http.StatusOK && strings.Contains(b.last.body, `name="decision"`):
-			_, values := b.last.inputs(b.h.t)
-			pairs := []string{"decision", decision}
-			for _, scope := range values["scope"] {
-				if !slices.Contains(untick, scope) {
-					pairs = append(pairs, "scope", scope)
-				}
-			}
-			b.submit(append(pairs, "scope", "")...)
-		default:
-			return b.last
-		}
-	}
-	return b.last
-}
-
-// code walks the front channel and returns the code.
-func (b *browser) code(request url.Values) string {
-	b.h.t.Helper()
-	answer := b.walk(request, "allow")
-	code := answer.location(b.h.t).Query().Get("code")
-	if code == "" {
-		b.h.t.Fatalf("no code in %s", answer.header.Get("Location"))
-	}
-	return code
-}
-
 // redemption is a token request that exchanges a code, with every parameter as it
 // should be. A client with client_secret_basic gets its header from authenticate.
 func redemption(c member, code string) url.Values {
@@ -692,85 +549,6 @@ func (h *house) active(token string) bool {
 	return active
 }
 
-// mustRefuse checks an error for a program: status, registered code, a sentence, not
-// cached, no internals.
-func mustRefuse(t testing.TB, r reply, status int, code string) {
-	t.Helper()
-	if faults := refusalFaults(r, status, code); len(faults) > 0 {
-		t.Errorf("%s\n%s", strings.Join(faults, "\n"), r)
-	}
-}
-
-// nqschar is what an error_description may hold (RFC 6749 section 5.2).
-var nqschar = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]+$`)
-
-// internals are words that never leave the server.
-var internals = []string{"storage:", "storagetest", "engine", "fosite", "keyring", "redis", "gatehouse:", "goroutine", "panic", ".go:"}
-
-func refusalFaults(r reply, status int, code string) (faults []string) {
-	check := func(ok bool, fault string) {
-		if !ok {
-			faults = append(faults, fault)
-		}
-	}
-	var body struct {
-		Error       string `json:"error"`
-		Description string `json:"error_description"`
-	}
-	check(r.status == status, "the status is wrong, want "+http.StatusText(status))
-	check(json.Unmarshal([]byte(r.body), &body) == nil, "the body is not JSON")
-	check(body.Error == code, "the error is "+body.Error+", want "+code)
-	check(len(body.Description) > 10 && strings.Contains(body.Description, " "), "there is no sentence")
-	check(nqschar.MatchString(body.Description), "the sentence holds characters that RFC 6749 section 5.2 forbids")
-	check(r.header.Get("Content-Type") == "application/json", "the type is not JSON")
-	check(r.header.Get("Cache-Control") == "no-store", "the answer may be cached")
-	check(r.header.Get("Location") == "", "a program was redirected")
-	check(len(r.header.Values("Set-Cookie")) == 0, "a program got a cookie")
-	check((status == http.StatusUnauthorized) == (r.header.Get("WWW-Authenticate") != ""), "401 has WWW-Authenticate and nothing else has")
-	check((status == http.StatusServiceUnavailable) == (r.header.Get("Retry-After") != ""), "503 has Retry-After and nothing else has")
-	for _, word := range internals {
-		check(!strings.Contains(r.body, word), "the answer speaks of "+word)
-	}
-	return faults
-}
-
-// pageFaults checks what every page has, whatever it says.
-func pageFaults(r reply, status int) (faults []string) {
-	check := func(ok bool, fault string) {
-		if !ok {
-			faults = append(faults, fault)
-		}
-	}
-	policy := r.header.Get("Content-Security-Policy")
-	check(r.status == status, "the status is wrong, want "+http.StatusText(status))
-	check(strings.HasPrefix(r.header.Get("Content-Type"), "text/html"), "the type is not HTML")
-	check(r.header.Get("Cache-Control") == "no-store", "the page may be cached")
-	check(r.header.Get("X-Content-Type-Options") == "nosniff", "the type may be sniffed")
-	check(r.header.Get("X-Frame-Options") == "DENY" && strings.Contains(policy, "frame-ancestors 'none'"), "the page may be framed")
-	check(strings.Contains(policy, "default-src 'none'") && !strings.Contains(policy, "unsafe") && !strings.Contains(policy, "script-src"), "the policy lets something in: "+policy)
-	check(!strings.Contains(policy, "form-action"), "form-action would keep the person from returning to the client")
-	check(r.header.Get("Referrer-Policy") == "same-origin", "with this Referrer-Policy forms are refused or addresses leak")
-	check(r.header.Get("Access-Control-Allow-Origin") == "", "another site may read the page")
-	check(r.header.Get("Location") == "", "the page redirects")
-	check(!strings.Contains(strings.ToLower(r.body), "<script"), "the page has a script")
-	for _, word := range internals {
-		check(!strings.Contains(r.body, word), "the page speaks of "+word)
-	}
-	return faults
-}
-
-// mustShow checks an error page.
-func mustShow(t testing.TB, r reply, status int, code string) {
-	t.Helper()
-	faults := pageFaults(r, status)
-	if !strings.Contains(r.body, "<code>"+code+"</code>") {
-		faults = append(faults, "the page does not name "+code)
-	}
-	if len(faults) > 0 {
-		t.Errorf("%s\n%s", strings.Join(faults, "\n"), r)
-	}
-}
-
 // claims decodes the payload of a JWT without looking at its signature.
 func claims(t testing.TB, token string) map[string]any {
 	t.Helper()
@@ -792,11 +570,6 @@ func jwtPart(t testing.TB, token string, part int) map[string]any {
 		t.Fatal(err)
 	}
 	return members
-}
-
-func s256(verifier string) string {
-	sum := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // syncBuffer is a log that many goroutines write.

@@ -88,7 +88,7 @@ func TestWrongStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := h.cfg
-			cfg.Store = store
+			cfg.Store, cfg.Issuer = store, o.options.Issuer
 			_, err = authz.New(t.Context(), cfg)
 			if !errors.Is(err, o.is) || !strings.Contains(err.Error(), o.says) {
 				t.Errorf("%v, want %v", err, o.is)

@@ -1,0 +1,88 @@
+package authz_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mustRefuse checks an error for a program: status, registered code, a sentence, not
+// cached, no internals.
+func mustRefuse(t testing.TB, r reply, status int, code string) {
+	t.Helper()
+	if faults := refusalFaults(r, status, code); len(faults) > 0 {
+		t.Errorf("%s\n%s", strings.Join(faults, "\n"), r)
+	}
+}
+
+// nqschar is what an error_description may hold (RFC 6749 section 5.2).
+var nqschar = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]+$`)
+
+// internals are words that never leave the server.
+var internals = []string{"storage:", "storagetest", "engine", "fosite", "keyring", "redis", "gatehouse:", "goroutine", "panic", ".go:"}
+
+func refusalFaults(r reply, status int, code string) (faults []string) {
+	check := func(ok bool, fault string) {
+		if !ok {
+			faults = append(faults, fault)
+		}
+	}
+	var body struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	check(r.status == status, "the status is wrong, want "+http.StatusText(status))
+	check(json.Unmarshal([]byte(r.body), &body) == nil, "the body is not JSON")
+	check(body.Error == code, "the error is "+body.Error+", want "+code)
+	check(len(body.Description) > 10 && strings.Contains(body.Description, " "), "there is no sentence")
+	check(nqschar.MatchString(body.Description), "the sentence holds characters that RFC 6749 section 5.2 forbids")
+	check(r.header.Get("Content-Type") == "application/json", "the type is not JSON")
+	check(r.header.Get("Cache-Control") == "no-store", "the answer may be cached")
+	check(r.header.Get("Location") == "", "a program was redirected")
+	check(len(r.header.Values("Set-Cookie")) == 0, "a program got a cookie")
+	check((status == http.StatusUnauthorized) == (r.header.Get("WWW-Authenticate") != ""), "401 has WWW-Authenticate and nothing else has")
+	check((status == http.StatusServiceUnavailable) == (r.header.Get("Retry-After") != ""), "503 has Retry-After and nothing else has")
+	for _, word := range internals {
+		check(!strings.Contains(r.body, word), "the answer speaks of "+word)
+	}
+	return faults
+}
+
+// pageFaults checks what every page has, whatever it says.
+func pageFaults(r reply, status int) (faults []string) {
+	check := func(ok bool, fault string) {
+		if !ok {
+			faults = append(faults, fault)
+		}
+	}
+	policy := r.header.Get("Content-Security-Policy")
+	check(r.status == status, "the status is wrong, want "+http.StatusText(status))
+	check(strings.HasPrefix(r.header.Get("Content-Type"), "text/html"), "the type is not HTML")
+	check(r.header.Get("Cache-Control") == "no-store", "the page may be cached")
+	check(r.header.Get("X-Content-Type-Options") == "nosniff", "the type may be sniffed")
+	check(r.header.Get("X-Frame-Options") == "DENY" && strings.Contains(policy, "frame-ancestors 'none'"), "the page may be framed")
+	check(strings.Contains(policy, "default-src 'none'") && !strings.Contains(policy, "unsafe") && !strings.Contains(policy, "script-src"), "the policy lets something in: "+policy)
+	check(!strings.Contains(policy, "form-action"), "form-action would keep the person from returning to the client")
+	check(r.header.Get("Referrer-Policy") == "same-origin", "with this Referrer-Policy forms are refused or addresses leak")
+	check(r.header.Get("Access-Control-Allow-Origin") == "", "another site may read the page")
+	check(r.header.Get("Location") == "", "the page redirects")
+	check(!strings.Contains(strings.ToLower(r.body), "<script"), "the page has a script")
+	for _, word := range internals {
+		check(!strings.Contains(r.body, word), "the page speaks of "+word)
+	}
+	return faults
+}
+
+// mustShow checks an error page.
+func mustShow(t testing.TB, r reply, status int, code string) {
+	t.Helper()
+	faults := pageFaults(r, status)
+	if !strings.Contains(r.body, "<code>"+code+"</code>") {
+		faults = append(faults, "the page does not name "+code)
+	}
+	if len(faults) > 0 {
+		t.Errorf("%s\n%s", strings.Join(faults, "\n"), r)
+	}
+}

@@ -269,9 +269,9 @@ func TestSignInSaysNothing(t *testing.T) {
 		t.Errorf("the answers differ in more than the name that was typed: %d kinds", len(bodies))
 	}
 	for kind, took := range fastest {
-		// The fastest of three: hashing is most of it, and nobody may skip it.
-		if took < fastest["wrong"]/3 {
-			t.Errorf("%s takes %s, a wrong password %s", kind, took, fastest["wrong"])
+		// The fastest of three. Without hashing an answer takes a millisecond or two.
+		if took < 5*time.Millisecond {
+			t.Errorf("%s takes %s: nothing was hashed", kind, took)
 		}
 	}
 }

@@ -161,7 +161,8 @@ func testKeySet(t *testing.T, f *fixture) {
 	sealed, err := f.SealKey("k1", []byte("private"))
 	wantError(t, "SealKey", err, nil)
 	first := storage.KeySet{Keys: []storage.SigningKey{{
-		ID: "k1", Algorithm: "ES256", Public: json.RawMessage(`{"kty":"EC"}`), Private: sealed, Created: f.clock.Now(),
+		ID: "k1", Algorithm: "ES256", Public: json.RawMessage(`{"kty":"EC"}`), Private: sealed,
+		State: storage.KeyActive, Created: f.clock.Now(), Activated: f.clock.Now(),
 	}}}
 	wantError(t, "SwapKeySet", f.SwapKeySet(t.Context(), first), nil)
 	wantError(t, "SwapKeySet of a set that was never read", f.SwapKeySet(t.Context(), first), storage.ErrConflict)

@@ -1,11 +1,15 @@
 package authz
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -53,17 +57,17 @@ func (s *Server) documents(router *mux.Router) error {
 // programs are the API routes: CORS for everybody and no cookies.
 func (s *Server) programs(router *mux.Router) {
 	post := func(path string, h handler) {
-		router.Path(s.path(path)).Handler(cors{methods{http.MethodPost: s.api(h)}})
+		router.Path(s.path(path)).Handler(cors{timely{methods{http.MethodPost: s.api(h)}}})
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
 	if s.resources.introspectable() {
 		// A resource server is no browser: no CORS.
-		router.Path(s.path("/introspect")).Handler(methods{http.MethodPost: s.api(s.introspect)})
+		router.Path(s.path("/introspect")).Handler(timely{methods{http.MethodPost: s.api(s.introspect)}})
 	}
 	if s.cfg.Registration == RegistrationOpen {
-		router.Path(s.path("/register")).Handler(cors{s.clients.Register()})
-		router.Path(s.path("/register/{id}")).Handler(cors{s.clients.Configuration()})
+		router.Path(s.path("/register")).Handler(cors{timely{s.clients.Register()}})
+		router.Path(s.path("/register/{id}")).Handler(cors{timely{s.clients.Configuration()}})
 	}
 }
 
@@ -83,6 +87,26 @@ func (s *Server) browsers(router *mux.Router) error {
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil
+}
+
+// requestTime bounds a request as a whole, however often it asks the store: whoever
+// calls hears 503 within two seconds when the store does not answer.
+const requestTime = 1900 * time.Millisecond
+
+// timely ends the context of a request in time. The time begins when the body is there:
+// how slowly a client may send is for the listener to say.
+type timely struct{ next http.Handler }
+
+func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // whoever reads on gets the same error
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	t.next.ServeHTTP(w, r)
 }
 
 // path puts a path under the issuer's.

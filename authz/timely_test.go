@@ -1,0 +1,97 @@
+package authz_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// hole is a store in memory that can stop answering: calls then hang until their context
+// ends.
+type hole struct {
+	storage.Backend // nil: what is not overridden is not called
+	hangs           atomic.Bool
+	mu              sync.Mutex
+	items           map[string]storage.Item
+}
+
+func (h *hole) Get(ctx context.Context, key string) (storage.Item, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return storage.Item{}, ctx.Err()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if item, ok := h.items[key]; ok {
+		return item, nil
+	}
+	return storage.Item{}, storage.ErrNotFound
+}
+
+func (h *hole) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return storage.Item{}, fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.items[put.Key] = storage.Item{Data: put.Data, Version: put.Operation}
+	return h.items[put.Key], nil
+}
+
+// Whoever asks while the store hangs hears 503 within two seconds.
+func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
+	refresh := "gate_rt_" + base64.RawURLEncoding.EncodeToString(make([]byte, 52))
+	form := "application/x-www-form-urlencoded"
+	transaction := strings.Repeat("A", 22)
+	requests := []struct{ method, path, contentType, body string }{
+		{"POST", "/token", form, "grant_type=refresh_token&client_id=c&refresh_token=" + refresh},
+		{"POST", "/revoke", form, "client_id=c&token=" + refresh},
+		{"POST", "/register", "application/json", `{"redirect_uris":["http://127.0.0.1/cb"]}`},
+		{"GET", "/register/c", "", ""},
+		{"GET", "/authorize?client_id=c", "", ""},
+		{"GET", "/login?transaction=" + transaction, "", ""},
+		{"GET", "/consent?transaction=" + transaction, "", ""},
+		{"POST", "/consent", form, "transaction=" + transaction},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		backend := &hole{items: map[string]storage.Item{}}
+		store, err := storage.New(backend, storage.Options{Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := authz.New(t.Context(), authz.Config{
+			Issuer: "https://auth.example.com", Store: store, Registration: authz.RegistrationOpen, Logger: slog.New(slog.DiscardHandler),
+			Resources: []authz.Resource{{URI: "https://notes.example.com/mcp"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backend.hangs.Store(true)
+		for _, request := range requests {
+			r := httptest.NewRequestWithContext(t.Context(), request.method, request.path, strings.NewReader(request.body))
+			r.Header.Set("Content-Type", request.contentType)
+			if strings.HasPrefix(request.path, "/register/") {
+				r.Header.Set("Authorization", "Bearer gate_rat_x")
+			}
+			w := httptest.NewRecorder()
+			begin := time.Now() // of the bubble: exact, whatever the machine does
+			server.ServeHTTP(w, r)
+			if took := time.Since(begin); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || took > 2*time.Second {
+				t.Errorf("%s %s: status %d after %s, want 503 with Retry-After within 2s", request.method, request.path, w.Code, took)
+			}
+		}
+	})
+}

@@ -23,6 +23,7 @@
 //		Resources: []authz.Resource{{URI: "https://notes.example.com/mcp", Name: "Notes"}},
 //	})
 //	...
+//	go server.Run(ctx)
 //	http.Serve(listener, server)
 package authz
 
@@ -69,7 +70,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
 	}
-	s.keys, err = keyring.Open(ctx, keyring.Config{Store: cfg.Store, Issuer: cfg.Issuer, Algorithm: cfg.SigningAlgorithm, Now: cfg.Now, Rand: cfg.Rand})
+	s.keys, err = keyring.Open(ctx, keysOf(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}

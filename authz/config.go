@@ -31,6 +31,13 @@ type Config struct {
 
 	// SigningAlgorithm is that of new signing keys: ES256 (the default), EdDSA or RS256.
 	SigningAlgorithm string
+	// KeyRotation is how long a key signs before another takes its place. Default 30 days;
+	// negative means for ever. It takes a running [Server.Run].
+	KeyRotation time.Duration
+	// KeyCache is how long others may keep the published keys; a new key is published for
+	// twice as long before it signs. Default 5 minutes, at least 1 second. Processes with
+	// one store have the same.
+	KeyCache time.Duration
 
 	// AccessTokenTTL is how long an access token lives. Default 5 minutes, at most 1 hour.
 	AccessTokenTTL time.Duration
@@ -101,6 +108,8 @@ const offlineAccess = "offline_access"
 func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 5*time.Minute)
+	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
+	c.KeyCache = cmp.Or(c.KeyCache, metadata.MaxAge)
 	c.CodeTTL = cmp.Or(c.CodeTTL, time.Minute)
 	c.RefreshWindow = cmp.Or(c.RefreshWindow, 30*time.Second)
 	c.RefreshIdle = cmp.Or(c.RefreshIdle, 30*24*time.Hour)
@@ -130,6 +139,8 @@ func (c Config) validate() error {
 	refuse(c.Store != nil && c.Store.Issuer() != c.Issuer, "the store was opened for another issuer")
 	refuse(c.Registration != RegistrationClosed && c.Registration != RegistrationOpen, "registration %q is not open or closed", c.Registration)
 	refuse(!slices.Contains([]string{"", "ES256", "EdDSA", "RS256"}, c.SigningAlgorithm), "signing algorithm %q is not ES256, EdDSA or RS256", c.SigningAlgorithm)
+	refuse(c.KeyCache < time.Second, "key-cache %s: it must be at least 1s", c.KeyCache)
+	refuse(c.KeyRotation > 0 && c.KeyRotation < 2*c.KeyCache, "key-rotation %s: it must be 0 for never, or at least %s, for which a key is published before it signs", c.KeyRotation, 2*c.KeyCache)
 	refuse(c.AccessTokenTTL < time.Second || c.AccessTokenTTL > time.Hour, "access-token-ttl %s: it must be 1s to 1h", c.AccessTokenTTL)
 	refuse(c.CodeTTL < time.Second || c.CodeTTL > 10*time.Minute, "code-ttl %s: it must be 1s to 10m", c.CodeTTL)
 	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)

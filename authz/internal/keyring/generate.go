@@ -8,14 +8,15 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/storage"
 )
 
-// generate makes a key pair as a record: public part in the open, private part sealed.
-func generate(cfg Config) (storage.SigningKey, error) {
+// generate makes a key pair as a pending record: public part in the open, private part sealed.
+func generate(cfg Config, now time.Time) (storage.SigningKey, error) {
 	private, err := newPrivateKey(cfg)
 	if err != nil {
 		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
@@ -26,7 +27,7 @@ func generate(cfg Config) (storage.SigningKey, error) {
 		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
 	}
 	jwk.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
-	return record(cfg, jwk)
+	return record(cfg, jwk, now)
 }
 
 func newPrivateKey(cfg Config) (any, error) {
@@ -42,7 +43,7 @@ func newPrivateKey(cfg Config) (any, error) {
 	return nil, fmt.Errorf("algorithm %q is not ES256, EdDSA or RS256", cfg.Algorithm)
 }
 
-func record(cfg Config, jwk jose.JSONWebKey) (storage.SigningKey, error) {
+func record(cfg Config, jwk jose.JSONWebKey, now time.Time) (storage.SigningKey, error) {
 	private, err := jwk.MarshalJSON()
 	if err != nil {
 		return storage.SigningKey{}, err
@@ -57,6 +58,7 @@ func record(cfg Config, jwk jose.JSONWebKey) (storage.SigningKey, error) {
 		return storage.SigningKey{}, err
 	}
 	return storage.SigningKey{
-		ID: jwk.KeyID, Algorithm: jwk.Algorithm, Public: open, Private: sealed, Created: cfg.Now(),
+		ID: jwk.KeyID, Algorithm: jwk.Algorithm, Public: open, Private: sealed,
+		State: storage.KeyPending, Created: now,
 	}, nil
 }

@@ -6,17 +6,33 @@
 // several processes with one store are one issuer. A key's id is its RFC 7638
 // thumbprint.
 //
+// A key lives through four states. It is pending while it is published and does not
+// sign, so that everybody who caches the keys has seen it before the first token comes.
+// It is active while it signs; exactly one key is. It is retired while tokens that it
+// signed may be alive: published, its private part deleted. Then it is destroyed, which
+// means that it is gone. Every step is one compare-and-swap of the record, so of many
+// processes exactly one takes it, and the others read what came of it.
+//
 // What is refused: a token whose type is not at+jwt, whose algorithm is not that of
 // its key, whose signature is not over exactly the received bytes, or whose issuer is
-// not ours. "none" and symmetric algorithms are not in the list of algorithms at all.
+// not ours. "none" and symmetric algorithms are not in the list of algorithms at all. A
+// set without exactly one active key is not loaded, and a token that could outlive its
+// key is not signed.
+//
+//	ring, err := keyring.Open(ctx, keyring.Config{Store: store, Issuer: issuer, Now: time.Now, Rand: rand.Reader})
+//	...
+//	go ring.Run(ctx)
+//	token, err := ring.Sign(claims)
 package keyring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,106 +48,153 @@ type Config struct {
 	Issuer string
 	// Algorithm of new keys: ES256 (the default), EdDSA or RS256.
 	Algorithm string
-	Now       func() time.Time
-	Rand      io.Reader
+	// CacheTime is how long others may keep the published keys. Default
+	// [metadata.MaxAge], at least a second. Processes with one store have the same.
+	CacheTime time.Duration
+	// TokenLife is how long a token may live that any process of the issuer signs, now
+	// or lately. Default one hour.
+	TokenLife time.Duration
+	// RotateEvery is how long a key signs. Default 30 days, negative for ever.
+	RotateEvery time.Duration
+	// Logger gets a line for each change of a key. Default: slog.Default.
+	Logger *slog.Logger
+	Now    func() time.Time
+	Rand   io.Reader
 }
+
+func (c Config) withDefaults() (Config, error) {
+	c.Algorithm = cmp.Or(c.Algorithm, string(jose.ES256))
+	c.CacheTime = cmp.Or(c.CacheTime, metadata.MaxAge)
+	c.TokenLife = cmp.Or(c.TokenLife, time.Hour)
+	c.RotateEvery = cmp.Or(c.RotateEvery, 30*24*time.Hour)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.CacheTime < time.Second || c.TokenLife < 0 {
+		return c, fmt.Errorf("cache time %s, token life %s: they are too short", c.CacheTime, c.TokenLife)
+	}
+	if c.RotateEvery > 0 && c.RotateEvery < c.published() {
+		return c, fmt.Errorf("rotation every %s: a key is published for %s before it signs", c.RotateEvery, c.published())
+	}
+	return c, nil
+}
+
+// published is how long a key is in the key set before it signs. A cache may have been
+// filled by a process that had not read the key yet, which takes a quarter of CacheTime
+// at most, and may be kept for CacheTime: twice that leaves room.
+func (c Config) published() time.Duration { return 2 * c.CacheTime }
+
+// skew is how far the clocks of two machines may be apart.
+const skew = time.Minute
+
+// behind is how long after its last reading of the set a process may sign a token with
+// the longest life: five readings can fail.
+func (c Config) behind() time.Duration { return c.CacheTime }
+
+// outlives is how long a retired key is kept. The last token that it signed may come
+// from a process that learned of the retirement late, and lives for TokenLife.
+func (c Config) outlives() time.Duration { return c.behind() + c.TokenLife + skew }
 
 // Ring is the key set of the issuer, ready to sign and to verify. It is safe for
 // concurrent use; readers take no lock.
 type Ring struct {
-	issuer string
-	now    func() time.Time
-	keys   atomic.Pointer[keys]
-}
+	cfg  Config
+	keys atomic.Pointer[keys]
 
-// keys is one immutable state of the ring.
-type keys struct {
-	signer jose.Signer
-	public map[string]jose.JSONWebKey
-	jwks   http.Handler
+	mu    sync.Mutex // one reading of the store at a time
+	tried time.Time  // when it was last read or tried to be
 }
 
 // Open loads the key set, and creates it if this is the first process of the issuer.
 // The error wraps [storage.ErrRecord] if the keys are sealed under a master key that
 // the store does not have or belong to another issuer.
+//
+// Whoever keeps the ring should let it [Ring.Run].
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
-	if cfg.Algorithm == "" {
-		cfg.Algorithm = string(jose.ES256)
-	}
-	set, err := loadOrCreate(ctx, cfg)
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	loaded, err := load(cfg.Store, set)
-	if err != nil {
+	r := &Ring{cfg: cfg}
+	if _, err := r.readOrCreate(ctx); err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	r := &Ring{issuer: cfg.Issuer, now: cfg.Now}
-	r.keys.Store(loaded)
 	return r, nil
 }
 
-func loadOrCreate(ctx context.Context, cfg Config) (storage.KeySet, error) {
-	set, err := cfg.Store.KeySet(ctx)
+// readOrCreate reads the set, and creates it if there is none: whoever is first,
+// everybody reads what is there.
+func (r *Ring) readOrCreate(ctx context.Context) (storage.KeySet, error) {
+	set, err := r.read(ctx)
 	if !errors.Is(err, storage.ErrNotFound) {
 		return set, err
 	}
-	key, err := generate(cfg)
-	if err != nil {
+	first := round{cfg: r.cfg, now: r.cfg.Now()}
+	if err := first.begin(); err != nil {
 		return storage.KeySet{}, err
 	}
-	err = cfg.Store.SwapKeySet(ctx, storage.KeySet{Keys: []storage.SigningKey{key}})
+	err = r.cfg.Store.SwapKeySet(ctx, storage.KeySet{Keys: first.keys})
 	if err != nil && !errors.Is(err, storage.ErrConflict) {
 		return storage.KeySet{}, err
 	}
-	// Whoever was first, everybody reads what is there.
-	return cfg.Store.KeySet(ctx)
+	return r.read(ctx)
 }
 
-func load(store *storage.Store, set storage.KeySet) (*keys, error) {
-	if len(set.Keys) == 0 {
-		return nil, fmt.Errorf("the key set is empty: %w", storage.ErrRecord)
+// read reads the set and takes it over. If that fails, what is known stays.
+func (r *Ring) read(ctx context.Context) (storage.KeySet, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.readLocked(ctx)
+}
+
+func (r *Ring) readLocked(ctx context.Context) (storage.KeySet, error) {
+	now := r.cfg.Now()
+	r.tried = now
+	set, err := r.cfg.Store.KeySet(ctx)
+	if err != nil {
+		return storage.KeySet{}, err
 	}
-	out := &keys{public: make(map[string]jose.JSONWebKey, len(set.Keys))}
-	document := jose.JSONWebKeySet{}
-	for _, k := range set.Keys {
-		var public jose.JSONWebKey
-		if err := public.UnmarshalJSON(k.Public); err != nil || !public.IsPublic() || public.KeyID != k.ID {
-			return nil, fmt.Errorf("key %s: %w", k.ID, storage.ErrRecord)
+	loaded, err := load(r.cfg, set.Keys, now)
+	if err != nil {
+		return storage.KeySet{}, err
+	}
+	r.keys.Store(loaded)
+	return set, nil
+}
+
+// pause is how often the set is read on demand at most. It keeps a stream of invented
+// key ids away from the store.
+const pause = 2 * time.Second
+
+// renewed returns keys that are newer than those seen, if they can be had now.
+func (r *Ring) renewed(seen *keys) *keys {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys.Load() == seen && r.cfg.Now().Sub(r.tried) >= pause {
+		if _, err := r.readLocked(context.Background()); err != nil { // the store bounds it
+			r.stale(err)
 		}
-		out.public[k.ID] = public
-		document.Keys = append(document.Keys, public)
 	}
-	private, err := open(store, set.Keys[0])
-	if err != nil {
-		return nil, err
-	}
-	out.signer, err = jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.SignatureAlgorithm(private.Algorithm), Key: private},
-		// RFC 9068 section 2.1: the typ header MUST be at+jwt.
-		(&jose.SignerOptions{}).WithType(accessTokenType))
-	if err != nil {
-		return nil, fmt.Errorf("key %s: %w", private.KeyID, err)
-	}
-	out.jwks, err = metadata.Serve(document)
-	return out, err
+	return r.keys.Load()
 }
 
-func open(store *storage.Store, k storage.SigningKey) (jose.JSONWebKey, error) {
-	raw, err := store.OpenKey(k.ID, k.Private)
-	if err != nil {
-		return jose.JSONWebKey{}, err
+// current returns the keys. Where nobody calls [Ring.Run], or the store is down, they
+// are read again when they are as old as others may keep them; one caller does it and
+// the rest do not wait.
+func (r *Ring) current() *keys {
+	known := r.keys.Load()
+	now := r.cfg.Now()
+	if now.Sub(known.read) < r.cfg.CacheTime || !r.mu.TryLock() {
+		return known
 	}
-	var private jose.JSONWebKey
-	if err := private.UnmarshalJSON(raw); err != nil || private.IsPublic() || private.KeyID != k.ID {
-		return jose.JSONWebKey{}, fmt.Errorf("key %s: %w", k.ID, storage.ErrRecord)
+	defer r.mu.Unlock()
+	if now.Sub(r.tried) >= pause {
+		if _, err := r.readLocked(context.Background()); err != nil {
+			r.stale(err)
+		}
 	}
-	return private, nil
+	return r.keys.Load()
 }
 
-// JWKS serves the public keys (RFC 7517 section 5).
-func (r *Ring) JWKS() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.keys.Load().jwks.ServeHTTP(w, req)
-	})
+func (r *Ring) stale(err error) {
+	r.cfg.Logger.Warn("the signing keys cannot be read: those that are known stay in use", "error", err,
+		"read", r.keys.Load().read)
 }

@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/storage"
 )
 
 const accessTokenType = "at+jwt"
@@ -59,18 +62,31 @@ func (a *Audience) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(a))
 }
 
-// Sign makes an access token. Issuer is filled in.
+// Sign makes an access token. Issuer is filled in. A token that could outlive its key
+// is refused with an error that wraps [storage.ErrUnavailable], see [Ring.Run].
 func (r *Ring) Sign(c Claims) (string, error) {
-	c.Issuer = r.issuer
+	c.Issuer = r.cfg.Issuer
 	payload, err := json.Marshal(c)
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
-	signed, err := r.keys.Load().signer.Sign(payload)
+	signing := r.current()
+	if r.outlived(c, signing) {
+		if signing = r.renewed(signing); r.outlived(c, signing) {
+			return "", fmt.Errorf("keyring: sign: the keys were read at %s, too long ago for this token: %w", signing.read, storage.ErrUnavailable)
+		}
+	}
+	signed, err := signing.signer.Sign(payload)
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
 	return signed.CompactSerialize()
+}
+
+// outlived reports whether a token may end after its key, if that was retired right
+// after it was read.
+func (r *Ring) outlived(c Claims, signing *keys) bool {
+	return time.Unix(c.Expires, 0).After(signing.read.Add(r.cfg.behind() + r.cfg.TokenLife))
 }
 
 // oneSpelling refuses what decodes to the same bytes as another string: line breaks, which
@@ -101,11 +117,11 @@ func (r *Ring) Verify(token string) (Claims, error) {
 		return refuse("it cannot be parsed")
 	}
 	header := jws.Signatures[0].Protected
-	key, ok := r.keys.Load().public[header.KeyID]
+	key, ok := r.verifier(header.KeyID)
 	if !ok || header.Algorithm != key.Algorithm || header.ExtraHeaders[jose.HeaderType] != accessTokenType {
 		return refuse("unknown key, algorithm or type")
 	}
-	payload, err := jws.Verify(key)
+	payload, err := jws.Verify(key.JSONWebKey)
 	if err != nil {
 		return refuse("the signature is wrong")
 	}
@@ -113,11 +129,29 @@ func (r *Ring) Verify(token string) (Claims, error) {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return refuse("the claims cannot be read")
 	}
-	if c.Issuer != r.issuer || len(c.Audience) == 0 || slices.Contains(c.Audience, "") || c.GrantID == "" {
+	if c.Issuer != r.cfg.Issuer || len(c.Audience) == 0 || slices.Contains(c.Audience, "") || c.GrantID == "" {
 		return refuse("the claims are not ours")
 	}
-	if !r.now().Before(time.Unix(c.Expires, 0)) {
+	if !r.cfg.Now().Before(time.Unix(c.Expires, 0)) {
 		return refuse("it has expired")
 	}
 	return c, nil
+}
+
+// verifier finds a key that tokens may be signed with. For an id that is not known and
+// looks like one of ours the set is read again, because another process may have
+// activated a key without waiting.
+func (r *Ring) verifier(kid string) (verifier, bool) {
+	known := r.current()
+	key, ok := known.public[kid]
+	if !ok && isThumbprint(kid) {
+		key, ok = r.renewed(known).public[kid]
+	}
+	return key, ok && (key.until.IsZero() || r.cfg.Now().Before(key.until))
+}
+
+// isThumbprint reports whether an id has the form of an RFC 7638 thumbprint.
+func isThumbprint(kid string) bool {
+	sum, err := base64.RawURLEncoding.Strict().DecodeString(kid)
+	return err == nil && len(sum) == sha256.Size
 }

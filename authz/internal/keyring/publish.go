@@ -1,0 +1,129 @@
+package keyring
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// keys is one immutable state of the ring.
+type keys struct {
+	read   time.Time // when it was asked for
+	signer jose.Signer
+	public map[string]verifier // by key id
+	jwks   http.Handler
+}
+
+// verifier is a public key with the end of what it is good for; zero is no end.
+type verifier struct {
+	jose.JSONWebKey
+	until time.Time
+}
+
+// load makes the keys ready that the store had at the time read.
+func load(cfg Config, set []storage.SigningKey, read time.Time) (*keys, error) {
+	out := &keys{read: read, public: make(map[string]verifier, len(set))}
+	document := jose.JSONWebKeySet{}
+	for _, k := range set {
+		until, err := out.loadPrivate(cfg, k)
+		if err != nil {
+			return nil, fmt.Errorf("key %s: %w", k.ID, err)
+		}
+		var public jose.JSONWebKey
+		if err := public.UnmarshalJSON(k.Public); err != nil || !public.IsPublic() || public.KeyID != k.ID {
+			return nil, fmt.Errorf("key %s: %w", k.ID, storage.ErrRecord)
+		}
+		if !until.IsZero() && !read.Before(until) {
+			continue // it only waits to be destroyed
+		}
+		out.public[k.ID] = verifier{public, until}
+		document.Keys = append(document.Keys, public)
+	}
+	if out.signer == nil {
+		return nil, fmt.Errorf("the key set has no active key: %w", storage.ErrRecord)
+	}
+	handler, err := metadata.Serve(document)
+	out.jwks = cached(handler, cfg.CacheTime)
+	return out, err
+}
+
+// loadPrivate loads what only we have of a key. A pending key is opened too: whoever
+// cannot open it must not make it the one that signs.
+func (ks *keys) loadPrivate(cfg Config, k storage.SigningKey) (until time.Time, err error) {
+	switch k.State {
+	case storage.KeyRetired:
+		return k.Retired.Add(cfg.outlives()), nil
+	case storage.KeyPending:
+		_, err = open(cfg.Store, k)
+		return time.Time{}, err
+	case storage.KeyActive:
+		if ks.signer != nil {
+			return time.Time{}, fmt.Errorf("a second key is active: %w", storage.ErrRecord)
+		}
+		ks.signer, err = newSigner(cfg.Store, k)
+		return time.Time{}, err
+	}
+	return time.Time{}, fmt.Errorf("its state %q is not known to this program: %w", k.State, storage.ErrRecord)
+}
+
+func newSigner(store *storage.Store, k storage.SigningKey) (jose.Signer, error) {
+	private, err := open(store, k)
+	if err != nil {
+		return nil, err
+	}
+	return jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.SignatureAlgorithm(private.Algorithm), Key: private},
+		// RFC 9068 section 2.1: the typ header MUST be at+jwt.
+		(&jose.SignerOptions{}).WithType(accessTokenType))
+}
+
+func open(store *storage.Store, k storage.SigningKey) (jose.JSONWebKey, error) {
+	raw, err := store.OpenKey(k.ID, k.Private)
+	if err != nil {
+		return jose.JSONWebKey{}, err
+	}
+	var private jose.JSONWebKey
+	if err := private.UnmarshalJSON(raw); err != nil || private.IsPublic() || private.KeyID != k.ID {
+		return jose.JSONWebKey{}, storage.ErrRecord
+	}
+	return private, nil
+}
+
+// JWKS serves the public keys (RFC 7517 section 5): those that sign, will sign, or
+// signed what may still be alive. Caches may keep them for CacheTime.
+func (r *Ring) JWKS() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.current().jwks.ServeHTTP(w, req)
+	})
+}
+
+// cached lets caches keep what h answers for age.
+func cached(h http.Handler, age time.Duration) http.Handler {
+	if age == metadata.MaxAge {
+		return h
+	}
+	control := []string{"public, max-age=" + strconv.Itoa(int(age/time.Second))}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h.ServeHTTP(cacheControl{w, control}, req)
+	})
+}
+
+// cacheControl replaces the Cache-Control of answers that have one.
+type cacheControl struct {
+	http.ResponseWriter
+	value []string
+}
+
+// WriteHeader writes the header with the other Cache-Control.
+func (c cacheControl) WriteHeader(status int) {
+	if header := c.Header(); header["Cache-Control"] != nil {
+		header["Cache-Control"] = c.value
+	}
+	c.ResponseWriter.WriteHeader(status)
+}

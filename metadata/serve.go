@@ -33,7 +33,7 @@ func Serve(doc any) (http.Handler, error) {
 	d := &document{body: body, etag: etag}
 	d.common = http.Header{
 		"Access-Control-Allow-Origin":   {"*"},
-		"Access-Control-Expose-Headers": {"ETag"},
+		"Access-Control-Expose-Headers": {"ETag, WWW-Authenticate"},
 		"X-Content-Type-Options":        {"nosniff"},
 	}
 	d.cached = http.Header{

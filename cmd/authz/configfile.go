@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,6 +38,7 @@ type field struct {
 // hyphens or underscores.
 func readDocument(name string, data []byte, known []string) (*document, error) {
 	d := &document{name: name, values: map[string]field{}}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark (YAML 1.2.2 section 5.2)
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, d.syntax(err)

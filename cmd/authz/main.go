@@ -4,6 +4,7 @@
 //	authz serve --config gatehouse.yaml      run a server
 //	authz check-config --config FILE         find every mistake without running it
 //	authz user add|ls|disable|rm             people who can sign in
+//	authz key ls|rotate|revoke               the keys that tokens are signed with
 //	authz version
 //
 // Every flag --some-name of serve is also the environment variable AUTHZ_SOME_NAME
@@ -60,6 +61,7 @@ type grammar struct {
 	Serve       serveVerb   `cmd:"" help:"Run the authorization server."`
 	CheckConfig checkVerb   `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
 	User        userVerbs   `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
+	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with."`
 	Version     versionVerb `cmd:"" help:"Print the version."`
 }
 

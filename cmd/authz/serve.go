@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -61,7 +62,17 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed
 		st.log.Warn(sentence)
 	}
 	p.announce(s, st, made)
-	return st.serve(ctx, front, st.probes(front.Ready))
+	return besides(ctx, front.Run, func() error { return st.serve(ctx, front, st.probes(front.Ready)) })
+}
+
+// besides lets work run while serve does, and returns when both have ended.
+func besides(ctx context.Context, work func(context.Context) error, serve func() error) error {
+	ctx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- work(ctx) }()
+	err := serve()
+	stop()
+	return errors.Join(err, <-worked)
 }
 
 // announce says that the server is ready and what people need to use it. Only --dev

@@ -46,7 +46,8 @@ type settings struct {
 
 	Registration string `placeholder:"open|closed" help:"Who may register clients (with --dev: open)."`
 
-	SigningAlgorithm string `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
+	SigningAlgorithm string   `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
+	KeyRotation      duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
 
 	AccessTokenTTL duration `name:"access-token-ttl" default:"5m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
 	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
@@ -175,6 +176,7 @@ func (s *settings) server() authz.Config {
 		Resources:        s.Resources,
 		Registration:     authz.Registration(s.Registration),
 		SigningAlgorithm: s.SigningAlgorithm,
+		KeyRotation:      cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
 		AccessTokenTTL:   time.Duration(s.AccessTokenTTL),
 		CodeTTL:          time.Duration(s.CodeTTL),
 		RefreshWindow:    cmp.Or(window, -1), // there zero means the default

@@ -26,6 +26,11 @@ func (s *settings) openStore(ctx context.Context, log *slog.Logger) (*storage.St
 // open opens the store for a verb that works beside a running server. It takes no
 // master keys: people are not sealed.
 func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
+	return s.openWith(ctx, storage.Options{})
+}
+
+// openWith opens the store for a verb that needs more than the records.
+func (s *storeSettings) openWith(ctx context.Context, o storage.Options) (*storage.Store, error) {
 	switch {
 	case s.Store == "":
 		return nil, usageError{errors.New("store is not set: name the store of the server with --store or --config")}
@@ -36,7 +41,7 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	return storage.New(backend, storage.Options{})
+	return storage.New(backend, o)
 }
 
 // storeMistake finds a mistake in the store's URL without connecting to it.

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// keyVerbs administer the signing keys. They work on the store of a running server,
+// which sees the change within about a minute.
+type keyVerbs struct {
+	Ls     keyLs     `cmd:"" help:"List the signing keys."`
+	Rotate keyRotate `cmd:"" help:"Make the next signing key."`
+	Revoke keyRevoke `cmd:"" help:"Destroy a signing key; what it signed is refused."`
+}
+
+// keySettings are what a verb needs to make keys that the server can open.
+type keySettings struct {
+	storeSettings
+	Issuer         string     `placeholder:"URL" help:"The issuer of the server: the keys are sealed for it."`
+	MasterKeys     masterKeys `placeholder:"KEYS" help:"The master keys of the server."`
+	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
+}
+
+// keyStoreOf fills the settings of a verb and opens the store that they name.
+func (p *program) keyStoreOf(ctx context.Context, k *kong.Context, s *keySettings) (*storage.Store, error) {
+	if err := p.loadStore(k); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Issuer == "":
+		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config")}
+	case len(s.MasterKeys) == 0:
+		return nil, usageError{errors.New("master-keys is not set: give the keys of the server as AUTHZ_MASTER_KEYS, or the file that holds them as AUTHZ_MASTER_KEYS_FILE")}
+	}
+	return s.openWith(ctx, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys})
+}
+
+// keyRecord is a signing key as --json prints it: without its parts.
+type keyRecord struct {
+	ID        string    `json:"kid"`
+	State     string    `json:"state"`
+	Algorithm string    `json:"algorithm"`
+	Created   time.Time `json:"created"`
+	Activated time.Time `json:"activated,omitzero"`
+	Retired   time.Time `json:"retired,omitzero"`
+}
+
+func keyRecordOf(k storage.SigningKey) keyRecord {
+	return keyRecord{
+		ID: k.ID, State: string(k.State), Algorithm: k.Algorithm,
+		Created: k.Created.UTC(), Activated: k.Activated.UTC(), Retired: k.Retired.UTC(),
+	}
+}
+
+type keyLs struct {
+	keySettings
+	JSON bool `name:"json" help:"Print the records as a JSON array."`
+}
+
+// Run lists the keys. A server that never started has none.
+func (v *keyLs) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	set, err := store.KeySet(ctx)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	records := make([]keyRecord, 0, len(set.Keys))
+	for _, key := range set.Keys {
+		records = append(records, keyRecordOf(key))
+	}
+	if v.JSON {
+		return p.printJSON(records)
+	}
+	return p.printKeys(records)
+}
+
+func (p *program) printKeys(records []keyRecord) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KID\tSTATE\tALGORITHM\tCREATED\tACTIVATED\tRETIRED")
+	for _, r := range records {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.State, r.Algorithm, moment(r.Created), moment(r.Activated), moment(r.Retired))
+	}
+	return table.Flush()
+}
+
+// moment shows a time, and none as a dash.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+// newKeySettings are those of a verb that may make a key.
+type newKeySettings struct {
+	keySettings
+	SigningAlgorithm string `placeholder:"ALG" help:"Algorithm of the new key: ES256, EdDSA or RS256 (default: that of the active key)."`
+}
+
+type keyRotate struct {
+	newKeySettings
+	Now  bool `help:"Let the new key sign at once, before others have fetched it."`
+	JSON bool `name:"json" help:"Print the record as JSON."`
+}
+
+// Run makes the next key.
+func (v *keyRotate) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	key, err := authz.RotateSigningKey(ctx, store, v.SigningAlgorithm, v.Now)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return errors.New("there are no signing keys yet: the server makes the first one when it starts")
+	case err != nil:
+		return err
+	case v.JSON:
+		return p.printJSON(keyRecordOf(key))
+	case v.Now:
+		_, err = fmt.Fprintf(p.stdout, "%s signs now\n", key.ID)
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s is pending since %s: a running server lets it sign when it has been published long enough\n", key.ID, moment(key.Created.UTC()))
+	return err
+}
+
+type keyRevoke struct {
+	newKeySettings
+	KID string `arg:"" name:"kid" help:"The id of the key."`
+}
+
+// Run destroys a key.
+func (v *keyRevoke) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	active, err := authz.RevokeSigningKey(ctx, store, v.SigningAlgorithm, v.KID)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("there is no signing key with the id %s", v.KID)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "revoked %s; %s signs now\n", v.KID, active.ID)
+	return err
+}

@@ -68,8 +68,8 @@ type issuer struct {
 func (i *issuer) key(ctx context.Context, id keyID) (*verifyKey, error) {
 	now := i.now()
 	set := i.current.Load()
-	if set != nil && now.Before(set.expires) {
-		if key, ok := set.keys[id]; ok {
+	if set != nil {
+		if key, ok := set.keys[id]; ok && (now.Before(set.expires) || i.failing()) {
 			if !now.Before(set.renew) {
 				i.start(set)
 			}
@@ -86,6 +86,14 @@ func (i *issuer) key(ctx context.Context, id keyID) (*verifyKey, error) {
 		return nil, err
 	}
 	return nil, invalid("The access token is signed with a key that its issuer does not publish.")
+}
+
+// failing reports whether the last fetch failed. Then the old keys serve at once, because
+// an issuer that hangs would make every request wait for what it gets anyway.
+func (i *issuer) failing() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failed != nil
 }
 
 // renewed waits for a fetch that is newer than seen, unless there was one a moment ago.

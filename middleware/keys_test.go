@@ -207,6 +207,66 @@ func TestOldKeysServeWhileTheIssuerIsDown(t *testing.T) {
 	wantStatus(t, guard, mint(), 200)
 }
 
+// hanging is a transport that, once told so, holds each request until the test lets it
+// fail.
+type hanging struct {
+	on       atomic.Bool
+	attempts atomic.Int32
+	fail     chan struct{} // lets one request fail
+}
+
+func (h *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !h.on.Load() {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	h.attempts.Add(1)
+	<-h.fail
+	return nil, context.DeadlineExceeded
+}
+
+// An issuer that takes connections and says nothing holds up requests until the first
+// attempt has failed, and none later, although each attempt hangs.
+func TestNobodyWaitsForAHangingIssuerTwice(t *testing.T) {
+	issuer, clock, transport := middlewaretest.NewIssuer(t), newClock(), &hanging{fail: make(chan struct{})}
+	guard := newGuard(t, issuer, func(c *middleware.Config) {
+		c.Now, c.Client = clock.Now, &http.Client{Transport: transport}
+	})
+	mint := func() *http.Request {
+		now := clock.Now()
+		return withToken(issuer.Mint(claims{"aud": resource, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}))
+	}
+	wantStatus(t, guard, mint(), 200)
+	transport.on.Store(true)
+	clock.Advance(time.Hour)
+	first := make(chan int, 1)
+	go func() {
+		code, _ := status(guard, mint())
+		first <- code
+	}()
+	transport.fail <- struct{}{}
+	if code := <-first; code != 200 {
+		t.Fatalf("the first request: %d", code)
+	}
+	for n := range int32(3) {
+		eventually(t, "the next attempt", func() bool {
+			clock.Advance(time.Minute)
+			wantStatus(t, guard, mint(), 200)
+			return transport.attempts.Load() == n+2
+		})
+		for range 5 {
+			wantStatus(t, guard, mint(), 200) // while the attempt hangs
+		}
+		transport.fail <- struct{}{}
+	}
+	transport.on.Store(false)
+	issuer.Rotate(jose.ES256)
+	eventually(t, "the new key", func() bool {
+		clock.Advance(time.Minute)
+		code, _ := status(guard, mint())
+		return code == 200
+	})
+}
+
 func TestOneFetchForAll(t *testing.T) {
 	issuer, guard, _, mint := clocked(t)
 	var metadataRequests atomic.Int32

@@ -37,8 +37,11 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// devResource is the resource that "authz serve --dev" knows without being told.
-const devResource = "http://127.0.0.1:8081/mcp"
+// devIssuer and devResource are what "authz serve --dev" is and knows without being told.
+const (
+	devIssuer   = "http://127.0.0.1:8080"
+	devResource = "http://127.0.0.1:8081/mcp"
+)
 
 // settings are the flags, each once, with its default.
 type settings struct {
@@ -110,13 +113,25 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 
 // announce says what runs and what to do next.
 func (s settings) announce(stdout io.Writer) {
+	fmt.Fprintf(stdout, "The notes server is ready.\n  %-14s %s\n  %-14s %s\n", "connect to", s.Resource, "sign in at", s.Issuer)
+	fmt.Fprintf(stdout, "Next: have the authorization server run (%s),\nand give a client the first address:\n", s.counterpart())
+	fmt.Fprintf(stdout, "  claude mcp add --transport http notes %s\n", s.Resource)
+}
+
+// counterpart is how to run an authorization server that fits.
+func (s settings) counterpart() string {
+	host, plain := strings.CutPrefix(s.Issuer, "http://")
+	if !plain || strings.Contains(host, "/") {
+		return "with " + s.Resource + " among its resources"
+	}
 	serve := "authz serve --dev"
+	if s.Issuer != devIssuer {
+		serve += " --listen " + host
+	}
 	if s.Resource != devResource {
 		serve += " --dev-resource " + s.Resource
 	}
-	fmt.Fprintf(stdout, "The notes server is ready.\n  %-14s %s\n  %-14s %s\n", "connect to", s.Resource, "sign in at", s.Issuer)
-	fmt.Fprintf(stdout, "Next: have the authorization server run (%s),\nand give a client the first address:\n", serve)
-	fmt.Fprintf(stdout, "  claude mcp add --transport http notes %s\n", s.Resource)
+	return serve
 }
 
 // reachable is the host and port by which clients on this machine reach the listener.

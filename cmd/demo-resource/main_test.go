@@ -137,9 +137,11 @@ func TestRunSettings(t *testing.T) {
 		{"every interface", nil, []string{"--listen", ":0"}, []string{"connect to     http://127.0.0.1:"}},
 		{"a name", nil, []string{"--listen", "localhost:0"}, []string{"connect to     http://localhost:"}},
 		{"environment", []string{"DEMO_LISTEN=127.0.0.1:0", "DEMO_ISSUER=https://auth.example.com", "DEMO_RESOURCE=https://notes.example.com/mcp"}, nil,
-			[]string{"sign in at     https://auth.example.com\n", "connect to     https://notes.example.com/mcp\n"}},
+			[]string{"sign in at     https://auth.example.com\n", "connect to     https://notes.example.com/mcp\n", "(with https://notes.example.com/mcp among its resources)"}},
 		{"flag over environment", []string{"DEMO_LISTEN=127.0.0.1:0", "DEMO_ISSUER=https://auth.example.com"}, []string{"--issuer", "https://other.example.org"},
 			[]string{"sign in at     https://other.example.org\n"}},
+		{"another port of the server", nil, []string{"--listen", "127.0.0.1:0", "--issuer", "http://localhost:9", "--resource", devResource}, []string{"(authz serve --dev --listen localhost:9),"}},
+		{"a server below a path", nil, []string{"--listen", "127.0.0.1:0", "--issuer", "http://localhost:9/auth", "--resource", devResource}, []string{"(with " + devResource + " among its resources)"}},
 		{"the server's own default", nil, []string{"--listen", "127.0.0.1:0", "--resource", devResource}, []string{"(authz serve --dev),"}},
 	}
 	for _, test := range tests {

@@ -29,10 +29,10 @@ func newHandler(guard *middleware.Guard, resource string, log *slog.Logger) (htt
 	}
 	mux := http.NewServeMux()
 	mux.Handle(path, guard.Protect(scopePerTool(guard, sdkSession(eras(log)))))
-	for _, p := range guard.MetadataPaths() {
-		mux.Handle(p, guard.Metadata())
+	for _, p := range append(guard.MetadataPaths(), "/.well-known/") {
+		mux.Handle(p, guard.Metadata()) // clients probe for other documents too, and pages must be able to read the 404
 	}
-	return mux, nil
+	return hurried(mux, bodyTime), nil
 }
 
 // eras answers clients of both eras on one endpoint. The header says which: only the

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
@@ -340,6 +342,102 @@ func TestNothingWithoutAToken(t *testing.T) {
 		resp, _ := send(t, c.request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", broken.Name, resp.Status)
+		}
+	}
+}
+
+// What two readers could understand differently goes no further, and an id comes back as
+// it was sent or not at all.
+func TestMessagesAreStrict(t *testing.T) {
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{}}}`
+	with := func(old, new string) string { return strings.Replace(call, old, new, 1) }
+	for name, message := range map[string]string{
+		"name twice":          with(`"name":"whoami"`, `"name":"add_note","name":"whoami"`),
+		"escaped name twice":  with(`"name":"whoami"`, `"n\u0061me":"add_note","name":"whoami"`),
+		"method twice":        with(`"method"`, `"method":"ping","method"`),
+		"id twice":            with(`"id":1`, `"id":1,"id":2`),
+		"argument twice":      with(`"arguments":{}`, `"arguments":{"a":1,"a":2}`),
+		"two messages":        call + call,
+		"two lines":           call + "\n" + call,
+		"something behind it": call + "x",
+		"not UTF-8":           with("whoami", "who\xffami"),
+		"lone surrogate":      with("whoami", `\ud800`),
+		"NUL in a key":        with(`"name"`, `"name\u0000"`),
+		"byte order mark":     "\ufeff" + call,
+		"too deep":            with(`"arguments":{}`, `"arguments":`+strings.Repeat(`{"a":`, maxDepth)+"1"+strings.Repeat("}", maxDepth)),
+		"fraction as id":      with(`"id":1`, `"id":1.5`),
+		"exponent as id":      with(`"id":1`, `"id":1e3`),
+		"id beyond 2^53":      with(`"id":1`, `"id":9007199254740993`),
+		"id below -2^53":      with(`"id":1`, `"id":-9007199254740993`),
+		"id beyond all":       with(`"id":1`, `"id":1`+strings.Repeat("0", 400)),
+		"batch with a double": `[` + with(`"id":1`, `"id":1,"id":2`) + `]`,
+		"method is a number":  with(`"tools/call"`, "7"),
+		"text":                `"tools/call"`,
+		"null in a batch":     "[null",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDemo(t)
+			c := d.as("alice", "notes:read notes:write")
+			c.initialize(t)
+			if resp, text := send(t, c.request(t, http.MethodPost, message)); resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s %s, want 400", resp.Status, text)
+			}
+		})
+	}
+	d := newDemo(t)
+	c := d.as("alice", "")
+	c.initialize(t)
+	for _, id := range []string{"0", "-7", "9007199254740991", "-9007199254740991", `"a"`, `""`, `"9007199254740993"`} {
+		resp, text := send(t, c.request(t, http.MethodPost, with(`"id":1`, `"id":`+id)))
+		if resp.StatusCode != http.StatusOK || !strings.Contains(text, `"id":`+id+`,`) {
+			t.Errorf("id %s: %s %s", id, resp.Status, text)
+		}
+	}
+}
+
+// A body that does not arrive holds a connection for a bounded time, with a token or
+// without one; an answer may take longer than that.
+func TestBodiesAreHurried(t *testing.T) {
+	handler := http.NewServeMux()
+	handler.HandleFunc("/refuse", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	handler.HandleFunc("/read", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+	})
+	server := httptest.NewServer(hurried(handler, 20*time.Millisecond))
+	t.Cleanup(server.Close)
+	for path, want := range map[string]string{"/refuse": "401", "/read": "408"} {
+		for _, length := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", path, length)
+			answer, err := io.ReadAll(conn) // ends when the server closes the connection
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
+				t.Errorf("%s with %s: %v\n%s", path, length, err, answer)
+			}
+		}
+	}
+}
+
+// Clients probe for documents that are not here. The answer is JSON that a page may read.
+func TestOtherDocumentsAreNotHere(t *testing.T) {
+	d := newDemo(t)
+	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/mcp",
+		"/.well-known/openid-configuration", "/.well-known/oauth-protected-resource/other", "/.well-known/oauth-protected-resource/mcp/", "/.well-known/"} {
+		resp, err := http.Get(strings.TrimSuffix(d.resource, "/mcp") + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound || resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
 		}
 	}
 }

@@ -82,7 +82,8 @@ func (c *caller) request(t *testing.T, method, body string) *http.Request {
 // event of a stream, or the body.
 func send(t *testing.T, r *http.Request) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(r)
+	client := http.Client{Timeout: patience} // a stream that should not have been opened never ends
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/storage"
 )
 
 // crowd is how many do the same thing at the same time.
@@ -131,28 +132,35 @@ func TestRedeemAgainstDisable(t *testing.T) {
 }
 
 // TestConsentAgainstDisable: a person who is disabled while their consent is being
-// stored leaves no living grant behind, and the client gets no code.
+// stored leaves no living grant behind, and the client gets no code: neither when the
+// grant is not listed yet, nor when it is listed and not stored yet.
 func TestConsentAgainstDisable(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
-	var id string
-	h.meter.once(&h.meter.before, "put", "grant", func() {
-		if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
-			t.Error(err)
-		}
-	})
-	noting := h.meter.before.Load()
-	note := func(op, key string) {
-		if rest, ok := strings.CutPrefix(key, "gatehouse:grant:"); ok && op == "put" {
-			id = rest
-		}
-		(*noting)(op, key)
-	}
-	h.meter.before.Store(&note)
-	mustShow(t, h.newBrowser().walk(asks(c), "allow"), http.StatusBadRequest, "invalid_request")
-	grant, err := h.store.Grant(t.Context(), id)
-	if err != nil || grant.State != "revoked" {
-		t.Errorf("the grant is %q, %v; want revoked", grant.State, err)
+	for name, moment := range map[string]struct{ op, kind string }{
+		"not listed yet": {"index add", "user-grants"}, "not stored yet": {"put", "grant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c := newHouse(t, build{}), cast()["native"]
+			h.meter.once(&h.meter.before, moment.op, moment.kind, func() {
+				if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+					t.Error(err)
+				}
+			})
+			var id string
+			disable := h.meter.before.Load()
+			step := func(op, key string) {
+				if rest, ok := strings.CutPrefix(key, "gatehouse:grant:"); ok && op == "put" {
+					id = rest
+				}
+				(*disable)(op, key)
+			}
+			h.meter.before.Store(&step)
+			mustShow(t, h.newBrowser().walk(asks(c), "allow"), http.StatusBadRequest, "invalid_request")
+			if grant, err := h.store.Grant(t.Context(), id); err != nil || grant.State != storage.GrantRevoked {
+				t.Errorf("the grant is %q, %v; want revoked", grant.State, err)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,10 @@
 package authz_test
 
 import (
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,6 +50,56 @@ func sameSuccessor(t *testing.T, replies []reply) string {
 		t.Fatalf("%d refreshes gave %d refresh tokens and %d access tokens", len(replies), len(refresh), len(access))
 	}
 	return replies[0].member(t, "refresh_token")
+}
+
+// TestRefreshForged: a token that names a living grant and was not made by this server has
+// no effect at all, whatever generation it claims: it neither refreshes nor revokes.
+func TestRefreshForged(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	held := h.tokens(c)
+	first := held.refresh
+	second := h.toToken(c, refreshing(c, first)).member(t, "refresh_token")
+	third := h.toToken(c, refreshing(c, second)).member(t, "refresh_token")
+	const prefix = "gate_rt_"
+	raw := func(token string) []byte {
+		t.Helper()
+		b, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, prefix))
+		if err != nil || len(b) != 16+4+32 {
+			t.Fatalf("%d bytes, %v", len(b), err)
+		}
+		return b
+	}
+	forged := map[string][]byte{}
+	for name, token := range map[string]string{"stale": first, "previous": second, "current": third} {
+		for at := 16; at < 52; at++ {
+			b := raw(token)
+			b[at] ^= 1
+			forged[fmt.Sprintf("%s, byte %d", name, at)] = b
+		}
+		forged[name+", without a MAC"] = append(raw(token)[:20], make([]byte, 32)...)
+	}
+	forged["the MAC of another generation"] = append(raw(third)[:20:20], raw(first)[20:]...)
+	forged["the MAC of another grant"] = append(raw(third)[:20:20], raw(h.tokens(c).refresh)[20:]...)
+	before := h.meter.writes.Load()
+	for name, b := range forged {
+		token := prefix + base64.RawURLEncoding.EncodeToString(b)
+		if r := h.toToken(c, refreshing(c, token)); r.status != http.StatusBadRequest || r.member(t, "error") != "invalid_grant" {
+			t.Errorf("%s: %s", name, r)
+		}
+		if r := h.post("/revoke", "token", token, "client_id", c.ID); r.status != http.StatusOK {
+			t.Errorf("%s, revoked: %s", name, r)
+		}
+	}
+	if n := h.meter.writes.Load() - before; n != 0 {
+		t.Errorf("forged tokens wrote %d times", n)
+	}
+	if !h.active(held.access) {
+		t.Error("a forged token ended the family")
+	}
+	if r := h.toToken(c, refreshing(c, third)); r.status != http.StatusOK {
+		t.Errorf("the genuine one: %s", r)
+	}
 }
 
 // TestRefreshRepeatWritesNothing: the answer to the previous token costs no write, so it

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/storage"
 )
 
 // serveVerb runs the authorization server.
@@ -50,7 +51,10 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed
 	config := s.server()
 	config.Store, config.Logger = store, st.log
 	front, err := authz.New(ctx, config)
-	if err != nil {
+	switch {
+	case errors.Is(err, storage.ErrRecord):
+		return fmt.Errorf("the signing keys in the store cannot be opened: give the master keys and the issuer that the store was used with, or an empty store: %w", err)
+	case err != nil:
 		return err
 	}
 	if s.Dev {

@@ -294,10 +294,15 @@ func TestOtherKeysCannotOpenTheStore(t *testing.T) {
 	environ := []string{"AUTHZ_STORE=redis://" + redis.Addr(), "AUTHZ_ISSUER=http://127.0.0.1:8080"}
 	start(t, append(environ, "AUTHZ_MASTER_KEYS="+testKey(1)), "--dev", "--listen", "127.0.0.1:0")
 	start(t, append(environ, "AUTHZ_MASTER_KEYS="+testKey(2)+","+testKey(1)), "--dev", "--listen", "127.0.0.1:0")
-	var out, complaints bytes.Buffer
-	status := run(t.Context(), []string{"serve", "--dev", "--listen", "127.0.0.1:0"}, append(environ, "AUTHZ_MASTER_KEYS="+testKey(3)), nil, &out, &complaints)
-	if status != 1 || !strings.Contains(complaints.String(), "master key") {
-		t.Errorf("exit status %d:\n%s", status, complaints.String())
+	for name, other := range map[string][]string{
+		"another master key": append(environ, "AUTHZ_MASTER_KEYS="+testKey(3)),
+		"another issuer":     {environ[0], "AUTHZ_ISSUER=http://127.0.0.1:8088", "AUTHZ_MASTER_KEYS=" + testKey(1)},
+	} {
+		var out, complaints bytes.Buffer
+		status := run(t.Context(), []string{"serve", "--dev", "--listen", "127.0.0.1:0"}, other, nil, &out, &complaints)
+		if status != 1 || !strings.Contains(complaints.String(), "give the master keys and the issuer that the store was used with") {
+			t.Errorf("%s: exit status %d:\n%s", name, status, complaints.String())
+		}
 	}
 }
 

@@ -45,12 +45,23 @@ func (r RedirectURI) Host() string {
 	return r.url.Scheme + ":"
 }
 
-// forbiddenSchemes run code, read local data or reach inside the browser when a
-// user agent follows them. No policy can allow them.
+// forbiddenSchemes run code, read local data, reach inside the browser or start a part
+// of the operating system when a user agent follows them, or belong to another protocol.
+// No policy can allow them: none is private (RFC 8252 section 7.1).
 var forbiddenSchemes = []string{
 	"about", "blob", "chrome", "chrome-extension", "data", "edge", "feed", "file", "filesystem",
 	"ftp", "intent", "jar", "java", "javascript", "livescript", "mailto", "mhtml", "mk", "moz-extension", "ms-its",
 	"mocha", "resource", "res", "sms", "tel", "urn", "vbscript", "view-source", "wss", "ws", "wyciwyg",
+
+	// Other names and rooms of browsers.
+	"brave", "chrome-search", "chrome-untrusted", "devtools", "extension", "microsoft-edge", "opera",
+	"safari-extension", "safari-web-extension", "vbs", "vivaldi", "x-javascript",
+	// Parts of operating systems that take commands or open files.
+	"android-app", "content", "hcp", "itms-services", "ms-appinstaller", "ms-excel", "ms-msdt", "ms-officecmd",
+	"ms-powerpoint", "ms-search", "ms-settings", "ms-word", "search", "search-ms", "shell", "x-apple.systempreferences",
+	// Other protocols.
+	"afp", "cid", "dav", "dict", "git", "gopher", "imap", "jdbc", "ldap", "ldaps", "mid", "news", "nfs", "nntp",
+	"pop", "rtsp", "sftp", "sip", "sips", "smb", "ssh", "svn", "telnet", "tftp", "vnc",
 }
 
 // ParseRedirect checks a redirect URI by itself: an absolute URI without fragment,

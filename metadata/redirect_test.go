@@ -65,6 +65,8 @@ func TestParseRedirectRefuses(t *testing.T) {
 	for _, scheme := range []string{
 		"javascript", "data", "vbscript", "file", "blob", "about", "view-source", "mailto", "tel", "sms", "ftp", "ws", "wss", "urn",
 		"intent", "jar", "chrome", "chrome-extension", "moz-extension", "filesystem", "livescript", "resource", "feed",
+		"ms-msdt", "ms-officecmd", "ms-appinstaller", "search-ms", "shell", "hcp", "microsoft-edge", "chrome-untrusted", "devtools",
+		"x-javascript", "vbs", "content", "itms-services", "smb", "ldap", "gopher", "ssh", "telnet", "jdbc",
 	} {
 		bad = append(bad, scheme+":alert(1)", scheme+"://127.0.0.1/cb", scheme+":/cb")
 	}

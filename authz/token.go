@@ -60,7 +60,8 @@ type narrowed struct {
 
 // narrow reads resource (RFC 8707 section 2.2) and, where the grant type has it, scope
 // (OAuth 2.1 section 4.3.1). Both may ask for less than the grant holds, never for more;
-// left out, they mean all of it. The grant itself keeps everything.
+// left out, they mean all of it, as far as it belongs together: a scope that is asked for
+// by name must belong to a resource of the token. The grant itself keeps everything.
 func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error) {
 	audience, problem := parseResources(f.all("resource"))
 	if problem != "" {
@@ -85,6 +86,9 @@ func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error)
 	for _, name := range asked {
 		if !slices.Contains(g.Scopes, name) {
 			return narrowed{}, refuse(codeInvalidScope, "scope %s was not granted", name)
+		}
+		if !s.resources.defines(audience, name) {
+			return narrowed{}, refuse(codeInvalidScope, "scope %s does not belong to %s", name, strings.Join(audience, " or "))
 		}
 	}
 	if len(asked) == 0 {

@@ -145,7 +145,11 @@ func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
 // body reads the form of a POST. Parameters in the query are refused: secrets do not
 // belong into URLs (OAuth 2.1 section 2.4.1).
 func (g formGuard) body(w http.ResponseWriter, r *http.Request) (form, error) {
-	for name := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return form{}, invalidRequest("the query is not properly form-urlencoded")
+	}
+	for name := range query {
 		if _, known := g[name]; known {
 			return form{}, invalidRequest("send the parameter %s in the body, not in the query", name)
 		}

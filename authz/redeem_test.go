@@ -11,9 +11,6 @@ import (
 	"gatehouse.example/storage"
 )
 
-// crowd is how many do the same thing at the same time.
-const crowd = 64
-
 // together calls f crowd times at once and returns the replies.
 func together(f func(i int) reply) []reply {
 	replies := make([]reply, crowd)

@@ -49,7 +49,8 @@ type Put struct {
 }
 
 // Backend is the narrow interface that a database driver implements. Every method is
-// safe for concurrent use and returns before its context ends. storagetest.TestBackend
+// safe for concurrent use and returns when its context ends; one that cannot hang may
+// finish what it began. storagetest.TestBackend
 // is the contract in executable form.
 type Backend interface {
 	// Get returns the item under key, or [ErrNotFound].

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // embedded is a Redis inside this process. It listens on nothing: each connection of
@@ -29,6 +30,16 @@ func newEmbedded(now func() time.Time) *embedded {
 		now = time.Now
 	}
 	return &embedded{server: miniredis.NewMiniRedis(), now: now, last: now()}
+}
+
+// patience is how long a command of the embedded server may take. There is no network to
+// fail, only a processor to be busy.
+const patience = time.Minute
+
+// fit makes the settings of the client fit the embedded server.
+func (e *embedded) fit(settings *goredis.UniversalOptions) {
+	settings.Dialer = e.dial
+	settings.ReadTimeout, settings.WriteTimeout, settings.PoolTimeout = patience, patience, patience
 }
 
 // dial fits the Dialer of the client.

@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	settings := clientOptions(target, o)
 	if target.embedded {
 		b.embedded = newEmbedded(o.Now)
-		settings.Dialer = b.embedded.dial
+		b.embedded.fit(settings)
 	}
 	b.client = goredis.NewUniversalClient(settings)
 	b.client.AddHook(dialHook{})

@@ -1,0 +1,6 @@
+//go:build !race
+
+package authz_test
+
+// crowd is how many do the same thing at the same time.
+const crowd = 64

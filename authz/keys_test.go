@@ -1,0 +1,80 @@
+package authz_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+)
+
+// TestKeysFollowTheStore: two servers over one store that nobody runs see a key that was
+// activated from outside when they use theirs, and refuse what a revoked one signed.
+func TestKeysFollowTheStore(t *testing.T) {
+	t.Parallel()
+	const longLife = time.Hour // longer than others may keep the keys
+	config := func(c *authz.Config) { c.AccessTokenTTL = longLife }
+	one := newHouse(t, build{config: config})
+	two := newHouse(t, build{config: config, store: one.store})
+	c := cast()["native"]
+	later := func(d time.Duration) {
+		one.clock.advance(d)
+		two.clock.advance(d)
+	}
+	before := one.tokens(c)
+	next, err := authz.RotateSigningKey(t.Context(), one.store, "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kid := jwtPart(t, one.tokens(c).access, 0)["kid"]; kid == next.ID {
+		t.Error("the keys are read for each token")
+	}
+	later(3 * time.Second)
+	one.restart() // a process that starts has the new key
+	after := one.tokens(c)
+	if kid := jwtPart(t, after.access, 0)["kid"]; kid != next.ID {
+		t.Errorf("%v signs, want %s", kid, next.ID)
+	}
+	for name, h := range map[string]*house{"the one that started": one, "the other": two} {
+		if !h.active(before.access) || !h.active(after.access) {
+			t.Errorf("%s refuses a token of the old key or the new one", name)
+		}
+	}
+	if _, err := authz.RevokeSigningKey(t.Context(), one.store, "", next.ID); err != nil {
+		t.Fatal(err)
+	}
+	later(longLife / 2)
+	fresh := two.tokens(c)
+	if two.active(after.access) || !two.active(before.access) || !two.active(fresh.access) {
+		t.Error("a token of the revoked key is active, or one of another key is not")
+	}
+}
+
+// TestKeyCache: the keys may be cached as long as it is configured, and no other document.
+func TestKeyCache(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{config: func(c *authz.Config) { c.KeyCache = 7 * time.Second }})
+	for path, want := range map[string]string{"/jwks.json": "public, max-age=7", "/.well-known/oauth-authorization-server": "public, max-age=300"} {
+		if got := h.get(path).header.Get("Cache-Control"); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestRunEnds: Run ends with its context.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.handler.Load().Run(ctx) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+}

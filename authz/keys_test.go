@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,29 @@ func TestRunEnds(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it does not end")
+	}
+}
+
+func TestKeyConfigRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	for part, change := range map[string]func(*authz.Config){
+		"key-rotation 9m59s": func(c *authz.Config) { c.KeyRotation = 10*time.Minute - time.Second },
+		"key-rotation 1m0s":  func(c *authz.Config) { c.KeyCache, c.KeyRotation = time.Hour, time.Minute },
+		"key-cache 500ms":    func(c *authz.Config) { c.KeyCache = 500 * time.Millisecond },
+		"key-cache -1s":      func(c *authz.Config) { c.KeyCache = -time.Second },
+	} {
+		cfg := h.cfg
+		change(&cfg)
+		if _, err := authz.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+	for _, rotation := range []time.Duration{-1, 10 * time.Minute} {
+		cfg := h.cfg
+		cfg.KeyRotation = rotation
+		if _, err := authz.New(t.Context(), cfg); err != nil {
+			t.Errorf("%s: %v", rotation, err)
+		}
 	}
 }

@@ -124,6 +124,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if errors.Is(err, storage.ErrConflict) {
 		return gone() // the person's grants were revoked while this one was being stored
 	}
+	if errors.Is(err, storage.ErrUnavailable) {
+		return unrecorded(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -133,6 +136,17 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "resources", t.Resources, "scopes", scopes)
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
+}
+
+// unrecorded is for a person who allowed while the store stopped answering. The page
+// cannot be sent again: the transaction is over.
+func unrecorded(cause error) *displayedError {
+	return &displayedError{
+		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
+		title:   "Your decision could not be recorded",
+		message: "This service cannot reach its storage right now. The application was given nothing.",
+		steps:   []string{"Wait a few seconds, go back to the application, and connect again."},
+	}
 }
 
 // take ends the transaction. The one who comes second is told that the page has expired.

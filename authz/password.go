@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/argon2"
-
-	"gatehouse.example/storage"
 )
 
 // maxPassword bounds a password, in bytes.
@@ -46,8 +44,10 @@ func newPasswords(random io.Reader) *passwords {
 	return &passwords{slots: make(chan struct{}, 2), dummy: dummy}
 }
 
-// check reports whether password belongs to hash. The error is the context's or says
-// that too many sign-ins are waiting.
+// errCrowded says that too many sign-ins are waiting for their turn.
+var errCrowded = errors.New("authz: too many sign-ins at a time")
+
+// check reports whether password belongs to hash, or returns errCrowded.
 func (p *passwords) check(ctx context.Context, hash, password string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, passwordWait)
 	defer cancel()
@@ -55,7 +55,7 @@ func (p *passwords) check(ctx context.Context, hash, password string) (bool, err
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return false, fmt.Errorf("authz: sign-in: %w: too many at a time", storage.ErrUnavailable)
+		return false, errCrowded
 	}
 	return checkPassword(hash, password), nil
 }

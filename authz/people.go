@@ -147,7 +147,7 @@ func (s *Server) checkSignIn(r *http.Request, canonical, password string) (stora
 	}
 	right, err := s.passwords.check(r.Context(), hash, password)
 	if err != nil {
-		return storage.User{}, err
+		return storage.User{}, crowded(err)
 	}
 	if !known || !right || user.Disabled {
 		return storage.User{}, errWrongPassword
@@ -178,6 +178,15 @@ func tooMany(cause error) *displayedError {
 		status: http.StatusTooManyRequests, code: codeUnavailable, cause: cause,
 		title:   "Too many attempts to sign in",
 		message: "Somebody tried many passwords for this name from your network, so attempts have to wait.",
+		steps:   []string{"Wait a few seconds, go back, and try again."},
+	}
+}
+
+func crowded(cause error) *displayedError {
+	return &displayedError{
+		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
+		title:   "Many people are signing in right now",
+		message: "Your turn did not come in time. Nothing is wrong with your name or password.",
 		steps:   []string{"Wait a few seconds, go back, and try again."},
 	}
 }

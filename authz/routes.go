@@ -207,6 +207,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(p)
 			}
 			s.cfg.Logger.ErrorContext(r.Context(), "panic", "endpoint", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			noStore(w.Header())
 			writeJSON(w, http.StatusInternalServerError, map[string]string{"error": codeServerError, "error_description": "the server could not complete the request"})
 		}()
 		next.ServeHTTP(w, r)

@@ -1,0 +1,32 @@
+package authz
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whoever does not get a turn is told so in time; nothing is said about the password.
+func TestCrowdedSignIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords(rand.Reader)
+		for range cap(p.slots) {
+			p.slots <- struct{}{}
+		}
+		begin := time.Now()
+		_, err := p.check(t.Context(), p.dummy, "x")
+		if !errors.Is(err, errCrowded) || time.Since(begin) != passwordWait {
+			t.Errorf("error %v after %s, want errCrowded after %s", err, time.Since(begin), passwordWait)
+		}
+		var shown *displayedError
+		if !errors.As(error(crowded(err)), &shown) || shown.status != 503 {
+			t.Errorf("the page says %v", shown)
+		}
+		<-p.slots
+		if right, err := p.check(t.Context(), p.dummy, "nobody's password"); err != nil || !right {
+			t.Errorf("with a free slot: %v, %v", right, err)
+		}
+	})
+}

@@ -161,6 +161,26 @@ func TestConsentAgainstDisable(t *testing.T) {
 	}
 }
 
+// TestConsentInOutage: when the store goes away between the end of the transaction and
+// the grant, the person hears that nothing was recorded, and nothing was.
+func TestConsentInOutage(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	b.code(asks(c))
+	h.meter.once(&h.meter.before, "put", "grant", func() { h.faults.SetDown(true) })
+	answer := b.walk(asks(c), "allow")
+	mustShow(t, answer, http.StatusServiceUnavailable, "temporarily_unavailable")
+	if answer.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	h.faults.SetDown(false)
+	mustShow(t, b.submit("decision", "allow"), http.StatusBadRequest, "invalid_request")
+	if b.code(asks(c)) == "" {
+		t.Error("starting again does not work")
+	}
+}
+
 // TestRedeemLostReply: the store did the swap and its answer got lost. That is one
 // redemption and no replay.
 func TestRedeemLostReply(t *testing.T) {

@@ -142,6 +142,16 @@ func (s *Server) transaction(r *http.Request, id string) (storage.Transaction, e
 	return t, err
 }
 
+// visit returns the transaction that a page or form names, and who is signed in.
+func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSession, error) {
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return storage.Transaction{}, liveSession{}, err
+	}
+	session, err := s.session(r)
+	return t, session, err
+}
+
 func gone() *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest,

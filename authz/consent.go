@@ -22,11 +22,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, err := s.transaction(r, f.get("transaction"))
-	if err != nil {
-		return err
-	}
-	session, err := s.session(r)
+	t, session, err := s.visit(r, f)
 	if err != nil {
 		return err
 	}
@@ -62,11 +58,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.transaction(r, f.get("transaction"))
-	if err != nil {
-		return err
-	}
-	session, err := s.session(r)
+	t, session, err := s.visit(r, f)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, err := s.transaction(r, f.get("transaction"))
-	if err != nil {
-		return err
-	}
-	session, err := s.session(r)
+	t, session, err := s.visit(r, f)
 	if err != nil {
 		return err
 	}

@@ -140,10 +140,22 @@ func (c *chromium) story() string {
 	return fmt.Sprintf("requested: %q\ncomplaints: %q\nconsole: %q", c.requested, c.complaints, c.console)
 }
 
-// open goes to a page and waits until it is loaded.
+// open goes to a page and waits until it is loaded. A page that is still arriving, such
+// as the client's answer, can get in the way; then it is asked for again.
 func (c *chromium) open(address string) {
 	c.t.Helper()
-	c.do("open "+address, chromedp.Navigate(address))
+	for deadline := time.Now().Add(patience); ; {
+		ctx, cancel := context.WithTimeout(c.ctx, patience)
+		_, err := chromedp.Run(ctx, chromedp.Navigate(address))
+		cancel()
+		switch {
+		case err == nil:
+			return
+		case !strings.Contains(err.Error(), "net::ERR_ABORTED") || time.Now().After(deadline):
+			c.t.Fatalf("open %s: %v\n%s", address, err, c.story())
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 }
 
 // click waits for an element and clicks on it with the mouse.

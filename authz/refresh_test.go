@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
 // TestRefreshTogether: many refreshes of one token at once all succeed with the same
@@ -228,5 +230,31 @@ func TestRevokeUnconfirmed(t *testing.T) {
 		if h.active(token) {
 			t.Errorf("%s: the second time it must be revoked", name)
 		}
+	}
+}
+
+// TestRefreshFromTheFuture: a genuine token of a generation that is not on record means that
+// the store forgot a rotation that it had acknowledged. The family ends.
+func TestRefreshFromTheFuture(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	c := cast()["native"]
+	held := h.tokens(c)
+	parsed, ok := storage.ParseRefreshToken(held.refresh)
+	if !ok {
+		t.Fatal("the refresh token cannot be parsed")
+	}
+	g, err := h.store.Grant(t.Context(), parsed.GrantID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	future, err := h.store.RefreshTokenOf(g, parsed.Generation+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(t, h.toToken(c, refreshing(c, future)), http.StatusBadRequest, "invalid_grant")
+	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusBadRequest, "invalid_grant")
+	if h.active(held.access) {
+		t.Error("the family is alive")
 	}
 }

@@ -173,7 +173,7 @@ func TestSessionFixation(t *testing.T) {
 func TestForeignForms(t *testing.T) {
 	t.Parallel()
 	h, c := newHouse(t, build{}), cast()["native"]
-	h.addPerson("bob")
+	h.addPerson("writer")
 	b := h.newBrowser()
 	page := func(prompt string) (string, url.Values) {
 		t.Helper()
@@ -192,10 +192,10 @@ func TestForeignForms(t *testing.T) {
 	mustShow(t, b.submit("csrf", consentTwo.Get("csrf"), "decision", "allow"), http.StatusForbidden, "invalid_request")
 	mustShow(t, b.submit("transaction", consentTwo.Get("transaction"), "decision", "allow"), http.StatusForbidden, "invalid_request")
 
-	// Bob signs in with the same browser; the page that Alice saw is not his to answer.
+	// Somebody else signs in with the same browser; the page that the first one saw is not theirs to answer.
 	h.clock.advance(time.Second)
 	page("login")
-	b.submit("username", "bob", "password", personPassword)
+	b.submit("username", "writer", "password", personPassword)
 	mustShow(t, b.h.with(b.jar, postForm(h, "/consent", replaced(consentThree, "decision", "allow"))), http.StatusForbidden, "invalid_request")
 
 	other := h.newBrowser()

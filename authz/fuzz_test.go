@@ -108,7 +108,7 @@ func FuzzVerifier(f *testing.F) {
 // FuzzCanonicalUserName: the canonical spelling is a fixed point, safe wherever a name is
 // shown or used as a key, and two names that fold alike differ in ASCII case and space only.
 func FuzzCanonicalUserName(f *testing.F) {
-	for _, seed := range []string{"alice", " ALICE ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "alice\x00", "a:b", strings.Repeat("x", 65)} {
+	for _, seed := range []string{"reader", " READER ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "reader\x00", "a:b", strings.Repeat("x", 65)} {
 		f.Add(seed)
 	}
 	shape := regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)

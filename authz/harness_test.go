@@ -37,7 +37,7 @@ const (
 	notesSecret = "the-secret-of-the-notes-server"
 	tasksSecret = "the-secret-of-the-tasks-server"
 
-	personName     = "alice"
+	personName     = "reader"
 	personPassword = "correct horse battery"
 
 	// The example of RFC 7636 appendix B.

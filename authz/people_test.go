@@ -13,7 +13,7 @@ import (
 func TestCanonicalUserName(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		"alice": "alice", " Alice\t": "alice", "ALICE@Example.COM": "alice@example.com", "a.b_c+d-e": "a.b_c+d-e", "7of9": "7of9",
+		"reader": "reader", " Reader\t": "reader", "READER@Example.COM": "reader@example.com", "a.b_c+d-e": "a.b_c+d-e", "7of9": "7of9",
 		strings.Repeat("a", 64): strings.Repeat("a", 64),
 	} {
 		if got, err := authz.CanonicalUserName(raw); got != want || err != nil {
@@ -21,7 +21,7 @@ func TestCanonicalUserName(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		"", " ", ".alice", "-alice", "@alice", "_", "+x", "al ice", "alice:x", "alice/x", "alicе", "ａlice", "alice\x00", "alice\u200b",
+		"", " ", ".reader", "-reader", "@reader", "_", "+x", "rea der", "reader:x", "reader/x", "readеr", "ｒeader", "reader\x00", "reader\u200b",
 		"\u212alice", "ſam", "a*b", strings.Repeat("a", 65), "<b>", `a"b`,
 	} {
 		if got, err := authz.CanonicalUserName(raw); !errors.Is(err, authz.ErrUserName) {
@@ -39,8 +39,8 @@ func TestPeople(t *testing.T) {
 		want           error
 	}{
 		{"", personPassword, authz.ErrUserName}, {"a b", personPassword, authz.ErrUserName},
-		{"bob", "", authz.ErrPassword}, {"bob", strings.Repeat("a", 1025), authz.ErrPassword},
-		{"ALICE ", personPassword, storage.ErrConflict},
+		{"writer", "", authz.ErrPassword}, {"writer", strings.Repeat("a", 1025), authz.ErrPassword},
+		{"READER ", personPassword, storage.ErrConflict},
 	} {
 		if _, err := authz.AddUser(ctx, h.store, bad.name, bad.password); !errors.Is(err, bad.want) {
 			t.Errorf("add %q: %v, want %v", bad.name, err, bad.want)
@@ -58,16 +58,16 @@ func TestPeople(t *testing.T) {
 	if err := authz.SetPassword(ctx, h.store, personName, ""); !errors.Is(err, authz.ErrPassword) {
 		t.Errorf("an empty password: %v", err)
 	}
-	bob, err := authz.AddUser(ctx, h.store, "Bob", "a password of bob")
-	if err != nil || bob.Name != "bob" || bob.Subject == "" || strings.Contains(bob.Password, "a password of bob") || !strings.HasPrefix(bob.Password, "$argon2id$") {
-		t.Fatalf("%+v, %v", bob, err)
+	writer, err := authz.AddUser(ctx, h.store, "Writer", "a password of writer")
+	if err != nil || writer.Name != "writer" || writer.Subject == "" || strings.Contains(writer.Password, "a password of writer") || !strings.HasPrefix(writer.Password, "$argon2id$") {
+		t.Fatalf("%+v, %v", writer, err)
 	}
-	if err := authz.RemoveUser(ctx, h.store, "bob"); err != nil {
+	if err := authz.RemoveUser(ctx, h.store, "writer"); err != nil {
 		t.Fatal(err)
 	}
-	again, err := authz.AddUser(ctx, h.store, "bob", "a password of bob")
-	if err != nil || again.Subject == bob.Subject {
-		t.Errorf("somebody else under the same name: %v, same subject %t", err, again.Subject == bob.Subject)
+	again, err := authz.AddUser(ctx, h.store, "writer", "a password of writer")
+	if err != nil || again.Subject == writer.Subject {
+		t.Errorf("somebody else under the same name: %v, same subject %t", err, again.Subject == writer.Subject)
 	}
 }
 
@@ -98,21 +98,21 @@ func TestSetPassword(t *testing.T) {
 func TestDisableEverywhere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, build{})
-	h.addPerson("bob")
+	h.addPerson("writer")
 	clients := []member{cast()["native"], cast()["app"], cast()["basic"]}
-	var alices []tokens
+	var readers []tokens
 	for _, c := range clients {
-		alices = append(alices, h.tokens(c))
+		readers = append(readers, h.tokens(c))
 	}
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(clients[0]).Encode())
 	b.follow()
-	b.submit("username", "bob", "password", personPassword)
+	b.submit("username", "writer", "password", personPassword)
 	bobs := b.tokens(clients[0], asks(clients[0]))
-	if err := authz.DisableUser(t.Context(), h.store, " ALICE "); err != nil {
+	if err := authz.DisableUser(t.Context(), h.store, " READER "); err != nil {
 		t.Fatal(err)
 	}
-	for i, held := range alices {
+	for i, held := range readers {
 		if h.active(held.access) {
 			t.Errorf("%s: the access token lives", clients[i].ID)
 		}

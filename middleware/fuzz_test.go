@@ -50,7 +50,7 @@ func FuzzSplice(f *testing.F) {
 	private := middlewaretest.NewKey(f, jose.ES256)
 	issuer.SetKeys(jose.JSONWebKey{Key: private, KeyID: "one", Algorithm: string(jose.ES256)})
 	guard := newGuard(f, issuer)
-	tokens := []string{issuer.Mint(claims{"aud": resource}), issuer.Mint(claims{"aud": resource, "sub": "mallory"})}
+	tokens := []string{issuer.Mint(claims{"aud": resource}), issuer.Mint(claims{"aud": resource, "sub": "stranger"})}
 	for _, broken := range issuer.Broken(resource) {
 		tokens = append(tokens, broken.Token)
 	}

@@ -155,11 +155,11 @@ func TestGoodToken(t *testing.T) {
 	guard := newGuard(t, issuer)
 	now := time.Now().Truncate(time.Second)
 	token := passes(t, guard, withToken(issuer.Mint(claims{
-		"aud": resource, "sub": "alice", "client_id": "editor", "scope": "notes:read  notes:write", "jti": "one",
+		"aud": resource, "sub": "reader", "client_id": "editor", "scope": "notes:read  notes:write", "jti": "one",
 		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "extra": map[string]any{"deep": []int{1}},
 	})))
 	want := middleware.Token{
-		Subject: "alice", ClientID: "editor", Issuer: issuer.URL(), ID: "one",
+		Subject: "reader", ClientID: "editor", Issuer: issuer.URL(), ID: "one",
 		Audience: []string{resource}, Scopes: []string{"notes:read", "notes:write"},
 		IssuedAt: now, Expiry: now.Add(time.Minute),
 	}
@@ -171,7 +171,7 @@ func TestGoodToken(t *testing.T) {
 	if !token.HasScope() || !token.HasScope("notes:read") || !token.HasScope("notes:write", "notes:read") || token.HasScope("notes:read", "admin") || token.HasScope("notes") || token.HasScope("") {
 		t.Error("HasScope is wrong")
 	}
-	if token.Principal() != issuer.URL()+"|alice" {
+	if token.Principal() != issuer.URL()+"|reader" {
 		t.Errorf("Principal is %q", token.Principal())
 	}
 }

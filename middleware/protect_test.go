@@ -43,7 +43,7 @@ func TestCredentials(t *testing.T) {
 		{"token in the query", "?access_token=" + good, nil, 401, ""},
 		{"token in a cookie", "", []string{"Cookie", "access_token=" + good}, 401, ""},
 		{"token in another header", "", []string{"X-Access-Token", good, "Proxy-Authorization", "Bearer " + good}, 401, ""},
-		{"identity headers", "", []string{"X-Forwarded-User", "alice", "X-Auth-Request-User", "alice", "Remote-User", "alice"}, 401, ""},
+		{"identity headers", "", []string{"X-Forwarded-User", "reader", "X-Auth-Request-User", "reader", "Remote-User", "reader"}, 401, ""},
 
 		// RFC 6750 section 3.1: malformed, or more than one method.
 		{"two headers", "", []string{"Authorization", "Bearer " + good, "Authorization", "Bearer " + good}, 400, "invalid_request"},

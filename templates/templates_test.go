@@ -40,7 +40,7 @@ func consent() templates.Consent {
 			{Name: "notes:read", Description: "Read your notes", Resource: notes.URI, Checked: true},
 			{Name: "notes:write", Description: "Add and change notes", Resource: notes.URI},
 		},
-		UserName: "ada",
+		UserName: "reader",
 	}
 }
 
@@ -91,7 +91,7 @@ func text(page string) string {
 // everyPage is each page in each of its shapes, for what must hold of all.
 func everyPage() map[string]any {
 	wrong, loopback, private, bare := login(), consent(), consent(), problem()
-	wrong.Problem, wrong.UserName = "Wrong password.", "ada"
+	wrong.Problem, wrong.UserName = "Wrong password.", "reader"
 	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, "Tick something."
 	private.PrivateUseRedirect = true
 	private.Resources = append(private.Resources, tasks)
@@ -192,7 +192,7 @@ func TestPolicy(t *testing.T) {
 
 func TestLogin(t *testing.T) {
 	wrong := login()
-	wrong.Problem, wrong.UserName = "That did not match.", "ada"
+	wrong.Problem, wrong.UserName = "That did not match.", "reader"
 	for _, tt := range []struct {
 		name        string
 		page        templates.Login
@@ -209,7 +209,7 @@ func TestLogin(t *testing.T) {
 		}, []string{`role="alert"`, "aria-describedby", `name="decision"`}},
 		{"wrong password", wrong, []string{
 			`<p class="problem" id="problem" role="alert">That did not match.</p>`,
-			`value="ada"`, `autocomplete="current-password" aria-describedby="problem" autofocus>`,
+			`value="reader"`, `autocomplete="current-password" aria-describedby="problem" autofocus>`,
 		}, []string{`dir="auto" aria-describedby="problem" autofocus`}},
 	} {
 		check(t, tt.name, render(t, tt.page), tt.want, tt.never)
@@ -234,7 +234,7 @@ func TestConsent(t *testing.T) {
 			`<button class="primary" type="submit" name="decision" value="allow">Allow</button>`,
 			`name="scope" value="notes:read" checked>`, `name="scope" value="notes:write">`,
 			`<bdi>Read your notes</bdi> <bdi class="uri">notes:read</bdi>`,
-			`<bdi class="name">ada</bdi>`, "ends by itself",
+			`<bdi class="name">reader</bdi>`, "ends by itself",
 		}, []string{`role="alert"`, `class="caution"`, "until it is revoked"}},
 		{"loopback", with(func(p *templates.Consent) { p.LoopbackRedirect = true }), []string{"any program on it could receive it"}, []string{"an application on this device"}},
 		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an application on this device"}, []string{"a program on this computer"}},

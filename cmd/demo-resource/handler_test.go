@@ -199,7 +199,7 @@ func TestToolsNeedTheirScopes(t *testing.T) {
 	}
 	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
 		for _, test := range tests {
-			resp, answer := as("alice", test.scopes).call(t, test.tool, test.arguments)
+			resp, answer := as("reader", test.scopes).call(t, test.tool, test.arguments)
 			if test.missing == "" {
 				if resp.StatusCode != http.StatusOK || answer.Result.IsError || answer.Result.StructuredContent == nil {
 					t.Errorf("%s with %q: %s %+v", test.tool, test.scopes, resp.Status, answer)
@@ -251,7 +251,7 @@ func TestScopesCannotBeEvaded(t *testing.T) {
 	for name, message := range messages {
 		t.Run(name, func(t *testing.T) {
 			d := newDemo(t)
-			session := d.as("alice", "notes:read")
+			session := d.as("reader", "notes:read")
 			session.initialize(t)
 			for _, version := range []string{"", "2025-06-18", "2026-07-28", "2027-01-01"} {
 				r := session.request(t, http.MethodPost, message)
@@ -273,11 +273,11 @@ func TestEachPersonHasTheirOwnNotes(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		const all = "notes:read notes:write"
 		for _, text := range []string{"milk", "bread"} {
-			if _, answer := as("alice", all).call(t, "add_note", fmt.Sprintf(`{"text":%q}`, text)); answer.Result.IsError {
+			if _, answer := as("reader", all).call(t, "add_note", fmt.Sprintf(`{"text":%q}`, text)); answer.Result.IsError {
 				t.Errorf("add_note %s: %+v", text, answer)
 			}
 		}
-		for person, want := range map[string]string{"alice": `{"notes":["milk","bread"]}`, "bob": `{"notes":[]}`} {
+		for person, want := range map[string]string{"reader": `{"notes":["milk","bread"]}`, "writer": `{"notes":[]}`} {
 			if _, answer := as(person, all).call(t, "list_notes", `{}`); string(answer.Result.StructuredContent) != want {
 				t.Errorf("notes of %s are %s, want %s", person, answer.Result.StructuredContent, want)
 			}
@@ -287,8 +287,8 @@ func TestEachPersonHasTheirOwnNotes(t *testing.T) {
 
 func TestWhoami(t *testing.T) {
 	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
-		_, answer := as("alice", "notes:read").call(t, "whoami", `{}`)
-		want := fmt.Sprintf(`{"client_id":"client","issuer":%q,"scopes":["notes:read"],"subject":"alice"}`, d.issuer.URL())
+		_, answer := as("reader", "notes:read").call(t, "whoami", `{}`)
+		want := fmt.Sprintf(`{"client_id":"client","issuer":%q,"scopes":["notes:read"],"subject":"reader"}`, d.issuer.URL())
 		if got := string(answer.Result.StructuredContent); got != want {
 			t.Errorf("whoami = %s, want %s", got, want)
 		}
@@ -299,26 +299,26 @@ func TestWhoami(t *testing.T) {
 // the same person with a lesser token can do less.
 func TestSessionsBelongToAPerson(t *testing.T) {
 	d := newDemo(t)
-	alice := d.as("alice", "notes:read notes:write")
-	alice.initialize(t)
+	reader := d.as("reader", "notes:read notes:write")
+	reader.initialize(t)
 	other := func(claims middlewaretest.Claims) *caller {
 		claims["aud"] = d.resource
-		return &caller{resource: d.resource, session: alice.session, token: d.issuer.Mint(claims)}
+		return &caller{resource: d.resource, session: reader.session, token: d.issuer.Mint(claims)}
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
-		intruder := other(middlewaretest.Claims{"sub": "bob", "scope": "notes:read"})
+		intruder := other(middlewaretest.Claims{"sub": "writer", "scope": "notes:read"})
 		resp, _ := send(t, intruder.request(t, method, `{"jsonrpc":"2.0","id":2,"method":"ping"}`))
 		if resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s by another person: %s, want 403", method, resp.Status)
 		}
 	}
-	lesser := other(middlewaretest.Claims{"sub": "alice", "scope": "notes:read", "client_id": "reader"})
+	lesser := other(middlewaretest.Claims{"sub": "reader", "scope": "notes:read", "client_id": "reader"})
 	resp, _ := lesser.call(t, "add_note", `{"text":"milk"}`)
 	checkInsufficient(t, d, resp, "add_note", "notes:write")
 	if _, answer := lesser.call(t, "whoami", `{}`); !strings.Contains(string(answer.Result.StructuredContent), `"client_id":"reader"`) {
 		t.Errorf("whoami = %s, want the client of this request", answer.Result.StructuredContent)
 	}
-	if resp, _ := alice.call(t, "add_note", `{"text":"milk"}`); resp.StatusCode != http.StatusOK {
+	if resp, _ := reader.call(t, "add_note", `{"text":"milk"}`); resp.StatusCode != http.StatusOK {
 		t.Errorf("the owner of the session: %s", resp.Status)
 	}
 }
@@ -378,7 +378,7 @@ func TestMessagesAreStrict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDemo(t)
-			c := d.as("alice", "notes:read notes:write")
+			c := d.as("reader", "notes:read notes:write")
 			c.initialize(t)
 			if resp, text := send(t, c.request(t, http.MethodPost, message)); resp.StatusCode != http.StatusBadRequest {
 				t.Errorf("%s %s, want 400", resp.Status, text)
@@ -386,7 +386,7 @@ func TestMessagesAreStrict(t *testing.T) {
 		})
 	}
 	d := newDemo(t)
-	c := d.as("alice", "")
+	c := d.as("reader", "")
 	c.initialize(t)
 	for _, id := range []string{"0", "-7", "9007199254740991", "-9007199254740991", `"a"`, `""`, `"9007199254740993"`} {
 		resp, text := send(t, c.request(t, http.MethodPost, with(`"id":1`, `"id":`+id)))
@@ -445,7 +445,7 @@ func TestOtherDocumentsAreNotHere(t *testing.T) {
 
 func TestMessagesAreBounded(t *testing.T) {
 	d := newDemo(t)
-	c := d.as("alice", "notes:write")
+	c := d.as("reader", "notes:write")
 	c.modern = true
 	resp, _ := c.call(t, "add_note", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", maxBody)))
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
@@ -483,7 +483,7 @@ func TestPeopleAreBounded(t *testing.T) {
 // that are for nobody else.
 func TestDiscovery(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
-		c := as("alice", "")
+		c := as("reader", "")
 		_, list := c.do(t, "tools/list", `{}`)
 		var names []string
 		for _, tool := range list.Result.Tools {
@@ -510,7 +510,7 @@ func TestDiscovery(t *testing.T) {
 // A revision after ours is refused with the list of those that are spoken.
 func TestUnknownRevision(t *testing.T) {
 	d := newDemo(t)
-	r := d.as("alice", "").request(t, http.MethodPost,
+	r := d.as("reader", "").request(t, http.MethodPost,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 	r.Header.Set("Mcp-Protocol-Version", "2027-01-01")
 	r.Header.Set("Mcp-Method", "tools/list")

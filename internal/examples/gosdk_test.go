@@ -108,7 +108,7 @@ func TestOfficialGoSDK(t *testing.T) {
 	if err != nil || result.IsError || len(result.Content) != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	want := fmt.Sprintf("%s|alice with [notes:read]; the header holds %q", issuer.URL(), []string{"Bearer verified"})
+	want := fmt.Sprintf("%s|reader with [notes:read]; the header holds %q", issuer.URL(), []string{"Bearer verified"})
 	if text, ok := result.Content[0].(*mcp.TextContent); !ok || text.Text != want {
 		t.Errorf("the tool says %+v, want %s", result.Content[0], want)
 	}
@@ -150,15 +150,15 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	}
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
-	res := post("", "alice", initialize)
+	res := post("", "reader", initialize)
 	id := res.Header.Get("Mcp-Session-Id")
 	if res.StatusCode != http.StatusOK || id == "" {
 		t.Fatalf("initialize: %s %v", res.Status, res.Header)
 	}
-	if res := post(id, "alice", ping); res.StatusCode != http.StatusOK {
-		t.Errorf("alice: %s", res.Status)
+	if res := post(id, "reader", ping); res.StatusCode != http.StatusOK {
+		t.Errorf("reader: %s", res.Status)
 	}
-	if res := post(id, "mallory", ping); res.StatusCode != http.StatusForbidden {
-		t.Errorf("mallory: %s", res.Status)
+	if res := post(id, "stranger", ping); res.StatusCode != http.StatusForbidden {
+		t.Errorf("stranger: %s", res.Status)
 	}
 }

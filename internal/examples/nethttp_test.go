@@ -102,7 +102,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 
 	token := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"})
-	if res, body = call(t, "GET", resource, token); res.StatusCode != http.StatusOK || !strings.Contains(body, issuer.URL()+"|alice") {
+	if res, body = call(t, "GET", resource, token); res.StatusCode != http.StatusOK || !strings.Contains(body, issuer.URL()+"|reader") {
 		t.Errorf("GET: %s %s", res.Status, body)
 	}
 	res, _ = call(t, "POST", resource, token)

@@ -194,7 +194,7 @@ func (b *breaker) hmac(secret []byte, kid string) string {
 
 func (b *breaker) wrongShapes() {
 	header, payload, signature := parts(b.good())
-	_, other, _ := parts(b.issuer.Mint(Claims{"aud": b.resource, "sub": "mallory"}))
+	_, other, _ := parts(b.issuer.Mint(Claims{"aud": b.resource, "sub": "stranger"}))
 	b.add("shape: claims exchanged", header+"."+other+"."+signature)
 	b.add("shape: no signature", header+"."+payload+".")
 	b.add("shape: signature absent", header+"."+payload)

@@ -17,7 +17,7 @@ import (
 // Claims override the claims of a token. A nil value removes one.
 type Claims map[string]any
 
-// Mint returns a signed access token. Without overrides it has iss, sub "alice",
+// Mint returns a signed access token. Without overrides it has iss, sub "reader",
 // client_id "client", a random jti, and is valid for five minutes from now; it has no
 // aud and no scope.
 func (i *Issuer) Mint(overrides Claims) string {
@@ -33,7 +33,7 @@ func (i *Issuer) claims(overrides Claims) Claims {
 	now := time.Now()
 	claims := Claims{
 		"iss":       i.URL(),
-		"sub":       "alice",
+		"sub":       "reader",
 		"client_id": "client",
 		"jti":       rand.Text(),
 		"iat":       now.Unix(),

@@ -127,7 +127,7 @@ func TestOpenRefused(t *testing.T) {
 	for _, test := range []struct{ url, advice string }{
 		{"redis://" + m.Addr(), "redis://user:password@host"},
 		{"redis://ann:hunter2@" + m.Addr(), "check the user and the password"},
-		{"redis://bob:hunter2@" + m.Addr(), "check the user and the password"},
+		{"redis://writer:hunter2@" + m.Addr(), "check the user and the password"},
 		{"redis://:hunter2@" + m.Addr(), "check the user and the password"},
 		{"redis://" + loading.Addr(), "still loading"},
 		{"redis://" + denied.Addr(), "gatehouse:*"},

@@ -113,7 +113,7 @@ func testDown(t *testing.T, f *fixture) {
 		"CreateClient":      func() error { return f.CreateClient(ctx, storage.Client{ID: "c"}) },
 		"User":              func() error { _, err := f.User(ctx, "ann"); return err },
 		"Users":             func() error { _, err := f.Users(ctx); return err },
-		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "bob"}) },
+		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "writer"}) },
 		"UpdateUser":        func() error { return f.UpdateUser(ctx, ann) },
 		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann") },
 		"Session":           func() error { _, err := f.Session(ctx, "s"); return err },

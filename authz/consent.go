@@ -83,7 +83,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	if err != nil {
 		return err
 	}
-	if _, err := s.take(r.Context(), t); err != nil {
+	if err := s.take(r.Context(), t); err != nil {
 		return err
 	}
 	e := to.refuse(codeAccessDenied, "the person declined")
@@ -109,7 +109,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
-	if _, err := s.take(r.Context(), t); err != nil {
+	if err := s.take(r.Context(), t); err != nil {
 		return err
 	}
 	err = s.engine.IssueCode(r.Context(), engine.Authorization{Client: client, Grant: grant, Code: code})
@@ -142,12 +142,12 @@ func unrecorded(cause error) *displayedError {
 }
 
 // take ends the transaction. The one who comes second is told that the page has expired.
-func (s *Server) take(ctx context.Context, t storage.Transaction) (storage.Transaction, error) {
-	taken, err := s.cfg.Store.TakeTransaction(ctx, t.ID)
+func (s *Server) take(ctx context.Context, t storage.Transaction) error {
+	err := s.cfg.Store.TakeTransaction(ctx, t)
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Transaction{}, gone()
+		return gone()
 	}
-	return taken, err
+	return err
 }
 
 // stillWelcome looks at the person once more after the grant is stored. Whoever

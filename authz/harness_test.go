@@ -117,13 +117,16 @@ func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
 }
 
 func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if m.before.Load() != nil { // the most that can come between an entry and its item
+		for _, l := range put.Listed {
+			if err := m.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+				return storage.Item{}, err
+			}
+		}
+		put.Listed = nil
+	}
 	defer m.note("put", put.Key, &m.writes)()
 	return m.Backend.Put(ctx, put)
-}
-
-func (m *meter) Take(ctx context.Context, key string) (storage.Item, error) {
-	defer m.note("take", key, &m.writes)()
-	return m.Backend.Take(ctx, key)
 }
 
 func (m *meter) Delete(ctx context.Context, key string) error {

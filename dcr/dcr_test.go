@@ -54,11 +54,6 @@ func (c *counting) Put(ctx context.Context, put storage.Put) (storage.Item, erro
 	return c.Backend.Put(ctx, put)
 }
 
-func (c *counting) Take(ctx context.Context, key string) (storage.Item, error) {
-	c.writes.Add(1)
-	return c.Backend.Take(ctx, key)
-}
-
 func (c *counting) Delete(ctx context.Context, key string) error {
 	c.writes.Add(1)
 	return c.Backend.Delete(ctx, key)

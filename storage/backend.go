@@ -46,7 +46,26 @@ type Put struct {
 	If        Condition
 	Operation Version       // never zero; becomes the item's version
 	TTL       time.Duration // zero keeps the item until it is deleted
+
+	// Listed are index entries of the item. They are added before it is written, and
+	// stay when it is not: an entry without an item is nothing, an item without its
+	// entry could not be found.
+	Listed []Listing
+	// On, if set, is the lineage that must answer: on another one nothing is written
+	// and Put returns [ErrLineage].
+	On Lineage
+	// Forgettable lets the write be answered before a replica has it, where there are
+	// replicas: a failover may forget it.
+	Forgettable bool
 }
+
+// Listing is an entry of an index.
+type Listing struct{ Index, Entry string }
+
+// Lineage names one uninterrupted history of the database. Another copy that takes over
+// begins a new one, and may lack the last writes of the one before. It is empty where no
+// copy can take over.
+type Lineage string
 
 // Backend is the narrow interface that a database driver implements. Every method is
 // safe for concurrent use and returns when its context ends; one that cannot hang may
@@ -58,16 +77,17 @@ type Backend interface {
 
 	// Put applies one write atomically and returns the item that is there afterwards.
 	// In this order: if the item already carries put.Operation as its version, the
-	// write has happened before and Put succeeds without doing anything; if put.If
-	// holds, Data is stored under put.Operation; otherwise Put returns [ErrConflict]
-	// together with the item that is there (zero if there is none). When the outcome
-	// cannot be known, because a reply is late or lost, Put returns [ErrUncertain].
-	// No implementation repeats a write by itself.
+	// write has happened before and Put succeeds without doing anything; if put.On is
+	// set and another lineage answers, Put returns [ErrLineage]; if put.If holds, Data
+	// is stored under put.Operation; otherwise Put returns [ErrConflict] together with
+	// the item that is there (zero if there is none). When the outcome cannot be known,
+	// because a reply is late or lost, or when a copy that may take over does not have
+	// the write yet, Put returns [ErrUncertain]: sent again, the same write settles
+	// it. No implementation repeats a write by itself.
 	Put(ctx context.Context, put Put) (Item, error)
 
-	// Take removes and returns the item under key. Of many callers exactly one gets
-	// it, the others get [ErrNotFound].
-	Take(ctx context.Context, key string) (Item, error)
+	// Lineage asks which lineage answers now. It costs nothing where it is empty.
+	Lineage(ctx context.Context) (Lineage, error)
 
 	// Delete removes the item under key. It is not an error if there is none.
 	Delete(ctx context.Context, key string) error

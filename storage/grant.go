@@ -31,7 +31,9 @@ type Grant struct {
 	ID       string     `json:"id"`
 	State    GrantState `json:"state"`
 	ClientID string     `json:"client"`
-	Subject  string     `json:"sub"`
+	// Subject is the person, UserName what they signed in as.
+	Subject  string `json:"sub"`
+	UserName string `json:"user,omitempty"`
 	// Resources and Scopes are what was consented. Tokens carry a subset.
 	Resources []string `json:"resources"`
 	Scopes    []string `json:"scopes,omitempty"`
@@ -58,6 +60,11 @@ type Grant struct {
 	// RevokedBecause says why, for the log.
 	RevokedBecause string `json:"revoked_because,omitempty"`
 
+	// Lineage is the history of the database in which the code was issued or the refresh
+	// token rotated last. On another one, later writes may have been forgotten. It is
+	// empty where there were no replicas.
+	Lineage Lineage `json:"lineage,omitempty"`
+
 	version Version
 }
 
@@ -76,6 +83,7 @@ type Lifetime struct {
 type NewGrant struct {
 	ClientID    string
 	Subject     string
+	UserName    string
 	Resources   []string
 	Scopes      []string
 	AuthTime    time.Time
@@ -90,7 +98,7 @@ type NewGrant struct {
 func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 	now := s.now()
 	g = Grant{
-		State: GrantCode, ClientID: n.ClientID, Subject: n.Subject,
+		State: GrantCode, ClientID: n.ClientID, Subject: n.Subject, UserName: n.UserName,
 		Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
 		AuthTime: n.AuthTime, Created: now,
 		CodeExpires: now.Add(n.CodeTTL), RedirectURI: n.RedirectURI, Challenge: n.Challenge,
@@ -117,16 +125,20 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 // before it exists, so that whoever revokes all grants of a person or client finds it:
 // [ErrConflict] means that this happened before the grant was there.
 func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
-	if g.recordExpiry().IsZero() {
-		return endless(kindGrant)
-	}
-	for _, index := range []string{userGrants(g.Subject), clientGrants(g.ClientID)} {
-		if err := s.indexAdd(ctx, index, g.ID); err != nil {
-			return err
-		}
-	}
-	_, err := s.writeUntil(ctx, kindGrant, g.ID, g, Absent, g.recordExpiry())
-	return err
+	r := g.record("")
+	entry := entryOf(g.Created, g.ID)
+	r.listed = []Listing{{userGrants(g.Subject), entry}, {clientGrants(g.ClientID), entry}}
+	return s.onLineage(ctx, "", func(l Lineage) error {
+		g.Lineage, r.on = l, l
+		r.value = g
+		_, err := s.write(ctx, r, Absent)
+		return err
+	})
+}
+
+// record is g as it is written if lineage on answers; empty is any.
+func (g Grant) record(on Lineage) record {
+	return record{kind: kindGrant, id: g.ID, value: g, expires: g.recordExpiry(), on: on}
 }
 
 // recordExpiry is when the record stops to exist for its readers.
@@ -155,10 +167,11 @@ func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
 	return g, nil
 }
 
-// swap replaces g by next if nothing changed since g was read. On [ErrConflict] it
-// returns the grant that is there now; if there is none any more, [ErrNotFound].
-func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
-	item, err := s.writeUntil(ctx, kindGrant, g.ID, next, Unchanged(g.version), next.recordExpiry())
+// swap replaces g by next if nothing changed since g was read and lineage on answers.
+// On [ErrConflict] it returns the grant that is there now; if there is none any more,
+// [ErrNotFound].
+func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (Grant, error) {
+	item, err := s.write(ctx, next.record(on), Unchanged(g.version))
 	if err == nil {
 		next.version = item.Version
 		return next, nil
@@ -177,10 +190,22 @@ func (s *Store) swap(ctx context.Context, g, next Grant) (Grant, error) {
 	return current, ErrConflict
 }
 
+// swapAnywhere is swap on whatever lineage answers, which next then carries.
+func (s *Store) swapAnywhere(ctx context.Context, g, next Grant) (current Grant, err error) {
+	err = s.onLineage(ctx, g.Lineage, func(l Lineage) error {
+		next.Lineage = l
+		current, err = s.swap(ctx, g, next, l)
+		return err
+	})
+	return current, err
+}
+
 // Redeem spends the code of g: code → active. The caller has checked the code, the
 // client, the redirect URI, PKCE and the resources before. Of many redeemers exactly
 // one gets nil; the others get [ErrConflict] and must not revoke anything. When the
-// record has ended since it was read, the error is [ErrNotFound].
+// record has ended since it was read, the error is [ErrNotFound]. A copy of the database
+// that has taken over since the code was issued may have forgotten that it was redeemed:
+// there the error is [ErrLineage].
 func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantCode {
 		return g, ErrConflict
@@ -189,7 +214,7 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	next.State = GrantActive
 	next.Lifetime = life
 	next.Rotated = s.now()
-	return s.swap(ctx, g, next)
+	return s.swap(ctx, g, next, g.Lineage)
 }
 
 // Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
@@ -203,88 +228,5 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	next.Generation++
 	next.Rotated = s.now()
 	next.Lifetime = life
-	return s.swap(ctx, g, next)
-}
-
-// revokeAttempts bounds how often a revocation that keeps losing against rotations is
-// repeated before the store is called unavailable.
-const revokeAttempts = 64
-
-// Revoke ends the family for good. It returns nil when the record says revoked or is
-// gone, and an error that wraps [ErrUnavailable] when that is not confirmed.
-func (s *Store) Revoke(ctx context.Context, id, because string) error {
-	if err := s.revoke(ctx, id, because); !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return nil
-}
-
-// revoke is Revoke, except that it tells when there is no grant.
-func (s *Store) revoke(ctx context.Context, id, because string) error {
-	g, err := s.Grant(ctx, id)
-	for range revokeAttempts {
-		if err != nil && !errors.Is(err, ErrConflict) {
-			return err
-		}
-		if g.State == GrantRevoked {
-			return nil
-		}
-		next := g
-		next.State = GrantRevoked
-		next.RevokedBecause = because
-		if g, err = s.swap(ctx, g, next); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("storage: revoke: %w: the grant kept changing", ErrUnavailable)
-}
-
-func userGrants(subject string) string    { return key("user-grants", subject) }
-func clientGrants(clientID string) string { return key("client-grants", clientID) }
-
-// RevokeUser revokes every grant of a person, RevokeClient every grant of a client.
-func (s *Store) RevokeUser(ctx context.Context, subject, because string) error {
-	return s.revokeAll(ctx, userGrants(subject), because)
-}
-
-// RevokeClient revokes every grant of a client.
-func (s *Store) RevokeClient(ctx context.Context, clientID, because string) error {
-	return s.revokeAll(ctx, clientGrants(clientID), because)
-}
-
-func (s *Store) revokeAll(ctx context.Context, index, because string) error {
-	for id, err := range s.indexed(ctx, index) {
-		if err != nil {
-			return err
-		}
-		if err := s.revokeListed(ctx, id, because); err != nil {
-			return err
-		}
-		if err := s.indexRemove(ctx, index, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forestallTime is longer than CreateGrant can take.
-const forestallTime = time.Minute
-
-// revokeListed revokes a grant that an index lists. If there is none, it may be about
-// to be created: a revoked record in its place forestalls that.
-func (s *Store) revokeListed(ctx context.Context, id, because string) error {
-	err := s.revoke(ctx, id, because)
-	if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	now := s.now()
-	none := Grant{
-		ID: id, State: GrantRevoked, Created: now, RevokedBecause: because,
-		Lifetime: Lifetime{Expires: now.Add(forestallTime)},
-	}
-	_, err = s.writeUntil(ctx, kindGrant, id, none, Absent, none.Expires)
-	if errors.Is(err, ErrConflict) { // created meanwhile, or expired and still in the way
-		return s.Revoke(ctx, id, because)
-	}
-	return err
+	return s.swapAnywhere(ctx, g, next)
 }

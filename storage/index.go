@@ -8,15 +8,6 @@ import (
 // pageSize is how many entries of an index are read at once.
 const pageSize = 100
 
-func (s *Store) indexAdd(ctx context.Context, index, entry string) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
-	defer cancel()
-	if err := s.backend.IndexAdd(ctx, index, entry); err != nil {
-		return unavailable("index", err)
-	}
-	return nil
-}
-
 func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -31,7 +22,7 @@ func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, err
 	return func(yield func(string, error) bool) {
 		after := ""
 		for {
-			page, err := s.indexPage(ctx, index, after)
+			page, err := s.indexPage(ctx, index, after, pageSize)
 			if err != nil {
 				yield("", err)
 				return
@@ -49,10 +40,10 @@ func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, err
 	}
 }
 
-func (s *Store) indexPage(ctx context.Context, index, after string) ([]string, error) {
+func (s *Store) indexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	page, err := s.backend.IndexPage(ctx, index, after, pageSize)
+	page, err := s.backend.IndexPage(ctx, index, after, limit)
 	if err != nil {
 		return nil, unavailable("index", err)
 	}

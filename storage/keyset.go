@@ -81,6 +81,6 @@ func (k *SigningKey) fillIn() {
 // SwapKeySet replaces the key set that was read before; a set that was never read
 // replaces nothing. [ErrConflict] means that another process was first.
 func (s *Store) SwapKeySet(ctx context.Context, set KeySet) error {
-	_, err := s.write(ctx, kindKeySet, keySetID, set, Unchanged(set.version), time.Time{})
+	_, err := s.write(ctx, record{kind: kindKeySet, id: keySetID, value: set}, Unchanged(set.version))
 	return err
 }

@@ -89,6 +89,12 @@ func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
 	return nil, fmt.Errorf("storage: %s: %w: none of the master keys opens it", kind, ErrRecord)
 }
 
+// first reports whether a secret is sealed under the first master key, as far as its
+// header says.
+func (s sealer) first(sealed Sealed) bool {
+	return len(sealed) >= sealedHeader && sealed[0] == sealedVersion && [4]byte(sealed[1:5]) == s.keys[0].name
+}
+
 // associated is the length-prefixed list of what a sealed value is bound to.
 func (s sealer) associated(kind, id string) []byte {
 	out := make([]byte, 0, 16+len(kind)+len(id)+len(s.issuer))

@@ -17,9 +17,12 @@ type Session struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// CreateSession stores a session under a secret that the caller drew.
+// CreateSession stores a session under a secret that the caller drew. A failover may
+// forget it: the person signs in again.
 func (s *Store) CreateSession(ctx context.Context, secret string, session Session) error {
-	_, err := s.writeUntil(ctx, kindSession, hex.EncodeToString(HashSecret(secret)), session, Absent, session.Expires)
+	_, err := s.write(ctx, record{
+		kind: kindSession, id: hex.EncodeToString(HashSecret(secret)), value: session, expires: session.Expires, forgettable: true,
+	}, Absent)
 	return err
 }
 

@@ -1,10 +1,11 @@
 // Package storage keeps the durable state of an authorization server: typed records
 // over a narrow key-value [Backend].
 //
-// A [Backend] knows six things: get, put under a condition, take, delete, and an
-// ordered index with add, remove and page. [Store] owns everything else once, for
+// A [Backend] knows how to get, to put under a condition, to delete, to keep an ordered
+// index, and which copy of the database answers. [Store] owns everything else once, for
 // every backend: encoding with a version byte, expiry, hashing and sealing of
-// secrets, and what happens when the reply to a write is lost.
+// secrets, what happens when the reply to a write is lost, and what happens when a copy
+// of the database takes over that has forgotten the last writes.
 //
 // There is one key per aggregate, and an aggregate changes by compare-and-swap. A
 // [Grant] holds an authorization code and the whole family of tokens that came from
@@ -39,6 +40,9 @@ var (
 	// ErrUncertain says that a write may or may not have been applied. Backends
 	// return it; [Store] resolves it by sending the same operation again.
 	ErrUncertain = errors.New("storage: outcome unknown")
+	// ErrLineage says that another copy of the database has taken over and may have
+	// forgotten what this write relies on. Nothing was written.
+	ErrLineage = errors.New("storage: another copy of the database has taken over")
 	// ErrUnavailable says that the store could not answer. Callers tell the client to
 	// come back (503 with Retry-After), never that something was or was not found.
 	ErrUnavailable = errors.New("storage: unavailable")
@@ -125,39 +129,43 @@ func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, erro
 	return item.Version, s.decode(kind, item, v)
 }
 
-// write puts v under kind and id if cond holds, until expires (zero: no expiry). On
-// [ErrConflict] it returns the item that is there, with a zero Item if none is.
-func (s *Store) write(ctx context.Context, kind, id string, v any, cond Condition, expires time.Time) (Item, error) {
-	data, err := encode(v, expires)
+// record is a value that is about to be written.
+type record struct {
+	kind, id string
+	value    any
+	expires  time.Time // zero for a record that stays
+	listed   []Listing
+	on       Lineage
+
+	forgettable bool
+}
+
+// write writes r if cond holds. On [ErrConflict] it returns the item that is there,
+// with a zero Item if none is.
+func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, error) {
+	if r.expires.IsZero() && mustEnd[r.kind] {
+		return Item{}, fmt.Errorf("storage: write %s: it must have an end", r.kind)
+	}
+	data, err := encode(r.value, r.expires)
 	if err != nil {
 		return Item{}, err
 	}
-	put := Put{Key: key(kind, id), If: cond, Data: data}
+	put := Put{Key: key(r.kind, r.id), If: cond, Data: data, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
 	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
 		return Item{}, fmt.Errorf("storage: random: %w", err)
 	}
-	if !expires.IsZero() {
-		put.TTL = max(expires.Sub(s.now()), 0) + slack
+	if !r.expires.IsZero() {
+		put.TTL = max(r.expires.Sub(s.now()), 0) + slack
 	}
 	item, err := s.put(ctx, put)
-	if err != nil && !errors.Is(err, ErrConflict) {
-		err = unavailable("write "+kind, err)
+	if err != nil {
+		err = unavailable("write "+r.kind, err)
 	}
 	return item, err
 }
 
-// writeUntil writes a record of a kind that must end.
-func (s *Store) writeUntil(ctx context.Context, kind, id string, v any, cond Condition, expires time.Time) (Item, error) {
-	if expires.IsZero() {
-		return Item{}, endless(kind)
-	}
-	return s.write(ctx, kind, id, v, cond, expires)
-}
-
-// endless refuses a record that would stay for ever.
-func endless(kind string) error {
-	return fmt.Errorf("storage: write %s: it must have an end", kind)
-}
+// mustEnd are the kinds of records that strangers can make, or that keep a right alive.
+var mustEnd = map[string]bool{kindGrant: true, kindTransaction: true, kindSession: true}
 
 // put sends one operation until its outcome is known or time is over. Sending it
 // again is safe: the operation id makes it the same write.
@@ -182,8 +190,10 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 // unavailable keeps the sentinels that callers act on and marks everything else as
 // [ErrUnavailable], so that an unknown fault is never read as "not found".
 func unavailable(what string, err error) error {
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrRecord) {
-		return err
+	for _, kind := range []error{ErrNotFound, ErrConflict, ErrRecord, ErrLineage} {
+		if errors.Is(err, kind) {
+			return err
+		}
 	}
 	return fmt.Errorf("storage: %s: %w: %w", what, ErrUnavailable, err)
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -25,33 +26,45 @@ type Transaction struct {
 	ForceLogin bool      `json:"force_login,omitempty"`
 	Created    time.Time `json:"created"`
 	Expires    time.Time `json:"expires"`
+	// Taken says that the person has decided. It stays on record until Expires, so that
+	// a decision whose reply is lost is not taken for a second one.
+	Taken bool `json:"taken,omitempty"`
+
+	version Version
 }
 
-// CreateTransaction stores a transaction.
+// CreateTransaction stores a transaction. A failover may forget it: the person starts
+// again at the application.
 func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
-	_, err := s.writeUntil(ctx, kindTransaction, t.ID, t, Absent, t.Expires)
+	_, err := s.write(ctx, t.record(), Absent)
 	return err
 }
 
-// Transaction reads a transaction, or returns [ErrNotFound].
-func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
-	var t Transaction
-	_, err := s.read(ctx, kindTransaction, id, &t)
-	return t, err
+func (t Transaction) record() record {
+	return record{kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true}
 }
 
-// TakeTransaction removes and returns a transaction: of two decisions on one consent
-// page exactly one counts. The other gets [ErrNotFound].
-func (s *Store) TakeTransaction(ctx context.Context, id string) (Transaction, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
-	defer cancel()
-	item, err := s.backend.Take(ctx, key(kindTransaction, id))
-	if err != nil {
-		return Transaction{}, unavailable("take transaction", err)
-	}
+// Transaction reads a transaction. It returns [ErrNotFound] for one that is over.
+func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
 	var t Transaction
-	if err := s.decode(kindTransaction, item, &t); err != nil {
+	version, err := s.read(ctx, kindTransaction, id, &t)
+	if err != nil {
 		return Transaction{}, err
 	}
+	if t.Taken {
+		return Transaction{}, ErrNotFound
+	}
+	t.version = version
 	return t, nil
+}
+
+// TakeTransaction ends a transaction that was read before: of two decisions on one
+// consent page exactly one counts. The other gets [ErrNotFound].
+func (s *Store) TakeTransaction(ctx context.Context, t Transaction) error {
+	t.Taken = true
+	_, err := s.write(ctx, t.record(), Unchanged(t.version))
+	if errors.Is(err, ErrConflict) {
+		return ErrNotFound
+	}
+	return err
 }

@@ -27,10 +27,7 @@ type User struct {
 
 // CreateUser stores a new person under u.Name. [ErrConflict] means that the name is taken.
 func (s *Store) CreateUser(ctx context.Context, u User) error {
-	if err := s.indexAdd(ctx, userIndex, u.Name); err != nil {
-		return err
-	}
-	_, err := s.write(ctx, kindUser, u.Name, u, Absent, time.Time{})
+	_, err := s.write(ctx, record{kind: kindUser, id: u.Name, value: u, listed: []Listing{{userIndex, u.Name}}}, Absent)
 	return err
 }
 
@@ -66,7 +63,7 @@ func (s *Store) Users(ctx context.Context) ([]User, error) {
 
 // UpdateUser replaces a person that was read before, or returns [ErrConflict].
 func (s *Store) UpdateUser(ctx context.Context, u User) error {
-	_, err := s.write(ctx, kindUser, u.Name, u, Unchanged(u.version), time.Time{})
+	_, err := s.write(ctx, record{kind: kindUser, id: u.Name, value: u}, Unchanged(u.version))
 	return err
 }
 

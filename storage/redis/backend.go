@@ -2,29 +2,27 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"gatehouse.example/storage"
 )
 
-// backend is a [storage.Backend]. Every command goes through process.
+// backend is a [storage.Backend]. What reads goes through process, what changes something
+// through send.
 type backend struct {
 	client      goredis.UniversalClient
 	embedded    *embedded // nil for a real server
+	standby     *standby  // nil for the embedded one
 	onRoundTrip func()
 }
 
-// process sends one command and waits for its reply.
-func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
+// begin counts a round trip, or refuses one whose context is over.
+func (b *backend) begin(ctx context.Context) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
-		return certain(err)
+		return nil, certain(err)
 	}
 	if b.embedded != nil {
 		b.embedded.tick()
@@ -35,20 +33,16 @@ func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
 	if b.onRoundTrip != nil {
 		b.onRoundTrip()
 	}
-	return b.client.Process(ctx, cmd)
+	return ctx, nil
 }
 
-// once is a command that is sent at most once. The cluster client repeats commands after
-// network errors whatever MaxRetries says; what writes must not be among them.
-type once struct{ *goredis.Cmd }
-
-// NoRetry implements goredis.Cmder.
-func (once) NoRetry() bool { return true }
-
-// write sends a command that changes something, once.
-func (b *backend) write(ctx context.Context, args ...any) (*goredis.Cmd, error) {
-	cmd := goredis.NewCmd(ctx, args...)
-	return cmd, b.process(ctx, once{cmd})
+// process sends one command and waits for its reply.
+func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
+	ctx, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	return b.client.Process(ctx, cmd)
 }
 
 // Get implements [storage.Backend].
@@ -60,36 +54,24 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 	return decodeItem(cmd.Val())
 }
 
-// Take implements [storage.Backend]. GETDEL has one winner; when its reply is lost, the
-// item may be gone without anybody having it.
-func (b *backend) Take(ctx context.Context, key string) (storage.Item, error) {
-	cmd, err := b.write(ctx, "getdel", key)
-	if err != nil {
-		return storage.Item{}, writeError("take", err)
-	}
-	value, err := cmd.Text()
-	if err != nil {
-		return storage.Item{}, fmt.Errorf("storage/redis: take: %w", err)
-	}
-	return decodeItem(value)
-}
-
 // Delete implements [storage.Backend].
 func (b *backend) Delete(ctx context.Context, key string) error {
-	_, err := b.write(ctx, "del", key)
-	return writeError("delete", err)
+	return b.send(ctx, change{what: "delete", key: key, cmd: goredis.NewCmd(ctx, "del", key)})
 }
 
 // IndexAdd implements [storage.Backend].
 func (b *backend) IndexAdd(ctx context.Context, index, entry string) error {
-	_, err := b.write(ctx, "zadd", index, "0", entry)
-	return writeError("index add", err)
+	return b.send(ctx, change{what: "index add", key: index, cmd: indexAdd(ctx, index, entry)})
 }
 
-// IndexRemove implements [storage.Backend].
+func indexAdd(ctx context.Context, index, entry string) *goredis.Cmd {
+	return goredis.NewCmd(ctx, "zadd", index, "0", entry)
+}
+
+// IndexRemove implements [storage.Backend]. It waits for no replica: an entry too many
+// names nothing.
 func (b *backend) IndexRemove(ctx context.Context, index, entry string) error {
-	_, err := b.write(ctx, "zrem", index, entry)
-	return writeError("index remove", err)
+	return b.send(ctx, change{what: "index remove", key: index, cmd: goredis.NewCmd(ctx, "zrem", index, entry), forgettable: true})
 }
 
 // IndexPage implements [storage.Backend]. Members of equal score are in byte order.
@@ -109,6 +91,7 @@ func (b *backend) IndexPage(ctx context.Context, index, after string, limit int)
 
 // Close implements [storage.Backend].
 func (b *backend) Close() error {
+	b.standby.close()
 	err := b.client.Close()
 	if b.embedded != nil {
 		b.embedded.close()
@@ -128,81 +111,3 @@ func decodeItem(value string) (storage.Item, error) {
 	}
 	return storage.Item{Data: []byte(value[versionLen:]), Version: storage.Version([]byte(value[:versionLen]))}, nil
 }
-
-// putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the
-// condition (see condition), the lifetime in milliseconds (0: none) and the data. It
-// answers 1 when the write has happened, now or before, and otherwise the value that
-// is there, nil for none.
-const putScript = `local current = redis.call('GET', KEYS[1])
-local version = current and string.sub(current, 1, 16)
-if version == ARGV[1] then return 1 end
-if ARGV[2] == 'absent' then
-  if current then return current end
-elseif ARGV[2] ~= 'always' and version ~= ARGV[2] then
-  return current
-end
-if ARGV[3] == '0' then
-  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4])
-else
-  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4], 'PX', ARGV[3])
-end
-return 1`
-
-// condition is the script's ARGV[2]: a word, or the 16 bytes of a version, which no
-// word is long enough to be.
-func condition(c storage.Condition) string {
-	version := c.Version()
-	switch {
-	case c.Any():
-		return "always"
-	case version == storage.Version{}:
-		return "absent"
-	default:
-		return string(version[:])
-	}
-}
-
-// Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not
-// know the script yet.
-func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
-	if put.Operation == (storage.Version{}) || put.TTL < 0 {
-		return storage.Item{}, errors.New("storage/redis: put: an operation id and a lifetime that is not negative are required")
-	}
-	cmd, err := b.runPut(ctx, "evalsha", putScriptSHA, put)
-	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd, err = b.runPut(ctx, "eval", putScript, put)
-	}
-	if errors.Is(err, goredis.Nil) {
-		return storage.Item{}, storage.ErrConflict
-	}
-	if err != nil {
-		return storage.Item{}, writeError("put", err)
-	}
-	current, conflict := cmd.Val().(string)
-	if !conflict {
-		return storage.Item{Data: put.Data, Version: put.Operation}, nil
-	}
-	item, err := decodeItem(current)
-	if err != nil {
-		return storage.Item{}, err
-	}
-	return item, storage.ErrConflict
-}
-
-func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
-	return b.write(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), b.lifetime(put.TTL), put.Data)
-}
-
-// lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
-func (b *backend) lifetime(ttl time.Duration) string {
-	if ttl > 0 && b.embedded != nil {
-		ttl = b.embedded.lifetime(ttl)
-	}
-	return strconv.FormatInt(int64((ttl+time.Millisecond-1)/time.Millisecond), 10)
-}
-
-// putScriptSHA is the name by which the server knows the script.
-var putScriptSHA = func() string {
-	sum := sha1.Sum([]byte(putScript))
-	return hex.EncodeToString(sum[:])
-}()

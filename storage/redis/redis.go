@@ -98,6 +98,9 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 		return b, nil // it is one process with us, and knows no such settings
 	}
 	warnings, err := b.inspect(ctx)
+	if b.watch(ctx, target, o) != nil {
+		warnings = append(warnings, "the store does not tell about its replicas: writes are answered before a replica has them, and what a failover forgets is not noticed")
+	}
 	if err != nil {
 		_ = b.Close()
 		return nil, err

@@ -306,7 +306,6 @@ func TestUncertain(t *testing.T) {
 			b := open(t, redis.Options{URL: "redis://" + p.addr})
 			defer b.Close()
 			put(t, b, storage.Put{Key: "warm", Operation: storage.Version{1}})
-			put(t, b, storage.Put{Key: "taken", Operation: storage.Version{1}})
 
 			p.set(test.mode)
 			for _, w := range writes(t.Context(), b) {
@@ -347,7 +346,6 @@ func writes(ctx context.Context, b storage.Backend) []call {
 			_, err := b.Put(ctx, storage.Put{Key: "k", Operation: storage.Version{1}})
 			return err
 		}},
-		{"Take", func() error { _, err := b.Take(ctx, "taken"); return err }},
 		{"Delete", func() error { return b.Delete(ctx, "deleted") }},
 		{"IndexAdd", func() error { return b.IndexAdd(ctx, "index", "entry") }},
 		{"IndexRemove", func() error { return b.IndexRemove(ctx, "index", "other") }},
@@ -481,7 +479,6 @@ func TestRoundTrips(t *testing.T) {
 		for what, call := range map[string]func() error{
 			"Get":       func() error { _, err := b.Get(t.Context(), "k"); return err },
 			"IndexPage": func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
-			"Take":      func() error { _, err := b.Take(t.Context(), "t"); return err },
 			"Delete":    func() error { return b.Delete(t.Context(), "k") },
 			"IndexAdd":  func() error { return b.IndexAdd(t.Context(), "i", "e") },
 			"Put": func() error {
@@ -536,7 +533,6 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 		}
 		for method, call := range map[string]func(key string) error{
 			"Get":           func(key string) error { _, err := b.Get(t.Context(), key); return err },
-			"Take":          func(key string) error { _, err := b.Take(t.Context(), key); return err },
 			"Put absent":    func(key string) error { return send(key, storage.Absent) },
 			"Put unchanged": func(key string) error { return send(key, storage.Unchanged(storage.Version{2})) },
 		} {

@@ -15,22 +15,23 @@ import (
 // TestBackend checks each method of a [storage.Backend] against its documentation.
 func TestBackend(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, storage.Backend){
-		"Get":             testGet,
-		"Binary":          testBinary,
-		"PrivateCopies":   testPrivateCopies,
-		"PutConditions":   testPutConditions,
-		"PutRepeated":     testPutRepeated,
-		"PutRefused":      testPutRefused,
-		"PutVanished":     testPutVanished,
-		"TTL":             testTTL,
-		"TTLReplaced":     testTTLReplaced,
-		"Take":            testTake,
-		"Delete":          testDelete,
-		"Index":           testIndex,
-		"IndexPages":      testIndexPages,
-		"IndexBytes":      testIndexBytes,
-		"IndexWhileTaken": testIndexWhileTaken,
-		"Cancelled":       testCancelled,
+		"Get":               testGet,
+		"Binary":            testBinary,
+		"PrivateCopies":     testPrivateCopies,
+		"PutConditions":     testPutConditions,
+		"PutRepeated":       testPutRepeated,
+		"PutRefused":        testPutRefused,
+		"PutListed":         testPutListed,
+		"Lineage":           testLineage,
+		"PutVanished":       testPutVanished,
+		"TTL":               testTTL,
+		"TTLReplaced":       testTTLReplaced,
+		"Delete":            testDelete,
+		"Index":             testIndex,
+		"IndexPages":        testIndexPages,
+		"IndexBytes":        testIndexBytes,
+		"IndexWhileRemoved": testIndexWhileRemoved,
+		"Cancelled":         testCancelled,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +229,6 @@ func testTTL(t *testing.T, b storage.Backend) {
 	item, err := b.Put(t.Context(), change)
 	wantError(t, "a swap of an ended item", err, storage.ErrConflict)
 	wantItem(t, "a swap of an ended item", item, "", storage.Version{})
-	_, err = b.Take(t.Context(), key)
-	wantError(t, "Take of an ended item", err, storage.ErrNotFound)
 	change.If = storage.Absent
 	_, err = b.Put(t.Context(), change)
 	wantError(t, "Put in place of an ended item", err, nil)
@@ -264,18 +263,48 @@ func testTTLReplaced(t *testing.T, b storage.Backend) {
 	wantStored(t, b, refused, "data", kept)
 }
 
-func testTake(t *testing.T, b storage.Backend) {
-	key := unique("take")
-	_, err := b.Take(t.Context(), key)
-	wantError(t, "Take of nothing", err, storage.ErrNotFound)
-	data := everyByte()
-	version := put(t, b, key, data)
-	item, err := b.Take(t.Context(), key)
-	wantError(t, "Take", err, nil)
-	wantItem(t, "Take", item, data, version)
-	_, err = b.Take(t.Context(), key)
-	wantError(t, "Take again", err, storage.ErrNotFound)
-	wantStored(t, b, key, "", storage.Version{})
+// testPutListed: the entries of an item are there when it is, and stay when it was not
+// written.
+func testPutListed(t *testing.T, b storage.Backend) {
+	one, two := unique("one"), unique("two")
+	first := storage.Put{Key: unique("listed"), Operation: operation(), Listed: []storage.Listing{{Index: one, Entry: "b"}, {Index: two, Entry: everyByte()}}}
+	for range 2 {
+		_, err := b.Put(t.Context(), first)
+		wantError(t, "Put", err, nil)
+		wantEntries(t, "the first index", page(t, b, one, "", 10), "b")
+		wantEntries(t, "the second index", page(t, b, two, "", 10), everyByte())
+	}
+	loser := storage.Put{Key: first.Key, Operation: operation(), Listed: []storage.Listing{{Index: one, Entry: "a"}}}
+	_, err := b.Put(t.Context(), loser)
+	wantError(t, "Put of a second item", err, storage.ErrConflict)
+	wantEntries(t, "the first index", page(t, b, one, "", 10), "a", "b")
+}
+
+// testLineage: a lineage that does not answer writes nothing, except that what it wrote
+// before has been written.
+func testLineage(t *testing.T, b storage.Backend) {
+	now, err := b.Lineage(t.Context())
+	wantError(t, "Lineage", err, nil)
+	again, err := b.Lineage(t.Context())
+	if err != nil || again != now {
+		t.Errorf("Lineage returned %q, then %q, %v", now, again, err)
+	}
+	first := storage.Put{Key: unique("lineage"), Data: []byte("data"), Operation: operation(), On: now}
+	_, err = b.Put(t.Context(), first)
+	wantError(t, "Put on the lineage that answers", err, nil)
+	if now == "" {
+		return // nothing can take over
+	}
+	first.On = "0000000000000000000000000000000000000000"
+	_, err = b.Put(t.Context(), first)
+	wantError(t, "the same Put on another lineage", err, nil)
+	for what, cond := range map[string]storage.Condition{
+		"absent": storage.Absent, "always": storage.Always, "unchanged": storage.Unchanged(first.Operation),
+	} {
+		_, err = b.Put(t.Context(), storage.Put{Key: first.Key, If: cond, Operation: operation(), On: first.On})
+		wantError(t, what+" on another lineage", err, storage.ErrLineage)
+	}
+	wantStored(t, b, first.Key, "data", first.Operation)
 }
 
 func testDelete(t *testing.T, b storage.Backend) {
@@ -380,8 +409,8 @@ func testIndexBytes(t *testing.T, b storage.Backend) {
 	wantEntries(t, "one by one", walked, entries...)
 }
 
-// testIndexWhileTaken removes entries while it walks, as whoever cleans an index does.
-func testIndexWhileTaken(t *testing.T, b storage.Backend) {
+// testIndexWhileRemoved removes entries while it walks, as whoever cleans an index does.
+func testIndexWhileRemoved(t *testing.T, b storage.Backend) {
 	index := unique("walk")
 	var entries []string
 	for i := range 50 {
@@ -411,7 +440,6 @@ func testCancelled(t *testing.T, b storage.Backend) {
 			_, err := b.Put(ctx, storage.Put{Key: key, Data: []byte("after"), If: storage.Always, Operation: operation()})
 			return err
 		},
-		"Take":        func(ctx context.Context) error { _, err := b.Take(ctx, key); return err },
 		"Delete":      func(ctx context.Context) error { return b.Delete(ctx, key) },
 		"IndexAdd":    func(ctx context.Context) error { return b.IndexAdd(ctx, index, "more") },
 		"IndexRemove": func(ctx context.Context) error { return b.IndexRemove(ctx, index, "entry") },

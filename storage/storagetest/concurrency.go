@@ -21,13 +21,11 @@ const (
 // [storage.Store] above it.
 func TestConcurrency(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, storage.Backend){
-		"PutAbsent":      racePutAbsent,
-		"Swap":           raceSwap,
-		"SwapAfterSwap":  raceCounter,
-		"SameOperation":  raceSameOperation,
-		"Take":           raceTake,
-		"TakeAgainstPut": raceTakeAgainstPut,
-		"Index":          raceIndex,
+		"PutAbsent":     racePutAbsent,
+		"Swap":          raceSwap,
+		"SwapAfterSwap": raceCounter,
+		"SameOperation": raceSameOperation,
+		"Index":         raceIndex,
 	}
 	for name, race := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -135,43 +133,6 @@ func raceSameOperation(t *testing.T, b storage.Backend) {
 	})
 	wantError(t, "one operation sent by many", errors.Join(errs...), nil)
 	wantStored(t, b, key, string(change.Data), change.Operation)
-}
-
-func raceTake(t *testing.T, b storage.Backend) {
-	key := unique("take")
-	version := put(t, b, key, "prize")
-	taken := make([]storage.Item, runners)
-	errs := together(runners, func(i int) (err error) {
-		taken[i], err = b.Take(t.Context(), key)
-		return err
-	})
-	wantItem(t, "Take", taken[wantOneWinner(t, errs, storage.ErrNotFound)], "prize", version)
-	wantStored(t, b, key, "", storage.Version{})
-}
-
-// raceTakeAgainstPut: a swap and a take of one item happen in some order. If the swap
-// is first, the new item is taken; if not, there is nothing left to swap.
-func raceTakeAgainstPut(t *testing.T, b storage.Backend) {
-	key := unique("take or swap")
-	version := put(t, b, key, "before")
-	change := contender(key, 0, storage.Unchanged(version))
-	var taken storage.Item
-	errs := together(2, func(i int) (err error) {
-		if i == 0 {
-			_, err = b.Put(t.Context(), change)
-			return err
-		}
-		taken, err = b.Take(t.Context(), key)
-		return err
-	})
-	wantError(t, "Take", errs[1], nil)
-	if errs[0] == nil {
-		wantItem(t, "Take after the swap", taken, string(change.Data), change.Operation)
-	} else {
-		wantError(t, "the swap", errs[0], storage.ErrConflict)
-		wantItem(t, "Take before the swap", taken, "before", version)
-	}
-	wantStored(t, b, key, "", storage.Version{})
 }
 
 func raceIndex(t *testing.T, b storage.Backend) {
@@ -296,9 +257,10 @@ func raceUser(t *testing.T, f *fixture) {
 func raceTransaction(t *testing.T, f *fixture) {
 	id := unique("transaction")
 	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), storage.Transaction{ID: id, Expires: f.clock.later()}), nil)
+	read, err := f.Transaction(t.Context(), id)
+	wantError(t, "Transaction", err, nil)
 	errs := together(runners, func(int) error {
-		_, err := f.TakeTransaction(t.Context(), id)
-		return err
+		return f.TakeTransaction(t.Context(), read)
 	})
 	wantOneWinner(t, errs, storage.ErrNotFound)
 }

@@ -30,8 +30,6 @@ func testExpiry(t *testing.T, f *fixture) {
 	wantError(t, "Session", err, storage.ErrNotFound)
 	_, err = f.Transaction(t.Context(), "t")
 	wantError(t, "Transaction", err, storage.ErrNotFound)
-	_, err = f.TakeTransaction(t.Context(), "t")
-	wantError(t, "TakeTransaction", err, storage.ErrNotFound)
 
 	g := f.active(t)
 	f.clock.advance(365 * 24 * time.Hour)

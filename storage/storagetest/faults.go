@@ -23,6 +23,7 @@ type Faults struct {
 	replies  int // writes whose reply is to be lost
 	puts     int
 	hook     func() // runs once, before the next Put
+	lineage  storage.Lineage
 }
 
 // NewFaults wraps a backend.
@@ -99,7 +100,12 @@ func (f *Faults) beforePut(hook func()) {
 
 func (f *Faults) countPut() {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.puts++
+}
+
+func (f *Faults) runHook() {
+	f.mu.Lock()
 	hook := f.hook
 	f.hook = nil
 	f.mu.Unlock()
@@ -128,23 +134,65 @@ func (f *Faults) Get(ctx context.Context, key string) (storage.Item, error) {
 	return f.backend.Get(ctx, key)
 }
 
-// Put implements [storage.Backend].
+// Put implements [storage.Backend]. Entries are added one by one before the item, which
+// is the most that can come between them.
 func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
 	f.countPut()
-	err = f.do(func() (err error) { item, err = f.backend.Put(ctx, put); return err })
+	err = f.do(func() (err error) {
+		for _, l := range put.Listed {
+			if err := f.backend.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+				return err
+			}
+		}
+		f.runHook()
+		if f.elsewhere(put.On) {
+			return storage.ErrLineage
+		}
+		put.Listed, put.On = nil, f.underneath(put.On)
+		item, err = f.backend.Put(ctx, put)
+		return err
+	})
 	if errors.Is(err, storage.ErrUncertain) {
 		item = storage.Item{}
 	}
 	return item, err
 }
 
-// Take implements [storage.Backend].
-func (f *Faults) Take(ctx context.Context, key string) (item storage.Item, err error) {
-	err = f.do(func() (err error) { item, err = f.backend.Take(ctx, key); return err })
-	if err != nil {
-		item = storage.Item{}
+// SetLineage lets another copy of the database take over, one that has what this one has.
+func (f *Faults) SetLineage(l storage.Lineage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lineage = l
+}
+
+func (f *Faults) elsewhere(on storage.Lineage) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lineage != "" && on != "" && on != f.lineage
+}
+
+// underneath is the lineage that the backend must have for one that is ours.
+func (f *Faults) underneath(on storage.Lineage) storage.Lineage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lineage != "" {
+		return ""
 	}
-	return item, err
+	return on
+}
+
+// Lineage implements [storage.Backend].
+func (f *Faults) Lineage(ctx context.Context) (storage.Lineage, error) {
+	if err := f.read(); err != nil {
+		return "", err
+	}
+	f.mu.Lock()
+	l := f.lineage
+	f.mu.Unlock()
+	if l != "" {
+		return l, nil
+	}
+	return f.backend.Lineage(ctx)
 }
 
 // Delete implements [storage.Backend].

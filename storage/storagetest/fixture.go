@@ -57,11 +57,11 @@ func (b *isolated) Put(ctx context.Context, put storage.Put) (storage.Item, erro
 	b.written = append(b.written, storage.Put{Key: put.Key, Data: bytes.Clone(put.Data), TTL: put.TTL})
 	b.mu.Unlock()
 	put.Key = b.prefix + put.Key
+	put.Listed = slices.Clone(put.Listed)
+	for i := range put.Listed {
+		put.Listed[i].Index = b.prefix + put.Listed[i].Index
+	}
 	return b.Backend.Put(ctx, put)
-}
-
-func (b *isolated) Take(ctx context.Context, key string) (storage.Item, error) {
-	return b.Backend.Take(ctx, b.prefix+key)
 }
 
 func (b *isolated) Delete(ctx context.Context, key string) error {

@@ -61,6 +61,7 @@ func testClient(t *testing.T, f *fixture) {
 	wantError(t, "Client", err, storage.ErrNotFound)
 	wantError(t, "CreateClient", f.CreateClient(t.Context(), want), nil)
 	wantError(t, "CreateClient again", f.CreateClient(t.Context(), want), storage.ErrConflict)
+	want.LastUsed = want.Created
 	got, err := f.Client(t.Context(), want.ID)
 	wantError(t, "Client", err, nil)
 	wantSame(t, "Client", got, want)
@@ -139,18 +140,15 @@ func testTransaction(t *testing.T, f *fixture) {
 		Challenge: "x", Resources: []string{"https://notes.example.com/mcp"}, Scopes: []string{"notes:read"},
 		ForceLogin: true, Created: f.clock.Now(), Expires: f.clock.later(),
 	}
-	_, err := f.TakeTransaction(t.Context(), "t")
-	wantError(t, "TakeTransaction of nothing", err, storage.ErrNotFound)
+	_, err := f.Transaction(t.Context(), "t")
+	wantError(t, "Transaction that is not there", err, storage.ErrNotFound)
 	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), want), nil)
 	wantError(t, "CreateTransaction again", f.CreateTransaction(t.Context(), want), storage.ErrConflict)
 	got, err := f.Transaction(t.Context(), "t")
 	wantError(t, "Transaction", err, nil)
 	wantSame(t, "Transaction", got, want)
-	got, err = f.TakeTransaction(t.Context(), "t")
-	wantError(t, "TakeTransaction", err, nil)
-	wantSame(t, "TakeTransaction", got, want)
-	_, err = f.TakeTransaction(t.Context(), "t")
-	wantError(t, "TakeTransaction again", err, storage.ErrNotFound)
+	wantError(t, "TakeTransaction", f.TakeTransaction(t.Context(), got), nil)
+	wantError(t, "TakeTransaction again", f.TakeTransaction(t.Context(), got), storage.ErrNotFound)
 	_, err = f.Transaction(t.Context(), "t")
 	wantError(t, "Transaction after it was taken", err, storage.ErrNotFound)
 }

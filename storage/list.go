@@ -1,0 +1,150 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+)
+
+// Lists are ordered by time: an entry is a time in seconds as eight hexadecimal digits,
+// and the id of the record.
+const entryTimeLen = 8
+
+func entryOf(at time.Time, id string) string {
+	return fmt.Sprintf("%0*x", entryTimeLen, uint32(at.Unix())) + id
+}
+
+// grantIDLen is the length of a grant's id. Entries of exactly that length were made
+// before lists were ordered by time.
+const grantIDLen = 22
+
+// idOf returns the id that an entry of a list of grants names.
+func idOf(entry string) string {
+	if len(entry) <= grantIDLen {
+		return entry
+	}
+	return entry[entryTimeLen:]
+}
+
+// timeOf returns the time of an entry; zero if it has none.
+func timeOf(entry string) time.Time {
+	if len(entry) < entryTimeLen {
+		return time.Time{}
+	}
+	seconds, err := strconv.ParseUint(entry[:entryTimeLen], 16, 32)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+func userGrants(subject string) string    { return key("user-grants", subject) }
+func clientGrants(clientID string) string { return key("client-grants", clientID) }
+
+var clientsByUse = key("clients", "by-use")
+
+// UserGrants lists the grants of a person, the oldest first, revoked ones included as
+// long as they are on record.
+func (s *Store) UserGrants(ctx context.Context, subject string) iter.Seq2[Grant, error] {
+	return s.grants(ctx, userGrants(subject))
+}
+
+// ClientGrants lists the grants of a client, the oldest first, revoked ones included as
+// long as they are on record.
+func (s *Store) ClientGrants(ctx context.Context, clientID string) iter.Seq2[Grant, error] {
+	return s.grants(ctx, clientGrants(clientID))
+}
+
+// grants walks a list of grants and removes the entries of those that are gone.
+func (s *Store) grants(ctx context.Context, index string) iter.Seq2[Grant, error] {
+	return func(yield func(Grant, error) bool) {
+		for entry, err := range s.indexed(ctx, index) {
+			var g Grant
+			if err == nil {
+				g, err = s.Grant(ctx, idOf(entry))
+			}
+			if errors.Is(err, ErrNotFound) {
+				err = s.forget(ctx, index, entry, key(kindGrant, idOf(entry)))
+				if err == nil {
+					continue
+				}
+			}
+			if !yield(g, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// forget removes an entry whose item is gone for good. An item that is about to be
+// written is not there yet either, so a young entry stays; and so does one whose item
+// exists, even if it has expired by our clock, which may be wrong.
+func (s *Store) forget(ctx context.Context, index, entry, item string) error {
+	listed := timeOf(entry)
+	if len(entry) <= grantIDLen || s.now().Sub(listed) < forestallTime {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	_, err := s.backend.Get(ctx, item)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return s.indexRemove(ctx, index, entry)
+	case err != nil:
+		return unavailable("list", err)
+	}
+	return nil
+}
+
+// tidyLength is how many entries [Store.TidyGrants] looks at in each list.
+const tidyLength = 4
+
+// TidyGrants removes the oldest entries from the lists of a person and of a client if
+// their grants are gone. Called once for each grant that is created, it keeps lists that
+// nobody reads from growing.
+func (s *Store) TidyGrants(ctx context.Context, subject, clientID string) error {
+	for _, index := range []string{userGrants(subject), clientGrants(clientID)} {
+		page, err := s.indexPage(ctx, index, "", tidyLength)
+		if err != nil {
+			return err
+		}
+		for _, entry := range page {
+			if err := s.forget(ctx, index, entry, key(kindGrant, idOf(entry))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Clients lists the registered clients by their last use, the longest unused first.
+func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
+	return func(yield func(Client, error) bool) {
+		for entry, err := range s.indexed(ctx, clientsByUse) {
+			var c Client
+			if err == nil {
+				c, err = s.Client(ctx, entry[entryTimeLen:])
+			}
+			if errors.Is(err, ErrNotFound) || err == nil && c.LastUsed.Unix() != timeOf(entry).Unix() {
+				if err = s.forgetUse(ctx, entry); err == nil {
+					continue
+				}
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// forgetUse removes an entry that names no client, or not the time of its last use. A
+// young one stays: the write that it belongs to may be under way.
+func (s *Store) forgetUse(ctx context.Context, entry string) error {
+	if s.now().Sub(timeOf(entry)) < forestallTime {
+		return nil
+	}
+	return s.indexRemove(ctx, clientsByUse, entry)
+}

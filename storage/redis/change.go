@@ -1,0 +1,175 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
+)
+
+// once is a command that is sent at most once. The cluster client repeats commands after
+// network errors whatever MaxRetries says; what writes must not be among them.
+type once struct{ *goredis.Cmd }
+
+// NoRetry implements goredis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// change is a command that changes something under one key.
+type change struct {
+	what, key   string
+	cmd         *goredis.Cmd
+	listed      []storage.Listing // entries to be added first
+	forgettable bool
+}
+
+// send sends a change once. Entries, the command and the wait for a replica are one round
+// trip on one connection: WAIT counts what its own connection wrote. Only in a cluster
+// entries are sent before, because they may live on other servers.
+func (b *backend) send(ctx context.Context, c change) error {
+	cluster, ok := b.client.(*goredis.ClusterClient)
+	if !ok {
+		return b.sendTo(ctx, b.client.(*goredis.Client), c)
+	}
+	for _, l := range c.listed {
+		if err := b.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+			return err
+		}
+	}
+	c.listed = nil
+	if c.forgettable || !b.standby.needed() {
+		return writeError(c.what, b.process(ctx, once{c.cmd}))
+	}
+	return b.follow(ctx, cluster, c)
+}
+
+// waitTime is how long a replica may take to confirm a write. It is less than commandTime,
+// so that the reply to the write itself is never waited for in vain.
+const waitTime = 500 * time.Millisecond
+
+// sendTo sends a change to one server.
+func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c change, before ...goredis.Cmder) error {
+	cmds := before
+	for _, l := range c.listed {
+		cmds = append(cmds, once{indexAdd(ctx, l.Index, l.Entry)})
+	}
+	first := len(cmds)
+	cmds = append(cmds, once{c.cmd})
+	var confirmed *goredis.Cmd
+	if !c.forgettable && b.standby.neededBy(server.Options().Addr) {
+		confirmed = goredis.NewCmd(ctx, "wait", "1", milliseconds(within(ctx, waitTime)))
+		cmds = append(cmds, once{confirmed})
+	}
+	if err := b.pipeline(ctx, server, cmds); err != nil {
+		return writeError(c.what, err)
+	}
+	if err := c.cmd.Err(); err != nil {
+		return writeError(c.what, err)
+	}
+	for _, listed := range cmds[:first] {
+		if err := listed.Err(); err != nil { // the item is there, its entry is not
+			return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
+		}
+	}
+	if _, lost := c.cmd.Val().(string); lost || confirmed == nil {
+		return nil
+	}
+	if replicas, err := confirmed.Int(); err != nil || replicas < 1 {
+		b.standby.lookAgain()
+		return fmt.Errorf("storage/redis: %s: %w: no replica has confirmed it: %v", c.what, storage.ErrUncertain, err)
+	}
+	return nil
+}
+
+// pipeline sends commands to one server in one round trip. Each command has its own
+// outcome; the error is for those that were never sent.
+func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []goredis.Cmder) error {
+	ctx, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if b.embedded != nil || len(cmds) == 1 {
+		// The embedded server answers the first command before it reads the next one,
+		// and its pipe holds no answer that nobody reads.
+		for _, cmd := range cmds {
+			_ = server.Process(ctx, cmd)
+		}
+		return nil
+	}
+	pipe := server.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd) // it is only put in line
+	}
+	_, _ = pipe.Exec(ctx)
+	return nil
+}
+
+// redirects bounds how often a change follows a slot from server to server.
+const redirects = 4
+
+// follow sends a change to the server that has its slot. The cluster client follows slots
+// itself, but it would send WAIT to any server.
+func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c change) error {
+	server, err := cluster.MasterForKey(ctx, c.key)
+	if err != nil {
+		return fmt.Errorf("storage/redis: %s: %w", c.what, err)
+	}
+	var before []goredis.Cmder
+	for range redirects {
+		err = b.sendTo(ctx, server, c, before...)
+		addr, ask := redirected(c.cmd.Err())
+		if addr == "" {
+			return err
+		}
+		before = nil
+		if ask {
+			before = []goredis.Cmder{once{goredis.NewCmd(ctx, "asking")}}
+		} else {
+			cluster.ReloadState(ctx)
+		}
+		if server, err = primaryAt(ctx, cluster, addr); err != nil {
+			return fmt.Errorf("storage/redis: %s: %w", c.what, err)
+		}
+	}
+	return err
+}
+
+// redirected returns where a reply sends its reader: for good (MOVED), or this once (ASK).
+func redirected(err error) (addr string, ask bool) {
+	if !goredis.HasErrorPrefix(err, "MOVED") && !goredis.HasErrorPrefix(err, "ASK") {
+		return "", false
+	}
+	fields := strings.Fields(err.Error())
+	return fields[len(fields)-1], fields[0] == "ASK"
+}
+
+// primaryAt returns the client of the primary at an address.
+func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string) (*goredis.Client, error) {
+	found := make(chan *goredis.Client, 1)
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, server *goredis.Client) error {
+		if server.Options().Addr == addr {
+			found <- server
+		}
+		return nil
+	})
+	select {
+	case server := <-found:
+		return server, nil
+	default:
+		return nil, fmt.Errorf("no primary is known at %s yet: %w", addr, err)
+	}
+}
+
+// within is a time that leaves the reply some of what the context allows, at least a
+// millisecond: for WAIT, zero is for ever.
+func within(ctx context.Context, at time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		at = min(at, time.Until(deadline)*3/4)
+	}
+	return max(at, time.Millisecond)
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

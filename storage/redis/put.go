@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
+)
+
+// putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the
+// condition (see condition), the lifetime in milliseconds (0: none), the data, the
+// lineage that must answer (empty: any), and 1 if replicas must have the write. It
+// answers 1 when the write has happened, now or before, and otherwise the value that is
+// there, nil for none. A write that has happened before is replicated again: the replica
+// that did not have it may be the one that is waited for now.
+const putScript = `local current = redis.call('GET', KEYS[1])
+local version = current and string.sub(current, 1, 16)
+if version == ARGV[1] then
+  if ARGV[6] == '1' then redis.call('SET', KEYS[1], current, 'KEEPTTL') end
+  return 1
+end
+if ARGV[5] ~= '' and not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[5], 1, true) then
+  return redis.error_reply('LINEAGE another one answers')
+end
+if ARGV[2] == 'absent' then
+  if current then return current end
+elseif ARGV[2] ~= 'always' and version ~= ARGV[2] then
+  return current
+end
+if ARGV[3] == '0' then
+  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4])
+else
+  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4], 'PX', ARGV[3])
+end
+return 1`
+
+// putScriptSHA is the name by which the server knows the script.
+var putScriptSHA = func() string {
+	sum := sha1.Sum([]byte(putScript))
+	return hex.EncodeToString(sum[:])
+}()
+
+// condition is the script's ARGV[2]: a word, or the 16 bytes of a version, which no
+// word is long enough to be.
+func condition(c storage.Condition) string {
+	version := c.Version()
+	switch {
+	case c.Any():
+		return "always"
+	case version == storage.Version{}:
+		return "absent"
+	default:
+		return string(version[:])
+	}
+}
+
+// Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not
+// know the script yet.
+func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if put.Operation == (storage.Version{}) || put.TTL < 0 {
+		return storage.Item{}, errors.New("storage/redis: put: an operation id and a lifetime that is not negative are required")
+	}
+	cmd, err := b.runPut(ctx, "evalsha", putScriptSHA, put)
+	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd, err = b.runPut(ctx, "eval", putScript, put)
+	}
+	switch {
+	case goredis.HasErrorPrefix(err, "LINEAGE"):
+		return storage.Item{}, storage.ErrLineage
+	case errors.Is(err, storage.ErrNotFound):
+		return storage.Item{}, storage.ErrConflict
+	case err != nil:
+		return storage.Item{}, err
+	}
+	current, conflict := cmd.Val().(string)
+	if !conflict {
+		return storage.Item{Data: put.Data, Version: put.Operation}, nil
+	}
+	item, err := decodeItem(current)
+	if err != nil {
+		return storage.Item{}, err
+	}
+	return item, storage.ErrConflict
+}
+
+func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
+	replicated := "0"
+	if !put.Forgettable && b.standby.needed() {
+		replicated = "1"
+	}
+	cmd := goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), b.lifetime(put.TTL), put.Data,
+		string(put.On), replicated)
+	return cmd, b.send(ctx, change{what: "put", key: put.Key, cmd: cmd, listed: put.Listed, forgettable: put.Forgettable})
+}
+
+// lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
+func (b *backend) lifetime(ttl time.Duration) string {
+	if ttl > 0 && b.embedded != nil {
+		ttl = b.embedded.lifetime(ttl)
+	}
+	return strconv.FormatInt(int64((ttl+time.Millisecond-1)/time.Millisecond), 10)
+}

@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
+)
+
+// standby knows whether a copy of the database could take over. While one could, a write
+// must reach it before it is answered. While none could, there is nothing to wait for:
+// when a primary is all that is left after a failover, it serves alone.
+//
+// A nil standby is that of the embedded server, from which nothing takes over.
+type standby struct {
+	ask    func(context.Context) (replicas, error)
+	fenced bool // the servers have one history at a time, and it has a name
+
+	live  atomic.Pointer[replicas]
+	seen  atomic.Bool // a replica was there once
+	again chan struct{}
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// replicas tells for each primary, by its address, whether it has a replica.
+type replicas map[string]bool
+
+func (r replicas) any() bool {
+	for _, has := range r {
+		if has {
+			return true
+		}
+	}
+	return false
+}
+
+// lookTime is how often a standby looks.
+const lookTime = time.Second
+
+// watch starts looking. The first look is over when it returns; its error means that the
+// server does not tell.
+func (b *backend) watch(ctx context.Context, t target, o Options) error {
+	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1)}
+	s.live.Store(&replicas{})
+	switch client := b.client.(type) {
+	case *goredis.ClusterClient:
+		s.ask = func(ctx context.Context) (replicas, error) { return clusterReplicas(ctx, client) }
+	case *goredis.Client:
+		s.seen.Store(t.master != "")
+		s.ask = func(ctx context.Context) (replicas, error) {
+			has, err := t.hasReplica(ctx, client, o)
+			return replicas{client.Options().Addr: has}, err
+		}
+	}
+	err := s.look(ctx)
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.ended.Go(func() { s.run(ctx) })
+	b.standby = s
+	return err
+}
+
+func (s *standby) run(ctx context.Context) {
+	timer := time.NewTicker(lookTime)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.again:
+		}
+		_ = s.look(ctx) // what was seen last stays true until something else is seen
+	}
+}
+
+func (s *standby) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	live, err := s.ask(ctx)
+	if err != nil {
+		return err
+	}
+	s.live.Store(&live)
+	if live.any() {
+		s.seen.Store(true)
+	}
+	return nil
+}
+
+// needed reports whether writes must reach replicas at all, neededBy whether those to
+// the primary at an address must.
+func (s *standby) needed() bool { return s != nil && s.live.Load().any() }
+
+func (s *standby) neededBy(addr string) bool {
+	if s == nil {
+		return false
+	}
+	live := *s.live.Load()
+	if has, known := live[addr]; known {
+		return has
+	}
+	return live.any() // it has just become a primary
+}
+
+// lookAgain asks for a look without delay.
+func (s *standby) lookAgain() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+func (s *standby) close() {
+	if s != nil {
+		s.stop()
+		s.ended.Wait()
+	}
+}
+
+// Lineage implements [storage.Backend]: the replication id of the primary, which changes
+// when another server becomes one. A cluster has a primary for each part of the keys,
+// which move between them, so there a lineage means nothing.
+func (b *backend) Lineage(ctx context.Context) (storage.Lineage, error) {
+	if s := b.standby; s == nil || !s.fenced || !s.seen.Load() {
+		return "", nil
+	}
+	cmd := goredis.NewStringCmd(ctx, "info", "replication")
+	if err := b.process(ctx, cmd); err != nil {
+		return "", readError("lineage", err)
+	}
+	return storage.Lineage(infoField(cmd.Val(), "master_replid")), nil
+}
+
+// infoField returns the value of a field in the answer to INFO, empty if it is not there.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// onlineReplicas reports whether the primary has a replica that follows it. One that is
+// still being filled cannot confirm a write, and does not count.
+func onlineReplicas(ctx context.Context, server *goredis.Client) (bool, error) {
+	info, err := server.Info(ctx, "replication").Result()
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(info) {
+		if strings.HasPrefix(line, "slave") && strings.Contains(line, "state=online") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (replicas, error) {
+	slots, err := cluster.ClusterSlots(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	live := replicas{}
+	for _, s := range slots { // the primary, then those of its replicas that are up
+		if len(s.Nodes) > 0 {
+			live[s.Nodes[0].Addr] = len(s.Nodes) > 1
+		}
+	}
+	return live, nil
+}
+
+// hasReplica asks the primary, and behind Sentinel also that: a replica that has lost its
+// primary can still be promoted.
+func (t target) hasReplica(ctx context.Context, primary *goredis.Client, o Options) (bool, error) {
+	online, err := onlineReplicas(ctx, primary)
+	if online || t.master == "" {
+		return online, err
+	}
+	for _, addr := range t.addrs {
+		known, unanswered := t.askSentinel(ctx, addr, o)
+		if unanswered == nil {
+			return slices.ContainsFunc(known, promotable), nil
+		}
+		err = unanswered
+	}
+	return false, err
+}
+
+func (t target) askSentinel(ctx context.Context, addr string, o Options) ([]map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime/2)
+	defer cancel()
+	sentinel := goredis.NewSentinelClient(&goredis.Options{
+		Addr: addr, TLSConfig: t.tls(o.TLS), DisableIdentity: true, Protocol: 2, MaxRetries: -1, PoolSize: 1,
+		ContextTimeoutEnabled: true, MaintNotificationsConfig: noMaintenance(),
+	})
+	defer sentinel.Close()
+	return sentinel.Replicas(ctx, t.master).Result()
+}
+
+// promotable follows how Sentinel elects: a replica that it reaches, that is one, and
+// whose link to the primary is up, or has not been down for ten times the time after
+// which Sentinel calls a server down. One that was never linked since it started is being
+// filled.
+func promotable(replica map[string]string) bool {
+	for flag := range strings.SplitSeq(replica["flags"], ",") {
+		if flag == "s_down" || flag == "o_down" || flag == "disconnected" {
+			return false
+		}
+	}
+	if replica["role-reported"] != "slave" {
+		return false
+	}
+	down, err := strconv.ParseInt(replica["master-link-down-time"], 10, 64)
+	limit, limitErr := strconv.ParseInt(replica["down-after-milliseconds"], 10, 64)
+	return replica["master-link-status"] == "ok" || err == nil && limitErr == nil && down >= 0 && down <= 10*limit
+}

@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -98,7 +100,7 @@ func (f *fleet) start(flags ...string) *process {
 	}}
 	f.t.Cleanup(func() {
 		p.kill()
-		transport.CloseIdleConnections()
+		p.client.CloseIdleConnections()
 		if f.t.Failed() {
 			f.t.Logf("authz at %s, the end of its output:\n%s", p.address, p.output.String())
 		}
@@ -122,6 +124,7 @@ func (p *process) launch(t testing.TB, flags []string) {
 	cmd := exec.Command(authzBinary, append([]string{"serve", "--dev", "--listen", p.address}, flags...)...)
 	cmd.Env = p.fleet.environment()
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	endWithParent(cmd)
 	exited := make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,6 +184,7 @@ func (p *process) ended() bool {
 // stop sends SIGTERM and expects that the process ends well.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
+	p.client.CloseIdleConnections() // the process would wait for those that were never used
 	cmd, exited := p.running()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("stop %s: %v", p.address, errors.Join(err, p.err))
@@ -212,15 +216,19 @@ func (p *process) restart(t testing.TB, flags ...string) {
 	p.start(t, flags...)
 }
 
-// freeAddress returns a loopback address that nobody listened on a moment ago.
+// freeAddress chooses a port below those that systems give to outgoing connections, so
+// that none of them takes it while a process is down.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(15000+rand.IntN(17000)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // tail keeps the end of what is written to it.

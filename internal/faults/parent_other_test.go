@@ -1,0 +1,8 @@
+//go:build e2e && !linux
+
+package faults
+
+import "os/exec"
+
+// endWithParent does nothing: only Linux knows the signal.
+func endWithParent(*exec.Cmd) {}

@@ -52,6 +52,7 @@ type Server struct {
 	pages     *templates.Set
 	passwords *passwords
 	guesses   *limit.Guesses
+	chores    *chores
 	cookies   cookies
 	router    http.Handler
 }
@@ -66,6 +67,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
 	s.passwords = newPasswords(cfg.Rand)
 	s.guesses = limit.NewGuesses(cfg.Now)
+	s.chores = newChores(cfg)
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return s.consentPage(w, r, t, session, http.StatusBadRequest, "Choose at least one permission, or decline.")
 	}
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
-		ClientID: client.ID, Subject: session.Subject, Resources: t.Resources, Scopes: scopes, AuthTime: session.AuthTime,
+		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, Resources: t.Resources, Scopes: scopes, AuthTime: session.AuthTime,
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
@@ -125,6 +125,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err := s.stillWelcome(r.Context(), session, grant); err != nil {
 		return err
 	}
+	s.chores.grantCreated(grant)
 	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "resources", t.Resources, "scopes", scopes)
 	s.send(w, to, url.Values{"code": {code}})
 	return nil

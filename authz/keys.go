@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"crypto/rand"
+	"sync"
 	"time"
 
 	"gatehouse.example/authz/internal/keyring"
@@ -21,13 +22,21 @@ func keysOf(cfg Config) keyring.Config {
 	}
 }
 
-// Run does the work that no request asks for, until ctx ends: it follows the signing
-// keys in the store and rotates them. Any number of processes with one store may run.
+// Run does the work that no request waits for, until ctx ends: it follows the signing
+// keys in the store and rotates them, seals secrets under the first master key, records
+// the last use of clients and keeps lists short. Any number of processes with one store
+// may run.
 //
 // A server that never runs signs and checks with the keys in the store too: it reads
 // them when it starts, and again when they are used and are older than KeyCache. It
 // rotates nothing.
-func (s *Server) Run(ctx context.Context) error { return s.keys.Run(ctx) }
+func (s *Server) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	work.Go(func() { s.chores.run(ctx) })
+	work.Go(func() { s.chores.reseal(ctx) })
+	defer work.Wait()
+	return s.keys.Run(ctx)
+}
 
 // RotateSigningKey makes the next signing key and returns it. It is pending: a server
 // that runs activates it when it has been published for twice the time that others may

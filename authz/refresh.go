@@ -12,8 +12,10 @@ import (
 // refresh answers grant_type=refresh_token (OAuth 2.1 section 4.3). Every token has a
 // generation. The current one is rotated. The one before it gets the same successor
 // again inside the window, because clients refresh twice and lose answers. An older one,
-// or the one before after the window, was stolen or copied: the family ends. A token that
-// is not genuine, or comes from another client, changes nothing.
+// or the one before after the window, was stolen or copied: the family ends. A later one
+// proves that the store forgot rotations: after a failover that is made good, otherwise
+// the family ends. A token that is not genuine, or comes from another client, changes
+// nothing.
 func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
 	if f.get("refresh_token") == "" {
 		return tokenResponse{}, invalidRequest("the parameter refresh_token is missing")
@@ -26,16 +28,25 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if err != nil {
 		return tokenResponse{}, err
 	}
+	if g.ClientID != client.ID || !s.refreshableNow(g) {
+		return tokenResponse{}, invalidGrant()
+	}
 	genuine, err := s.cfg.Store.Genuine(g, token)
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	if !genuine || g.ClientID != client.ID || !s.refreshableNow(g) {
+	if !genuine {
 		return tokenResponse{}, invalidGrant()
 	}
 	turn := s.turn(g, token.Generation)
-	if turn == turnReuse {
-		return tokenResponse{}, s.reused(r, g, token)
+	if turn == turnForgotten {
+		g, turn, err = s.remember(r, g, token)
+	}
+	if err == nil && turn == turnReuse {
+		err = s.reused(r, g, token)
+	}
+	if err != nil {
+		return tokenResponse{}, err
 	}
 	narrowed, err := s.narrow(g, f, f.get("scope"))
 	if err != nil {
@@ -53,9 +64,10 @@ func (s *Server) refreshableNow(g storage.Grant) bool {
 type turn int
 
 const (
-	turnReuse  turn = iota // the family ends
-	turnRotate             // the current token
-	turnRepeat             // the one before it, inside the window
+	turnReuse     turn = iota // the family ends
+	turnRotate                // the current token
+	turnRepeat                // the one before it, inside the window
+	turnForgotten             // one that the store does not know that it issued
 )
 
 func (s *Server) turn(g storage.Grant, generation uint32) turn {
@@ -64,8 +76,29 @@ func (s *Server) turn(g storage.Grant, generation uint32) turn {
 		return turnRotate
 	case generation+1 == g.Generation && s.inWindow(g):
 		return turnRepeat
+	case generation > g.Generation:
+		return turnForgotten
 	}
 	return turnReuse
+}
+
+// remember decides what a token is worth that the store forgot. If a failover explains
+// it, the grant is as it was before. A grant whose person is gone is never brought back.
+func (s *Server) remember(r *http.Request, g storage.Grant, token storage.RefreshToken) (storage.Grant, turn, error) {
+	user, err := s.cfg.Store.User(r.Context(), g.UserName)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return g, turnReuse, err
+	}
+	if err != nil || user.Disabled || user.Subject != g.Subject {
+		return g, turnReuse, nil
+	}
+	remembered, ok, err := s.cfg.Store.Remember(r.Context(), g, token.Generation)
+	if err != nil || !ok {
+		return g, turnReuse, err
+	}
+	s.cfg.Logger.WarnContext(r.Context(), "a failover forgot rotations of a refresh token, they are made good", "grant", g.ID, "client", g.ClientID,
+		"sub", g.Subject, "stored", g.Generation, "presented", token.Generation)
+	return remembered, turnRotate, nil
 }
 
 func (s *Server) inWindow(g storage.Grant) bool {

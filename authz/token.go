@@ -48,6 +48,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.chores.clientUsed(client)
 	writeJSON(w, http.StatusOK, response)
 	return nil
 }
@@ -129,12 +130,12 @@ func (s *Server) respond(now time.Time, x engine.Exchange, tokens engine.Tokens)
 	}
 }
 
-// exchangeError says what a failed exchange means for the client. A lost swap or a
-// record that ended meanwhile is invalid_grant, and so is whatever the engine refuses: it
-// ran on decided input.
+// exchangeError says what a failed exchange means for the client. A lost swap, a record
+// that ended meanwhile and a code from before a failover are invalid_grant, and so is
+// whatever the engine refuses: it ran on decided input.
 func exchangeError(err error) error {
 	var refused *engine.RefusedError
-	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) || (errors.As(err, &refused) && refused.Code != codeServerError) {
+	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLineage) || (errors.As(err, &refused) && refused.Code != codeServerError) {
 		e := invalidGrant()
 		e.cause = err
 		return e

@@ -54,6 +54,9 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 	return s, nil
 }
 
+// MasterKeys returns how many master keys the store was opened with.
+func (s *Store) MasterKeys() int { return len(s.sealer.keys) }
+
 // Seal seals a secret that belongs to the record kind/id.
 func (s *Store) Seal(kind, id string, secret []byte) (Sealed, error) {
 	if len(s.sealer.keys) == 0 {

@@ -104,14 +104,23 @@ func (f *Faults) countPut() {
 	f.puts++
 }
 
-func (f *Faults) runHook() {
+// runHook runs the hook between the entries of a Put and its item.
+func (f *Faults) runHook(ctx context.Context, put *storage.Put) error {
 	f.mu.Lock()
 	hook := f.hook
 	f.hook = nil
 	f.mu.Unlock()
-	if hook != nil {
-		hook()
+	if hook == nil {
+		return nil
 	}
+	for _, l := range put.Listed {
+		if err := f.backend.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+			return err
+		}
+	}
+	put.Listed = nil
+	hook()
+	return nil
 }
 
 // do runs a write that meets its fate.
@@ -134,21 +143,17 @@ func (f *Faults) Get(ctx context.Context, key string) (storage.Item, error) {
 	return f.backend.Get(ctx, key)
 }
 
-// Put implements [storage.Backend]. Entries are added one by one before the item, which
-// is the most that can come between them.
+// Put implements [storage.Backend].
 func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
 	f.countPut()
 	err = f.do(func() (err error) {
-		for _, l := range put.Listed {
-			if err := f.backend.IndexAdd(ctx, l.Index, l.Entry); err != nil {
-				return err
-			}
+		if err := f.runHook(ctx, &put); err != nil {
+			return err
 		}
-		f.runHook()
 		if f.elsewhere(put.On) {
 			return storage.ErrLineage
 		}
-		put.Listed, put.On = nil, f.underneath(put.On)
+		put.On = f.underneath(put.On)
 		item, err = f.backend.Put(ctx, put)
 		return err
 	})

@@ -1,0 +1,134 @@
+package authz
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// chores is work on the store that requests cause and none waits for: the last use of
+// clients is recorded and the lists of grants are kept short. What a crash loses of it is
+// caught up with the next use.
+type chores struct {
+	store *storage.Store
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu      sync.Mutex
+	used    map[string]time.Time // by client id
+	granted map[granted]struct{}
+}
+
+// granted is whose lists a new grant made longer.
+type granted struct{ subject, clientID string }
+
+// maxChores bounds what is remembered of each kind; what comes on top is dropped.
+const maxChores = 4096
+
+func newChores(cfg Config) *chores {
+	return &chores{store: cfg.Store, log: cfg.Logger, now: cfg.Now, used: map[string]time.Time{}, granted: map[granted]struct{}{}}
+}
+
+// clientUsed notes the use of a client, if that is to be recorded. Most uses cost a
+// comparison.
+func (c *chores) clientUsed(client storage.Client) {
+	now := c.now()
+	if client.Source != storage.ClientRegistered || now.Sub(client.LastUsed) < storage.UseStep {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.used) < maxChores {
+		c.used[client.ID] = now
+	}
+}
+
+// grantCreated notes that a person gave a client a grant.
+func (c *chores) grantCreated(g storage.Grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.granted) < maxChores {
+		c.granted[granted{g.Subject, g.ClientID}] = struct{}{}
+	}
+}
+
+func (c *chores) take() (map[string]time.Time, map[granted]struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used, made := c.used, c.granted
+	c.used, c.granted = map[string]time.Time{}, map[granted]struct{}{}
+	return used, made
+}
+
+// choreTime is how often chores are done, lastChores how long those may take that are
+// left when the server ends.
+const (
+	choreTime  = 5 * time.Second
+	lastChores = time.Second
+)
+
+// run does the chores until ctx ends, and then those that are left.
+func (c *chores) run(ctx context.Context) {
+	ticker := time.NewTicker(choreTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.do(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastChores)
+			defer cancel()
+			c.do(last)
+			return
+		}
+	}
+}
+
+// do does what was noted. What fails is left to the next use.
+func (c *chores) do(ctx context.Context) {
+	used, made := c.take()
+	for id, at := range used {
+		if err := c.store.UseClient(ctx, id, at); err != nil {
+			c.log.WarnContext(ctx, "the last use of clients cannot be recorded", "error", err)
+			return
+		}
+	}
+	for g := range made {
+		if err := c.store.TidyGrants(ctx, g.subject, g.clientID); err != nil {
+			c.log.WarnContext(ctx, "lists of grants cannot be tidied", "error", err)
+			return
+		}
+	}
+}
+
+// resealTime is how often it is made sure that no secret is sealed under a master key
+// that is not the first.
+const resealTime = time.Hour
+
+// reseal seals secrets under the first master key, again and again while there are others.
+func (c *chores) reseal(ctx context.Context) {
+	if c.store.MasterKeys() < 2 {
+		return
+	}
+	for {
+		done, err := c.store.Reseal(ctx, nil)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.log.WarnContext(ctx, "not every secret could be sealed under the first master key", "error", err)
+		case done.Unreadable > 0:
+			c.log.ErrorContext(ctx, "secrets are sealed under none of the master keys", "secrets", done.Unreadable)
+		default:
+			c.log.InfoContext(ctx, "every secret is sealed under the first master key", "secrets", done.Looked, "sealed", done.Sealed)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(resealTime):
+		}
+	}
+}

@@ -1,61 +1,118 @@
-// Package redistest starts a real redis-server process for tests.
+// Package redistest runs real Redis processes for tests, and breaks them on command.
 //
-// The server listens on a free loopback port, keeps nothing on disk and ends with the
-// test. A machine without redis-server fails the test: nothing is skipped.
+// [Start] runs one server, which can be killed, restarted over its files, paused, and
+// made the replica of another. [StartSentinels] runs sentinels around such servers,
+// [StartCluster] a cluster whose slots can be moved, [StartProxy] puts faults on the way
+// to any of them.
+//
+// Everything listens on loopback and ends with the test, also what is paused. When the
+// test has failed, the end of each server's output is logged. A machine without
+// redis-server (7.0 or newer) fails the test: nothing is skipped. A method that cannot
+// do what it says fails the test as well.
 //
 // Example:
 //
-//	backend, err := redis.Open(ctx, redis.Options{URL: redistest.StartServer(t)})
+//	server := redistest.Start(t, redistest.Config{Persistent: true})
+//	backend, err := redis.Open(ctx, redis.Options{URL: server.URL()})
+//	...
+//	server.Restart() // kill -9, then read the append-only file
 package redistest
 
 import (
 	"bufio"
-	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// startTime is how long a server may take until it answers.
-const startTime = 10 * time.Second
+const (
+	// startTime is how long a server may take until it answers, on a busy machine.
+	startTime = 30 * time.Second
+	// settleTime is how long servers may take to agree on something.
+	settleTime = 60 * time.Second
+	// host is where everything listens.
+	host = "127.0.0.1"
+)
 
-// StartServer starts a redis-server and returns its redis:// URL. Further arguments go
-// to the server as they are, for example "--requirepass", "secret".
+// Config says what kind of server to start. The zero value is a server that keeps
+// nothing on disk.
+type Config struct {
+	// Persistent has each write on disk before it is answered (appendonly yes,
+	// appendfsync always), so that Kill and Restart lose nothing.
+	Persistent bool
+	// ReplicaOf makes the server a replica. Start returns when the replica is in step.
+	ReplicaOf *Server
+	// Through is the address at which a replica reaches ReplicaOf, for example that of a
+	// Proxy; "" is the direct way. See [Server.Replicate].
+	Through string
+	// Args go to redis-server as they are, for example "--requirepass", "secret".
+	Args []string
+}
+
+// Server is one redis-server. Its methods may be called from any goroutine of the test,
+// but only one of them at a time may start or stop the process.
+type Server struct {
+	// Addr is host:port, the same from the first start to the last.
+	Addr string
+
+	t      testing.TB
+	binary string
+	dir    string
+	args   []string // without what changes between two starts
+	client *goredis.Client
+
+	mu       sync.Mutex
+	process  *process // the last one that was started
+	upstream string   // the address that it replicates from, "" for a primary
+	pinned   bool     // see Replicate
+	over     bool     // the test has ended
+}
+
+// process is a child and the news of its end.
+type process struct {
+	*os.Process
+	ended chan struct{}
+}
+
+// StartServer starts a server that keeps nothing on disk and returns its redis:// URL.
 func StartServer(t testing.TB, args ...string) (url string) {
 	t.Helper()
-	return "redis://" + start(t, func(host, port string) []string {
-		return append([]string{
-			"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
-		}, args...)
-	})
+	return Start(t, Config{Args: args}).URL()
 }
 
-// StartSentinel starts a sentinel that watches the server at a redis:// URL under name,
-// and returns its redis+sentinel:// URL. Its own vote is enough for a failover.
-func StartSentinel(t testing.TB, name, server string) (url string) {
+// Start starts a server and returns when it answers.
+func Start(t testing.TB, c Config) *Server {
 	t.Helper()
-	host, port, err := net.SplitHostPort(strings.TrimPrefix(server, "redis://"))
-	if err != nil {
-		t.Fatalf("redistest: %q is not redis://host:port", server)
-	}
-	return "redis+sentinel://" + start(t, func(ownHost, ownPort string) []string {
-		dir := t.TempDir()
-		config := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("bind %s\nport %s\ndir %s\nsentinel monitor %s %s %s 1\n", ownHost, ownPort, dir, name, host, port)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatalf("redistest: %v", err)
+	s := launch(t, func(*Server) []string {
+		args := []string{"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
+		if c.Persistent {
+			args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 		}
-		return []string{config, "--sentinel"}
-	}) + "/" + name
+		return append(args, c.Args...)
+	})
+	if c.ReplicaOf != nil {
+		s.Replicate(c.ReplicaOf, c.Through)
+	}
+	return s
 }
 
-// start runs redis-server on a free address and returns the address.
-func start(t testing.TB, args func(host, port string) []string) (addr string) {
+// launch starts redis-server at a free address. The arguments may depend on the address
+// and the directory.
+func launch(t testing.TB, args func(*Server) []string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -63,65 +120,134 @@ func start(t testing.TB, args func(host, port string) []string) (addr string) {
 	}
 	// Another process may take the port between the choice and the start.
 	for range 3 {
-		addr := freeAddress(t)
-		host, port, _ := net.SplitHostPort(addr)
-		if run(t, exec.Command(binary, args(host, port)...), addr) {
-			return addr
+		s := &Server{Addr: freeAddress(t), t: t, binary: binary, dir: t.TempDir()}
+		s.args = args(s)
+		s.client = goredis.NewClient(&goredis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance()})
+		t.Cleanup(s.end)
+		if err = s.run(); err == nil {
+			return s
 		}
+		t.Logf("redistest: %v\n%s", err, s.output())
 	}
 	t.Fatal("redistest: redis-server did not start; its output is above")
-	return ""
+	return nil
 }
 
-// run starts cmd and reports whether it answers at addr. The process ends with the test.
-func run(t testing.TB, cmd *exec.Cmd, addr string) bool {
-	t.Helper()
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("redistest: %v", err)
+// URL is the redis:// URL of the server.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// Client is a plain client of the server, for a test that looks behind what it tests. It
+// knows no password.
+func (s *Server) Client() *goredis.Client { return s.client }
+
+// Kill ends the process with SIGKILL and waits for its end. A server that does not run
+// stays as it is.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+}
+
+func (s *Server) kill() {
+	if s.process != nil {
+		_ = s.process.Kill() // fails only when it has ended
+		<-s.process.ended
+		s.process = nil
 	}
-	ended := make(chan struct{})
-	go func() {
+}
+
+// Restart starts the process again, killing it first if it runs: the same port, the same
+// directory. It returns when the server answers and has read its files. A replica is
+// again told to replicate from where it did, which may not be there any more.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.run(); err != nil {
+		s.t.Fatalf("redistest: restart: %v\n%s", err, s.output())
+	}
+}
+
+// Pause stops the process with SIGSTOP: connections stay and are accepted by the kernel,
+// but nobody answers. Resume lets it go on.
+func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		s.t.Fatalf("redistest: %v to %s, which does not run", sig, s.Addr)
+	}
+	if err := s.process.Signal(sig); err != nil {
+		s.t.Fatalf("redistest: %v to %s: %v", sig, s.Addr, err)
+	}
+}
+
+// run starts the process and waits until it answers.
+func (s *Server) run() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errors.New("the test has ended")
+	}
+	cmd := exec.Command(s.binary, s.commandLine()...)
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	endWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.process = &process{cmd.Process, make(chan struct{})}
+	go func(ended chan struct{}) {
 		defer close(ended)
 		_ = cmd.Wait()
-	}()
-	stop := func() {
-		_ = cmd.Process.Kill()
-		<-ended
+	}(s.process.ended)
+	if err := s.awaitAnswer(); err != nil {
+		s.kill()
+		return fmt.Errorf("%s: %w", cmd, err)
 	}
-	if answers(addr, ended) {
-		t.Cleanup(stop)
-		return true
+	if s.pinned {
+		return s.setPin(true)
 	}
-	stop()
-	t.Logf("redistest: %s:\n%s", cmd, output.String())
-	return false
+	return nil
 }
 
-// answers waits until the server at addr answers, or has ended.
-func answers(addr string, ended <-chan struct{}) bool {
-	deadline := time.Now().Add(startTime)
-	for time.Now().Before(deadline) {
-		if ping(addr) == nil {
-			break
-		}
-		select {
-		case <-ended:
-			return false
-		case <-time.After(10 * time.Millisecond):
-		}
+func (s *Server) commandLine() []string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	args := append(append([]string{}, s.args...), "--bind", host, "--port", port, "--dir", s.dir)
+	if s.upstream != "" {
+		_, port, _ := net.SplitHostPort(s.upstream)
+		args = append(args, "--replicaof", host, port)
 	}
-	select {
-	case <-ended: // somebody else answered at this address
-		return false
-	default:
-		return time.Now().Before(deadline)
+	return args
+}
+
+// awaitAnswer waits until the process answers, or has ended.
+func (s *Server) awaitAnswer() error {
+	deadline := time.Now().Add(startTime)
+	for {
+		err := ping(s.Addr)
+		select {
+		case <-s.process.ended: // also when somebody else answered at this address
+			return errors.New("it has ended")
+		default:
+		}
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
 // ping accepts every reply that a ready server gives, including one that asks for a
-// password.
+// password. A server that is loading its files is not ready.
 func ping(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -141,15 +267,67 @@ func ping(addr string) error {
 	if strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH") {
 		return nil
 	}
-	return fmt.Errorf("redistest: not ready: %s", strings.TrimSpace(line))
+	return fmt.Errorf("not ready: %s", strings.TrimSpace(line))
 }
 
+// end is the end of the test.
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.kill()
+	_ = s.client.Close()
+	if s.t.Failed() {
+		s.t.Logf("redistest: the output of %s ends with\n%s", s.Addr, s.output())
+	}
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "output") }
+
+// output is the end of what the server said, over all its starts.
+func (s *Server) output() string {
+	const most = 8 << 10
+	text, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-most):])
+}
+
+// await polls until check returns nil, and fails the test with its last error.
+func await(t testing.TB, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("redistest: %s: %v", what, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// freeAddress chooses a port below those that systems give to outgoing connections.
+// Otherwise such a connection could take the port of a server between two starts, or
+// connect to itself in the server's place.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
+	for range 100 {
+		addr := net.JoinHostPort(host, strconv.Itoa(15000+rand.IntN(17000)))
+		if listener, err := net.Listen("tcp", addr); err == nil {
+			_ = listener.Close()
+			return addr
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("redistest: no free port")
+	return ""
+}
+
+// noMaintenance turns off a handshake that only some hosted servers know.
+func noMaintenance() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 }

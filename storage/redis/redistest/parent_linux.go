@@ -1,0 +1,12 @@
+package redistest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// endWithParent kills the process when the test binary ends without cleaning up, for
+// example by its timeout.
+func endWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,81 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// Replicate makes the running server a replica of another and returns when the link
+// between them is up.
+//
+// With another address in through, the replica is pinned to it: sentinels may promote
+// it, but their order to replicate from elsewhere is refused, because otherwise they
+// would soon lead it around a proxy. The next Replicate takes the pin out.
+func (s *Server) Replicate(of *Server, through string) {
+	s.t.Helper()
+	if through == "" {
+		s.replicate(of.Addr, false)
+		return
+	}
+	s.replicate(through, true)
+}
+
+func (s *Server) replicate(upstream string, pinned bool) {
+	s.t.Helper()
+	s.mu.Lock()
+	change := s.pinned != pinned
+	s.upstream, s.pinned = upstream, pinned
+	s.mu.Unlock()
+	_, port, err := net.SplitHostPort(upstream)
+	if err == nil {
+		err = s.client.Do(context.Background(), "replicaof", host, port).Err()
+	}
+	if err == nil && change {
+		err = s.setPin(pinned)
+	}
+	if err != nil {
+		s.t.Fatalf("redistest: %s as a replica of %s: %v", s.Addr, upstream, err)
+	}
+	await(s.t, s.Addr+" as a replica of "+upstream, func(ctx context.Context) error {
+		return linked(ctx, s, upstream)
+	})
+}
+
+// linked checks that the server replicates from upstream and is in step.
+func linked(ctx context.Context, s *Server, upstream string) error {
+	info, err := section(ctx, s, "replication")
+	if err != nil {
+		return err
+	}
+	if from := net.JoinHostPort(info["master_host"], info["master_port"]); from != upstream || info["master_link_status"] != "up" {
+		return fmt.Errorf("%s replicates from %s, the link is %q", info["role"], from, info["master_link_status"])
+	}
+	return nil
+}
+
+// section reads one section of INFO.
+func section(ctx context.Context, s *Server, name string) (map[string]string, error) {
+	text, err := s.client.Info(ctx, name).Result()
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[key] = value
+		}
+	}
+	return fields, nil
+}
+
+// setPin takes SLAVEOF, the spelling that sentinels use, away from the server's only user,
+// or gives it back. SLAVEOF NO ONE, a promotion, is always allowed.
+func (s *Server) setPin(pinned bool) error {
+	rules := []string{"+slaveof"}
+	if pinned {
+		rules = []string{"-slaveof", "+slaveof|no"}
+	}
+	return s.client.ACLSetUser(context.Background(), "default", rules...).Err()
+}

@@ -49,10 +49,16 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inspect reads one record: the grant tells whether the family is alive.
+// inspect reads one record: the grant tells whether the family is alive. What cannot be
+// read is an error: nobody knows then whether the token is active.
 func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
-	if err != nil || !slices.Contains(claims.Audience, resource.URI) {
+	switch {
+	case errors.Is(err, keyring.ErrToken):
+		return introspection{}, nil
+	case err != nil:
+		return introspection{}, err
+	case !slices.Contains(claims.Audience, resource.URI):
 		return introspection{}, nil
 	}
 	g, err := s.cfg.Store.Grant(r.Context(), claims.GrantID)

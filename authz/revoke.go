@@ -4,13 +4,16 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/storage"
 )
 
 // revoke is POST /revoke (RFC 7009). Revoking a refresh token or an access token ends
 // the whole grant. The answer is 200 when nothing of the token is valid any more: it was
-// revoked and that is on record, or it was never ours (section 2.2). A token of another
-// client is refused and left alone (section 2.1).
+// revoked and that is on record, or it was never ours (section 2.2). An authorization
+// code is no token: the answer is 200 and nothing happens. A token of another client is
+// refused and left alone (section 2.1). While the store cannot tell, the answer is 503,
+// and the client must assume that the token lives (section 2.2.1).
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := revokeGuard.body(w, r)
 	if err != nil {
@@ -56,8 +59,8 @@ func (s *Server) grantOf(r *http.Request, token string) (id, clientID string, er
 		return g.ID, g.ClientID, err
 	}
 	claims, err := s.keys.Verify(token)
-	if err != nil {
-		return "", "", storage.ErrNotFound
+	if errors.Is(err, keyring.ErrToken) {
+		err = storage.ErrNotFound
 	}
-	return claims.GrantID, claims.ClientID, nil
+	return claims.GrantID, claims.ClientID, err
 }

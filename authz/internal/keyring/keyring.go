@@ -96,11 +96,13 @@ func (c Config) outlives() time.Duration { return c.behind() + c.TokenLife + ske
 // Ring is the key set of the issuer, ready to sign and to verify. It is safe for
 // concurrent use; readers take no lock.
 type Ring struct {
-	cfg  Config
-	keys atomic.Pointer[keys]
+	cfg   Config
+	keys  atomic.Pointer[keys]
+	begun atomic.Uint64 // how many readings of the store have begun
 
-	mu    sync.Mutex // one reading of the store at a time
-	tried time.Time  // when it was last read or tried to be
+	mu     sync.Mutex // one reading of the store at a time
+	tried  time.Time  // when it was last read or tried to be
+	failed error      // why the last reading told nothing; nil if the store answered
 }
 
 // Open loads the key set, and creates it if this is the first process of the issuer.
@@ -146,34 +148,58 @@ func (r *Ring) read(ctx context.Context) (storage.KeySet, error) {
 }
 
 func (r *Ring) readLocked(ctx context.Context) (storage.KeySet, error) {
-	now := r.cfg.Now()
-	r.tried = now
-	set, err := r.cfg.Store.KeySet(ctx)
-	if err != nil {
-		return storage.KeySet{}, err
+	r.tried = r.cfg.Now()
+	r.begun.Add(1)
+	set, loaded, err := r.ask(ctx)
+	r.failed = err
+	if errors.Is(err, storage.ErrNotFound) {
+		r.failed = nil // the store knows that it has no keys
 	}
-	loaded, err := load(r.cfg, set.Keys, now)
-	if err != nil {
-		return storage.KeySet{}, err
+	if err == nil {
+		r.keys.Store(loaded)
 	}
-	r.keys.Store(loaded)
-	return set, nil
+	return set, err
 }
 
-// pause is how often the set is read on demand at most. It keeps a stream of invented
-// key ids away from the store.
-const pause = 2 * time.Second
+func (r *Ring) ask(ctx context.Context) (storage.KeySet, *keys, error) {
+	set, err := r.cfg.Store.KeySet(ctx)
+	if err != nil {
+		return storage.KeySet{}, nil, err
+	}
+	loaded, err := load(r.cfg, set.Keys, r.tried)
+	return set, loaded, err
+}
 
-// renewed returns keys that are newer than those seen, if they can be had now.
-func (r *Ring) renewed(seen *keys) *keys {
+const (
+	// pause is how long the store is left alone when a reading has failed.
+	pause = 2 * time.Second
+	// gap is how long a question waits for another reading after one that told
+	// something. A stream of invented key ids costs five readings in a second.
+	gap = 200 * time.Millisecond
+)
+
+// renewed returns keys that are enough, or else those of a reading that began after it
+// was called: what these do not have, nobody has. Whoever asks meanwhile shares the
+// reading. The error says why there is none; then what the keys do not have is unknown.
+func (r *Ring) renewed(enough func(*keys) bool) (*keys, error) {
+	asked := r.begun.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.keys.Load() == seen && r.cfg.Now().Sub(r.tried) >= pause {
+	since := func() time.Duration { return r.cfg.Now().Sub(r.tried) }
+	settled := func() bool {
+		return enough(r.keys.Load()) || r.begun.Load() != asked || (r.failed != nil && since() < pause)
+	}
+	if wait := gap - since(); !settled() && wait > 0 {
+		r.mu.Unlock()
+		time.Sleep(min(wait, gap))
+		r.mu.Lock()
+	}
+	if !settled() {
 		if _, err := r.readLocked(context.Background()); err != nil { // the store bounds it
 			r.stale(err)
 		}
 	}
-	return r.keys.Load()
+	return r.keys.Load(), r.failed
 }
 
 // current returns the keys. Where nobody calls [Ring.Run], or the store is down, they

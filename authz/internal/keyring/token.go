@@ -70,9 +70,10 @@ func (r *Ring) Sign(c Claims) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
+	inTime := func(ks *keys) bool { return !r.outlived(c, ks) }
 	signing := r.current()
-	if r.outlived(c, signing) {
-		if signing = r.renewed(signing); r.outlived(c, signing) {
+	if !inTime(signing) {
+		if signing, _ = r.renewed(inTime); !inTime(signing) {
 			return "", fmt.Errorf("keyring: sign: the keys were read at %s, too long ago for this token: %w", signing.read, storage.ErrUnavailable)
 		}
 	}
@@ -106,7 +107,9 @@ func oneSpelling(token string) bool {
 const maxToken = 8 << 10
 
 // Verify returns the claims of a live access token of ours, or an error that wraps
-// [ErrToken].
+// [ErrToken]. Any other error, mostly one that wraps [storage.ErrUnavailable], says that
+// the store would have to tell whether there is such a key, and does not: the token may
+// be good.
 func (r *Ring) Verify(token string) (Claims, error) {
 	refuse := func(why string) (Claims, error) { return Claims{}, fmt.Errorf("%w: %s", ErrToken, why) }
 	if len(token) > maxToken || strings.Count(token, ".") != 2 || !oneSpelling(token) {
@@ -117,9 +120,15 @@ func (r *Ring) Verify(token string) (Claims, error) {
 		return refuse("it cannot be parsed")
 	}
 	header := jws.Signatures[0].Protected
-	key, ok := r.verifier(header.KeyID)
-	if !ok || header.Algorithm != key.Algorithm || header.ExtraHeaders[jose.HeaderType] != accessTokenType {
-		return refuse("unknown key, algorithm or type")
+	if header.ExtraHeaders[jose.HeaderType] != accessTokenType || !isThumbprint(header.KeyID) {
+		return refuse("another type, or a key that cannot be ours")
+	}
+	key, err := r.verifier(header.KeyID)
+	if err != nil {
+		return Claims{}, err
+	}
+	if header.Algorithm != key.Algorithm {
+		return refuse("another algorithm than that of its key")
 	}
 	payload, err := jws.Verify(key.JSONWebKey)
 	if err != nil {
@@ -138,19 +147,26 @@ func (r *Ring) Verify(token string) (Claims, error) {
 	return c, nil
 }
 
-// verifier finds a key that tokens may be signed with. For an id that is not known and
-// looks like one of ours the set is read again, because another process may have
-// activated a key without waiting.
-func (r *Ring) verifier(kid string) (verifier, bool) {
+// verifier finds a key that tokens may be signed with. For an id that is not known the
+// set is read again, because another process may have activated a key without waiting.
+func (r *Ring) verifier(kid string) (verifier, error) {
+	has := func(ks *keys) bool { _, ok := ks.public[kid]; return ok }
 	known := r.current()
-	key, ok := known.public[kid]
-	if !ok && isThumbprint(kid) {
-		key, ok = r.renewed(known).public[kid]
+	if !has(known) {
+		var err error
+		if known, err = r.renewed(has); err != nil && !has(known) {
+			return verifier{}, fmt.Errorf("keyring: key %s is not known, and the keys cannot be read: %w", kid, err)
+		}
 	}
-	return key, ok && (key.until.IsZero() || r.cfg.Now().Before(key.until))
+	key, ok := known.public[kid]
+	if !ok || !key.until.IsZero() && !r.cfg.Now().Before(key.until) {
+		return verifier{}, fmt.Errorf("%w: unknown key", ErrToken)
+	}
+	return key, nil
 }
 
-// isThumbprint reports whether an id has the form of an RFC 7638 thumbprint.
+// isThumbprint reports whether an id has the form of an RFC 7638 thumbprint, which all
+// of ours have.
 func isThumbprint(kid string) bool {
 	sum, err := base64.RawURLEncoding.Strict().DecodeString(kid)
 	return err == nil && len(sum) == sha256.Size

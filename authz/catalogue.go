@@ -116,7 +116,7 @@ func parseScope(raw string) (scopes []string, problem string) {
 	for scope := range strings.SplitSeq(raw, " ") {
 		switch {
 		case scope == "" || slices.Contains(scopes, scope):
-		case !validScopeToken(scope):
+		case !usableScope(scope):
 			return nil, fmt.Sprintf("scope %q is not a scope name", printable(scope))
 		default:
 			scopes = append(scopes, scope)
@@ -124,6 +124,12 @@ func parseScope(raw string) (scopes []string, problem string) {
 	}
 	return scopes, ""
 }
+
+// maxScope bounds the name of a scope, in bytes: a request must not make us store or
+// print long ones.
+const maxScope = 128
+
+func usableScope(name string) bool { return len(name) <= maxScope && metadata.ValidScope(name) }
 
 func (c catalogue) defines(resources []string, scope string) bool {
 	return slices.ContainsFunc(resources, func(uri string) bool {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"gatehouse.example/metadata"
@@ -188,7 +187,7 @@ func (r Resource) validate(uris map[string]bool, meanings map[string]string) []e
 	}
 	known := map[string]bool{}
 	for _, s := range r.Scopes {
-		if !validScopeToken(s.Name) || s.Name == offlineAccess {
+		if !usableScope(s.Name) || s.Name == offlineAccess {
 			errs = append(errs, fmt.Errorf("authz: resource %s: scope %q is not a usable scope name", r.URI, s.Name))
 		}
 		if other, ok := meanings[s.Name]; ok && (known[s.Name] || other != s.Description) {
@@ -202,11 +201,4 @@ func (r Resource) validate(uris map[string]bool, meanings map[string]string) []e
 		}
 	}
 	return errs
-}
-
-// validScopeToken follows scope-token of RFC 6749 section 3.3.
-func validScopeToken(s string) bool {
-	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool {
-		return c < 0x21 || c > 0x7e || c == '"' || c == '\\'
-	})
 }

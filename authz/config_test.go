@@ -36,9 +36,12 @@ func TestConfigRefused(t *testing.T) {
 		"two defaults":             {func(c *authz.Config) { c.Resources[1].Default = true }, "default"},
 		"a scope with a space":     {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: "a b"}} }, "a b"},
 		"a scope with a quote":     {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: `a"b`}} }, "scope"},
-		"an empty scope":           {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{}} }, "scope"},
-		"offline_access":           {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: "offline_access"}} }, "offline_access"},
-		"one scope twice":          {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: "a"}, {Name: "a"}} }, "meaning"},
+		"a scope that is too long": {func(c *authz.Config) {
+			c.Resources[0].Scopes = []authz.Scope{{Name: strings.Repeat("a", 129)}}
+		}, "not a usable scope name"},
+		"an empty scope":  {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{}} }, "scope"},
+		"offline_access":  {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: "offline_access"}} }, "offline_access"},
+		"one scope twice": {func(c *authz.Config) { c.Resources[0].Scopes = []authz.Scope{{Name: "a"}, {Name: "a"}} }, "meaning"},
 		"one name, two meanings": {func(c *authz.Config) {
 			c.Resources[1].Scopes = []authz.Scope{{Name: "notes:read", Description: "Other"}}
 		}, "meaning"},

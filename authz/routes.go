@@ -166,9 +166,10 @@ func noStore(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// pageHeaders are those of every answer to a browser. Referrer-Policy is same-origin on
-// forms: under no-referrer their Origin would be "null" and the cross-origin check would
-// refuse them.
+// pageHeaders are those of every answer to a browser. Referrer-Policy is same-origin:
+// under no-referrer a form would be sent with the Origin "null", and the cross-origin
+// check would refuse it from every browser that sends no Sec-Fetch-Site, which is what
+// it looks at first.
 func (s *Server) pageHeaders(h http.Header) {
 	noStore(h)
 	h.Set("Content-Type", "text/html; charset=utf-8")

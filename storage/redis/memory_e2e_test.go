@@ -1,0 +1,116 @@
+//go:build e2e
+
+package redis_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/redis/redistest"
+)
+
+// What one record may cost in the memory of a server, with its entries in lists, in bytes.
+// docs/operations.md reckons with these figures.
+const (
+	grantMemory  = 1500
+	clientMemory = 900
+)
+
+// TestMemory: what grants and clients cost, and that rotation costs nothing more.
+func TestMemory(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	b := open(t, redis.Options{URL: server.URL()})
+	defer b.Close()
+	store, err := storage.New(b, storage.Options{Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const people, each = 2000, 2
+	var grants []storage.Grant
+	t.Logf("a client: %d bytes", perItem(t, server, clientMemory, people, func(i int) {
+		err := store.CreateClient(t.Context(), storage.Client{
+			ID: fmt.Sprintf("client-%015d", i), Source: storage.ClientRegistered, Created: time.Now(),
+			RegistrationToken: storage.HashSecret("token"),
+			Metadata: metadata.Client{
+				ClientName: "A client of a common length", RedirectURIs: []string{"http://127.0.0.1:33418/callback"},
+				GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
+				Scope: "notes:read notes:write",
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}))
+	t.Logf("a grant: %d bytes", perItem(t, server, grantMemory, people*each, func(i int) {
+		grants = append(grants, granted(t, store, fmt.Sprintf("person-%015d", i/each), fmt.Sprintf("client-%015d", i%people)))
+	}))
+	t.Logf("its rotations: %d bytes", perItem(t, server, 100, len(grants), func(i int) {
+		for range 5 {
+			if grants[i], err = store.Rotate(t.Context(), grants[i], lifetime()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}))
+}
+
+func lifetime() storage.Lifetime {
+	now := time.Now()
+	return storage.Lifetime{Expires: now.Add(90 * 24 * time.Hour), IdleExpires: now.Add(30 * 24 * time.Hour), AccessUntil: now.Add(5 * time.Minute)}
+}
+
+// granted is a grant as consent and redemption leave it.
+func granted(t *testing.T, store *storage.Store, subject, client string) storage.Grant {
+	t.Helper()
+	g, _, err := store.PrepareGrant(storage.NewGrant{
+		ClientID: client, Subject: subject, UserName: "reader", Resources: []string{"https://notes.example.com/mcp"},
+		Scopes: []string{"notes:read", "notes:write"}, AuthTime: time.Now(), RedirectURI: "http://127.0.0.1:33418/callback",
+		Challenge: strings.Repeat("c", 43), Refreshable: true, CodeTTL: time.Minute,
+	})
+	if err == nil {
+		err = store.CreateGrant(t.Context(), g)
+	}
+	if err == nil {
+		g, err = store.Grant(t.Context(), g.ID)
+	}
+	if err == nil {
+		g, err = store.Redeem(t.Context(), g, lifetime())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// perItem makes n items and returns what each costs in the server's memory.
+func perItem(t *testing.T, server *redistest.Server, most, n int, item func(i int)) int {
+	t.Helper()
+	before := usedMemory(t, server)
+	for i := range n {
+		item(i)
+	}
+	each := (usedMemory(t, server) - before) / n
+	if each > most {
+		t.Errorf("each of %d costs %d bytes; want at most %d", n, each, most)
+	}
+	return each
+}
+
+func usedMemory(t *testing.T, server *redistest.Server) (bytes int) {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		if n, _ := fmt.Sscanf(line, "used_memory:%d", &bytes); n == 1 {
+			return bytes
+		}
+	}
+	t.Fatal("the server does not tell its memory")
+	return 0
+}

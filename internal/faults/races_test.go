@@ -26,7 +26,24 @@ type pair struct {
 func newPair(t *testing.T, flags ...string) *pair {
 	t.Helper()
 	f := newFleet(t, fleetConfig{Store: redistest.StartServer(t)})
-	d := &pair{at: [2]*process{f.start(flags...), f.start(flags...)}}
+	return f.pair([2]*process{f.start(flags...), f.start(flags...)})
+}
+
+// newUnequalPair is a pair of which the second process is some milliseconds farther from
+// Redis. Between its reading and its writing the first one does a lot.
+func newUnequalPair(t *testing.T) *pair {
+	t.Helper()
+	server := redistest.Start(t, redistest.Config{})
+	proxy := redistest.StartProxy(t, server.Addr)
+	f := newFleet(t, fleetConfig{Store: server.URL()})
+	d := f.pair([2]*process{f.start(), f.start("--store", "redis://"+proxy.Addr)})
+	proxy.Latency(redistest.Requests, 5*time.Millisecond, 5*time.Millisecond)
+	return d
+}
+
+func (f *fleet) pair(at [2]*process) *pair {
+	f.t.Helper()
+	d := &pair{at: at}
 	d.party = f.newParty(d.at[0])
 	d.foreign = d.party.another(d.at[1])
 	return d
@@ -268,7 +285,7 @@ func (d *pair) refreshUntil(done *atomic.Bool, n int, token string) (all []answe
 // quiet no token of the family works, whoever got it when.
 func TestRevocationsWin(t *testing.T) {
 	races(t, func(t *testing.T, meanwhile forge) {
-		d := newPair(t)
+		d := newUnequalPair(t)
 		first := d.party.mustTokens(d.at[0])
 		calm := meanwhile(t, d, genuine{refresh: first.Refresh, access: first.Access})
 		answers := d.race(2*amount(300, 1000), func(i int, at *process) answer {
@@ -288,7 +305,7 @@ func TestRevocationsWin(t *testing.T) {
 // TestRevocationsWinAgainstRotations: in each of many families somebody rotates as fast
 // as the server allows, and a few revoke at once.
 func TestRevocationsWinAgainstRotations(t *testing.T) {
-	d := newPair(t)
+	d := newUnequalPair(t)
 	for round := range amount(20, 200) {
 		first := d.party.mustTokens(d.at[0])
 		started := make(chan struct{})
@@ -304,12 +321,13 @@ func TestRevocationsWinAgainstRotations(t *testing.T) {
 	}
 }
 
-// rotate uses every refresh token once, until one is refused. It closes started after
-// some rotations, or when it has ended.
+// rotate uses every refresh token once, until one is refused or patience is over. It
+// closes started after some rotations, or when it has ended.
 func (d *pair) rotate(tokens answer, after int, started chan struct{}) (all []answer) {
 	begun := sync.OnceFunc(func() { close(started) })
 	defer begun()
-	for i := 0; succeeded(tokens); i++ {
+	begin := time.Now()
+	for i := 0; succeeded(tokens) && time.Since(begin) < patience; i++ {
 		if i == after {
 			begun()
 		}

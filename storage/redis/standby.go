@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,21 +150,18 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// onlineReplicas reports whether the primary has a replica that follows it. One that is
+// following reports whether a replica follows the primary that INFO is about. One that is
 // still being filled cannot confirm a write, and does not count.
-func onlineReplicas(ctx context.Context, server *goredis.Client) (bool, error) {
-	info, err := server.Info(ctx, "replication").Result()
-	if err != nil {
-		return false, err
-	}
+func following(info string) bool {
 	for line := range strings.Lines(info) {
 		if strings.HasPrefix(line, "slave") && strings.Contains(line, "state=online") {
-			return true, nil
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
+// clusterReplicas asks a cluster which primaries have replicas that are up.
 func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (replicas, error) {
 	slots, err := cluster.ClusterSlots(ctx).Result()
 	if err != nil {
@@ -179,31 +177,55 @@ func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (repli
 }
 
 // hasReplica asks the primary, and behind Sentinel also that: a replica that has lost its
-// primary can still be promoted.
+// primary can still be promoted, and may have been.
 func (t target) hasReplica(ctx context.Context, primary *goredis.Client, o Options) (bool, error) {
-	online, err := onlineReplicas(ctx, primary)
-	if online || t.master == "" {
-		return online, err
+	info, err := primary.Info(ctx, "replication").Result()
+	if err != nil {
+		return false, err
+	}
+	if following(info) || t.master == "" {
+		return following(info), nil
 	}
 	for _, addr := range t.addrs {
-		known, unanswered := t.askSentinel(ctx, addr, o)
+		alone, unanswered := t.alone(ctx, addr, infoField(info, "master_replid"), o)
 		if unanswered == nil {
-			return slices.ContainsFunc(known, promotable), nil
+			return !alone, nil
 		}
 		err = unanswered
 	}
 	return false, err
 }
 
-func (t target) askSentinel(ctx context.Context, addr string, o Options) ([]map[string]string, error) {
+// alone asks the sentinel at an address whether there is nobody to promote, and nobody has
+// been: the primary that it knows is the one of this lineage.
+func (t target) alone(ctx context.Context, addr, lineage string, o Options) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime/2)
 	defer cancel()
-	sentinel := goredis.NewSentinelClient(&goredis.Options{
-		Addr: addr, TLSConfig: t.tls(o.TLS), DisableIdentity: true, Protocol: 2, MaxRetries: -1, PoolSize: 1,
-		ContextTimeoutEnabled: true, MaintNotificationsConfig: noMaintenance(),
-	})
+	settings := clientOptions(t, o)
+	settings.PoolSize, settings.MaxActiveConns = 1, 1
+	sentinel := goredis.NewSentinelClient(sentinelOptions(settings, addr))
 	defer sentinel.Close()
-	return sentinel.Replicas(ctx, t.master).Result()
+	replicas, err := sentinel.Replicas(ctx, t.master).Result()
+	if err != nil || slices.ContainsFunc(replicas, promotable) {
+		return false, err
+	}
+	at, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
+	if err != nil {
+		return false, err
+	}
+	direct := settings.Simple()
+	direct.Addr = net.JoinHostPort(at[0], at[1])
+	primary := goredis.NewClient(direct)
+	defer primary.Close()
+	info, err := primary.Info(ctx, "replication").Result()
+	return infoField(info, "master_replid") == lineage, err
+}
+
+// sentinelOptions are the settings for one sentinel.
+func sentinelOptions(u *goredis.UniversalOptions, addr string) *goredis.Options {
+	o := u.Simple()
+	o.Addr, o.Username, o.Password, o.DB = addr, u.SentinelUsername, u.SentinelPassword, 0
+	return o
 }
 
 // promotable follows how Sentinel elects: a replica that it reaches, that is one, and

@@ -4,11 +4,16 @@
 //
 // [Open] takes a URL:
 //
-//	embedded:                                     in this process, without a port; lost at exit
-//	redis://user:password@host:6379/0             one server
-//	rediss://user:password@host:6379/0            one server, over TLS
-//	redis+sentinel://host1:26379,host2:26379/name?db=0   the primary that Sentinel names
-//	redis+cluster://host1:6379,host2:6379         a cluster
+//	embedded:                                                         in this process, without a port; lost at exit
+//	redis://user:password@host:6379/0                                 one server
+//	redis+sentinel://user:password@host1:26379,host2:26379/name?db=0  the primary that Sentinel names
+//	redis+cluster://user:password@host1:6379,host2:6379               a cluster
+//
+// Each has a form over TLS: rediss://, rediss+sentinel://, where sentinels and servers
+// speak it, and rediss+cluster://. User and password are those of the servers. The
+// sentinels may have their own, as parameters sentinel-user and sentinel-password next
+// to db; without them nothing is said to a sentinel about who asks. All of these are
+// percent-encoded.
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
@@ -49,7 +54,7 @@ import (
 type Options struct {
 	// URL names the server; see the package comment. Required.
 	URL string
-	// TLS replaces the settings of rediss://, for example to trust a private
+	// TLS replaces the settings of rediss, for example to trust a private
 	// authority. Nil verifies the server against the system's roots, TLS 1.2 or newer.
 	TLS *tls.Config
 	// PoolSize bounds the connections to one server; 0 means ten for each processor.
@@ -128,6 +133,9 @@ func clientOptions(t target, o Options) *goredis.UniversalOptions {
 		Password:      t.password,
 		DB:            t.db,
 		TLSConfig:     t.tls(o.TLS),
+
+		SentinelUsername: t.sentinelUser,
+		SentinelPassword: t.sentinelPassword,
 
 		Protocol:              2,
 		DisableIdentity:       true,

@@ -21,9 +21,12 @@ type target struct {
 	user     string
 	password string
 	db       int
+
+	sentinelUser     string
+	sentinelPassword string
 }
 
-// String names the target without user and password.
+// String names the target without users and passwords.
 func (t target) String() string {
 	if t.embedded {
 		return "embedded:"
@@ -36,8 +39,8 @@ func (t target) String() string {
 }
 
 // The forms that parseURL knows, for error messages.
-const forms = "embedded:, redis://host:port, rediss://host:port, " +
-	"redis+sentinel://host:port,host:port/name or redis+cluster://host:port,host:port"
+const forms = "embedded:, redis://host:port, " +
+	"redis+sentinel://host:port,host:port/name or redis+cluster://host:port,host:port, and with rediss in place of redis over TLS"
 
 // Errors about a URL quote none of it behind the scheme: a slip of the pen may have
 // moved a part of the password anywhere.
@@ -49,8 +52,10 @@ var (
 	errOneHost  = errors.New("storage/redis: this store URL takes one server; several need redis+sentinel:// or redis+cluster://")
 	errMaster   = errors.New("storage/redis: a redis+sentinel:// URL must name the primary, as in redis+sentinel://host:26379/name?db=0")
 	errCluster  = errors.New("storage/redis: a redis+cluster:// URL has neither path nor parameters, because a cluster has one database")
-	errQuery    = errors.New("storage/redis: the only parameter that a store URL may have is db, a number, with redis+sentinel://")
+	errQuery    = errors.New("storage/redis: the only parameters that a store URL may have are db, a number, sentinel-user and sentinel-password, each once, with redis+sentinel://")
 	errUserinfo = errors.New("storage/redis: user and password in the store URL must be written as user:password@ or :password@, percent-encoded")
+	errSentinel = errors.New("storage/redis: sentinel-password, alone or with sentinel-user, must have a value, percent-encoded: " +
+		"write &, #, %, + and a space as %26, %23, %25, %2B and %20")
 )
 
 var schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
@@ -63,10 +68,14 @@ func parseURL(raw string) (target, error) {
 	if !ok || !schemePattern.MatchString(scheme) {
 		return target{}, errScheme
 	}
-	t := target{scheme: scheme, secure: scheme == "rediss", cluster: scheme == "redis+cluster"}
+	plain := scheme
+	if kind, ok := strings.CutPrefix(scheme, "rediss"); ok {
+		plain = "redis" + kind
+	}
+	t := target{scheme: scheme, secure: plain != scheme, cluster: plain == "redis+cluster"}
 	authority, path, query := split(rest)
-	switch scheme {
-	case "redis", "rediss":
+	switch plain {
+	case "redis":
 		return t.fill(authority, "6379", func() error { return t.single(path, query) })
 	case "redis+sentinel":
 		return t.fill(authority, "26379", func() error { return t.sentinel(path, query) })
@@ -164,11 +173,43 @@ func (t *target) sentinel(path, query string) error {
 	if query == "" {
 		return nil
 	}
-	db, ok := strings.CutPrefix(query, "db=")
-	if !ok {
+	given := map[string]bool{}
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if given[name] {
+			return errQuery
+		}
+		given[name] = true
+		if err := t.parameter(name, value); err != nil {
+			return err
+		}
+	}
+	if t.sentinelUser != "" && t.sentinelPassword == "" {
+		return errSentinel
+	}
+	return nil
+}
+
+func (t *target) parameter(name, value string) error {
+	switch name {
+	case "db":
+		return t.database(value, errQuery)
+	case "sentinel-user":
+		return credential(&t.sentinelUser, value)
+	case "sentinel-password":
+		return credential(&t.sentinelPassword, value)
+	default:
 		return errQuery
 	}
-	return t.database(db, errQuery)
+}
+
+// credential decodes a parameter. A plus is refused because some would read a space.
+func credential(into *string, value string) (err error) {
+	*into, err = url.PathUnescape(value)
+	if err != nil || *into == "" || strings.ContainsAny(value, "#+ ") {
+		return errSentinel
+	}
+	return nil
 }
 
 func (t *target) noPath(path, query string) error {

@@ -29,6 +29,20 @@ func TestParseURL(t *testing.T) {
 		{"redis+sentinel://u:p@h1/my-master.1", target{
 			scheme: "redis+sentinel", addrs: []string{"h1:26379"}, user: "u", password: "p", master: "my-master.1",
 		}},
+		{"redis+sentinel://h1/m?sentinel-password=p%40%2F%3a%25%26%23%2B%20=:/?@", target{
+			scheme: "redis+sentinel", addrs: []string{"h1:26379"}, master: "m", sentinelPassword: "p@/:%&#+ =:/?@",
+		}},
+		{"redis+sentinel://u:p@h1/m?sentinel-user=watch%65r&db=3&sentinel-password=q", target{
+			scheme: "redis+sentinel", addrs: []string{"h1:26379"}, user: "u", password: "p", master: "m", db: 3,
+			sentinelUser: "watcher", sentinelPassword: "q",
+		}},
+		{"rediss+sentinel://:p@h1:1,h2/m?db=1&sentinel-password=q", target{
+			scheme: "rediss+sentinel", secure: true, addrs: []string{"h1:1", "h2:26379"}, password: "p", master: "m", db: 1, sentinelPassword: "q",
+		}},
+		{"rediss+sentinel://h1/m", target{scheme: "rediss+sentinel", secure: true, addrs: []string{"h1:26379"}, master: "m"}},
+		{"rediss+cluster://u:p@h1:1,h2", target{
+			scheme: "rediss+cluster", secure: true, cluster: true, addrs: []string{"h1:1", "h2:6379"}, user: "u", password: "p",
+		}},
 		{"redis+cluster://u:p@h1:1,h2/", target{
 			scheme: "redis+cluster", cluster: true, addrs: []string{"h1:1", "h2:6379"}, user: "u", password: "p",
 		}},
@@ -38,7 +52,7 @@ func TestParseURL(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("parseURL(%q) = %+v, %v; want %+v", test.url, got, err, test.want)
 		}
-		if s := got.String(); test.want.password != "" && (strings.Contains(s, "p") && strings.Contains(s, ":p@") || strings.Contains(s, "@")) {
+		if s := got.String(); strings.ContainsAny(s, "@?") {
 			t.Errorf("%q shows user or password", s)
 		}
 	}
@@ -51,7 +65,7 @@ var refusedURLs = map[string][]string{
 		"u:hunter2@redis://h", " redis://h",
 	},
 	"unknown scheme": {
-		"http://h", "postgres://u:hunter2@h", "rediss+sentinel://h/m", "redis+unix:///tmp/s", "unix:///tmp/s", "embedded://h",
+		"http://h", "postgres://u:hunter2@h", "redisss://h", "redis+tls://h", "rediss+unix://h", "rediss+://h", "redis+sentinels://h/m", "redis+unix:///tmp/s", "unix:///tmp/s", "embedded://h",
 	},
 	"host:port": {
 		"redis://", "redis:///0", "redis://:6379", "redis://h:", "redis://h:x", "redis://h:0", "redis://h:65536", "redis://h:-1",
@@ -63,11 +77,22 @@ var refusedURLs = map[string][]string{
 		"redis://h/x", "redis://h/-1", "redis://h/1/2", "redis://h//1", "redis://h/65536", "redis://h/+1", "redis://h#0", "redis://h/0#x", "redis://hun/hunter2@h",
 	},
 	"takes one server":      {"redis://h1,h2", "rediss://h1:1,h2:2/0"},
-	"must name the primary": {"redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel://h/a/b", "redis+sentinel://h/a b", "redis+sentinel://h?db=0", "redis+sentinel://h/m#x"},
-	"has one database":      {"redis+cluster://h/0", "redis+cluster://h/m", "redis+cluster://h?db=0", "redis+cluster://h/#hunter2"},
-	"only parameter": {
+	"must name the primary": {"redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel://h/a/b", "redis+sentinel://h/a b", "redis+sentinel://h?db=0", "redis+sentinel://h/m#x", "rediss+sentinel://h?sentinel-password=hunter2"},
+	"has one database":      {"rediss+cluster://h/0", "rediss+cluster://h?sentinel-password=hunter2", "redis+cluster://h/0", "redis+cluster://h/m", "redis+cluster://h?db=0", "redis+cluster://h/#hunter2"},
+	"only parameters": {
+		"redis://h?sentinel-password=hunter2", "rediss://h/0?db=1", "redis+sentinel://h/m?sentinel-password=hunter2&sentinel-password=hunter2",
+		"redis+sentinel://h/m?sentinel-user=u&sentinel-password=x&sentinel-user=u", "redis+sentinel://h/m?Sentinel-Password=hunter2",
+		"redis+sentinel://h/m?sentinel_password=hunter2", "redis+sentinel://h/m?password=hunter2", "redis+sentinel://h/m?sentinel-password=hun&ter2",
+		"redis+sentinel://h/m?db=0&", "redis+sentinel://h/m?&db=0", "redis+sentinel://h/m?skip_verify=true",
 		"redis://h?db=1", "redis://h/0?max_retries=3", "redis://h/0?hunter2@h", "redis+sentinel://h/m?db=x", "redis+sentinel://h/m?db=-1",
 		"redis+sentinel://h/m?DB=1", "redis+sentinel://h/m?db=1&db=2", "redis+sentinel://h/m?hunter2", "redis+sentinel://h/m?x=1&db=2",
+	},
+	"sentinel-password, alone or with": {
+		"redis+sentinel://h/m?sentinel-password", "redis+sentinel://h/m?sentinel-password=", "redis+sentinel://h/m?sentinel-user=hunter2",
+		"redis+sentinel://h/m?sentinel-user=&sentinel-password=hunter2", "redis+sentinel://h/m?sentinel-password=hunter2%",
+		"redis+sentinel://h/m?sentinel-password=%hunter2", "redis+sentinel://h/m?sentinel-password=hun+ter2",
+		"redis+sentinel://h/m?sentinel-password=hun#ter2", "redis+sentinel://h/m?sentinel-password=hun ter2",
+		"redis+sentinel://h/m?sentinel-user=a+b&sentinel-password=hunter2", "rediss+sentinel://h/m?db=1&sentinel-user=u",
 	},
 	"percent-encoded": {"redis://u:hunter2%@h", "redis://%zz:hunter2@h", "redis://u:%hunter2@h", "redis://u@h", "redis://u:@h"},
 }
@@ -94,6 +119,8 @@ func FuzzParseURL(f *testing.F) {
 		}
 	}
 	f.Add("redis+sentinel://u:p@h1:1,h2,[::1]:3/main?db=4")
+	f.Add("rediss+sentinel://h1/main?sentinel-user=u&sentinel-password=%70&db=4")
+	f.Add("rediss+cluster://u:p@h1:1,h2")
 	f.Fuzz(func(t *testing.T, url string) {
 		got, err := parseURL(url)
 		if err != nil {
@@ -102,7 +129,7 @@ func FuzzParseURL(f *testing.F) {
 			}
 			return
 		}
-		if len(got.addrs) == 0 || got.db < 0 {
+		if len(got.addrs) == 0 || got.db < 0 || got.secure != strings.HasPrefix(url, "rediss") || (got.sentinelPassword == "" && got.sentinelUser != "") {
 			t.Errorf("parseURL(%q) = %+v", url, got)
 		}
 		if again, err := parseURL(got.String()); err != nil || !reflect.DeepEqual(again.addrs, got.addrs) || again.master != got.master {

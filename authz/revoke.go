@@ -53,7 +53,8 @@ func (s *Server) grantOf(r *http.Request, token string) (id, clientID string, er
 			return "", "", err
 		}
 		genuine, err := s.cfg.Store.Genuine(g, refresh)
-		if err == nil && !genuine {
+		over := g.State == storage.GrantRevoked && errors.Is(err, storage.ErrRecord) // its master key may be gone
+		if over || err == nil && !genuine {
 			err = storage.ErrNotFound
 		}
 		return g.ID, g.ClientID, err

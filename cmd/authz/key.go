@@ -13,12 +13,13 @@ import (
 	"gatehouse.example/storage"
 )
 
-// keyVerbs administer the signing keys. They work on the store of a running server,
-// which sees the change within about a minute.
+// keyVerbs administer the signing keys, and the seals on every secret. They work on the
+// store of a running server, which sees another signing key within about a minute.
 type keyVerbs struct {
 	Ls     keyLs     `cmd:"" help:"List the signing keys."`
 	Rotate keyRotate `cmd:"" help:"Make the next signing key."`
 	Revoke keyRevoke `cmd:"" help:"Destroy a signing key; what it signed is refused."`
+	Reseal keyReseal `cmd:"" help:"Seal every secret in the store under the first master key."`
 }
 
 // keySettings are what a verb needs to make keys that the server can open.

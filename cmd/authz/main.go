@@ -4,7 +4,8 @@
 //	authz serve --config gatehouse.yaml      run a server
 //	authz check-config --config FILE         find every mistake without running it
 //	authz user add|ls|disable|rm             people who can sign in
-//	authz key ls|rotate|revoke               the keys that tokens are signed with
+//	authz grant ls|revoke                    what people allowed clients to do
+//	authz key ls|rotate|revoke|reseal        the keys that tokens are signed with, and the seals on secrets
 //	authz version
 //
 // Every flag --some-name of serve is also the environment variable AUTHZ_SOME_NAME
@@ -61,7 +62,8 @@ type grammar struct {
 	Serve       serveVerb   `cmd:"" help:"Run the authorization server."`
 	CheckConfig checkVerb   `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
 	User        userVerbs   `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
-	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with."`
+	Grant       grantVerbs  `cmd:"" help:"List and revoke what people allowed clients to do."`
+	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
 	Version     versionVerb `cmd:"" help:"Print the version."`
 }
 

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// grantVerbs administer what people allowed clients to do. They work on the store of a
+// running server, which sees the change at once, and need no master key.
+type grantVerbs struct {
+	Ls     grantLs     `cmd:"" help:"List grants, the oldest first; without --user and --client person by person."`
+	Revoke grantRevoke `cmd:"" help:"End grants: their tokens stop working."`
+}
+
+// grantSettings say which grants a verb is about.
+type grantSettings struct {
+	storeSettings
+	User     string `placeholder:"NAME" help:"Only what this person granted: the name that they sign in with."`
+	Client   string `placeholder:"ID" help:"Only what was granted to this client."`
+	Resource string `placeholder:"URI" help:"Only grants for this resource."`
+	JSON     bool   `name:"json" help:"Print the records as a JSON array."`
+}
+
+func (s *grantSettings) filter() authz.GrantFilter {
+	return authz.GrantFilter{User: s.User, ClientID: s.Client, Resource: s.Resource}
+}
+
+// explain puts the name that was asked for into an error about it.
+func (s *grantSettings) explain(err error) error {
+	switch {
+	case errors.Is(err, authz.ErrUnknownUser):
+		return fmt.Errorf("there is no person with the name %s", wordOf(s.User))
+	case errors.Is(err, authz.ErrUnknownClient):
+		return fmt.Errorf("there is no client with the id %s", wordOf(s.Client))
+	}
+	return err
+}
+
+// grantRecord is a grant as it is printed: without its seed, and without the hash of its
+// code.
+type grantRecord struct {
+	ID         string   `json:"id"`
+	State      string   `json:"state"`
+	User       string   `json:"user"`
+	Subject    string   `json:"subject"`
+	ClientID   string   `json:"client_id"`
+	ClientName string   `json:"client_name,omitempty"`
+	Resources  []string `json:"resources"`
+	Scopes     []string `json:"scopes"`
+
+	Created       time.Time `json:"created"`
+	LastRefreshed time.Time `json:"last_refreshed,omitzero"`
+	// Ends is when the grant is over if nobody refreshes or revokes it.
+	Ends           time.Time `json:"ends,omitzero"`
+	RevokedBecause string    `json:"revoked_because,omitempty"`
+}
+
+func grantRecordOf(g storage.Grant, clientName string, now time.Time) grantRecord {
+	r := grantRecord{
+		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: clientName,
+		Resources: append([]string{}, g.Resources...), Scopes: append([]string{}, g.Scopes...),
+		Created: g.Created.UTC(), Ends: endOf(g).UTC(), RevokedBecause: g.RevokedBecause,
+	}
+	if g.Generation > 0 {
+		r.LastRefreshed = g.Rotated.UTC()
+	}
+	return r
+}
+
+// expired is the state of a grant that can be refreshed no more. It is on record as long
+// as one of its access tokens may live.
+const expired = "expired"
+
+func stateOf(g storage.Grant, now time.Time) string {
+	if g.State == storage.GrantActive && !now.Before(endOf(g)) {
+		return expired
+	}
+	return string(g.State)
+}
+
+// endOf is when a grant is over by itself; zero if it is revoked. A grant that has
+// refresh tokens is over when they are, another one with its access tokens.
+func endOf(g storage.Grant) time.Time {
+	end := g.AccessUntil
+	switch {
+	case g.State == storage.GrantRevoked:
+		return time.Time{}
+	case g.State == storage.GrantCode:
+		return g.CodeExpires
+	case g.Refreshable:
+		end = g.IdleExpires
+	}
+	if end.After(g.Expires) {
+		return g.Expires
+	}
+	return end
+}
+
+// grantList prints grants as they come, on paper of one kind or the other.
+type grantList struct {
+	paper
+	store *storage.Store
+	names map[string]string // of clients, by id
+}
+
+// paper is what records are printed on. It ends complete, or because something failed.
+type paper interface {
+	print(grantRecord) error
+	end(complete bool) error
+}
+
+func (p *program) grantList(store *storage.Store, asJSON bool) *grantList {
+	l := &grantList{store: store, names: map[string]string{}, paper: newGrantTable(p.stdout)}
+	if asJSON {
+		l.paper = grantArray{&jsonArray{w: p.stdout}}
+	}
+	return l
+}
+
+func (l *grantList) add(ctx context.Context, g storage.Grant) error {
+	name, err := l.nameOf(ctx, g.ClientID)
+	if err != nil {
+		return err
+	}
+	return l.print(grantRecordOf(g, name, time.Now()))
+}
+
+// maxNames bounds how many names of clients are remembered.
+const maxNames = 1024
+
+// nameOf returns what a client calls itself, or nothing if it has no record, or none
+// that can be read.
+func (l *grantList) nameOf(ctx context.Context, clientID string) (string, error) {
+	if name, ok := l.names[clientID]; ok {
+		return name, nil
+	}
+	client, err := l.store.Client(ctx, clientID)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrRecord) {
+		return "", err
+	}
+	if len(l.names) >= maxNames {
+		clear(l.names)
+	}
+	l.names[clientID] = client.Metadata.ClientName
+	return client.Metadata.ClientName, nil
+}
+
+// grantArray is a JSON array of grants. It is not closed when something failed, so that
+// no program takes it for all of them.
+type grantArray struct{ *jsonArray }
+
+func (a grantArray) print(r grantRecord) error { return a.add(r) }
+
+func (a grantArray) end(complete bool) error {
+	if !complete {
+		return nil
+	}
+	return a.close()
+}
+
+// grantTable aligns its columns over a hundred rows at a time, and keeps no more.
+type grantTable struct {
+	w    *tabwriter.Writer
+	rows int
+}
+
+const rowsAligned = 100
+
+func newGrantTable(w io.Writer) *grantTable {
+	t := &grantTable{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	fmt.Fprintln(t.w, "GRANT\tUSER\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tCREATED\tREFRESHED\tENDS")
+	return t
+}
+
+func (t *grantTable) print(r grantRecord) error {
+	client := wordOf(r.ClientID)
+	if r.ClientName != "" {
+		client += " " + quoted(r.ClientName)
+	}
+	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client,
+		wordsOf(r.Resources), wordsOf(r.Scopes), r.State, moment(r.Created), moment(r.LastRefreshed), moment(r.Ends))
+	if t.rows++; t.rows%rowsAligned == 0 {
+		return t.w.Flush()
+	}
+	return nil
+}
+
+func (t *grantTable) end(complete bool) error {
+	if !complete && t.rows == 0 {
+		return nil
+	}
+	return t.w.Flush()
+}
+
+type grantLs struct{ grantSettings }
+
+// Run lists grants. What it prints was true when it was read.
+func (v *grantLs) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	list := p.grantList(store, v.JSON)
+	damaged := &unreadable{}
+	for g, err := range authz.Grants(ctx, store, v.filter()) {
+		if err == nil {
+			err = list.add(ctx, g)
+		}
+		if err = damaged.without(err); err != nil {
+			return errors.Join(v.explain(err), list.end(false))
+		}
+	}
+	return errors.Join(list.end(true), damaged.error())
+}
+
+// unreadable counts records that cannot be read, so that one does not hide the others.
+type unreadable struct {
+	count int
+	first error
+}
+
+// without counts such an error and forgives it.
+func (u *unreadable) without(err error) error {
+	if !errors.Is(err, storage.ErrRecord) {
+		return err
+	}
+	u.count++
+	u.first = cmp.Or(u.first, err)
+	return nil
+}
+
+func (u *unreadable) error() error {
+	if u.count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s passed over: %w", counted(u.count, "grant"), u.first)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// What clients say about themselves ends up on an operator's terminal, which obeys
+// control characters and turns text around for directional ones. They are shown escaped.
+
+// wordOf returns a text as it is if it is one word that does nothing to a terminal, else
+// quoted, and a dash for none.
+func wordOf(s string) string {
+	switch {
+	case s == "":
+		return "-"
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, notPlain):
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func notPlain(c rune) bool { return !unicode.IsPrint(c) || c == ' ' || c == '"' }
+
+// wordsOf shows several words.
+func wordsOf(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	shown := make([]string, len(words))
+	for i, word := range words {
+		shown[i] = wordOf(word)
+	}
+	return strings.Join(shown, " ")
+}
+
+// maxQuoted is how many characters of a name are shown.
+const maxQuoted = 60
+
+// quoted shows a name, always in quotation marks, so that none can look like something
+// that we say.
+func quoted(s string) string {
+	if runes := []rune(s); len(runes) > maxQuoted {
+		s = string(runes[:maxQuoted-1]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// inert returns the same JSON with every character escaped that can do something to a
+// terminal. Outside of strings JSON has none but line ends.
+func inert(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, c := range string(text) {
+		switch {
+		case c == '\n' || unicode.IsPrint(c):
+			out = utf8.AppendRune(out, c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+	}
+	return out
+}
+
+// jsonArray writes a JSON array as its elements come. One that is not closed is not
+// complete, and no JSON.
+type jsonArray struct {
+	w       io.Writer
+	started bool
+}
+
+func (a *jsonArray) add(v any) error {
+	text, err := json.MarshalIndent(v, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	before := ",\n  "
+	if !a.started {
+		before, a.started = "[\n  ", true
+	}
+	_, err = a.w.Write(append([]byte(before), inert(text)...))
+	return err
+}
+
+func (a *jsonArray) close() error {
+	end := "\n]\n"
+	if !a.started {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(a.w, end)
+	return err
+}

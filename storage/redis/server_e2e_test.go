@@ -31,7 +31,11 @@ func TestServer(t *testing.T) {
 }
 
 func TestServerSentinel(t *testing.T) {
-	url := redistest.StartSentinel(t, "main", redistest.StartServer(t))
+	primary := redistest.Start(t, redistest.Config{Persistent: true})
+	for range 2 {
+		redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: primary})
+	}
+	url := redistest.StartSentinels(t, "main", primary, 3, 5*time.Second).URL()
 	wantNoOpen(t, redis.Options{URL: strings.Replace(url, "/main", "/other", 1)}, "know the name other")
 	suites(t, url+"?db=2")
 }

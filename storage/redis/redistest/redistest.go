@@ -72,14 +72,13 @@ type Server struct {
 	t      testing.TB
 	binary string
 	dir    string
-	args   []string // without what changes between two starts
+	args   []string
 	client *goredis.Client
+	adjust func() error // what is said to each new process, nil for nothing
 
-	mu       sync.Mutex
-	process  *process // the last one that was started
-	upstream string   // the address that it replicates from, "" for a primary
-	pinned   bool     // see Replicate
-	over     bool     // the test has ended
+	mu      sync.Mutex
+	process *process // nil when none runs
+	over    bool     // the test has ended
 }
 
 // process is a child and the news of its end.
@@ -97,22 +96,32 @@ func StartServer(t testing.TB, args ...string) (url string) {
 // Start starts a server and returns when it answers.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
-	s := launch(t, func(*Server) []string {
-		args := []string{"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
-		if c.Persistent {
-			args = append(args, "--appendonly", "yes", "--appendfsync", "always")
-		}
-		return append(args, c.Args...)
-	})
+	s := launch(t, c.settings())
 	if c.ReplicaOf != nil {
 		s.Replicate(c.ReplicaOf, c.Through)
 	}
 	return s
 }
 
-// launch starts redis-server at a free address. The arguments may depend on the address
-// and the directory.
-func launch(t testing.TB, args func(*Server) []string) *Server {
+// settings are the lines of the server's file, where it also writes what it is told later:
+// a replica stays one when it is restarted, and a promoted one stays a primary.
+func (c Config) settings() string {
+	text := "save \"\"\nrepl-diskless-sync-delay 0\n"
+	if c.Persistent {
+		text += "appendonly yes\nappendfsync always\n"
+	}
+	for _, arg := range c.Args {
+		if name, ok := strings.CutPrefix(arg, "--"); ok {
+			text += "\n" + name
+		} else {
+			text += " " + strconv.Quote(arg)
+		}
+	}
+	return text + "\n"
+}
+
+// launch starts redis-server at a free address with these settings and flags.
+func launch(t testing.TB, settings string, flags ...string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -120,10 +129,7 @@ func launch(t testing.TB, args func(*Server) []string) *Server {
 	}
 	// Another process may take the port between the choice and the start.
 	for range 3 {
-		s := &Server{Addr: freeAddress(t), t: t, binary: binary, dir: t.TempDir()}
-		s.args = args(s)
-		s.client = goredis.NewClient(&goredis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance()})
-		t.Cleanup(s.end)
+		s := newServer(t, binary, settings, flags)
 		if err = s.run(); err == nil {
 			return s
 		}
@@ -131,6 +137,21 @@ func launch(t testing.TB, args func(*Server) []string) *Server {
 	}
 	t.Fatal("redistest: redis-server did not start; its output is above")
 	return nil
+}
+
+func newServer(t testing.TB, binary, settings string, flags []string) *Server {
+	t.Helper()
+	s := &Server{Addr: freeAddress(t), t: t, binary: binary, dir: t.TempDir()}
+	file := filepath.Join(s.dir, "settings")
+	s.args = append([]string{file}, flags...)
+	_, port, _ := net.SplitHostPort(s.Addr)
+	settings += fmt.Sprintf("bind %s\nport %s\ndir %s\n", host, port, strconv.Quote(s.dir))
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	s.client = newClient(s.Addr)
+	t.Cleanup(s.end)
+	return s
 }
 
 // URL is the redis:// URL of the server.
@@ -156,9 +177,16 @@ func (s *Server) kill() {
 	}
 }
 
+// ended reports whether no process runs.
+func (s *Server) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process == nil
+}
+
 // Restart starts the process again, killing it first if it runs: the same port, the same
-// directory. It returns when the server answers and has read its files. A replica is
-// again told to replicate from where it did, which may not be there any more.
+// directory. It returns when the server answers and has read its files. What was a replica
+// is one again, and a primary that was superseded meanwhile does not know of it.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -193,7 +221,7 @@ func (s *Server) run() error {
 	if s.over {
 		return errors.New("the test has ended")
 	}
-	cmd := exec.Command(s.binary, s.commandLine()...)
+	cmd := exec.Command(s.binary, s.args...)
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -213,20 +241,10 @@ func (s *Server) run() error {
 		s.kill()
 		return fmt.Errorf("%s: %w", cmd, err)
 	}
-	if s.pinned {
-		return s.setPin(true)
+	if s.adjust != nil {
+		return s.adjust()
 	}
 	return nil
-}
-
-func (s *Server) commandLine() []string {
-	_, port, _ := net.SplitHostPort(s.Addr)
-	args := append(append([]string{}, s.args...), "--bind", host, "--port", port, "--dir", s.dir)
-	if s.upstream != "" {
-		_, port, _ := net.SplitHostPort(s.upstream)
-		args = append(args, "--replicaof", host, port)
-	}
-	return args
 }
 
 // awaitAnswer waits until the process answers, or has ended.
@@ -327,7 +345,11 @@ func freeAddress(t testing.TB) string {
 	return ""
 }
 
-// noMaintenance turns off a handshake that only some hosted servers know.
-func noMaintenance() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
+// newClient is a plain client. The handshake that it leaves out is one that only some
+// hosted servers know.
+func newClient(addr string) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{
+		Addr: addr, Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true, DialerRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone},
+	})
 }

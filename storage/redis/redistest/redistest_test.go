@@ -59,6 +59,7 @@ func refused(addr string) bool {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		persistent bool
 		want       string
@@ -90,6 +91,7 @@ func TestRestart(t *testing.T) {
 
 // TestRestartWhileLoading: Restart returns when the file has been read, not before.
 func TestRestartWhileLoading(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Config{Persistent: true, Args: []string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"}})
 	pipe := s.Client().Pipeline()
 	for i := range 1000 {
@@ -109,6 +111,7 @@ func TestRestartWhileLoading(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Config{})
 	write(t, s, "key", "value")
 	s.Pause()
@@ -127,6 +130,7 @@ func TestPause(t *testing.T) {
 
 // TestEnd: a server ends with its test, however the test left it.
 func TestEnd(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server){
 		"running": func(*redistest.Server) {},
 		"paused":  (*redistest.Server).Pause,
@@ -148,6 +152,7 @@ func TestEnd(t *testing.T) {
 // TestReplica: what the primary is told arrives at the replica, as fast as the way lets
 // it through.
 func TestReplica(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t, redistest.Config{})
 	write(t, primary, "before", "1")
 	direct := redistest.Start(t, redistest.Config{ReplicaOf: primary})
@@ -179,6 +184,7 @@ func TestReplica(t *testing.T) {
 // TestReplicaPinned: a replica behind a proxy can be promoted but not led away, also
 // after a restart, until it is told by Replicate.
 func TestReplicaPinned(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t, redistest.Config{})
 	way := redistest.StartProxy(t, primary.Addr)
 	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary, Through: way.Addr})

@@ -24,16 +24,19 @@ func (s *Server) Replicate(of *Server, through string) {
 
 func (s *Server) replicate(upstream string, pinned bool) {
 	s.t.Helper()
-	s.mu.Lock()
-	change := s.pinned != pinned
-	s.upstream, s.pinned = upstream, pinned
-	s.mu.Unlock()
-	_, port, err := net.SplitHostPort(upstream)
-	if err == nil {
-		err = s.client.Do(context.Background(), "replicaof", host, port).Err()
+	_, port, _ := net.SplitHostPort(upstream)
+	// SLAVEOF is the spelling that sentinels use. SLAVEOF NO ONE is a promotion.
+	rules := []string{"+slaveof"}
+	if pinned {
+		rules = []string{"-slaveof", "+slaveof|no"}
 	}
-	if err == nil && change {
-		err = s.setPin(pinned)
+	ctx := context.Background()
+	err := s.client.Do(ctx, "replicaof", host, port).Err()
+	if err == nil {
+		err = s.client.ACLSetUser(ctx, "default", rules...).Err()
+	}
+	if err == nil {
+		err = s.client.ConfigRewrite(ctx).Err()
 	}
 	if err != nil {
 		s.t.Fatalf("redistest: %s as a replica of %s: %v", s.Addr, upstream, err)
@@ -61,21 +64,16 @@ func section(ctx context.Context, s *Server, name string) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[key] = value
-		}
-	}
-	return fields, nil
+	return fields(text), nil
 }
 
-// setPin takes SLAVEOF, the spelling that sentinels use, away from the server's only user,
-// or gives it back. SLAVEOF NO ONE, a promotion, is always allowed.
-func (s *Server) setPin(pinned bool) error {
-	rules := []string{"+slaveof"}
-	if pinned {
-		rules = []string{"-slaveof", "+slaveof|no"}
+// fields reads lines of name:value.
+func fields(text string) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			found[name] = value
+		}
 	}
-	return s.client.ACLSetUser(context.Background(), "default", rules...).Err()
+	return found
 }

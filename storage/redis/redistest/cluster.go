@@ -1,0 +1,289 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slots is how many parts a cluster divides the keys into.
+const slots = 16384
+
+// batch is how many keys of a slot move at a time.
+const batch = 10
+
+// Cluster is a cluster whose slots are spread over its masters. Each node that fails for
+// a second counts as failed; a replica takes the place of its master.
+type Cluster struct {
+	// Nodes are the masters, then their replicas: the first ones, one for each master,
+	// then the second ones. Failovers change the roles, not the order.
+	Nodes []*Server
+
+	t testing.TB
+}
+
+// StartCluster starts a cluster with this many masters, and replicas of each, and returns
+// when every node finds it in order. The configuration is that of each server, whose
+// ReplicaOf and Through are not for a cluster.
+func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	for range masters * (1 + replicas) {
+		_, bus, _ := net.SplitHostPort(freeAddress(t))
+		each := Config{Persistent: config.Persistent, Args: append([]string{
+			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no",
+		}, config.Args...)}
+		c.Nodes = append(c.Nodes, Start(t, each))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for i, node := range c.Nodes {
+		c.must(node.client.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		if i < masters {
+			c.must(node.client.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
+		}
+	}
+	c.meet(ctx)
+	for i, node := range c.Nodes[masters:] {
+		c.must(node.client.ClusterReplicate(ctx, c.id(ctx, c.Nodes[i%masters])).Err())
+	}
+	c.Settle()
+	return c
+}
+
+// meet introduces each node to each other, which is faster than waiting for gossip.
+func (c *Cluster) meet(ctx context.Context) {
+	c.t.Helper()
+	for i, node := range c.Nodes {
+		for _, other := range c.Nodes[:i] {
+			_, port, _ := net.SplitHostPort(other.Addr)
+			bus, err := other.client.ConfigGet(ctx, "cluster-port").Result()
+			c.must(err)
+			c.must(node.client.Do(ctx, "cluster", "meet", host, port, bus["cluster-port"]).Err())
+		}
+	}
+	c.await("that all nodes know each other", func(ctx context.Context, node *Server) error {
+		known, err := node.view(ctx)
+		if err == nil && len(known) != len(c.Nodes) {
+			err = fmt.Errorf("%s knows %d nodes", node.Addr, len(known))
+		}
+		return err
+	})
+}
+
+// URL is the redis+cluster:// URL of the cluster.
+func (c *Cluster) URL() string { return "redis+cluster://" + addresses(c.Nodes) }
+
+// Settle waits until each node that runs finds the cluster in order and says the same
+// about each other node that runs: that it is connected, whose replica it is, which slots
+// it has. Replicas are in step.
+func (c *Cluster) Settle() {
+	c.t.Helper()
+	c.await("that the cluster agrees", func(ctx context.Context, node *Server) error {
+		info, err := node.client.ClusterInfo(ctx).Result()
+		if state := fields(info)["cluster_state"]; err == nil && state != "ok" {
+			err = fmt.Errorf("%s says that the state is %q", node.Addr, state)
+		}
+		if err != nil {
+			return err
+		}
+		return c.agree(ctx, node)
+	})
+}
+
+// agree checks what one node says against what each of the others says about itself.
+func (c *Cluster) agree(ctx context.Context, node *Server) error {
+	known, err := node.view(ctx)
+	if err != nil {
+		return err
+	}
+	for _, other := range c.Nodes {
+		if other.ended() {
+			continue
+		}
+		itself, err := other.view(ctx)
+		if err != nil {
+			return err
+		}
+		says, is := known[other.Addr], itself[other.Addr]
+		if !says.connected || says.master != is.master || !slices.Equal(says.slots, is.slots) {
+			return fmt.Errorf("%s says that %s is %+v, which says %+v", node.Addr, other.Addr, says, is)
+		}
+		if is.master == "-" {
+			continue
+		}
+		if info, err := section(ctx, other, "replication"); err != nil || info["master_link_status"] != "up" {
+			return fmt.Errorf("the link of replica %s is %q, %v", other.Addr, info["master_link_status"], err)
+		}
+	}
+	return nil
+}
+
+// Slot is the part of the keys to which the key belongs.
+func (c *Cluster) Slot(key string) int {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if !node.ended() {
+			n, err := node.client.ClusterKeySlot(context.Background(), key).Result()
+			c.must(err)
+			return int(n)
+		}
+	}
+	c.t.Fatal("redistest: no node of the cluster runs")
+	return 0
+}
+
+// Owner is the master of the slot according to the nodes that answer. While they do not
+// agree, the one with the latest claim wins, as it will among themselves.
+func (c *Cluster) Owner(slot int) (owner *Server) {
+	c.t.Helper()
+	latest := -1
+	for _, node := range c.Nodes {
+		if node.ended() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		known, _ := node.view(ctx) // nothing, if it is paused
+		cancel()
+		for _, server := range c.Nodes {
+			if seen := known[server.Addr]; seen.has(slot) && seen.epoch > latest {
+				owner, latest = server, seen.epoch
+			}
+		}
+	}
+	if owner == nil {
+		c.t.Fatalf("redistest: no node knows an owner of slot %d", slot)
+	}
+	return owner
+}
+
+// MigrateSlot moves a slot with its keys from one master to another while the cluster
+// works. Keys move in batches of ten. If between is not nil, it is called before
+// the first batch and after each; as long as it does not return, the slot stays half
+// moved.
+func (c *Cluster) MigrateSlot(slot int, from, to *Server, between func()) {
+	c.t.Helper()
+	if between == nil {
+		between = func() {}
+	}
+	ctx := context.Background()
+	source, target := c.id(ctx, from), c.id(ctx, to)
+	c.must(to.client.Do(ctx, "cluster", "setslot", slot, "importing", source).Err())
+	c.must(from.client.Do(ctx, "cluster", "setslot", slot, "migrating", target).Err())
+	between()
+	for {
+		keys, err := from.client.ClusterGetKeysInSlot(ctx, slot, batch).Result()
+		c.must(err)
+		if len(keys) == 0 {
+			break
+		}
+		c.must(migrate(ctx, from, to, keys))
+		between()
+	}
+	// The new owner first: otherwise nobody would have the slot for a moment.
+	for _, node := range append([]*Server{to, from}, c.others(ctx, to, from)...) {
+		c.must(node.client.Do(ctx, "cluster", "setslot", slot, "node", target).Err())
+	}
+}
+
+// migrate moves keys. Keys that have ended meanwhile are not missed.
+func migrate(ctx context.Context, from, to *Server, keys []string) error {
+	_, port, _ := net.SplitHostPort(to.Addr)
+	args := []any{"migrate", host, port, "", 0, (10 * time.Second).Milliseconds(), "keys"}
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return from.client.Do(ctx, args...).Err()
+}
+
+// others are the masters that run, without these.
+func (c *Cluster) others(ctx context.Context, without ...*Server) (masters []*Server) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if node.ended() || slices.Contains(without, node) {
+			continue
+		}
+		known, err := node.view(ctx)
+		c.must(err)
+		if known[node.Addr].master == "-" {
+			masters = append(masters, node)
+		}
+	}
+	return masters
+}
+
+// id is the name that the cluster gives to a node.
+func (c *Cluster) id(ctx context.Context, node *Server) string {
+	c.t.Helper()
+	id, err := node.client.Do(ctx, "cluster", "myid").Text()
+	c.must(err)
+	return id
+}
+
+func (c *Cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatalf("redistest: cluster: %v", err)
+	}
+}
+
+// await waits until check holds at each node that runs.
+func (c *Cluster) await(what string, check func(context.Context, *Server) error) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if !node.ended() {
+			await(c.t, what, func(ctx context.Context) error { return check(ctx, node) })
+		}
+	}
+}
+
+// member is what one node of a cluster says about another, or about itself.
+type member struct {
+	master    string // whose replica it is, "-" for a master
+	epoch     int
+	connected bool
+	slots     []string // ranges
+}
+
+// view reads CLUSTER NODES. The result is by address.
+func (s *Server) view(ctx context.Context) (map[string]member, error) {
+	text, err := s.client.ClusterNodes(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]member{}
+	for line := range strings.Lines(text) {
+		// id address@bus flags master ping-sent pong-received epoch link slot ...
+		f := strings.Fields(line)
+		if len(f) < 8 || strings.Contains(f[2], "handshake") {
+			continue
+		}
+		addr, _, _ := strings.Cut(f[1], "@")
+		m := member{master: f[3], connected: f[7] == "connected" && !strings.Contains(f[2], "fail")}
+		m.epoch, _ = strconv.Atoi(f[6])
+		for _, slots := range f[8:] {
+			if !strings.HasPrefix(slots, "[") { // the others are moving
+				m.slots = append(m.slots, slots)
+			}
+		}
+		members[addr] = m
+	}
+	return members, nil
+}
+
+func (m member) has(slot int) bool {
+	return slices.ContainsFunc(m.slots, func(s string) bool {
+		first, last, several := strings.Cut(s, "-")
+		low, _ := strconv.Atoi(first)
+		high, _ := strconv.Atoi(last)
+		if !several {
+			high = low
+		}
+		return low <= slot && slot <= high
+	})
+}

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package redistest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage/redis/redistest"
+)
+
+func startCluster(t *testing.T, masters, replicas int) *redistest.Cluster {
+	t.Helper()
+	start := time.Now()
+	c := redistest.StartCluster(t, masters, replicas, redistest.Config{Persistent: true})
+	t.Logf("a cluster of %d masters with %d replicas each was ready after %v", masters, replicas, time.Since(start))
+	return c
+}
+
+// clusterClient is a client that follows slots.
+func clusterClient(t *testing.T, c *redistest.Cluster) *goredis.ClusterClient {
+	t.Helper()
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: strings.Split(strings.TrimPrefix(c.URL(), "redis+cluster://"), ",")})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 1)
+	if len(c.Nodes) != 6 || len(strings.Split(c.URL(), ",")) != 6 {
+		t.Fatalf("there are %d nodes, the URL is %s", len(c.Nodes), c.URL())
+	}
+	for _, test := range []struct {
+		key  string
+		slot int
+	}{{"foo", 12182}, {"a{foo}b", 12182}, {"123456789", 12739}} { // the last one is the specification's
+		if got := c.Slot(test.key); got != test.slot {
+			t.Errorf("the slot of %q is %d; want %d", test.key, got, test.slot)
+		}
+	}
+	for slot, master := range map[int]int{0: 0, 5460: 0, 5461: 1, 10921: 1, 10922: 2, 16383: 2} {
+		if got := c.Owner(slot); got != c.Nodes[master] {
+			t.Errorf("the owner of slot %d is %s; want %s", slot, got.Addr, c.Nodes[master].Addr)
+		}
+	}
+	client := clusterClient(t, c)
+	for i := range 100 {
+		if err := client.Set(t.Context(), fmt.Sprint("key ", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		master, replica := size(t, c.Nodes[i]), size(t, c.Nodes[i+3])
+		if master == 0 {
+			t.Errorf("master %d holds nothing", i)
+		}
+		until(t, "that the replica has what its master has", func() bool { replica = size(t, c.Nodes[i+3]); return replica == master })
+	}
+}
+
+func size(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	n, err := s.Client().DBSize(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestClusterFailover: a replica takes the place of its master, which comes back as a
+// replica.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 1)
+	client := clusterClient(t, c)
+	if err := client.Set(t.Context(), "foo", "value", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slot := c.Slot("foo")
+	master := c.Owner(slot)
+	if err := master.Client().Wait(t.Context(), 1, patience).Err(); err != nil {
+		t.Fatal(err)
+	}
+	master.Kill()
+	start := time.Now()
+	until(t, "a failover", func() bool { return c.Owner(slot) != master })
+	c.Settle()
+	t.Logf("the cluster was in order again after %v", time.Since(start))
+	if got := read(t, c.Owner(slot), "foo"); got != "value" {
+		t.Errorf("the new owner holds %q; want value", got)
+	}
+	master.Restart()
+	c.Settle()
+	if role(t, master) != "slave" || c.Owner(slot) == master {
+		t.Error("who was master is not a replica")
+	}
+}
+
+// TestClusterMigrateSlot: while a slot is half moved, what has moved is at the target and
+// the rest at the source, and clients find both.
+func TestClusterMigrateSlot(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 2, 1)
+	client := clusterClient(t, c)
+	const keys = 35
+	slot := c.Slot("{tag}")
+	name := func(i int) string { return fmt.Sprint("{tag}", i) }
+	for i := range keys {
+		if err := client.Set(t.Context(), name(i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := c.Owner(slot)
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	var moved []int64
+	c.MigrateSlot(slot, from, to, func() {
+		moved = append(moved, size(t, to))
+		if size(t, from)+size(t, to) != keys {
+			t.Errorf("there are %d keys at the source and %d at the target; want %d in all", size(t, from), size(t, to), keys)
+		}
+		for i := range keys {
+			if got, err := client.Get(t.Context(), name(i)).Int(); got != i || err != nil {
+				t.Errorf("key %d holds %d, %v", i, got, err)
+			}
+		}
+		if err := to.Client().Get(t.Context(), name(0)).Err(); !goredis.HasErrorPrefix(err, "MOVED") || c.Owner(slot) != from {
+			t.Errorf("the target answers %v, the owner is %s; want MOVED to %s", err, c.Owner(slot).Addr, from.Addr)
+		}
+	})
+	if got := fmt.Sprint(moved); got != "[0 10 20 30 35]" {
+		t.Errorf("between the batches %s keys had moved; want [0 10 20 30 35]", got)
+	}
+	c.Settle()
+	if c.Owner(slot) != to || size(t, from) != 0 || size(t, to) != keys {
+		t.Errorf("after the migration %s owns the slot, the source has %d keys, the target %d", c.Owner(slot).Addr, size(t, from), size(t, to))
+	}
+	if err := from.Client().Get(t.Context(), name(0)).Err(); !goredis.HasErrorPrefix(err, "MOVED") {
+		t.Errorf("the source answers %v; want MOVED", err)
+	}
+	c.MigrateSlot(slot, to, from, nil)
+	c.Settle()
+	if c.Owner(slot) != from || size(t, from) != keys {
+		t.Errorf("after the way back %s owns the slot, the source has %d keys", c.Owner(slot).Addr, size(t, from))
+	}
+}

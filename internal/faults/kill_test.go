@@ -1,0 +1,482 @@
+//go:build e2e
+
+package faults
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage/redis/redistest"
+)
+
+// killSeed repeats the choices of a test that kills, though not their moments.
+var killSeed = flag.Uint64("faults.seed", 0, "the seed of what is killed when, 0 for a new one")
+
+// recoveryTime is how long it may take until everything works again.
+const recoveryTime = 10 * time.Second
+
+// siege is a load on two processes and one Redis that has each write on disk before it
+// answers, and somebody who kills them.
+type siege struct {
+	*load
+	redis  *redistest.Server
+	random *rand.Rand
+	kills  int
+	// longest is the longest time from the start of what was killed until everything worked.
+	longest time.Duration
+}
+
+func newSiege(t *testing.T) *siege {
+	t.Helper()
+	chosen := cmp.Or(*killSeed, rand.Uint64())
+	t.Logf("-faults.seed=%d", chosen)
+	redis := redistest.Start(t, redistest.Config{Persistent: true})
+	s := &siege{load: newLoad(t, redis.URL()), redis: redis, random: rand.New(rand.NewPCG(chosen, loadWorkers))}
+	s.begin(chosen)
+	return s
+}
+
+// ripen returns at a random moment of a load that goes on.
+func (s *siege) ripen() {
+	s.t.Helper()
+	wanted := s.journal.count.Load() + int64(10+s.random.IntN(60))
+	eventually(s.t, patience, func() error {
+		if s.t.Failed() {
+			s.t.FailNow()
+		}
+		if n := s.journal.count.Load(); n < wanted {
+			return fmt.Errorf("the load stands still: %d answers, want %d", n, wanted)
+		}
+		return nil
+	})
+	s.pause(30 * time.Millisecond)
+}
+
+// pause makes a moment random.
+func (s *siege) pause(most time.Duration) { <-time.After(time.Duration(s.random.Int64N(int64(most)))) }
+
+// TestRedisIsKilledUnderLoad: whatever Redis had in hand when it was killed, it comes back
+// with everything that was acknowledged, and nothing was handed out twice. Meanwhile the
+// processes say so, and afterwards they go on by themselves.
+func TestRedisIsKilledUnderLoad(t *testing.T) {
+	s := newSiege(t)
+	for range amount(5, 50) {
+		s.killRedis()
+	}
+	s.end()
+	s.redis.Restart()
+	s.settle()
+}
+
+// TestAuthzIsKilledUnderLoad: a process that is killed in the middle of anything has
+// promised nothing that the other one does not keep. The other one serves meanwhile, and
+// it serves again when it is started again. In the long run Redis is killed at the same
+// moment now and then.
+func TestAuthzIsKilledUnderLoad(t *testing.T) {
+	s := newSiege(t)
+	for range amount(5, 50) {
+		s.killAuthz()
+	}
+	for range amount(0, 10) {
+		s.killBoth()
+	}
+	s.end()
+	for _, m := range s.at {
+		m.kill()
+		m.start(t, m.flags...)
+	}
+	s.settle()
+}
+
+// killRedis kills Redis, looks at what the processes say about it, starts it again and
+// waits until they work. Now and then it is killed while it reads its files.
+func (s *siege) killRedis() {
+	s.t.Helper()
+	s.kills++
+	var stands [2]*stand
+	for i, m := range s.at {
+		stands[i] = s.stand(m)
+	}
+	s.ripen()
+	s.redis.Kill()
+	for i, m := range s.at {
+		stands[i].mustBeTurnedAway(m)
+	}
+	s.pause(200 * time.Millisecond)
+	for range s.random.IntN(3) {
+		s.kills++
+		s.redis.Restart()
+		s.pause(20 * time.Millisecond)
+		s.redis.Kill()
+	}
+	s.redis.Restart()
+	s.recovers(func() {
+		for i, m := range s.at {
+			stands[i].mustGoOn(m)
+		}
+	})
+}
+
+// killAuthz kills one process, expects that the other one serves, and starts it again.
+func (s *siege) killAuthz() {
+	s.t.Helper()
+	s.kills++
+	i := s.random.IntN(len(s.at))
+	victim, other := s.at[i], s.at[1-i]
+	before := s.stand(victim)
+	s.ripen()
+	victim.leave()
+	victim.kill()
+	before.mustGoOn(other)
+	after := s.stand(other)
+	s.pause(100 * time.Millisecond)
+	victim.start(s.t, victim.flags...)
+	victim.arrive()
+	s.recovers(func() { after.mustGoOn(victim) })
+}
+
+// killBoth kills Redis and one process at one moment. The other one goes on by itself.
+func (s *siege) killBoth() {
+	s.t.Helper()
+	s.kills += 2
+	i := s.random.IntN(len(s.at))
+	victim, other := s.at[i], s.at[1-i]
+	before := s.stand(victim)
+	s.ripen()
+	victim.leave()
+	var wg sync.WaitGroup
+	wg.Go(s.redis.Kill)
+	wg.Go(victim.kill)
+	wg.Wait()
+	before.mustBeTurnedAway(other)
+	s.redis.Restart()
+	s.recovers(func() { before.mustGoOn(other) })
+	after := s.stand(other)
+	victim.start(s.t, victim.flags...) // without its store it would have ended
+	victim.arrive()
+	after.mustGoOn(victim)
+}
+
+// recovers expects that everything works soon.
+func (s *siege) recovers(works func()) {
+	s.t.Helper()
+	began := time.Now()
+	works()
+	took := time.Since(began)
+	s.longest = max(s.longest, took)
+	if took > recoveryTime {
+		s.t.Errorf("everything works again, after %s", took)
+	}
+}
+
+// stand is what somebody holds when things begin to fail: a client, a code, tokens of
+// another family, and two pages that are filled in.
+type stand struct {
+	*siege
+	client, registration string
+	visitor              *visitor
+	code, family         *held
+	signIn, decision     form
+}
+
+// form is a page that a person has filled in and may send as often as they like.
+type form struct {
+	visitor *visitor
+	request *http.Request
+}
+
+// stand gets everything from a process that is there.
+func (s *siege) stand(at *member) *stand {
+	s.t.Helper()
+	registered := s.served(at, s.register)
+	h := &stand{siege: s, client: registered.Client, registration: registrationToken(registered), visitor: s.newVisitor(personName)}
+	consent := func(p *process) answer { return s.consent(p, h.visitor, h.client) }
+	h.code = &held{client: h.client, code: s.served(at, consent).Code}
+	h.family = &held{client: h.client, code: s.served(at, consent).Code}
+	h.family.tokens = s.served(at, func(p *process) answer { return s.redeem(p, opRedeem, h.family) })
+	h.signIn, h.decision = s.open(at, "/login", s.newVisitor(personName), h.client), s.open(at, "/consent", h.visitor, h.client)
+	return h
+}
+
+// open goes as far as the form at a path.
+func (s *siege) open(at *member, path string, v *visitor, client string) form {
+	s.t.Helper()
+	f := form{visitor: v}
+	s.served(at, func(p *process) (a answer) {
+		a, f.request = s.visit(p, v, client, func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == path })
+		return a
+	})
+	return f
+}
+
+// served makes a call that must succeed, again after 503 for as long as a recovery may
+// take. Who was told 503 before by a server that worked may be refused.
+func (s *siege) served(at *member, call func(*process) answer) (a answer) {
+	s.t.Helper()
+	doubt := false
+	eventually(s.t, recoveryTime, func() error {
+		a = call(at.process)
+		switch o := a.outcome(); {
+		case s.t.Failed():
+			s.t.FailNow()
+		case o == granted:
+			return nil
+		case o == refused && doubt:
+			s.t.Logf("refused after 503: %s", a)
+			return nil
+		case o != unavailable:
+			s.t.Fatalf("it should succeed: %s", a)
+		}
+		doubt = true
+		return errors.New(a.String())
+	})
+	return a
+}
+
+// submit sends a form. If that is a decision, the answer has a code.
+func (h *stand) submit(at *process, f form) answer {
+	r := f.request.Clone(f.request.Context())
+	r.Body, _ = f.request.GetBody()
+	browser := *at.client
+	browser.Jar = f.visitor.jar
+	a, resp := at.send("page", &browser, r)
+	if h.heard(a); a.outcome() != granted {
+		return a
+	}
+	if target, err := resp.Location(); err == nil {
+		a.Code = target.Query().Get("code")
+	}
+	if a.Code == "" {
+		return a
+	}
+	return h.note(a, promise{Op: opConsent, Client: h.client, Person: f.visitor.name, Code: a.Code})
+}
+
+// mustBeTurnedAway expects that a process without its store says so to everybody, and
+// that it does not take itself for dead.
+func (h *stand) mustBeTurnedAway(at *member) {
+	h.t.Helper()
+	for _, call := range []func(at *process) answer{
+		h.register,
+		func(at *process) answer { return h.registered(at, h.client, h.registration) },
+		func(at *process) answer { return h.consent(at, h.visitor, h.client) },
+		func(at *process) answer { return h.consent(at, h.visitor, "nobody-knows-this-client") },
+		func(at *process) answer { return h.submit(at, h.signIn) },
+		func(at *process) answer { return h.submit(at, h.decision) },
+		func(at *process) answer { return h.heard(h.party(h.client).redeem(at, h.code.code)) },
+		func(at *process) answer { return h.refresh(at, h.family, h.family.tokens.Refresh) },
+		func(at *process) answer { return h.heard(h.party(h.client).revoke(at, h.family.tokens.Refresh)) },
+		func(at *process) answer { return h.introspect(at, h.family.tokens.Access) },
+	} {
+		if a := call(at.process); a.outcome() != unavailable {
+			h.t.Errorf("the store is down: %s", a)
+		}
+	}
+	if _, a := h.command("", "user", "ls"); a.outcome() == granted {
+		h.t.Errorf("the store is down: %s", a)
+	}
+	h.mustProbe("http://"+at.address+"/healthz", http.StatusOK)
+	h.mustProbe("http://"+at.address+"/jwks.json", http.StatusOK)
+	h.mustProbe("http://"+at.address+"/.well-known/oauth-authorization-server", http.StatusOK)
+	h.mustProbe("http://"+at.admin+"/livez", http.StatusOK)
+	h.mustProbe("http://"+at.admin+"/readyz", http.StatusServiceUnavailable)
+}
+
+func (h *stand) mustProbe(url string, want int) {
+	h.t.Helper()
+	if got, err := probe(url); got != want {
+		h.t.Errorf("%s answers %d, want %d: %v", url, got, want, err)
+	}
+}
+
+// probe asks as a supervisor does, on a connection of its own.
+func probe(url string) (status int, err error) {
+	client := &http.Client{Timeout: answerBound}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(url)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// mustGoOn expects that a process is ready soon, and that then everything works as if
+// nothing had happened: what was refused with 503 while nothing was there has done
+// nothing.
+func (h *stand) mustGoOn(at *member) {
+	h.t.Helper()
+	eventually(h.t, recoveryTime, func() error {
+		if status, err := probe("http://" + at.admin + "/readyz"); status != http.StatusOK {
+			return fmt.Errorf("/readyz: %d, %v", status, err)
+		}
+		return nil
+	})
+	h.served(at, func(p *process) answer { return h.registered(p, h.client, h.registration) })
+	if a := h.served(at, func(p *process) answer { return h.introspect(p, h.family.tokens.Access) }); !a.Active {
+		h.t.Errorf("it should be active: %s", a)
+	}
+	next := h.served(at, func(p *process) answer { return h.refresh(p, h.family, h.family.tokens.Refresh) })
+	h.served(at, func(p *process) answer { return h.redeem(p, opRedeem, h.code) })
+	h.served(at, func(p *process) answer { return h.submit(p, h.signIn) })
+	if a := h.served(at, func(p *process) answer { return h.submit(p, h.decision) }); a.outcome() == granted && a.Code == "" {
+		h.t.Errorf("a decision that was sent again: %s", a)
+	}
+	h.served(at, func(p *process) answer { return h.revoke(p, h.family, next.Refresh) })
+}
+
+// settle looks at everything that the journal promises.
+func (s *siege) settle() {
+	s.t.Helper()
+	if s.t.Failed() {
+		return
+	}
+	l := s.journal.read(s.t)
+	s.t.Logf("%d kills, at most %s until everything worked, the slowest answer after %s", s.kills, s.longest.Round(time.Millisecond),
+		time.Duration(s.slowest.Load()).Round(time.Millisecond))
+	s.t.Logf("%d promises: %d clients, %d people, %d families %v; answers %v", l.promises, len(l.clients), len(l.people), len(l.families), l.fates(), s.outcomes())
+	for _, contradiction := range l.broken {
+		s.t.Error(contradiction)
+	}
+	var names []string
+	for client := range l.clients {
+		names = append(names, client)
+	}
+	crowd(loadWorkers, len(names), func(i int) { s.mustKnow(i, names[i], l.clients[names[i]]) })
+	s.mustRemember(l.people)
+	families := slices.Collect(maps.Values(l.families))
+	crowd(loadWorkers, len(families), func(i int) { s.mustHold(i, families[i], families[i].fate(l.people)) })
+}
+
+func (s *siege) outcomes() map[outcome]int64 {
+	n := map[outcome]int64{}
+	for o := granted; o <= broken; o++ {
+		n[o] = s.heardOf[o].Load()
+	}
+	return n
+}
+
+// mustKnow expects that a registered client can be used.
+func (s *siege) mustKnow(i int, client, token string) {
+	if a := s.insist(i, func(at *process) answer { return s.registered(at, client, token) }); a.outcome() != granted || a.Client != client {
+		s.wrong("the registration "+client, a)
+	}
+	started := s.insist(i, func(at *process) answer {
+		return s.heard(at.call("page", newRequest(http.MethodGet, s.party(client).authorizeURL(), "")))
+	})
+	if started.Status != http.StatusSeeOther {
+		s.wrong("a flow of the client "+client, started)
+	}
+}
+
+// mustRemember expects that everybody is known who was added, and that those who were
+// disabled cannot sign in.
+func (s *siege) mustRemember(people map[string]*person) {
+	s.t.Helper()
+	out, a := s.command("", "user", "ls", "--json")
+	var listed []struct {
+		Name     string `json:"name"`
+		Disabled bool   `json:"disabled"`
+	}
+	if err := json.Unmarshal([]byte(out), &listed); err != nil {
+		s.t.Fatalf("%s: %v", a, err)
+	}
+	disabled := map[string]bool{}
+	for _, p := range listed {
+		disabled[p.Name] = p.Disabled
+	}
+	var client string
+	for name, who := range people {
+		is, known := disabled[name]
+		if !known || who.disabled && !is || !who.doubt && !who.disabled && is {
+			s.t.Errorf("%s was disabled %t; is listed %t, disabled %t", name, who.disabled, known, is)
+		}
+		if client == "" {
+			client = s.insist(0, s.register).Client
+		}
+		got := s.insist(len(name), func(at *process) answer { return s.consent(at, s.newVisitor(name), client) })
+		if (got.Code == "") != is {
+			s.t.Errorf("%s is disabled %t, and then: %s", name, is, got)
+		}
+	}
+}
+
+// mustHold expects that a family is what the journal says, and that its code is spent
+// in the end. It may be redeemed for the first time here.
+func (s *siege) mustHold(i int, f *kin, want fate) {
+	h := &held{client: f.client, code: f.code}
+	wrong := func(what string, a answer) {
+		s.wrong(fmt.Sprintf("a family that should be %s; %s: %s", want, strings.Join(f.told, ", "), what), a)
+	}
+	redeem := func() answer { return s.insist(i, func(at *process) answer { return s.redeem(at, opReplay, h) }) }
+	if f.won > 1 {
+		wrong("the code", answer{Op: fmt.Sprintf("%d redemptions", f.won)})
+	}
+	if f.won == 0 {
+		a := redeem()
+		if a.outcome() == granted && want != dead {
+			f.first, f.access, f.refresh, want = a.Refresh, []string{a.Access}, []string{a.Refresh}, lives
+		} else if !a.invalidGrant() || want == lives {
+			wrong("a code that gave nothing yet", a)
+		}
+	}
+	if f.first != "" && want != dead {
+		s.mustRefresh(i, h, f, want, wrong)
+	}
+	if a := redeem(); !a.invalidGrant() {
+		wrong("a spent code", a)
+	}
+	for n, token := range f.access {
+		if a := s.insist(i+n, func(at *process) answer { return s.introspect(at, token) }); a.outcome() != granted || a.Active {
+			wrong("an access token in the end", a)
+		}
+	}
+	for n, token := range f.refresh {
+		if a := s.insist(i+n, func(at *process) answer { return s.refresh(at, h, token) }); !a.invalidGrant() {
+			wrong("a refresh token in the end", a)
+		}
+	}
+}
+
+// mustRefresh expects that a family that lives does so with every access token and with
+// the last refresh token, to which the one before it leads. A family of which nobody
+// knows lives as a whole or not at all.
+func (s *siege) mustRefresh(i int, h *held, f *kin, want fate, wrong func(string, answer)) {
+	last, before := f.last()
+	refresh := func(token string) answer {
+		i++
+		return s.insist(i, func(at *process) answer { return s.refresh(at, h, token) })
+	}
+	if before != "" {
+		if a := refresh(before); a.Refresh != last && (want == lives || !a.invalidGrant()) {
+			wrong("the refresh token before the last one", a)
+		}
+	}
+	a := refresh(last)
+	if a.outcome() != granted && (want == lives || !a.invalidGrant()) {
+		wrong("the last refresh token", a)
+		return
+	}
+	for n, token := range f.access {
+		if got := s.insist(i+n, func(at *process) answer { return s.introspect(at, token) }); got.Active != (a.outcome() == granted) {
+			wrong(fmt.Sprintf("the last refresh token was %s; an access token", a.outcome()), got)
+		}
+	}
+	if a.outcome() != granted {
+		return
+	}
+	f.access, f.refresh = append(f.access, a.Access), append(f.refresh, a.Refresh)
+	if again := refresh(last); again.Refresh != a.Refresh {
+		wrong("the last refresh token, used again", again)
+	}
+}

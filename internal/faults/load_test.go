@@ -1,0 +1,609 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	// loadWorkers is how many clients and people are busy at once.
+	loadWorkers = 16
+	// loadPace is how often one of them begins something, so that what must be looked
+	// at afterwards does not grow with the speed of the machine.
+	loadPace = 8 * time.Millisecond
+	// answerBound is how long any answer may take: two seconds are promised, the rest is
+	// for a machine that is busy with the load itself.
+	answerBound = 5 * time.Second
+)
+
+// member is a process of the server under load, with the flags that it is started with.
+type member struct {
+	*process
+	admin string // the address of its admin listener
+	flags []string
+
+	mu   sync.Mutex
+	away []span
+}
+
+// span is a time in which a process was not there; to is zero while it lasts.
+type span struct{ from, to time.Time }
+
+func (m *member) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = append(m.away, span{from: time.Now()})
+}
+
+func (m *member) arrive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away[len(m.away)-1].to = time.Now()
+}
+
+// missed reports whether the process was away while the answer was waited for.
+func (m *member) missed(a answer) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.away {
+		if a.Began.Add(a.Took).After(s.from) && (s.to.IsZero() || a.Began.Before(s.to)) {
+			return true
+		}
+	}
+	return false
+}
+
+// load is what clients and people do to a server of two processes. Whoever hears an
+// answer writes into the journal what it promises before going on.
+type load struct {
+	t       *testing.T
+	fleet   *fleet
+	at      [2]*member
+	journal *journal
+	ctx     context.Context
+	stop    context.CancelFunc // ends the load when everybody has finished the current thing
+	workers sync.WaitGroup
+
+	heardOf [broken + 1]atomic.Int64
+	slowest atomic.Int64
+}
+
+// newLoad prepares a load on the store. The code, the window of a refresh token and the
+// access token outlive the test, so that only what is done ends a family.
+func newLoad(t *testing.T, store string) *load {
+	t.Helper()
+	l := &load{t: t, fleet: newFleet(t, fleetConfig{Store: store}), journal: newJournal(t)}
+	for i := range l.at {
+		admin := freeAddress(t)
+		flags := []string{"--admin-listen", admin, "--code-ttl", "10m", "--refresh-window", "10m", "--access-token-ttl", "1h"}
+		l.at[i] = &member{process: l.fleet.start(flags...), admin: admin, flags: flags}
+	}
+	l.ctx, l.stop = context.WithCancel(t.Context())
+	t.Cleanup(l.end)
+	return l
+}
+
+// begin has everybody begin. What they choose to do follows from the seed.
+func (l *load) begin(seed uint64) {
+	pace := time.NewTicker(loadPace)
+	l.t.Cleanup(pace.Stop)
+	for n := range loadWorkers {
+		w := &worker{load: l, n: n, random: rand.New(rand.NewPCG(seed, uint64(n)))}
+		l.workers.Go(func() {
+			w.arrives()
+			for {
+				select {
+				case <-l.ctx.Done():
+					return
+				case <-pace.C:
+					w.round()
+				}
+			}
+		})
+	}
+}
+
+func (l *load) end() {
+	l.stop()
+	l.workers.Wait()
+}
+
+// wrong says what should not have happened, and ends the load.
+func (l *load) wrong(what string, a answer) {
+	l.t.Errorf("%s: %s", what, a)
+	l.stop()
+}
+
+// heard looks at an answer by itself. A process that is there answers in time, and says
+// 503 in the form that its caller can read.
+func (l *load) heard(a answer) answer {
+	o := a.outcome()
+	l.heardOf[o].Add(1)
+	for slowest := l.slowest.Load(); int64(a.Took) > slowest && !l.slowest.CompareAndSwap(slowest, int64(a.Took)); {
+		slowest = l.slowest.Load()
+	}
+	switch {
+	case o == broken:
+		l.wrong("an answer that is always wrong", a)
+	case a.Took > answerBound:
+		l.wrong("too late", a)
+	case o == unavailable && !a.saysWhen():
+		l.wrong("503 without Retry-After, or not in the form of its caller", a)
+	case (o == unknown || o == unsent) && !l.missed(a):
+		l.wrong("no answer from a process that is there", a)
+	}
+	return a
+}
+
+func (l *load) missed(a answer) bool {
+	for _, m := range l.at {
+		if m.address == a.At && m.missed(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// saysWhen is what a 503 must be: Retry-After, and JSON for a program or a page for a
+// person.
+func (a answer) saysWhen() bool {
+	seconds, err := strconv.Atoi(a.RetryAfter)
+	if a.Op == "page" {
+		return err == nil && seconds > 0 && strings.Contains(a.body, "</html>")
+	}
+	return err == nil && seconds > 0 && a.Error == "temporarily_unavailable"
+}
+
+// note writes down what an answer promises.
+func (l *load) note(a answer, p promise) answer {
+	p.Outcome = a.outcome().String()
+	if err := l.journal.append(p); err != nil {
+		l.t.Errorf("journal: %v", err)
+		l.stop()
+	}
+	return a
+}
+
+// insist repeats a call at both processes in turn until it is certain what came of it.
+func (l *load) insist(first int, call func(at *process) answer) answer {
+	for deadline := time.Now().Add(patience); ; first++ {
+		a := call(l.at[first%len(l.at)].process)
+		if a.certain() || l.t.Failed() {
+			return a
+		}
+		if time.Now().After(deadline) {
+			l.wrong(fmt.Sprintf("still, after %s", patience), a)
+			return a
+		}
+		<-time.After(20 * time.Millisecond) // Retry-After says more
+	}
+}
+
+// certain says that the caller knows what came of the call, and that it was served.
+func (a answer) certain() bool { return !a.uncertain() && a.outcome() != unsent }
+
+// visitor is a person with a browser.
+type visitor struct {
+	name, password string
+	jar            http.CookieJar
+}
+
+func (l *load) newVisitor(name string) *visitor {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		l.t.Error(err)
+	}
+	return &visitor{name: name, password: personPassword, jar: jar}
+}
+
+// as fills in a form of sign-in in the name of the visitor.
+func (v *visitor) as(r *http.Request) *http.Request {
+	if r.Method != http.MethodPost || r.URL.Path != "/login" {
+		return r
+	}
+	body, _ := io.ReadAll(r.Body)
+	form, _ := url.ParseQuery(string(body))
+	form.Set("username", v.name)
+	form.Set("password", v.password)
+	mine := newForm(r.URL.String(), form)
+	mine.Header = r.Header
+	return mine
+}
+
+// party is the client of an id, which has no browser of its own.
+func (l *load) party(id string) *party {
+	return &party{t: l.t, issuer: l.fleet.issuer, id: id}
+}
+
+// visit goes from page to page, allowing everything, until there is a code, a page is not
+// given, or done says that it is enough. It returns the last answer and the request that
+// would be next.
+func (l *load) visit(at *process, v *visitor, client string, done func(*http.Request) bool) (a answer, r *http.Request) {
+	p := l.party(client)
+	browser := *at.client
+	browser.Jar = v.jar
+	r = newRequest(http.MethodGet, p.authorizeURL(), "")
+	for range 8 {
+		var resp *http.Response
+		a, resp = at.send("page", &browser, r)
+		if l.heard(a); a.outcome() != granted {
+			return a, nil
+		}
+		var err error
+		if r, a.Code, err = p.next(resp, a.body); err != nil {
+			l.wrong("consent: "+err.Error(), a)
+			return a, nil
+		}
+		if a.Code != "" || done(r) {
+			return a, r
+		}
+		r = v.as(r)
+	}
+	l.wrong("consent: the pages do not end", a)
+	return a, nil
+}
+
+// consent returns an answer with a code, or why there is none.
+func (l *load) consent(at *process, v *visitor, client string) answer {
+	a, _ := l.visit(at, v, client, func(*http.Request) bool { return false })
+	if a.Code == "" {
+		return a
+	}
+	return l.note(a, promise{Op: opConsent, Client: client, Person: v.name, Code: a.Code})
+}
+
+// register registers a client.
+func (l *load) register(at *process) answer {
+	a := l.heard(l.fleet.register(at))
+	if a.outcome() != granted {
+		return a
+	}
+	token := registrationToken(a)
+	if token == "" {
+		l.wrong("a registration that is not complete", a)
+	}
+	return l.note(a, promise{Op: opRegister, Client: a.Client, Token: token})
+}
+
+func registrationToken(registered answer) string {
+	var given struct {
+		Token string `json:"registration_access_token"`
+	}
+	_ = json.Unmarshal([]byte(registered.body), &given) // it was read before
+	return given.Token
+}
+
+// registered asks what is registered (RFC 7592 section 2.1).
+func (l *load) registered(at *process, client, token string) answer {
+	r := newRequest(http.MethodGet, l.fleet.issuer+"/register/"+client, "")
+	r.Header.Set("Authorization", "Bearer "+token)
+	return l.heard(at.call("registration", r))
+}
+
+// held is a code and the tokens that its client has last been given for it.
+type held struct {
+	client, code string
+	tokens       answer
+}
+
+func (l *load) redeem(at *process, op string, h *held) answer {
+	a := l.heard(l.party(h.client).redeem(at, h.code))
+	return l.note(a, promise{Op: op, Code: h.code, Access: a.Access, Refresh: a.Refresh})
+}
+
+func (l *load) refresh(at *process, h *held, token string) answer {
+	a := l.heard(l.party(h.client).refresh(at, token))
+	return l.note(a, promise{Op: opRefresh, Code: h.code, Token: token, Access: a.Access, Refresh: a.Refresh})
+}
+
+func (l *load) revoke(at *process, h *held, token string) answer {
+	return l.note(l.heard(l.party(h.client).revoke(at, token)), promise{Op: opRevoke, Code: h.code})
+}
+
+func (l *load) introspect(at *process, access string) answer {
+	return l.heard(l.party("").introspect(at, access))
+}
+
+// command runs a verb of authz on the store. A verb that fails may have done its work.
+func (l *load) command(stdin string, args ...string) (stdout string, a answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, authzBinary, args...)
+	cmd.Env = l.fleet.environment()
+	cmd.Stdin = strings.NewReader(stdin)
+	endWithParent(cmd)
+	a = answer{Op: strings.Join(args, " "), Status: http.StatusOK, Began: time.Now()}
+	out, err := cmd.Output()
+	if a.Took = time.Since(a.Began); err != nil {
+		a.Err = err
+		if ended, ok := err.(*exec.ExitError); ok {
+			a.Err = fmt.Errorf("%w: %s", err, ended.Stderr)
+		}
+	}
+	return string(out), a
+}
+
+func (l *load) add(name string) answer {
+	_, a := l.command(personPassword, "user", "add", name)
+	if a.outcome() != granted {
+		return a // somebody else is added then
+	}
+	return l.note(a, promise{Op: opAdd, Person: name})
+}
+
+func (l *load) disable(name string) answer {
+	_, a := l.command("", "user", "disable", name)
+	return l.note(a, promise{Op: opDisable, Person: name})
+}
+
+// worker is one of those who make the load. Nobody else touches its families, so it
+// knows what must become of each.
+type worker struct {
+	*load
+	n       int
+	random  *rand.Rand
+	visitor *visitor
+	client  string
+	turns   int
+	hired   int // how many people it has added
+}
+
+// chance is true in one of n cases.
+func (w *worker) chance(n int) bool { return w.random.IntN(n) == 0 }
+
+// certainly makes a call, at the processes in turn, until it is certain what came of it.
+func (w *worker) certainly(call func(at *process) answer) answer {
+	w.turns++
+	return w.insist(w.n+w.turns, call)
+}
+
+// tries makes a call. When nobody knows what came of it, the worker gives up in one of
+// three cases and otherwise repeats it until that is certain; doubt then says that it
+// may have happened before.
+func (w *worker) tries(call func(at *process) answer) (a answer, doubt bool) {
+	w.turns++
+	a = call(w.at[(w.n+w.turns)%len(w.at)].process)
+	if a.certain() || w.chance(3) {
+		return a, false
+	}
+	doubt = a.uncertain()
+	a = w.certainly(func(at *process) answer {
+		a := call(at)
+		doubt = doubt || a.uncertain()
+		return a
+	})
+	return a, doubt
+}
+
+func (w *worker) arrives() {
+	w.visitor = w.newVisitor(personName)
+	w.registers()
+}
+
+// round is one thing that clients and people do.
+func (w *worker) round() {
+	if w.chance(50) {
+		w.visitor = w.newVisitor(personName) // who has to sign in
+	}
+	switch n := w.random.IntN(100); {
+	case n < 15:
+		w.registers()
+	case n < 17:
+		w.hires()
+	case n < 30:
+		w.races()
+	default:
+		w.uses()
+	}
+}
+
+// registers registers a client, which the worker uses from then on.
+func (w *worker) registers() {
+	a := w.certainly(w.register)
+	if a.Client == "" {
+		w.wrong("a registration", a)
+		return
+	}
+	w.client = a.Client
+}
+
+// consents returns what the worker's client holds after a consent: a code, or nil.
+func (w *worker) consents(v *visitor) *held {
+	client := w.client
+	a := w.certainly(func(at *process) answer { return w.consent(at, v, client) })
+	if a.Code == "" {
+		w.wrong("a consent", a)
+		return nil
+	}
+	return &held{client: client, code: a.Code}
+}
+
+// uses is a family from the consent to its end, if it has one.
+func (w *worker) uses() {
+	h := w.consents(w.visitor)
+	if h == nil || w.chance(15) || !w.redeems(h) {
+		return
+	}
+	for range w.random.IntN(4) {
+		if !w.rotates(h) {
+			return
+		}
+	}
+	w.mustLive(h)
+	switch w.random.IntN(6) {
+	case 0:
+		w.revokes(h)
+	case 1:
+		w.revokesAmongRefreshes(h)
+	case 2:
+		w.replays(h)
+	}
+}
+
+// redeems redeems a code that nobody else has.
+func (w *worker) redeems(h *held) (tokens bool) {
+	a, doubt := w.tries(func(at *process) answer { return w.redeem(at, opRedeem, h) })
+	switch {
+	case a.outcome() == granted:
+		h.tokens = a
+		return true
+	case a.invalidGrant() && doubt:
+		// It was spent before, for tokens that nobody has; this was a replay.
+	case a.certain():
+		w.wrong("the only redemption of a code", a)
+	}
+	return false
+}
+
+// rotates uses the refresh token, and now and then the one before it again.
+func (w *worker) rotates(h *held) (tokens bool) {
+	presented := h.tokens.Refresh
+	a, _ := w.tries(func(at *process) answer { return w.refresh(at, h, presented) })
+	if a.outcome() != granted || a.Refresh == presented {
+		if a.certain() {
+			w.wrong("a refresh", a)
+		}
+		return false
+	}
+	h.tokens = a
+	if w.chance(3) {
+		again := w.certainly(func(at *process) answer { return w.refresh(at, h, presented) })
+		if again.Refresh != a.Refresh {
+			w.wrong("a refresh that was repeated", again)
+		}
+	}
+	return true
+}
+
+func (w *worker) mustLive(h *held) {
+	if a := w.certainly(func(at *process) answer { return w.introspect(at, h.tokens.Access) }); !a.Active {
+		w.wrong("an access token should be active", a)
+	}
+}
+
+func (w *worker) mustBeDead(h *held) {
+	if a := w.certainly(func(at *process) answer { return w.introspect(at, h.tokens.Access) }); a.outcome() != granted || a.Active {
+		w.wrong("an access token of an ended family", a)
+	}
+	if a := w.certainly(func(at *process) answer { return w.refresh(at, h, h.tokens.Refresh) }); !a.invalidGrant() {
+		w.wrong("a refresh token of an ended family", a)
+	}
+}
+
+// revokes ends the family by its refresh token or its access token.
+func (w *worker) revokes(h *held) {
+	token := h.tokens.Refresh
+	if w.chance(3) {
+		token = h.tokens.Access
+	}
+	a, _ := w.tries(func(at *process) answer { return w.revoke(at, h, token) })
+	switch {
+	case a.outcome() == granted:
+		w.mustBeDead(h)
+	case a.certain():
+		w.wrong("a revocation", a)
+	}
+}
+
+// revokesAmongRefreshes ends the family while it is refreshed.
+func (w *worker) revokesAmongRefreshes(h *held) {
+	answers := make([]answer, 4)
+	crowd(len(answers), len(answers), func(i int) {
+		if at := w.at[i/2].process; i == w.n%len(answers) {
+			answers[i] = w.revoke(at, h, h.tokens.Access)
+		} else {
+			answers[i] = w.refresh(at, h, h.tokens.Refresh)
+		}
+	})
+	for _, a := range answers {
+		if a.outcome() == refused && !(a.Op == "refresh" && a.invalidGrant()) {
+			w.wrong("among refreshes and a revocation", a)
+		}
+	}
+	if answers[w.n%len(answers)].outcome() == granted {
+		w.mustBeDead(h)
+	}
+}
+
+// replays presents a spent code, which ends the family.
+func (w *worker) replays(h *held) {
+	a, _ := w.tries(func(at *process) answer { return w.redeem(at, opReplay, h) })
+	switch {
+	case a.invalidGrant():
+		w.mustBeDead(h)
+	case a.certain():
+		w.wrong("a replay of a code", a)
+	}
+}
+
+// races redeems a code a few times at once. Those who come second end the family, or do
+// nothing, by how late they are.
+func (w *worker) races() {
+	h := w.consents(w.visitor)
+	if h == nil {
+		return
+	}
+	answers := make([]answer, 2+w.random.IntN(4))
+	crowd(len(answers), len(answers), func(i int) { answers[i] = w.redeem(w.at[i%len(w.at)].process, opRace, h) })
+	won := 0
+	for _, a := range answers {
+		switch {
+		case a.outcome() == granted:
+			won, h.tokens = won+1, a
+		case a.certain() && !a.invalidGrant():
+			w.wrong("a redemption among others", a)
+		}
+	}
+	switch {
+	case won > 1:
+		w.wrong(fmt.Sprintf("%d redemptions of one code succeeded, one of them", won), h.tokens)
+	case won == 1 && w.chance(2):
+		w.replays(h)
+	}
+}
+
+// hires adds a person, who consents, and is disabled while consenting again.
+func (w *worker) hires() {
+	w.hired++
+	v := w.newVisitor(fmt.Sprintf("person-%d-%d", w.n, w.hired))
+	if a := w.add(v.name); a.outcome() != granted {
+		return // the name may be taken now; the next person has another one
+	}
+	h := w.consents(v)
+	if h == nil || !w.redeems(h) || w.chance(3) {
+		return
+	}
+	var dismissed, late answer
+	crowd(2, 2, func(i int) {
+		if i == 0 {
+			dismissed = w.disable(v.name)
+		} else {
+			late = w.consent(w.at[w.hired%len(w.at)].process, v, h.client)
+		}
+	})
+	if dismissed.outcome() != granted {
+		dismissed = w.certainly(func(*process) answer { return w.disable(v.name) })
+	}
+	w.mustBeDead(h)
+	if late.Code != "" {
+		h = &held{client: h.client, code: late.Code}
+		if a := w.certainly(func(at *process) answer { return w.redeem(at, opRedeem, h) }); !a.invalidGrant() {
+			w.wrong("a code from somebody who was disabled", a)
+		}
+	}
+}

@@ -238,7 +238,7 @@ type tail struct {
 }
 
 // tailSize is how much of the output of a process is worth reading.
-const tailSize = 16 << 10
+const tailSize = 6 << 10
 
 func (w *tail) Write(b []byte) (int, error) {
 	w.mu.Lock()

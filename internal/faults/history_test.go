@@ -1,0 +1,381 @@
+//go:build e2e
+
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis/redistest"
+)
+
+const (
+	actors = 5  // clients of one family
+	acts   = 12 // requests of one actor
+	// enoughLost is how many changes of one family with an unknown outcome are enough: the
+	// checker tries all orders in which they can have happened.
+	enoughLost = 6
+	// requestTime is how long a request may take: two seconds, and what a busy machine
+	// adds.
+	requestTime = 2*time.Second + 2*time.Second
+)
+
+// TestHistories: clients redeem, refresh, revoke and introspect at two processes, while
+// the way from one of them to Redis fails in every way and the other one is killed and
+// started again. What they were answered can have happened in one order, by the rules.
+func TestHistories(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rules  rules
+		window string
+	}{
+		{"with a window", rules{window: true}, "10m"},
+		{"without a window", rules{window: false}, "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			flags := []string{"--code-ttl", "10m", "--access-token-ttl", "1h", "--refresh-window", c.window}
+			d, weather := newStormyPair(t, flags...)
+			for range amount(1, 30) {
+				families := d.liveThrough(t, c.rules, weather, flags)
+				report(t, families)
+				for _, f := range families {
+					f.mustBeWell(t)
+					f.rules.mustBeLinearizable(t, f.history)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// liveThrough has many families live through a storm, a few at a time, and then looks at
+// what is left of them.
+func (d *pair) liveThrough(t *testing.T, r rules, weather storm, flags []string) []*diary {
+	t.Helper()
+	families := make([]*diary, 60)
+	for i, code := range d.party.mustCodes(d.at[1], len(families)) {
+		families[i] = &diary{pair: d, rules: r, epoch: time.Now(), code: code, refresh: map[uint32]string{}}
+	}
+	calm := weather.begin(t, d.at[1], flags)
+	crowd(10, len(families), func(i int) { families[i].live() })
+	calm()
+	d.mustRecover(t)
+	crowd(10, len(families), func(i int) { families[i].epilogue() })
+	return families
+}
+
+// storm is what happens to a pair.
+type storm struct{ proxy *redistest.Proxy }
+
+// newStormyPair returns a pair of which the first process reaches Redis through a storm.
+func newStormyPair(t *testing.T, flags ...string) (*pair, storm) {
+	t.Helper()
+	server := redistest.Start(t, redistest.Config{})
+	proxy := redistest.StartProxy(t, server.Addr)
+	f := newFleet(t, fleetConfig{Store: server.URL()})
+	far := f.start(append([]string{"--store", "redis://" + proxy.Addr}, flags...)...)
+	return f.pair([2]*process{far, f.start(flags...)}), storm{proxy}
+}
+
+// begin breaks the way to Redis in one way after the other, with some calm between them,
+// and kills the process now and then, until the returned function is called.
+func (s storm) begin(t *testing.T, mortal *process, flags []string) (calm func()) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; s.pause(stop, 20, 100); i++ {
+			fault := s.faults()[i%len(s.faults())]
+			fault()
+			s.pause(stop, 20, 300)
+			s.proxy.Restore()
+			s.proxy.Clear()
+		}
+	})
+	wg.Go(func() {
+		for s.pause(stop, 300, 900) {
+			mortal.kill()
+			mortal.start(t, flags...)
+		}
+	})
+	return func() { close(stop); wg.Wait() }
+}
+
+// faults are all ways in which the network fails. Each lasts until Restore and Clear.
+func (s storm) faults() []func() {
+	const forever = time.Hour // until Clear, which delivers what was held back
+	return []func(){
+		func() { s.proxy.Latency(redistest.Requests, 5*time.Millisecond, 5*time.Millisecond) },
+		func() { s.proxy.Latency(redistest.Replies, 20*time.Millisecond, 20*time.Millisecond) },
+		func() { s.proxy.Latency(redistest.Requests, forever, 0) },
+		func() { s.proxy.Latency(redistest.Replies, forever, 0) },
+		s.proxy.Reset,
+		func() { s.proxy.ResetOn(redistest.Requests) },
+		func() { s.proxy.ResetOn(redistest.Replies) },
+		func() { s.proxy.BlackHole(redistest.Requests) },
+		func() { s.proxy.BlackHole(redistest.Replies) },
+		s.proxy.Cut,
+	}
+}
+
+// pause waits some milliseconds, at random in between, and reports whether to go on.
+func (s storm) pause(stop <-chan struct{}, least, most int) bool {
+	select {
+	case <-stop:
+		return false
+	case <-time.After(time.Duration(least+rand.IntN(most-least)) * time.Millisecond):
+		return true
+	}
+}
+
+// nobodys is a refresh token of a grant that does not exist, which takes the store to
+// find out.
+const nobodys = "gate_rt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// mustRecover expects that both processes answer again, without a restart.
+func (d *pair) mustRecover(t *testing.T) {
+	t.Helper()
+	for _, at := range d.at {
+		eventually(t, 10*time.Second, func() error {
+			if a := d.party.refresh(at, nobodys); !a.invalidGrant() {
+				return fmt.Errorf("%s", a)
+			}
+			return nil
+		})
+	}
+}
+
+// diary is one family and what its clients did to it.
+type diary struct {
+	*pair
+	rules rules
+	epoch time.Time
+	code  string
+
+	mu       sync.Mutex
+	history  []porcupine.Operation
+	access   []string          // in the order in which clients got them
+	refresh  map[uint32]string // by generation
+	newest   uint32            // generation of refresh
+	odd      []string          // what is wrong with a single answer
+	refusals int
+	lost     int // changes with an unknown outcome
+}
+
+// live has one client redeem the code, or several at once, and then all of them act at
+// random.
+func (f *diary) live() {
+	crowd(actors, 1+rand.IntN(6)/4, func(who int) {
+		for range 3 { // until somebody knows more
+			if f.act(who, request{op: "redeem"}, ""); len(f.tokens()) > 0 || f.over() {
+				return
+			}
+		}
+	})
+	if len(f.tokens()) == 0 {
+		return
+	}
+	rotators := 1 + rand.IntN(2)*rand.IntN(actors)
+	crowd(actors, actors, func(who int) {
+		for range acts {
+			if !f.over() {
+				in, token := f.choose(who < rotators)
+				f.act(who, in, token)
+			}
+		}
+	})
+}
+
+// tokens are the access tokens that clients know.
+func (f *diary) tokens() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.access
+}
+
+// over says that clients have been refused often enough to know that there is nothing
+// more to get.
+func (f *diary) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refusals >= 2*actors
+}
+
+// choose is what a client does next. Mostly it does what clients are meant to do.
+func (f *diary) choose(rotates bool) (in request, token string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch dice := rand.IntN(200); {
+	case dice < 1:
+		return request{op: "redeem"}, ""
+	case dice < 2:
+		return request{op: "revoke"}, f.refresh[f.newest]
+	case dice < 3:
+		return request{op: "revoke"}, f.access[rand.IntN(len(f.access))]
+	case dice < 4:
+		return f.use(rand.Uint32N(f.newest + 1))
+	case (dice < 5 || dice < 30 && f.rules.window) && f.newest > 0:
+		return f.use(f.newest - 1)
+	case dice < 120 && rotates:
+		return f.use(f.newest)
+	case dice < 160:
+		return request{op: "introspect"}, f.access[rand.IntN(len(f.access))]
+	}
+	return request{op: "introspect"}, f.access[len(f.access)-1]
+}
+
+// use refreshes with the token of a generation. The answer that brought it may have been
+// lost: then it is the nearest before it that is known, or the newest.
+func (f *diary) use(generation uint32) (request, string) {
+	for f.refresh[generation] == "" {
+		if generation == 0 {
+			generation = f.newest + 1
+		}
+		generation--
+	}
+	return request{op: "refresh", generation: generation}, f.refresh[generation]
+}
+
+// act sends a request to one of the processes and writes down what came of it. Where
+// nobody listens, nothing happens: the other process is asked.
+func (f *diary) act(who int, in request, token string) {
+	at := rand.IntN(len(f.at))
+	if f.stormTossed() {
+		at = 1
+	}
+	a := f.ask(f.at[at], in, token)
+	if a.outcome() == unsent {
+		a = f.ask(f.at[1-at], in, token)
+	}
+	if a.outcome() != unsent {
+		f.write(who, in, a)
+	}
+}
+
+// stormTossed says that the family has suffered enough. The first process is not asked
+// any more.
+func (f *diary) stormTossed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost >= enoughLost
+}
+
+func (f *diary) ask(at *process, in request, token string) answer {
+	switch in.op {
+	case "redeem":
+		return f.party.redeem(at, f.code)
+	case "refresh":
+		return f.party.refresh(at, token)
+	case "revoke":
+		return f.party.revoke(at, token)
+	}
+	return f.party.introspect(at, token)
+}
+
+// write adds an answer to the history. A question without an answer changes nothing and
+// tells nothing.
+func (f *diary) write(who int, in request, a answer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in.shaky = a.At == f.at[0].address
+	began := a.Began.Sub(f.epoch)
+	o := porcupine.Operation{ClientId: who, Input: in, Call: int64(began), Return: int64(began + a.Took), Output: f.read(in, a), Metadata: a.At}
+	switch out := o.Output.(reply); {
+	case !out.known && in.op == "introspect":
+		return
+	case !out.known:
+		o.Return = forgotten
+		f.lost++
+		o.ClientId = actors + f.lost // nobody else's line in the picture
+	case !out.ok:
+		f.refusals++
+	}
+	f.history = append(f.history, o)
+}
+
+// read says what an answer means, learns its tokens, and remembers what is odd about it.
+func (f *diary) read(in request, a answer) reply {
+	if a.Took > requestTime {
+		f.odd = append(f.odd, fmt.Sprintf("too slow: %s", a))
+	}
+	switch a.outcome() {
+	case unknown:
+		return reply{}
+	case unavailable:
+		if a.RetryAfter == "" || a.Error == "" {
+			f.odd = append(f.odd, fmt.Sprintf("503 without Retry-After or an error code: %s", a))
+		}
+		return reply{}
+	case granted:
+		return f.learn(in, a)
+	}
+	if !a.invalidGrant() {
+		f.odd = append(f.odd, a.String())
+	}
+	return reply{known: true}
+}
+
+func (f *diary) learn(in request, a answer) reply {
+	out := reply{known: true, ok: in.op != "introspect" || a.Active}
+	if in.op != "redeem" && in.op != "refresh" {
+		return out
+	}
+	token, ok := storage.ParseRefreshToken(a.Refresh)
+	if old := f.refresh[token.Generation]; !ok || a.Access == "" || old != "" && old != a.Refresh {
+		f.odd = append(f.odd, fmt.Sprintf("no tokens, or a second refresh token of generation %d: %s", token.Generation, a))
+		return out
+	}
+	f.refresh[token.Generation] = a.Refresh
+	f.newest = max(f.newest, token.Generation)
+	f.access = append(f.access, a.Access)
+	out.generation = token.Generation
+	return out
+}
+
+// epilogue looks at what is left when everything works again.
+func (f *diary) epilogue() {
+	for i, token := range f.access {
+		if i < 3 || i >= len(f.access)-3 {
+			f.write(0, request{op: "introspect"}, f.ask(f.at[i%2], request{op: "introspect"}, token))
+		}
+	}
+	if len(f.refresh) == 0 {
+		f.write(0, request{op: "redeem"}, f.ask(f.at[0], request{op: "redeem"}, ""))
+		return
+	}
+	in, token := f.use(f.newest)
+	f.write(0, in, f.ask(f.at[1], in, token))
+}
+
+func (f *diary) mustBeWell(t *testing.T) {
+	t.Helper()
+	for _, sentence := range f.odd {
+		t.Error(sentence)
+	}
+}
+
+// report says how eventful the histories were. Histories in which nothing failed, or
+// nothing worked, would prove nothing.
+func report(t *testing.T, families []*diary) {
+	t.Helper()
+	requests, lost, rotations, alive := 0, 0, 0, 0
+	for _, f := range families {
+		requests += len(f.history)
+		lost += f.lost
+		rotations += int(f.newest)
+		if f.history[len(f.history)-1].Output.(reply).ok {
+			alive++
+		}
+	}
+	t.Logf("%d families, %d of them alive at the end, %d requests, %d of them changes with an unknown outcome, %d rotations", len(families), alive, requests, lost, rotations)
+	if lost == 0 || rotations < len(families) {
+		t.Error("the histories show nothing")
+	}
+}

@@ -17,7 +17,7 @@ import (
 // storeSettings say which store a verb works on.
 type storeSettings struct {
 	Config    string   `placeholder:"FILE" help:"YAML file with settings."`
-	Store     storeURL `placeholder:"URL" help:"Where state is kept: redis://, rediss://, redis+sentinel://, redis+cluster://, or embedded: (lost at exit)."`
+	Store     storeURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
 	StoreFile string   `placeholder:"FILE" help:"File that holds the store URL."`
 }
 
@@ -48,6 +48,7 @@ type settings struct {
 
 	SigningAlgorithm string   `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
 	KeyRotation      duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
+	KeyCache         duration `default:"5m" placeholder:"TIME" help:"How long others may keep the published keys; a new key is published for twice as long before it signs (default ${default})."`
 
 	AccessTokenTTL duration `name:"access-token-ttl" default:"5m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
 	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
@@ -125,7 +126,7 @@ func (s *settings) formMistakes() error {
 	for _, life := range []struct {
 		name string
 		duration
-	}{{"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
+	}{{"key-cache", s.KeyCache}, {"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
 		if life.duration <= 0 {
 			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.duration))
 		}
@@ -177,6 +178,7 @@ func (s *settings) server() authz.Config {
 		Registration:     authz.Registration(s.Registration),
 		SigningAlgorithm: s.SigningAlgorithm,
 		KeyRotation:      cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
+		KeyCache:         time.Duration(s.KeyCache),
 		AccessTokenTTL:   time.Duration(s.AccessTokenTTL),
 		CodeTTL:          time.Duration(s.CodeTTL),
 		RefreshWindow:    cmp.Or(window, -1), // there zero means the default

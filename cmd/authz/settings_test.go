@@ -87,7 +87,7 @@ func TestSecretsRedactThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &settings{MasterKeys: keys, DevPassword: "hunter22", DevIntrospectionSecret: "hunter22"}
-	s.Store = "redis://gate:hunter22@127.0.0.1"
+	s.Store = "rediss+sentinel://gate:hunter22@127.0.0.1/main?sentinel-password=hunter22"
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	logger.Info("x", "keys", s.MasterKeys, "password", s.DevPassword, "store", s.Store, "bad", storeURL("redis://gate:hunter22%@h"))
@@ -100,6 +100,42 @@ func TestSecretsRedactThemselves(t *testing.T) {
 	for _, empty := range []fmt.Stringer{masterKeys(nil), secret(""), storeURL("")} {
 		if empty.String() != "" {
 			t.Errorf("%T: nothing is shown as %q", empty, empty)
+		}
+	}
+}
+
+// TestStoreURLShown: what is shown of a store's URL never holds a password, wherever it
+// was written, and is otherwise what was written.
+func TestStoreURLShown(t *testing.T) {
+	for given, want := range map[storeURL]string{
+		"":                                       "",
+		"embedded:":                              "embedded:",
+		"redis://127.0.0.1":                      "redis://127.0.0.1",
+		"redis://127.0.0.1:6379/2":               "redis://127.0.0.1:6379/2",
+		"rediss://gate:hunter22@h:6380/0":        "rediss://gate:xxxxx@h:6380/0",
+		"redis://:hunter22@h":                    "redis://:xxxxx@h",
+		"redis://hunter22@h":                     "redis://xxxxx@h",
+		"redis://gate:hunt@er22@h":               "redis://gate:xxxxx@h",
+		"redis://gate:hunter22%@h":               "redis://gate:xxxxx@h",
+		"redis+cluster://u:hunter22@h:1,[::1]:2": "redis+cluster://u:xxxxx@h:1,[::1]:2",
+		"redis+sentinel://h1:1,h2:2/main?db=4":   "redis+sentinel://h1:1,h2:2/main?db=4",
+		"rediss+sentinel://u:hunter22@h1,h2/main?sentinel-user=gate&db=4&sentinel-password=hunter22": "rediss+sentinel://u:xxxxx@h1,h2/main?sentinel-user=gate&db=4&sentinel-password=xxxxx",
+		"redis+sentinel://h/main?sentinel-password=hunter22@h2/x?y=:":                                "redis+sentinel://h/main?sentinel-password=xxxxx",
+		"redis+sentinel://h/main?sentinel-password=a&hunter22&b=hunter22&hunter22=b":                 "redis+sentinel://h/main?sentinel-password=xxxxx&xxxxx&xxxxx&xxxxx",
+		"redis+sentinel://h/main?sentinel-password":                                                  "redis+sentinel://h/main?sentinel-password=xxxxx",
+		"redis://h?password=hunter22":                                                                "redis://h?xxxxx",
+		"redis://h?db=hunter22":                                                                      "redis://h?xxxxx",
+		"redis+sentinel://h/main?sentinel-password=x#hunter22":                                       redacted,
+		"redis://gate:hun/ter22@h":                                                                   redacted,
+		"redis://gate:hun#ter22@h":                                                                   redacted,
+		"redis://h/0#hunter22":                                                                       redacted,
+		"gate:hunter22@redis://h":                                                                    redacted,
+		"hunter22":                                                                                   redacted,
+		"embedded:hunter22":                                                                          redacted,
+	} {
+		shown := fmt.Sprint(given)
+		if shown != want || given.LogValue().String() != want || given.GoString() != want {
+			t.Errorf("%q is shown as %q, want %q", string(given), shown, want)
 		}
 	}
 }

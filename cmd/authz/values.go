@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -29,21 +28,69 @@ func (s secret) GoString() string { return s.String() }
 // LogValue keeps the secret out of logs.
 func (s secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// storeURL names a store. It may hold a password, which is never shown.
+// storeURL names a store. It may hold passwords, which are never shown.
 type storeURL string
 
+// hidden is what is shown in place of a password inside a URL.
+const hidden = "xxxxx"
+
+// String shows what cannot be a password: the scheme, users, hosts, the path, the number
+// of a database. A URL in which a password may stand elsewhere is not shown.
 func (s storeURL) String() string {
-	u, err := url.Parse(string(s))
-	if err != nil {
-		return redacted // a URL that cannot be taken apart may hold a password anywhere
+	if s == "" || s == "embedded:" {
+		return string(s)
 	}
-	return u.Redacted()
+	scheme, rest, ok := strings.Cut(string(s), "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, behind := rest[:end], rest[end:]
+	path, query, asked := strings.Cut(behind, "?")
+	if !ok || strings.ContainsAny(scheme, ":@") || strings.ContainsAny(path, "@#") || strings.ContainsRune(query, '#') {
+		return redacted
+	}
+	shown := scheme + "://" + withoutPassword(authority) + path
+	if asked {
+		shown += "?" + withoutSecrets(query)
+	}
+	return shown
 }
 
-// GoString keeps the password out of %#v.
+// withoutPassword hides what stands before the last @ and is not a user.
+func withoutPassword(authority string) string {
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return authority
+	}
+	user, _, ok := strings.Cut(authority[:at], ":")
+	if !ok {
+		return hidden + authority[at:]
+	}
+	return user + ":" + hidden + authority[at:]
+}
+
+// withoutSecrets hides all of a query but the number of a database and the name of a user.
+func withoutSecrets(query string) string {
+	parameters := strings.Split(query, "&")
+	for i, parameter := range parameters {
+		name, value, _ := strings.Cut(parameter, "=")
+		_, err := strconv.ParseUint(value, 10, 16)
+		switch {
+		case name == "db" && err == nil, name == "sentinel-user":
+		case name == "sentinel-password":
+			parameters[i] = name + "=" + hidden
+		default:
+			parameters[i] = hidden
+		}
+	}
+	return strings.Join(parameters, "&")
+}
+
+// GoString keeps the passwords out of %#v.
 func (s storeURL) GoString() string { return s.String() }
 
-// LogValue keeps the password out of logs.
+// LogValue keeps the passwords out of logs.
 func (s storeURL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // embedded reports whether the store lives inside the process that opens it.

@@ -189,12 +189,12 @@ func TestReplicaPinned(t *testing.T) {
 	way := redistest.StartProxy(t, primary.Addr)
 	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary, Through: way.Addr})
 	host, port, _ := net.SplitHostPort(primary.Addr)
-	lead := func() error { return replica.Client().SlaveOf(t.Context(), host, port).Err() }
+	lead := func() error { return replica.Client().Do(t.Context(), "slaveof", host, port).Err() }
 	for range 2 {
 		if err := lead(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 			t.Errorf("SLAVEOF at a pinned replica: %v; want a refusal", err)
 		}
-		if err := replica.Client().SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		if err := replica.Client().Do(t.Context(), "slaveof", "no", "one").Err(); err != nil {
 			t.Errorf("a promotion: %v", err)
 		}
 		replica.Restart()

@@ -47,13 +47,15 @@ func clientGrants(clientID string) string { return key("client-grants", clientID
 var clientsByUse = key("clients", "by-use")
 
 // UserGrants lists the grants of a person, the oldest first, revoked ones included as
-// long as they are on record.
+// long as they are on record, but for those that [Store.RevokeUser] revoked. A record
+// that cannot be read is an error in its place; whoever goes on gets the rest.
 func (s *Store) UserGrants(ctx context.Context, subject string) iter.Seq2[Grant, error] {
 	return s.grants(ctx, userGrants(subject))
 }
 
 // ClientGrants lists the grants of a client, the oldest first, revoked ones included as
-// long as they are on record.
+// long as they are on record, but for those that [Store.RevokeClient] revoked. A record
+// that cannot be read is an error in its place; whoever goes on gets the rest.
 func (s *Store) ClientGrants(ctx context.Context, clientID string) iter.Seq2[Grant, error] {
 	return s.grants(ctx, clientGrants(clientID))
 }
@@ -72,12 +74,15 @@ func (s *Store) grants(ctx context.Context, index string) iter.Seq2[Grant, error
 					continue
 				}
 			}
-			if !yield(g, err) || err != nil {
+			if !yield(g, err) || ends(err) {
 				return
 			}
 		}
 	}
 }
+
+// ends reports whether an error ends a walk. A record that cannot be read does not.
+func ends(err error) bool { return err != nil && !errors.Is(err, ErrRecord) }
 
 // forget removes an entry whose item is gone for good. An item that is about to be
 // written is not there yet either, so a young entry stays; and so does one whose item
@@ -120,7 +125,8 @@ func (s *Store) TidyGrants(ctx context.Context, subject, clientID string) error 
 	return nil
 }
 
-// Clients lists the registered clients by their last use, the longest unused first.
+// Clients lists the registered clients by their last use, the longest unused first. A
+// record that cannot be read is an error in its place; whoever goes on gets the rest.
 func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
 	return func(yield func(Client, error) bool) {
 		for entry, err := range s.indexed(ctx, clientsByUse) {
@@ -128,12 +134,12 @@ func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
 			if err == nil {
 				c, err = s.Client(ctx, entry[entryTimeLen:])
 			}
-			if errors.Is(err, ErrNotFound) || err == nil && c.LastUsed.Unix() != timeOf(entry).Unix() {
+			if errors.Is(err, ErrNotFound) || err == nil && entryOf(c.LastUsed, c.ID) != entry {
 				if err = s.forgetUse(ctx, entry); err == nil {
 					continue
 				}
 			}
-			if !yield(c, err) || err != nil {
+			if !yield(c, err) || ends(err) {
 				return
 			}
 		}

@@ -10,7 +10,8 @@ import (
 type Resealed struct {
 	Looked int // secrets that were looked at
 	Sealed int // of them, those that were sealed anew
-	// Unreadable secrets are sealed under none of the master keys. They stay as they are.
+	// Unreadable secrets are sealed under none of the master keys, or are in a record that
+	// cannot be read. They stay as they are.
 	Unreadable int
 }
 
@@ -30,29 +31,47 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 		return done, err
 	}
 	for name, err := range s.indexed(ctx, userIndex) {
-		if err != nil {
-			return done, err
-		}
-		u, err := s.User(ctx, name)
-		if errors.Is(err, ErrNotFound) {
-			continue
+		if err == nil {
+			err = s.resealGrants(ctx, name, &done, progress)
 		}
 		if err != nil {
 			return done, err
-		}
-		for g, err := range s.UserGrants(ctx, u.Subject) {
-			if err == nil {
-				err = s.resealGrant(ctx, g, &done)
-			}
-			if err != nil {
-				return done, err
-			}
-			if progress != nil {
-				progress(done)
-			}
 		}
 	}
 	return done, nil
+}
+
+// resealGrants reseals the grants of one person.
+func (s *Store) resealGrants(ctx context.Context, name string, done *Resealed, progress func(Resealed)) error {
+	u, err := s.User(ctx, name)
+	if err != nil {
+		return done.without(err)
+	}
+	for g, err := range s.UserGrants(ctx, u.Subject) {
+		if err == nil {
+			err = s.resealGrant(ctx, g, done)
+		}
+		if err = done.without(err); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(*done)
+		}
+	}
+	return nil
+}
+
+// without counts what cannot be read and forgives it, so that one damaged record does not
+// keep all others under a key that is to go. A record that is gone needs no sealing.
+func (r *Resealed) without(err error) error {
+	switch {
+	case errors.Is(err, ErrRecord):
+		r.Unreadable++
+		return nil
+	case errors.Is(err, ErrNotFound):
+		return nil
+	}
+	return err
 }
 
 // resealAttempts bounds how often a record that keeps changing is tried.
@@ -97,13 +116,13 @@ func (s *Store) resealGrant(ctx context.Context, g Grant, done *Resealed) (err e
 		if err := s.reseal(kindGrant, g.ID, &next.Seed, done); err != nil || done.Sealed == before.Sealed {
 			return err
 		}
-		if g, err = s.swap(ctx, g, next, ""); !errors.Is(err, ErrConflict) {
-			if errors.Is(err, ErrNotFound) {
-				return nil
-			}
-			return err
+		if g, err = s.swap(ctx, g, next, ""); err == nil {
+			return nil
 		}
 		*done = before
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
 	}
 	return fmt.Errorf("storage: reseal: %w: a grant kept changing", ErrUnavailable)
 }

@@ -28,12 +28,14 @@ func (s *Store) revoke(ctx context.Context, id, because string) error {
 			return err
 		}
 		if g.State == GrantRevoked {
-			return s.confirm(ctx, g)
+			g, err = s.confirm(ctx, g)
+		} else {
+			next := g
+			next.State = GrantRevoked
+			next.RevokedBecause = because
+			g, err = s.swapAnywhere(ctx, g, next)
 		}
-		next := g
-		next.State = GrantRevoked
-		next.RevokedBecause = because
-		if g, err = s.swapAnywhere(ctx, g, next); err == nil {
+		if err == nil {
 			return nil
 		}
 	}
@@ -42,41 +44,64 @@ func (s *Store) revoke(ctx context.Context, id, because string) error {
 
 // confirm makes sure that what g says will not be forgotten: whoever wrote it may have
 // been told that no replica has it yet. Sending the write that made the record again
-// changes nothing, and its answer is that of the first one.
-func (s *Store) confirm(ctx context.Context, g Grant) error {
-	_, err := s.put(ctx, Put{Key: key(kindGrant, g.ID), If: Unchanged(g.version), Operation: g.version})
+// changes nothing, and its answer is that of the first one. On [ErrConflict] the copy of
+// the database that answers now has forgotten it, and the grant that is there is returned.
+func (s *Store) confirm(ctx context.Context, g Grant) (Grant, error) {
+	item, err := s.put(ctx, Put{Key: key(kindGrant, g.ID), If: Unchanged(g.version), Operation: g.version})
 	switch {
 	case err == nil:
-		return nil
-	case errors.Is(err, ErrConflict): // nothing changes a revoked grant: it has ended
-		return ErrNotFound
+		return g, nil
+	case errors.Is(err, ErrConflict):
+		return s.instead(item)
 	}
-	return unavailable("confirm", err)
+	return Grant{}, unavailable("confirm", err)
 }
 
-// RevokeUser revokes every grant of a person.
+// instead returns the grant that was found in place of the one that was expected, and
+// [ErrConflict]; if there is none any more, [ErrNotFound].
+func (s *Store) instead(item Item) (Grant, error) {
+	if item.Version == (Version{}) {
+		return Grant{}, ErrNotFound
+	}
+	var g Grant
+	if err := s.decode(kindGrant, item, &g); err != nil {
+		return Grant{}, err
+	}
+	g.version = item.Version
+	return g, ErrConflict
+}
+
+// RevokeUser revokes every grant of a person. A grant whose record cannot be read is left
+// alone, which the error tells when all others are revoked.
 func (s *Store) RevokeUser(ctx context.Context, subject, because string) error {
 	return s.revokeAll(ctx, userGrants(subject), because)
 }
 
-// RevokeClient revokes every grant of a client.
+// RevokeClient revokes every grant of a client, like [Store.RevokeUser].
 func (s *Store) RevokeClient(ctx context.Context, clientID, because string) error {
 	return s.revokeAll(ctx, clientGrants(clientID), because)
 }
 
+// revokeAll revokes what an index lists and empties the index.
 func (s *Store) revokeAll(ctx context.Context, index, because string) error {
+	var left error
 	for entry, err := range s.indexed(ctx, index) {
 		if err != nil {
 			return err
 		}
-		if err := s.revokeListed(ctx, idOf(entry), because); err != nil {
+		err = s.revokeListed(ctx, idOf(entry), because)
+		if errors.Is(err, ErrRecord) {
+			left = err
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.indexRemove(ctx, index, entry); err != nil {
 			return err
 		}
 	}
-	return nil
+	return left
 }
 
 // forestallTime is longer than CreateGrant can take.

@@ -59,8 +59,12 @@ func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error)
 }
 
 // TakeTransaction ends a transaction that was read before: of two decisions on one
-// consent page exactly one counts. The other gets [ErrNotFound].
+// consent page exactly one counts. The other gets [ErrNotFound], and so does who never
+// read it.
 func (s *Store) TakeTransaction(ctx context.Context, t Transaction) error {
+	if t.version == (Version{}) {
+		return ErrNotFound
+	}
 	t.Taken = true
 	_, err := s.write(ctx, t.record(), Unchanged(t.version))
 	if errors.Is(err, ErrConflict) {

@@ -318,32 +318,6 @@ func testDelete(t *testing.T, b storage.Backend) {
 	wantStored(t, b, other, "kept", kept)
 }
 
-// page reads one page or fails the test.
-func page(t *testing.T, b storage.Backend, index, after string, limit int) []string {
-	t.Helper()
-	entries, err := b.IndexPage(t.Context(), index, after, limit)
-	if err != nil {
-		t.Fatalf("IndexPage: %v", err)
-	}
-	return entries
-}
-
-func fill(t *testing.T, b storage.Backend, index string, entries ...string) {
-	t.Helper()
-	for _, entry := range entries {
-		if err := b.IndexAdd(t.Context(), index, entry); err != nil {
-			t.Fatalf("IndexAdd: %v", err)
-		}
-	}
-}
-
-func wantEntries(t *testing.T, what string, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: %q; want %q", what, got, want)
-	}
-}
-
 func testIndex(t *testing.T, b storage.Backend) {
 	index, other := unique("index"), unique("other")
 	wantEntries(t, "an index that nobody made", page(t, b, index, "", 10))

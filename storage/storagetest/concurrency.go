@@ -157,6 +157,7 @@ var storeRaces = map[string]func(*testing.T, *fixture){
 	"StoreUser":                raceUser,
 	"StoreTransaction":         raceTransaction,
 	"StoreKeySet":              raceKeySet,
+	"StoreReseal":              raceReseal,
 }
 
 // raceRedeem: of many redeemers of one code exactly one wins.
@@ -255,14 +256,11 @@ func raceUser(t *testing.T, f *fixture) {
 }
 
 func raceTransaction(t *testing.T, f *fixture) {
-	id := unique("transaction")
-	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), storage.Transaction{ID: id, Expires: f.clock.later()}), nil)
-	read, err := f.Transaction(t.Context(), id)
-	wantError(t, "Transaction", err, nil)
-	errs := together(runners, func(int) error {
-		return f.TakeTransaction(t.Context(), read)
-	})
+	read := f.transaction(t)
+	errs := together(runners, func(int) error { return f.TakeTransaction(t.Context(), read) })
 	wantOneWinner(t, errs, storage.ErrNotFound)
+	_, err := f.Transaction(t.Context(), read.ID)
+	wantError(t, "Transaction after the race", err, storage.ErrNotFound)
 }
 
 func raceKeySet(t *testing.T, f *fixture) {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +32,20 @@ func testExpiry(t *testing.T, f *fixture) {
 	_, err = f.Transaction(t.Context(), "t")
 	wantError(t, "Transaction", err, storage.ErrNotFound)
 
-	g := f.active(t)
+	wantError(t, "TakeTransaction of one that has expired", f.TakeTransaction(t.Context(), storage.Transaction{ID: "t", Expires: ends}), storage.ErrNotFound)
+
+	code, _ := f.grant(t, true)
+	g, revoked := f.active(t), f.active(t)
+	wantError(t, "Revoke", f.Revoke(t.Context(), revoked.ID, "test"), nil)
 	f.clock.advance(365 * 24 * time.Hour)
-	wantError(t, "Revoke of an expired grant", f.Revoke(t.Context(), g.ID, "test"), nil)
+	for _, g := range []storage.Grant{code, g, revoked} {
+		before := f.backend.item(t, grantKey(g.ID))
+		_, err := f.Grant(t.Context(), g.ID)
+		wantError(t, "Grant whose key is still there", err, storage.ErrNotFound)
+		wantGrants(t, "the grants of its person", f.UserGrants(t.Context(), g.Subject))
+		wantError(t, "Revoke of an expired grant", f.Revoke(t.Context(), g.ID, "test"), nil)
+		f.wantUntouched(t, "an expired grant", grantKey(g.ID), before)
+	}
 	wantError(t, "RevokeUser with an expired grant", f.RevokeUser(t.Context(), g.Subject, "test"), nil)
 	_, err = f.Grant(t.Context(), g.ID)
 	wantError(t, "Grant", err, storage.ErrNotFound)
@@ -94,4 +106,141 @@ func testEncoding(t *testing.T, f *fixture) {
 		wantError(t, what+": Revoke", f.Revoke(t.Context(), g.ID, "test"), storage.ErrRecord)
 		wantError(t, what+": RevokeUser", f.RevokeUser(t.Context(), g.Subject, "test"), storage.ErrRecord)
 	}
+}
+
+// testNewer: a record of a newer program is refused with a sentence that says so, and
+// nothing that does not mean to replace it overwrites it.
+func testNewer(t *testing.T, f *fixture) {
+	for kind, test := range newerRecords(t, f) {
+		written := f.backend.item(t, test.key)
+		f.backend.overwrite(t, test.key, append([]byte{2}, written.Data[1:]...))
+		newer := f.backend.item(t, test.key)
+		for what, call := range test.reads {
+			err := call()
+			wantError(t, what+" of a newer "+kind, err, storage.ErrRecord)
+			if err == nil || !strings.Contains(err.Error(), "encoding version 2 is not known to this program") {
+				t.Errorf("%s of a newer %s returned error %v; it does not say what is wrong", what, kind, err)
+			}
+			f.wantUntouched(t, what+" of a newer "+kind, test.key, newer)
+		}
+		for what, call := range test.writes {
+			if err := call(); !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrRecord) {
+				t.Errorf("%s over a newer %s returned error %v; want a refusal", what, kind, err)
+			}
+			f.wantUntouched(t, what+" over a newer "+kind, test.key, newer)
+		}
+	}
+}
+
+// newerRecord is a record, with the calls that read it and those that would replace it.
+type newerRecord struct {
+	key           string
+	reads, writes map[string]func() error
+}
+
+// newerRecords stores a record of each kind.
+func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
+	t.Helper()
+	ctx := t.Context()
+	records := map[string]newerRecord{}
+	last := func(err error) string {
+		t.Helper()
+		wantError(t, "storing a record", err, nil)
+		return f.backend.last(t).Key
+	}
+	client := storage.Client{ID: "c", Created: f.clock.Now()}
+	records["client"] = newerRecord{last(f.CreateClient(ctx, client)), map[string]func() error{
+		"Client":    func() error { _, err := f.Client(ctx, "c"); return err },
+		"UseClient": func() error { return f.UseClient(ctx, "c", f.clock.Now().Add(48*time.Hour)) },
+		"Clients":   func() error { _, err := clientIDs(f.Clients(ctx)); return err },
+	}, map[string]func() error{"CreateClient": func() error { return f.CreateClient(ctx, client) }}}
+
+	key := last(f.CreateUser(ctx, storage.User{Name: "ann"}))
+	ann, err := f.User(ctx, "ann")
+	wantError(t, "User", err, nil)
+	records["user"] = newerRecord{key, map[string]func() error{
+		"User":  func() error { _, err := f.User(ctx, "ann"); return err },
+		"Users": func() error { _, err := f.Users(ctx); return err },
+	}, map[string]func() error{
+		"CreateUser": func() error { return f.CreateUser(ctx, storage.User{Name: "ann"}) },
+		"UpdateUser": func() error { return f.UpdateUser(ctx, ann) },
+	}}
+
+	session := storage.Session{Expires: f.clock.later()}
+	records["session"] = newerRecord{last(f.CreateSession(ctx, "s", session)), map[string]func() error{
+		"Session": func() error { _, err := f.Session(ctx, "s"); return err },
+	}, map[string]func() error{"CreateSession": func() error { return f.CreateSession(ctx, "s", session) }}}
+
+	deciding := f.transaction(t)
+	records["transaction"] = newerRecord{f.backend.last(t).Key, map[string]func() error{
+		"Transaction": func() error { _, err := f.Transaction(ctx, deciding.ID); return err },
+	}, map[string]func() error{
+		"CreateTransaction": func() error { return f.CreateTransaction(ctx, deciding) },
+		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
+	}}
+
+	key = last(f.SwapKeySet(ctx, storage.KeySet{}))
+	set, err := f.KeySet(ctx)
+	wantError(t, "KeySet", err, nil)
+	records["key set"] = newerRecord{key, map[string]func() error{
+		"KeySet": func() error { _, err := f.KeySet(ctx); return err },
+		"Reseal": func() error { _, err := f.Reseal(ctx, nil); return err },
+	}, map[string]func() error{
+		"SwapKeySet":              func() error { return f.SwapKeySet(ctx, set) },
+		"SwapKeySet of a new one": func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
+	}}
+
+	for kind, g := range map[string]storage.Grant{"grant": f.active(t), "code": func() storage.Grant { g, _ := f.grant(t, true); return g }()} {
+		records[kind] = newerRecord{grantKey(g.ID), map[string]func() error{
+			"Grant":        func() error { _, err := f.Grant(ctx, g.ID); return err },
+			"Revoke":       func() error { return f.Revoke(ctx, g.ID, "test") },
+			"RevokeUser":   func() error { return f.RevokeUser(ctx, g.Subject, "test") },
+			"RevokeClient": func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
+			"UserGrants":   func() error { _, err := grantIDs(f.UserGrants(ctx, g.Subject)); return err },
+			"ClientGrants": func() error { _, err := grantIDs(f.ClientGrants(ctx, g.ClientID)); return err },
+		}, map[string]func() error{
+			"CreateGrant": func() error { return f.CreateGrant(ctx, g) },
+			"Redeem":      func() error { _, err := f.Redeem(ctx, g, f.life()); return err },
+			"Rotate":      func() error { _, err := f.Rotate(ctx, g, f.life()); return err },
+		}}
+	}
+	return records
+}
+
+// testTransactionTaken: a transaction that was taken is over for everybody, and its record
+// ends when it would have ended anyway.
+func testTransactionTaken(t *testing.T, f *fixture) {
+	read := f.transaction(t)
+	unread := storage.Transaction{ID: read.ID, Expires: read.Expires}
+	wantError(t, "TakeTransaction of one that was not read", f.TakeTransaction(t.Context(), unread), storage.ErrNotFound)
+	unread.ID = unique("nothing")
+	wantError(t, "TakeTransaction of one that is not there", f.TakeTransaction(t.Context(), unread), storage.ErrNotFound)
+	_, err := f.Transaction(t.Context(), unread.ID)
+	wantError(t, "Transaction that never was", err, storage.ErrNotFound)
+	again, err := f.Transaction(t.Context(), read.ID)
+	wantError(t, "Transaction", err, nil)
+	wantSame(t, "a transaction that nobody took", again, read)
+
+	f.clock.advance(time.Minute)
+	f.faults.LoseReplies(1)
+	wantError(t, "TakeTransaction", f.TakeTransaction(t.Context(), read), nil)
+	taken := f.backend.last(t)
+	if taken.TTL <= 0 || taken.TTL > time.Hour {
+		t.Errorf("a transaction that ends in 59 minutes is kept for %v when it was taken", taken.TTL)
+	}
+	before := f.backend.item(t, taken.Key)
+	for _, t2 := range []storage.Transaction{read, again, unread} {
+		wantError(t, "TakeTransaction again", f.TakeTransaction(t.Context(), t2), storage.ErrNotFound)
+	}
+	_, err = f.Transaction(t.Context(), read.ID)
+	wantError(t, "Transaction that was taken", err, storage.ErrNotFound)
+	wantError(t, "CreateTransaction in its place", f.CreateTransaction(t.Context(), read), storage.ErrConflict)
+	f.wantUntouched(t, "a transaction that was taken", taken.Key, before)
+
+	// One that is gone when it is taken stays gone.
+	read = f.transaction(t)
+	f.faults.beforePut(func() { f.backend.remove(t, f.backend.last(t).Key) })
+	wantError(t, "TakeTransaction of one that vanishes", f.TakeTransaction(t.Context(), read), storage.ErrNotFound)
+	_, err = f.backend.Get(t.Context(), f.backend.last(t).Key)
+	wantError(t, "Get afterwards", err, storage.ErrNotFound)
 }

@@ -151,7 +151,8 @@ func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, e
 			return err
 		}
 		if f.elsewhere(put.On) {
-			return storage.ErrLineage
+			item, err = f.repeated(ctx, put)
+			return err
 		}
 		put.On = f.underneath(put.On)
 		item, err = f.backend.Put(ctx, put)
@@ -174,6 +175,18 @@ func (f *Faults) elsewhere(on storage.Lineage) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lineage != "" && on != "" && on != f.lineage
+}
+
+// repeated answers a write for another lineage: it has happened before, or it is refused.
+func (f *Faults) repeated(ctx context.Context, put storage.Put) (storage.Item, error) {
+	item, err := f.backend.Get(ctx, put.Key)
+	switch {
+	case err == nil && item.Version == put.Operation:
+		return item, nil
+	case err == nil || errors.Is(err, storage.ErrNotFound):
+		return storage.Item{}, storage.ErrLineage
+	}
+	return storage.Item{}, err
 }
 
 // underneath is the lineage that the backend must have for one that is ours.

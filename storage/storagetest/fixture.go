@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -53,8 +54,10 @@ func (b *isolated) Get(ctx context.Context, key string) (storage.Item, error) {
 }
 
 func (b *isolated) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	sent := put
+	sent.Data, sent.Listed = bytes.Clone(put.Data), slices.Clone(put.Listed)
 	b.mu.Lock()
-	b.written = append(b.written, storage.Put{Key: put.Key, Data: bytes.Clone(put.Data), TTL: put.TTL})
+	b.written = append(b.written, sent)
 	b.mu.Unlock()
 	put.Key = b.prefix + put.Key
 	put.Listed = slices.Clone(put.Listed)
@@ -104,6 +107,60 @@ func (b *isolated) overwrite(t *testing.T, key string, data []byte) {
 		t.Fatal(err)
 	}
 }
+
+// item is what is under key, behind the back of the Store.
+func (b *isolated) item(t *testing.T, key string) storage.Item {
+	t.Helper()
+	item, err := b.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Get of %s: %v", key, err)
+	}
+	return item
+}
+
+// restore puts an older copy of an item back, as another copy of the database does that
+// takes over and lacks the last writes.
+func (b *isolated) restore(t *testing.T, key string, older storage.Item) {
+	t.Helper()
+	change := storage.Put{Key: key, Data: older.Data, If: storage.Always, Operation: older.Version}
+	if _, err := b.Put(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit changes the JSON of a record, whatever writes it now.
+func (b *isolated) edit(t *testing.T, key string, change func(members map[string]any)) {
+	t.Helper()
+	const header = 9 // the encoding version and the expiry
+	data := b.item(t, key).Data
+	var members map[string]any
+	if err := json.Unmarshal(data[header:], &members); err != nil {
+		t.Fatal(err)
+	}
+	change(members)
+	body, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.overwrite(t, key, append(data[:header:header], body...))
+}
+
+// remove deletes the item under key.
+func (b *isolated) remove(t *testing.T, key string) {
+	t.Helper()
+	if err := b.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The names of keys and indexes are a part of what is stored: a later program must find
+// what an earlier one wrote.
+const clientsByUse = "gatehouse:clients:by-use"
+
+func grantKey(id string) string           { return "gatehouse:grant:" + id }
+func clientKey(id string) string          { return "gatehouse:client:" + id }
+func userGrants(subject string) string    { return "gatehouse:user-grants:" + subject }
+func clientGrants(clientID string) string { return "gatehouse:client-grants:" + clientID }
 
 const issuer = "https://issuer.example.com"
 
@@ -185,6 +242,24 @@ func (f *fixture) active(t *testing.T) storage.Grant {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// lineage is the one that answers now.
+func (f *fixture) lineage(t *testing.T) storage.Lineage {
+	t.Helper()
+	l, err := f.faults.Lineage(t.Context())
+	wantError(t, "Lineage", err, nil)
+	return l
+}
+
+// transaction returns a stored transaction that is not decided.
+func (f *fixture) transaction(t *testing.T) storage.Transaction {
+	t.Helper()
+	made := storage.Transaction{ID: unique("transaction"), ClientID: "c", State: "state", Created: f.clock.Now(), Expires: f.clock.later()}
+	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), made), nil)
+	read, err := f.Transaction(t.Context(), made.ID)
+	wantError(t, "Transaction", err, nil)
+	return read
 }
 
 func (f *fixture) read(t *testing.T, id string) storage.Grant {

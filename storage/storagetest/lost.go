@@ -60,10 +60,7 @@ func (f *fixture) lossy(t *testing.T, lose func(int), n int) {
 	wantError(t, "Revoke", f.Revoke(t.Context(), g.ID, "test"), nil)
 	f.wantRevoked(t, rotated)
 
-	transaction := storage.Transaction{ID: unique("transaction"), Expires: f.clock.later()}
-	wantError(t, "CreateTransaction", f.CreateTransaction(t.Context(), transaction), nil)
-	transaction, err = f.Transaction(t.Context(), transaction.ID)
-	wantError(t, "Transaction", err, nil)
+	transaction := f.transaction(t)
 	lose(n)
 	wantError(t, "TakeTransaction", f.TakeTransaction(t.Context(), transaction), nil)
 	wantError(t, "TakeTransaction again", f.TakeTransaction(t.Context(), transaction), storage.ErrNotFound)
@@ -114,6 +111,7 @@ func testDown(t *testing.T, f *fixture) {
 	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann"}), nil)
 	ann, err := f.User(ctx, "ann")
 	wantError(t, "User", err, nil)
+	deciding := f.transaction(t)
 	calls := map[string]func() error{
 		"Ping":              func() error { return f.Ping(ctx) },
 		"Client":            func() error { _, err := f.Client(ctx, "c"); return err },
@@ -127,7 +125,7 @@ func testDown(t *testing.T, f *fixture) {
 		"CreateSession":     func() error { return f.CreateSession(ctx, "s", storage.Session{Expires: f.clock.later()}) },
 		"DeleteSession":     func() error { return f.DeleteSession(ctx, "s") },
 		"Transaction":       func() error { _, err := f.Transaction(ctx, "t"); return err },
-		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, storage.Transaction{ID: "t", Expires: f.clock.later()}) },
+		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
 		"CreateTransaction": func() error { return f.CreateTransaction(ctx, storage.Transaction{ID: "t", Expires: f.clock.later()}) },
 		"KeySet":            func() error { _, err := f.KeySet(ctx); return err },
 		"SwapKeySet":        func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
@@ -138,6 +136,12 @@ func testDown(t *testing.T, f *fixture) {
 		"Revoke":            func() error { return f.Revoke(ctx, g.ID, "test") },
 		"RevokeUser":        func() error { return f.RevokeUser(ctx, g.Subject, "test") },
 		"RevokeClient":      func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
+		"UserGrants":        func() error { _, err := grantIDs(f.UserGrants(ctx, g.Subject)); return err },
+		"ClientGrants":      func() error { _, err := grantIDs(f.ClientGrants(ctx, g.ClientID)); return err },
+		"TidyGrants":        func() error { return f.TidyGrants(ctx, g.Subject, g.ClientID) },
+		"Clients":           func() error { _, err := clientIDs(f.Clients(ctx)); return err },
+		"UseClient":         func() error { return f.UseClient(ctx, "c", f.clock.Now()) },
+		"Reseal":            func() error { _, err := f.Reseal(ctx, nil); return err },
 	}
 	f.faults.SetDown(true)
 	before := f.faults.Puts()

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,41 @@ func wantStored(t *testing.T, b storage.Backend, key, data string, version stora
 		return
 	}
 	wantItem(t, "Get", got, data, version)
+}
+
+// page reads one page or fails the test.
+func page(t *testing.T, b storage.Backend, index, after string, limit int) []string {
+	t.Helper()
+	entries, err := b.IndexPage(t.Context(), index, after, limit)
+	if err != nil {
+		t.Fatalf("IndexPage: %v", err)
+	}
+	return entries
+}
+
+func fill(t *testing.T, b storage.Backend, index string, entries ...string) {
+	t.Helper()
+	for _, entry := range entries {
+		if err := b.IndexAdd(t.Context(), index, entry); err != nil {
+			t.Fatalf("IndexAdd: %v", err)
+		}
+	}
+}
+
+func wantEntries(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if slices.Equal(got, want) {
+		return
+	}
+	if len(got)+len(want) < 100 {
+		t.Errorf("%s: %q; want %q", what, got, want)
+		return
+	}
+	same := 0
+	for same < min(len(got), len(want)) && got[same] == want[same] {
+		same++
+	}
+	t.Errorf("%s: %d entries, of which the first %d are right; want %d", what, len(got), same, len(want))
 }
 
 func wantError(t *testing.T, what string, got, want error) {

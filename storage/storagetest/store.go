@@ -15,20 +15,50 @@ import (
 func TestStore(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, *fixture){
 		"Client":             testClient,
+		"Clients":            testClients,
+		"ClientsPages":       testClientsPages,
+		"ClientUse":          testClientUse,
+		"ClientUseRefused":   testClientUseRefused,
+		"ClientUseLost":      testClientUseLost,
+		"ClientsStale":       testClientsStale,
 		"User":               testUser,
 		"UserList":           testUserList,
 		"Session":            testSession,
 		"Transaction":        testTransaction,
+		"TransactionTaken":   testTransactionTaken,
 		"KeySet":             testKeySet,
 		"Grant":              testGrant,
 		"GrantLifetimes":     testGrantLifetimes,
 		"Revoke":             testRevoke,
 		"RevokeAll":          testRevokeAll,
+		"RevokeConfirmed":    testRevokeConfirmed,
+		"RevokeForgotten":    testRevokeForgotten,
+		"RevokeUnreadable":   testRevokeUnreadable,
+		"GrantLists":         testGrantLists,
+		"GrantListsPages":    testGrantListsPages,
+		"GrantListsStale":    testGrantListsStale,
+		"GrantListsYoung":    testGrantListsYoung,
+		"GrantListsOld":      testGrantListsOld,
+		"GrantListsUnread":   testGrantListsUnread,
+		"TidyGrants":         testTidyGrants,
+		"Lineage":            testGrantLineage,
+		"LineageBetween":     testLineageBetween,
+		"LineageNone":        testLineageNone,
+		"LineageCreate":      testLineageCreate,
+		"LineageRestless":    testLineageRestless,
+		"Remember":           testRemember,
+		"RememberRefused":    testRememberRefused,
+		"Reseal":             testReseal,
+		"ResealBetween":      testResealBetween,
+		"ResealUnreadable":   testResealUnreadable,
+		"ResealBroken":       testResealBroken,
+		"ConstantStorage":    testConstantStorage,
 		"RevokeBeforeCreate": testRevokeBeforeCreate,
 		"Vanished":           testVanished,
 		"Expiry":             testExpiry,
 		"NoEnd":              testNoEnd,
 		"Encoding":           testEncoding,
+		"Newer":              testNewer,
 		"NothingInTheClear":  testNothingInTheClear,
 		"Sealed":             testSealed,
 		"MasterKeys":         testMasterKeys,
@@ -187,6 +217,7 @@ func testGrant(t *testing.T, f *fixture) {
 	wantError(t, "CreateGrant", f.CreateGrant(t.Context(), prepared), nil)
 	wantError(t, "CreateGrant again", f.CreateGrant(t.Context(), prepared), storage.ErrConflict)
 	g := f.read(t, prepared.ID)
+	prepared.Lineage = f.lineage(t)
 	wantSame(t, "Grant", g, prepared)
 	if id, ok := storage.CodeGrant(code); !ok || id != g.ID || !g.Code.Matches(code) {
 		t.Errorf("the code does not lead to its grant")
@@ -297,6 +328,9 @@ func testRevokeAll(t *testing.T, f *fixture) {
 			ofClient = append(ofClient, g)
 		}
 		wantError(t, "CreateGrant", f.CreateGrant(t.Context(), g), nil)
+	}
+	for i := range ofClient {
+		ofClient[i] = f.read(t, ofClient[i].ID)
 	}
 	wantError(t, "RevokeUser", f.RevokeUser(t.Context(), "the person", "test"), nil)
 	for _, g := range ofUser {

@@ -1,0 +1,61 @@
+package storagetest
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// occupied is what a grant takes of the database.
+type occupied struct {
+	keys    int // items that were ever written
+	entries int // of both lists that the grant is in
+	bytes   int // of its record, but for the digits of its generation
+}
+
+func (f *fixture) occupied(t *testing.T, g storage.Grant) occupied {
+	t.Helper()
+	keys := map[string]bool{}
+	for _, written := range f.backend.writes() {
+		keys[written.Key] = true
+	}
+	return occupied{
+		keys:    len(keys),
+		entries: len(page(t, f.backend, userGrants(g.Subject), "", 100)) + len(page(t, f.backend, clientGrants(g.ClientID), "", 100)),
+		bytes:   len(f.backend.item(t, grantKey(g.ID)).Data) - len(strconv.Itoa(int(g.Generation))),
+	}
+}
+
+// testConstantStorage: a family takes the same room however often it rotates, and does not
+// live longer than it is allowed.
+func testConstantStorage(t *testing.T, f *fixture) {
+	g := f.active(t)
+	life := f.life()
+	var first occupied
+	const rotations = 200
+	for i := range rotations {
+		f.clock.advance(time.Minute)
+		var err error
+		next := f.life()
+		next.Expires = life.Expires
+		if g, err = f.Rotate(t.Context(), g, next); err != nil {
+			t.Fatalf("rotation %d: %v", i+1, err)
+		}
+		if i == 0 {
+			first = f.occupied(t, g)
+		}
+	}
+	if last := f.occupied(t, g); last != first || first.keys != 1 || first.entries != 2 {
+		t.Errorf("after one rotation the family occupied %+v, after %d it occupies %+v", first, g.Generation, last)
+	}
+	if got := f.backend.last(t).TTL; got > life.Expires.Sub(f.clock.Now())+time.Minute {
+		t.Errorf("after so many rotations the key lives for %v", got)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(f.backend.item(t, grantKey(g.ID)).Data[9:], &members); err != nil || string(members["generation"]) != strconv.Itoa(rotations) {
+		t.Errorf("the record holds generation %s, %v", members["generation"], err)
+	}
+}

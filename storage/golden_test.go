@@ -3,12 +3,15 @@ package storage_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // golden is a record as the first release of encoding version 1 wrote it.
@@ -17,8 +20,9 @@ type golden struct {
 	ID   string `json:"id"` // what the record is read by
 	Key  string `json:"key"`
 	Data []byte `json:"data"`
-	// Want is the record in plain JSON.
+	// Want is the record in plain JSON. One that is over is there and not found.
 	Want json.RawMessage `json:"want"`
+	Over bool            `json:"over,omitempty"`
 	// RefreshTokens of a grant, by generation, and its code.
 	RefreshTokens []string `json:"refresh_tokens,omitempty"`
 	Code          string   `json:"code,omitempty"`
@@ -27,7 +31,7 @@ type golden struct {
 // goldenFiles are files of testdata that are never written again: a record that was
 // stored once must be read by every later program. A new encoding version gets a file
 // of its own, and so does a record that gains fields which decide something.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -38,6 +42,19 @@ func goldens(t *testing.T, file string) []golden {
 	var records []golden
 	if err := json.Unmarshal(data, &records); err != nil {
 		t.Fatal(err)
+	}
+	return records
+}
+
+// storeGoldens puts the records of one file into a backend.
+func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
+	t.Helper()
+	records := goldens(t, file)
+	for i, record := range records {
+		change := storage.Put{Key: record.Key, Data: record.Data, Operation: storage.Version{byte(i + 1)}}
+		if _, err := backend.Put(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return records
 }
@@ -71,12 +88,14 @@ func TestGolden(t *testing.T) {
 func readGoldens(t *testing.T, file string, seen map[string]bool) {
 	s, backend := newStore(t)
 	read := readers(s)
-	for i, record := range goldens(t, file) {
-		change := storage.Put{Key: record.Key, Data: record.Data, Operation: storage.Version{byte(i + 1)}}
-		if _, err := backend.Put(t.Context(), change); err != nil {
-			t.Fatal(err)
-		}
+	for _, record := range storeGoldens(t, backend, file) {
 		got, err := read[record.Kind](t.Context(), record.ID)
+		if record.Over {
+			if !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("%s %s is over, and reading it returned %v, %v", record.Kind, record.ID, got, err)
+			}
+			continue
+		}
 		if err != nil {
 			t.Errorf("%s %s: %v", record.Kind, record.ID, err)
 			continue
@@ -93,6 +112,67 @@ func readGoldens(t *testing.T, file string, seen map[string]bool) {
 				wantKey(t, s, k)
 			}
 		}
+	}
+}
+
+// TestGoldenDecides: the fields that records gained decide what they decided when they
+// were written: where a code was issued, what a failover may have forgotten, whose grant
+// it is, when a client was used, and that a transaction is taken. Records from before
+// have none of them, and nothing is refused for that.
+func TestGoldenDecides(t *testing.T) {
+	for file, carries := range map[string]bool{"records-v1.json": false, "records-v1-lineage.json": true} {
+		_, backend := newStore(t)
+		faults := storagetest.NewFaults(backend)
+		s, err := storage.New(faults, storage.Options{Issuer: issuer, MasterKeys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults.SetLineage("another copy of the database")
+		for _, record := range storeGoldens(t, backend, file) {
+			if record.Kind == "grant" {
+				goldenGrant(t, s, record, carries)
+			}
+		}
+		last := now()
+		if carries {
+			last = last.Add(50 * time.Hour)
+		}
+		for _, use := range []struct {
+			after  time.Duration
+			writes int
+		}{{storage.UseStep - time.Second, 0}, {storage.UseStep, 1}} {
+			want := use.writes
+			if !carries {
+				want = 1 - use.writes // the first use of a client is recorded, whenever it is
+			}
+			before := faults.Puts()
+			if err := s.UseClient(t.Context(), "client", last.Add(use.after)); err != nil || faults.Puts()-before != want {
+				t.Errorf("%s: a use after %v wrote %d times, %v; want %d", file, use.after, faults.Puts()-before, err, want)
+			}
+		}
+	}
+}
+
+// goldenGrant checks what the lineage of a grant decides on another one.
+func goldenGrant(t *testing.T, s *storage.Store, record golden, carries bool) {
+	t.Helper()
+	g, err := s.Grant(t.Context(), record.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (g.Lineage != "" && g.UserName == "ann") != carries {
+		t.Errorf("grant %s is that of %q and carries the lineage %q", g.ID, g.UserName, g.Lineage)
+	}
+	_, remembered, err := s.Remember(t.Context(), g, g.Generation+8)
+	if want := carries && g.State == storage.GrantActive; err != nil || remembered != want {
+		t.Errorf("grant %s: Remember says %t, %v; want %t", g.ID, remembered, err, want)
+	}
+	if g.State != storage.GrantCode {
+		return
+	}
+	_, err = s.Redeem(t.Context(), g, life())
+	if carries != errors.Is(err, storage.ErrLineage) || !carries && err != nil {
+		t.Errorf("grant %s: its code is redeemed elsewhere with error %v", g.ID, err)
 	}
 }
 

@@ -283,7 +283,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 // Grants are printed while they are read: of those that are gone when the first ones
 // are printed, only few more were ever in memory.
 func TestGrantLsStreams(t *testing.T) {
-	const many = 500
+	const many = 250
 	for name, args := range map[string][]string{"table": {"ls"}, "json": {"ls", "--json"}, "revoke": {"revoke", "--user", "amy", "--json"}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRegistry(t, testKey(1))

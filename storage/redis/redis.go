@@ -12,8 +12,7 @@
 // Each has a form over TLS: rediss://, rediss+sentinel://, where sentinels and servers
 // speak it, and rediss+cluster://. User and password are those of the servers. The
 // sentinels may have their own, as parameters sentinel-user and sentinel-password next
-// to db; without them nothing is said to a sentinel about who asks. All of these are
-// percent-encoded.
+// to db; those of the servers are never sent to a sentinel. All are percent-encoded.
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
@@ -103,7 +102,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 		return b, nil // it is one process with us, and knows no such settings
 	}
 	warnings, err := b.inspect(ctx)
-	if b.watch(ctx, target, o) != nil {
+	if b.watch(ctx, target, o) != nil && (target.master != "" || target.cluster) {
 		warnings = append(warnings, "the store does not tell about its replicas: writes are answered before a replica has them, and what a failover forgets is not noticed")
 	}
 	if err != nil {

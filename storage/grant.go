@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,25 +171,40 @@ func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
 
 // swap replaces g by next if nothing changed since g was read and lineage on answers.
 // On [ErrConflict] it returns the grant that is there now; if there is none any more,
-// [ErrNotFound].
-func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (Grant, error) {
+// [ErrNotFound]. Who only sealed the seed anew meanwhile is not in the way.
+func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (current Grant, err error) {
+	for range resealAttempts {
+		current, err = s.swapOnce(ctx, g, next, on)
+		if !errors.Is(err, ErrConflict) || !g.onlyResealed(current) {
+			return current, err
+		}
+		g.version, g.Seed, next.Seed = current.version, current.Seed, current.Seed
+	}
+	return current, err
+}
+
+func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant, error) {
 	item, err := s.write(ctx, next.record(on), Unchanged(g.version))
-	if err == nil {
+	switch {
+	case err == nil:
 		next.version = item.Version
 		return next, nil
+	case errors.Is(err, ErrConflict):
+		return s.instead(item)
 	}
-	if !errors.Is(err, ErrConflict) {
-		return Grant{}, err
+	return Grant{}, err
+}
+
+// onlyResealed reports whether nothing but the seal of its seed tells g from a later
+// record.
+func (g Grant) onlyResealed(later Grant) bool {
+	if bytes.Equal(g.Seed, later.Seed) {
+		return false
 	}
-	if item.Version == (Version{}) {
-		return Grant{}, ErrNotFound
-	}
-	var current Grant
-	if err := s.decode(kindGrant, item, &current); err != nil {
-		return Grant{}, err
-	}
-	current.version = item.Version
-	return current, ErrConflict
+	g.Seed, later.Seed = nil, nil
+	a, errA := json.Marshal(g)
+	b, errB := json.Marshal(later)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // swapAnywhere is swap on whatever lineage answers, which next then carries.

@@ -116,7 +116,7 @@ func (s *Store) resealGrant(ctx context.Context, g Grant, done *Resealed) (err e
 		if err := s.reseal(kindGrant, g.ID, &next.Seed, done); err != nil || done.Sealed == before.Sealed {
 			return err
 		}
-		if g, err = s.swap(ctx, g, next, ""); err == nil {
+		if g, err = s.swapOnce(ctx, g, next, ""); err == nil {
 			return nil
 		}
 		*done = before
@@ -130,15 +130,12 @@ func (s *Store) resealGrant(ctx context.Context, g Grant, done *Resealed) (err e
 // reseal seals one secret under the first key if it is sealed under another one.
 func (s *Store) reseal(kind, id string, secret *Sealed, done *Resealed) error {
 	done.Looked++
-	if s.sealer.first(*secret) {
-		return nil
-	}
 	plain, err := s.Open(kind, id, *secret)
 	if errors.Is(err, ErrRecord) {
 		done.Unreadable++
 		return nil
 	}
-	if err != nil {
+	if err != nil || s.sealer.first(*secret) {
 		return err
 	}
 	if *secret, err = s.Seal(kind, id, plain); err != nil {

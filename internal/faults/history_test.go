@@ -41,15 +41,14 @@ func TestHistories(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			flags := []string{"--code-ttl", "10m", "--access-token-ttl", "1h", "--refresh-window", c.window}
 			d, weather := newStormyPair(t, flags...)
-			for range amount(1, 30) {
+			for range amount(1, 10) {
 				families := d.liveThrough(t, c.rules, weather, flags)
 				report(t, families)
 				for _, f := range families {
 					f.mustBeWell(t)
-					f.rules.mustBeLinearizable(t, f.history)
-				}
-				if t.Failed() {
-					return
+					if f.rules.mustBeLinearizable(t, f.history); t.Failed() {
+						return // one is enough to look at
+					}
 				}
 			}
 		})
@@ -60,12 +59,12 @@ func TestHistories(t *testing.T) {
 // what is left of them.
 func (d *pair) liveThrough(t *testing.T, r rules, weather storm, flags []string) []*diary {
 	t.Helper()
-	families := make([]*diary, 60)
+	families := make([]*diary, 100)
 	for i, code := range d.party.mustCodes(d.at[1], len(families)) {
 		families[i] = &diary{pair: d, rules: r, epoch: time.Now(), code: code, refresh: map[uint32]string{}}
 	}
 	calm := weather.begin(t, d.at[1], flags)
-	crowd(10, len(families), func(i int) { families[i].live() })
+	crowd(20, len(families), func(i int) { families[i].live() })
 	calm()
 	d.mustRecover(t)
 	crowd(10, len(families), func(i int) { families[i].epilogue() })
@@ -81,22 +80,29 @@ func newStormyPair(t *testing.T, flags ...string) (*pair, storm) {
 	server := redistest.Start(t, redistest.Config{})
 	proxy := redistest.StartProxy(t, server.Addr)
 	f := newFleet(t, fleetConfig{Store: server.URL()})
+	weather := storm{proxy}
+	weather.clear()
 	far := f.start(append([]string{"--store", "redis://" + proxy.Addr}, flags...)...)
-	return f.pair([2]*process{far, f.start(flags...)}), storm{proxy}
+	return f.pair([2]*process{far, f.start(flags...)}), weather
 }
 
 // begin breaks the way to Redis in one way after the other, with some calm between them,
-// and kills the process now and then, until the returned function is called.
+// and kills the process now and then, until the returned function is called. The way is
+// a slow one all the time, so that faults find requests between two of their steps. Some
+// faults last longer than a request may.
 func (s storm) begin(t *testing.T, mortal *process, flags []string) (calm func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for i := 0; s.pause(stop, 20, 100); i++ {
-			fault := s.faults()[i%len(s.faults())]
-			fault()
-			s.pause(stop, 20, 300)
-			s.proxy.Restore()
-			s.proxy.Clear()
+		faults := s.faults()
+		for i := rand.IntN(len(faults)); s.pause(stop, 20, 100); i++ {
+			faults[i%len(faults)]()
+			if i%4 == 0 {
+				s.pause(stop, 2100, 2400)
+			} else {
+				s.pause(stop, 20, 200)
+			}
+			s.clear()
 		}
 	})
 	wg.Go(func() {
@@ -108,11 +114,17 @@ func (s storm) begin(t *testing.T, mortal *process, flags []string) (calm func()
 	return func() { close(stop); wg.Wait() }
 }
 
+// clear ends a fault.
+func (s storm) clear() {
+	s.proxy.Restore()
+	s.proxy.Clear()
+	s.proxy.Latency(redistest.Requests, 15*time.Millisecond, 15*time.Millisecond)
+}
+
 // faults are all ways in which the network fails. Each lasts until Restore and Clear.
 func (s storm) faults() []func() {
 	const forever = time.Hour // until Clear, which delivers what was held back
 	return []func(){
-		func() { s.proxy.Latency(redistest.Requests, 5*time.Millisecond, 5*time.Millisecond) },
 		func() { s.proxy.Latency(redistest.Replies, 20*time.Millisecond, 20*time.Millisecond) },
 		func() { s.proxy.Latency(redistest.Requests, forever, 0) },
 		func() { s.proxy.Latency(redistest.Replies, forever, 0) },
@@ -213,15 +225,15 @@ func (f *diary) choose(rotates bool) (in request, token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch dice := rand.IntN(200); {
-	case dice < 1:
-		return request{op: "redeem"}, ""
-	case dice < 2:
-		return request{op: "revoke"}, f.refresh[f.newest]
 	case dice < 3:
+		return request{op: "redeem"}, ""
+	case dice < 5:
+		return request{op: "revoke"}, f.refresh[f.newest]
+	case dice < 6:
 		return request{op: "revoke"}, f.access[rand.IntN(len(f.access))]
-	case dice < 4:
+	case dice < 9:
 		return f.use(rand.Uint32N(f.newest + 1))
-	case (dice < 5 || dice < 30 && f.rules.window) && f.newest > 0:
+	case (dice < 10 || dice < 30 && f.rules.window) && f.newest > 0:
 		return f.use(f.newest - 1)
 	case dice < 120 && rotates:
 		return f.use(f.newest)
@@ -375,7 +387,7 @@ func report(t *testing.T, families []*diary) {
 		}
 	}
 	t.Logf("%d families, %d of them alive at the end, %d requests, %d of them changes with an unknown outcome, %d rotations", len(families), alive, requests, lost, rotations)
-	if lost == 0 || rotations < len(families) {
+	if lost == 0 || rotations == 0 {
 		t.Error("the histories show nothing")
 	}
 }

@@ -204,7 +204,7 @@ func mustAgree(t *testing.T, answers []answer, old string) (successor string) {
 // same successor. It works. When the window is over, the old one ends the family.
 func TestRefreshesAgree(t *testing.T) {
 	races(t, func(t *testing.T, meanwhile forge) {
-		d := newPair(t)
+		d := newPair(t, "--refresh-window", "10m")
 		first := d.party.mustTokens(d.at[0])
 		calm := meanwhile(t, d, genuine{refresh: first.Refresh, access: first.Access})
 		answers := d.race(amount(300, 1000), func(_ int, at *process) answer { return d.party.refresh(at, first.Refresh) })
@@ -241,7 +241,7 @@ func (d *pair) mustEndAfterWindow(t *testing.T, old, successor string) {
 // that seals nothing. Nobody sees any of that.
 func TestMasterKeysChangeInBetween(t *testing.T) {
 	idle, old, added := masterKey(1), masterKey(2), masterKey(3)
-	d := newPair(t, "--master-keys", old+","+idle)
+	d := newPair(t, "--refresh-window", "10m", "--master-keys", old+","+idle)
 	first := d.party.mustTokens(d.at[0])
 	var done atomic.Bool
 	var answers []answer
@@ -249,7 +249,7 @@ func TestMasterKeysChangeInBetween(t *testing.T) {
 	wg.Go(func() { answers = d.refreshUntil(&done, amount(300, 1000), first.Refresh) })
 	for _, keys := range []string{old + "," + idle + "," + added, added + "," + old + "," + idle, added + "," + old} {
 		for _, at := range d.at {
-			at.restart(t, "--master-keys", keys)
+			at.restart(t, "--refresh-window", "10m", "--master-keys", keys)
 		}
 	}
 	done.Store(true)

@@ -1,0 +1,70 @@
+//go:build e2e
+
+package redis_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/redis/redistest"
+)
+
+// recovery is how long a group may take to serve again after its primary was killed. It
+// includes the second after which the sentinels call it down.
+const recovery = 10 * time.Second
+
+// TestFailover: a pair loses its primary, the other one serves alone and is another
+// lineage, the first one comes back as a replica, and then the other is lost.
+func TestFailover(t *testing.T) {
+	first := redistest.Start(t, redistest.Config{Persistent: true})
+	second := redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: first})
+	group := redistest.StartSentinels(t, "main", first, 3, time.Second)
+	b := open(t, redis.Options{URL: group.URL()})
+	defer b.Close()
+	before := lineageOf(t, b)
+	kept := fresh("kept", before)
+	if _, err := b.Put(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]*redistest.Server{{first, second}, {second, first}} {
+		killed, left := pair[0], pair[1]
+		killed.Kill()
+		start := time.Now()
+		served := fresh("served", "")
+		eventually(t, "a write after the primary was killed", func() bool {
+			_, err := b.Put(t.Context(), served)
+			for _, no := range []error{storage.ErrNotFound, storage.ErrConflict, storage.ErrLineage, storage.ErrRecord} {
+				if errors.Is(err, no) {
+					t.Fatalf("while there is no primary: %v", err)
+				}
+			}
+			return err == nil
+		})
+		if took := time.Since(start); took > recovery {
+			t.Errorf("a write succeeds %v after the primary was killed", took)
+		}
+		if left.Client().Exists(t.Context(), "served", "kept").Val() != 2 {
+			t.Error("the one that is left does not have what was acknowledged")
+		}
+		after := lineageOf(t, b)
+		if after == before {
+			t.Error("the lineage is the same")
+		}
+		if _, err := b.Put(t.Context(), fresh("kept", before)); !errors.Is(err, storage.ErrLineage) {
+			t.Errorf("a write that relies on the lineage before: %v", err)
+		}
+		before = after
+
+		killed.Restart()
+		group.Settle(1)
+		eventually(t, "a write that both have", func() bool {
+			joined := fresh("joined", "")
+			_, err := b.Put(t.Context(), joined)
+			return err == nil && killed.Client().Exists(t.Context(), "joined").Val() == 1
+		})
+		left.Client().Del(t.Context(), "joined", "served")
+	}
+}

@@ -104,9 +104,10 @@ func Start(t testing.TB, c Config) *Server {
 }
 
 // settings are the lines of the server's file, where it also writes what it is told later:
-// a replica stays one when it is restarted, and a promoted one stays a primary.
+// a replica stays one when it is restarted, and a promoted one stays a primary. A replica
+// that was filled over a file is in step at once, otherwise only after up to a second.
 func (c Config) settings() string {
-	text := "save \"\"\nrepl-diskless-sync-delay 0\n"
+	text := "save \"\"\nrepl-diskless-sync no\n"
 	if c.Persistent {
 		text += "appendonly yes\nappendfsync always\n"
 	}

@@ -173,7 +173,12 @@ func TestReplica(t *testing.T) {
 
 	way.Latency(redistest.Replies, time.Hour, 0)
 	write(t, primary, "after", "2")
-	until(t, "the write at the direct replica", func() bool { return read(t, direct, "after") == "2" })
+	if n, err := primary.Client().Wait(t.Context(), 2, moment).Result(); n != 1 || err != nil {
+		t.Errorf("%d replicas have the write, %v; want 1", n, err)
+	}
+	if got := read(t, direct, "after"); got != "2" {
+		t.Errorf("the direct replica holds %q; want 2", got)
+	}
 	if got := read(t, slow, "after"); got != "" {
 		t.Errorf("the replica behind a delay of an hour holds %q", got)
 	}

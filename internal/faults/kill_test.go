@@ -47,10 +47,11 @@ func newSiege(t *testing.T) *siege {
 	return s
 }
 
-// ripen returns at a random moment of a load that goes on.
+// ripen returns at a random moment of a load that goes on for some time.
 func (s *siege) ripen() {
 	s.t.Helper()
-	wanted := s.journal.count.Load() + int64(10+s.random.IntN(60))
+	s.more(80)
+	wanted := s.journal.count.Load() + int64(10+s.random.IntN(100))
 	eventually(s.t, patience, func() error {
 		if s.t.Failed() {
 			s.t.FailNow()
@@ -65,6 +66,55 @@ func (s *siege) ripen() {
 
 // pause makes a moment random.
 func (s *siege) pause(most time.Duration) { <-time.After(time.Duration(s.random.Int64N(int64(most)))) }
+
+// volley is how many requests are under way when something is killed, besides the load.
+const volley = 16
+
+// strike kills at a random moment of a load that goes on, while a volley of requests is
+// on its way to both processes, each about a family of its own. What becomes of those
+// families is for the journal to say.
+func (s *siege) strike(kill func()) {
+	s.t.Helper()
+	var families [volley]*held
+	client, v := s.insist(0, s.register).Client, s.newVisitor(personName)
+	s.insist(0, func(at *process) answer { return s.consent(at, v, client) }) // who is signed in then
+	crowd(volley/4, volley, func(i int) { families[i] = s.aim(i, client, v) })
+	s.ripen()
+	var wg sync.WaitGroup
+	wg.Go(func() { crowd(volley, volley, func(i int) { s.fire(i, families[i]) }) })
+	s.pause(8 * time.Millisecond)
+	kill()
+	wg.Wait()
+}
+
+// aim prepares the i-th request of a volley.
+func (s *siege) aim(i int, client string, v *visitor) *held {
+	h := &held{client: client, code: s.insist(i, func(at *process) answer { return s.consent(at, v, client) }).Code}
+	if i%4 > 0 {
+		h.tokens = s.insist(i, func(at *process) answer { return s.redeem(at, opRedeem, h) })
+	}
+	return h
+}
+
+// fire sends it once.
+func (s *siege) fire(i int, h *held) {
+	at := s.at[i/4%len(s.at)].process
+	var a answer
+	ok := succeeded
+	switch i % 4 {
+	case 0:
+		a = s.redeem(at, opRedeem, h)
+	case 1:
+		a = s.refresh(at, h, h.tokens.Refresh)
+	case 2:
+		a = s.revoke(at, h, h.tokens.Refresh)
+	case 3:
+		a, ok = s.redeem(at, opReplay, h), answer.invalidGrant
+	}
+	if a.certain() && !ok(a) {
+		s.wrong("in a volley", a)
+	}
+}
 
 // TestRedisIsKilledUnderLoad: whatever Redis had in hand when it was killed, it comes back
 // with everything that was acknowledged, and nothing was handed out twice. Meanwhile the
@@ -108,8 +158,7 @@ func (s *siege) killRedis() {
 	for i, m := range s.at {
 		stands[i] = s.stand(m)
 	}
-	s.ripen()
-	s.redis.Kill()
+	s.strike(s.redis.Kill)
 	for i, m := range s.at {
 		stands[i].mustBeTurnedAway(m)
 	}
@@ -135,9 +184,10 @@ func (s *siege) killAuthz() {
 	i := s.random.IntN(len(s.at))
 	victim, other := s.at[i], s.at[1-i]
 	before := s.stand(victim)
-	s.ripen()
-	victim.leave()
-	victim.kill()
+	s.strike(func() {
+		victim.leave()
+		victim.kill()
+	})
 	before.mustGoOn(other)
 	after := s.stand(other)
 	s.pause(100 * time.Millisecond)
@@ -153,12 +203,13 @@ func (s *siege) killBoth() {
 	i := s.random.IntN(len(s.at))
 	victim, other := s.at[i], s.at[1-i]
 	before := s.stand(victim)
-	s.ripen()
-	victim.leave()
-	var wg sync.WaitGroup
-	wg.Go(s.redis.Kill)
-	wg.Go(victim.kill)
-	wg.Wait()
+	s.strike(func() {
+		victim.leave()
+		var wg sync.WaitGroup
+		wg.Go(s.redis.Kill)
+		wg.Go(victim.kill)
+		wg.Wait()
+	})
 	before.mustBeTurnedAway(other)
 	s.redis.Restart()
 	s.recovers(func() { before.mustGoOn(other) })
@@ -250,7 +301,7 @@ func (h *stand) submit(at *process, f form) answer {
 	r.Body, _ = f.request.GetBody()
 	browser := *at.client
 	browser.Jar = f.visitor.jar
-	a, resp := at.send("page", &browser, r)
+	a, resp := at.send(pageOp(r), &browser, r)
 	if h.heard(a); a.outcome() != granted {
 		return a
 	}
@@ -342,9 +393,9 @@ func (s *siege) settle() {
 		return
 	}
 	l := s.journal.read(s.t)
-	s.t.Logf("%d kills, at most %s until everything worked, the slowest answer after %s", s.kills, s.longest.Round(time.Millisecond),
-		time.Duration(s.slowest.Load()).Round(time.Millisecond))
-	s.t.Logf("%d promises: %d clients, %d people, %d families %v; answers %v", l.promises, len(l.clients), len(l.people), len(l.families), l.fates(), s.outcomes())
+	s.t.Logf("%d kills, at most %s until everything worked", s.kills, s.longest.Round(time.Millisecond))
+	s.t.Logf("the slowest answer: %s", s.slowest)
+	s.t.Logf("%d promises: %d clients, %d people, %d families %v; answers %v", l.promises, len(l.clients), len(l.people), len(l.families), l.fates(), s.answers)
 	for _, contradiction := range l.broken {
 		s.t.Error(contradiction)
 	}
@@ -358,21 +409,13 @@ func (s *siege) settle() {
 	crowd(loadWorkers, len(families), func(i int) { s.mustHold(i, families[i], families[i].fate(l.people)) })
 }
 
-func (s *siege) outcomes() map[outcome]int64 {
-	n := map[outcome]int64{}
-	for o := granted; o <= broken; o++ {
-		n[o] = s.heardOf[o].Load()
-	}
-	return n
-}
-
 // mustKnow expects that a registered client can be used.
 func (s *siege) mustKnow(i int, client, token string) {
 	if a := s.insist(i, func(at *process) answer { return s.registered(at, client, token) }); a.outcome() != granted || a.Client != client {
 		s.wrong("the registration "+client, a)
 	}
 	started := s.insist(i, func(at *process) answer {
-		return s.heard(at.call("page", newRequest(http.MethodGet, s.party(client).authorizeURL(), "")))
+		return s.heard(at.call(opPage, newRequest(http.MethodGet, s.party(client).authorizeURL(), "")))
 	})
 	if started.Status != http.StatusSeeOther {
 		s.wrong("a flow of the client "+client, started)
@@ -414,11 +457,13 @@ func (s *siege) mustRemember(people map[string]*person) {
 // mustHold expects that a family is what the journal says, and that its code is spent
 // in the end. It may be redeemed for the first time here.
 func (s *siege) mustHold(i int, f *kin, want fate) {
-	h := &held{client: f.client, code: f.code}
+	client := s.party(f.client)
 	wrong := func(what string, a answer) {
 		s.wrong(fmt.Sprintf("a family that should be %s; %s: %s", want, strings.Join(f.told, ", "), what), a)
 	}
-	redeem := func() answer { return s.insist(i, func(at *process) answer { return s.redeem(at, opReplay, h) }) }
+	redeem := func() answer {
+		return s.insist(i, func(at *process) answer { return s.heard(client.redeem(at, f.code)) })
+	}
 	if f.won > 1 {
 		wrong("the code", answer{Op: fmt.Sprintf("%d redemptions", f.won)})
 	}
@@ -431,31 +476,39 @@ func (s *siege) mustHold(i int, f *kin, want fate) {
 		}
 	}
 	if f.first != "" && want != dead {
-		s.mustRefresh(i, h, f, want, wrong)
+		s.mustRefresh(i, f, want, wrong)
 	}
 	if a := redeem(); !a.invalidGrant() {
 		wrong("a spent code", a)
 	}
-	for n, token := range f.access {
+	for n, token := range ends(f.access) {
 		if a := s.insist(i+n, func(at *process) answer { return s.introspect(at, token) }); a.outcome() != granted || a.Active {
 			wrong("an access token in the end", a)
 		}
 	}
-	for n, token := range f.refresh {
-		if a := s.insist(i+n, func(at *process) answer { return s.refresh(at, h, token) }); !a.invalidGrant() {
+	for n, token := range ends(f.refresh) {
+		if a := s.insist(i+n, func(at *process) answer { return s.heard(client.refresh(at, token)) }); !a.invalidGrant() {
 			wrong("a refresh token in the end", a)
 		}
 	}
 }
 
-// mustRefresh expects that a family that lives does so with every access token and with
+// ends are the first and the last of some tokens.
+func ends(tokens []string) []string {
+	if len(tokens) < 2 {
+		return tokens
+	}
+	return []string{tokens[0], tokens[len(tokens)-1]}
+}
+
+// mustRefresh expects that a family that lives does so with its access tokens and with
 // the last refresh token, to which the one before it leads. A family of which nobody
 // knows lives as a whole or not at all.
-func (s *siege) mustRefresh(i int, h *held, f *kin, want fate, wrong func(string, answer)) {
+func (s *siege) mustRefresh(i int, f *kin, want fate, wrong func(string, answer)) {
 	last, before := f.last()
 	refresh := func(token string) answer {
 		i++
-		return s.insist(i, func(at *process) answer { return s.refresh(at, h, token) })
+		return s.insist(i, func(at *process) answer { return s.heard(s.party(f.client).refresh(at, token)) })
 	}
 	if before != "" {
 		if a := refresh(before); a.Refresh != last && (want == lives || !a.invalidGrant()) {
@@ -467,7 +520,7 @@ func (s *siege) mustRefresh(i int, h *held, f *kin, want fate, wrong func(string
 		wrong("the last refresh token", a)
 		return
 	}
-	for n, token := range f.access {
+	for n, token := range ends(f.access) {
 		if got := s.insist(i+n, func(at *process) answer { return s.introspect(at, token) }); got.Active != (a.outcome() == granted) {
 			wrong(fmt.Sprintf("the last refresh token was %s; an access token", a.outcome()), got)
 		}

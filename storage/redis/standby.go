@@ -161,14 +161,16 @@ func following(info string) bool {
 	return false
 }
 
-// clusterReplicas asks a cluster which primaries have replicas that are up.
+// clusterReplicas asks a cluster which primaries have replicas that are up, with the
+// command with which the client itself finds them: the addresses are the same ones, and it
+// takes no further right.
 func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (replicas, error) {
-	slots, err := cluster.ClusterSlots(ctx).Result()
-	if err != nil {
+	slots := goredis.NewClusterSlotsCmd(ctx, "cluster", "slots")
+	if err := cluster.Process(ctx, slots); err != nil {
 		return nil, err
 	}
 	live := replicas{}
-	for _, s := range slots { // the primary, then those of its replicas that are up
+	for _, s := range slots.Val() { // the primary, then those of its replicas that are up
 		if len(s.Nodes) > 0 {
 			live[s.Nodes[0].Addr] = len(s.Nodes) > 1
 		}

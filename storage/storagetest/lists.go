@@ -214,17 +214,25 @@ func testGrantListsUnread(t *testing.T, f *fixture) {
 	wantError(t, "TidyGrants", f.TidyGrants(t.Context(), subject, grants[0].ClientID), nil)
 	f.wantIndexed(t, "the index", userGrants(subject), ids...)
 
-	calls := 0
-	f.faults.SetDown(true)
-	for g, err := range f.UserGrants(t.Context(), subject) {
-		wantUnavailable(t, "UserGrants", err)
-		if calls++; g.ID != "" || calls > 1 {
-			t.Errorf("a list that cannot be read goes on with %q", g.ID)
+	f.clock.advance(-time.Hour)
+	for down, want := range map[string]int{"from the beginning": 1, "after one grant": 2} {
+		f.faults.SetDown(want == 1)
+		calls := 0
+		for g, err := range f.UserGrants(t.Context(), subject) {
+			if calls++; calls < want {
+				wantError(t, "UserGrants", err, nil)
+				f.faults.SetDown(true)
+				continue
+			}
+			wantUnavailable(t, "UserGrants", err)
+			if g.ID != "" {
+				t.Errorf("down %s: the list goes on with %q", down, g.ID)
+			}
 		}
-	}
-	f.faults.SetDown(false)
-	if calls != 1 {
-		t.Errorf("a list that cannot be read said so %d times", calls)
+		f.faults.SetDown(false)
+		if calls != want {
+			t.Errorf("down %s: the list had %d entries; want %d and then nothing", down, calls, want)
+		}
 	}
 }
 

@@ -334,3 +334,37 @@ func chatter(addr string, stop <-chan struct{}) {
 		reading.Wait()
 	}
 }
+
+// TestProxyHangUp: when the server hangs up in the middle of a long request, the rest of
+// the request holds nobody up.
+func TestProxyHangUp(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	before := runtime.NumGoroutine()
+	p := redistest.StartProxy(t, listener.Addr().String())
+	p.Latency(redistest.Requests, moment, 0) // all is on its way when the first bytes arrive
+	client, err := net.Dial("tcp", p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Write(make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(server, patience); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := receive(client, patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the client read %v; want the end", err)
+	}
+	p.Close()
+	until(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+}

@@ -1,0 +1,444 @@
+package authz_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
+)
+
+// stuck is a backend that can stop answering: calls then hang until their context ends.
+type stuck struct {
+	storage.Backend
+	hangs atomic.Bool
+}
+
+func (s *stuck) Get(ctx context.Context, key string) (storage.Item, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return storage.Item{}, ctx.Err()
+	}
+	return s.Backend.Get(ctx, key)
+}
+
+func (s *stuck) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Backend.IndexPage(ctx, index, after, limit)
+}
+
+// still is a server in a bubble whose time passes when everything waits. Nothing is sent
+// over a network.
+type still struct {
+	t          *testing.T
+	server     *authz.Server
+	store      *storage.Store
+	faults     *storagetest.Faults
+	stuck      *stuck
+	roundTrips atomic.Int64
+	log        *syncBuffer
+}
+
+// inStillness runs f in a bubble, on a server whose store seals under the first key.
+func inStillness(t *testing.T, keys [][]byte, f func(t *testing.T, s *still)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &still{t: t, log: &syncBuffer{}}
+		backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", OnRoundTrip: func() { s.roundTrips.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.faults = storagetest.NewFaults(backend)
+		s.stuck = &stuck{Backend: s.faults}
+		s.store = s.opened(keys...)
+		defer func() { _ = s.store.Close() }()
+		first := s.opened(keys[len(keys)-1])
+		s.furnish(first)
+		s.start(first) // a process from before makes the signing keys
+		s.start(s.store)
+		f(t, s)
+	})
+}
+
+func (s *still) opened(keys ...[]byte) *storage.Store {
+	s.t.Helper()
+	store, err := storage.New(s.stuck, storage.Options{Issuer: secureIssuer, MasterKeys: keys})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return store
+}
+
+func (s *still) start(store *storage.Store) {
+	s.t.Helper()
+	var err error
+	s.server, err = authz.New(s.t.Context(), authz.Config{
+		Issuer: secureIssuer, Store: store, Resources: bothResources(), Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// furnish stores a person and two clients.
+func (s *still) furnish(store *storage.Store) {
+	s.t.Helper()
+	if err := store.CreateUser(s.t.Context(), storage.User{Name: personName, Subject: "subject"}); err != nil {
+		s.t.Fatal(err)
+	}
+	for id, source := range map[string]storage.ClientSource{"registered": storage.ClientRegistered, "configured": storage.ClientConfigured} {
+		client := storage.Client{ID: id, Source: source, Created: time.Now(), Metadata: metadata.Client{
+			RedirectURIs: []string{"http://127.0.0.1/callback"}, TokenEndpointAuthMethod: metadata.AuthMethodNone, GrantTypes: bothGrants,
+		}}
+		if err := store.CreateClient(s.t.Context(), client); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// granted returns a refresh token that the person gave a client.
+func (s *still) granted(store *storage.Store, client string) (g storage.Grant, token string) {
+	s.t.Helper()
+	g, _, err := store.PrepareGrant(storage.NewGrant{
+		ClientID: client, Subject: "subject", UserName: personName, Resources: []string{notes}, Scopes: []string{"notes:read"},
+		AuthTime: time.Now(), RedirectURI: "http://127.0.0.1/callback", Challenge: challenge, Refreshable: true, CodeTTL: time.Minute,
+	})
+	if err == nil {
+		err = store.CreateGrant(s.t.Context(), g)
+	}
+	if err == nil {
+		g, err = store.Grant(s.t.Context(), g.ID)
+	}
+	if err == nil {
+		g, err = store.Redeem(s.t.Context(), g, storage.Lifetime{
+			Expires: time.Now().Add(90 * 24 * time.Hour), IdleExpires: time.Now().Add(30 * 24 * time.Hour), AccessUntil: time.Now().Add(time.Hour),
+		})
+	}
+	if err == nil {
+		token, err = store.RefreshTokenOf(g, 0)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return g, token
+}
+
+// refresh sends a refresh and returns the answer and the round trips that it cost.
+func (s *still) refresh(client, token string) (reply, int64) {
+	s.t.Helper()
+	body := form("grant_type", "refresh_token", "client_id", client, "refresh_token", token).Encode()
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, "/token", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	before := s.roundTrips.Load()
+	s.server.ServeHTTP(w, r)
+	return reply{status: w.Code, header: w.Header(), body: w.Body.String()}, s.roundTrips.Load() - before
+}
+
+// run runs the server. What it returns ends it, and reports how long that took.
+func (s *still) run() (end func() time.Duration) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Run(ctx) }()
+	return func() time.Duration {
+		s.t.Helper()
+		start := time.Now()
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("Run returned %v", err)
+		}
+		return time.Since(start)
+	}
+}
+
+func (s *still) lastUsed(client string) time.Time {
+	s.t.Helper()
+	c, err := s.store.Client(s.t.Context(), client)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.LastUsed
+}
+
+func (s *still) wantLogged(line string, want bool) {
+	s.t.Helper()
+	if got := strings.Contains(s.log.String(), line); got != want {
+		s.t.Errorf("the log says %q: %t; want %t\n%s", line, got, want, s.log)
+	}
+}
+
+var newKey = bytes.Repeat([]byte{9}, 32)
+
+// TestLastUseIsRecorded: the use of a client is recorded a day after the last one, when
+// the server runs, and costs no request a round trip.
+func TestLastUseIsRecorded(t *testing.T) {
+	t.Parallel()
+	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+		_, token := s.granted(s.store, "registered")
+		_, configured := s.granted(s.store, "configured")
+		begin := s.lastUsed("registered")
+		end := s.run()
+		refresh := func(what, client string, token *string, budget int64) {
+			t.Helper()
+			answer, n := s.refresh(client, *token)
+			if answer.status != http.StatusOK || n != budget {
+				t.Errorf("%s: %d round trips; want %d\n%s", what, n, budget, answer)
+			}
+			*token = answer.member(t, "refresh_token")
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(storage.UseStep - 62*time.Second)     // between two rounds of chores
+		refresh("within a day", "registered", &token, 3) // the client, the grant, the swap
+		if got := s.lastUsed("registered"); !got.Equal(begin) {
+			t.Errorf("a use within a day was recorded, at %v", got)
+		}
+		if answer, _ := s.refresh("registered", configured); answer.status != http.StatusBadRequest {
+			t.Errorf("the token of another client: %s", answer)
+		}
+		time.Sleep(time.Minute)
+		if answer, _ := s.refresh("registered", configured); answer.status != http.StatusBadRequest {
+			t.Errorf("the token of another client: %s", answer)
+		}
+		time.Sleep(10 * time.Second)
+		if got := s.lastUsed("registered"); !got.Equal(begin) {
+			t.Errorf("a use that was refused was recorded, at %v", got)
+		}
+		now := time.Now()
+		refresh("after a day", "registered", &token, 3)
+		if got := s.lastUsed("registered"); !got.Equal(now) {
+			t.Errorf("the last use is at %v; want %v", got, now)
+		}
+		refresh("after a day, a configured client", "configured", &configured, 3)
+		if got := s.lastUsed("configured"); !got.Equal(begin) {
+			t.Errorf("the use of a configured client was recorded, at %v", got)
+		}
+		var listed []string
+		for c, err := range s.store.Clients(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed = append(listed, c.ID)
+		}
+		if strings.Join(listed, " ") != "configured registered" {
+			t.Errorf("the clients by last use are %q", listed)
+		}
+		end()
+	})
+}
+
+// TestLastUseIsCaughtUp: a use that could not be recorded is with the next one, and one
+// that waits is recorded when the server ends. Without Run nothing is recorded.
+func TestLastUseIsCaughtUp(t *testing.T) {
+	t.Parallel()
+	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+		const warning = "the last use of clients cannot be recorded"
+		_, token := s.granted(s.store, "registered")
+		begin := s.lastUsed("registered")
+		use := func() time.Time {
+			t.Helper()
+			answer, _ := s.refresh("registered", token)
+			if answer.status != http.StatusOK {
+				t.Fatalf("%s", answer)
+			}
+			token = answer.member(t, "refresh_token")
+			return time.Now()
+		}
+		time.Sleep(storage.UseStep)
+		use()
+		time.Sleep(time.Minute)
+		if got := s.lastUsed("registered"); !got.Equal(begin) {
+			t.Errorf("a server that does not run recorded a use, at %v", got)
+		}
+		s.start(s.store)
+		end := s.run()
+		time.Sleep(2 * time.Second)
+		use()
+		s.faults.SetDown(true)
+		time.Sleep(5 * time.Second)
+		s.wantLogged(warning, true)
+		s.faults.SetDown(false)
+		time.Sleep(time.Minute)
+		if got := s.lastUsed("registered"); !got.Equal(begin) {
+			t.Errorf("a use that was lost was recorded, at %v", got)
+		}
+		at := use()
+		if took := end(); took != 0 {
+			t.Errorf("with a store that answers, Run took %v to end", took)
+		}
+		if got := s.lastUsed("registered"); !got.Equal(at) {
+			t.Errorf("when the server ended, the last use was recorded at %v; want %v", got, at)
+		}
+	})
+}
+
+// TestListsAreTidied: the lists of a person and a client who are never listed stay short
+// while the server runs, and grow while it does not.
+func TestListsAreTidied(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	user, err := h.store.User(t.Context(), personName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consents := func(n int) {
+		t.Helper()
+		for range n {
+			h.clock.advance(5 * time.Minute) // the grant before is over, its key is gone
+			b.code(asks(c))
+		}
+	}
+	run := func() {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // what is left to do is done all the same
+		if err := h.handler.Load().Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	wantEntries := func(what string, want int) {
+		t.Helper()
+		for _, index := range []string{"gatehouse:user-grants:" + user.Subject, "gatehouse:client-grants:" + c.ID} {
+			entries, err := h.meter.Backend.IndexPage(t.Context(), index, "", 1000)
+			if err != nil || len(entries) != want {
+				t.Errorf("%s: %s has %d entries, %v; want %d", what, index, len(entries), err, want)
+			}
+		}
+	}
+	consents(10)
+	wantEntries("without Run", 10)
+	run()
+	wantEntries("after a round", 6)
+	run()
+	wantEntries("after a round for which there was no grant", 6)
+	for range 5 {
+		consents(1)
+		run()
+	}
+	wantEntries("after five more", 1)
+	if strings.Contains(h.log.String(), "cannot be tidied") {
+		t.Errorf("a complaint without a reason:\n%s", h.log)
+	}
+	consents(1)
+	h.faults.SetDown(true)
+	run()
+	h.faults.SetDown(false)
+	if !strings.Contains(h.log.String(), "lists of grants cannot be tidied") {
+		t.Errorf("nothing says that lists cannot be tidied:\n%s", h.log)
+	}
+}
+
+const sealedAnew = "every secret is sealed under the first master key"
+
+// TestRunReseals: with two master keys a server that runs seals everything under the first
+// one, says so, and leaves nothing that needs the second one.
+func TestRunReseals(t *testing.T) {
+	t.Parallel()
+	inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+		before := s.opened(masterKey)
+		g, token := s.granted(before, "registered")
+		alone := s.opened(newKey)
+		if _, err := authz.New(t.Context(), authz.Config{Issuer: secureIssuer, Store: alone, Resources: bothResources()}); err == nil {
+			t.Fatal("the new key alone opens the signing keys before they are resealed")
+		}
+		end := s.run()
+		synctest.Wait()
+		s.wantLogged(sealedAnew+`" secrets=2 sealed=2`, true)
+		time.Sleep(time.Hour + time.Second)
+		s.wantLogged(sealedAnew+`" secrets=2 sealed=0`, true)
+		end()
+
+		s.start(alone)
+		answer, _ := s.refresh("registered", token)
+		after, err := alone.Grant(t.Context(), g.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, err := alone.RefreshTokenOf(after, 1); answer.status != http.StatusOK || err != nil || answer.member(t, "refresh_token") != next {
+			t.Errorf("with the new key alone: %s", answer)
+		}
+		if want, err := before.RefreshTokenOf(g, 1); err != nil || answer.member(t, "refresh_token") != want {
+			t.Errorf("resealing changed a refresh token, %v", err)
+		}
+	})
+}
+
+// TestRunResealsAgain: what cannot be resealed now is tried again, and what never can is
+// an error in the log. One master key is nothing to reseal.
+func TestRunResealsAgain(t *testing.T) {
+	t.Parallel()
+	const postponed, unreadable = "not every secret could be sealed", "secrets are sealed under none of the master keys"
+	inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+		s.granted(s.opened(masterKey), "registered")
+		s.faults.SetDown(true)
+		end := s.run()
+		synctest.Wait()
+		s.wantLogged(postponed, true)
+		s.wantLogged(sealedAnew, false)
+		s.faults.SetDown(false)
+		time.Sleep(time.Hour + time.Second)
+		s.wantLogged(sealedAnew, true)
+		s.wantLogged(unreadable, false)
+		s.granted(s.opened(bytes.Repeat([]byte{1}, 32)), "registered")
+		time.Sleep(time.Hour)
+		s.wantLogged(unreadable+`" secrets=1`, true)
+		end()
+	})
+	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+		s.granted(s.opened(newKey), "registered")
+		end := s.run()
+		time.Sleep(2 * time.Hour)
+		s.wantLogged("seal", false)
+		end()
+	})
+}
+
+// TestRunEndsWhileTheStoreHangs: Run returns within a second of the end of its context,
+// whatever it was doing, and leaves no goroutine: a bubble does not end with one.
+func TestRunEndsWhileTheStoreHangs(t *testing.T) {
+	t.Parallel()
+	for what, begin := range map[string]func(t *testing.T, s *still, hang func()){
+		"at once":        func(_ *testing.T, _ *still, hang func()) { hang() },
+		"when all rests": func(_ *testing.T, _ *still, hang func()) { time.Sleep(3 * time.Second); hang() },
+		"with a chore left": func(t *testing.T, s *still, hang func()) {
+			_, token := s.granted(s.store, "registered")
+			time.Sleep(storage.UseStep + 2*time.Second)
+			if answer, _ := s.refresh("registered", token); answer.status != http.StatusOK {
+				t.Errorf("%s", answer)
+			}
+			hang()
+		},
+		"while it follows the keys": func(_ *testing.T, _ *still, hang func()) { hang(); time.Sleep(2 * time.Minute) },
+		"while it reseals": func(t *testing.T, s *still, hang func()) {
+			s.granted(s.opened(masterKey), "registered")
+			hang()
+			time.Sleep(time.Hour + 300*time.Millisecond)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+				end := s.run()
+				begin(t, s, func() { s.stuck.hangs.Store(true) })
+				if took := end(); took > time.Second {
+					t.Errorf("Run ended after %v", took)
+				}
+				s.stuck.hangs.Store(false)
+			})
+		})
+	}
+}

@@ -1,0 +1,495 @@
+//go:build e2e
+
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage/redis/redistest"
+)
+
+const (
+	// promisedTime is when every request must have been answered: two seconds, and some
+	// room for a busy machine.
+	promisedTime = 2*time.Second + 500*time.Millisecond
+	// triedTime is how long one operation of the store may take. What needs no store, or
+	// knows that there is none, does not wait that long.
+	triedTime = 700 * time.Millisecond
+	// returnTime is how long it may take until requests are served again.
+	returnTime = 3 * time.Second
+)
+
+// forever is longer than anybody waits. What is held back for so long is delivered by
+// Clear.
+const forever = time.Hour
+
+// both breaks both directions.
+func both(fault func(redistest.Direction)) {
+	fault(redistest.Requests)
+	fault(redistest.Replies)
+}
+
+func hold(d redistest.Direction) func(*site) {
+	return func(s *site) { s.proxy.Latency(d, forever, 0) }
+}
+
+func reset(d redistest.Direction) func(*site) {
+	return func(s *site) { s.proxy.ResetOn(d) }
+}
+
+// leave has the senders go away while something is held.
+func leave(d redistest.Direction) func(*site) {
+	return func(s *site) { s.proxy.Latency(d, forever, 0); s.hangUp() }
+}
+
+// troubles are what can happen to one round trip. A late request has not reached Redis
+// when its sender gives up, and reaches it later; a late reply comes when the write has
+// happened.
+var troubles = []trouble{
+	{name: "one reply late", begin: hold(redistest.Replies), once: true, span: triedTime + 200*time.Millisecond},
+	{name: "one request late", begin: hold(redistest.Requests), once: true, span: triedTime + 200*time.Millisecond},
+	{name: "one request reset", begin: reset(redistest.Requests), once: true, span: 30 * time.Millisecond},
+	{name: "one reply reset", begin: reset(redistest.Replies), once: true, span: 30 * time.Millisecond},
+	{name: "replies late", begin: hold(redistest.Replies), span: promisedTime},
+	{name: "requests late", begin: hold(redistest.Requests), span: promisedTime},
+	{name: "replies reset", begin: reset(redistest.Replies), span: promisedTime},
+	{name: "refused", begin: func(s *site) { s.proxy.Cut() }, end: func(s *site) { s.proxy.Restore() }, span: 200 * time.Millisecond},
+	{name: "slow replies", begin: func(s *site) { s.proxy.Latency(redistest.Replies, 500*time.Millisecond, 0) }, all: true, span: promisedTime},
+	{name: "gone, reply late", begin: leave(redistest.Replies), goes: true, span: 100 * time.Millisecond},
+	{name: "gone, request late", begin: leave(redistest.Requests), goes: true, span: 100 * time.Millisecond},
+}
+
+// comesBack is what a 503 must be: Retry-After, and JSON for a program or a page for a
+// person.
+func (d deed) comesBack(a answer) bool {
+	seconds, err := strconv.Atoi(a.RetryAfter)
+	right := a.Error == "temporarily_unavailable"
+	if d.page {
+		right = a.Error == "" && strings.Contains(a.body, "<!doctype html>")
+	}
+	return a.outcome() == unavailable && err == nil && seconds > 0 && right
+}
+
+// fits expects of every answer that it came in time, and that it is one of those that
+// may come: success, 503, none for those who did not wait, or that of the beaten.
+func (d deed) fits(t testing.TB, tr trial, said []answer, goes bool) {
+	t.Helper()
+	for _, a := range said {
+		switch a.outcome() {
+		case granted:
+		case unavailable:
+			must(t, "a right 503", a, d.comesBack)
+		case unknown:
+			must(t, "answered", a, func(answer) bool { return goes })
+		default:
+			must(t, "a right answer", a, func(a answer) bool { return len(said) > 1 && tr.beaten(a) })
+		}
+		if a.Took > promisedTime {
+			t.Errorf("it took %s: %s", a.Took, a)
+		}
+	}
+}
+
+// inParallel runs tests on sites, each on one that is free, and expects that nothing is
+// left of them.
+func inParallel(t *testing.T, all []*site, n int, name func(i int) string, run func(t *testing.T, s *site, i int)) {
+	t.Helper()
+	free := make(chan *site, len(all))
+	for _, s := range all {
+		mustWork(t, s.as(t), s.process)
+		free <- s
+	}
+	before := quiet(all)
+	crowd(len(all), n, func(i int) {
+		s := <-free
+		defer func() { free <- s }()
+		t.Run(name(i), func(t *testing.T) { run(t, s, i) })
+	})
+	mustCalmDown(t, all, before)
+}
+
+// row is a deed in trouble.
+type row struct {
+	deed
+	trouble
+}
+
+func (r row) String() string { return r.deed.name + ", " + r.trouble.name }
+
+func rows() (all []row) {
+	for _, x := range troubles {
+		for _, d := range deeds() { // not many of one kind at a time: passwords cost something
+			if !(x.all && d.page) { // what a person asks for is bounded by the operation only
+				all = append(all, row{d, x})
+			}
+		}
+	}
+	return all
+}
+
+// TestTroubleOnTheWay: whatever happens to whichever round trip of a request, it is
+// answered in time, and has had one outcome, which is the one that was told.
+func TestTroubleOnTheWay(t *testing.T) {
+	all := rows()
+	inParallel(t, sites(t, 14), len(all), func(i int) string { return all[i].String() }, func(t *testing.T, s *site, i int) {
+		for at := 1; all[i].alone(t, s, at) && !all[i].all; at++ {
+			if t.Failed() {
+				t.Fatalf("at round trip %d", at)
+			}
+		}
+	})
+}
+
+// alone does the deed once, with trouble before one of its round trips. It reports
+// whether there was such a round trip.
+func (r row) alone(t *testing.T, s *site, at int) (struck bool) {
+	tr := r.deed.begin(t, s)
+	s.warm(t)
+	a := s.lay(r.trouble, at)
+	said := []answer{tr.try(s.process)}
+	s.awaitIdle(t)
+	struck = a.lift()
+	s.warm(t)
+	r.fits(t, tr, said, r.goes)
+	if !struck {
+		must(t, "a success without trouble", said[0], succeeded)
+	}
+	tr.judge(t, said)
+	return struck
+}
+
+// TestTroubleInTheCrowd: many do the same at once, and trouble comes while they do.
+func TestTroubleInTheCrowd(t *testing.T) {
+	all := rows()
+	inParallel(t, sites(t, 6), len(all), func(i int) string { return all[i].String() }, func(t *testing.T, s *site, i int) {
+		every := amount(4*all[i].atOnce, 3)
+		for at := 1 + i*7%every; at <= 4*all[i].atOnce; at += every {
+			all[i].crowded(t, s, at)
+		}
+	})
+}
+
+// crowded does the deed many times at once, with trouble from one round trip on.
+func (r row) crowded(t *testing.T, s *site, at int) {
+	tr := r.deed.begin(t, s)
+	s.warm(t)
+	a := s.lay(r.trouble, at)
+	said := make([]answer, r.atOnce)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		crowd(r.atOnce, r.atOnce, func(i int) { said[i] = tr.try(s.process) })
+	}()
+	select {
+	case <-done:
+	case <-a.struck:
+		select {
+		case <-done:
+		case <-time.After(r.span):
+		}
+	}
+	a.lift()
+	<-done
+	s.awaitIdle(t)
+	s.warm(t)
+	r.fits(t, tr, said, r.goes)
+	tr.judge(t, said)
+}
+
+// TestLateWritesChangeNothing: a write whose sender was told 503 reaches Redis only after
+// something else has happened. It is too late.
+func TestLateWritesChangeNothing(t *testing.T) {
+	tests := []struct {
+		name  string
+		begin func(t *testing.T, s *site) late
+	}{
+		{"redeemed elsewhere", func(t *testing.T, s *site) late {
+			p := s.as(t)
+			code := p.mustConsent(s.aside.process)
+			var tokens answer
+			return late{
+				try:       func(at *process) answer { return p.redeem(at, code) },
+				meanwhile: func() { tokens = must(t, "tokens", p.redeem(s.aside.process, code), succeeded) },
+				then:      func() { mustLive(t, p, s.process, tokens) },
+			}
+		}},
+		{"refreshed twice elsewhere", func(t *testing.T, s *site) late {
+			p, tokens := tokensFor(t, s)
+			return late{
+				try: func(at *process) answer { return p.refresh(at, tokens.Refresh) },
+				meanwhile: func() {
+					tokens = must(t, "tokens", p.refresh(s.aside.process, tokens.Refresh), succeeded)
+					tokens = must(t, "tokens", p.refresh(s.aside.process, tokens.Refresh), succeeded)
+				},
+				then: func() { mustLive(t, p, s.process, tokens) },
+			}
+		}},
+		{"revoked elsewhere", func(t *testing.T, s *site) late {
+			p, tokens := tokensFor(t, s)
+			return late{
+				try:       func(at *process) answer { return p.refresh(at, tokens.Refresh) },
+				meanwhile: func() { must(t, "revoked", p.revoke(s.aside.process, tokens.Access), succeeded) },
+				then:      func() { mustBeDead(t, p, s.process, tokens) },
+			}
+		}},
+		{"a revocation, refreshed elsewhere", func(t *testing.T, s *site) late {
+			p, tokens := tokensFor(t, s)
+			return late{
+				try:       func(at *process) answer { return p.revoke(at, tokens.Refresh) },
+				meanwhile: func() { tokens = must(t, "tokens", p.refresh(s.aside.process, tokens.Refresh), succeeded) },
+				then:      func() { mustLive(t, p, s.process, tokens) },
+			}
+		}},
+		{"declined elsewhere", func(t *testing.T, s *site) late {
+			form, made := consentPage(t, s)
+			return late{
+				try: decision(form),
+				meanwhile: func() {
+					must(t, "declined or the end of the page", decision(form.with("decision", "deny"))(s.aside.process), either(denied, expired))
+				},
+				then: func() {
+					must(t, "the end of the page", decision(form)(s.process), expired)
+					if n := made(t); n > 1 { // one that nobody has the code of
+						t.Errorf("%d grants", n)
+					}
+				},
+			}
+		}},
+	}
+	x := trouble{begin: hold(redistest.Requests)}
+	const parts = 2 // those that begin at odd round trips, and at even ones
+	name := func(i int) string { return tests[i/parts].name }
+	inParallel(t, sites(t, parts*len(tests)), parts*len(tests), name, func(t *testing.T, s *site, i int) {
+		for at := 1 + i%parts; !t.Failed(); at += parts {
+			w := tests[i/parts].begin(t, s)
+			s.warm(t)
+			a := s.lay(x, at)
+			said := w.try(s.process)
+			if !a.strikes() {
+				return
+			}
+			must(t, "503", said, func(a answer) bool { return a.outcome() == unavailable })
+			w.meanwhile()
+			a.mustArrive(t)
+			w.then()
+		}
+	})
+}
+
+// late is a request whose writes come late.
+type late struct {
+	try             func(at *process) answer
+	meanwhile, then func()
+}
+
+// mustArrive releases what was held back, and waits until Redis has obeyed all of it.
+func (a *ambush) mustArrive(t *testing.T) {
+	t.Helper()
+	before := obeyed(t, a.site)
+	a.lift()
+	last, since := before, time.Now()
+	eventually(t, patience, func() error {
+		if n := obeyed(t, a.site); n != last {
+			last, since = n, time.Now()
+		}
+		if last == before || time.Since(since) < 50*time.Millisecond {
+			return fmt.Errorf("%d late commands have arrived", last-before)
+		}
+		return nil
+	})
+}
+
+// obeyed is how many commands of those that a request makes a Redis has obeyed.
+func obeyed(t *testing.T, s *site) (n int) {
+	t.Helper()
+	stats, err := s.redis.Client().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(stats) {
+		name, numbers, _ := strings.Cut(line, ":")
+		if name == "cmdstat_hello" || name == "cmdstat_get" || name == "cmdstat_evalsha" {
+			calls, _, _ := strings.Cut(strings.TrimPrefix(numbers, "calls="), ",")
+			count, _ := strconv.Atoi(calls)
+			n += count
+		}
+	}
+	return n
+}
+
+// outage is trouble that everybody is in for a while.
+type outage struct {
+	trouble
+	// noticed says that it is known at once that there is no store.
+	noticed bool
+}
+
+// outages are what can happen for long.
+var outages = []outage{
+	{trouble: trouble{name: "black hole", begin: func(s *site) { both(s.proxy.BlackHole) }}},
+	{trouble: trouble{name: "replies lost", begin: func(s *site) { s.proxy.BlackHole(redistest.Replies) }}},
+	{trouble: trouble{name: "replies late", begin: hold(redistest.Replies)}},
+	{trouble: trouble{name: "refused", begin: func(s *site) { s.proxy.Cut() }, end: func(s *site) { s.proxy.Restore() }}, noticed: true},
+	{trouble: trouble{name: "accepted, not answered", begin: func(s *site) { s.redis.Pause(); s.proxy.Reset() }, end: func(s *site) { s.redis.Resume() }}},
+	{trouble: trouble{name: "resets", begin: func(s *site) { both(s.proxy.ResetOn) }}},
+}
+
+// TestOutages: while the store is away, everything that needs it ends with 503 in time,
+// what does not need it is answered at once, and readiness is off. When it is back, all
+// is served again without a restart, and what was said before is true.
+func TestOutages(t *testing.T) {
+	all := sites(t, 4)
+	for _, s := range all {
+		s.run(t)
+	}
+	crowds := []int{20}
+	if *long {
+		crowds = []int{1, 20}
+	}
+	n := len(outages) * len(crowds)
+	at := func(i int) (outage, int) { return outages[i%len(outages)], crowds[i/len(outages)] }
+	name := func(i int) string { o, workers := at(i); return fmt.Sprintf("%s, %d at once", o.name, workers) }
+	inParallel(t, all, n, name, func(t *testing.T, s *site, i int) {
+		o, workers := at(i)
+		o.hit(t, s, workers)
+	})
+}
+
+// hit lets the outage come and go.
+func (o outage) hit(t *testing.T, s *site, workers int) {
+	tries := make([]*attempts, len(deeds()))
+	for i, d := range deeds() {
+		tries[i] = &attempts{deed: d, trial: d.begin(t, s)}
+	}
+	mustBeReady(t, s)
+	o.begin(s)
+	end := time.Now().Add(time.Duration(amount(3, 30)) * time.Second)
+	var busy sync.WaitGroup
+	for w := range workers {
+		busy.Go(func() {
+			for i := w; time.Now().Before(end); i++ {
+				tries[i%len(tries)].again(s.process)
+				<-time.After(20 * time.Millisecond)
+			}
+		})
+	}
+	busy.Go(func() { askForDocuments(t, s, end) })
+	mustNotBeReady(t, s, end)
+	o.finish(s)
+	back := time.Now()
+	busy.Wait()
+	for _, d := range tries {
+		d.mustReturn(t, s, back)
+		mustBeReady(t, s)
+	}
+	for _, d := range tries {
+		o.mustHaveTold(t, d, end)
+		d.fits(t, d.trial, d.said, false)
+		d.judge(t, d.said)
+	}
+}
+
+// mustHaveTold expects that who was answered before the end was told that there is no
+// store.
+func (o outage) mustHaveTold(t *testing.T, d *attempts, end time.Time) {
+	t.Helper()
+	for _, a := range d.said {
+		if ended := a.Began.Add(a.Took); ended.Before(end) {
+			must(t, "503", a, d.comesBack)
+		}
+		if o.noticed && a.outcome() == unavailable && a.Took > triedTime {
+			t.Errorf("it took %s to find out that there is no store: %s", a.Took, a)
+		}
+	}
+}
+
+// attempts are what was said to one trial.
+type attempts struct {
+	deed
+	trial
+	mu   sync.Mutex
+	said []answer
+}
+
+func (d *attempts) again(at *process) answer {
+	a := d.try(at)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.said = append(d.said, a)
+	return a
+}
+
+// mustReturn expects that the deed is served again, soon after the outage.
+func (d *attempts) mustReturn(t *testing.T, s *site, back time.Time) {
+	t.Helper()
+	for {
+		begin := time.Now()
+		a := d.again(s.process)
+		if a.outcome() != unavailable {
+			return
+		}
+		if begin.Sub(back) > returnTime {
+			t.Errorf("%s after the outage: %s", begin.Sub(back), a)
+			return
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func mustBeReady(t *testing.T, s *site) {
+	t.Helper()
+	if err := s.server.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+}
+
+// mustNotBeReady asks whether the server is ready, until the end.
+func mustNotBeReady(t *testing.T, s *site, end time.Time) {
+	t.Helper()
+	for begin := time.Now(); begin.Before(end); begin = time.Now() {
+		if err := s.server.Ready(t.Context()); err == nil || time.Since(begin) > promisedTime {
+			t.Errorf("ready after %s: %v", time.Since(begin), err)
+		}
+		<-time.After(min(100*time.Millisecond, time.Until(end)))
+	}
+}
+
+// askForDocuments asks for what needs no store, until the end.
+func askForDocuments(t *testing.T, s *site, end time.Time) {
+	for time.Now().Before(end) {
+		for _, path := range []string{"/.well-known/oauth-authorization-server", "/jwks.json", "/healthz"} {
+			a := s.call(path, newRequest(http.MethodGet, s.fleet.issuer+path, ""))
+			must(t, "answered", a, func(a answer) bool { return a.Status == http.StatusOK && strings.HasPrefix(a.body, "{") })
+			if a.Took > triedTime {
+				t.Errorf("it needs no store, and took %s: %s", a.Took, a)
+			}
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// TestJitter: when each way takes up to 200 ms, everything is slower and nothing else.
+func TestJitter(t *testing.T) {
+	all := sites(t, 5)
+	tests := deeds()
+	inParallel(t, all, len(tests), func(i int) string { return tests[i].name }, func(t *testing.T, s *site, i int) {
+		for range amount(2, 20) {
+			d := tests[i]
+			tr := d.begin(t, s)
+			s.warm(t) // a new connection takes two round trips for the first command
+			both(func(d redistest.Direction) { s.proxy.Latency(d, 100*time.Millisecond, 100*time.Millisecond) })
+			said := []answer{tr.try(s.process), tr.try(s.process)}
+			s.proxy.Clear()
+			must(t, "a success", said[0], succeeded)
+			must(t, "a success, or beaten", said[1], either(succeeded, tr.beaten))
+			d.fits(t, tr, said, false)
+			tr.judge(t, said)
+		}
+	})
+}

@@ -109,12 +109,13 @@ func knownClient(ctx context.Context, store *storage.Store, id string) error {
 
 func everyGrant(ctx context.Context, store *storage.Store) iter.Seq2[storage.Grant, error] {
 	return func(yield func(storage.Grant, error) bool) {
-		users, err := store.Users(ctx)
-		if err != nil {
-			yield(storage.Grant{}, err)
-			return
-		}
-		for _, user := range users {
+		for user, err := range store.Users(ctx) {
+			if err != nil {
+				if !yield(storage.Grant{}, err) {
+					return
+				}
+				continue
+			}
 			for g, err := range store.UserGrants(ctx, user.Subject) {
 				if !yield(g, err) || err != nil && !errors.Is(err, storage.ErrRecord) {
 					return

@@ -37,8 +37,16 @@ func (h SecretHash) Matches(secret string) bool {
 // unreserved characters only.
 func (s *Store) NewSecret(prefix string) (string, error) { return s.random(prefix, 32) }
 
-// NewID returns 16 random bytes in base64url, 22 characters.
-func (s *Store) NewID() (string, error) { return s.random("", 16) }
+// NewID returns 16 random bytes in base64url, 22 characters. None begins with a hyphen,
+// so that an operator can name it in a command.
+func (s *Store) NewID() (string, error) {
+	for {
+		id, err := s.random("", 16)
+		if err != nil || id[0] != '-' {
+			return id, err
+		}
+	}
+}
 
 func (s *Store) random(prefix string, n int) (string, error) {
 	b := make([]byte, n)

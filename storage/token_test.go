@@ -175,3 +175,14 @@ func TestRandomFails(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsCanBeNamed: an id is an argument of commands, not a flag.
+func TestIDsCanBeNamed(t *testing.T) {
+	s, _ := newStore(t)
+	for range 5000 {
+		id, err := s.NewID()
+		if err != nil || len(id) != 22 || id[0] == '-' {
+			t.Fatalf("the id %q, %v", id, err)
+		}
+	}
+}

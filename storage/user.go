@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 )
 
@@ -42,23 +43,23 @@ func (s *Store) User(ctx context.Context, name string) (User, error) {
 	return u, nil
 }
 
-// Users lists everybody by name.
-func (s *Store) Users(ctx context.Context) ([]User, error) {
-	var users []User
-	for name, err := range s.indexed(ctx, userIndex) {
-		if err != nil {
-			return nil, err
+// Users lists everybody by name. A record that cannot be read is an error in its place;
+// whoever goes on gets the rest.
+func (s *Store) Users(ctx context.Context) iter.Seq2[User, error] {
+	return func(yield func(User, error) bool) {
+		for name, err := range s.indexed(ctx, userIndex) {
+			var u User
+			if err == nil {
+				u, err = s.User(ctx, name)
+			}
+			if errors.Is(err, ErrNotFound) {
+				continue // added or removed at this moment
+			}
+			if !yield(u, err) || ends(err) {
+				return
+			}
 		}
-		u, err := s.User(ctx, name)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		users = append(users, u)
 	}
-	return users, nil
 }
 
 // UpdateUser replaces a person that was read before, or returns [ErrConflict].

@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -108,23 +107,13 @@ func endOf(g storage.Grant) time.Time {
 
 // grantList prints grants as they come, on paper of one kind or the other.
 type grantList struct {
-	paper
+	paper[grantRecord]
 	store *storage.Store
 	names map[string]string // of clients, by id
 }
 
-// paper is what records are printed on. It ends complete, or because something failed.
-type paper interface {
-	print(grantRecord) error
-	end(complete bool) error
-}
-
 func (p *program) grantList(store *storage.Store, asJSON bool) *grantList {
-	l := &grantList{store: store, names: map[string]string{}, paper: newGrantTable(p.stdout)}
-	if asJSON {
-		l.paper = grantArray{&jsonArray{w: p.stdout}}
-	}
-	return l
+	return &grantList{store: store, names: map[string]string{}, paper: paperFor(p.stdout, asJSON, grantHead, grantLine)}
 }
 
 func (l *grantList) add(ctx context.Context, g storage.Grant) error {
@@ -155,51 +144,17 @@ func (l *grantList) nameOf(ctx context.Context, clientID string) (string, error)
 	return client.Metadata.ClientName, nil
 }
 
-// grantArray is a JSON array of grants. It is not closed when something failed, so that
-// no program takes it for all of them.
-type grantArray struct{ *jsonArray }
+const grantHead = "GRANT\tUSER\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tCREATED\tREFRESHED\tENDS"
 
-func (a grantArray) print(r grantRecord) error { return a.add(r) }
-
-func (a grantArray) end(complete bool) error {
-	if !complete {
-		return nil
-	}
-	return a.close()
-}
-
-// grantTable aligns its columns over a hundred rows at a time, and keeps no more.
-type grantTable struct {
-	w    *tabwriter.Writer
-	rows int
-}
-
-const rowsAligned = 100
-
-func newGrantTable(w io.Writer) *grantTable {
-	t := &grantTable{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	fmt.Fprintln(t.w, "GRANT\tUSER\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tCREATED\tREFRESHED\tENDS")
-	return t
-}
-
-func (t *grantTable) print(r grantRecord) error {
+func grantLine(r grantRecord) string {
 	client := wordOf(r.ClientID)
 	if r.ClientName != "" {
 		client += " " + quoted(r.ClientName)
 	}
-	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client,
-		wordsOf(r.Resources), wordsOf(r.Scopes), r.State, moment(r.Created), moment(r.LastRefreshed), moment(r.Ends))
-	if t.rows++; t.rows%rowsAligned == 0 {
-		return t.w.Flush()
-	}
-	return nil
-}
-
-func (t *grantTable) end(complete bool) error {
-	if !complete && t.rows == 0 {
-		return nil
-	}
-	return t.w.Flush()
+	return strings.Join([]string{
+		wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client, wordsOf(r.Resources), wordsOf(r.Scopes), r.State,
+		moment(r.Created), moment(r.LastRefreshed), moment(r.Ends),
+	}, "\t")
 }
 
 type grantLs struct{ grantSettings }
@@ -212,7 +167,7 @@ func (v *grantLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	}
 	defer store.Close()
 	list := p.grantList(store, v.JSON)
-	damaged := &unreadable{}
+	damaged := &unreadable{kind: "grant"}
 	for g, err := range authz.Grants(ctx, store, v.filter()) {
 		if err == nil {
 			err = list.add(ctx, g)
@@ -222,27 +177,4 @@ func (v *grantLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 		}
 	}
 	return errors.Join(list.end(true), damaged.error())
-}
-
-// unreadable counts records that cannot be read, so that one does not hide the others.
-type unreadable struct {
-	count int
-	first error
-}
-
-// without counts such an error and forgives it.
-func (u *unreadable) without(err error) error {
-	if !errors.Is(err, storage.ErrRecord) {
-		return err
-	}
-	u.count++
-	u.first = cmp.Or(u.first, err)
-	return nil
-}
-
-func (u *unreadable) error() error {
-	if u.count == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s passed over: %w", counted(u.count, "grant"), u.first)
 }

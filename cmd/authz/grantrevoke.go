@@ -30,7 +30,7 @@ func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer store.Close()
-	r := &revocation{store: store}
+	r := &revocation{store: store, damaged: unreadable{kind: "grant"}}
 	if v.JSON {
 		r.list = p.grantList(store, true)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -83,31 +82,25 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 		return err
 	}
 	defer store.Close()
-	users, err := store.Users(ctx)
-	if err != nil {
-		return err
+	list := paperFor(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
+	damaged := &unreadable{kind: "user"}
+	for u, err := range store.Users(ctx) {
+		if err == nil {
+			err = list.print(recordOf(u))
+		}
+		if err = damaged.without(err); err != nil {
+			return errors.Join(err, list.end(false))
+		}
 	}
-	records := make([]userRecord, 0, len(users))
-	for _, u := range users {
-		records = append(records, recordOf(u))
-	}
-	if v.JSON {
-		return p.printJSON(records)
-	}
-	return p.printUsers(records)
+	return errors.Join(list.end(true), damaged.error())
 }
 
-func (p *program) printUsers(records []userRecord) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tSTATE\tCREATED\tSUBJECT")
-	for _, r := range records {
-		state := "active"
-		if r.Disabled {
-			state = "disabled"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Name, state, r.Created.UTC().Format(time.RFC3339), r.Subject)
+func userLine(r userRecord) string {
+	state := "active"
+	if r.Disabled {
+		state = "disabled"
 	}
-	return table.Flush()
+	return strings.Join([]string{r.Name, state, moment(r.Created.UTC()), r.Subject}, "\t")
 }
 
 type userDisable struct {

@@ -160,7 +160,7 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 	wantError(t, "User", err, nil)
 	records["user"] = newerRecord{key, map[string]func() error{
 		"User":  func() error { _, err := f.User(ctx, "ann"); return err },
-		"Users": func() error { _, err := f.Users(ctx); return err },
+		"Users": func() error { _, err := userNames(f.Users(ctx)); return err },
 	}, map[string]func() error{
 		"CreateUser": func() error { return f.CreateUser(ctx, storage.User{Name: "ann"}) },
 		"UpdateUser": func() error { return f.UpdateUser(ctx, ann) },

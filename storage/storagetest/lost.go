@@ -117,7 +117,7 @@ func testDown(t *testing.T, f *fixture) {
 		"Client":            func() error { _, err := f.Client(ctx, "c"); return err },
 		"CreateClient":      func() error { return f.CreateClient(ctx, storage.Client{ID: "c"}) },
 		"User":              func() error { _, err := f.User(ctx, "ann"); return err },
-		"Users":             func() error { _, err := f.Users(ctx); return err },
+		"Users":             func() error { _, err := userNames(f.Users(ctx)); return err },
 		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "writer"}) },
 		"UpdateUser":        func() error { return f.UpdateUser(ctx, ann) },
 		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann") },

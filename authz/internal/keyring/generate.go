@@ -15,19 +15,29 @@ import (
 	"gatehouse.example/storage"
 )
 
-// generate makes a key pair as a pending record: public part in the open, private part sealed.
+// generate makes a key pair as a pending record: public part in the open, private part
+// sealed. Its id does not begin with a hyphen, so that an operator can name it in a command.
 func generate(cfg Config, now time.Time) (storage.SigningKey, error) {
+	for {
+		jwk, err := newKey(cfg)
+		if err != nil {
+			return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
+		}
+		if jwk.KeyID[0] != '-' {
+			return record(cfg, jwk, now)
+		}
+	}
+}
+
+func newKey(cfg Config) (jose.JSONWebKey, error) {
 	private, err := newPrivateKey(cfg)
 	if err != nil {
-		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
+		return jose.JSONWebKey{}, err
 	}
 	jwk := jose.JSONWebKey{Key: private, Algorithm: cfg.Algorithm, Use: "sig"}
 	thumbprint, err := jwk.Thumbprint(crypto.SHA256)
-	if err != nil {
-		return storage.SigningKey{}, fmt.Errorf("generate: %w", err)
-	}
 	jwk.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
-	return record(cfg, jwk, now)
+	return jwk, err
 }
 
 func newPrivateKey(cfg Config) (any, error) {

@@ -468,3 +468,20 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+// TestIDsCanBeNamed: the id of a key is an argument of commands, not a flag.
+func TestIDsCanBeNamed(t *testing.T) {
+	for range 400 {
+		store := ourStore(t)
+		open(t, config(store, "EdDSA"))
+		set, err := store.KeySet(t.Context())
+		if err != nil || len(set.Keys) == 0 {
+			t.Fatalf("%v: %v", err, set)
+		}
+		for _, key := range set.Keys {
+			if key.ID[0] == '-' {
+				t.Fatalf("the id %s", key.ID)
+			}
+		}
+	}
+}

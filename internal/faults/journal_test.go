@@ -46,6 +46,10 @@ const (
 type journal struct {
 	path  string
 	count atomic.Int64
+	// forgets says that replicas may take over that have not heard of what was not
+	// answered yet, and nothing refuses the codes from before. It is set before the load
+	// begins.
+	forgets bool
 
 	mu   sync.Mutex
 	file *os.File
@@ -88,7 +92,7 @@ func (j *journal) read(t *testing.T) *ledger {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	l := &ledger{clients: map[string]string{}, people: map[string]*person{}, families: map[string]*kin{}}
+	l := &ledger{forgets: j.forgets, clients: map[string]string{}, people: map[string]*person{}, families: map[string]*kin{}}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var p promise
@@ -107,6 +111,7 @@ func (j *journal) read(t *testing.T) *ledger {
 // ledger is what the promises of a journal come to.
 type ledger struct {
 	promises int
+	forgets  bool              // see journal
 	clients  map[string]string // the registration access token by client
 	people   map[string]*person
 	families map[string]*kin // by code
@@ -122,6 +127,7 @@ type person struct {
 // kin is a code and all tokens that were handed out for it.
 type kin struct {
 	client, person, code string
+	forgets              bool // see journal
 
 	won     int               // redemptions that gave tokens
 	first   string            // the refresh token of the first of them
@@ -148,7 +154,7 @@ func (l *ledger) enter(p promise) {
 	case opRegister:
 		l.clients[p.Client] = p.Token
 	case opConsent:
-		l.families[p.Code] = &kin{client: p.Client, person: p.Person, code: p.Code, next: map[string]string{}, unheard: map[string]bool{}}
+		l.families[p.Code] = &kin{client: p.Client, person: p.Person, code: p.Code, forgets: l.forgets, next: map[string]string{}, unheard: map[string]bool{}}
 	case opAdd:
 		l.people[p.Person] = &person{}
 	case opDisable:
@@ -232,13 +238,14 @@ const (
 // so, the next redemption is a replay: it is refused, it ends a family of which nobody
 // has tokens, and nothing is ever handed out. If not, the next one gets tokens, and the
 // first one can do no harm any more. Who redeems at the same time as others and is
-// refused may have ended the family of the winner.
+// refused may have ended the family of the winner. If the winner heard nothing and a replica
+// takes over that has not heard of it either, the code is not spent.
 func (f *kin) fate(people map[string]*person) fate {
 	who := people[f.person]
 	switch {
 	case f.ended || who != nil && who.disabled:
 		return dead
-	case f.won == 0 && f.refused > 0:
+	case f.won == 0 && f.refused > 0 && !(f.forgets && f.raced > f.refused):
 		return dead
 	case f.doubt || who != nil && who.doubt:
 		return open

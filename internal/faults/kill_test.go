@@ -26,32 +26,48 @@ var killSeed = flag.Uint64("faults.seed", 0, "the seed of what is killed when, 0
 // recoveryTime is how long it may take until everything works again.
 const recoveryTime = 10 * time.Second
 
-// siege is a load on two processes and one Redis that has each write on disk before it
+// siege is a load on two processes and a store that has each write on disk before it
 // answers, and somebody who kills them.
 type siege struct {
 	*load
-	redis  *redistest.Server
+	redis  *redistest.Server // the store, if it is one server
+	seed   uint64
 	random *rand.Rand
 	kills  int
 	// longest is the longest time from the start of what was killed until everything worked.
 	longest time.Duration
 }
 
+// newSiege is a siege of one Redis, under load.
 func newSiege(t *testing.T) *siege {
+	t.Helper()
+	redis := redistest.Start(t, redistest.Config{Persistent: true})
+	s := siegeOf(t, redis.URL())
+	s.redis = redis
+	s.begin(s.seed)
+	return s
+}
+
+// siegeOf is a siege of a store before its load begins.
+func siegeOf(t *testing.T, store string) *siege {
 	t.Helper()
 	chosen := cmp.Or(*killSeed, rand.Uint64())
 	t.Logf("-faults.seed=%d", chosen)
-	redis := redistest.Start(t, redistest.Config{Persistent: true})
-	s := &siege{load: newLoad(t, redis.URL()), redis: redis, random: rand.New(rand.NewPCG(chosen, loadWorkers))}
-	s.begin(chosen)
-	return s
+	return &siege{load: newLoad(t, store), seed: chosen, random: rand.New(rand.NewPCG(chosen, loadWorkers))}
 }
 
 // ripen returns at a random moment of a load that goes on for some time.
 func (s *siege) ripen() {
 	s.t.Helper()
 	s.more(80)
-	wanted := s.journal.count.Load() + int64(10+s.random.IntN(100))
+	s.hear(10 + s.random.IntN(100))
+	s.pause(30 * time.Millisecond)
+}
+
+// hear returns when the load has heard so many more answers that promise something.
+func (s *siege) hear(answers int) {
+	s.t.Helper()
+	wanted := s.journal.count.Load() + int64(answers)
 	eventually(s.t, patience, func() error {
 		if s.t.Failed() {
 			s.t.FailNow()
@@ -61,7 +77,6 @@ func (s *siege) ripen() {
 		}
 		return nil
 	})
-	s.pause(30 * time.Millisecond)
 }
 
 // pause makes a moment random.
@@ -222,7 +237,12 @@ func (s *siege) killBoth() {
 // recovers expects that everything works soon.
 func (s *siege) recovers(works func()) {
 	s.t.Helper()
-	began := time.Now()
+	s.recoversAfter(time.Now(), works)
+}
+
+// recoversAfter expects that everything works soon after the moment from which it can.
+func (s *siege) recoversAfter(began time.Time, works func()) {
+	s.t.Helper()
 	works()
 	took := time.Since(began)
 	s.longest = max(s.longest, took)

@@ -4,6 +4,7 @@ package redis_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,5 +67,40 @@ func TestFailover(t *testing.T) {
 			return err == nil && killed.Client().Exists(t.Context(), "joined").Val() == 1
 		})
 		left.Client().Del(t.Context(), "joined", "served")
+	}
+}
+
+// TestClusterFailover: a part of the keys loses its primary. Nobody sends the client to the
+// replica that takes its place, because the one that it asks is gone.
+func TestClusterFailover(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1, redistest.Config{Persistent: true})
+	b := open(t, redis.Options{URL: cluster.URL()})
+	defer b.Close()
+	for i := range 2 {
+		kept := fresh(fmt.Sprint("kept ", i), "")
+		if _, err := b.Put(t.Context(), kept); err != nil {
+			t.Fatal(err)
+		}
+		slot := cluster.Slot(kept.Key)
+		primary := cluster.Owner(slot)
+		primary.Kill()
+		eventually(t, "a promotion", func() bool { return cluster.Owner(slot) != primary })
+		start := time.Now()
+		read := func() error { _, err := b.Get(t.Context(), kept.Key); return err }
+		write := func() error { _, err := b.Put(t.Context(), kept); return err }
+		for what, try := range map[string]func() error{"a read": read, "a write": write} {
+			eventually(t, what+" after the promotion", func() bool {
+				err := try()
+				if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {
+					t.Fatalf("%s: what was acknowledged is gone: %v", what, err)
+				}
+				return err == nil
+			})
+		}
+		if took := time.Since(start); took > recovery {
+			t.Errorf("everything works %v after the promotion", took)
+		}
+		primary.Restart()
+		cluster.Settle()
 	}
 }

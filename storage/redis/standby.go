@@ -53,7 +53,12 @@ func (b *backend) watch(ctx context.Context, t target, o Options) error {
 	s.live.Store(&replicas{})
 	switch client := b.client.(type) {
 	case *goredis.ClusterClient:
-		s.ask = func(ctx context.Context) (replicas, error) { return clusterReplicas(ctx, client) }
+		s.ask = func(ctx context.Context) (replicas, error) {
+			// By itself the client looks at the slots once in a minute, and when a server
+			// sends it elsewhere. One that is gone sends nobody anywhere.
+			client.ReloadState(ctx)
+			return clusterReplicas(ctx, client)
+		}
 	case *goredis.Client:
 		s.seen.Store(t.master != "")
 		s.ask = func(ctx context.Context) (replicas, error) {

@@ -1,0 +1,123 @@
+package safefetch
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxDials bounds how many addresses of one name are tried: a stranger decides how many
+// there are, and where.
+const maxDials = 4
+
+// lookupAbsolute asks the resolver of the system. The dot at the end keeps the search
+// list out of it: a name that a stranger wrote must not become a name of our network.
+func lookupAbsolute(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, network, host+".")
+}
+
+// resolve returns the addresses to dial, in order. All that the name has are judged, not
+// only those that will be dialled: a name that points inside with one of its addresses is
+// not a public name. (Draft section 8.6: MUST NOT fetch what resolves to special-use
+// addresses.)
+func (f *Fetcher) resolve(ctx context.Context, t *target) ([]netip.Addr, error) {
+	addrs, err := f.lookup(ctx, t)
+	if err != nil {
+		return nil, fail(ErrRefused, "lookup of %s: %v", t.host, err)
+	}
+	for _, a := range addrs {
+		if why := f.refuses(a, t.plain); why != "" {
+			return nil, fail(ErrRefused, "%s has the address %s: %s", t.host, a, why)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, fail(ErrRefused, "%s has no address", t.host)
+	}
+	return inTurns(addrs), nil
+}
+
+func (f *Fetcher) lookup(ctx context.Context, t *target) ([]netip.Addr, error) {
+	switch {
+	case t.address.IsValid():
+		return []netip.Addr{t.address}, nil
+	case t.local: // RFC 6761 section 6.3: never looked up
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
+	}
+	return f.config.LookupNetIP(ctx, "ip", t.host)
+}
+
+// inTurns takes addresses of the two families in turns, beginning with the one that the
+// resolver prefers, so that a network without one of them costs one attempt (RFC 8305
+// section 4).
+func inTurns(addrs []netip.Addr) []netip.Addr {
+	var families [2][]netip.Addr
+	for _, a := range addrs {
+		a = a.Unmap()
+		i := 0
+		if a.Is4() != addrs[0].Unmap().Is4() {
+			i = 1
+		}
+		if len(families[i]) < maxDials && !slices.Contains(families[i], a) {
+			families[i] = append(families[i], a)
+		}
+	}
+	var turns []netip.Addr
+	for i := range maxDials {
+		for _, family := range families {
+			if i < len(family) && len(turns) < maxDials {
+				turns = append(turns, family[i])
+			}
+		}
+	}
+	return turns
+}
+
+// connect dials one address after the other, each with an equal share of the time that is
+// left.
+func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (net.Conn, error) {
+	var reasons []string
+	for i, a := range addrs {
+		c, err := f.attempt(ctx, netip.AddrPortFrom(a, t.port), len(addrs)-i)
+		if err == nil {
+			return c, nil
+		}
+		reasons = append(reasons, err.Error())
+	}
+	return nil, fail(ErrRefused, "%s", strings.Join(reasons, "; "))
+}
+
+func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	return f.dial(ctx, to)
+}
+
+// dialTCP connects to an address that has been judged. It holds no name, so nothing can
+// be looked up again.
+func (f *Fetcher) dialTCP(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	dialer := net.Dialer{KeepAlive: -1, Control: f.control}
+	return dialer.DialContext(ctx, "tcp", to.String())
+}
+
+// control looks at what the socket is about to connect to, as the last one before the
+// kernel.
+func (f *Fetcher) control(network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fail(ErrRefused, "a socket of %s to %q", network, address)
+	}
+	if why := f.refuses(to.Addr(), false); why != "" {
+		return fail(ErrRefused, "a socket of %s to %s: %s", network, address, why)
+	}
+	return nil
+}

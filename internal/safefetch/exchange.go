@@ -1,0 +1,151 @@
+package safefetch
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// maxInterim bounds answers that come before the answer (RFC 9110 section 15.2).
+const maxInterim = 5
+
+// exchange sends the one request of a connection and reads the one answer. HTTP is
+// spoken here without the client of net/http, which repeats requests whose connection
+// broke, decompresses, follows, keeps connections and heeds the environment, all of which
+// would have to be switched off and stay so.
+func (f *Fetcher) exchange(ctx context.Context, c net.Conn, t *target) (*Response, error) {
+	if !t.plain {
+		secure := tls.Client(c, f.tlsConfig(t))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)
+		}
+		c = secure
+	}
+	request := t.request()
+	if err := request.Write(c); err != nil {
+		return nil, broken(ctx, "sending to", t, err)
+	}
+	head := &io.LimitedReader{R: c, N: f.config.MaxHeaderBytes}
+	answer, err := readHead(bufio.NewReader(head), request)
+	if err != nil && head.N <= 0 {
+		return nil, fail(ErrTooLarge, "%s: header of more than %d bytes", t.host, f.config.MaxHeaderBytes)
+	}
+	if err != nil {
+		return nil, broken(ctx, "header from", t, err)
+	}
+	// From here on the body is counted, and net/http bounds its framing. It is never
+	// closed: that would read an endless one to its end. The connection is.
+	head.N = math.MaxInt64
+	if err := t.check(answer); err != nil {
+		return nil, err
+	}
+	return t.response(ctx, answer)
+}
+
+// tlsConfig asks for what BCP 195 asks for (RFC 9325 section 3.1.1), and for no other
+// protocol inside than HTTP/1.1.
+func (f *Fetcher) tlsConfig(t *target) *tls.Config {
+	return &tls.Config{
+		ServerName: t.host,
+		RootCAs:    f.config.RootCAs,
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+	}
+}
+
+// readHead returns the first answer that is final.
+func readHead(r *bufio.Reader, request *http.Request) (*http.Response, error) {
+	for range maxInterim {
+		answer, err := http.ReadResponse(r, request)
+		if err != nil || answer.StatusCode >= 200 || answer.StatusCode == http.StatusSwitchingProtocols {
+			return answer, err
+		}
+	}
+	return nil, errors.New("too many interim answers")
+}
+
+// broken tells an answer that came too late, which is refused like everything that
+// depends on the address, from one that is wrong.
+func broken(ctx context.Context, doing string, t *target, err error) error {
+	if ctx.Err() != nil {
+		return fail(ErrRefused, "%s %s: too slow: %v", doing, t.host, ctx.Err())
+	}
+	return fail(ErrMalformed, "%s %s: %v", doing, t.host, err)
+}
+
+// check looks at the header of an answer before its body is read.
+func (t *target) check(answer *http.Response) error {
+	conditional := t.etag != "" || t.since != ""
+	if answer.StatusCode == http.StatusNotModified && conditional {
+		return nil
+	}
+	if answer.StatusCode != http.StatusOK {
+		err := fail(ErrStatus, "%s answers %d", t.host, answer.StatusCode)
+		err.Status = answer.StatusCode
+		return err
+	}
+	for _, coding := range answer.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(coding, "identity") {
+			return fail(ErrMalformed, "%s answers with the content coding %q", t.host, coding)
+		}
+	}
+	if answer.ContentLength > t.maxBytes {
+		return fail(ErrTooLarge, "%s announces %d bytes", t.host, answer.ContentLength)
+	}
+	return t.checkType(answer.Header.Values("Content-Type"))
+}
+
+func (t *target) checkType(values []string) error {
+	if len(t.accept) == 0 {
+		return nil
+	}
+	if len(values) == 1 {
+		got, _, err := mime.ParseMediaType(values[0])
+		for _, want := range t.accept {
+			if err == nil && matches(strings.ToLower(want), got) {
+				return nil
+			}
+		}
+	}
+	return fail(ErrMediaType, "%s answers with the media type %q", t.host, values)
+}
+
+// matches compares a media type with one that was asked for, whose subtype may be * or
+// *+suffix (RFC 6839 section 2).
+func matches(want, got string) bool {
+	wantType, wantSubtype, _ := strings.Cut(want, "/")
+	gotType, gotSubtype, _ := strings.Cut(got, "/")
+	if suffix, found := strings.CutPrefix(wantSubtype, "*"); found {
+		return (wantType == gotType || wantType == "*") && len(gotSubtype) > len(suffix) && strings.HasSuffix(gotSubtype, suffix)
+	}
+	return want == got
+}
+
+// response reads the body.
+func (t *target) response(ctx context.Context, answer *http.Response) (*Response, error) {
+	r := &Response{URL: t.url.String(), Status: answer.StatusCode, Header: http.Header{}}
+	for _, name := range []string{"Age", "Cache-Control", "Content-Type", "Date", "Etag", "Expires", "Last-Modified"} {
+		if values := answer.Header.Values(name); len(values) > 0 {
+			r.Header[name] = values
+		}
+	}
+	if answer.StatusCode == http.StatusNotModified {
+		return r, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, t.maxBytes+1))
+	if int64(len(body)) > t.maxBytes {
+		return nil, fail(ErrTooLarge, "%s sends more than %d bytes", t.host, t.maxBytes)
+	}
+	if err != nil {
+		return nil, broken(ctx, "body from", t, err)
+	}
+	r.Body = body
+	return r, nil
+}

@@ -1,4 +1,5 @@
-// Package limit slows down guessing without locking anybody out.
+// Package limit slows down guessing without locking anybody out, and bounds how often
+// somebody may do something.
 //
 // [Guesses] counts failures per key, such as an account together with the network that
 // asks. The first ten cost nothing. From then on attempts for that key stand in line, at

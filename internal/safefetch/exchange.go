@@ -96,6 +96,11 @@ func (t *target) check(answer *http.Response) error {
 			return fail(ErrMalformed, "%s answers with the content coding %q", t.host, coding)
 		}
 	}
+	if answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 {
+		// It would end with the connection, and whether all of it came only the closure
+		// alert could say, which crypto/tls does not show (RFC 9112 section 9.8).
+		return fail(ErrMalformed, "%s does not say where its answer ends", t.host)
+	}
 	if answer.ContentLength > t.maxBytes {
 		return fail(ErrTooLarge, "%s announces %d bytes", t.host, answer.ContentLength)
 	}

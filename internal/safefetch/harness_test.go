@@ -2,6 +2,7 @@ package safefetch_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -216,8 +217,9 @@ func (s *stage) dial(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 	s.dials = append(s.dials, to)
 	here, there := net.Pipe()
 	s.acts.Go(func() {
-		defer there.Close()
-		c := tls.Server(there, &tls.Config{Certificates: []tls.Certificate{s.cert}})
+		buffered := newBuffered(there)
+		defer buffered.Close()
+		c := tls.Server(buffered, &tls.Config{Certificates: []tls.Certificate{s.cert}})
 		if c.Handshake() == nil {
 			s.play(c)
 		}
@@ -229,6 +231,42 @@ func (s *stage) dialled() []netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dials
+}
+
+// buffered is an end of a pipe that writes like a socket: the other side need not be
+// reading yet.
+type buffered struct {
+	net.Conn
+	out    chan []byte
+	pump   sync.WaitGroup
+	broken atomic.Bool
+}
+
+func newBuffered(c net.Conn) *buffered {
+	b := &buffered{Conn: c, out: make(chan []byte, 16)}
+	b.pump.Go(func() {
+		for p := range b.out {
+			if _, err := c.Write(p); err != nil {
+				b.broken.Store(true)
+			}
+		}
+	})
+	return b
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	if b.broken.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	b.out <- bytes.Clone(p)
+	return len(p), nil
+}
+
+// Close sends what is left. Nothing may be written any more.
+func (b *buffered) Close() error {
+	close(b.out)
+	b.pump.Wait()
+	return b.Conn.Close()
 }
 
 // says reads a request and answers with the given text, however wrong that is.

@@ -254,9 +254,9 @@ func TestJitter(t *testing.T) {
 
 // counting is a play that counts requests, and how many there are at a time.
 type counting struct {
-	mu                    sync.Mutex
-	total, running, worst int
-	takes                 time.Duration
+	mu                      sync.Mutex
+	requests, running, most int
+	takes                   time.Duration
 }
 
 func (p *counting) play(c net.Conn) {
@@ -273,8 +273,15 @@ func (p *counting) change(by int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running += by
-	p.total += max(by, 0)
-	p.worst = max(p.worst, p.running)
+	p.requests += max(by, 0)
+	p.most = max(p.most, p.running)
+}
+
+// seen returns how many requests there were, and how many at a time.
+func (p *counting) seen() (requests, most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests, p.most
 }
 
 func TestOneFlight(t *testing.T) {
@@ -298,12 +305,12 @@ func TestOneFlight(t *testing.T) {
 		conditional.IfNoneMatch = `"1"`
 		wait.Go(func() { f.Get(context.Background(), conditional) })
 		wait.Wait()
-		if p.total != 2 {
-			t.Errorf("%d requests, want one and one that is conditional", p.total)
+		if n, _ := p.seen(); n != 2 {
+			t.Errorf("%d requests, want one and one that is conditional", n)
 		}
 		f.Get(context.Background(), request)
-		if p.total != 3 {
-			t.Errorf("%d requests, want 3: nothing is kept", p.total)
+		if n, _ := p.seen(); n != 3 {
+			t.Errorf("%d requests, want 3: nothing is kept", n)
 		}
 	})
 }
@@ -329,8 +336,8 @@ func TestLeaving(t *testing.T) {
 		synctest.Wait()
 		leave()
 		wait.Wait()
-		if p.total != 1 {
-			t.Errorf("%d requests, want 1", p.total)
+		if n, _ := p.seen(); n != 1 {
+			t.Errorf("%d requests, want 1", n)
 		}
 
 		brief, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -341,8 +348,10 @@ func TestLeaving(t *testing.T) {
 		if took, _, err := clocked(f, request); err != nil || took != time.Second {
 			t.Errorf("who came later: %s after %v", safefetch.Reason(err), took)
 		}
-		if _, err := f.Get(brief, request); !errors.Is(err, context.DeadlineExceeded) || p.total != 3 {
-			t.Errorf("%v after %d requests, want none for a context that is over", err, p.total)
+		_, err = f.Get(brief, request)
+		expectErr(t, "too late", err, context.DeadlineExceeded)
+		if n, _ := p.seen(); n != 3 {
+			t.Errorf("%d requests, want none for a context that is over", n)
 		}
 	})
 }
@@ -382,7 +391,7 @@ func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		url    string
 		config safefetch.Config
-		worst  int
+		most   int
 		served int
 	}{
 		"one host": {"https://client.example.com/%d", safefetch.Config{MaxPerHost: 2}, 2, 10},
@@ -411,8 +420,9 @@ func TestBounds(t *testing.T) {
 					})
 				}
 				wait.Wait()
-				if p.worst != c.worst || served != c.served || busy != 40-c.served {
-					t.Errorf("%d at a time, %d served, %d turned away, want %d, %d, %d", p.worst, served, busy, c.worst, c.served, 40-c.served)
+				_, most := p.seen()
+				if most != c.most || served != c.served || busy != 40-c.served {
+					t.Errorf("%d at a time, %d served, %d turned away, want %d, %d, %d", most, served, busy, c.most, c.served, 40-c.served)
 				}
 				// All places are free again.
 				if _, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, 1)}); err != nil {
@@ -429,10 +439,13 @@ func TestWaitingTakesFromTheTimeout(t *testing.T) {
 		p := &counting{takes: 4 * time.Second}
 		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxPerHost: 1})
 		var wait sync.WaitGroup
+		var mu sync.Mutex
 		var slow, busy int
 		for i := range 3 {
 			wait.Go(func() {
 				took, _, err := clocked(f, safefetch.Request{URL: fmt.Sprint("https://client.example.com/", i)})
+				mu.Lock()
+				defer mu.Unlock()
 				switch {
 				case errors.Is(err, safefetch.ErrRefused) && took == 5*time.Second:
 					slow++

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -49,6 +50,11 @@ type Config struct {
 	RefreshIdle time.Duration
 	// RefreshMax ends every grant that long after its code was redeemed. Default 90 days.
 	RefreshMax time.Duration
+
+	// TrustedProxies are the addresses of proxies in front of the server: whoever comes
+	// through them is told apart by the X-Forwarded-For that they write. Others may write
+	// what they like.
+	TrustedProxies []netip.Prefix
 
 	// Logger gets one line per event. Default: slog.Default.
 	Logger *slog.Logger

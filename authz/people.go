@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -121,7 +120,7 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 	if err != nil {
 		canonical = ""
 	}
-	key := canonical + " " + network(r)
+	key := canonical + " " + proxies(s.cfg.TrustedProxies).network(r)
 	if err := s.guesses.Wait(r.Context(), key); err != nil {
 		return storage.User{}, tooMany(err)
 	}
@@ -153,24 +152,6 @@ func (s *Server) checkSignIn(r *http.Request, canonical, password string) (stora
 		return storage.User{}, errWrongPassword
 	}
 	return user, nil
-}
-
-// network is where a request comes from: the address, or the /64 of an IPv6 address,
-// which one person has whole.
-func network(r *http.Request) string {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	addr := peer.Addr().Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	prefix, err := addr.Prefix(64)
-	if err != nil {
-		return ""
-	}
-	return prefix.String()
 }
 
 func tooMany(cause error) *displayedError {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -40,6 +41,8 @@ type settings struct {
 	Issuer      string `placeholder:"URL" help:"The https URL by which everybody knows this server (with --dev: made from --listen)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
+
+	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For tells senders apart; repeatable."`
 
 	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store: base64 of 32 bytes each, comma separated; the first seals, all open."`
 	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
@@ -123,6 +126,9 @@ func (s *settings) formMistakes() error {
 	if s.LogFormat != "text" && s.LogFormat != "json" {
 		errs = append(errs, fmt.Errorf("log-format %q is not known: it is text or json", s.LogFormat))
 	}
+	if _, err := s.trustedProxies(); err != nil {
+		errs = append(errs, err)
+	}
 	for _, life := range []struct {
 		name string
 		duration
@@ -132,6 +138,22 @@ func (s *settings) formMistakes() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// trustedProxies reads networks, and addresses as networks of one.
+func (s *settings) trustedProxies() ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, text := range s.TrustedProxies {
+		network, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+			network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("trusted-proxies %q is not a network: write it like 10.0.0.0/8 or 192.0.2.1", text)
+		}
+		networks = append(networks, network.Masked())
+	}
+	return networks, nil
 }
 
 // off is the address of a listener that is not wanted.
@@ -172,6 +194,7 @@ func (s *settings) follow(addr string) {
 // server returns the configuration of the authorization server, without its store.
 func (s *settings) server() authz.Config {
 	window := time.Duration(s.RefreshWindow)
+	proxies, _ := s.trustedProxies() // a mistake was reported
 	return authz.Config{
 		Issuer:           s.Issuer,
 		Resources:        s.Resources,
@@ -184,5 +207,6 @@ func (s *settings) server() authz.Config {
 		RefreshWindow:    cmp.Or(window, -1), // there zero means the default
 		RefreshIdle:      time.Duration(s.RefreshIdle),
 		RefreshMax:       time.Duration(s.RefreshMax),
+		TrustedProxies:   proxies,
 	}
 }

@@ -247,3 +247,23 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Errorf("--%s is in the table and no setting", name)
 	}
 }
+
+func TestTrustedProxies(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "192.0.2.1": "192.0.2.1/32", "2001:db8::1": "2001:db8::1/128", "fd00::/8": "fd00::/8",
+		"": "", "10.0.0.0/33": "", "10.0.0": "", "proxy.example.com": "", "fe80::1%eth0": "", "*": "",
+	} {
+		got, err := (&settings{TrustedProxies: []string{text}}).trustedProxies()
+		if (err == nil) != (want != "") || want != "" && got[0].String() != want {
+			t.Errorf("%q is read as %v, %v; want %q", text, got, err, want)
+		}
+	}
+	s := settings{TrustedProxies: []string{"192.0.2.1", "10.0.0.0/8"}}
+	if got := s.server().TrustedProxies; len(got) != 2 || got[1].String() != "10.0.0.0/8" {
+		t.Errorf("the server trusts %v", got)
+	}
+	s = settings{Listen: "127.0.0.1:0", AdminListen: off, LogFormat: "text", TrustedProxies: []string{"everybody"}}
+	if err := s.formMistakes(); err == nil || !strings.Contains(err.Error(), `trusted-proxies "everybody" is not a network`) {
+		t.Errorf("everybody as a proxy: %v", err)
+	}
+}

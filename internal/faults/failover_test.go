@@ -22,7 +22,7 @@ type succession struct {
 	*siege
 	group    *redistest.Sentinels
 	primary  *redistest.Server
-	replicas [2]*redistest.Server
+	replicas []*redistest.Server
 	heirs    []*heir
 	absence  time.Duration // the longest from the loss of a primary until everything worked
 
@@ -31,13 +31,13 @@ type succession struct {
 	issued      map[string]span // when a code was asked for and heard of
 }
 
-func newSuccession(t *testing.T) *succession {
+func newSuccession(t *testing.T, replicas int) *succession {
 	t.Helper()
 	chosen := cmp.Or(*killSeed, rand.Uint64())
 	t.Logf("-faults.seed=%d", chosen)
 	s := &succession{primary: redistest.Start(t, redistest.Config{Persistent: true})}
-	for i := range s.replicas {
-		s.replicas[i] = redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: s.primary})
+	for range replicas {
+		s.replicas = append(s.replicas, redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: s.primary}))
 	}
 	s.group = redistest.StartSentinels(t, "main", s.primary, 3, time.Second)
 	s.siege = &siege{load: newLoad(t, s.group.URL()), random: rand.New(rand.NewPCG(chosen, loadWorkers))}
@@ -106,7 +106,7 @@ var losses = []loss{
 // afterwards, unless it has given its tokens; that, and a page in progress that is
 // forgotten, is all that anybody notices.
 func TestFailoversUnderLoad(t *testing.T) {
-	s := newSuccession(t)
+	s := newSuccession(t, 2)
 	rounds := amount(3, 21)
 	for i := range rounds {
 		s.fail(lags[i%len(lags)], losses[i%len(losses)])
@@ -144,7 +144,7 @@ func (s *succession) fail(l lag, x loss) {
 		}
 	})
 	s.more(20)
-	s.release(s.replicas[:])
+	s.release(s.replicas)
 	s.succeed(old)
 	s.recovers()
 	fired.Wait()
@@ -496,7 +496,7 @@ func (h *heir) races() {
 // TestPrimaryServesAlone: when all replicas are gone for good, nobody could take over, so
 // writes wait for nobody. Who was told 503 until that was known has lost nothing.
 func TestPrimaryServesAlone(t *testing.T) {
-	s := newSuccession(t)
+	s := newSuccession(t, 2)
 	s.journal, s.issued = newJournal(t), map[string]span{}
 	rest := s.work()
 	s.ripen()
@@ -518,7 +518,7 @@ func TestPrimaryServesAlone(t *testing.T) {
 // refresh tokens of which it knows the family, unless it has forgotten more than eight of
 // its rotations.
 func TestFailoverForgets(t *testing.T) {
-	s := newSuccession(t)
+	s := newSuccession(t, 2)
 	s.issued = map[string]span{}
 	p := s.fleet.newParty(s.at[0].process)
 	codes := p.mustCodes(s.at[0].process, 4)

@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -131,7 +133,8 @@ func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c 
 			cluster.ReloadState(ctx)
 		}
 		if server, err = primaryAt(ctx, cluster, addr); err != nil {
-			return fmt.Errorf("storage/redis: %s: %w", c.what, err)
+			// Nothing was written. Sent again, it may find the new primary.
+			return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 		}
 	}
 	return err
@@ -146,6 +149,9 @@ func redirected(err error) (addr string, ask bool) {
 	return fields[len(fields)-1], fields[0] == "ASK"
 }
 
+// errNewcomer is about a server to which the first of its slots is moving.
+var errNewcomer = errors.New("none of the slots is its own yet")
+
 // primaryAt returns the client of the primary at an address.
 func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string) (*goredis.Client, error) {
 	found := make(chan *goredis.Client, 1)
@@ -159,7 +165,7 @@ func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string)
 	case server := <-found:
 		return server, nil
 	default:
-		return nil, fmt.Errorf("no primary is known at %s yet: %w", addr, err)
+		return nil, fmt.Errorf("no primary is known at %s: %w", addr, cmp.Or(err, errNewcomer))
 	}
 }
 

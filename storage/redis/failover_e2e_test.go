@@ -5,6 +5,8 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +105,66 @@ func TestClusterFailover(t *testing.T) {
 		primary.Restart()
 		cluster.Settle()
 	}
+}
+
+// TestClusterGrows: a primary joins a cluster with replicas. While the first slot moves to
+// it, it has none, and so the other ones name no such primary. A write that follows a key
+// there is settled when the slot has moved.
+func TestClusterGrows(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1, redistest.Config{Persistent: true})
+	newcomer := join(t, cluster)
+	b := open(t, redis.Options{URL: cluster.URL()})
+	defer b.Close()
+	store, err := storage.New(b, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := storage.User{Name: "somebody"}
+	if err := store.CreateUser(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	slot := cluster.Slot("gatehouse:user:somebody")
+	from := cluster.Owner(slot)
+	update := func() error {
+		u, err := store.User(t.Context(), user.Name)
+		if err == nil {
+			err = store.UpdateUser(t.Context(), u)
+		}
+		return err
+	}
+	eventually(t, "a write that waits for a replica", func() bool {
+		return update() == nil && strings.Contains(from.Client().Info(t.Context(), "commandstats").Val(), "cmdstat_wait:")
+	})
+	calls, settled := 0, make(chan error, 1)
+	cluster.MigrateSlot(slot, from, newcomer, func() {
+		if calls++; calls != 2 {
+			return
+		}
+		go func() { settled <- update() }()
+		eventually(t, "that the write is sent to the newcomer", func() bool {
+			return strings.Contains(from.Client().Info(t.Context(), "errorstats").Val(), "errorstat_ASK:")
+		})
+	})
+	if err := <-settled; err != nil {
+		t.Errorf("a write while the first slot moves: %v", err)
+	}
+}
+
+// join makes another server, which has no replica, a primary of the cluster.
+func join(t *testing.T, cluster *redistest.Cluster) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t, redistest.Config{Persistent: true, Args: []string{"--cluster-enabled", "yes"}})
+	for _, node := range cluster.Nodes {
+		bus, err := node.Client().ConfigGet(t.Context(), "cluster-port").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, port, _ := net.SplitHostPort(node.Addr)
+		if err := server.Client().Do(t.Context(), "cluster", "meet", host, port, bus["cluster-port"]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster.Nodes = append(cluster.Nodes, server)
+	cluster.Settle()
+	return server
 }

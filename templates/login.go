@@ -1,6 +1,9 @@
 package templates
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // Login is the sign-in page: a form with the inputs username and password, and the
 // hidden inputs transaction and csrf.
@@ -29,6 +32,8 @@ type Client struct {
 	Verified bool
 	// Host is where the client's metadata document lives, if it has one.
 	Host string
+	// Logo is a path of ours that answers with the client's logo, empty for none.
+	Logo string
 }
 
 // Resource is a protected server that the client wants to use.
@@ -57,12 +62,15 @@ func (s *Set) Login(w io.Writer, p Login) error {
 }
 
 type clientView struct {
-	Name, Host         string
+	Name, Host, Logo   string
 	Verified, Nameless bool
 }
 
 func (c Client) view() clientView {
 	v := clientView{Name: brief(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
+	if strings.HasPrefix(c.Logo, "/") && !strings.HasPrefix(c.Logo, "//") {
+		v.Logo = c.Logo // of this origin, whatever happens
+	}
 	if v.Name == "" {
 		v.Name, v.Nameless = "An application without a name", true
 	}

@@ -518,3 +518,23 @@ func ExampleSet_Error() {
 	fmt.Println(w.Code, err, strings.Contains(w.Body.String(), "<h1>Unknown program</h1>"))
 	// Output: 400 <nil> true
 }
+
+// TestLogo: a logo is a picture of this origin, or there is none.
+func TestLogo(t *testing.T) {
+	page := consent()
+	for logo, want := range map[string]string{
+		"/logo?transaction=a&b=c":    `<img class="logo" src="/logo?transaction=a&amp;b=c" alt="" width="40" height="40">`,
+		"":                           "",
+		"https://app.example.org/l":  "",
+		"//app.example.org/l":        "",
+		"javascript:alert(1)":        "",
+		"data:image/png;base64,AAAA": "",
+		"logo":                       "",
+	} {
+		page.Client.Logo = logo
+		got := render(t, page)
+		if want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, "<img") {
+			t.Errorf("the logo %q: want %q in\n%s", logo, want, got)
+		}
+	}
+}

@@ -64,18 +64,25 @@ func New(fetch Getter) *Fetcher { return &Fetcher{fetch: fetch} }
 // which is any of its URLs; the picture must be there too. Errors are [ErrRefused] or, when
 // another try may help, those of the fetch.
 func (f *Fetcher) Get(ctx context.Context, i message.Icon, origin string) ([]byte, error) {
-	if body, ok := strings.CutPrefix(i.Src, "data:"); ok {
-		declared, data, err := readData(body)
-		if err != nil {
-			return nil, err
-		}
-		return Redraw(data, declared, i.MIMEType)
+	body, ok := strings.CutPrefix(i.Src, "data:")
+	if !ok {
+		return f.GetURL(ctx, i.Src, origin, i.MIMEType)
 	}
-	response, err := f.fetch.Get(ctx, safefetch.Request{URL: i.Src, SameOrigin: origin, MaxBytes: maxBytes})
+	declared, data, err := readData(body)
+	if err != nil {
+		return nil, err
+	}
+	return Redraw(data, declared, i.MIMEType)
+}
+
+// GetURL is [Fetcher.Get] for a picture of which nothing but its address is known, and
+// perhaps how it is declared.
+func (f *Fetcher) GetURL(ctx context.Context, url, origin string, declared ...string) ([]byte, error) {
+	response, err := f.fetch.Get(ctx, safefetch.Request{URL: url, SameOrigin: origin, MaxBytes: maxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("icon: %w", err)
 	}
-	return Redraw(response.Body, response.Header.Get("Content-Type"), i.MIMEType)
+	return Redraw(response.Body, append(declared, response.Header.Get("Content-Type"))...)
 }
 
 // readData reads what follows "data:" (RFC 2397), which must be base64.

@@ -236,7 +236,8 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 
 // Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
 // grant that is there now. When the record has ended since it was read, the error is
-// [ErrNotFound].
+// [ErrNotFound]. When a copy of the database has taken over since that has forgotten
+// rotations, the error is [ErrUnavailable]: whoever reads again can [Store.Remember].
 func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantActive {
 		return g, ErrConflict
@@ -245,5 +246,9 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	next.Generation++
 	next.Rotated = s.now()
 	next.Lifetime = life
-	return s.swapAnywhere(ctx, g, next)
+	current, err := s.swapAnywhere(ctx, g, next)
+	if errors.Is(err, ErrConflict) && current.State == GrantActive && current.Generation < g.Generation {
+		return Grant{}, fmt.Errorf("storage: rotate: %w: a copy of the database has taken over that has forgotten rotations", ErrUnavailable)
+	}
+	return current, err
 }

@@ -122,8 +122,7 @@ func TestFailoversUnderLoad(t *testing.T) {
 func (s *succession) fail(l lag, x loss) {
 	s.t.Helper()
 	begun := time.Now()
-	s.journal = newJournal(s.t)
-	s.lost, s.named, s.issued = time.Time{}, time.Time{}, map[string]span{}
+	s.begin()
 	old := s.primary
 	ways := s.divert()
 	rest := s.work()
@@ -493,11 +492,73 @@ func (h *heir) races() {
 	}
 }
 
+// TestPrimaryWakesUp: a primary that was only slow goes on in the middle of the failover,
+// and for a while there are two. In a pair nobody is left who could confirm what the old
+// one is told then, so nothing of that is acknowledged.
+func TestPrimaryWakesUp(t *testing.T) {
+	s := newSuccession(t, 1)
+	replaced, rounds := 0, amount(2, 20)
+	for range rounds {
+		old := s.primary
+		s.doze()
+		if t.Failed() {
+			return
+		}
+		if s.primary != old {
+			replaced++
+		}
+	}
+	t.Logf("%d of %d primaries were replaced; answers %v", replaced, rounds, s.answers)
+}
+
+// doze stops the primary for about as long as it takes to replace it.
+func (s *succession) doze() {
+	s.t.Helper()
+	begun, old := time.Now(), s.primary
+	s.begin()
+	rest := s.work()
+	s.ripen()
+	s.more(60)
+	s.lose(old.Pause)
+	asleep := 1500*time.Millisecond + time.Duration(s.random.Int64N(int64(time.Second)))
+	<-time.After(asleep)
+	old.Resume()
+	for range 25 {
+		s.more(8)
+		s.pause(200 * time.Millisecond)
+	}
+	s.group.Settle(len(s.replicas))
+	what := "replaced"
+	if s.group.Primary() == old.Addr {
+		what = "in time"
+		s.restore()
+	} else {
+		s.succeed(old)
+	}
+	s.recovers()
+	s.more(60)
+	rest()
+	s.settle(fmt.Sprintf("the primary was stopped for %s, %s", asleep.Round(time.Millisecond), what), begun)
+}
+
+// restore forgets that the primary was lost: it was back before another one took over.
+func (s *succession) restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost, s.named = time.Time{}, time.Now()
+}
+
+// begin is the begin of a round.
+func (s *succession) begin() {
+	s.journal = newJournal(s.t)
+	s.lost, s.named, s.issued = time.Time{}, time.Time{}, map[string]span{}
+}
+
 // TestPrimaryServesAlone: when all replicas are gone for good, nobody could take over, so
 // writes wait for nobody. Who was told 503 until that was known has lost nothing.
 func TestPrimaryServesAlone(t *testing.T) {
 	s := newSuccession(t, 2)
-	s.journal, s.issued = newJournal(t), map[string]span{}
+	s.begin()
 	rest := s.work()
 	s.ripen()
 	for _, r := range s.replicas {
@@ -519,7 +580,7 @@ func TestPrimaryServesAlone(t *testing.T) {
 // its rotations.
 func TestFailoverForgets(t *testing.T) {
 	s := newSuccession(t, 2)
-	s.issued = map[string]span{}
+	s.begin()
 	p := s.fleet.newParty(s.at[0].process)
 	codes := p.mustCodes(s.at[0].process, 4)
 	var families []answer

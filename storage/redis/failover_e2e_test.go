@@ -168,3 +168,40 @@ func join(t *testing.T, cluster *redistest.Cluster) *redistest.Server {
 	cluster.Settle()
 	return server
 }
+
+// TestPromotedUnnoticed: in the middle of a failover a replica has been promoted, the
+// sentinels still name the primary before, and that one, which was only slow, has nobody
+// left who follows it. It is not alone: what it would answer now would be forgotten.
+func TestPromotedUnnoticed(t *testing.T) {
+	primary := redistest.Start(t, redistest.Config{})
+	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary})
+	group := redistest.StartSentinels(t, "main", primary, 3, time.Second)
+	b := open(t, redis.Options{URL: group.URL()})
+	defer b.Close()
+	lineageOf(t, b)
+
+	// The sentinels would make it a replica again.
+	if err := replica.Client().ACLSetUser(t.Context(), "default", "-slaveof").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Client().Do(t.Context(), "replicaof", "no", "one").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		if _, err := b.Put(t.Context(), fresh("forgotten", "")); !errors.Is(err, storage.ErrUncertain) {
+			t.Fatalf("a write that the promoted replica does not hear of: %v", err)
+		}
+		replica.Client().Do(t.Context(), "client", "kill", "type", "normal") // as a promotion does
+	}
+	if at := group.Primary(); at != primary.Addr {
+		t.Fatalf("the sentinels name %s; want %s", at, primary.Addr)
+	}
+
+	if err := replica.Client().ACLSetUser(t.Context(), "default", "+slaveof").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a write that both have", func() bool {
+		_, err := b.Put(t.Context(), fresh("kept", ""))
+		return err == nil && replica.Client().Exists(t.Context(), "kept").Val() == 1
+	})
+}

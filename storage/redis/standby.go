@@ -212,20 +212,28 @@ func (t target) alone(ctx context.Context, addr, lineage string, o Options) (boo
 	settings.PoolSize, settings.MaxActiveConns = 1, 1
 	sentinel := goredis.NewSentinelClient(sentinelOptions(settings, addr))
 	defer sentinel.Close()
+	info := func(host, port string) (string, error) {
+		direct := settings.Simple()
+		direct.Addr = net.JoinHostPort(host, port)
+		server := goredis.NewClient(direct)
+		defer server.Close()
+		return server.Info(ctx, "replication").Result()
+	}
 	replicas, err := sentinel.Replicas(ctx, t.master).Result()
-	if err != nil || slices.ContainsFunc(replicas, promotable) {
+	if err != nil {
 		return false, err
+	}
+	for _, replica := range replicas {
+		if next, err := heir(replica, lineage, info); next || err != nil {
+			return false, err
+		}
 	}
 	at, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
 	if err != nil {
 		return false, err
 	}
-	direct := settings.Simple()
-	direct.Addr = net.JoinHostPort(at[0], at[1])
-	primary := goredis.NewClient(direct)
-	defer primary.Close()
-	info, err := primary.Info(ctx, "replication").Result()
-	return infoField(info, "master_replid") == lineage, err
+	primary, err := info(at[0], at[1])
+	return infoField(primary, "master_replid") == lineage, err
 }
 
 // sentinelOptions are the settings for one sentinel.
@@ -235,19 +243,36 @@ func sentinelOptions(u *goredis.UniversalOptions, addr string) *goredis.Options 
 	return o
 }
 
-// promotable follows how Sentinel elects: a replica that it reaches, that is one, and
-// whose link to the primary is up, or has not been down for ten times the time after
-// which Sentinel calls a server down. One that was never linked since it started is being
-// filled.
+// heir reports whether what a sentinel says about a replica leaves the possibility that it
+// takes over from the primary of a lineage, or has just done so. For a moment a failover
+// looks like the end of a replica: being promoted it hangs up on everybody, then it is a
+// primary by its own account, and only then do all sentinels name it. So a server about
+// which the sentinel is in doubt is asked itself.
+func heir(replica map[string]string, lineage string, info func(host, port string) (string, error)) (bool, error) {
+	flags := strings.Split(replica["flags"], ",")
+	if slices.Contains(flags, "s_down") || slices.Contains(flags, "o_down") {
+		return false, nil
+	}
+	lost := slices.Contains(flags, "disconnected")
+	if !lost && replica["role-reported"] == "slave" {
+		return promotable(replica), nil
+	}
+	own, err := info(replica["ip"], replica["port"])
+	switch {
+	case err != nil && lost:
+		return false, nil // nobody reaches it
+	case err != nil:
+		return false, err
+	case infoField(own, "role") == "slave":
+		return infoField(own, "master_link_status") == "up" || infoField(own, "master_link_down_since_seconds") != "-1", nil
+	}
+	return infoField(own, "master_replid2") == lineage, nil // a primary that came back has another history
+}
+
+// promotable follows how Sentinel elects among those that it reaches: a replica whose link
+// to the primary is up, or has not been down for ten times the time after which Sentinel
+// calls a server down. One that was never linked since it started is being filled.
 func promotable(replica map[string]string) bool {
-	for flag := range strings.SplitSeq(replica["flags"], ",") {
-		if flag == "s_down" || flag == "o_down" || flag == "disconnected" {
-			return false
-		}
-	}
-	if replica["role-reported"] != "slave" {
-		return false
-	}
 	down, err := strconv.ParseInt(replica["master-link-down-time"], 10, 64)
 	limit, limitErr := strconv.ParseInt(replica["down-after-milliseconds"], 10, 64)
 	return replica["master-link-status"] == "ok" || err == nil && limitErr == nil && down >= 0 && down <= 10*limit

@@ -51,6 +51,10 @@ func TestGet(t *testing.T) {
 	if got.Header.Get("Set-Cookie") != "" || got.Header.Get("X-Anything") != "" {
 		t.Errorf("header %v has more than a cache needs", got.Header)
 	}
+	upper := "HTTPS://CLIENT.Example.com:" + s.port + "/A"
+	if got, err := get(f, upper); err != nil || got.URL != s.url("/A") {
+		t.Errorf("%s: %v %s", upper, got, safefetch.Reason(err))
+	}
 	for _, r := range []safefetch.Request{{IfNoneMatch: `"1"`}, {IfModifiedSince: "Mon, 02 Jan 2006 15:04:05 GMT"}} {
 		r.URL = request.URL
 		if got, err := f.Get(context.Background(), r); err != nil || got.Status != 304 || len(got.Body) != 0 {
@@ -94,7 +98,8 @@ func TestRequestsThatAreWrong(t *testing.T) {
 		"https://example.com/#", "https://example.com/#a", "https://example.com:/", "https://example.com:0/",
 		"https://example.com:65536/", "https://example.com:0443/", "https://example.com:+443/", "https://example.com:443x/",
 		"https://example.com:22/", "https://example.com:25/", "https://example.com:80/", "https://example.com:6000/",
-		"https://example.com:10080/", "https://example.com/\r\nHost: x", "https://example.com/ x", "https://example.com\\@127.0.0.1/",
+		"https://example.com:10080/", "https://example.com/\r\nHost: x", "https://example.com/ x", "https://example.com\\@127.0.0.1/", "https://example.com/\\x",
+		"http://example.com:8080/",
 		"https://%31%32%37.0.0.1/", "https://127%2e0.0.1/", "https://１２７.0.0.1/", "https://ⓔxample.com/", "https://127。0。0。1/",
 		"https://[::1/", "https://::1/", "https://example.com/" + strings.Repeat("a", 2048),
 	} {
@@ -124,7 +129,7 @@ func TestHosts(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "255.255.255.255", "192.168.0.1",
 		"2130706433", "0x7f000001", "0X7F000001", "017700000001", "0x7f.1", "127.1", "127.0.1", "0177.0.0.1", "0x7f.0.0.1",
-		"127.0.0.1.", "127.0.0.01", "127.0.0.256", "127.0.0.0.1", "1.2.3.0x4", "0x", "example.0x", "example.1", "8.8.8.8.", "134744072",
+		"127.0.0.1.", "127.0.0.01", "127.0.0.256", "127.0.0.0.1", "1.2.3.0x4", "0x", "example.0x", "example.0xff", "example.1", "8.8.8.8.", "134744072",
 		"[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]",
 		"[2002:7f00:1::]", "[2001:db8::1]", "[fe80::1]", "[fe80::1%25lo]", "[fd00:ec2::254]",
 		"localhost", "LOCALHOST", "a.localhost", "localhost.", "redis", "metadata", "metadata.google.internal", "printer.local",
@@ -165,12 +170,13 @@ func TestAddressesThatAreDialled(t *testing.T) {
 		{"https://a.example.com/", []string{"7.7.7.7"}, "[]"},
 		{"https://a.example.com/", []string{"64:ff9b::707:707"}, "[]"},
 		{"https://a.example.com/", []string{"2606:4701::1"}, "[]"},
+		{"https://a.example.com/", []string{"64:ff9b::909:909"}, "[]"},
 		{"https://a.example.com/", nil, "[]"},
 	} {
 		dialled := []netip.AddrPort{}
 		f := fetcher(t, safefetch.Config{
 			Floor: 1, LookupNetIP: answers(c.answers...),
-			Refuse: []netip.Prefix{netip.MustParsePrefix("7.0.0.0/8"), netip.MustParsePrefix("2606:4701::/32")},
+			Refuse: []netip.Prefix{netip.MustParsePrefix("7.0.0.0/8"), netip.MustParsePrefix("2606:4701::/32"), netip.MustParsePrefix("64:ff9b::909:0/112")},
 		})
 		f.SetDial(func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 			dialled = append(dialled, to)
@@ -261,6 +267,23 @@ func TestLoopback(t *testing.T) {
 		})
 		_, err := get(f, host)
 		expectErr(t, host, err, safefetch.ErrRefused)
+	}
+}
+
+// TestSameOrigin compares with every part of an origin changed.
+func TestSameOrigin(t *testing.T) {
+	s := serve(t, func(http.ResponseWriter, *http.Request) {})
+	f := fetcher(t, s.config)
+	for other, want := range map[string]error{
+		s.url("/other"):                             nil,
+		"HTTPS://CLIENT.example.com:" + s.port:      nil,
+		"https://client.example.com/":               safefetch.ErrRequest,
+		"http://client.example.com:" + s.port + "/": safefetch.ErrRequest,
+		"https://127.0.0.1:" + s.port + "/":         safefetch.ErrRequest,
+		"client.example.com":                        safefetch.ErrRequest,
+	} {
+		_, err := f.Get(context.Background(), safefetch.Request{URL: s.url("/x"), SameOrigin: other})
+		expectErr(t, other, err, want)
 	}
 }
 

@@ -81,6 +81,39 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestNothingIsDrained ends a fetch as soon as the answer is of no use, while its body
+// would go on.
+func TestNothingIsDrained(t *testing.T) {
+	for answer, want := range map[string]error{
+		"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\nx": safefetch.ErrStatus,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"10001\r\n" + strings.Repeat("x", 1<<16+1) + "\r\n": safefetch.ErrTooLarge,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newStage(t, func(c net.Conn) {
+				says(answer)(c)
+				io.Copy(io.Discard, c)
+			}).fetcher(t, safefetch.Config{})
+			took, _, err := clocked(f, safefetch.Request{URL: "https://client.example.com/"})
+			expectErr(t, answer[:20], err, want)
+			if took != 0 {
+				t.Errorf("%.20s took %v", answer, took)
+			}
+		})
+	}
+}
+
+func TestReasonsAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newStage(t, says(ok("", "Content-Encoding: "+strings.Repeat("x", 10_000)))).fetcher(t, safefetch.Config{})
+		_, err := get(f, "https://client.example.com/")
+		expectErr(t, "coding", err, safefetch.ErrMalformed)
+		if n := len(safefetch.Reason(err)); n > 400 {
+			t.Errorf("a reason of %d bytes", n)
+		}
+	})
+}
+
 // TestOneAttempt counts connections after an answer that broke: net/http would ask again.
 func TestOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -298,6 +331,9 @@ func TestOneFlight(t *testing.T) {
 					t.Errorf("%v: %s", r, safefetch.Reason(err))
 					return
 				}
+				if r.Header.Get("ETag") != "" {
+					t.Error("sees the header of another")
+				}
 				r.Body[0] = 'y' // what one caller does, no other sees
 				r.Header.Set("ETag", "z")
 			})
@@ -353,6 +389,44 @@ func TestLeaving(t *testing.T) {
 		expectErr(t, "too late", err, context.DeadlineExceeded)
 		if n, _ := p.seen(); n != 3 {
 			t.Errorf("%d requests, want none for a context that is over", n)
+		}
+	})
+}
+
+// TestBoardingLate wants a flight to be forgotten by itself alone: the first, which heeds
+// no context, ends while the second is under way.
+func TestBoardingLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lookups atomic.Int32
+		f := newStage(t, says(ok(""))).fetcher(t, safefetch.Config{
+			LookupNetIP: func(context.Context, string, string) ([]netip.Addr, error) {
+				lookups.Add(1)
+				time.Sleep(time.Second)
+				return parse("93.184.216.34"), nil
+			}})
+		request := safefetch.Request{URL: "https://client.example.com/"}
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		f.Get(ctx, request)
+		var wait sync.WaitGroup
+		for _, pause := range []time.Duration{0, 800 * time.Millisecond} {
+			wait.Go(func() {
+				time.Sleep(pause)
+				if _, err := f.Get(context.Background(), request); err != nil {
+					t.Error(safefetch.Reason(err))
+				}
+			})
+		}
+		wait.Wait()
+		if n := lookups.Load(); n != 2 {
+			t.Errorf("%d lookups, want 2", n)
+		}
+		for range 20 {
+			f.Get(ctx, request)
+		}
+		synctest.Wait()
+		if n := lookups.Load(); n != 2 {
+			t.Errorf("%d lookups for contexts that are over", n-2)
 		}
 	})
 }
@@ -432,6 +506,29 @@ func TestBounds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGivingUpFreesPlaces has one who waits for a place in all, and gives up, and one
+// behind him at the same host.
+func TestGivingUpFreesPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &counting{takes: time.Second}
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 1, MaxPerHost: 1})
+		var wait sync.WaitGroup
+		ask := func(ctx context.Context, url string, want error) {
+			wait.Go(func() {
+				_, err := f.Get(ctx, safefetch.Request{URL: url})
+				expectErr(t, url, err, want)
+			})
+			synctest.Wait()
+		}
+		brief, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		ask(context.Background(), "https://a.example.org/", nil)
+		ask(brief, "https://b.example.org/1", context.DeadlineExceeded)
+		ask(context.Background(), "https://b.example.org/2", nil)
+		wait.Wait()
+	})
 }
 
 // TestWaitingTakesFromTheTimeout lets three want one place. The second gets it too late,

@@ -340,7 +340,9 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 		r.killPrimary()
 	}
 	r.finish("ASK")
-	t.Logf("%d answers said that a part of the keys is down", r.down)
+	if t.Logf("%d looks at a part of the keys that was down", r.down); r.down == 0 {
+		t.Error("nobody noticed that a part of the keys was down")
+	}
 }
 
 // killPrimary kills the primary that has somebody's family and waits for the promotion of
@@ -363,10 +365,14 @@ func (r *ring) killPrimary() {
 		r.pause(300 * time.Millisecond)
 		victim.Kill()
 		attach()
-		for down := 0; r.cluster.Owner(slot) == victim || down == 0; {
-			down += r.lookDown(stands[0].family)
+		eventually(r.t, patience, func() error {
+			r.lookDown(stands[0].family)
 			r.mustNotNotice(elsewhere)
-		}
+			if r.cluster.Owner(slot) == victim {
+				return fmt.Errorf("nobody has taken the place of %s", victim.Addr)
+			}
+			return nil
+		})
 		promoted = time.Now()
 	})
 	r.recoversAfter(promoted, func() {
@@ -444,18 +450,16 @@ func (r *ring) elsewhere(victim *redistest.Server) *held {
 
 // lookDown asks both processes for a family whose primary is gone. It counts the answers
 // that say so. The others come after a promotion that we have not seen yet.
-func (r *ring) lookDown(h *held) (down int) {
+func (r *ring) lookDown(h *held) {
 	r.t.Helper()
 	for _, m := range r.at {
 		switch a := r.introspect(m.process, h.tokens.Access); {
 		case a.outcome() == unavailable:
-			down++
+			r.down++
 		case a.outcome() != granted || !a.Active:
 			r.t.Errorf("while its part of the keys is down: %s", a)
 		}
 	}
-	r.down += down
-	return down
 }
 
 // mustNotNotice expects that a family goes on whose part of the keys is not down.
@@ -483,7 +487,7 @@ func TestOneCodeInAMovingSlot(t *testing.T) {
 			cluster := redistest.StartCluster(t, 3, replicas, redistest.Config{})
 			f := newFleet(t, fleetConfig{Store: cluster.URL()})
 			d := f.pair([2]*process{f.start("--code-ttl", "10m"), f.start("--code-ttl", "10m")})
-			for i, code := range d.party.mustCodes(d.at[0], amount(12, 300)) {
+			for i, code := range d.party.mustCodes(d.at[0], amount(12, 150)) {
 				d.mustRedeemOnce(t, code, d.raceInAMove(t, cluster, code, i%3))
 			}
 		})
@@ -494,6 +498,11 @@ func TestOneCodeInAMovingSlot(t *testing.T) {
 // afterwards (1), or from before to afterwards (2).
 func (d *pair) raceInAMove(t *testing.T, cluster *redistest.Cluster, code string, when int) (answers []answer) {
 	t.Helper()
+	for _, at := range d.at {
+		// A process hangs up on a connection that was never used when it is five seconds
+		// old, maybe in the moment in which it is used.
+		at.client.CloseIdleConnections()
+	}
 	slot := cluster.Slot(grantKey(t, code))
 	from := cluster.Owner(slot)
 	to := cluster.Nodes[(slices.Index(cluster.Nodes, from)+1)%3]

@@ -183,14 +183,13 @@ func (s *still) wantLogged(line string, want bool) {
 
 var newKey = bytes.Repeat([]byte{9}, 32)
 
-// TestLastUseIsRecorded: the use of a client is recorded a day after the last one, when
-// the server runs, and costs no request a round trip.
+// TestLastUseIsRecorded: the use of a client is recorded when it is the first one, and a
+// day after the last one, when the server runs, and costs no request a round trip.
 func TestLastUseIsRecorded(t *testing.T) {
 	t.Parallel()
 	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
 		_, token := s.granted(s.store, "registered")
 		_, configured := s.granted(s.store, "configured")
-		begin := s.lastUsed("registered")
 		end := s.run()
 		refresh := func(what, client string, token *string, budget int64) {
 			t.Helper()
@@ -201,8 +200,14 @@ func TestLastUseIsRecorded(t *testing.T) {
 			*token = answer.member(t, "refresh_token")
 			time.Sleep(10 * time.Second)
 		}
-		time.Sleep(storage.UseStep - 62*time.Second)     // between two rounds of chores
-		refresh("within a day", "registered", &token, 3) // the client, the grant, the swap
+		time.Sleep(2 * time.Second) // between two rounds of chores
+		begin := time.Now()
+		refresh("for the first time", "registered", &token, 3) // the client, the grant, the swap
+		if got := s.lastUsed("registered"); !got.Equal(begin) {
+			t.Errorf("the first use is at %v; want %v", got, begin)
+		}
+		time.Sleep(storage.UseStep - 74*time.Second)
+		refresh("within a day", "registered", &token, 3)
 		if got := s.lastUsed("registered"); !got.Equal(begin) {
 			t.Errorf("a use within a day was recorded, at %v", got)
 		}
@@ -223,7 +228,7 @@ func TestLastUseIsRecorded(t *testing.T) {
 			t.Errorf("the last use is at %v; want %v", got, now)
 		}
 		refresh("after a day, a configured client", "configured", &configured, 3)
-		if got := s.lastUsed("configured"); !got.Equal(begin) {
+		if got := s.lastUsed("configured"); !got.IsZero() {
 			t.Errorf("the use of a configured client was recorded, at %v", got)
 		}
 		var listed []string
@@ -236,7 +241,20 @@ func TestLastUseIsRecorded(t *testing.T) {
 		if strings.Join(listed, " ") != "configured registered" {
 			t.Errorf("the clients by last use are %q", listed)
 		}
+		// A client that is gone when its use is to be recorded needs nothing.
+		time.Sleep(storage.UseStep)
+		if answer, _ := s.refresh("registered", token); answer.status != http.StatusOK {
+			t.Errorf("%s", answer)
+		}
+		removed, err := s.store.Client(t.Context(), "registered")
+		if err == nil {
+			err = s.store.RemoveClient(t.Context(), removed, "its owner deleted it")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		end()
+		s.wantLogged("the last use of clients cannot be recorded", false)
 	})
 }
 

@@ -149,6 +149,11 @@ func (m *meter) IndexPage(ctx context.Context, index, after string, limit int) (
 	return m.Backend.IndexPage(ctx, index, after, limit)
 }
 
+func (m *meter) IndexLen(ctx context.Context, index string) (int, error) {
+	defer m.note("index len", index, &m.reads)()
+	return m.Backend.IndexLen(ctx, index)
+}
+
 // house is a server with everything around it: a store that can be counted and broken,
 // a clock, a log, and HTTP to reach it. The issuer's name leads to it, whatever it is.
 type house struct {

@@ -8,8 +8,12 @@ type Client struct {
 	// RedirectURIs ("redirect_uris"): where authorization responses may go.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// TokenEndpointAuthMethod ("token_endpoint_auth_method"): none,
-	// client_secret_basic or client_secret_post.
+	// client_secret_basic, client_secret_post or private_key_jwt.
 	TokenEndpointAuthMethod string `json:"token_endpoint_auth_method,omitempty"`
+	// TokenEndpointAuthSigningAlg ("token_endpoint_auth_signing_alg"): the only algorithm
+	// of the client's assertions, if it names one (OpenID Connect Dynamic Client
+	// Registration 1.0 section 2).
+	TokenEndpointAuthSigningAlg string `json:"token_endpoint_auth_signing_alg,omitempty"`
 	// GrantTypes ("grant_types"): authorization_code, refresh_token.
 	GrantTypes []string `json:"grant_types,omitempty"`
 	// ResponseTypes ("response_types"): code.
@@ -37,6 +41,9 @@ type Client struct {
 	// ApplicationType ("application_type"): native or web (OpenID Connect Dynamic
 	// Client Registration 1.0 section 2).
 	ApplicationType string `json:"application_type,omitempty"`
+	// DPoPBoundAccessTokens ("dpop_bound_access_tokens"): the client always sends proofs
+	// of possession (RFC 9449 section 5.2).
+	DPoPBoundAccessTokens bool `json:"dpop_bound_access_tokens,omitempty"`
 }
 
 // The token endpoint authentication methods of RFC 7591 section 2 that are known here.
@@ -44,6 +51,9 @@ const (
 	AuthMethodNone  = "none"
 	AuthMethodBasic = "client_secret_basic"
 	AuthMethodPost  = "client_secret_post"
+	// AuthMethodPrivateKeyJWT is an assertion signed with the client's private key (RFC
+	// 7523 section 2.2).
+	AuthMethodPrivateKeyJWT = "private_key_jwt"
 )
 
 // The grant types of RFC 7591 section 2 that are known here.

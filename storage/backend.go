@@ -103,6 +103,9 @@ type Backend interface {
 	// length of the index.
 	IndexPage(ctx context.Context, index, after string, limit int) ([]string, error)
 
+	// IndexLen returns how many entries the index has. The cost does not grow with them.
+	IndexLen(ctx context.Context, index string) (int, error)
+
 	// Close releases connections. No method may be called afterwards.
 	Close() error
 }

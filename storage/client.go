@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gatehouse.example/metadata"
@@ -27,62 +28,161 @@ type Client struct {
 	ID       string          `json:"id"`
 	Source   ClientSource    `json:"source"`
 	Metadata metadata.Client `json:"metadata"`
+	// Localized are the members with a language tag (RFC 7591 section 2.2) by their name,
+	// such as client_name#de.
+	Localized map[string]string `json:"localized,omitempty"`
+	// SoftwareStatement is the statement that the client registered with, as it came (RFC
+	// 7591 section 2.3).
+	SoftwareStatement string `json:"software_statement,omitempty"`
+	// AuthMethods are the ways in which the client may authenticate, if there are several;
+	// empty means Metadata.TokenEndpointAuthMethod alone.
+	AuthMethods []string `json:"auth_methods,omitempty"`
+	// Software is the same for clients that are the same software; empty if nobody counts.
+	// It names a list, and stands in entries of another: a digest is long enough.
+	Software string `json:"software,omitempty"`
 	// Secret is empty for public clients, RegistrationToken for clients that cannot
 	// manage themselves.
 	Secret            SecretHash `json:"secret,omitempty"`
 	RegistrationToken SecretHash `json:"registration_token,omitempty"`
-	Created           time.Time  `json:"created"`
-	// LastUsed is when the client was last used, to the day.
+	// PreviousToken is the registration token before the present one. It works until the
+	// present one is used, because its holder may never have heard of that.
+	PreviousToken SecretHash `json:"previous_token,omitempty"`
+	Created       time.Time  `json:"created"`
+	// LastUsed is when the client was last used, to the day; zero if never.
 	LastUsed time.Time `json:"last_used,omitzero"`
+	// Expires is when a client that nobody has used ends; zero if it stays. The first use
+	// makes it zero.
+	Expires  time.Time `json:"expires,omitzero"`
 	Disabled bool      `json:"disabled,omitempty"`
+	// Removed is in what stays of a client that was removed. Nobody is given one.
+	Removed *Removal `json:"removed,omitempty"`
 
 	version Version
+	stays   *Client // what an update leaves as it was when the client was read
 }
 
-// CreateClient stores a new client, used when it was created. [ErrConflict] means that
-// the id is taken.
+// Removal says when a client was removed, and why, for whoever comes back with it.
+type Removal struct {
+	At      time.Time `json:"at"`
+	Because string    `json:"because"`
+}
+
+// RemovedError is the [ErrNotFound] of a client that was removed not long ago.
+type RemovedError struct{ Removal }
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("storage: the client was removed at %s: %s", e.At.UTC().Format(time.RFC3339), e.Because)
+}
+
+// Is reports that the error is an [ErrNotFound].
+func (e *RemovedError) Is(target error) bool { return target == ErrNotFound }
+
+// CreateClient stores a new client that nobody has used. [ErrConflict] means that the id
+// is taken.
 func (s *Store) CreateClient(ctx context.Context, c Client) error {
-	c.LastUsed = c.Created
+	c.LastUsed, c.Removed = time.Time{}, nil
 	_, err := s.write(ctx, c.record(), Absent)
 	return err
 }
 
+// record is what is written of a client, with its entries in lists.
 func (c Client) record() record {
-	return record{kind: kindClient, id: c.ID, value: c, listed: []Listing{{clientsByUse, entryOf(c.LastUsed, c.ID)}}}
+	return record{kind: kindClient, id: c.ID, value: c, expires: c.Expires, listed: c.listed()}
 }
 
-// Client reads a client, or returns [ErrNotFound].
+// Client reads a client, or returns [ErrNotFound]: a [RemovedError] if it was removed not
+// long ago.
 func (s *Store) Client(ctx context.Context, id string) (Client, error) {
 	var c Client
 	version, err := s.read(ctx, kindClient, id, &c)
 	if err != nil {
 		return Client{}, err
 	}
-	c.version = version
+	if c.Removed != nil {
+		return Client{}, &RemovedError{*c.Removed}
+	}
+	stays := c
+	c.version, c.stays = version, &stays
 	return c, nil
+}
+
+// UpdateClient replaces a client that was read before, or returns [ErrConflict]. Its id,
+// its software, its creation, its use and its end stay as they are.
+func (s *Store) UpdateClient(ctx context.Context, c Client) error {
+	if c.stays == nil {
+		return fmt.Errorf("storage: update client: it was not read: %w", ErrConflict)
+	}
+	was := c.stays
+	c.ID, c.Source, c.Software, c.Created, c.LastUsed, c.Expires = was.ID, was.Source, was.Software, was.Created, was.LastUsed, was.Expires
+	c.Removed = nil
+	r := c.record()
+	r.listed = nil // it is listed already
+	_, err := s.write(ctx, r, Unchanged(c.version))
+	return err
 }
 
 // UseStep is how exact [Client.LastUsed] is: a use is recorded when the last one that is
 // on record is older.
 const UseStep = 24 * time.Hour
 
+// changeAttempts bounds how often a change that keeps losing against others is repeated
+// before the store is called unavailable.
+const changeAttempts = 64
+
 // UseClient records that a client was used at that time, unless it is on record that it
-// was used less than [UseStep] before. A client that is gone is none of its business.
+// was used less than [UseStep] before. A client that is gone is [ErrNotFound]. When it
+// returns nil the client does not end by itself any more.
 func (s *Store) UseClient(ctx context.Context, id string, at time.Time) error {
-	c, err := s.Client(ctx, id)
-	if errors.Is(err, ErrNotFound) || err == nil && at.Sub(c.LastUsed) < UseStep {
-		return nil
+	for range changeAttempts {
+		c, err := s.Client(ctx, id)
+		if err != nil || !c.LastUsed.IsZero() && at.Sub(c.LastUsed) < UseStep {
+			return err
+		}
+		used := c
+		used.LastUsed, used.Expires = at, time.Time{}
+		if at.Before(c.Created) {
+			used.LastUsed = c.Created // the clocks differ
+		}
+		_, err = s.write(ctx, used.record(), Unchanged(c.version))
+		if errors.Is(err, ErrConflict) {
+			continue // somebody else recorded it, or changed something
+		}
+		if err != nil {
+			return err
+		}
+		return s.unlist(ctx, c.listed(), used.listed())
 	}
-	if err != nil {
+	return fmt.Errorf("storage: use client: %w: the client kept changing", ErrUnavailable)
+}
+
+// tombstone is what is left of a removed client, in its place. It is read as a [Client].
+type tombstone struct {
+	ID      string  `json:"id"`
+	Removed Removal `json:"removed"`
+}
+
+// How long what is left of a removed client tells so: longer if somebody has used it.
+const (
+	removedTime       = 30 * 24 * time.Hour
+	removedUnusedTime = time.Hour
+)
+
+// RemoveClient removes a client that was read before, or returns [ErrConflict]. For a
+// while it is remembered why. Its grants are revoked afterwards by [Store.RevokeClient]:
+// whoever stores a grant and then still finds the client may be sure that it is among
+// them.
+func (s *Store) RemoveClient(ctx context.Context, c Client, because string) error {
+	if c.stays == nil {
+		return fmt.Errorf("storage: remove client: it was not read: %w", ErrConflict)
+	}
+	was, now := c.stays, s.now()
+	left := tombstone{was.ID, Removal{now.UTC().Truncate(time.Second), because}}
+	until := now.Add(removedTime)
+	if was.LastUsed.IsZero() {
+		until = now.Add(removedUnusedTime)
+	}
+	if _, err := s.write(ctx, record{kind: kindClient, id: was.ID, value: left, expires: until}, Unchanged(c.version)); err != nil {
 		return err
 	}
-	before := entryOf(c.LastUsed, c.ID)
-	c.LastUsed = at
-	if _, err = s.write(ctx, c.record(), Unchanged(c.version)); errors.Is(err, ErrConflict) {
-		return nil // somebody else records it, or a later use will
-	}
-	if err != nil {
-		return err
-	}
-	return s.indexRemove(ctx, clientsByUse, before)
+	return s.unlist(ctx, was.listed(), nil)
 }

@@ -1,12 +1,15 @@
 package storage_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +34,7 @@ type golden struct {
 // goldenFiles are files of testdata that are never written again: a record that was
 // stored once must be read by every later program. A new encoding version gets a file
 // of its own, and so does a record that gains fields which decide something.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -62,7 +65,16 @@ func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
 // readers read a record of each kind.
 func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (any, error) {
 	return map[string]func(ctx context.Context, id string) (any, error){
-		"client":      func(ctx context.Context, id string) (any, error) { return s.Client(ctx, id) },
+		"client":        func(ctx context.Context, id string) (any, error) { return s.Client(ctx, id) },
+		"initial-token": func(ctx context.Context, token string) (any, error) { return s.InitialToken(ctx, token) },
+		"assertion": func(ctx context.Context, id string) (any, error) {
+			client, jti, _ := strings.Cut(id, " ")
+			err := s.TakeAssertion(ctx, client, jti, now().Add(time.Minute))
+			if errors.Is(err, storage.ErrConflict) {
+				return map[string]bool{"taken": true}, nil
+			}
+			return nil, cmp.Or(err, storage.ErrNotFound)
+		},
 		"user":        func(ctx context.Context, id string) (any, error) { return s.User(ctx, id) },
 		"session":     func(ctx context.Context, id string) (any, error) { return s.Session(ctx, id) },
 		"transaction": func(ctx context.Context, id string) (any, error) { return s.Transaction(ctx, id) },
@@ -150,6 +162,45 @@ func TestGoldenDecides(t *testing.T) {
 				t.Errorf("%s: a use after %v wrote %d times, %v; want %d", file, use.after, faults.Puts()-before, err, want)
 			}
 		}
+	}
+}
+
+// TestGoldenClients: a client that nobody has used ends, stays when it is used, and leaves
+// the lists that it was in; a removed one tells why.
+func TestGoldenClients(t *testing.T) {
+	s, backend := newStore(t)
+	storeGoldens(t, backend, "records-v1-clients.json")
+	_, err := s.Client(t.Context(), "removed")
+	var removed *storage.RemovedError
+	if !errors.As(err, &removed) || !removed.At.Equal(now()) || removed.Because != "its owner deleted it" {
+		t.Errorf("a removed client reads with error %v", err)
+	}
+	entry := fmt.Sprintf("%08x", now().Unix()) + "unused"
+	lists := map[string]string{
+		"gatehouse:clients:unused":                         entry + "\x00Hm1rEtfK4iDnxPGF4Kx4dQ",
+		"gatehouse:software-unused:Hm1rEtfK4iDnxPGF4Kx4dQ": entry,
+	}
+	for index, entry := range lists {
+		if err := backend.IndexAdd(t.Context(), index, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := 0
+	for c, err := range s.Clients(t.Context()) {
+		if listed++; err != nil || c.ID != "unused" || !c.Expires.Equal(now().Add(7*24*time.Hour)) {
+			t.Errorf("a client is listed as %q until %v, %v", c.ID, c.Expires, err)
+		}
+	}
+	if err := s.UseClient(t.Context(), "unused", now()); err != nil || listed != 1 {
+		t.Errorf("%d clients are listed, and using one returned %v", listed, err)
+	}
+	for index := range lists {
+		if n, err := backend.IndexLen(t.Context(), index); n != 0 || err != nil {
+			t.Errorf("after the use %s has %d entries, %v", index, n, err)
+		}
+	}
+	if c, err := s.Client(t.Context(), "unused"); err != nil || !c.Expires.IsZero() {
+		t.Errorf("after the use the client ends at %v, %v", c.Expires, err)
 	}
 }
 

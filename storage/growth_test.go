@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -167,5 +168,97 @@ func TestRotatedFamily(t *testing.T) {
 	}
 	if last := size(); last != first || g.Generation != 1000 || s.entries(t) != [2]int{1, 1} {
 		t.Errorf("%d bytes after one rotation, %d after %d; %d entries", first, last, g.Generation, s.entries(t))
+	}
+}
+
+// registers stores a client of one of so many softwares that ends in a week.
+func (s *timed) registers(t *testing.T, i, softwares int) {
+	t.Helper()
+	c := storage.Client{
+		ID: fmt.Sprintf("client-%d", i), Source: storage.ClientRegistered, Software: fmt.Sprintf("software-%d", i%softwares),
+		Created: s.now, Expires: s.now.Add(7 * 24 * time.Hour),
+	}
+	if err := s.CreateClient(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds is how many clients that nobody used are listed, how many of these softwares have
+// lists, and how many of the first n clients have records: living ones, and what is left
+// of removed ones.
+func (s *timed) holds(t *testing.T, n, softwares int) (listed, lists, living, left int) {
+	t.Helper()
+	length := func(index string) int {
+		n, err := s.backend.IndexLen(t.Context(), index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i := range softwares {
+		lists += min(1, length(fmt.Sprintf("gatehouse:software-unused:software-%d", i)))
+	}
+	for i := range n {
+		if _, err := s.backend.Get(t.Context(), fmt.Sprintf("gatehouse:client:client-%d", i)); err == nil {
+			left++
+		}
+		if _, err := s.Client(t.Context(), fmt.Sprintf("client-%d", i)); err == nil {
+			living, left = living+1, left-1
+		}
+	}
+	return length("gatehouse:clients:unused"), lists, living, left
+}
+
+// TestRegistrationsAreBounded: however many clients register that nobody uses, as many
+// records are left as the bound says, and what is left of the others goes within an hour.
+// The lists are as long, those of softwares too.
+func TestRegistrationsAreBounded(t *testing.T) {
+	const step, made, limit, perSoftware = time.Minute, 1000, 50, 5
+	for _, test := range []struct {
+		name             string
+		softwares        int
+		living, ofOthers int
+	}{
+		{"one software that registers on every connect", 1, perSoftware, 65}, // an hour of them, and a minute
+		{"a software for each", made, limit, 65},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newTimed(t)
+			for i := range made {
+				s.now = s.now.Add(step)
+				s.registers(t, i, test.softwares)
+				for software, limit := range map[string]int{fmt.Sprintf("software-%d", i%test.softwares): perSoftware, "": limit} {
+					if _, err := s.BoundUnused(t.Context(), software, limit); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			listed, lists, living, left := s.holds(t, made, test.softwares)
+			if listed != test.living || lists != min(test.living, test.softwares) || living != test.living || left > test.ofOthers {
+				t.Errorf("%d clients live and are listed %d times, in the lists of %d softwares, and %d are remembered", living, listed, lists, left)
+			}
+			s.now = s.now.Add(2 * time.Hour)
+			if _, _, living, left := s.holds(t, made, 0); living != test.living || left != 0 {
+				t.Errorf("two hours later %d clients live and %d are remembered", living, left)
+			}
+		})
+	}
+}
+
+// TestRegistrationsEnd: clients that register now and then and that nobody uses leave
+// nothing behind, though they are never too many: no record, no entry, no list.
+func TestRegistrationsEnd(t *testing.T) {
+	const made = 300
+	s := newTimed(t)
+	for i := range made {
+		s.now = s.now.Add(12 * time.Hour)
+		s.registers(t, i, made)
+		if _, err := s.BoundUnused(t.Context(), "", 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if listed, lists, living, left := s.holds(t, made, made); living != 14 || listed > 15 || lists != listed || left > 1 { // the last minute of one
+		t.Errorf("%d clients live, %d are listed, of %d softwares, and %d are remembered", living, listed, lists, left)
 	}
 }

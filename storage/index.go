@@ -49,3 +49,13 @@ func (s *Store) indexPage(ctx context.Context, index, after string, limit int) (
 	}
 	return page, nil
 }
+
+func (s *Store) indexLen(ctx context.Context, index string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	n, err := s.backend.IndexLen(ctx, index)
+	if err != nil {
+		return 0, unavailable("index", err)
+	}
+	return n, nil
+}

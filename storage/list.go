@@ -44,8 +44,6 @@ func timeOf(entry string) time.Time {
 func userGrants(subject string) string    { return key("user-grants", subject) }
 func clientGrants(clientID string) string { return key("client-grants", clientID) }
 
-var clientsByUse = key("clients", "by-use")
-
 // UserGrants lists the grants of a person, the oldest first, revoked ones included as
 // long as they are on record, but for those that [Store.RevokeUser] revoked. A record
 // that cannot be read is an error in its place; whoever goes on gets the rest.
@@ -92,16 +90,24 @@ func (s *Store) forget(ctx context.Context, index, entry, item string) error {
 	if len(entry) <= grantIDLen || s.now().Sub(listed) < forestallTime {
 		return nil
 	}
+	if there, err := s.exists(ctx, item); there || err != nil {
+		return err
+	}
+	return s.indexRemove(ctx, index, entry)
+}
+
+// exists reports whether there is an item, expired or not.
+func (s *Store) exists(ctx context.Context, item string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	_, err := s.backend.Get(ctx, item)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return s.indexRemove(ctx, index, entry)
+		return false, nil
 	case err != nil:
-		return unavailable("list", err)
+		return false, unavailable("list", err)
 	}
-	return nil
+	return true, nil
 }
 
 // tidyLength is how many entries [Store.TidyGrants] looks at in each list.
@@ -123,34 +129,4 @@ func (s *Store) TidyGrants(ctx context.Context, subject, clientID string) error 
 		}
 	}
 	return nil
-}
-
-// Clients lists the registered clients by their last use, the longest unused first. A
-// record that cannot be read is an error in its place; whoever goes on gets the rest.
-func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
-	return func(yield func(Client, error) bool) {
-		for entry, err := range s.indexed(ctx, clientsByUse) {
-			var c Client
-			if err == nil {
-				c, err = s.Client(ctx, entry[entryTimeLen:])
-			}
-			if errors.Is(err, ErrNotFound) || err == nil && entryOf(c.LastUsed, c.ID) != entry {
-				if err = s.forgetUse(ctx, entry); err == nil {
-					continue
-				}
-			}
-			if !yield(c, err) || ends(err) {
-				return
-			}
-		}
-	}
-}
-
-// forgetUse removes an entry that names no client, or not the time of its last use. A
-// young one stays: the write that it belongs to may be under way.
-func (s *Store) forgetUse(ctx context.Context, entry string) error {
-	if s.now().Sub(timeOf(entry)) < forestallTime {
-		return nil
-	}
-	return s.indexRemove(ctx, clientsByUse, entry)
 }

@@ -165,7 +165,9 @@ func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, erro
 }
 
 // mustEnd are the kinds of records that strangers can make, or that keep a right alive.
-var mustEnd = map[string]bool{kindGrant: true, kindTransaction: true, kindSession: true}
+var mustEnd = map[string]bool{
+	kindGrant: true, kindTransaction: true, kindSession: true, kindAssertion: true, kindInitialToken: true,
+}
 
 // put sends one operation until its outcome is known or time is over. Sending it
 // again is safe: the operation id makes it the same write.

@@ -89,6 +89,15 @@ func (b *backend) IndexPage(ctx context.Context, index, after string, limit int)
 	return cmd.Val(), nil
 }
 
+// IndexLen implements [storage.Backend].
+func (b *backend) IndexLen(ctx context.Context, index string) (int, error) {
+	cmd := goredis.NewIntCmd(ctx, "zcard", index)
+	if err := b.process(ctx, cmd); err != nil {
+		return 0, readError("index len", err)
+	}
+	return int(cmd.Val()), nil
+}
+
 // Close implements [storage.Backend].
 func (b *backend) Close() error {
 	b.standby.close()

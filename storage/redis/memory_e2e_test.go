@@ -17,11 +17,14 @@ import (
 // What one record may cost in the memory of a server, with its entries in lists, in bytes.
 // docs/operations.md reckons with these figures.
 const (
-	grantMemory  = 1500
-	clientMemory = 900
+	grantMemory   = 1500
+	clientMemory  = 1000 // that was used
+	unusedMemory  = 1250 // that nobody has used, the only one of its software
+	removedMemory = 500  // what is left of one that was removed
 )
 
-// TestMemory: what grants and clients cost, and that rotation costs nothing more.
+// TestMemory: what grants and clients cost, what is left of a client when it is used or
+// removed, and that rotation costs nothing more.
 func TestMemory(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	b := open(t, redis.Options{URL: server.URL()})
@@ -32,22 +35,25 @@ func TestMemory(t *testing.T) {
 	}
 	const people, each = 2000, 2
 	var grants []storage.Grant
-	t.Logf("a client: %d bytes", perItem(t, server, clientMemory, people, func(i int) {
-		err := store.CreateClient(t.Context(), storage.Client{
-			ID: fmt.Sprintf("client-%015d", i), Source: storage.ClientRegistered, Created: time.Now(),
-			RegistrationToken: storage.HashSecret("token"),
-			Metadata: metadata.Client{
-				ClientName: "A client of a common length", RedirectURIs: []string{"http://127.0.0.1:33418/callback"},
-				GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
-				Scope: "notes:read notes:write",
-			},
-		})
-		if err != nil {
+	clean := usedMemory(t, server)
+	t.Logf("a client that nobody has used: %d bytes", perItem(t, server, unusedMemory, people, func(i int) { registers(t, store, i) }))
+	wantMemory := func(what string, most int, change func(i int)) {
+		t.Helper()
+		for i := range people {
+			change(i)
+		}
+		each := (usedMemory(t, server) - clean) / people
+		if t.Logf("%s: %d bytes", what, each); each > most {
+			t.Errorf("%s takes %d bytes; want at most %d", what, each, most)
+		}
+	}
+	wantMemory("a client that was used", clientMemory, func(i int) {
+		if err := store.UseClient(t.Context(), clientID(i), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-	}))
+	})
 	t.Logf("a grant: %d bytes", perItem(t, server, grantMemory, people*each, func(i int) {
-		grants = append(grants, granted(t, store, fmt.Sprintf("person-%015d", i/each), fmt.Sprintf("client-%015d", i%people)))
+		grants = append(grants, granted(t, store, fmt.Sprintf("person-%015d", i/each), clientID(i%people)))
 	}))
 	t.Logf("its rotations: %d bytes", perItem(t, server, 100, len(grants), func(i int) {
 		for range 5 {
@@ -56,6 +62,42 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}))
+}
+
+// TestMemoryOfRemoved: what is left of a client that was removed is small.
+func TestMemoryOfRemoved(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	b := open(t, redis.Options{URL: server.URL()})
+	defer b.Close()
+	store, err := storage.New(b, storage.Options{Issuer: "https://auth.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("what is left of a client: %d bytes", perItem(t, server, removedMemory, 2000, func(i int) {
+		registers(t, store, i)
+		if n, err := store.BoundUnused(t.Context(), "", 0); n != 1 || err != nil {
+			t.Fatalf("BoundUnused removed %d, %v", n, err)
+		}
+	}))
+}
+
+func clientID(i int) string { return fmt.Sprintf("client-%015d", i) }
+
+// registers stores a client as registration leaves it, of a software of its own.
+func registers(t *testing.T, store *storage.Store, i int) {
+	t.Helper()
+	err := store.CreateClient(t.Context(), storage.Client{
+		ID: clientID(i), Source: storage.ClientRegistered, Created: time.Now(), Expires: time.Now().Add(7 * 24 * time.Hour),
+		RegistrationToken: storage.HashSecret("token"), Software: fmt.Sprintf("software-%013d", i),
+		Metadata: metadata.Client{
+			ClientName: "A client of a common length", RedirectURIs: []string{"http://127.0.0.1:33418/callback"},
+			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
+			Scope: "notes:read notes:write",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func lifetime() storage.Lifetime {

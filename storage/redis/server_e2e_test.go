@@ -20,7 +20,7 @@ import (
 // What a user of Redis must be allowed to run: at each server, in another database than
 // 0, where there are replicas, and in a cluster.
 const (
-	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex info"
+	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zcard info"
 	inDatabase = everywhere + " select"
 	withOthers = inDatabase + " wait"
 	inCluster  = everywhere + " wait asking command cluster|slots"
@@ -177,6 +177,7 @@ func everyMethod(t *testing.T, url, key string) error {
 		func() error { return err },
 		func() error { return b.IndexAdd(t.Context(), index, "entry") },
 		func() error { _, err := b.IndexPage(t.Context(), index, "", 10); return err },
+		func() error { _, err := b.IndexLen(t.Context(), index); return err },
 		func() error { return b.IndexRemove(t.Context(), index, "entry") },
 		func() error { _, err := b.Put(t.Context(), fresh(key, on)); return err },
 		func() error { _, err := b.Get(t.Context(), key); return err },

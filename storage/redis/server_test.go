@@ -479,6 +479,7 @@ func TestRoundTrips(t *testing.T) {
 		for what, call := range map[string]func() error{
 			"Get":       func() error { _, err := b.Get(t.Context(), "k"); return err },
 			"IndexPage": func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
+			"IndexLen":  func() error { _, err := b.IndexLen(t.Context(), "i"); return err },
 			"Delete":    func() error { return b.Delete(t.Context(), "k") },
 			"IndexAdd":  func() error { return b.IndexAdd(t.Context(), "i", "e") },
 			"Put": func() error {
@@ -547,6 +548,9 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 		key := what + " index"
 		if err := set(key); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := b.IndexLen(t.Context(), key); !errors.Is(err, storage.ErrRecord) {
+			t.Errorf("%s: IndexLen returned error %v; want %v", what, err, storage.ErrRecord)
 		}
 		if _, err := b.IndexPage(t.Context(), key, "", 1); !errors.Is(err, storage.ErrRecord) {
 			t.Errorf("%s: IndexPage returned error %v; want %v", what, err, storage.ErrRecord)

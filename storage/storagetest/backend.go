@@ -321,13 +321,16 @@ func testDelete(t *testing.T, b storage.Backend) {
 func testIndex(t *testing.T, b storage.Backend) {
 	index, other := unique("index"), unique("other")
 	wantEntries(t, "an index that nobody made", page(t, b, index, "", 10))
+	wantLen(t, b, index, 0)
 	wantError(t, "IndexRemove of nothing", b.IndexRemove(t.Context(), index, "x"), nil)
 	fill(t, b, index, "b", "c", "a", "b", "b")
 	fill(t, b, other, "z")
 	wantEntries(t, "order", page(t, b, index, "", 10), "a", "b", "c")
+	wantLen(t, b, index, 3)
 	for range 2 {
 		wantError(t, "IndexRemove", b.IndexRemove(t.Context(), index, "b"), nil)
 		wantEntries(t, "after a removal", page(t, b, index, "", 10), "a", "c")
+		wantLen(t, b, index, 2)
 	}
 	fill(t, b, index, "b")
 	wantEntries(t, "after adding again", page(t, b, index, "", 10), "a", "b", "c")
@@ -335,7 +338,16 @@ func testIndex(t *testing.T, b storage.Backend) {
 		wantError(t, "IndexRemove", b.IndexRemove(t.Context(), index, entry), nil)
 	}
 	wantEntries(t, "an emptied index", page(t, b, index, "", 10))
+	wantLen(t, b, index, 0)
+	wantLen(t, b, other, 1)
 	wantEntries(t, "another index", page(t, b, other, "", 10), "z")
+}
+
+func wantLen(t *testing.T, b storage.Backend, index string, want int) {
+	t.Helper()
+	if n, err := b.IndexLen(t.Context(), index); err != nil || n != want {
+		t.Errorf("IndexLen returned %d, %v; want %d", n, err, want)
+	}
 }
 
 func testIndexPages(t *testing.T, b storage.Backend) {
@@ -417,6 +429,7 @@ func testCancelled(t *testing.T, b storage.Backend) {
 		"Delete":      func(ctx context.Context) error { return b.Delete(ctx, key) },
 		"IndexAdd":    func(ctx context.Context) error { return b.IndexAdd(ctx, index, "more") },
 		"IndexRemove": func(ctx context.Context) error { return b.IndexRemove(ctx, index, "entry") },
+		"IndexLen":    func(ctx context.Context) error { _, err := b.IndexLen(ctx, index); return err },
 		"IndexPage":   func(ctx context.Context) error { _, err := b.IndexPage(ctx, index, "", 1); return err },
 	} {
 		err := call(cancelled(t))

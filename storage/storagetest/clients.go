@@ -31,7 +31,7 @@ func (f *fixture) wantClients(t *testing.T, what string, want ...string) {
 	wantEntries(t, what, got, want...)
 }
 
-// registered stores clients, made a second after the other.
+// registered stores clients that stay, made a second after the other. Nobody has used them.
 func (f *fixture) registered(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -41,36 +41,50 @@ func (f *fixture) registered(t *testing.T, ids ...string) {
 	}
 }
 
+// registeredUsed stores clients and uses each at once.
+func (f *fixture) registeredUsed(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		f.registered(t, id)
+		f.use(t, id)
+	}
+}
+
 // use records that a client is used now.
 func (f *fixture) use(t *testing.T, id string) {
 	t.Helper()
 	wantError(t, "UseClient", f.UseClient(t.Context(), id, f.clock.Now()), nil)
 }
 
-// testClients: clients are listed by their last use, the longest unused first.
+func (f *fixture) client(t *testing.T, id string) storage.Client {
+	t.Helper()
+	c, err := f.Client(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Client %q: %v", id, err)
+	}
+	return c
+}
+
+// testClients: clients are listed by their last use, the longest unused first; one that
+// nobody has used by its creation.
 func testClients(t *testing.T, f *fixture) {
 	f.wantClients(t, "before there is any")
 	f.registered(t, "b", "c", "a")
 	f.wantClients(t, "as they registered", "b", "c", "a")
-	before, err := f.Client(t.Context(), "b")
-	wantError(t, "Client", err, nil)
+	before := f.client(t, "b")
 	f.clock.advance(25 * time.Hour)
 	f.use(t, "b")
 	f.clock.advance(time.Second)
 	f.use(t, "c")
 	f.wantClients(t, "after two were used", "a", "b", "c")
 	f.wantIndexed(t, "the index", clientsByUse, "a", "b", "c")
-	after, err := f.Client(t.Context(), "b")
-	wantError(t, "Client", err, nil)
 	before.LastUsed = f.clock.Now().Add(-time.Second)
-	wantSame(t, "the client that was used", after, before)
+	wantSame(t, "the client that was used", f.client(t, "b"), before)
 	for c, err := range f.Clients(t.Context()) {
 		wantError(t, "Clients", err, nil)
-		read, err := f.Client(t.Context(), c.ID)
-		wantError(t, "Client", err, nil)
-		wantSame(t, "Clients", c, read)
+		wantSame(t, "Clients", c, f.client(t, c.ID))
 	}
-	// A client from before its use was recorded is not listed until it is used.
+	// A client from before there were lists is not listed until it is used.
 	f.registered(t, "old")
 	f.backend.edit(t, clientKey("old"), func(members map[string]any) { delete(members, "last_used") })
 	wantError(t, "IndexRemove", f.backend.IndexRemove(t.Context(), clientsByUse, page(t, f.backend, clientsByUse, "", 10)[3]), nil)
@@ -99,30 +113,31 @@ func testClientsPages(t *testing.T, f *fixture) {
 	}
 }
 
+// wantWrites checks how many writes something costs.
+func (f *fixture) wantWrites(t *testing.T, what string, want int, do func()) {
+	t.Helper()
+	before := f.faults.Puts()
+	do()
+	if n := f.faults.Puts() - before; n != want {
+		t.Errorf("%s: %d writes; want %d", what, n, want)
+	}
+}
+
 // testClientUse: a use costs a write once in a day, however many there are, and however
 // many record it.
 func testClientUse(t *testing.T, f *fixture) {
-	f.registered(t, "a", "c")
-	wantWrites := func(what string, want int, use func()) {
-		t.Helper()
-		before := f.faults.Puts()
-		use()
-		if n := f.faults.Puts() - before; n != want {
-			t.Errorf("%s: %d writes; want %d", what, n, want)
-		}
-	}
-	c, err := f.Client(t.Context(), "a")
-	wantError(t, "Client", err, nil)
+	f.registeredUsed(t, "a", "c")
+	c := f.client(t, "a")
 	for what, at := range map[string]time.Time{
-		"when it registered": c.Created, "before that": c.Created.Add(-48 * time.Hour), "an hour later": c.Created.Add(time.Hour),
+		"again when it was used": c.Created, "before that": c.Created.Add(-48 * time.Hour), "an hour later": c.Created.Add(time.Hour),
 		"nearly a day later": c.Created.Add(storage.UseStep - time.Millisecond), "never": {},
 	} {
-		wantWrites(what, 0, func() { wantError(t, what, f.UseClient(t.Context(), "a", at), nil) })
+		f.wantWrites(t, what, 0, func() { wantError(t, what, f.UseClient(t.Context(), "a", at), nil) })
 	}
 	f.wantIndexed(t, "the index", clientsByUse, "a", "c")
-	f.clock.advance(storage.UseStep - time.Second) // the other client registered a second later
-	wantWrites("a day later", 1, func() { f.use(t, "a") })
-	wantWrites("and again", 0, func() { f.use(t, "a") })
+	f.clock.advance(storage.UseStep - time.Second) // the other client was used a second later
+	f.wantWrites(t, "a day later", 1, func() { f.use(t, "a") })
+	f.wantWrites(t, "and again", 0, func() { f.use(t, "a") })
 	f.wantIndexed(t, "the index after a day", clientsByUse, "c", "a")
 
 	// Many processes record uses of their own.
@@ -141,15 +156,13 @@ func testClientUse(t *testing.T, f *fixture) {
 
 // testClientUseRefused: a use brings no client back and makes none.
 func testClientUseRefused(t *testing.T, f *fixture) {
-	before := f.faults.Puts()
-	f.use(t, "nobody")
-	if n := f.faults.Puts() - before; n != 0 {
-		t.Errorf("the use of a client that is not there wrote %d times", n)
-	}
-	f.registered(t, "a", "c")
+	f.wantWrites(t, "the use of a client that is not there", 0, func() {
+		wantError(t, "UseClient of nobody", f.UseClient(t.Context(), "nobody", f.clock.Now()), storage.ErrNotFound)
+	})
+	f.registeredUsed(t, "a", "c")
 	f.clock.advance(48 * time.Hour)
 	f.faults.beforePut(func() { f.backend.remove(t, clientKey("a")) })
-	f.use(t, "a")
+	wantError(t, "UseClient of one that is removed meanwhile", f.UseClient(t.Context(), "a", f.clock.Now()), storage.ErrNotFound)
 	_, err := f.Client(t.Context(), "a")
 	wantError(t, "Client that was removed while it was used", err, storage.ErrNotFound)
 	f.wantClients(t, "without it", "c")
@@ -169,7 +182,7 @@ func testClientUseRefused(t *testing.T, f *fixture) {
 
 // testClientUseLost: whatever is lost of a use, each client is listed once.
 func testClientUseLost(t *testing.T, f *fixture) {
-	f.registered(t, "a", "c")
+	f.registeredUsed(t, "a", "c")
 	for what, lose := range map[string]func(int){"reply": f.faults.LoseReplies, "request": f.faults.LoseRequests} {
 		f.clock.advance(25 * time.Hour)
 		lose(1)
@@ -201,14 +214,14 @@ func testClientUseLost(t *testing.T, f *fixture) {
 // testClientsStale: entries that name no client, or another time than that of its last
 // use, go when the list is read, unless they are young.
 func testClientsStale(t *testing.T, f *fixture) {
-	f.registered(t, "a", "b", "c", "d")
+	f.registeredUsed(t, "a", "b", "c", "d")
 	stale := page(t, f.backend, clientsByUse, "", 10)
 	f.clock.advance(25 * time.Hour)
 	f.use(t, "a")
 	fill(t, f.backend, clientsByUse, stale[0]) // as if its removal had been lost
 	f.backend.remove(t, clientKey("b"))
 	f.clock.advance(time.Second)
-	f.registered(t, "e", "f")
+	f.registeredUsed(t, "e", "f")
 	f.backend.remove(t, clientKey("e"))
 	f.wantClients(t, "at once", "c", "d", "a", "f")
 	f.wantIndexed(t, "at once", clientsByUse, "c", "d", "a", "e", "f")

@@ -158,6 +158,11 @@ var storeRaces = map[string]func(*testing.T, *fixture){
 	"StoreTransaction":         raceTransaction,
 	"StoreKeySet":              raceKeySet,
 	"StoreReseal":              raceReseal,
+	"StoreUseAgainstRemove":    raceUseAgainstRemove,
+	"StoreRemoveClient":        raceRemoveClient,
+	"StoreBoundUnused":         raceBoundUnused,
+	"StoreAssertion":           raceAssertion,
+	"StoreInitialToken":        raceInitialToken,
 }
 
 // raceRedeem: of many redeemers of one code exactly one wins.

@@ -59,11 +59,13 @@ func testNoEnd(t *testing.T, f *fixture) {
 	endless.Lifetime = storage.Lifetime{}
 	before := f.faults.Puts()
 	for what, call := range map[string]func() error{
-		"CreateSession":     func() error { return f.CreateSession(t.Context(), "s", storage.Session{}) },
-		"CreateTransaction": func() error { return f.CreateTransaction(t.Context(), storage.Transaction{ID: "t"}) },
-		"CreateGrant":       func() error { return f.CreateGrant(t.Context(), endless) },
-		"Redeem":            func() error { _, err := f.Redeem(t.Context(), code, storage.Lifetime{}); return err },
-		"Rotate":            func() error { _, err := f.Rotate(t.Context(), active, storage.Lifetime{}); return err },
+		"CreateSession":      func() error { return f.CreateSession(t.Context(), "s", storage.Session{}) },
+		"CreateTransaction":  func() error { return f.CreateTransaction(t.Context(), storage.Transaction{ID: "t"}) },
+		"TakeAssertion":      func() error { return f.TakeAssertion(t.Context(), "c", "jti", time.Time{}) },
+		"CreateInitialToken": func() error { return f.CreateInitialToken(t.Context(), storage.InitialToken{Left: 1}) },
+		"CreateGrant":        func() error { return f.CreateGrant(t.Context(), endless) },
+		"Redeem":             func() error { _, err := f.Redeem(t.Context(), code, storage.Lifetime{}); return err },
+		"Rotate":             func() error { _, err := f.Rotate(t.Context(), active, storage.Lifetime{}); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "end") {
 			t.Errorf("%s without an end returned error %v; want one that says so", what, err)
@@ -148,14 +150,31 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 		wantError(t, "storing a record", err, nil)
 		return f.backend.last(t).Key
 	}
-	client := storage.Client{ID: "c", Created: f.clock.Now()}
-	records["client"] = newerRecord{last(f.CreateClient(ctx, client)), map[string]func() error{
-		"Client":    func() error { _, err := f.Client(ctx, "c"); return err },
-		"UseClient": func() error { return f.UseClient(ctx, "c", f.clock.Now().Add(48*time.Hour)) },
-		"Clients":   func() error { _, err := clientIDs(f.Clients(ctx)); return err },
-	}, map[string]func() error{"CreateClient": func() error { return f.CreateClient(ctx, client) }}}
+	client := storage.Client{ID: "c", Created: f.clock.Now(), Expires: f.clock.later()}
+	key := last(f.CreateClient(ctx, client))
+	client = f.client(t, "c")
+	records["client"] = newerRecord{key, map[string]func() error{
+		"Client":      func() error { _, err := f.Client(ctx, "c"); return err },
+		"UseClient":   func() error { return f.UseClient(ctx, "c", f.clock.Now().Add(48*time.Hour)) },
+		"Clients":     func() error { _, err := clientIDs(f.Clients(ctx)); return err },
+		"BoundUnused": func() error { _, err := f.BoundUnused(ctx, "", 0); return err },
+	}, map[string]func() error{
+		"CreateClient": func() error { return f.CreateClient(ctx, client) },
+		"UpdateClient": func() error { return f.UpdateClient(ctx, client) },
+		"RemoveClient": func() error { return f.RemoveClient(ctx, client, "test") },
+	}}
 
-	key := last(f.CreateUser(ctx, storage.User{Name: "ann"}))
+	assertion := func() error { return f.TakeAssertion(ctx, "c", "jti", f.clock.later()) }
+	records["assertion"] = newerRecord{last(assertion()), nil, map[string]func() error{"TakeAssertion": assertion}}
+
+	token := f.minted(t, 1)
+	initial := f.initialToken(t, token)
+	records["initial token"] = newerRecord{f.backend.last(t).Key, map[string]func() error{
+		"InitialToken":    func() error { _, err := f.InitialToken(ctx, token); return err },
+		"UseInitialToken": func() error { return f.UseInitialToken(ctx, initial) },
+	}, map[string]func() error{"CreateInitialToken": func() error { return f.CreateInitialToken(ctx, initial) }}}
+
+	key = last(f.CreateUser(ctx, storage.User{Name: "ann"}))
 	ann, err := f.User(ctx, "ann")
 	wantError(t, "User", err, nil)
 	records["user"] = newerRecord{key, map[string]func() error{

@@ -236,5 +236,13 @@ func (f *Faults) IndexPage(ctx context.Context, index, after string, limit int) 
 	return f.backend.IndexPage(ctx, index, after, limit)
 }
 
+// IndexLen implements [storage.Backend].
+func (f *Faults) IndexLen(ctx context.Context, index string) (int, error) {
+	if err := f.read(); err != nil {
+		return 0, err
+	}
+	return f.backend.IndexLen(ctx, index)
+}
+
 // Close implements [storage.Backend].
 func (f *Faults) Close() error { return f.backend.Close() }

@@ -83,6 +83,10 @@ func (b *isolated) IndexPage(ctx context.Context, index, after string, limit int
 	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
 }
 
+func (b *isolated) IndexLen(ctx context.Context, index string) (int, error) {
+	return b.Backend.IndexLen(ctx, b.prefix+index)
+}
+
 func (b *isolated) writes() []storage.Put {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,12 +159,16 @@ func (b *isolated) remove(t *testing.T, key string) {
 
 // The names of keys and indexes are a part of what is stored: a later program must find
 // what an earlier one wrote.
-const clientsByUse = "gatehouse:clients:by-use"
+const (
+	clientsByUse  = "gatehouse:clients:by-use"
+	clientsUnused = "gatehouse:clients:unused"
+)
 
-func grantKey(id string) string           { return "gatehouse:grant:" + id }
-func clientKey(id string) string          { return "gatehouse:client:" + id }
-func userGrants(subject string) string    { return "gatehouse:user-grants:" + subject }
-func clientGrants(clientID string) string { return "gatehouse:client-grants:" + clientID }
+func grantKey(id string) string             { return "gatehouse:grant:" + id }
+func clientKey(id string) string            { return "gatehouse:client:" + id }
+func softwareUnused(software string) string { return "gatehouse:software-unused:" + software }
+func userGrants(subject string) string      { return "gatehouse:user-grants:" + subject }
+func clientGrants(clientID string) string   { return "gatehouse:client-grants:" + clientID }
 
 const issuer = "https://issuer.example.com"
 

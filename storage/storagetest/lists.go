@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,12 +31,13 @@ func wantGrants(t *testing.T, what string, list iter.Seq2[storage.Grant, error],
 }
 
 // wantIndexed checks which ids an index holds, behind the back of the Store. An entry is
-// a time in seconds, as eight digits, and an id.
+// a time in seconds, as eight digits, and an id; behind a NUL it may say more.
 func (f *fixture) wantIndexed(t *testing.T, what, index string, want ...string) {
 	t.Helper()
 	var got []string
 	for _, entry := range page(t, f.backend, index, "", 1000) {
-		got = append(got, entry[8:])
+		id, _, _ := strings.Cut(entry[8:], "\x00")
+		got = append(got, id)
 	}
 	wantEntries(t, what, got, want...)
 }

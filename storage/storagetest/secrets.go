@@ -23,7 +23,9 @@ func testNothingInTheClear(t *testing.T, f *fixture) {
 	wantError(t, "SwapKeySet", f.SwapKeySet(t.Context(), storage.KeySet{
 		Keys: []storage.SigningKey{{ID: "k", Public: []byte("{}"), Private: sealed}},
 	}), nil)
-	secrets := []string{code, f.token(t, g, 0), f.token(t, g, 1), "the cookie's value", string(seed), "the private key"}
+	initial := f.minted(t, 1)
+	wantError(t, "UseInitialToken", f.UseInitialToken(t.Context(), f.initialToken(t, initial)), nil)
+	secrets := []string{initial, code, f.token(t, g, 0), f.token(t, g, 1), "the cookie's value", string(seed), "the private key"}
 	for _, written := range f.backend.writes() {
 		for _, secret := range secrets {
 			if strings.Contains(written.Key, secret) || bytes.Contains(written.Data, []byte(secret)) {

@@ -22,6 +22,17 @@ func TestStore(t *testing.T, open Open) {
 		"ClientUseRefused":   testClientUseRefused,
 		"ClientUseLost":      testClientUseLost,
 		"ClientsStale":       testClientsStale,
+		"Unused":             testUnused,
+		"FirstUse":           testFirstUse,
+		"UpdateClient":       testUpdateClient,
+		"RemoveClient":       testRemoveClient,
+		"RemoveLost":         testRemoveLost,
+		"BoundUnused":        testBoundUnused,
+		"BoundMeanwhile":     testBoundUnusedMeanwhile,
+		"BoundStale":         testBoundUnusedStale,
+		"Assertion":          testAssertion,
+		"InitialToken":       testInitialToken,
+		"InitialTokenLost":   testInitialTokenLost,
 		"User":               testUser,
 		"UserList":           testUserList,
 		"Session":            testSession,
@@ -86,13 +97,13 @@ func testClient(t *testing.T, f *fixture) {
 			RedirectURIs: []string{"https://app.example.com/callback", "cursor://anysphere/callback"},
 			GrantTypes:   []string{metadata.GrantAuthorizationCode}, ClientName: "Näme <b>\x00\u2028",
 		},
-		Secret: storage.HashSecret("s"), RegistrationToken: storage.HashSecret("r"), Created: f.clock.Now(),
+		Localized: map[string]string{"client_name#de": "Anwendung"}, Software: "software", Expires: f.clock.later(),
+		Secret: storage.HashSecret("s"), RegistrationToken: storage.HashSecret("r"), PreviousToken: storage.HashSecret("p"), Created: f.clock.Now(),
 	}
 	_, err := f.Client(t.Context(), want.ID)
 	wantError(t, "Client", err, storage.ErrNotFound)
 	wantError(t, "CreateClient", f.CreateClient(t.Context(), want), nil)
 	wantError(t, "CreateClient again", f.CreateClient(t.Context(), want), storage.ErrConflict)
-	want.LastUsed = want.Created
 	got, err := f.Client(t.Context(), want.ID)
 	wantError(t, "Client", err, nil)
 	wantSame(t, "Client", got, want)

@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	kindAssertion    = "assertion"
+	kindInitialToken = "initial-token"
+)
+
+// TakeAssertion takes the id (jti) of a client's assertion, once: the second taker gets
+// [ErrConflict], until the assertion has expired (RFC 7523 section 3). The time is that up
+// to which it would be accepted.
+func (s *Store) TakeAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
+	sum := sha256.Sum256([]byte(clientID + "\x00" + jti)) // no client id has a NUL
+	id := base64.RawURLEncoding.EncodeToString(sum[:])
+	_, err := s.write(ctx, record{kind: kindAssertion, id: id, value: struct{}{}, expires: expires}, Absent)
+	return err
+}
+
+// InitialToken is an initial access token (RFC 7591 section 3): the right to register so
+// many clients.
+type InitialToken struct {
+	// Token is the hash of the token, which is shown once, when it is minted.
+	Token   SecretHash `json:"token"`
+	Created time.Time  `json:"created"`
+	Expires time.Time  `json:"expires"`
+	// Left is how many clients may still be registered with it.
+	Left int `json:"left"`
+
+	version Version
+}
+
+func (t InitialToken) record() record {
+	return record{kind: kindInitialToken, id: base64.RawURLEncoding.EncodeToString(t.Token), value: t, expires: t.Expires}
+}
+
+// CreateInitialToken stores a new initial access token.
+func (s *Store) CreateInitialToken(ctx context.Context, t InitialToken) error {
+	_, err := s.write(ctx, t.record(), Absent)
+	return err
+}
+
+// InitialToken reads the initial access token that somebody presents. It is [ErrNotFound]
+// if it was never minted, has expired, or is used up.
+func (s *Store) InitialToken(ctx context.Context, token string) (InitialToken, error) {
+	var t InitialToken
+	version, err := s.read(ctx, kindInitialToken, base64.RawURLEncoding.EncodeToString(HashSecret(token)), &t)
+	if err != nil {
+		return InitialToken{}, err
+	}
+	if t.Left < 1 {
+		return InitialToken{}, ErrNotFound
+	}
+	t.version = version
+	return t, nil
+}
+
+// UseInitialToken takes one registration off a token that was read before. It is
+// [ErrNotFound] if none is left.
+func (s *Store) UseInitialToken(ctx context.Context, t InitialToken) error {
+	for range changeAttempts {
+		if t.version == (Version{}) || t.Left < 1 {
+			return ErrNotFound
+		}
+		t.Left--
+		item, err := s.write(ctx, t.record(), Unchanged(t.version))
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		t = InitialToken{}
+		if item.Version == (Version{}) {
+			continue // it is gone
+		}
+		if err := s.decode(kindInitialToken, item, &t); err != nil {
+			return err
+		}
+		t.version = item.Version
+	}
+	return fmt.Errorf("storage: use initial token: %w: others kept using it", ErrUnavailable)
+}

@@ -18,9 +18,11 @@ type AuthorizationServer struct {
 	ResponseModesSupported            []string `json:"response_modes_supported,omitempty"`
 	GrantTypesSupported               []string `json:"grant_types_supported,omitempty"`
 	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported,omitempty"`
+	TokenEndpointAuthSigningAlgs      []string `json:"token_endpoint_auth_signing_alg_values_supported,omitempty"`
 	ServiceDocumentation              string   `json:"service_documentation,omitempty"`
 	RevocationEndpoint                string   `json:"revocation_endpoint,omitempty"`
 	RevocationEndpointAuthMethods     []string `json:"revocation_endpoint_auth_methods_supported,omitempty"`
+	RevocationEndpointAuthSigningAlgs []string `json:"revocation_endpoint_auth_signing_alg_values_supported,omitempty"`
 	IntrospectionEndpoint             string   `json:"introspection_endpoint,omitempty"`
 	IntrospectionEndpointAuthMethods  []string `json:"introspection_endpoint_auth_methods_supported,omitempty"`
 	CodeChallengeMethodsSupported     []string `json:"code_challenge_methods_supported,omitempty"`
@@ -57,7 +59,11 @@ func (m AuthorizationServer) validLists() error {
 		distinct("response_modes_supported", m.ResponseModesSupported),
 		distinct("grant_types_supported", m.GrantTypesSupported),
 		distinct("token_endpoint_auth_methods_supported", m.TokenEndpointAuthMethodsSupported),
+		distinct("token_endpoint_auth_signing_alg_values_supported", m.TokenEndpointAuthSigningAlgs),
+		validAlgs("token_endpoint_auth_signing_alg_values_supported", m.TokenEndpointAuthMethodsSupported, m.TokenEndpointAuthSigningAlgs),
 		distinct("revocation_endpoint_auth_methods_supported", m.RevocationEndpointAuthMethods),
+		distinct("revocation_endpoint_auth_signing_alg_values_supported", m.RevocationEndpointAuthSigningAlgs),
+		validAlgs("revocation_endpoint_auth_signing_alg_values_supported", m.RevocationEndpointAuthMethods, m.RevocationEndpointAuthSigningAlgs),
 		distinct("introspection_endpoint_auth_methods_supported", m.IntrospectionEndpointAuthMethods),
 		distinct("code_challenge_methods_supported", m.CodeChallengeMethodsSupported),
 		distinct("protected_resources", m.ProtectedResources),
@@ -73,6 +79,18 @@ func (m AuthorizationServer) validLists() error {
 		errs = append(errs, errors.New("metadata: introspection_endpoint_auth_methods_supported: there is no introspection_endpoint"))
 	}
 	return errors.Join(errs...)
+}
+
+// validAlgs checks the algorithms of an endpoint against its authentication methods.
+func validAlgs(member string, methods, algs []string) error {
+	switch {
+	case slices.Contains(methods, AuthMethodPrivateKeyJWT) != (len(algs) > 0):
+		// RFC 8414 section 2: MUST be present if a method that signs is listed.
+		return errors.New("metadata: " + member + ": it is listed exactly when private_key_jwt is")
+	case slices.Contains(algs, "none"):
+		return errors.New(`metadata: ` + member + `: "none" MUST NOT be used`) // RFC 8414 section 2
+	}
+	return nil
 }
 
 // validCodeFlow checks that what is listed hangs together. Grant types that are not

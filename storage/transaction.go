@@ -15,12 +15,14 @@ type Transaction struct {
 	// Browser is the hash of the cookie of the browser that started it.
 	Browser SecretHash `json:"browser"`
 
-	ClientID    string   `json:"client"`
-	RedirectURI string   `json:"redirect_uri"`
-	State       string   `json:"state,omitempty"`
-	Challenge   string   `json:"challenge"`
-	Resources   []string `json:"resources"`
-	Scopes      []string `json:"scopes,omitempty"`
+	ClientID string `json:"client"`
+	// ClientDigest is over what the client said about itself when it asked.
+	ClientDigest string   `json:"client_digest,omitempty"`
+	RedirectURI  string   `json:"redirect_uri"`
+	State        string   `json:"state,omitempty"`
+	Challenge    string   `json:"challenge"`
+	Resources    []string `json:"resources"`
+	Scopes       []string `json:"scopes,omitempty"`
 	// ForceLogin is prompt=login: a session that is older than the transaction does
 	// not count.
 	ForceLogin bool      `json:"force_login,omitempty"`

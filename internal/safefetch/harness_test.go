@@ -100,7 +100,7 @@ func serve(t *testing.T, h http.HandlerFunc) *server {
 	u, _ := url.Parse(s.URL)
 	s.port = u.Port()
 	s.config = safefetch.Config{
-		InsecureAllowLoopback: true, RootCAs: ca.pool, Floor: time.Millisecond,
+		InsecureAllowLoopback: true, RootCAs: ca.pool, Floor: time.Millisecond, Timeout: 30 * time.Second,
 		LookupNetIP: answers("127.0.0.1"),
 	}
 	return s

@@ -123,9 +123,16 @@ func TestAuthorizationServerValidate(t *testing.T) {
 		"grant_types_supported: leave an empty list": func(m *server) { m.GrantTypesSupported = []string{} },
 		"response_modes_supported: ":                 func(m *server) { m.ResponseModesSupported = []string{"query", "query"} },
 		"token_endpoint_auth_methods_supported: ":    func(m *server) { m.TokenEndpointAuthMethodsSupported = []string{""} },
-		"there is no revocation_endpoint":            func(m *server) { m.RevocationEndpoint = "" },
-		"there is no introspection_endpoint":         func(m *server) { m.IntrospectionEndpoint = "" },
-		"protected_resources: ":                      func(m *server) { m.ProtectedResources = []string{"https://notes.example.com/mcp#"} },
+		"token_endpoint_auth_signing_alg_values_supported: it is listed":       func(m *server) { m.TokenEndpointAuthMethodsSupported = []string{"private_key_jwt"} },
+		"token_endpoint_auth_signing_alg_values_supported: it is listed ":      func(m *server) { m.TokenEndpointAuthSigningAlgs = []string{"ES256"} },
+		"revocation_endpoint_auth_signing_alg_values_supported: it is listed":  func(m *server) { m.RevocationEndpointAuthMethods = []string{"private_key_jwt"} },
+		"revocation_endpoint_auth_signing_alg_values_supported: it is listed ": func(m *server) { m.RevocationEndpointAuthSigningAlgs = []string{"ES256"} },
+		`"none" MUST NOT be used`: func(m *server) {
+			m.TokenEndpointAuthMethodsSupported, m.TokenEndpointAuthSigningAlgs = []string{"private_key_jwt"}, []string{"ES256", "none"}
+		},
+		"there is no revocation_endpoint":    func(m *server) { m.RevocationEndpoint = "" },
+		"there is no introspection_endpoint": func(m *server) { m.IntrospectionEndpoint = "" },
+		"protected_resources: ":              func(m *server) { m.ProtectedResources = []string{"https://notes.example.com/mcp#"} },
 	} {
 		doc := serverDocument()
 		change(&doc)

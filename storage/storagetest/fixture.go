@@ -40,13 +40,14 @@ func (c *clock) advance(d time.Duration) {
 func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
 
 // isolated gives a Store keys of its own in a shared database, and keeps a copy of
-// everything that was written.
+// everything that was written, and which indexes lost entries.
 type isolated struct {
 	storage.Backend
 	prefix string
 
 	mu      sync.Mutex
 	written []storage.Put
+	removed []string // the indexes that lost an entry
 }
 
 func (b *isolated) Get(ctx context.Context, key string) (storage.Item, error) {
@@ -76,6 +77,9 @@ func (b *isolated) IndexAdd(ctx context.Context, index, entry string) error {
 }
 
 func (b *isolated) IndexRemove(ctx context.Context, index, entry string) error {
+	b.mu.Lock()
+	b.removed = append(b.removed, index)
+	b.mu.Unlock()
 	return b.Backend.IndexRemove(ctx, b.prefix+index, entry)
 }
 
@@ -91,6 +95,12 @@ func (b *isolated) writes() []storage.Put {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.written)
+}
+
+func (b *isolated) removals() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.removed)
 }
 
 // last is the write that was sent last.

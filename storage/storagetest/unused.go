@@ -63,10 +63,13 @@ func testUnused(t *testing.T, f *fixture) {
 	}
 
 	before := f.client(t, "a")
+	removals := f.backend.removals()
 	f.wantWrites(t, "the first use", 1, func() { f.use(t, "a") })
 	if ttl := f.backend.last(t).TTL; ttl != 0 {
 		t.Errorf("the key of a client that was used lives for %v; want no end", ttl)
 	}
+	// The entry that leads to the other one is removed last.
+	wantEntries(t, "lists that it left", f.backend.removals()[len(removals):], softwareUnused("s"), clientsUnused)
 	before.LastUsed, before.Expires = f.clock.Now(), time.Time{}
 	wantSame(t, "the client that was used", f.client(t, "a"), before)
 	f.wantClients(t, "after one was used", "b", "c", "a")
@@ -99,6 +102,10 @@ func testUnused(t *testing.T, f *fixture) {
 // testFirstUse: whatever the clock of the user says and whatever is lost, the first use
 // makes a client stay and leaves it in one list.
 func testFirstUse(t *testing.T, f *fixture) {
+	f.unused(t, "s", "walked")
+	f.faults.beforePut(func() { f.wantClients(t, "between the entry of a use and its record", "walked") })
+	f.use(t, "walked")
+	f.wantIndexed(t, "the used ones after somebody read them meanwhile", clientsByUse, "walked")
 	f.unused(t, "s", "early", "never", "reply", "request", "end")
 	for id, at := range map[string]time.Time{"early": f.clock.Now().Add(-time.Hour), "never": {}} {
 		c := f.client(t, id)
@@ -115,7 +122,7 @@ func testFirstUse(t *testing.T, f *fixture) {
 	wantUnavailable(t, "UseClient whose end is lost", f.UseClient(t.Context(), "end", f.clock.Now()))
 	f.wantIndexed(t, "after the end of a use was lost", clientsUnused, "end")
 	f.use(t, "end")
-	f.wantClients(t, "all of them", "early", "never", "end", "reply", "request")
+	f.wantClients(t, "all of them", "walked", "early", "never", "end", "reply", "request")
 	for _, index := range []string{clientsUnused, softwareUnused("s")} {
 		f.wantIndexed(t, index, index)
 	}
@@ -125,7 +132,7 @@ func testFirstUse(t *testing.T, f *fixture) {
 	if f.client(t, "configured").LastUsed.IsZero() {
 		t.Error("the first use of a client that stays was not recorded")
 	}
-	f.wantClients(t, "with one that stays anyway", "early", "never", "end", "reply", "request", "configured")
+	f.wantClients(t, "with one that stays anyway", "walked", "early", "never", "end", "reply", "request", "configured")
 }
 
 // testUpdateClient: an update replaces what clients say about themselves, and neither
@@ -145,8 +152,8 @@ func testUpdateClient(t *testing.T, f *fixture) {
 		f.faults.LoseReplies(1)
 		wantError(t, "UpdateClient", f.UpdateClient(t.Context(), changed), nil)
 		wantSame(t, "the client after the update", f.client(t, id), want)
-		if ttl := f.backend.last(t).TTL; read.Expires.IsZero() != (ttl == 0) || ttl > unusedLife {
-			t.Errorf("after the update its key lives for %v", ttl)
+		if put := f.backend.last(t); read.Expires.IsZero() != (put.TTL == 0) || put.TTL > unusedLife || put.Listed != nil {
+			t.Errorf("after the update its key lives for %v, and it was listed again: %q", put.TTL, put.Listed)
 		}
 		wantError(t, "UpdateClient of what was read before", f.UpdateClient(t.Context(), read), storage.ErrConflict)
 		wantSame(t, "the client after a conflict", f.client(t, id), want)

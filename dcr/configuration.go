@@ -1,6 +1,8 @@
 package dcr
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,18 +11,26 @@ import (
 )
 
 // Configuration returns the client configuration endpoint (RFC 7592 section 2), for the
-// paths below the registration endpoint: GET with the registration access token as a
-// bearer token answers with what is registered. The client secret is not repeated,
-// because only its hash is stored. Whatever is wrong, the answer is the same 401, so
-// that nobody learns which clients exist. PUT and DELETE (RFC 7592 sections 2.2 and 2.3)
-// are answered with 405.
+// paths below the registration endpoint. With the registration access token as a bearer
+// token, GET answers with what is registered, PUT replaces it, and DELETE removes the
+// client and revokes its grants. Whatever is wrong with client or token, the answer is the
+// same 401, so that nobody learns which clients exist.
+//
+// PUT answers with a new registration access token. The one before works until the new
+// one is used, so whoever never heard the answer is not locked out. A secret is told when
+// it is issued only, because only its hash is stored.
 func (r *Registry) Configuration() http.Handler {
-	return endpoint{registry: r, method: http.MethodGet, serve: r.readConfiguration}
+	return endpoint{r, map[string]serve{
+		http.MethodGet: r.readConfiguration, http.MethodPut: r.replaceConfiguration, http.MethodDelete: r.deleteConfiguration,
+	}}
 }
 
 func (r *Registry) readConfiguration(w http.ResponseWriter, req *http.Request) error {
 	client, token, err := r.authorized(req)
 	if err != nil {
+		return err
+	}
+	if client, err = r.heard(req.Context(), client, token); err != nil {
 		return err
 	}
 	respond(w, http.StatusOK, r.response(client, "", token))
@@ -31,30 +41,212 @@ func (r *Registry) readConfiguration(w http.ResponseWriter, req *http.Request) e
 // access token of that very client. It asks the store, never the cache: a token that was
 // withdrawn is refused at once.
 func (r *Registry) authorized(req *http.Request) (storage.Client, string, error) {
-	// RFC 7592 section 2.1: 401 if the token is invalid or not the client's.
-	refused := refuse(codeInvalidToken, "", "the registration access token is missing or not valid for this client")
-	refused.status = http.StatusUnauthorized
-	id := req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
-	token, ok := bearer(req.Header.Values("Authorization"))
-	if !ok || !validID(id) {
-		return storage.Client{}, "", refused
+	id := configuredID(req)
+	token, ok := bearer(req.Header.Values("Authorization"), tokenPrefix)
+	if !ok || !r.stored(id) {
+		return storage.Client{}, "", noRegistrationToken()
 	}
-	client, err := r.store.Client(req.Context(), id)
+	client, err := r.managed(req.Context(), id, token)
+	return client, token, err
+}
+
+// configuredID is the client_id in the path of the configuration endpoint.
+func configuredID(req *http.Request) string {
+	return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
+}
+
+// noRegistrationToken is RFC 7592 section 2.1: 401 if the token is invalid or not the
+// client's, or if there is no such client.
+func noRegistrationToken() error {
+	return unauthorized("the registration access token is missing or not valid for this client")
+}
+
+// managed reads a client that may be managed with a token.
+func (r *Registry) managed(ctx context.Context, id, token string) (storage.Client, error) {
+	client, err := r.store.Client(ctx, id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return storage.Client{}, "", err
+		return storage.Client{}, err
 	}
-	// An unknown client has no hash, and an empty hash matches nothing.
-	if !client.RegistrationToken.Matches(token) || client.Disabled {
-		return storage.Client{}, "", refused
+	// An unknown or removed client has no hashes, and an empty hash matches nothing. Both
+	// are always compared, so that the time tells nothing either.
+	current, previous := client.RegistrationToken.Matches(token), client.PreviousToken.Matches(token)
+	if err != nil || !current && !previous || client.Disabled {
+		return storage.Client{}, errors.Join(noRegistrationToken(), err)
 	}
-	return client, token, nil
+	return client, nil
+}
+
+// heard withdraws the previous registration access token when the present one is used:
+// its holder has it, so nobody needs the other one any more.
+func (r *Registry) heard(ctx context.Context, c storage.Client, token string) (storage.Client, error) {
+	for range changeAttempts {
+		if len(c.PreviousToken) == 0 || !c.RegistrationToken.Matches(token) {
+			return c, nil
+		}
+		c.PreviousToken = nil
+		err := r.store.UpdateClient(ctx, c)
+		if !errors.Is(err, storage.ErrConflict) {
+			return c, err
+		}
+		if c, err = r.managed(ctx, c.ID, token); err != nil {
+			return storage.Client{}, err
+		}
+	}
+	return storage.Client{}, errBusy
+}
+
+// changeAttempts bounds how often a change is repeated that loses against others.
+const changeAttempts = 8
+
+// change writes a client that was read before. When something else was written meanwhile,
+// such as a use, it reads the client again and repeats the change, but never over another
+// change of the registration: then the token that it came with is not the present one any
+// more, or the registration is not the one that was looked at.
+func (r *Registry) change(ctx context.Context, c storage.Client, token string, with func(storage.Client) (storage.Client, error)) (storage.Client, error) {
+	read := c
+	for range changeAttempts {
+		next, err := with(c)
+		if err != nil {
+			return storage.Client{}, err
+		}
+		if err = r.store.UpdateClient(ctx, next); err == nil {
+			r.cache.drop(c.ID)
+			return next, nil
+		}
+		if !errors.Is(err, storage.ErrConflict) {
+			return storage.Client{}, err
+		}
+		if c, err = r.managed(ctx, c.ID, token); err != nil {
+			return storage.Client{}, err
+		}
+		if !sameRegistration(read, c) {
+			return storage.Client{}, invalidMetadata("", "the registration was changed by another request at the same time; read it and try again")
+		}
+	}
+	return storage.Client{}, errBusy
+}
+
+var errBusy = errors.New("dcr: the client keeps changing")
+
+// sameRegistration reports whether nobody managed the client between two readings. Every
+// replacement draws a token, so the tokens tell.
+func sameRegistration(a, b storage.Client) bool {
+	return string(a.RegistrationToken) == string(b.RegistrationToken)
+}
+
+// serverMembers of a client information response are the server's alone. RFC 7592 section
+// 2.2: the client MUST NOT include them.
+var serverMembers = []string{"registration_access_token", "registration_client_uri", "client_secret_expires_at", "client_id_issued_at"}
+
+func (r *Registry) replaceConfiguration(w http.ResponseWriter, req *http.Request) error {
+	client, token, err := r.authorized(req)
+	if err != nil {
+		return err
+	}
+	asked, err := readRequest(w, req)
+	if err != nil {
+		return err
+	}
+	if err := asked.isAbout(client); err != nil {
+		return err
+	}
+	wanted, err := r.effective(asked)
+	if err != nil {
+		return err
+	}
+	renewed, err := r.store.NewSecret(tokenPrefix)
+	if err != nil {
+		return err
+	}
+	var secret string
+	client, err = r.change(req.Context(), client, token, func(c storage.Client) (storage.Client, error) {
+		c.Metadata, c.Localized, c.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
+		// The token that was sent stays the previous one: this answer may be lost.
+		c.RegistrationToken, c.PreviousToken = storage.HashSecret(renewed), storage.HashSecret(token)
+		c, secret, err = withSecret(r.store, c)
+		return c, err
+	})
+	if err != nil {
+		return err
+	}
+	r.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,
+		"redirect_uris", client.Metadata.RedirectURIs, "auth_method", client.Metadata.TokenEndpointAuthMethod)
+	respond(w, http.StatusOK, r.response(client, secret, renewed))
+	return nil
+}
+
+// isAbout checks the members of an update request (RFC 7592 section 2.2) that are not
+// metadata.
+func (asked request) isAbout(c storage.Client) error {
+	for _, member := range serverMembers {
+		if !absent(asked.members[member]) {
+			return invalidMetadata(member, "it is the server's to choose; leave it out")
+		}
+	}
+	var id, secret string
+	if json.Unmarshal(asked.members["client_id"], &id) != nil || id != c.ID {
+		// MUST include its client_id, the same as the one that was issued.
+		return invalidMetadata("client_id", "it must be the one of this client")
+	}
+	if raw := asked.members["client_secret"]; !absent(raw) && (json.Unmarshal(raw, &secret) != nil || !c.Secret.Matches(secret)) {
+		// If the client includes it, the value MUST match the one that was issued.
+		return invalidMetadata("client_secret", "it is not the one that was issued; leave it out to keep that")
+	}
+	return nil
+}
+
+// deleteConfiguration removes a client and revokes its grants (RFC 7592 section 2.3). When
+// that is not confirmed the client is told to come back, and whoever does finds no client
+// to prove anything against. What is left to do is the same for everybody then: the
+// client is removed, nobody can bring it back, and its grants are to end. So it is
+// finished without proof, and answered as every request for a client that is gone.
+func (r *Registry) deleteConfiguration(w http.ResponseWriter, req *http.Request) error {
+	client, token, err := r.authorized(req)
+	var removed *storage.RemovedError
+	switch {
+	case errors.As(err, &removed):
+		if err := r.store.RevokeClient(req.Context(), configuredID(req), becauseDeleted); err != nil {
+			return err
+		}
+		return noRegistrationToken()
+	case err != nil:
+		return err
+	}
+	if err := r.remove(req.Context(), client, token); err != nil {
+		return err
+	}
+	r.log.InfoContext(req.Context(), "client deleted its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName)
+	noStore(w.Header())
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+const becauseDeleted = "its client was deleted"
+
+// remove removes a client whatever else is written meanwhile, as long as the token holds,
+// and revokes its grants.
+func (r *Registry) remove(ctx context.Context, c storage.Client, token string) error {
+	for range changeAttempts {
+		err := r.store.RemoveClient(ctx, c, "it deleted its registration")
+		if err == nil {
+			r.cache.drop(c.ID)
+			return r.store.RevokeClient(ctx, c.ID, becauseDeleted)
+		}
+		if !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
+		if c, err = r.managed(ctx, c.ID, token); err != nil {
+			return err
+		}
+	}
+	return errBusy
 }
 
 // bearer returns the token of the only Authorization header (RFC 6750 section 2.1).
-func bearer(headers []string) (token string, ok bool) {
+func bearer(headers []string, prefix string) (token string, ok bool) {
 	if len(headers) != 1 {
 		return "", false
 	}
 	scheme, token, ok := strings.Cut(headers[0], " ")
-	return token, ok && strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(token, tokenPrefix)
+	return token, ok && strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(token, prefix)
 }

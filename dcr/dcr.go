@@ -1,8 +1,11 @@
 // Package dcr is how clients become known to an authorization server.
 //
-// A client registers itself with [Registry.Register] (RFC 7591) and reads what was
-// registered from [Registry.Configuration] (RFC 7592 section 2.1), or an operator
-// configures it. [Registry.Resolve] finds either by its client_id.
+// A client registers itself with [Registry.Register] (RFC 7591) and reads, changes and
+// deletes what was registered at [Registry.Configuration] (RFC 7592), or an operator
+// configures it, or its client_id is the address of a document in which it describes itself
+// (draft-ietf-oauth-client-id-metadata-document, if [Documents] allow it).
+// [Registry.Resolve] finds each by its client_id, and [Registry.Authenticate] checks the
+// assertions of those that have keys (RFC 7523).
 //
 // Everything that a client says about itself is an untrusted self-assertion (RFC 7591
 // section 5). What cannot be used is refused with an error that names the member, so
@@ -13,10 +16,14 @@
 // What is refused: more than 64 KiB, JSON that two readers could understand
 // differently, more than ten redirect URIs, a redirect URI that [metadata.ParseRedirect]
 // or the [Policy] does not accept, the implicit and password grants, response types
-// other than code, private or symmetric keys, and every software statement.
+// other than code, private or symmetric keys, a promise to always prove possession of a
+// key, and software statements of strangers.
 //
 // Known members that have no effect here are left out of the response: jwks and
-// jwks_uri are checked and not registered, because no authentication method uses them.
+// jwks_uri are checked, and registered for private_key_jwt only.
+//
+// Registrations do not pile up: [Registry.Tend] bounds those that nobody uses, and
+// [Registry.Reap] removes those that nobody uses any more.
 //
 //	clients, err := dcr.New(dcr.Config{
 //		Store:    store,
@@ -35,10 +42,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -58,6 +69,29 @@ type Config struct {
 	Scopes []string
 	// Static are the clients that an operator configured. They need no Source.
 	Static []storage.Client
+	// RequireInitialToken makes registering take an initial access token (RFC 7591
+	// section 3) of [MintInitialToken]. Without it anybody may register.
+	RequireInitialToken bool
+	// StatementIssuers are those whose software statements (RFC 7591 section 2.3) are
+	// believed. Without any, every statement is refused.
+	StatementIssuers []StatementIssuer
+	// Admit, if set, is asked about every client that is about to be registered, after
+	// everything else was found right and before anything is stored or spent. A [TooMany]
+	// is answered with 429, every other error with 503.
+	Admit func(ctx context.Context, r *http.Request, c storage.Client) error
+	// UnusedFor is how long a registered client is kept that nobody uses. Default 7 days.
+	UnusedFor time.Duration
+	// IdleFor is how long a registered client is kept that was used once, and has no live
+	// grant any more. Default 90 days.
+	IdleFor time.Duration
+	// MaxUnused bounds the clients that nobody has used, MaxUnusedPerSoftware those of
+	// one software. The oldest make room. Defaults: 100 000 and 1000.
+	MaxUnused, MaxUnusedPerSoftware int
+	// Documents says which client ID metadata documents are read; the zero value is none.
+	Documents Documents
+	// Fetcher reads metadata documents, key sets by reference and logos. Documents need
+	// it; without it a client with a jwks_uri cannot authenticate, and no logo is shown.
+	Fetcher *safefetch.Fetcher
 	// OnRegister, if set, is called after a client was stored. It must not keep the
 	// client's slices.
 	OnRegister func(context.Context, storage.Client)
@@ -65,17 +99,6 @@ type Config struct {
 	Now func() time.Time
 	// Logger gets one line per registration and per refusal. Default: slog.Default.
 	Logger *slog.Logger
-}
-
-// Policy is what a deployment allows to be registered. The zero value allows every
-// redirect URI that [metadata.ParseRedirect] accepts.
-type Policy struct {
-	// RefusePrivateUse refuses redirect URIs with a private-use scheme (RFC 8252
-	// section 7.1), such as cursor://anysphere.cursor-mcp/oauth/callback.
-	RefusePrivateUse bool
-	// PrivateUseSchemes, if not empty, are the only private-use schemes allowed, in
-	// lowercase and without the colon.
-	PrivateUseSchemes []string
 }
 
 // Registry knows the clients of an authorization server. It is safe for concurrent use.
@@ -86,9 +109,19 @@ type Registry struct {
 	scopes     map[string]bool
 	static     map[string]storage.Client
 	cache      *cache
+	documents  Documents
+	published  *remote[storage.Client]
+	keySets    *remote[[]jose.JSONWebKey]
+	logos      *logos // nil: none are shown
 	onRegister func(context.Context, storage.Client)
 	now        func() time.Time
 	log        *slog.Logger
+
+	tokenRequired bool
+	statements    statements
+	admit         func(ctx context.Context, r *http.Request, c storage.Client) error
+	life          lifetimes
+	crowded       crowded
 }
 
 // New returns a Registry, or every mistake in the configuration.
@@ -97,8 +130,12 @@ func New(c Config) (*Registry, error) {
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: map[string]bool{}, cache: newCache(),
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
+	r.tokenRequired, r.admit, r.life = c.RequireInitialToken, c.Admit, lifetimesOf(c)
 	if r.now == nil {
 		r.now = time.Now
+	}
+	if c.Fetcher != nil {
+		r.logos = newLogos(c.Fetcher, r.now)
 	}
 	if r.onRegister == nil {
 		r.onRegister = func(context.Context, storage.Client) {}
@@ -106,13 +143,15 @@ func New(c Config) (*Registry, error) {
 	for _, scope := range c.Scopes {
 		r.scopes[scope] = true
 	}
-	errs := []error{validEndpoint(c.Endpoint)}
+	errs := []error{validEndpoint(c.Endpoint), r.reads(c)}
 	if c.Store == nil {
 		errs = append(errs, errors.New("dcr: no store"))
 	}
-	var err error
+	errs = append(errs, c.Policy.validate(), r.life.validate())
+	var err, invalid error
 	r.static, err = staticClients(c.Static)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	r.statements, invalid = newStatements(c.StatementIssuers)
+	if err := errors.Join(append(errs, err, invalid)...); err != nil {
 		return nil, err
 	}
 	return r, nil

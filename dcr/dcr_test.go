@@ -3,22 +3,30 @@ package dcr_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
 )
 
 const registerURL = "https://auth.example.com/register"
@@ -31,6 +39,14 @@ type counting struct {
 
 	mu     sync.Mutex
 	stored []byte
+	hook   func() // runs once, before the next Put
+}
+
+// before has a function run once, before the next Put reaches the backend.
+func (c *counting) before(hook func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hook = hook
 }
 
 var errDown = errors.New("connection refused by 192.0.2.1:6379")
@@ -50,7 +66,12 @@ func (c *counting) Put(ctx context.Context, put storage.Put) (storage.Item, erro
 	}
 	c.mu.Lock()
 	c.stored = append(c.stored, put.Data...)
+	hook := c.hook
+	c.hook = nil
 	c.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	return c.Backend.Put(ctx, put)
 }
 
@@ -75,6 +96,7 @@ type fixture struct {
 	*dcr.Registry
 	store   *storage.Store
 	backend *counting
+	faults  *storagetest.Faults
 	clock   *clock
 	log     *bytes.Buffer
 }
@@ -90,8 +112,11 @@ func newFixture(t testing.TB, change func(*dcr.Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.backend = &counting{Backend: embedded}
-	f.store, err = storage.New(f.backend, storage.Options{Issuer: "https://auth.example.com", Now: f.clock.now})
+	f.faults = storagetest.NewFaults(embedded)
+	f.backend = &counting{Backend: f.faults}
+	f.store, err = storage.New(f.backend, storage.Options{
+		Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}, Now: f.clock.now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +188,40 @@ func (f *fixture) post(t testing.TB, body string) answer {
 
 func (f *fixture) get(t testing.TB, id string, authorization ...string) answer {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, registerURL+"/"+id, nil)
+	return serve(t, f.Configuration(), f.request(http.MethodGet, id, "", authorization...))
+}
+
+func (f *fixture) put(t testing.TB, id, body string, authorization ...string) answer {
+	t.Helper()
+	return serve(t, f.Configuration(), f.request(http.MethodPut, id, body, authorization...))
+}
+
+// delete returns the answer to DELETE, which has a body if it is an error only.
+func (f *fixture) delete(t testing.TB, id string, authorization ...string) answer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	f.Configuration().ServeHTTP(w, f.request(http.MethodDelete, id, "", authorization...))
+	a := answer{status: w.Code, header: w.Header(), raw: w.Body.String()}
+	if w.Code == http.StatusNoContent {
+		if a.raw != "" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("body %q, header %v", a.raw, w.Header())
+		}
+		return a
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &a.body); err != nil {
+		t.Fatalf("status %d, body %q: %v", w.Code, a.raw, err)
+	}
+	return a
+}
+
+// request is one to the configuration endpoint of a client.
+func (f *fixture) request(method, id, body string, authorization ...string) *http.Request {
+	r := httptest.NewRequest(method, registerURL+"/"+id, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
 	for _, value := range authorization {
 		r.Header.Add("Authorization", value)
 	}
-	return serve(t, f.Configuration(), r)
+	return r
 }
 
 // assertRefused checks an error response and that nothing was stored for it.
@@ -185,6 +239,33 @@ func assertRefused(t *testing.T, f *fixture, a answer, status int, code string) 
 	}
 }
 
+// assertMembers checks everything that an answer says about a client, but for what the
+// server chooses.
+func assertMembers(t *testing.T, a answer, f *fixture, want string) {
+	t.Helper()
+	var expected map[string]any
+	if err := json.Unmarshal([]byte(want), &expected); err != nil {
+		t.Fatal(err)
+	}
+	expected["client_id"] = a.text("client_id")
+	expected["client_id_issued_at"] = float64(start.Unix())
+	expected["registration_client_uri"] = registerURL + "/" + a.text("client_id")
+	expected["registration_access_token"] = a.text("registration_access_token")
+	if strings.HasPrefix(fmt.Sprint(expected["token_endpoint_auth_method"]), "client_secret_") {
+		expected["client_secret_expires_at"] = float64(0)
+		if a.text("client_secret") != "" {
+			expected["client_secret"] = a.text("client_secret")
+		}
+	}
+	if !reflect.DeepEqual(a.body, expected) {
+		t.Errorf("got %v\nwant %v", a.body, expected)
+	}
+	stored, err := f.store.Client(context.Background(), a.text("client_id"))
+	if err != nil || !stored.RegistrationToken.Matches(a.text("registration_access_token")) {
+		t.Errorf("the token is not the client's: %v", err)
+	}
+}
+
 const minimal = `{"redirect_uris":["https://client.example.com/cb"]}`
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -196,6 +277,16 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		client := good("client")
 		change(&client)
 		return func(c *dcr.Config) { c.Static = []storage.Client{client} }
+	}
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuers := func(all ...dcr.StatementIssuer) func(*dcr.Config) {
+		return func(c *dcr.Config) { c.StatementIssuers = all }
+	}
+	issuer := func(name string, key any) dcr.StatementIssuer {
+		return dcr.StatementIssuer{Issuer: name, Keys: jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key}}}}
 	}
 	tests := []struct {
 		name, want string
@@ -213,7 +304,34 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{"static client with the id of a document", "the id must be", static(func(c *storage.Client) { c.ID = "https://client.example.com/c.json" })},
 		{"static client without redirect URIs", "no redirect_uris", static(func(c *storage.Client) { c.Metadata.RedirectURIs = nil })},
 		{"static client with a bad redirect URI", "fragment", static(func(c *storage.Client) { c.Metadata.RedirectURIs = []string{"https://a.example.com/#"} })},
-		{"static client with an unknown method", "token_endpoint_auth_method", static(func(c *storage.Client) { c.Metadata.TokenEndpointAuthMethod = "private_key_jwt" })},
+		{"static client with an unknown method", "token_endpoint_auth_method", static(func(c *storage.Client) { c.Metadata.TokenEndpointAuthMethod = "client_secret_jwt" })},
+		{"static client with no key for its assertions", "needs the client's public keys", static(func(c *storage.Client) { c.Metadata.TokenEndpointAuthMethod = "private_key_jwt" })},
+		{"static client with a private key", "private or symmetric", static(func(c *storage.Client) { c.Metadata.JWKS = json.RawMessage(`{"keys":[{"kty":"oct"}]}`) })},
+		{"static client with another algorithm", "token_endpoint_auth_signing_alg", static(func(c *storage.Client) {
+			c.Metadata.TokenEndpointAuthMethod, c.Metadata.JWKSURI = "private_key_jwt", "https://client.example.com/jwks"
+			c.Metadata.TokenEndpointAuthSigningAlg = "none"
+		})},
+		{"unused clients for a moment", "UnusedFor", func(c *dcr.Config) { c.UnusedFor = time.Second }},
+		{"unused clients for ever", "UnusedFor", func(c *dcr.Config) { c.UnusedFor = -1 }},
+		{"idle clients for a day", "IdleFor", func(c *dcr.Config) { c.IdleFor = 24 * time.Hour }},
+		{"no unused clients", "MaxUnused", func(c *dcr.Config) { c.MaxUnused = -1 }},
+		{"no unused clients of a software", "MaxUnused", func(c *dcr.Config) { c.MaxUnusedPerSoftware = -1 }},
+		{"policy with a scheme in upper case", "private-use scheme", func(c *dcr.Config) { c.Policy.PrivateUseSchemes = []string{"Cursor"} }},
+		{"policy with a scheme and a colon", "private-use scheme", func(c *dcr.Config) { c.Policy.PrivateUseSchemes = []string{"cursor:"} }},
+		{"policy with a URL for a host", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"https://client.example.com"} }},
+		{"policy with a host in upper case", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"Client.example.com"} }},
+		{"policy with a port", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"client.example.com:8443"} }},
+		{"policy with a wildcard inside", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"a.*.example.com"} }},
+		{"policy with a wildcard alone", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"*"} }},
+		{"policy with an empty host", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{""} }},
+		{"policy without the code grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"refresh_token"} }},
+		{"policy with another grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"authorization_code", "implicit"} }},
+		{"statements of nobody", "needs a name", issuers(issuer("", publisher.Public()))},
+		{"statements of one issuer twice", "configured once", issuers(issuer(publisherName, publisher.Public()), issuer(publisherName, publisher.Public()))},
+		{"statements without keys", "no keys", issuers(dcr.StatementIssuer{Issuer: publisherName})},
+		{"statements with a private key", "not a public", issuers(issuer(publisherName, publisher))},
+		{"statements with a symmetric key", "not a public", issuers(issuer(publisherName, []byte("secret")))},
+		{"statements with a weak key", "not a public", issuers(issuer(publisherName, weak.Public()))},
 		{"static public client with a secret", "exactly when", static(func(c *storage.Client) {
 			c.Secret, c.Metadata.TokenEndpointAuthMethod = storage.HashSecret("s"), "none"
 		})},
@@ -243,7 +361,7 @@ func TestMethods(t *testing.T) {
 	f := newFixture(t, nil)
 	check := func(h http.Handler, allowed string) {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "post"} {
-			if method == allowed {
+			if slices.Contains(strings.Split(allowed, ", "), method) {
 				continue
 			}
 			a := serve(t, h, httptest.NewRequest(method, registerURL+"/x", http.NoBody))
@@ -254,7 +372,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	check(f.Register(), "POST")
-	check(f.Configuration(), "GET")
+	check(f.Configuration(), "DELETE, GET, PUT")
 }
 
 // failing is a body that breaks off.

@@ -15,8 +15,11 @@ import (
 func TestDeps(t *testing.T) {
 	allowed := []string{
 		"gatehouse.example/metadata",
+		"gatehouse.example/message/icon",
 		"gatehouse.example/storage",
+		"gatehouse.example/internal/safefetch", "gatehouse.example/message/icon",
 		"gatehouse.example/internal/strictjson",
+		"github.com/go-jose/go-jose/v4",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

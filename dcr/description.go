@@ -20,11 +20,10 @@ const (
 // texts registers what people and logs see: without characters that could hide or
 // reorder the text around them, and short.
 func texts(asked metadata.Client, m *metadata.Client) error {
-	m.ClientName = visible(asked.ClientName)
-	if utf8.RuneCountInString(m.ClientName) > maxName {
-		return invalidMetadata("client_name", "it has more than %d characters", maxName)
-	}
 	var err error
+	if m.ClientName, err = clientName("client_name", asked.ClientName); err != nil {
+		return err
+	}
 	if m.SoftwareID, err = text("software_id", asked.SoftwareID); err != nil {
 		return err
 	}
@@ -44,6 +43,14 @@ func texts(asked metadata.Client, m *metadata.Client) error {
 		}
 	}
 	return nil
+}
+
+func clientName(member, raw string) (string, error) {
+	kept := visible(raw)
+	if utf8.RuneCountInString(kept) > maxName {
+		return "", invalidMetadata(member, "it has more than %d characters", maxName)
+	}
+	return kept, nil
 }
 
 func text(member, raw string) (string, error) {

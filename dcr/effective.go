@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 const (
@@ -15,28 +16,40 @@ const (
 )
 
 var (
-	supportedMethods = []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost}
+	supportedMethods = []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost, metadata.AuthMethodPrivateKeyJWT}
 	supportedGrants  = []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken}
 )
 
-// effective returns the metadata that will be registered for a request: what the client
-// asked for, with defaults filled in and what is not supported left out (RFC 7591
-// section 3.2.1 lets the server replace values). What must not be is refused.
-func (r *Registry) effective(asked request) (metadata.Client, error) {
-	// The statement comes first: its values would take precedence over the others
-	// (RFC 7591 section 2.3).
-	if err := softwareStatement(asked.SoftwareStatement); err != nil {
-		return metadata.Client{}, err
+// hasSecret reports whether a client authenticates with a secret.
+func hasSecret(m metadata.Client) bool {
+	return m.TokenEndpointAuthMethod == metadata.AuthMethodBasic || m.TokenEndpointAuthMethod == metadata.AuthMethodPost
+}
+
+// effective returns what will be registered for a request: what the client asked for,
+// with defaults filled in and what is not supported left out (RFC 7591 section 3.2.1 lets
+// the server replace values). What must not be is refused. The client has no identity
+// yet.
+func (r *Registry) effective(asked request) (storage.Client, error) {
+	// The statement comes first: its values take precedence over the others (RFC 7591
+	// section 2.3).
+	asked, statement, err := r.statements.believe(asked, r.now())
+	if err != nil {
+		return storage.Client{}, err
 	}
-	var m metadata.Client
+	c := storage.Client{Source: storage.ClientRegistered, SoftwareStatement: statement}
 	for _, member := range []func(asked metadata.Client, m *metadata.Client) error{
-		r.policy.redirectURIs, authMethod, r.grantTypes, responseTypes, r.scope, applicationType, texts, links, keys,
+		r.policy.redirectURIs, authMethod, signingAlgorithm, r.grantTypes, responseTypes, r.registrable, r.scope, applicationType,
+		texts, links, keys, boundTokens,
 	} {
-		if err := member(asked.Client, &m); err != nil {
-			return metadata.Client{}, err
+		if err := member(asked.Client, &c.Metadata); err != nil {
+			return storage.Client{}, err
 		}
 	}
-	return m, nil
+	if c.Localized, err = localized(asked.members); err != nil {
+		return storage.Client{}, err
+	}
+	c.Software = software(c.Metadata)
+	return c, nil
 }
 
 func authMethod(asked metadata.Client, m *metadata.Client) error {
@@ -45,6 +58,16 @@ func authMethod(asked metadata.Client, m *metadata.Client) error {
 	if !slices.Contains(supportedMethods, m.TokenEndpointAuthMethod) {
 		return invalidMetadata("token_endpoint_auth_method", "%.64q is not supported; supported are %s",
 			m.TokenEndpointAuthMethod, strings.Join(supportedMethods, ", "))
+	}
+	return nil
+}
+
+// boundTokens refuses a client that promises to prove possession of a key with every
+// request (RFC 9449 section 5.2). Nothing here binds a token to a key: such a client
+// would get bearer tokens and take them for bound ones.
+func boundTokens(asked metadata.Client, _ *metadata.Client) error {
+	if asked.DPoPBoundAccessTokens {
+		return invalidMetadata("dpop_bound_access_tokens", "proofs of possession are not supported here, tokens would be bearer tokens; register without it if that will do")
 	}
 	return nil
 }
@@ -58,6 +81,9 @@ func (r *Registry) grantTypes(asked metadata.Client, m *metadata.Client) error {
 			// OAuth 2.1 section 10.
 			return invalidMetadata("grant_types", "the %s grant does not exist in OAuth 2.1; use authorization_code", grant)
 		}
+		if slices.Contains(supportedGrants, grant) && !r.policy.allowsGrant(grant) {
+			return invalidMetadata("grant_types", "%s is not allowed here; allowed are %s", grant, strings.Join(r.policy.GrantTypes, ", "))
+		}
 	}
 	for _, grant := range supportedGrants {
 		if slices.Contains(asked.GrantTypes, grant) {
@@ -68,7 +94,7 @@ func (r *Registry) grantTypes(asked metadata.Client, m *metadata.Client) error {
 		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A
 		// client that asks for offline_access says in another way that it wants more.
 		m.GrantTypes = []string{metadata.GrantAuthorizationCode}
-		if r.scopes[offlineAccess] && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
+		if r.scopes[offlineAccess] && r.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
 			m.GrantTypes = slices.Clone(supportedGrants)
 		}
 	}
@@ -87,6 +113,17 @@ func responseTypes(asked metadata.Client, m *metadata.Client) error {
 		}
 	}
 	m.ResponseTypes = []string{responseCode}
+	return nil
+}
+
+// registrable refuses scopes that exist here and may not be registered: left out, the
+// client would go on without knowing why.
+func (r *Registry) registrable(asked metadata.Client, _ *metadata.Client) error {
+	for scope := range strings.FieldsSeq(asked.Scope) {
+		if r.scopes[scope] && !r.policy.allowsScope(scope) {
+			return invalidMetadata("scope", "%.64q cannot be registered here; register without it", scope)
+		}
+	}
 	return nil
 }
 
@@ -109,20 +146,6 @@ func applicationType(asked metadata.Client, m *metadata.Client) error {
 		m.ApplicationType = asked.ApplicationType
 	}
 	return nil
-}
-
-// softwareStatement refuses every software statement (RFC 7591 section 2.3): nobody is
-// trusted to issue one here, and ignoring it would register something else than what it
-// says.
-func softwareStatement(raw json.RawMessage) error {
-	if absent(raw) {
-		return nil
-	}
-	var statement string
-	if json.Unmarshal(raw, &statement) != nil || strings.Count(statement, ".") != 2 {
-		return refuse(codeInvalidStatement, "software_statement", "it is not a signed JWT")
-	}
-	return refuse(codeUnapprovedStatement, "software_statement", "no issuer of software statements is trusted here; register without one")
 }
 
 // absent says whether a member is missing or null. Both mean that it was left out.

@@ -4,13 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
@@ -28,10 +33,8 @@ func (s *sink) Put(_ context.Context, put storage.Put) (storage.Item, error) {
 	return storage.Item{Data: put.Data, Version: put.Operation}, nil
 }
 
-// FuzzRegister posts any body. An accepted one is stored once, and its redirect URIs
-// come back byte for byte, each of them acceptable by itself. A refused one is not
-// stored and gets one of the registered codes.
-func FuzzRegister(f *testing.F) {
+// bodies adds what clients send, and what is hard to read, to a fuzz target.
+func bodies(f *testing.F) {
 	files, err := filepath.Glob("testdata/clients/*.json")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no seeds: ", err)
@@ -45,16 +48,63 @@ func FuzzRegister(f *testing.F) {
 	}
 	f.Add(`{"redirect_uris":["javascript:x"],"REDIRECT_URIS":["https://a.example.com/"]}`)
 	f.Add(`{"redirect_uris":["com.example.app:/cb"],"jwks":{"keys":[{"kty":"EC"}]},"client_name":"\u202e"}`)
+	f.Add(with(`"client_name#de":"\u202e","client_uri#zh-Hant":"https://a.example.com/","client_name\u0023x-y":"z"`))
+	f.Add(with(assertions(`"token_endpoint_auth_signing_alg":"ES256","jwks":` + keyP256)))
+	f.Add(with(assertions(`"jwks_uri":"https://client.example.com/jwks"`)))
+	f.Add(with(`"software_statement":"` + statement(f, jose.EdDSA, publisher, "", claims{"client_name": "x", "tos_uri#de": "https://a.example.com/"}) + `"`))
+	f.Add(with(`"client_secret":"x","registration_access_token":"y","dpop_bound_access_tokens":true,"software_statement":"a.b.c"`))
+}
+
+// fuzzed is a registry for a fuzz target. Its secrets are the same each time that dice is
+// reset, so that the same input takes the same paths.
+func fuzzed(f *testing.F, backend storage.Backend) (registry *dcr.Registry, store *storage.Store, reset func()) {
+	dice := rand.NewChaCha8([32]byte{})
+	now := func() time.Time { return start }
+	store, err := storage.New(backend, storage.Options{Now: now, Rand: dice})
+	if err != nil {
+		f.Fatal(err)
+	}
+	config := dcr.Config{Store: store, Endpoint: registerURL, Scopes: []string{"notes:read"}, Logger: slog.New(slog.DiscardHandler), Now: now}
+	trusting(publisher.Public())(&config)
+	if registry, err = dcr.New(config); err != nil {
+		f.Fatal(err)
+	}
+	return registry, store, func() { dice.Seed([32]byte{}) }
+}
+
+var refusalCodes = []string{"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement"}
+
+// memory is a backend without goroutines and lists, for one user.
+type memory struct {
+	storage.Backend
+	items map[string]storage.Item
+}
+
+func (m *memory) Get(_ context.Context, key string) (storage.Item, error) {
+	item, ok := m.items[key]
+	if !ok {
+		return item, storage.ErrNotFound
+	}
+	return item, nil
+}
+
+func (m *memory) Put(_ context.Context, put storage.Put) (storage.Item, error) {
+	if item := m.items[put.Key]; item.Version != put.If.Version() {
+		return item, storage.ErrConflict
+	}
+	m.items[put.Key] = storage.Item{Data: put.Data, Version: put.Operation}
+	return m.items[put.Key], nil
+}
+
+// FuzzRegister posts any body. An accepted one is stored once, and its redirect URIs
+// come back byte for byte, each of them acceptable by itself. A refused one is not
+// stored and gets one of the registered codes.
+func FuzzRegister(f *testing.F) {
+	bodies(f)
 	backend := &sink{}
-	store, err := storage.New(backend, storage.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Scopes: []string{"notes:read"}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	registry, _, reset := fuzzed(f, backend)
 	f.Fuzz(func(t *testing.T, body string) {
+		reset()
 		backend.writes = 0
 		r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -63,9 +113,40 @@ func FuzzRegister(f *testing.F) {
 			assertFaithful(t, a, body, backend.writes)
 			return
 		}
-		codes := []string{"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement"}
-		if backend.writes != 0 || !slices.Contains(codes, a.text("error")) || (a.status != http.StatusBadRequest && a.status != http.StatusRequestEntityTooLarge) {
+		if backend.writes != 0 || !slices.Contains(refusalCodes, a.text("error")) || (a.status != http.StatusBadRequest && a.status != http.StatusRequestEntityTooLarge) {
 			t.Fatalf("status %d %s, %d writes", a.status, a.raw, backend.writes)
+		}
+	})
+}
+
+// FuzzReplace puts any body as an update of a client. Whatever it says, the client stays
+// who it is, the token that was sent goes on working, and a refused body changes nothing.
+// What an update takes, registration takes, with the same result.
+func FuzzReplace(f *testing.F) {
+	bodies(f)
+	backend := &memory{}
+	registry, store, reset := fuzzed(f, backend)
+	f.Fuzz(func(t *testing.T, body string) {
+		reset()
+		backend.items = map[string]storage.Item{}
+		fix := &fixture{Registry: registry, store: store}
+		m := fix.register(t, "")
+		before := fix.stored(t, m.id)
+		named := strings.Replace(body, "{", `{"client_id":"`+m.id+`",`, 1)
+		a := fix.put(t, m.id, named, m.bearer())
+		after := fix.stored(t, m.id)
+		if after.ID != before.ID || after.Source != before.Source || after.Disabled || !after.Created.Equal(before.Created) || !after.Expires.Equal(before.Expires) {
+			t.Fatalf("before %+v, after %+v", before, after)
+		}
+		if a.status != http.StatusOK {
+			if !slices.Contains(refusalCodes, a.text("error")) || !reflect.DeepEqual(before, after) {
+				t.Fatalf("status %d %s, after %+v", a.status, a.raw, after)
+			}
+		} else if registered := fix.post(t, named); registered.status != http.StatusCreated || registered.list("redirect_uris") != a.list("redirect_uris") || len(registered.body) < len(a.body) {
+			t.Fatalf("updated %s, registered %s", a.raw, registered.raw)
+		}
+		if got := fix.get(t, m.id, m.bearer()); got.status != http.StatusOK {
+			t.Fatalf("the token does not work any more: %s", got.raw)
 		}
 	})
 }
@@ -74,6 +155,9 @@ func assertFaithful(t *testing.T, a answer, body string, writes int) {
 	t.Helper()
 	var sent map[string]json.RawMessage
 	var asked []string
+	if a.body["software_statement"] != nil { // it may say something else
+		body = a.raw
+	}
 	if json.Unmarshal([]byte(body), &sent) != nil || json.Unmarshal(sent["redirect_uris"], &asked) != nil {
 		t.Fatalf("accepted %q", body)
 	}
@@ -94,7 +178,7 @@ func assertFaithful(t *testing.T, a answer, body string, writes int) {
 			t.Fatalf("no %s in %s", member, a.raw)
 		}
 	}
-	if a.body["jwks"] != nil || a.list("response_types") != "code" || !strings.HasPrefix(a.list("grant_types"), "authorization_code") {
+	if (a.body["jwks"] != nil && a.text("token_endpoint_auth_method") != "private_key_jwt") || a.list("response_types") != "code" || !strings.HasPrefix(a.list("grant_types"), "authorization_code") {
 		t.Fatalf("registered %s", a.raw)
 	}
 }

@@ -1,9 +1,16 @@
 package dcr
 
 import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/metadata"
@@ -13,40 +20,128 @@ import (
 // 6.4.1, RFC 8037 section 2, and the key type AKP.
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"}
 
-// keys checks the public keys of a client. They are not registered, because no
-// authentication method here uses them; a mistake is reported all the same, above all a
-// private key that must be replaced now that it was sent to somebody.
-func keys(asked metadata.Client, _ *metadata.Client) error {
+// maxKeys bounds the keys of a client.
+const maxKeys = 20
+
+// signingAlgorithm registers the only algorithm of the client's assertions, if it names
+// one. With another authentication method it means nothing and is left out.
+func signingAlgorithm(asked metadata.Client, m *metadata.Client) error {
+	alg := asked.TokenEndpointAuthSigningAlg
+	if alg == "" || m.TokenEndpointAuthMethod != metadata.AuthMethodPrivateKeyJWT {
+		return nil
+	}
+	supported := AssertionAlgorithms()
+	if !slices.Contains(supported, alg) {
+		return invalidMetadata("token_endpoint_auth_signing_alg", "%.64q is not supported; supported are %s", alg, strings.Join(supported, ", "))
+	}
+	m.TokenEndpointAuthSigningAlg = alg
+	return nil
+}
+
+// keys checks the public keys of a client and registers them if it authenticates with
+// them. For other methods they mean nothing; a mistake is reported all the same, above
+// all a private key that must be replaced now that it was sent to somebody.
+func keys(asked metadata.Client, m *metadata.Client) error {
+	needed := m.TokenEndpointAuthMethod == metadata.AuthMethodPrivateKeyJWT
 	switch {
 	case !absent(asked.JWKS) && asked.JWKSURI != "":
 		// RFC 7591 section 2: jwks_uri and jwks MUST NOT both be present.
 		return invalidMetadata("jwks", "use either jwks or jwks_uri")
 	case !absent(asked.JWKS):
-		return publicKeys(asked.JWKS)
+		all, err := publicKeys(asked.JWKS)
+		if err == nil && needed {
+			m.JWKS, err = usableKeys(all, m.TokenEndpointAuthSigningAlg)
+		}
+		return err
+	case asked.JWKSURI == "" && needed:
+		return invalidMetadata("jwks", "private_key_jwt needs the client's public keys: send jwks or jwks_uri")
 	}
 	if why := refusesLink(asked.JWKSURI, false); why != "" {
 		return invalidMetadata("jwks_uri", "%s", why)
 	}
+	if needed {
+		m.JWKSURI = asked.JWKSURI
+	}
 	return nil
 }
 
-func publicKeys(raw json.RawMessage) error {
-	var set struct {
-		Keys []map[string]json.RawMessage `json:"keys"`
-	}
+// keySet is a JSON Web Key Set (RFC 7517 section 5) whose keys are as they came.
+type keySet struct {
+	Keys []json.RawMessage `json:"keys"`
+}
+
+// publicKeys takes a key set apart. One that holds anything but public keys is refused.
+func publicKeys(raw json.RawMessage) ([]json.RawMessage, error) {
+	var set keySet
 	if err := strictjson.Unmarshal(raw, &set, strictjson.Options{MaxBytes: maxBody}); err != nil || len(set.Keys) == 0 {
+		return nil, invalidMetadata("jwks", "it must be an object with an array of keys (RFC 7517 section 5)")
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, invalidMetadata("jwks", "there are more than %d keys", maxKeys)
+	}
+	for i, raw := range set.Keys {
+		if err := publicKey(fmt.Sprintf("jwks.keys[%d]", i), raw); err != nil {
+			return nil, err
+		}
+	}
+	return set.Keys, nil
+}
+
+func publicKey(member string, raw json.RawMessage) error {
+	var key map[string]json.RawMessage
+	if json.Unmarshal(raw, &key) != nil {
 		return invalidMetadata("jwks", "it must be an object with an array of keys (RFC 7517 section 5)")
 	}
-	for i, key := range set.Keys {
-		member := fmt.Sprintf("jwks.keys[%d]", i)
-		var kty string
-		if json.Unmarshal(key["kty"], &kty) != nil || kty == "" {
-			return invalidMetadata(member, "it has no kty")
-		}
-		secret := slices.ContainsFunc(privateMembers, func(name string) bool { return key[name] != nil })
-		if kty == "oct" || secret {
-			return invalidMetadata(member, "it is a private or symmetric key; send public keys only and stop using this one")
-		}
+	var kty string
+	if json.Unmarshal(key["kty"], &kty) != nil || kty == "" {
+		return invalidMetadata(member, "it has no kty")
+	}
+	secret := slices.ContainsFunc(privateMembers, func(name string) bool { return key[name] != nil })
+	if kty == "oct" || secret {
+		return invalidMetadata(member, "it is a private or symmetric key; send public keys only and stop using this one")
 	}
 	return nil
+}
+
+// usableKeys returns a set of the keys that can sign an assertion by an algorithm, or by
+// any if it is empty. RFC 7517 section 5 has others left out.
+func usableKeys(all []json.RawMessage, alg string) (json.RawMessage, error) {
+	var set keySet
+	for _, raw := range all {
+		key, ok := verifyingKey(raw)
+		if ok && (alg == "" || slices.Contains(algorithmsOf(key), alg)) {
+			set.Keys = append(set.Keys, raw)
+		}
+	}
+	if len(set.Keys) == 0 {
+		return nil, invalidMetadata("jwks", "no key fits: use a P-256, Ed25519 or RSA key of 2048 to 8192 bits that fits token_endpoint_auth_signing_alg")
+	}
+	return json.Marshal(set)
+}
+
+// algorithmsOf returns the algorithms that a public key can verify, none for a key that
+// must not be used.
+func algorithmsOf(key jose.JSONWebKey) []string {
+	var algs []string
+	switch k := key.Key.(type) {
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() {
+			algs = []string{string(jose.ES256)}
+		}
+	case ed25519.PublicKey:
+		algs = []string{string(jose.EdDSA)}
+	case *rsa.PublicKey:
+		// RFC 7518 section 3.3: 2048 bits or larger MUST be used. Very large keys make
+		// verifying slow.
+		if n := k.N.BitLen(); n >= 2048 && n <= 8192 {
+			algs = []string{string(jose.RS256), string(jose.PS256)}
+		}
+	}
+	if !key.Valid() {
+		return nil
+	}
+	if key.Algorithm != "" {
+		algs = slices.DeleteFunc(algs, func(alg string) bool { return alg != key.Algorithm })
+	}
+	return algs
 }

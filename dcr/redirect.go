@@ -3,7 +3,6 @@ package dcr
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"gatehouse.example/metadata"
 )
@@ -30,27 +29,4 @@ func (p Policy) redirectURIs(asked metadata.Client, m *metadata.Client) error {
 		}
 	}
 	return nil
-}
-
-// refuses says why a redirect URI cannot be registered, or "".
-func (p Policy) refuses(raw string) string {
-	uri, err := metadata.ParseRedirect(raw)
-	if err != nil {
-		why := err.Error()
-		if _, reason, ok := strings.Cut(why, metadata.ErrRedirectURI.Error()+": "); ok {
-			why = reason
-		}
-		return why
-	}
-	if uri.Kind != metadata.RedirectPrivateUse {
-		return ""
-	}
-	scheme, _, _ := strings.Cut(raw, ":")
-	switch {
-	case p.RefusePrivateUse:
-		return "private-use schemes are not allowed here; use https or http on a loopback address"
-	case len(p.PrivateUseSchemes) > 0 && !slices.Contains(p.PrivateUseSchemes, scheme):
-		return fmt.Sprintf("the scheme %.64q is not one of those allowed here: %s", scheme, strings.Join(p.PrivateUseSchemes, ", "))
-	}
-	return ""
 }

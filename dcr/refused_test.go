@@ -68,8 +68,41 @@ func TestRefusedMetadata(t *testing.T) {
 	key := func(members string) string { return `"jwks":{"keys":[{"kty":"EC","x":"a"},{` + members + `}]}` }
 	const private = "jwks.keys[1]: it is a private or symmetric key"
 	tests := []struct{ name, members, says string }{
-		{"private_key_jwt", `"token_endpoint_auth_method":"private_key_jwt"`, "token_endpoint_auth_method: 'private_key_jwt' is not supported; supported are none,"},
-		{"client_secret_jwt", `"token_endpoint_auth_method":"client_secret_jwt"`, "not supported"},
+		{"client_secret_jwt", `"token_endpoint_auth_method":"client_secret_jwt"`, "token_endpoint_auth_method: 'client_secret_jwt' is not supported; supported are none,"},
+		{"proofs of possession", `"dpop_bound_access_tokens":true`, "dpop_bound_access_tokens: proofs of possession are not supported"},
+		{"proofs of possession as a string", `"dpop_bound_access_tokens":"true"`, "dpop_bound_access_tokens: wrong type"},
+		{"long localised name", `"client_name#de":"` + strings.Repeat("é", 201) + `"`, "client_name#de: it has more than 200"},
+		{"localised name of another type", `"client_name#de":["x"]`, "client_name#de: wrong type: it must be a string"},
+		{"localised javascript", `"client_uri#fr":"javascript:alert(1)"`, "client_uri#fr: it is not an absolute URL"},
+		{"localised http logo", `"logo_uri#fr":"http://client.example.com/l.png"`, "logo_uri#fr: it must be https"},
+		{"localised tos with user information", `"tos_uri#en-GB":"https://a@client.example.com/"`, "tos_uri#en-GB: it must not carry"},
+		{"relative localised policy", `"policy_uri#ja":"/p"`, "policy_uri#ja: it is not an absolute URL"},
+		{"no language", `"client_name#":"x"`, "client_name#: what follows"},
+		{"two languages", `"client_name#de#fr":"x"`, "client_name#de#fr: what follows"},
+		{"language with an underscore", `"client_name#de_DE":"x"`, "client_name#de_DE: what follows"},
+		{"language of one letter", `"client_name#d":"x"`, "what follows"},
+		{"language that ends in a hyphen", `"client_name#de-":"x"`, "what follows"},
+		{"language with a long subtag", `"client_name#de-abcdefghi":"x"`, "what follows"},
+		{"language with an empty extension", `"client_name#de-u":"x"`, "what follows"},
+		{"long language", `"client_name#de` + strings.Repeat("-abcde", 6) + `":"x"`, "what follows"},
+		{"language with a line break", `"client_name#de\n":"x"`, "what follows"},
+		{"language that is not ASCII", `"client_name#dé":"x"`, "what follows"},
+		{"one language twice", `"client_name#de":"x","client_name#DE":"y"`, "client_name#de: client_name#DE is the same language"},
+		{"many languages", languages(41), "there are more than 40 members with a language tag"},
+		{"private_key_jwt without keys", assertions(``), "jwks: private_key_jwt needs"},
+		{"private_key_jwt with null keys", assertions(`"jwks":null,"jwks_uri":""`), "jwks: private_key_jwt needs"},
+		{"private_key_jwt with both", assertions(`"jwks_uri":"https://client.example.com/jwks","jwks":` + keyP256), "jwks: use either"},
+		{"private_key_jwt with no usable key", assertions(`"jwks":{"keys":[{"kty":"EC","crv":"P-256","x":"a","y":"b"}]}`), "jwks: no key fits"},
+		{"private_key_jwt with a key for encryption", assertions(`"jwks":` + strings.Replace(keyP256, `"kty"`, `"use":"enc","kty"`, 1)), "jwks: no key fits"},
+		{"private_key_jwt with a key for another algorithm", assertions(`"token_endpoint_auth_signing_alg":"EdDSA","jwks":` + keyP256), "jwks: no key fits"},
+		{"private_key_jwt with a key that says another algorithm", assertions(`"jwks":` + strings.Replace(keyP256, `"kty"`, `"alg":"RS256","kty"`, 1)), "jwks: no key fits"},
+		{"private_key_jwt with a weak key", assertions(`"jwks":{"keys":[{"kty":"RSA","e":"AQAB","n":"` + strings.Repeat("u", 171) + `"}]}`), "jwks: no key fits"},
+		{"private_key_jwt with a huge key", assertions(`"jwks":{"keys":[{"kty":"RSA","e":"AQAB","n":"` + strings.Repeat("u", 1400) + `"}]}`), "jwks: no key fits"},
+		{"private_key_jwt with many keys", assertions(`"jwks":{"keys":[` + strings.TrimSuffix(strings.Repeat(`{"kty":"EC"},`, 21), ",") + `]}`), "jwks: there are more than 20"},
+		{"private_key_jwt with loopback keys", assertions(`"jwks_uri":"https://u@127.0.0.1/"`), "jwks_uri: it must not carry"},
+		{"algorithm none", assertions(`"token_endpoint_auth_signing_alg":"none","jwks":` + keyP256), "token_endpoint_auth_signing_alg: 'none' is not supported"},
+		{"symmetric algorithm", assertions(`"token_endpoint_auth_signing_alg":"HS256","jwks":` + keyP256), "token_endpoint_auth_signing_alg: 'HS256'"},
+		{"algorithm of another type", `"token_endpoint_auth_signing_alg":["ES256"]`, "token_endpoint_auth_signing_alg: wrong type"},
 		{"tls_client_auth", `"token_endpoint_auth_method":"tls_client_auth"`, "not supported"},
 		{"method in upper case", `"token_endpoint_auth_method":"NONE"`, "not supported"},
 		{"method of another type", `"token_endpoint_auth_method":["none"]`, "token_endpoint_auth_method: wrong type: it must be a string"},
@@ -140,6 +173,23 @@ func TestRefusedMetadata(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keyP256 is a key set that can sign assertions.
+const keyP256 = `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`
+
+// assertions are members of a client that authenticates by private_key_jwt.
+func assertions(members string) string {
+	return strings.TrimSuffix(`"token_endpoint_auth_method":"private_key_jwt",`+members, ",")
+}
+
+// languages are that many names of a client in different languages.
+func languages(n int) string {
+	var members []string
+	for i := range n {
+		members = append(members, fmt.Sprintf(`"client_name#de-x-%d":"Notizen"`, i))
+	}
+	return strings.Join(members, ",")
 }
 
 func TestRefusedSoftwareStatement(t *testing.T) {
@@ -228,7 +278,7 @@ func TestRefusedFieldsOneByOne(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, member := range []string{
 		"redirect_uris", "token_endpoint_auth_method", "grant_types", "response_types", "client_name", "client_uri", "logo_uri",
-		"scope", "contacts", "tos_uri", "policy_uri", "jwks_uri", "jwks", "software_id", "software_version", "application_type",
+		"scope", "contacts", "tos_uri", "policy_uri", "jwks_uri", "jwks", "software_id", "software_version", "application_type", "token_endpoint_auth_signing_alg",
 	} {
 		a := f.post(t, fmt.Sprintf(`{%q:true}`, member))
 		if member == "jwks" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strings"
@@ -28,13 +29,15 @@ const maxBody = 64 << 10
 type request struct {
 	metadata.Client
 	SoftwareStatement json.RawMessage `json:"software_statement"`
+
+	members map[string]json.RawMessage // all of them, by their name
 }
 
 // response is a client information response (RFC 7591 section 3.2.1, RFC 7592 section 3).
 type response struct {
 	ClientID         string `json:"client_id"`
 	ClientIDIssuedAt int64  `json:"client_id_issued_at"`
-	// ClientSecret is known at registration only: the store has its hash.
+	// ClientSecret is known when it is issued only: the store has its hash.
 	ClientSecret string `json:"client_secret,omitempty"`
 	// ClientSecretExpiresAt is 0, for a secret that does not expire, or absent for a
 	// client without one.
@@ -42,30 +45,62 @@ type response struct {
 	RegistrationClientURI   string `json:"registration_client_uri"`
 	RegistrationAccessToken string `json:"registration_access_token"`
 	metadata.Client
+	// SoftwareStatement is echoed as it came (RFC 7591 section 3.2.1).
+	SoftwareStatement string `json:"software_statement,omitempty"`
+
+	localized map[string]string
+}
+
+// MarshalJSON adds the members with a language tag, whose names are the client's choice.
+func (r response) MarshalJSON() ([]byte, error) {
+	type plain response
+	body, err := json.Marshal(plain(r))
+	if err != nil || len(r.localized) == 0 {
+		return body, err
+	}
+	more, err := json.Marshal(r.localized)
+	if err != nil {
+		return nil, err
+	}
+	body[len(body)-1] = ','
+	return append(body, more[1:]...), nil
 }
 
 // Register returns the client registration endpoint (RFC 7591 section 3): POST of client
 // metadata as application/json. It answers 201 with what was registered, 400 with an
-// error code of RFC 7591 section 3.2.2, 413 for a body over 64 KiB and 503 while the
-// store does not answer.
+// error code of RFC 7591 section 3.2.2, 401 without an initial access token where one is
+// required, 413 for a body over 64 KiB, 429 if [Config.Admit] has it wait and 503 while
+// the store does not answer.
 func (r *Registry) Register() http.Handler {
-	return endpoint{registry: r, method: http.MethodPost, serve: r.register}
+	return endpoint{r, map[string]serve{http.MethodPost: r.register}}
 }
 
 func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
+	initial, err := r.initialToken(req)
+	if err != nil {
+		return err
+	}
 	asked, err := readRequest(w, req)
 	if err != nil {
 		return err
 	}
-	effective, err := r.effective(asked)
+	client, err := r.effective(asked)
 	if err != nil {
 		return err
 	}
-	client, secret, token, err := r.issue(effective)
+	client, secret, token, err := r.issue(client)
 	if err != nil {
 		return err
+	}
+	if r.admit != nil {
+		if err := r.admit(req.Context(), req, client); err != nil {
+			return err
+		}
 	}
 	if err := r.store.CreateClient(req.Context(), client); err != nil {
+		return err
+	}
+	if err := r.spend(req.Context(), initial, client); err != nil {
 		return err
 	}
 	r.registered(req.Context(), client)
@@ -74,10 +109,9 @@ func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
 }
 
 func readRequest(w http.ResponseWriter, req *http.Request) (request, error) {
-	var asked request
 	// RFC 7591 section 3.1: the parameters are sent as application/json.
 	if mediaType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		return asked, invalidMetadata("", "send the client metadata as Content-Type: application/json")
+		return request{}, invalidMetadata("", "send the client metadata as Content-Type: application/json")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	var tooLarge *http.MaxBytesError
@@ -85,21 +119,29 @@ func readRequest(w http.ResponseWriter, req *http.Request) (request, error) {
 	case errors.As(err, &tooLarge):
 		refused := invalidMetadata("", "the request has more than %d bytes", maxBody)
 		refused.status = http.StatusRequestEntityTooLarge
-		return asked, refused
+		return request{}, refused
 	case err != nil:
-		return asked, invalidMetadata("", "the request could not be read to its end")
+		return request{}, invalidMetadata("", "the request could not be read to its end")
 	}
-	if err := strictjson.Unmarshal(body, &asked, strictjson.Options{MaxBytes: maxBody}); err != nil {
-		return asked, invalidMetadata("", "%s", strings.TrimPrefix(err.Error(), "strictjson: "))
+	return parseRequest(body)
+}
+
+func parseRequest(body []byte) (request, error) {
+	var asked request
+	for _, v := range []any{&asked, &asked.members} {
+		if err := strictjson.Unmarshal(body, v, strictjson.Options{MaxBytes: maxBody}); err != nil {
+			return request{}, invalidMetadata("", "%s", strings.TrimPrefix(err.Error(), "strictjson: "))
+		}
 	}
 	return asked, nil
 }
 
-// issue makes a client out of its metadata. The server chooses id and secrets (RFC 7591
-// section 3.2.1), all of unreserved characters: clients differ in whether they
-// percent-encode them for HTTP Basic.
-func (r *Registry) issue(m metadata.Client) (c storage.Client, secret, token string, err error) {
-	c = storage.Client{Source: storage.ClientRegistered, Metadata: m, Created: r.now().UTC()}
+// issue gives a client its identity. The server chooses id and secrets (RFC 7591 section
+// 3.2.1), all of unreserved characters: clients differ in whether they percent-encode
+// them for HTTP Basic.
+func (r *Registry) issue(c storage.Client) (issued storage.Client, secret, token string, err error) {
+	c.Created = r.now().UTC()
+	c.Expires = c.Created.Add(r.life.unused)
 	if c.ID, err = r.store.NewID(); err != nil {
 		return storage.Client{}, "", "", err
 	}
@@ -107,17 +149,27 @@ func (r *Registry) issue(m metadata.Client) (c storage.Client, secret, token str
 		return storage.Client{}, "", "", err
 	}
 	c.RegistrationToken = storage.HashSecret(token)
-	if m.Public() {
-		return c, "", token, nil
+	c, secret, err = withSecret(r.store, c)
+	return c, secret, token, err
+}
+
+// withSecret returns a client with a secret exactly if it authenticates with one. One
+// that has a secret keeps it: then it is not known any more, and empty here.
+func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secret string, err error) {
+	switch {
+	case !hasSecret(c.Metadata):
+		c.Secret = nil
+	case len(c.Secret) == 0:
+		if secret, err = store.NewSecret(secretPrefix); err != nil {
+			return storage.Client{}, "", err
+		}
+		c.Secret = storage.HashSecret(secret)
 	}
-	if secret, err = r.store.NewSecret(secretPrefix); err != nil {
-		return storage.Client{}, "", "", err
-	}
-	c.Secret = storage.HashSecret(secret)
-	return c, secret, token, nil
+	return c, secret, nil
 }
 
 func (r *Registry) registered(ctx context.Context, c storage.Client) {
+	r.crowded.note(c.Software)
 	r.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
 		"redirect_uris", c.Metadata.RedirectURIs, "auth_method", c.Metadata.TokenEndpointAuthMethod)
 	r.onRegister(ctx, c)
@@ -128,12 +180,16 @@ func (r *Registry) response(c storage.Client, secret, token string) response {
 	out := response{
 		ClientID: c.ID, ClientIDIssuedAt: c.Created.Unix(), ClientSecret: secret,
 		RegistrationClientURI: r.endpoint + "/" + c.ID, RegistrationAccessToken: token, Client: c.Metadata,
+		SoftwareStatement: c.SoftwareStatement, localized: maps.Clone(c.Localized),
 	}
-	if !c.Metadata.Public() {
+	if hasSecret(c.Metadata) {
 		// RFC 7591 section 3.2.1: REQUIRED if client_secret is issued; 0 means never.
 		out.ClientSecretExpiresAt = new(int64)
 	}
-	// The most used Go client reads jwks as a string and fails on an object.
-	out.JWKS = nil
+	if c.Metadata.TokenEndpointAuthMethod != metadata.AuthMethodPrivateKeyJWT {
+		// A widely used Go client reads jwks as a string and fails on an object. It cannot
+		// use private_key_jwt.
+		out.JWKS = nil
+	}
 	return out
 }

@@ -10,15 +10,21 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Resolve returns the client with a client_id: a configured one, or one from the store.
-// An unknown id is [storage.ErrNotFound], and an id that cannot be one costs no trip to
-// the store. The caller decides what a disabled client may do, and changes nothing in
-// the slices of the client, which others may be reading.
+// Resolve returns the client with a client_id: a configured one, one from the store, or
+// the one that a metadata document at that address describes. An unknown id is
+// [storage.ErrNotFound], and an id that cannot be one costs no trip to the store. A
+// document that cannot be used is a [DocumentError], and one that cannot be read just now
+// is [ErrUnreachable]. The caller decides what a disabled client may do, and changes
+// nothing in the slices of the client, which others may be reading.
 //
-// A client that was changed or removed elsewhere is seen as it was for up to 5 seconds.
+// A client that was changed or removed elsewhere is seen as it was for up to 5 seconds. A
+// document is seen as it was for as long as its host said, between a minute and a day.
 func (r *Registry) Resolve(ctx context.Context, id string) (storage.Client, error) {
 	if client, ok := r.static[id]; ok {
 		return client, nil
+	}
+	if r.SupportsDocuments() && isDocument(id) {
+		return r.document(ctx, id)
 	}
 	if !validID(id) {
 		return storage.Client{}, fmt.Errorf("dcr: %w: the client_id is not one", storage.ErrNotFound)
@@ -89,4 +95,13 @@ func (c *cache) put(client storage.Client, now time.Time) {
 		c.old, c.young = c.young, make(map[string]cached, cacheSize)
 	}
 	c.young[client.ID] = cached{client, now}
+}
+
+// drop forgets a client that was changed or removed here. Who is reading it from the store
+// at this moment may still put it back, for as long as an entry lives.
+func (c *cache) drop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.young, id)
+	delete(c.old, id)
 }

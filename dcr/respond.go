@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -71,20 +76,41 @@ func printable(s string) string {
 	return s
 }
 
-// endpoint is a handler of one method that may fail.
+// unauthorized is the same for every token that is not right, whatever is wrong with it.
+func unauthorized(description string) *refusal {
+	refused := refuse(codeInvalidToken, "", "%s", description)
+	refused.status = http.StatusUnauthorized
+	return refused
+}
+
+// TooMany is returned by [Config.Admit] to have a client come back later.
+type TooMany struct {
+	// RetryAfter is when.
+	RetryAfter time.Duration
+}
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("dcr: too many registrations; try again after %s", e.RetryAfter)
+}
+
+// serve answers a request, or returns why not.
+type serve func(w http.ResponseWriter, r *http.Request) error
+
+// endpoint is a handler of some methods that may fail.
 type endpoint struct {
 	registry *Registry
-	method   string
-	serve    func(w http.ResponseWriter, r *http.Request) error
+	methods  map[string]serve
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != e.method {
-		w.Header().Set("Allow", e.method) // RFC 9110 section 15.5.6
-		respond(w, http.StatusMethodNotAllowed, errorResponse{codeInvalidRequest, "this endpoint takes " + e.method})
+	handle, ok := e.methods[r.Method]
+	if !ok {
+		allowed := strings.Join(slices.Sorted(maps.Keys(e.methods)), ", ")
+		w.Header().Set("Allow", allowed) // RFC 9110 section 15.5.6
+		respond(w, http.StatusMethodNotAllowed, errorResponse{codeInvalidRequest, "this endpoint takes " + allowed})
 		return
 	}
-	if err := e.serve(w, r); err != nil {
+	if err := handle(w, r); err != nil {
 		e.registry.respondError(w, r, err)
 	}
 }
@@ -98,7 +124,15 @@ type errorResponse struct {
 // of the store: the client is told to come back, the log is told why.
 func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	var refused *refusal
+	var tooMany *TooMany
 	switch {
+	case errors.As(err, &tooMany):
+		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", codeUnavailable, "retry_after", tooMany.RetryAfter)
+		// RFC 6585 section 4. No registration error code says it; this one of RFC 6749
+		// section 4.1.2.1 is for an overload that passes.
+		seconds := max(1, int64(math.Ceil(tooMany.RetryAfter.Seconds())))
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("too many clients were registered; try again in %d seconds", seconds)})
 	case errors.As(err, &refused):
 		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", refused.code, "description", refused.description)
 		if refused.status == http.StatusUnauthorized {
@@ -127,9 +161,13 @@ func respond(w http.ResponseWriter, status int, v any) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
+	noStore(h)
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone; nothing can be done about it
+}
+
+func noStore(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Pragma", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone; nothing can be done about it
 }

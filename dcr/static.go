@@ -46,7 +46,7 @@ func staticClient(c storage.Client) (storage.Client, error) {
 		m.ResponseTypes = []string{responseCode}
 	}
 	client := storage.Client{
-		ID: c.ID, Source: storage.ClientConfigured, Metadata: m, Secret: c.Secret, Created: c.Created, Disabled: c.Disabled,
+		ID: c.ID, Source: storage.ClientConfigured, Metadata: m, Localized: c.Localized, Secret: c.Secret, Created: c.Created, Disabled: c.Disabled,
 	}
 	return detached(client), validStatic(client)
 }
@@ -58,14 +58,20 @@ func validStatic(c storage.Client) error {
 		return fmt.Errorf("the id must be 1 to %d letters, digits or any of -._~", maxIDLength)
 	case !slices.Contains(supportedMethods, m.TokenEndpointAuthMethod):
 		return fmt.Errorf("token_endpoint_auth_method must be one of %s", strings.Join(supportedMethods, ", "))
-	case m.Public() != (len(c.Secret) == 0):
-		return errors.New("a client has a secret exactly when its token_endpoint_auth_method is not none")
+	case hasSecret(m) != (len(c.Secret) > 0):
+		return errors.New("a client has a secret exactly when its token_endpoint_auth_method is client_secret_basic or client_secret_post")
 	case !slices.Contains(m.GrantTypes, metadata.GrantAuthorizationCode) || !subset(m.GrantTypes, supportedGrants):
 		return errors.New("grant_types must be authorization_code, with or without refresh_token")
 	case !slices.Equal(m.ResponseTypes, []string{responseCode}):
 		return errors.New("response_types must be code")
 	case len(m.RedirectURIs) == 0:
 		return errors.New("it has no redirect_uris")
+	}
+	if err := signingAlgorithm(m, &m); err != nil {
+		return err
+	}
+	if err := keys(c.Metadata, &m); err != nil {
+		return err
 	}
 	for _, uri := range m.RedirectURIs {
 		if _, err := metadata.ParseRedirect(uri); err != nil {
@@ -83,7 +89,7 @@ func subset(values, of []string) bool {
 // later change reaches the copy that others see.
 func detached(c storage.Client) storage.Client {
 	m := &c.Metadata
-	for _, list := range []*[]string{&m.RedirectURIs, &m.GrantTypes, &m.ResponseTypes, &m.Contacts} {
+	for _, list := range []*[]string{&m.RedirectURIs, &m.GrantTypes, &m.ResponseTypes, &m.Contacts, &c.AuthMethods} {
 		*list = slices.Clip(slices.Clone(*list))
 	}
 	return c

@@ -1,0 +1,188 @@
+package dcr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// lifetimes are how long registered clients are kept, and how many.
+type lifetimes struct {
+	unused, idle              time.Duration
+	maxUnused, maxPerSoftware int
+}
+
+func lifetimesOf(c Config) lifetimes {
+	return lifetimes{
+		unused: cmp.Or(c.UnusedFor, 7*24*time.Hour), idle: cmp.Or(c.IdleFor, 90*24*time.Hour),
+		maxUnused: cmp.Or(c.MaxUnused, 100_000), maxPerSoftware: cmp.Or(c.MaxUnusedPerSoftware, 1000),
+	}
+}
+
+func (l lifetimes) validate() error {
+	var errs []error
+	if l.unused < time.Minute {
+		errs = append(errs, fmt.Errorf("dcr: UnusedFor %s: it must be at least 1m", l.unused))
+	}
+	if l.idle < 2*storage.UseStep {
+		// Uses are recorded with that step.
+		errs = append(errs, fmt.Errorf("dcr: IdleFor %s: it must be at least %s", l.idle, 2*storage.UseStep))
+	}
+	if l.maxUnused < 1 || l.maxPerSoftware < 1 {
+		errs = append(errs, errors.New("dcr: MaxUnused and MaxUnusedPerSoftware must be at least 1"))
+	}
+	return errors.Join(errs...)
+}
+
+// maxCrowded bounds how many softwares are remembered. The bound on all clients holds
+// for those that come on top.
+const maxCrowded = 4096
+
+// crowded remembers the softwares of which clients were registered. Its zero value is
+// ready for use.
+type crowded struct {
+	mu        sync.Mutex
+	softwares map[string]bool
+}
+
+func (c *crowded) note(softwares ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.softwares == nil {
+		c.softwares = map[string]bool{"": true}
+	}
+	for _, software := range softwares {
+		if len(c.softwares) < maxCrowded {
+			c.softwares[software] = true
+		}
+	}
+}
+
+// take returns what was noted, and the empty name of all softwares at the end.
+func (c *crowded) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := slices.Sorted(maps.Keys(c.softwares))
+	slices.Reverse(taken)
+	c.softwares = nil
+	return taken
+}
+
+// Tend bounds the clients that nobody has used: of each software of which this process
+// registered clients since the last time, and in all. It is called every few seconds, and
+// costs nothing when nobody registered. What an error leaves is done the next time.
+func (r *Registry) Tend(ctx context.Context) error {
+	softwares := r.crowded.take()
+	if len(softwares) == 0 {
+		return nil
+	}
+	removed := 0
+	defer func() {
+		if removed > 0 {
+			r.log.InfoContext(ctx, "unused clients made room for new ones", "clients", removed)
+		}
+	}()
+	for i, software := range softwares {
+		limit := r.life.maxPerSoftware
+		if software == "" {
+			limit = r.life.maxUnused
+		}
+		n, err := r.store.BoundUnused(ctx, software, limit)
+		if removed += n; err != nil {
+			r.crowded.note(softwares[i:]...)
+			return fmt.Errorf("dcr: tend: %w", err)
+		}
+	}
+	return nil
+}
+
+// Reap removes the registered clients that were used once, but not for a long time, and
+// have no live grant. It returns how many. One that is used meanwhile stays: a consent
+// records the use before it stores a grant, and then the removal fails, because the
+// client was read before its grants were listed. A client that was disabled stays, so that
+// nobody forgets it. Reap is called every hour or so.
+func (r *Registry) Reap(ctx context.Context) (reaped int, err error) {
+	// Walking over clients that have ended removes them from the list.
+	for _, err := range r.store.Clients(ctx) {
+		if err != nil && !errors.Is(err, storage.ErrRecord) {
+			return 0, fmt.Errorf("dcr: reap: %w", err)
+		}
+		if err == nil {
+			break // it has not ended, and all that follow are younger
+		}
+	}
+	var unreadable error
+	for c, err := range r.store.UsedClients(ctx) {
+		switch {
+		case errors.Is(err, storage.ErrRecord):
+			unreadable = err
+			continue
+		case err != nil:
+			return reaped, fmt.Errorf("dcr: reap: %w", err)
+		case r.now().Sub(latest(c.LastUsed, c.Created)) < r.life.idle:
+			return reaped, unreadable // and so are all that follow
+		case c.Source != storage.ClientRegistered || c.Disabled:
+			continue
+		}
+		gone, err := r.reap(ctx, c)
+		if err != nil {
+			return reaped, err
+		}
+		if gone {
+			reaped++
+		}
+	}
+	return reaped, unreadable
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// reap removes an idle client unless it has a live grant.
+func (r *Registry) reap(ctx context.Context, c storage.Client) (bool, error) {
+	live, err := r.hasLiveGrant(ctx, c.ID)
+	if err != nil || live {
+		return false, err
+	}
+	because := fmt.Sprintf("nobody had used it for %d days", r.life.idle/(24*time.Hour))
+	switch err := r.store.RemoveClient(ctx, c, because); {
+	case errors.Is(err, storage.ErrConflict): // it was used or changed
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("dcr: reap: %w", err)
+	}
+	r.cache.drop(c.ID)
+	r.log.InfoContext(ctx, "idle client removed", "client_id", c.ID, "client_name", c.Metadata.ClientName, "last_used", c.LastUsed)
+	if err := r.store.RevokeClient(ctx, c.ID, "its client was removed"); err != nil {
+		return true, fmt.Errorf("dcr: reap: %w", err)
+	}
+	return true, nil
+}
+
+// hasLiveGrant reports whether a code of a client may still be redeemed, a refresh token
+// used, or an access token shown. What has ended is not on record any more. A record that
+// cannot be read may be a live one.
+func (r *Registry) hasLiveGrant(ctx context.Context, id string) (bool, error) {
+	for g, err := range r.store.ClientGrants(ctx, id) {
+		switch {
+		case errors.Is(err, storage.ErrRecord):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("dcr: reap: %w", err)
+		case g.State != storage.GrantRevoked:
+			return true, nil
+		}
+	}
+	return false, nil
+}

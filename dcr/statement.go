@@ -1,0 +1,186 @@
+package dcr
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/internal/strictjson"
+)
+
+// StatementIssuer is somebody whose software statements are believed (RFC 7591 section
+// 2.3).
+type StatementIssuer struct {
+	// Issuer is the iss claim of the statements, byte for byte.
+	Issuer string
+	// Keys are the public keys that sign them.
+	Keys jose.JSONWebKeySet
+}
+
+// statementAlgorithms may sign a software statement.
+var statementAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}
+
+// statements are the keys of the trusted issuers by their name.
+type statements map[string][]jose.JSONWebKey
+
+func newStatements(issuers []StatementIssuer) (statements, error) {
+	known := statements{}
+	var errs []error
+	for _, i := range issuers {
+		fail := func(why string) {
+			errs = append(errs, fmt.Errorf("dcr: statement issuer %q: %s", i.Issuer, why))
+		}
+		if _, twice := known[i.Issuer]; twice || i.Issuer == "" {
+			fail("an issuer needs a name, and is configured once")
+		}
+		if len(i.Keys.Keys) == 0 {
+			fail("it has no keys")
+		}
+		for _, key := range i.Keys.Keys {
+			if len(algorithmsOf(key)) == 0 {
+				fail("a key is not a public P-256, Ed25519 or RSA key of 2048 to 8192 bits")
+			}
+		}
+		known[i.Issuer] = i.Keys.Keys
+	}
+	return known, errors.Join(errs...)
+}
+
+// believe returns a request in which the claims of its software statement have taken the
+// place of the plain members, and the statement as it came.
+func (s statements) believe(asked request, now time.Time) (request, string, error) {
+	if absent(asked.SoftwareStatement) {
+		return asked, "", nil
+	}
+	var raw string
+	if json.Unmarshal(asked.SoftwareStatement, &raw) != nil {
+		return request{}, "", invalidStatement("it is not a signed JWT")
+	}
+	claims, err := s.verify(raw, now)
+	if err != nil {
+		return request{}, "", err
+	}
+	preferred, err := asked.preferring(claims)
+	return preferred, raw, err
+}
+
+func invalidStatement(why string) error {
+	return refuse(codeInvalidStatement, "software_statement", "%s", why)
+}
+
+// verify returns the claims of a statement that a trusted issuer signed.
+func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessage, error) {
+	signed, err := jose.ParseSignedCompact(raw, statementAlgorithms)
+	if err != nil {
+		return nil, s.unreadable(raw)
+	}
+	var dates struct {
+		Issuer    string       `json:"iss"`
+		Expires   *json.Number `json:"exp"`
+		NotBefore *json.Number `json:"nbf"`
+		IssuedAt  *json.Number `json:"iat"`
+	}
+	var claims map[string]json.RawMessage
+	for _, v := range []any{&dates, &claims} {
+		if err := strictjson.Unmarshal(signed.UnsafePayloadWithoutVerification(), v, strictjson.Options{MaxBytes: maxBody}); err != nil {
+			return nil, invalidStatement("its claims are not understood: " + strings.TrimPrefix(err.Error(), "strictjson: "))
+		}
+	}
+	if dates.Issuer == "" {
+		// RFC 7591 section 2.3: a statement MUST contain an iss claim.
+		return nil, invalidStatement("it names no issuer")
+	}
+	keys, known := s[dates.Issuer]
+	switch {
+	case !known:
+		return nil, refuse(codeUnapprovedStatement, "software_statement", "its issuer is not trusted here; register without it")
+	case !signedBy(signed, keys):
+		return nil, invalidStatement("its signature is not right")
+	}
+	if why := untimely(dates.Expires, dates.NotBefore, dates.IssuedAt, now); why != "" {
+		return nil, invalidStatement(why)
+	}
+	return claims, nil
+}
+
+// unreadable tells a statement that is no signed JWT from one that nobody here could
+// verify.
+func (s statements) unreadable(raw string) error {
+	switch {
+	case strings.Count(raw, ".") != 2:
+		return invalidStatement("it is not a signed JWT")
+	case len(s) == 0:
+		return refuse(codeUnapprovedStatement, "software_statement", "no issuer of software statements is trusted here; register without one")
+	}
+	return invalidStatement("it is not a JWT signed with ES256, EdDSA, RS256 or PS256")
+}
+
+// signedBy reports whether one of the keys made the signature.
+func signedBy(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) bool {
+	header := signed.Signatures[0].Protected
+	for _, key := range keys {
+		named := header.KeyID == "" || key.KeyID == "" || key.KeyID == header.KeyID
+		if !named || !slices.Contains(algorithmsOf(key), header.Algorithm) {
+			continue
+		}
+		if _, err := signed.Verify(key.Key); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// untimely says why a statement does not hold now, or "". Every date may be missing.
+func untimely(expires, notBefore, issued *json.Number, now time.Time) string {
+	for _, date := range []*json.Number{expires, notBefore, issued} {
+		if _, ok := numericDate(date); date != nil && !ok {
+			return "a date in it is not one"
+		}
+	}
+	if end, ok := numericDate(expires); ok && !now.Before(end.Add(clockSkew)) {
+		return "it has expired"
+	}
+	for _, date := range []*json.Number{notBefore, issued} {
+		if start, ok := numericDate(date); ok && start.After(now.Add(clockSkew)) {
+			return "it does not hold yet"
+		}
+	}
+	return ""
+}
+
+// notStated are members that no statement can set: they belong to one registration.
+var notStated = append([]string{"software_statement", "client_id", "client_secret"}, serverMembers...)
+
+// preferring returns a request with the members that a statement states in place of the
+// plain ones (RFC 7591 section 2.3). With a member go its variants in other languages,
+// which would otherwise say something else to those who read them.
+func (asked request) preferring(claims map[string]json.RawMessage) (request, error) {
+	members := maps.Clone(asked.members)
+	stated := map[string]bool{}
+	base := func(name string) string {
+		member, _, _ := strings.Cut(name, "#")
+		return member
+	}
+	for name, value := range claims {
+		if !absent(value) && !slices.Contains(notStated, base(name)) {
+			stated[base(name)] = true
+		}
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return stated[base(name)] })
+	for name, value := range claims {
+		if stated[base(name)] && !absent(value) {
+			members[name] = value
+		}
+	}
+	body, err := json.Marshal(members)
+	if err != nil {
+		return request{}, fmt.Errorf("dcr: statement: %w", err)
+	}
+	return parseRequest(body)
+}

@@ -57,7 +57,7 @@ func (s *Server) documents(router *mux.Router) error {
 // programs are the API routes: CORS for everybody and no cookies.
 func (s *Server) programs(router *mux.Router) {
 	post := func(path string, h handler) {
-		router.Path(s.path(path)).Handler(cors{timely{methods{http.MethodPost: s.api(h)}}})
+		router.Path(s.path(path)).Handler(cors{"POST", timely{methods{http.MethodPost: s.api(h)}}})
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
@@ -66,8 +66,8 @@ func (s *Server) programs(router *mux.Router) {
 		router.Path(s.path("/introspect")).Handler(timely{methods{http.MethodPost: s.api(s.introspect)}})
 	}
 	if s.cfg.Registration == RegistrationOpen {
-		router.Path(s.path("/register")).Handler(cors{timely{s.clients.Register()}})
-		router.Path(s.path("/register/{id}")).Handler(cors{timely{s.clients.Configuration()}})
+		router.Path(s.path("/register")).Handler(cors{"POST", timely{s.clients.Register()}})
+		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", timely{s.clients.Configuration()}})
 	}
 }
 
@@ -143,15 +143,18 @@ func (m methods) allow() string {
 	return strings.Join(names, ", ")
 }
 
-// cors lets programs in any browser call an endpoint, without credentials.
-type cors struct{ next http.Handler }
+// cors lets programs in any browser call an endpoint by its methods, without credentials.
+type cors struct {
+	methods string
+	next    http.Handler
+}
 
 func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
 	if r.Method == http.MethodOptions {
-		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+		h.Set("Access-Control-Allow-Methods", c.methods+", OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
 		h.Set("Access-Control-Max-Age", "3600")
 		w.WriteHeader(http.StatusNoContent)

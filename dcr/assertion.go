@@ -1,0 +1,259 @@
+package dcr
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/storage"
+)
+
+// AssertionType is the client_assertion_type of a client assertion (RFC 7523 section 2.2).
+const AssertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+// ErrAssertion says that a client assertion does not authenticate its client. Errors of
+// [Registry.Authenticate] that wrap it say why, which is for the log only.
+var ErrAssertion = errors.New("dcr: the client assertion is not valid")
+
+const (
+	maxAssertion = 8 << 10 // bytes
+	maxJTI       = 256     // bytes
+	// assertionLife is how far ahead the end of an assertion may be, clockSkew how much
+	// the clocks may differ.
+	assertionLife = 5 * time.Minute
+	clockSkew     = time.Minute
+)
+
+// AssertionAlgorithms are the algorithms that client assertions may be signed with.
+func AssertionAlgorithms() []string { return []string{"ES256", "EdDSA", "RS256", "PS256"} }
+
+// assertion is a client assertion that was read and not yet believed (RFC 7523 section 3).
+type assertion struct {
+	raw    string
+	header struct {
+		Algorithm string  `json:"alg"`
+		KeyID     string  `json:"kid"`
+		Type      *string `json:"typ"`
+		// Whoever sends these wants to say how the signature is to be checked.
+		Critical    json.RawMessage `json:"crit"`
+		Encoded     json.RawMessage `json:"b64"`
+		Key         json.RawMessage `json:"jwk"`
+		KeyURL      json.RawMessage `json:"jku"`
+		Certificate json.RawMessage `json:"x5c"`
+		CertURL     json.RawMessage `json:"x5u"`
+	}
+	claims struct {
+		Issuer    string          `json:"iss"`
+		Subject   string          `json:"sub"`
+		Audience  json.RawMessage `json:"aud"`
+		Expires   *json.Number    `json:"exp"`
+		NotBefore *json.Number    `json:"nbf"`
+		IssuedAt  *json.Number    `json:"iat"`
+		ID        string          `json:"jti"`
+	}
+}
+
+// AssertionClientID returns the client that an assertion claims to come from, so that its
+// keys can be found. Nothing is proven by it.
+func AssertionClientID(raw string) (id string, ok bool) {
+	a, err := readAssertion(raw)
+	if err != nil || a.claims.Issuer == "" || a.claims.Issuer != a.claims.Subject {
+		return "", false
+	}
+	return a.claims.Subject, true
+}
+
+// readAssertion takes a compact JWS apart. There is one spelling of each: no line breaks,
+// no padding, no spare bits, no member twice.
+func readAssertion(raw string) (assertion, error) {
+	a := assertion{raw: raw}
+	parts := strings.Split(raw, ".")
+	if len(raw) > maxAssertion || len(parts) != 3 {
+		return a, refusedAssertion("not a compact JWS of at most %d bytes", maxAssertion)
+	}
+	var decoded [3][]byte
+	for i, part := range parts {
+		var err error
+		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
+			return a, refusedAssertion("part %d is not base64url", i+1)
+		}
+	}
+	bounds := strictjson.Options{MaxBytes: maxAssertion}
+	if err := strictjson.Unmarshal(decoded[0], &a.header, bounds); err != nil {
+		return a, refusedAssertion("header: %v", err)
+	}
+	if err := strictjson.Unmarshal(decoded[1], &a.claims, bounds); err != nil {
+		return a, refusedAssertion("claims: %v", err)
+	}
+	return a, nil
+}
+
+func refusedAssertion(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrAssertion, fmt.Sprintf(format, args...))
+}
+
+// Authenticate proves that a request comes from a client, by an assertion that it signed
+// (RFC 7523 section 3). audiences are the names of this server: its issuer and the
+// endpoint that was called. Nil means that it does. An error that wraps [ErrAssertion]
+// means that it does not. Any other, such as [ErrUnreachable] or
+// [storage.ErrUnavailable], means that nobody can tell now.
+//
+// An assertion counts once. Its id is taken when everything else is right, so nobody but
+// the client can use one up.
+func (r *Registry) Authenticate(ctx context.Context, c storage.Client, raw string, audiences []string) error {
+	a, err := readAssertion(raw)
+	if err != nil {
+		return err
+	}
+	if err := a.checkHeader(c); err != nil {
+		return err
+	}
+	expires, err := a.checkClaims(c, audiences, r.now())
+	if err != nil {
+		return err
+	}
+	if err := r.checkSignature(ctx, c, a); err != nil {
+		return err
+	}
+	// RFC 7523 section 3: the jti is remembered for as long as the JWT would be accepted.
+	err = r.store.TakeAssertion(ctx, c.ID, a.claims.ID, expires.Add(clockSkew))
+	if errors.Is(err, storage.ErrConflict) {
+		return refusedAssertion("its jti was used before")
+	}
+	if err != nil {
+		return fmt.Errorf("dcr: client assertion: %w", err)
+	}
+	return nil
+}
+
+func (a assertion) checkHeader(c storage.Client) error {
+	h := a.header
+	if !slices.Contains(AssertionAlgorithms(), h.Algorithm) {
+		return refusedAssertion("alg %.16q is not accepted", h.Algorithm)
+	}
+	if own := c.Metadata.TokenEndpointAuthSigningAlg; own != "" && own != h.Algorithm {
+		return refusedAssertion("alg %s is not the one that the client registered", h.Algorithm)
+	}
+	// RFC 8725 section 3.11: a JWT of another kind must not pass for this one. Most clients
+	// send JWT or nothing.
+	if h.Type != nil && !strings.EqualFold(*h.Type, "JWT") && !strings.EqualFold(*h.Type, "client-authentication+jwt") {
+		return refusedAssertion("typ %.32q", *h.Type)
+	}
+	for name, member := range map[string]json.RawMessage{
+		"crit": h.Critical, "b64": h.Encoded, "jwk": h.Key, "jku": h.KeyURL, "x5c": h.Certificate, "x5u": h.CertURL,
+	} {
+		if member != nil {
+			// RFC 8725 section 3.10: keys come from the client's metadata, not from a header.
+			return refusedAssertion("the header has %s", name)
+		}
+	}
+	return nil
+}
+
+// checkClaims checks the claims of RFC 7523 section 3 and returns when the assertion ends.
+func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Time) (time.Time, error) {
+	claims := a.claims
+	switch {
+	case claims.Issuer != c.ID || claims.Subject != c.ID:
+		return time.Time{}, refusedAssertion("iss and sub must both be the client_id")
+	case claims.ID == "" || len(claims.ID) > maxJTI:
+		return time.Time{}, refusedAssertion("jti must have 1 to %d bytes", maxJTI)
+	case !slices.Contains(audiences, oneAudience(claims.Audience)):
+		return time.Time{}, refusedAssertion("aud must be this server and nobody else")
+	case claims.Expires == nil:
+		return time.Time{}, refusedAssertion("exp is missing")
+	}
+	expires, ok := numericDate(claims.Expires)
+	switch {
+	case !ok || !now.Before(expires.Add(clockSkew)):
+		return time.Time{}, refusedAssertion("it has expired")
+	case expires.After(now.Add(assertionLife + clockSkew)):
+		return time.Time{}, refusedAssertion("exp is more than %s ahead", assertionLife)
+	}
+	for name, date := range map[string]*json.Number{"nbf": claims.NotBefore, "iat": claims.IssuedAt} {
+		at, ok := numericDate(date)
+		if date != nil && (!ok || at.After(now.Add(clockSkew)) || at.After(expires)) {
+			return time.Time{}, refusedAssertion("%s is not a time before now", name)
+		}
+	}
+	return expires, nil
+}
+
+// oneAudience returns the only audience, or "". An assertion for several servers could be
+// passed on by one of them.
+func oneAudience(raw json.RawMessage) string {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return one
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) == nil && len(list) == 1 {
+		return list[0]
+	}
+	return ""
+}
+
+// numericDate reads a NumericDate (RFC 7519 section 2), which may have a fraction.
+func numericDate(n *json.Number) (time.Time, bool) {
+	if n == nil {
+		return time.Time{}, false
+	}
+	seconds, err := n.Float64()
+	if err != nil || seconds < 0 || seconds > 1<<35 {
+		return time.Time{}, false
+	}
+	whole, fraction := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(fraction*float64(time.Second))), true
+}
+
+// checkSignature looks for a key of the client that made the signature. If there is none
+// that could have, its keys are read again, but not often: the client may have new ones.
+func (r *Registry) checkSignature(ctx context.Context, c storage.Client, a assertion) error {
+	jws, err := jose.ParseSignedCompact(a.raw, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(a.header.Algorithm)})
+	if err != nil {
+		return refusedAssertion("it cannot be parsed")
+	}
+	for _, atMost := range []time.Duration{longestKeys, keyRenewal} {
+		keys, err := r.keysOf(ctx, c, atMost)
+		var unusable *unusable
+		if errors.As(err, &unusable) {
+			return refusedAssertion("keys: %s", unusable.why)
+		}
+		if err != nil {
+			return err
+		}
+		signed, known := a.signedBy(keys, jws)
+		if signed {
+			return nil
+		}
+		if known || c.Metadata.JWKSURI == "" {
+			break
+		}
+	}
+	return refusedAssertion("no key of the client made the signature")
+}
+
+// signedBy tries the keys that may have signed, and reports whether one did. known says
+// that the key was named and is there, so that no other can be meant.
+func (a assertion) signedBy(keys []jose.JSONWebKey, jws *jose.JSONWebSignature) (signed, known bool) {
+	for _, key := range keys {
+		named := a.header.KeyID != "" && key.KeyID == a.header.KeyID
+		if !named && a.header.KeyID != "" && key.KeyID != "" || !slices.Contains(algorithmsOf(key), a.header.Algorithm) {
+			continue
+		}
+		if _, err := jws.Verify(key.Key); err == nil {
+			return true, true
+		}
+		known = known || named
+	}
+	return false, known
+}

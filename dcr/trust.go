@@ -1,0 +1,135 @@
+package dcr
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"gatehouse.example/storage"
+)
+
+// Trust is what a deployment thinks of hosts that publish client ID metadata documents
+// (draft-ietf-oauth-client-id-metadata-document section 8.9).
+type Trust string
+
+const (
+	// TrustAllow takes their clients for what they say they are.
+	TrustAllow Trust = "allow"
+	// TrustAsk lets people decide: consent says that nobody here vouches for the host.
+	TrustAsk Trust = "ask"
+	// TrustDeny refuses their clients. Nothing is fetched from such a host.
+	TrustDeny Trust = "deny"
+)
+
+// Documents says which client ID metadata documents are read
+// (draft-ietf-oauth-client-id-metadata-document). The zero value is none.
+type Documents struct {
+	// Trust is for every host that is on neither list. Empty means that documents are off.
+	Trust Trust
+	// Allow and Deny list hosts, such as client.example.com, or *.example.com for all
+	// below example.com without itself. A host on both lists is denied.
+	Allow, Deny []string
+	// InsecureAllowLoopback accepts client ids on loopback addresses, also over plain
+	// HTTP, if the fetcher does. It is for development.
+	InsecureAllowLoopback bool
+}
+
+func (d Documents) validate() error {
+	errs := []error{validHosts("allow", d.Allow), validHosts("deny", d.Deny)}
+	switch d.Trust {
+	case TrustAllow, TrustAsk, TrustDeny:
+	case "":
+		if len(d.Allow) > 0 || len(d.Deny) > 0 || d.InsecureAllowLoopback {
+			errs = append(errs, errors.New("dcr: documents: there is a policy and no trust: say allow, ask or deny"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("dcr: documents: trust %q is not allow, ask or deny", d.Trust))
+	}
+	return errors.Join(errs...)
+}
+
+// validHosts wants hosts in the spelling in which they are compared.
+func validHosts(list string, patterns []string) error {
+	for _, pattern := range patterns {
+		host := strings.TrimPrefix(pattern, "*.")
+		u, err := url.Parse("https://" + host + "/")
+		if err != nil || u.Hostname() != host || refusesHost(u, true) != "" {
+			return fmt.Errorf("dcr: documents: %s: %q is not a host in lowercase, or *. and one", list, pattern)
+		}
+	}
+	return nil
+}
+
+// trust is what is thought of a host.
+func (d Documents) trust(host string) Trust {
+	on := func(patterns []string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			if below, ok := strings.CutPrefix(pattern, "*"); ok {
+				return strings.HasSuffix(host, below) && len(host) > len(below)
+			}
+			return host == pattern
+		})
+	}
+	switch {
+	case on(d.Deny):
+		return TrustDeny
+	case on(d.Allow):
+		return TrustAllow
+	}
+	return d.Trust
+}
+
+// Vouched reports whether somebody here stands behind what a client says about itself:
+// an operator configured it, or trusts the host of its document. The consent page says so
+// when nobody does.
+func (r *Registry) Vouched(c storage.Client) bool {
+	switch c.Source {
+	case storage.ClientConfigured:
+		return true
+	case storage.ClientDocument:
+		return r.documents.trust(hostOf(c.ID)) == TrustAllow
+	}
+	return false
+}
+
+// DocumentHost is the host, with its port if there is one, that a client's metadata
+// document was read from: the one thing about such a client that is verified. It is empty
+// for other clients.
+func DocumentHost(c storage.Client) string {
+	if c.Source != storage.ClientDocument {
+		return ""
+	}
+	u, err := url.Parse(c.ID)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// refusesHost says why the host of a URL cannot be that of a document, or "". There is
+// one spelling of each.
+func refusesHost(u *url.URL, address bool) string {
+	host := u.Hostname()
+	labels := strings.Split(host, ".")
+	_, notAddress := netip.ParseAddr(host)
+	switch {
+	case host != strings.ToLower(host):
+		return "write the host in lowercase"
+	case notAddress == nil && !address:
+		return "the host must be a name, not an address"
+	case notAddress != nil && slices.ContainsFunc(labels, notLabel):
+		return "the host is not a name"
+	case strings.HasSuffix(u.Host, ":"):
+		return "the port is empty"
+	}
+	return ""
+}
+
+// notLabel reports what is not a label of a host name (RFC 1123 section 2.1).
+func notLabel(label string) bool {
+	return label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") ||
+		strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+}

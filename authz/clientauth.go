@@ -7,15 +7,17 @@ import (
 	"net/url"
 	"strings"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
 
 // credentials is what a request presents to authenticate a client: a method and, per
-// reading of the header, an id and a secret.
+// reading of the header, an id and a secret, or an assertion.
 type credentials struct {
-	method   string
-	readings []reading
+	method    string
+	readings  []reading
+	assertion string
 }
 
 // reading is one way to read id and secret. HTTP Basic has several: RFC 6749 section
@@ -26,14 +28,14 @@ type reading struct{ id, secret string }
 // (OAuth 2.1 section 2.4), so a second one is an error.
 func presented(r *http.Request, f form) (credentials, error) {
 	headers := r.Header.Values("Authorization")
-	if f.get("client_assertion") != "" || f.get("client_assertion_type") != "" {
-		return credentials{}, invalidClient("client assertions are not supported here")
-	}
+	asserted := f.get("client_assertion") != "" || f.get("client_assertion_type") != ""
 	switch {
 	case len(headers) > 1:
 		return credentials{}, invalidRequest("there is more than one Authorization header")
-	case len(headers) == 1 && f.get("client_secret") != "":
+	case len(headers) == 1 && f.get("client_secret") != "", asserted && (len(headers) == 1 || f.get("client_secret") != ""):
 		return credentials{}, invalidRequest("the client uses more than one authentication method")
+	case asserted:
+		return assertion(f)
 	case len(headers) == 1:
 		return basic(headers[0], f.get("client_id"))
 	case f.get("client_id") == "":
@@ -44,6 +46,22 @@ func presented(r *http.Request, f form) (credentials, error) {
 		c.method = metadata.AuthMethodPost
 	}
 	return c, nil
+}
+
+// assertion reads a client assertion (RFC 7523 section 2.2). The client_id of the body may
+// be left out; if it is there it must name the same client.
+func assertion(f form) (credentials, error) {
+	if f.get("client_assertion_type") != dcr.AssertionType {
+		return credentials{}, invalidClient("client_assertion_type must be " + dcr.AssertionType)
+	}
+	id, ok := dcr.AssertionClientID(f.get("client_assertion"))
+	if !ok {
+		return credentials{}, invalidClient("the client assertion is not valid")
+	}
+	if bodyID := f.get("client_id"); bodyID != "" && bodyID != id {
+		return credentials{}, invalidRequest("client_assertion and client_id name two clients")
+	}
+	return credentials{method: metadata.AuthMethodPrivateKeyJWT, readings: []reading{{id: id}}, assertion: f.get("client_assertion")}, nil
 }
 
 // basic reads an HTTP Basic header (RFC 7617). bodyID is the client_id of the body: if
@@ -82,11 +100,12 @@ func readings(raw string) []reading {
 	return out
 }
 
-// authenticate returns the client that a request proves to come from (OAuth 2.1
-// section 2.4). The client uses the method that it registered; a public client may also
+// authenticate returns the client that a request to an endpoint proves to come from (OAuth
+// 2.1 section 2.4). The client uses a method that it registered; a public client may also
 // send HTTP Basic with an empty password, because common libraries try that first. A
-// failure burns nothing.
-func (s *Server) authenticate(r *http.Request, f form) (storage.Client, error) {
+// failure burns nothing. An assertion that was right counts once, whatever comes of the
+// request.
+func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage.Client, error) {
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err
@@ -99,19 +118,40 @@ func (s *Server) authenticate(r *http.Request, f form) (storage.Client, error) {
 		if err != nil {
 			return storage.Client{}, err
 		}
-		if reading.proves(client, presented.method) {
-			return client, nil
+		if !reading.proves(client, presented.method) {
+			continue
 		}
+		if presented.method == metadata.AuthMethodPrivateKeyJWT {
+			return client, s.believe(r, client, presented.assertion, endpoint)
+		}
+		return client, nil
 	}
 	return storage.Client{}, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again")
 }
 
+// believe checks the assertion of a client. It is for this server when it names the issuer
+// or the endpoint that was called.
+func (s *Server) believe(r *http.Request, client storage.Client, assertion, endpoint string) error {
+	err := s.clients.Authenticate(r.Context(), client, assertion, []string{s.cfg.Issuer, endpoint})
+	if errors.Is(err, dcr.ErrAssertion) {
+		refused := invalidClient("the client assertion is not valid")
+		refused.cause = err
+		return refused
+	}
+	return err
+}
+
+// proves reports whether the client registered the method, and whether that is all that
+// is needed. An assertion is still to be checked.
 func (c reading) proves(client storage.Client, method string) bool {
 	if client.Disabled {
 		return false
 	}
-	if client.Metadata.Public() {
+	if dcr.Public(client) && method != metadata.AuthMethodPrivateKeyJWT {
 		return c.secret == "" && method != metadata.AuthMethodPost
 	}
-	return method == client.Metadata.TokenEndpointAuthMethod && client.Secret.Matches(c.secret)
+	if !contains(dcr.AuthMethods(client), method) {
+		return false
+	}
+	return method == metadata.AuthMethodPrivateKeyJWT || client.Secret.Matches(c.secret)
 }

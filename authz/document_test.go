@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
 )
 
 // TestWellKnown: the document has the same bytes under every name that a client tries,
@@ -121,6 +122,7 @@ func TestListedMethodsWork(t *testing.T) {
 			byMethod[c.Metadata.TokenEndpointAuthMethod] = c
 		}
 	}
+	byMethod[metadata.AuthMethodPrivateKeyJWT] = signing(h)
 	for _, method := range document["token_endpoint_auth_methods_supported"].([]any) {
 		c, ok := byMethod[method.(string)]
 		if !ok {

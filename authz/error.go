@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
 )
@@ -125,6 +126,10 @@ func (s *Server) internal(r *http.Request, err error) *apiError {
 		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
 			description: "the server cannot reach its storage; try again shortly", cause: err}
 	}
+	if errors.Is(err, dcr.ErrUnreachable) {
+		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
+			description: "the server cannot read what the client publishes about itself; try again shortly", cause: err}
+	}
 	return &apiError{status: http.StatusInternalServerError, code: codeServerError,
 		description: "the server could not complete the request", cause: err}
 }
@@ -172,6 +177,11 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 
 func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 	e := s.internal(r, err)
+	if errors.Is(err, dcr.ErrUnreachable) {
+		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
+			message: "What it publishes about itself cannot be read. Nothing was changed.",
+			steps:   []string{"Wait a minute and load this page again.", "If it stays like this, tell the people who make the application that its address cannot be read from here."}}
+	}
 	if e.status == http.StatusServiceUnavailable {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",
 			message: "It cannot reach its storage. Nothing was changed.",

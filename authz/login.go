@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -34,23 +35,36 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	w.WriteHeader(status)
 	return s.pages.Login(w, templates.Login{
 		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
-		Client: shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(t.Resources),
+		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(t.Resources),
 		UserName: userName, Problem: problem,
 	})
 }
 
 // party returns the client of a transaction and where its answer will go. Both are
-// looked up and matched again: the client may have changed meanwhile.
+// looked up and matched again. A client that says something else about itself than when
+// it asked has to ask again: the person decides on what is shown.
 func (s *Server) party(r *http.Request, t storage.Transaction) (storage.Client, proven, error) {
 	client, err := s.requestingClient(r.Context(), t.ClientID)
 	if err != nil {
 		return storage.Client{}, proven{}, err
+	}
+	if t.ClientDigest != dcr.Digest(client) {
+		return storage.Client{}, proven{}, changed()
 	}
 	to, err := s.prove(client, t.RedirectURI, t.State)
 	if err != nil {
 		return storage.Client{}, proven{}, unprovenRedirect(client, t.RedirectURI, err)
 	}
 	return client, to, nil
+}
+
+func changed() *displayedError {
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidRequest,
+		title:   "The application has changed",
+		message: "What it says about itself is not what it was when this sign-in began, so nothing was decided.",
+		steps:   []string{"Go back to the application and connect again."},
+	}
 }
 
 // login is POST /login: it checks the password and starts a session.
@@ -82,8 +96,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func shownClient(c storage.Client) templates.Client {
-	return templates.Client{Name: c.Metadata.ClientName, Verified: c.Source == storage.ClientConfigured}
+// shownClient is what people see of a client: its name, whether anybody here vouches for
+// it, and the host of its document, which it cannot choose
+// (draft-ietf-oauth-client-id-metadata-document section 8.5).
+func (s *Server) shownClient(c storage.Client) templates.Client {
+	return templates.Client{Name: c.Metadata.ClientName, Verified: s.clients.Vouched(c), Host: dcr.DocumentHost(c)}
 }
 
 func (s *Server) shownResources(uris []string) []templates.Resource {

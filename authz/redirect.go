@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -13,9 +14,10 @@ import (
 // proven is a redirect URI that the named client registered: the only place where an
 // authorization response may go. Only Server.prove makes one.
 type proven struct {
-	uri    metadata.RedirectURI
-	source storage.ClientSource
-	state  string
+	uri     metadata.RedirectURI
+	source  storage.ClientSource
+	vouched bool
+	state   string
 }
 
 // prove matches the redirect URI of a request with those of a known client (OAuth 2.1
@@ -25,18 +27,19 @@ func (s *Server) prove(client storage.Client, requested, state string) (proven, 
 	if requested == "" && len(registered) == 1 {
 		requested = registered[0]
 	}
-	uri, err := metadata.MatchRedirect(registered, requested, client.Metadata.Public())
+	uri, err := metadata.MatchRedirect(registered, requested, dcr.Public(client))
 	if err != nil {
 		return proven{}, err
 	}
-	return proven{uri: uri, source: client.Source, state: state}, nil
+	return proven{uri: uri, source: client.Source, vouched: s.clients.Vouched(client), state: state}, nil
 }
 
 // trusted says whether an error may go there before the person has done anything. A
-// web address that somebody registered by themselves is shown instead: otherwise this
-// server would be an open redirector for everybody (RFC 9700 section 4.11.2).
+// web address that somebody registered or published by themselves is shown instead:
+// otherwise this server would be an open redirector for everybody (RFC 9700 section
+// 4.11.2).
 func (p proven) trusted() bool {
-	return p.uri.Kind != metadata.RedirectWeb || p.source != storage.ClientRegistered
+	return p.uri.Kind != metadata.RedirectWeb || p.vouched
 }
 
 // location is the redirect URI with response parameters added to its query. The query
@@ -76,11 +79,14 @@ func (e *redirectedError) parameters() url.Values {
 // untrusted shows an error that would otherwise be sent to a web address nobody vouches
 // for, and offers the address as a link.
 func untrusted(e *redirectedError, issuer string) *displayedError {
-	host := e.to.uri.Host()
+	host, itself := e.to.uri.Host(), "It registered itself here and nobody has checked it."
+	if e.to.source == storage.ClientDocument {
+		itself = "Nobody here vouches for it."
+	}
 	return &displayedError{
 		status: http.StatusBadRequest, code: e.code,
 		title:   "The application's request was refused",
-		message: sentence(e.description) + " The application asked to continue at " + host + ". It registered itself here and nobody has checked it.",
+		message: sentence(e.description) + " The application asked to continue at " + host + ". " + itself,
 		steps:   []string{"Close this page if you did not expect it.", "To tell the application what went wrong, follow the link below."},
 		link:    &templates.Link{URL: e.to.location(issuer, e.parameters()), Host: host},
 	}

@@ -19,7 +19,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := s.authenticate(r, f)
+	client, err := s.authenticate(r, f, s.urls.revoke)
 	if err != nil {
 		return err
 	}

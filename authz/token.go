@@ -37,7 +37,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	case !ok:
 		return refuse(codeUnsupportedGrantType, "grant_type must be authorization_code or refresh_token")
 	}
-	client, err := s.authenticate(r, f)
+	client, err := s.authenticate(r, f, s.urls.token)
 	if err != nil {
 		return err
 	}

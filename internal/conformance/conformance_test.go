@@ -140,7 +140,7 @@ func TestRows(t *testing.T) {
 
 var (
 	idForm    = regexp.MustCompile(`^([A-Z]+)-([1-9][0-9]*)$`)
-	reference = regexp.MustCompile(`\b(AS|RS|REG|PG|ST|DEV|NEXT|CL)-[0-9]+\b`)
+	reference = regexp.MustCompile(`\b(AS|RS|REG|DOC|PG|ST|DEV|NEXT|CL)-[0-9]+\b`)
 )
 
 // TestIDs wants ids such as AS-12: unique, and counted up within their letters.

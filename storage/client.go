@@ -164,7 +164,7 @@ type tombstone struct {
 // How long what is left of a removed client tells so: longer if somebody has used it.
 const (
 	removedTime       = 30 * 24 * time.Hour
-	removedUnusedTime = time.Hour
+	removedUnusedTime = 5 * time.Minute
 )
 
 // RemoveClient removes a client that was read before, or returns [ErrConflict]. For a

@@ -205,3 +205,27 @@ func TestPromotedUnnoticed(t *testing.T) {
 		return err == nil && replica.Client().Exists(t.Context(), "kept").Val() == 1
 	})
 }
+
+// TestMinorityIsNotAlone: a primary whose replicas are gone serves alone, unless the
+// sentinel that says so has lost the others, who may be promoting one of them.
+func TestMinorityIsNotAlone(t *testing.T) {
+	primary := redistest.Start(t, redistest.Config{})
+	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary})
+	group := redistest.StartSentinels(t, "main", primary, 3, time.Second)
+	b := open(t, redis.Options{URL: group.URL()})
+	defer b.Close()
+	lineageOf(t, b)
+	writes := func() bool { _, err := b.Put(t.Context(), fresh("k", "")); return err == nil }
+
+	for _, sentinel := range group.Nodes[1:] {
+		sentinel.Kill()
+	}
+	replica.Kill()
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		if writes() {
+			t.Fatal("with one sentinel of three a write was acknowledged that no replica has")
+		}
+	}
+	group.Nodes[1].Restart()
+	eventually(t, "a write when two of three sentinels know that it is alone", writes)
+}

@@ -24,11 +24,12 @@ type standby struct {
 	ask    func(context.Context) (replicas, error)
 	fenced bool // the servers have one history at a time, and it has a name
 
-	live  atomic.Pointer[replicas]
-	seen  atomic.Bool // a replica was there once
-	again chan struct{}
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	live   atomic.Pointer[replicas]
+	bereft time.Time   // since when nobody has a replica any more, for look alone
+	seen   atomic.Bool // a replica was there once
+	again  chan struct{}
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
 }
 
 // replicas tells for each primary, by its address, whether it has a replica.
@@ -43,8 +44,13 @@ func (r replicas) any() bool {
 	return false
 }
 
-// lookTime is how often a standby looks.
-const lookTime = time.Second
+// lookTime is how often a standby looks, and sureTime how long it must see that there is no
+// replica any more before it believes so: a sentinel that was cut off loses sight of the
+// replicas and of the other sentinels one after the other.
+const (
+	lookTime = time.Second
+	sureTime = 2 * time.Second
+)
 
 // watch starts looking. The first look is over when it returns; its error means that the
 // server does not tell.
@@ -94,9 +100,15 @@ func (s *standby) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.live.Store(&live)
-	if live.any() {
+	switch {
+	case live.any():
 		s.seen.Store(true)
+		s.bereft = time.Time{}
+	case s.live.Load().any() && s.bereft.IsZero():
+		s.bereft = time.Now()
+	}
+	if s.bereft.IsZero() || time.Since(s.bereft) >= sureTime {
+		s.live.Store(&live)
 	}
 	return nil
 }
@@ -218,6 +230,13 @@ func (t target) alone(ctx context.Context, addr, lineage string, o Options) (boo
 		server := goredis.NewClient(direct)
 		defer server.Close()
 		return server.Info(ctx, "replication").Result()
+	}
+	// A sentinel that has lost the others knows nothing of what these decide.
+	if err := sentinel.CkQuorum(ctx, t.master).Err(); err != nil {
+		if goredis.HasErrorPrefix(err, "NOQUORUM") {
+			err = nil
+		}
+		return false, err
 	}
 	replicas, err := sentinel.Replicas(ctx, t.master).Result()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -82,19 +83,47 @@ func (s *Server) requestingClient(ctx context.Context, id string) (storage.Clien
 	if id == "" {
 		return storage.Client{}, malformed("the parameter client_id is missing")
 	}
-	client, err := s.clients.Resolve(ctx, id)
+	client, err := s.clients.Current(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && client.Disabled) {
-		return storage.Client{}, &displayedError{
-			status: http.StatusBadRequest, code: codeInvalidClient,
-			title:   "This application is not known here",
-			message: "It uses an identifier that this server does not know. It may have been removed, or the application remembers it from another server.",
-			steps: []string{
-				"In the application, remove the connection to this server, or its stored sign-in, and connect again. It will register anew.",
-				"If that does not help, ask the people who run this server to add the application.",
-			},
-		}
+		return storage.Client{}, unknownClient(err)
 	}
 	return client, err
+}
+
+// unknownClient says that nobody knows the client, or why it is not known any more, and
+// how to connect again.
+func unknownClient(cause error) *displayedError {
+	message := "It uses an identifier that this server does not know. It may have been removed, or the application remembers it from another server."
+	var removed *storage.RemovedError
+	if errors.As(cause, &removed) {
+		message = "It was known here until " + removed.At.UTC().Format("2 January 2006") + ", and was removed: " + removed.Because + "."
+	}
+	var document *dcr.DocumentError
+	if errors.As(cause, &document) {
+		return unusableDocument(document)
+	}
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
+		title: "This application is not known here", message: message,
+		steps: []string{
+			"In the application, remove the connection to this server, or its stored sign-in, and connect again. It will register anew.",
+			"If that does not help, ask the people who run this server to add the application.",
+		},
+	}
+}
+
+// unusableDocument says what is wrong with what a client publishes about itself. Its
+// makers can read the same at its address.
+func unusableDocument(cause *dcr.DocumentError) *displayedError {
+	return &displayedError{
+		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
+		title:   "This application cannot be identified",
+		message: "It identifies itself by the address " + printable(cause.ClientID) + ". What that address says about it cannot be used here: " + printableLong(cause.Why) + ".",
+		steps: []string{
+			"If you followed a link from somewhere else, close this page.",
+			"Otherwise tell the people who make the application what this page says.",
+		},
+	}
 }
 
 func malformed(problem string) *displayedError {
@@ -226,7 +255,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	now := s.cfg.Now()
 	t := storage.Transaction{
 		ID: id, Browser: storage.HashSecret(browser),
-		ClientID: a.client.ID, RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
+		ClientID: a.client.ID, ClientDigest: dcr.Digest(a.client), RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
 		Resources: a.resources, Scopes: a.scopes, Created: now, Expires: now.Add(transactionTTL),
 		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
 	}

@@ -67,7 +67,6 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
 	s.passwords = newPasswords(cfg.Rand)
 	s.guesses = limit.NewGuesses(cfg.Now)
-	s.chores = newChores(cfg)
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
@@ -79,10 +78,14 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, Scopes: s.resources.scopeNames(), Now: cfg.Now, Logger: cfg.Logger,
+		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newQuota(cfg).admit,
+		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
+	s.chores = newChores(cfg, s.clients)
 	s.router, err = s.routes()
 	return s, err
 }
@@ -114,6 +117,7 @@ func endpointsOf(issuer string) endpoints {
 // document is the server metadata (RFC 8414 section 2), made from what is switched on:
 // what is listed works, and what works is listed.
 func (s *Server) document() metadata.AuthorizationServer {
+	methods := []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost, metadata.AuthMethodPrivateKeyJWT}
 	doc := metadata.AuthorizationServer{
 		Issuer:                            s.cfg.Issuer,
 		AuthorizationEndpoint:             s.urls.authorize,
@@ -123,14 +127,17 @@ func (s *Server) document() metadata.AuthorizationServer {
 		ResponseTypesSupported:            []string{"code"},
 		ResponseModesSupported:            []string{"query"},
 		GrantTypesSupported:               []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken},
-		TokenEndpointAuthMethodsSupported: []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost},
+		TokenEndpointAuthMethodsSupported: methods,
+		TokenEndpointAuthSigningAlgs:      dcr.AssertionAlgorithms(),
 		RevocationEndpoint:                s.urls.revoke,
-		RevocationEndpointAuthMethods:     []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost},
+		RevocationEndpointAuthMethods:     methods,
+		RevocationEndpointAuthSigningAlgs: dcr.AssertionAlgorithms(),
 		CodeChallengeMethodsSupported:     []string{"S256"},
 		AuthorizationResponseIssParameter: true, // RFC 9207 section 3
 		ProtectedResources:                s.resources.uris(),
+		ClientIDMetadataDocumentSupported: s.clients.SupportsDocuments(),
 	}
-	if s.cfg.Registration == RegistrationOpen {
+	if s.cfg.Registration != RegistrationClosed {
 		doc.RegistrationEndpoint = s.urls.register
 	}
 	if s.resources.introspectable() {

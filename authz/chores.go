@@ -7,16 +7,18 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 )
 
 // chores is work on the store that requests cause and none waits for: the last use of
-// clients is recorded and the lists of grants are kept short. What a crash loses of it is
-// caught up with the next use.
+// clients is recorded, the lists of grants are kept short, clients that nobody uses make
+// room. What a crash loses of it is caught up with the next use.
 type chores struct {
-	store *storage.Store
-	log   *slog.Logger
-	now   func() time.Time
+	store   *storage.Store
+	clients *dcr.Registry
+	log     *slog.Logger
+	now     func() time.Time
 
 	mu      sync.Mutex
 	used    map[string]time.Time // by client id
@@ -29,8 +31,11 @@ type granted struct{ subject, clientID string }
 // maxChores bounds what is remembered of each kind; what comes on top is dropped.
 const maxChores = 4096
 
-func newChores(cfg Config) *chores {
-	return &chores{store: cfg.Store, log: cfg.Logger, now: cfg.Now, used: map[string]time.Time{}, granted: map[granted]struct{}{}}
+func newChores(cfg Config, clients *dcr.Registry) *chores {
+	return &chores{
+		store: cfg.Store, clients: clients, log: cfg.Logger, now: cfg.Now,
+		used: map[string]time.Time{}, granted: map[granted]struct{}{},
+	}
 }
 
 // clientUsed notes the use of a client, if that is to be recorded. Most uses cost a
@@ -102,6 +107,27 @@ func (c *chores) do(ctx context.Context) {
 		if err := c.store.TidyGrants(ctx, g.subject, g.clientID); err != nil {
 			c.log.WarnContext(ctx, "lists of grants cannot be tidied", "error", err)
 			return
+		}
+	}
+	if err := c.clients.Tend(ctx); err != nil {
+		c.log.WarnContext(ctx, "unused clients cannot make room for others", "error", err)
+	}
+}
+
+// reapTime is how often idle clients are looked for. Every process does, because what is
+// gone costs nothing.
+const reapTime = time.Hour
+
+// reap removes clients that nobody uses any more, until ctx ends.
+func (c *chores) reap(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reapTime):
+		}
+		if _, err := c.clients.Reap(ctx); err != nil && ctx.Err() == nil {
+			c.log.WarnContext(ctx, "idle clients cannot be removed", "error", err)
 		}
 	}
 }

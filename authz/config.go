@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/dcr"
+	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -28,6 +30,19 @@ type Config struct {
 	Resources []Resource
 	// Registration says who may register clients; the zero value is closed.
 	Registration Registration
+	// RegistrationPolicy narrows what may be registered, StatementIssuers are those whose
+	// software statements are believed.
+	RegistrationPolicy dcr.Policy
+	StatementIssuers   []dcr.StatementIssuer
+	// RegistrationQuota is how many clients of one software may register in an hour from
+	// one network, and a tenth of how many in all. Default 600; negative means any number.
+	// Each process counts for itself.
+	RegistrationQuota int
+	// ClientUnused is how long a registered client is kept that nobody uses, ClientIdle how
+	// long one that was used and has no live grant. Defaults 7 and 90 days.
+	ClientUnused, ClientIdle time.Duration
+	// Clients are those that are configured here and not in the store.
+	Clients []storage.Client
 
 	// SigningAlgorithm is that of new signing keys: ES256 (the default), EdDSA or RS256.
 	SigningAlgorithm string
@@ -51,6 +66,13 @@ type Config struct {
 	// RefreshMax ends every grant that long after its code was redeemed. Default 90 days.
 	RefreshMax time.Duration
 
+	// Fetcher fetches what clients name: metadata documents, keys, logos. Without one none
+	// of them is.
+	Fetcher *safefetch.Fetcher
+	// Documents says which client ID metadata documents are read; the zero value is none.
+	// They take a Fetcher.
+	Documents dcr.Documents
+
 	// TrustedProxies are the addresses of proxies in front of the server: whoever comes
 	// through them is told apart by the X-Forwarded-For that they write. Others may write
 	// what they like.
@@ -69,6 +91,8 @@ type Registration string
 const (
 	// RegistrationClosed has no registration endpoint.
 	RegistrationClosed Registration = "closed"
+	// RegistrationToken lets those register who have an initial access token.
+	RegistrationToken Registration = "token"
 	// RegistrationOpen lets anybody register.
 	RegistrationOpen Registration = "open"
 )
@@ -112,6 +136,9 @@ const offlineAccess = "offline_access"
 // is reported, not only the first.
 func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
+	c.RegistrationQuota = cmp.Or(c.RegistrationQuota, 600)
+	c.ClientUnused = cmp.Or(c.ClientUnused, 7*24*time.Hour)
+	c.ClientIdle = cmp.Or(c.ClientIdle, 90*24*time.Hour)
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 5*time.Minute)
 	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
 	c.KeyCache = cmp.Or(c.KeyCache, metadata.MaxAge)
@@ -142,7 +169,7 @@ func (c Config) validate() error {
 	}
 	refuse(c.Store == nil, "no store")
 	refuse(c.Store != nil && c.Store.Issuer() != c.Issuer, "the store was opened for another issuer")
-	refuse(c.Registration != RegistrationClosed && c.Registration != RegistrationOpen, "registration %q is not open or closed", c.Registration)
+	refuse(!slices.Contains([]Registration{RegistrationClosed, RegistrationToken, RegistrationOpen}, c.Registration), "registration %q is not open, token or closed", c.Registration)
 	refuse(!slices.Contains([]string{"", "ES256", "EdDSA", "RS256"}, c.SigningAlgorithm), "signing algorithm %q is not ES256, EdDSA or RS256", c.SigningAlgorithm)
 	refuse(c.KeyCache < time.Second, "key-cache %s: it must be at least 1s", c.KeyCache)
 	refuse(c.KeyRotation > 0 && c.KeyRotation < 2*c.KeyCache, "key-rotation %s: it must be 0 for never, or at least %s, for which a key is published before it signs", c.KeyRotation, 2*c.KeyCache)
@@ -151,6 +178,8 @@ func (c Config) validate() error {
 	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)
 	refuse(c.RefreshIdle < time.Second, "refresh-idle %s: it must be at least 1s", c.RefreshIdle)
 	refuse(c.RefreshMax < time.Second, "refresh-max %s: it must be at least 1s", c.RefreshMax)
+	refuse(c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
+	refuse(c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }

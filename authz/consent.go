@@ -38,10 +38,12 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	if err != nil {
 		return err
 	}
+	shown := s.shownClient(client)
+	shown.Logo = s.logoPath(client, t)
 	w.WriteHeader(status)
 	return s.pages.Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
-		Client: shownClient(client), RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
+		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Resources: s.shownResources(t.Resources), Scopes: s.shownScopes(t), Offline: refreshable(client),
 		UserName: session.UserName, Problem: problem,
 	})
@@ -109,6 +111,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
+	if err := s.use(r.Context(), client); err != nil {
+		return err
+	}
 	if err := s.take(r.Context(), t); err != nil {
 		return err
 	}
@@ -123,6 +128,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	if err := s.stillWelcome(r.Context(), session, grant); err != nil {
+		return err
+	}
+	if err := s.stillKnown(r.Context(), client, grant); err != nil {
 		return err
 	}
 	s.chores.grantCreated(grant)
@@ -166,4 +174,27 @@ func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant st
 		return err
 	}
 	return gone()
+}
+
+// use records that the client is used, before it has a grant: one that seems unused may
+// be removed at any time.
+func (s *Server) use(ctx context.Context, client storage.Client) error {
+	err := s.clients.Use(ctx, client.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return unknownClient(err)
+	}
+	return err
+}
+
+// stillKnown looks at the client once more after the grant is stored, for the same reason
+// as stillWelcome: whoever disables or removes a client changes its record first.
+func (s *Server) stillKnown(ctx context.Context, client storage.Client, grant storage.Grant) error {
+	_, err := s.requestingClient(ctx, client.ID)
+	if err == nil {
+		return nil
+	}
+	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the client was removed or disabled at its consent"); revokeErr != nil {
+		return revokeErr
+	}
+	return err
 }

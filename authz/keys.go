@@ -34,6 +34,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })
 	work.Go(func() { s.chores.reseal(ctx) })
+	work.Go(func() { s.chores.reap(ctx) })
 	defer work.Wait()
 	return s.keys.Run(ctx)
 }

@@ -65,7 +65,7 @@ func (s *Server) programs(router *mux.Router) {
 		// A resource server is no browser: no CORS.
 		router.Path(s.path("/introspect")).Handler(timely{methods{http.MethodPost: s.api(s.introspect)}})
 	}
-	if s.cfg.Registration == RegistrationOpen {
+	if s.cfg.Registration != RegistrationClosed {
 		router.Path(s.path("/register")).Handler(cors{"POST", timely{s.clients.Register()}})
 		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", timely{s.clients.Configuration()}})
 	}
@@ -85,6 +85,7 @@ func (s *Server) browsers(router *mux.Router) error {
 	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
+	page("/logo", methods{http.MethodGet: s.page(s.logo)})
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil
 }

@@ -1,0 +1,42 @@
+package authz
+
+import (
+	"net/http"
+
+	"gatehouse.example/storage"
+)
+
+// logo is GET /logo: the logo of the client of a transaction, for the browser that it
+// belongs to, so that nobody else can make this server fetch.
+func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
+	f, err := pageGuard.parse(r.URL.RawQuery)
+	if err != nil {
+		return malformed(err.Error())
+	}
+	t, err := s.transaction(r, f.get("transaction"))
+	if err != nil {
+		return err
+	}
+	client, err := s.requestingClient(r.Context(), t.ClientID)
+	if err != nil {
+		return err
+	}
+	png := s.clients.Logo(r.Context(), client)
+	if png == nil {
+		w.WriteHeader(http.StatusNotFound)
+		return nil
+	}
+	h := w.Header()
+	h.Set("Content-Type", "image/png")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	_, _ = w.Write(png)
+	return nil
+}
+
+// logoPath is where the page of a transaction finds the logo, empty if there is none.
+func (s *Server) logoPath(client storage.Client, t storage.Transaction) string {
+	if !s.clients.HasLogo(client) {
+		return ""
+	}
+	return s.path("/logo") + "?transaction=" + t.ID
+}

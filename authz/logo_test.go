@@ -1,0 +1,137 @@
+package authz_test
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gatehouse.example/storage"
+)
+
+const clientHost = "client.example.org"
+
+func pictureOf(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 300, 150))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+var logoTag = regexp.MustCompile(`<img class="logo" src="([^"]*)"`)
+
+// logoOn is the address of the logo on the last page.
+func (b *browser) logoOn() string {
+	if found := logoTag.FindStringSubmatch(b.last.body); found != nil {
+		return strings.ReplaceAll(found[1], "&amp;", "&")
+	}
+	return ""
+}
+
+// asksFor leads a browser to the consent page of a client.
+func (h *house) asksFor(c member) *browser {
+	h.t.Helper()
+	b := h.newBrowser()
+	b.open("/authorize?" + asks(c).Encode())
+	b.follow()
+	b.submit("username", personName, "password", personPassword)
+	b.follow()
+	return b
+}
+
+// TestLogo: the picture comes from us, drawn anew and once, and only for the browser that
+// is asked; the page names no host of the client.
+func TestLogo(t *testing.T) {
+	t.Parallel()
+	h, web := withDocuments(t, nil)
+	at := web.URL(clientHost, "/logo.png")
+	web.Serve(at, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(pictureOf(t))
+	})
+	c := h.illustrated("pictured", web.URL(clientHost, "/about"), at)
+	b := h.asksFor(c)
+	logo := b.logoOn()
+	if !strings.HasPrefix(logo, "/logo?transaction=") || strings.Contains(b.last.body, "/logo.png") {
+		t.Fatalf("the page shows the logo at %q:\n%s", logo, b.last.body)
+	}
+	for range 3 {
+		got := b.open(logo)
+		config, err := png.DecodeConfig(strings.NewReader(got.body))
+		if got.status != http.StatusOK || got.header.Get("Content-Type") != "image/png" || err != nil || config.Width != 128 || config.Height != 64 {
+			t.Fatalf("the logo is %d by %d, %v: %d %v", config.Width, config.Height, err, got.status, got.header)
+		}
+	}
+	if n := web.Hits(at); n != 1 {
+		t.Errorf("it was fetched %d times, want once", n)
+	}
+	for what, stranger := range map[string]reply{
+		"another browser": h.newBrowser().open(logo),
+		"no transaction":  h.get("/logo"),
+		"another one":     b.open(logo[:len(logo)-1] + "x"),
+	} {
+		if stranger.status != http.StatusBadRequest {
+			t.Errorf("%s: %s", what, stranger)
+		}
+	}
+}
+
+// illustrated stores a client with a home page and a logo.
+func (h *house) illustrated(id, page, logo string) member {
+	h.t.Helper()
+	c := cast()["native"]
+	c.ID, c.Metadata.ClientURI, c.Metadata.LogoURI, c.Source = id, page, logo, storage.ClientRegistered
+	h.addClient(c.Client)
+	return c
+}
+
+// TestLogoRefused: without a picture that may be shown there is no picture.
+func TestLogoRefused(t *testing.T) {
+	t.Parallel()
+	h, web := withDocuments(t, nil)
+	svg := web.URL(clientHost, "/logo.svg")
+	web.Serve(svg, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = w.Write([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`))
+	})
+	elsewhere := web.URL("other.example.org", "/logo.png")
+	web.Serve(elsewhere, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(pictureOf(t)) })
+	page := web.URL(clientHost, "/about")
+	for i, test := range []struct {
+		name, page, logo string
+		shown            bool
+	}{
+		{"SVG", page, svg, true},
+		{"of another origin", page, elsewhere, true},
+		{"that is not there", page, web.URL(clientHost, "/nothing.png"), true},
+		{"on this machine", "https://127.0.0.1/about", "https://127.0.0.1/logo.png", true},
+		{"without a home page", "", svg, false},
+		{"none", page, "", false},
+	} {
+		b := h.asksFor(h.illustrated(fmt.Sprint("client-", i), test.page, test.logo))
+		logo := b.logoOn()
+		if (logo != "") != test.shown {
+			t.Errorf("%s: the page shows %q", test.name, logo)
+		}
+		if logo == "" {
+			continue
+		}
+		for range 3 {
+			if got := b.open(logo); got.status != http.StatusNotFound || got.body != "" {
+				t.Errorf("%s: %s", test.name, got)
+			}
+		}
+	}
+	if n := web.Hits(elsewhere); n != 0 {
+		t.Errorf("a logo of another origin was fetched %d times", n)
+	}
+	if n := web.Hits(svg); n != 1 {
+		t.Errorf("a logo that cannot be shown was fetched %d times, want once in a while", n)
+	}
+}

@@ -1,0 +1,54 @@
+package authz
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"gatehouse.example/authz/internal/limit"
+	"gatehouse.example/dcr"
+	"gatehouse.example/storage"
+)
+
+// quota bounds how many clients register: of one software from one network, so that
+// hosted applications that share an address do not use up each other's share, and of all
+// software together, because whoever registers chooses what software it is.
+type quota struct {
+	proxies  proxies
+	software *limit.Rates
+	network  *limit.Rates
+}
+
+// togetherFactor is how many times as many clients of all software may register.
+const togetherFactor = 10
+
+// newQuota returns nil if there is no bound.
+func newQuota(cfg Config) *quota {
+	if cfg.RegistrationQuota < 0 {
+		return nil
+	}
+	return &quota{
+		proxies:  cfg.TrustedProxies,
+		software: limit.NewRates(cfg.RegistrationQuota, cfg.Now),
+		network:  limit.NewRates(cfg.RegistrationQuota*togetherFactor, cfg.Now),
+	}
+}
+
+// admit counts a registration, or says how long it must wait.
+func (q *quota) admit(_ context.Context, r *http.Request, c storage.Client) error {
+	if q == nil {
+		return nil
+	}
+	network := q.proxies.network(r)
+	wait := q.network.Wait(network)
+	if wait == 0 {
+		wait = q.software.Take(network + " " + c.Software)
+	}
+	if wait == 0 {
+		wait = q.network.Take(network)
+	}
+	if wait > 0 {
+		return &dcr.TooMany{RetryAfter: max(wait, time.Second)}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package authz_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+)
+
+// registers sends a registration of a software, as if from an address behind a proxy.
+func (h *house) registers(from, software string) reply {
+	h.t.Helper()
+	body := fmt.Sprintf(`{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none","client_name":%q}`, software)
+	r := h.newRequest(http.MethodPost, "/register", nil)
+	registration, err := http.NewRequest(http.MethodPost, r.URL.String(), strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	registration.Header.Set("Content-Type", "application/json")
+	registration.Header.Set("X-Forwarded-For", from)
+	return h.send(registration)
+}
+
+// allowed sends registrations until one is turned away, and returns how many were not.
+func (h *house) allowed(from, software string, most int) (n int, last reply) {
+	h.t.Helper()
+	for n = range most {
+		if last = h.registers(from, software); last.status != http.StatusCreated {
+			return n, last
+		}
+	}
+	return most, last
+}
+
+func limited(perHour int) build {
+	return build{config: func(c *authz.Config) {
+		c.RegistrationQuota = perHour
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}}
+}
+
+// TestRegistrationQuota: the bound is for one software from one network, and a wider one
+// for the network. Whoever is beyond it hears when to come again, and nothing is stored.
+func TestRegistrationQuota(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, limited(6))
+	n, refused := h.allowed("192.0.2.1", "one", 20)
+	if n != 6 {
+		t.Fatalf("%d registrations, want 6", n)
+	}
+	wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+	if refused.status != http.StatusTooManyRequests || err != nil || wait < 1 || wait > 600 {
+		t.Errorf("want 429 and Retry-After in ten minutes: %s", refused)
+	}
+	if refused.member(t, "error") == "" || refused.member(t, "error_description") == "" || refused.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("not an answer of OAuth: %s", refused)
+	}
+	writes := h.meter.writes.Load()
+	h.registers("192.0.2.1", "one")
+	if h.meter.writes.Load() != writes {
+		t.Error("a registration that was turned away was stored")
+	}
+	for _, other := range []struct{ from, software string }{{"192.0.2.1", "two"}, {"192.0.2.2", "one"}, {"2001:db8::1", "one"}} {
+		if n, _ := h.allowed(other.from, other.software, 6); n != 6 {
+			t.Errorf("%v has %d registrations, want 6 of its own", other, n)
+		}
+	}
+	if n, _ := h.allowed("2001:db8::ffff", "one", 1); n != 0 {
+		t.Error("another address of the same IPv6 network has a share of its own")
+	}
+	h.clock.advance(time.Duration(wait) * time.Second)
+	if n, _ := h.allowed("192.0.2.1", "one", 5); n != 1 {
+		t.Errorf("after Retry-After there are %d registrations, want 1", n)
+	}
+	all := 0
+	for i := range 30 {
+		n, _ := h.allowed("198.51.100.7", fmt.Sprint("software ", i), 6)
+		all += n
+	}
+	if all != 60 {
+		t.Errorf("of any number of softwares one network registered %d clients, want 60", all)
+	}
+}
+
+// TestRegistrationQuotaOff: no bound means none.
+func TestRegistrationQuotaOff(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, limited(-1))
+	if n, last := h.allowed("192.0.2.1", "one", 700); n != 700 {
+		t.Errorf("registration %d: %s", n, last)
+	}
+}
+
+// TestRegistrationQuotaRefused: what is refused for another reason does not count.
+func TestRegistrationQuotaRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, limited(2))
+	for range 10 {
+		if r := h.post("/register", "not", "JSON"); r.status != http.StatusBadRequest {
+			t.Fatalf("%s", r)
+		}
+	}
+	if n, _ := h.allowed("127.0.0.1", "one", 5); n != 2 {
+		t.Errorf("%d registrations, want 2", n)
+	}
+}

@@ -1,0 +1,42 @@
+package dcr
+
+import (
+	"context"
+	"fmt"
+
+	"gatehouse.example/storage"
+)
+
+// Current is [Registry.Resolve] as of now: a client that was changed, disabled or removed
+// elsewhere is seen so at once. It is for pages, where a person waits anyway.
+func (r *Registry) Current(ctx context.Context, id string) (storage.Client, error) {
+	if !r.stored(id) {
+		return r.Resolve(ctx, id)
+	}
+	client, err := r.store.Client(ctx, id)
+	if err != nil {
+		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
+	}
+	client = detached(client)
+	r.cache.put(client, r.now())
+	return client, nil
+}
+
+// Use records that a person is about to give a client a grant. When it returns nil the
+// client does not end by itself, and is not taken for unused before its grant is listed.
+// One that is gone is [storage.ErrNotFound].
+func (r *Registry) Use(ctx context.Context, id string) error {
+	if !r.stored(id) {
+		return nil
+	}
+	if err := r.store.UseClient(ctx, id, r.now()); err != nil {
+		return fmt.Errorf("dcr: client: %w", err)
+	}
+	return nil
+}
+
+// stored reports whether a client with this id has its record in the store.
+func (r *Registry) stored(id string) bool {
+	_, static := r.static[id]
+	return !static && validID(id)
+}

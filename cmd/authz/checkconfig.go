@@ -64,7 +64,10 @@ func (v *checkVerb) rehearse(ctx context.Context, broken bool) error {
 	if err != nil {
 		return err
 	}
-	config := v.server()
+	config, err := v.server()
+	if err != nil {
+		return errors.Join(err, backend.Close())
+	}
 	if v.issuerMistake() != nil || v.Issuer == "" {
 		config.Issuer = "https://auth.example.com"
 	}
@@ -93,10 +96,19 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]or
 		}
 		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].where)
 	}
-	if len(v.Resources) == 0 {
+	lists := yaml.MapSlice{}
+	for _, list := range []struct {
+		key   string
+		value []yaml.MapSlice
+	}{{"resources", describe(v.Resources)}, {"clients", describeClients(v.Clients)}, {"software-statements", describeIssuers(v.StatementIssuers)}} {
+		if len(list.value) > 0 {
+			lists = append(lists, yaml.MapItem{Key: list.key, Value: list.value})
+		}
+	}
+	if len(lists) == 0 {
 		return nil
 	}
-	text, err := yaml.Marshal(yaml.MapSlice{{Key: "resources", Value: describe(v.Resources)}})
+	text, err := yaml.Marshal(lists)
 	if err != nil {
 		return err
 	}

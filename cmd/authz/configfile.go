@@ -243,18 +243,12 @@ func (d *document) introspection(f field) *authz.IntrospectionClient {
 	if id, ok := keys["client-id"]; ok {
 		c.ID = d.text(id, "client_id")
 	}
-	own, ownGiven := keys["client-secret"]
-	file, fileGiven := keys["client-secret-file"]
-	switch {
-	case ownGiven && fileGiven:
-		d.fail(file.line, "client_secret and client_secret_file are both set: keep one")
-	case ownGiven:
-		c.Secret = d.text(own, "client_secret")
-	case fileGiven:
-		c.Secret = d.secretFile(file)
-	default:
+	_, ownGiven := keys["client-secret"]
+	_, fileGiven := keys["client-secret-file"]
+	if !ownGiven && !fileGiven {
 		d.fail(f.line, "introspection needs client_secret or client_secret_file")
 	}
+	c.Secret = d.clientSecret(keys)
 	return &c
 }
 

@@ -59,6 +59,14 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		makeUp("registration")
 		warn("anybody who reaches this server may register clients: --registration closed ends that")
 	}
+	if origins["registration-quota"].rank == byDefault && s.Registration != string(authz.RegistrationClosed) {
+		s.RegistrationQuota = 0
+		makeUp("registration-quota")
+		warn("clients may register as often as they like: --registration-quota sets a bound")
+	}
+	if s.InsecureAllowLoopback {
+		warn("clients may have documents, keys and logos fetched from this machine: leave out --insecure-allow-loopback")
+	}
 	if len(s.Resources) == 0 {
 		s.Resources = demoResources(s.DevResource)
 		warn("tokens are for a demo resource that is made up: list yours under resources: in the file that --config names")

@@ -115,7 +115,11 @@ func TestKeyVerbs(t *testing.T) {
 // Zero has a meaning of its own on the command line: never.
 func TestKeyRotationZeroIsNever(t *testing.T) {
 	s := settings{}
-	if got := s.server().KeyRotation; got != -1 {
+	config, err := s.server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := config.KeyRotation; got != -1 {
 		t.Errorf("0 becomes %s", got)
 	}
 }

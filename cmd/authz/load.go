@@ -34,6 +34,14 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		s.Resources, err = from.file.resources()
 		errs = append(errs, err)
 		l.broken = err != nil
+		if s.Clients, err = from.file.clients(); err != nil {
+			s.Clients = nil // what they are meant to be is not known
+		}
+		errs = append(errs, err)
+		if s.StatementIssuers, err = from.file.statementIssuers(); err != nil {
+			s.StatementIssuers = nil
+		}
+		errs = append(errs, err)
 	}
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
 	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(asked)...)

@@ -62,6 +62,7 @@ type grammar struct {
 	Serve       serveVerb   `cmd:"" help:"Run the authorization server."`
 	CheckConfig checkVerb   `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
 	User        userVerbs   `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
+	Client      clientVerbs `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
 	Grant       grantVerbs  `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
 	Version     versionVerb `cmd:"" help:"Print the version."`

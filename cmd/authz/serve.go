@@ -48,7 +48,10 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed
 		return err
 	}
 	defer store.Close()
-	config := s.server()
+	config, err := s.server()
+	if err != nil {
+		return err
+	}
 	config.Store, config.Logger = store, st.log
 	front, err := authz.New(ctx, config)
 	switch {

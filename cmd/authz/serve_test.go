@@ -168,14 +168,16 @@ func TestDevWarnings(t *testing.T) {
 		lost     = "lost at exit"
 		key      = "the master key is made up"
 		register = "anybody who reaches this server may register clients"
+		often    = "clients may register as often as they like"
 		resource = "tokens are for a demo resource"
 		person   = "there is a person demo"
 		shared   = "resources introspect with their URI and one shared secret"
 		plain    = "the issuer is http"
 		network  = "is open to other machines"
+		here     = "clients may have documents, keys and logos fetched from this machine"
 		keeps    = "the store does not tell how it keeps records" // the test's Redis knows no settings
 	)
-	all := []string{lost, key, register, resource, person, shared, plain, network, keeps}
+	all := []string{lost, key, register, often, resource, person, shared, plain, network, keeps, here}
 	redis := miniredis.RunT(t)
 	tests := []struct {
 		name    string
@@ -183,12 +185,14 @@ func TestDevWarnings(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		{"alone", nil, nil, []string{lost, key, register, resource, person, shared, plain}},
-		{"own key", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, nil, []string{lost, register, resource, person, shared, plain}},
-		{"own store", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, []string{"--store", "redis://" + redis.Addr()}, []string{keeps, register, resource, person, shared, plain}},
+		{"alone", nil, nil, []string{lost, key, register, often, resource, person, shared, plain}},
+		{"own key", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, nil, []string{lost, register, often, resource, person, shared, plain}},
+		{"own store", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, []string{"--store", "redis://" + redis.Addr()}, []string{keeps, register, often, resource, person, shared, plain}},
 		{"closed", nil, []string{"--registration", "closed"}, []string{lost, key, resource, person, shared, plain}},
-		{"open by choice", nil, []string{"--registration", "open"}, []string{lost, key, resource, person, shared, plain}},
-		{"every interface", nil, []string{"--listen", "0.0.0.0:0"}, all[:len(all)-1]},
+		{"open by choice", nil, []string{"--registration", "open"}, []string{lost, key, often, resource, person, shared, plain}},
+		{"a bound by choice", nil, []string{"--registration-quota", "600"}, []string{lost, key, register, resource, person, shared, plain}},
+		{"fetches from here", nil, []string{"--insecure-allow-loopback"}, []string{lost, key, register, often, here, resource, person, shared, plain}},
+		{"every interface", nil, []string{"--listen", "0.0.0.0:0"}, all[:len(all)-2]},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

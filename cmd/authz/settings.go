@@ -7,12 +7,16 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/dcr"
+	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 // storeSettings say which store a verb works on.
@@ -47,7 +51,21 @@ type settings struct {
 	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store: base64 of 32 bytes each, comma separated; the first seals, all open."`
 	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
 
-	Registration string `placeholder:"open|closed" help:"Who may register clients (with --dev: open)."`
+	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
+	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one network, and ten times as many in all; 0 for any number (default ${default}; 0 with --dev)."`
+	RegistrationRedirectHosts []string `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
+	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: any)."`
+	RegistrationRefuse        []string `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`
+	RegistrationScopes        []string `placeholder:"SCOPE" help:"The only scopes that they may have; repeatable (default: any)."`
+	RegistrationGrantTypes    []string `placeholder:"TYPE" help:"The only grant types that they may have; repeatable (default: any that exists)."`
+	ClientUnused              duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses (default ${default})."`
+	ClientIdle                duration `default:"90d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses any more and that has no live grant (default ${default})."`
+
+	ClientDocuments      string   `default:"ask" placeholder:"ask|allow|deny|off" help:"Client ID metadata documents: ask says at consent that nobody vouches for their host, deny takes those of --client-documents-allow alone (default ${default})."`
+	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are vouched for, such as example.com or *.example.com; repeatable."`
+	ClientDocumentsDeny  []string `placeholder:"HOST" help:"Hosts whose documents are refused; repeatable."`
+
+	InsecureAllowLoopback bool `help:"With --dev: clients may name documents, keys and logos on this machine, and have them fetched."`
 
 	SigningAlgorithm string   `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
 	KeyRotation      duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
@@ -63,6 +81,10 @@ type settings struct {
 
 	// Resources is the list resources of the file. It has no flag.
 	Resources []authz.Resource `kong:"-"`
+	// Clients and StatementIssuers are the lists clients and software-statements of the
+	// file. They have no flags.
+	Clients          []storage.Client      `kong:"-"`
+	StatementIssuers []dcr.StatementIssuer `kong:"-"`
 }
 
 // mistakes returns what is wrong with the settings as a whole. Whatever --dev allows
@@ -99,7 +121,7 @@ func (s *settings) required() error {
 	missing(s.Store == "", "store is not set: say where state is kept, for example --store redis://127.0.0.1:6379")
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
 	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
-	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open or closed")
+	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open, token or closed")
 	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
 	return errors.Join(errs...)
 }
@@ -129,13 +151,41 @@ func (s *settings) formMistakes() error {
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, s.clientMistakes())
 	for _, life := range []struct {
 		name string
 		duration
-	}{{"key-cache", s.KeyCache}, {"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
+	}{{"client-unused", s.ClientUnused}, {"client-idle", s.ClientIdle}, {"key-cache", s.KeyCache}, {"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
 		if life.duration <= 0 {
 			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.duration))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// clientMistakes finds values about clients that no part behind this one would explain.
+func (s *settings) clientMistakes() error {
+	var errs []error
+	for _, kind := range s.RegistrationRefuse {
+		if kind != "loopback" && kind != "private-use" {
+			errs = append(errs, fmt.Errorf("registration-refuse %q is no kind of redirect URI: it is loopback or private-use", kind))
+		}
+	}
+	if s.RegistrationQuota < 0 {
+		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients; 0 is any number", s.RegistrationQuota))
+	}
+	if !slices.Contains([]string{"ask", "allow", "deny", off}, s.ClientDocuments) {
+		errs = append(errs, fmt.Errorf("client-documents %q is not known: it is ask, allow, deny or off", s.ClientDocuments))
+	}
+	if s.ClientDocuments == off && len(s.ClientDocumentsAllow)+len(s.ClientDocumentsDeny) > 0 {
+		errs = append(errs, errors.New("client-documents is off: leave out client-documents-allow and client-documents-deny, or say ask, allow or deny"))
+	}
+	switch host, _, _ := net.SplitHostPort(s.Listen); {
+	case !s.InsecureAllowLoopback:
+	case !s.Dev:
+		errs = append(errs, errors.New("insecure-allow-loopback needs --dev: with it strangers make this server read from its own machine"))
+	case !metadata.IsLoopbackHost(host):
+		errs = append(errs, fmt.Errorf("insecure-allow-loopback needs a listener on loopback: whoever reaches %s could make this server read from its own machine", s.Listen))
 	}
 	return errors.Join(errs...)
 }
@@ -192,21 +242,51 @@ func (s *settings) follow(addr string) {
 }
 
 // server returns the configuration of the authorization server, without its store.
-func (s *settings) server() authz.Config {
+func (s *settings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
 	proxies, _ := s.trustedProxies() // a mistake was reported
+	fetcher, err := safefetch.New(safefetch.Config{InsecureAllowLoopback: s.InsecureAllowLoopback})
 	return authz.Config{
-		Issuer:           s.Issuer,
-		Resources:        s.Resources,
-		Registration:     authz.Registration(s.Registration),
-		SigningAlgorithm: s.SigningAlgorithm,
-		KeyRotation:      cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
-		KeyCache:         time.Duration(s.KeyCache),
-		AccessTokenTTL:   time.Duration(s.AccessTokenTTL),
-		CodeTTL:          time.Duration(s.CodeTTL),
-		RefreshWindow:    cmp.Or(window, -1), // there zero means the default
-		RefreshIdle:      time.Duration(s.RefreshIdle),
-		RefreshMax:       time.Duration(s.RefreshMax),
-		TrustedProxies:   proxies,
+		Issuer:             s.Issuer,
+		Resources:          s.Resources,
+		Registration:       authz.Registration(s.Registration),
+		RegistrationPolicy: s.registrationPolicy(),
+		RegistrationQuota:  cmp.Or(s.RegistrationQuota, -1), // there zero means the default
+		StatementIssuers:   s.StatementIssuers,
+		ClientUnused:       time.Duration(s.ClientUnused),
+		ClientIdle:         time.Duration(s.ClientIdle),
+		Clients:            s.Clients,
+		Documents:          s.documents(),
+		Fetcher:            fetcher,
+		SigningAlgorithm:   s.SigningAlgorithm,
+		KeyRotation:        cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
+		KeyCache:           time.Duration(s.KeyCache),
+		AccessTokenTTL:     time.Duration(s.AccessTokenTTL),
+		CodeTTL:            time.Duration(s.CodeTTL),
+		RefreshWindow:      cmp.Or(window, -1), // there zero means the default
+		RefreshIdle:        time.Duration(s.RefreshIdle),
+		RefreshMax:         time.Duration(s.RefreshMax),
+		TrustedProxies:     proxies,
+	}, err
+}
+
+func (s *settings) registrationPolicy() dcr.Policy {
+	return dcr.Policy{
+		RefusePrivateUse:  slices.Contains(s.RegistrationRefuse, "private-use"),
+		PrivateUseSchemes: s.RegistrationSchemes,
+		RefuseLoopback:    slices.Contains(s.RegistrationRefuse, "loopback"),
+		RedirectHosts:     s.RegistrationRedirectHosts,
+		Scopes:            s.RegistrationScopes,
+		GrantTypes:        s.RegistrationGrantTypes,
+	}
+}
+
+func (s *settings) documents() dcr.Documents {
+	if trust := dcr.Trust(s.ClientDocuments); trust != dcr.TrustAsk && trust != dcr.TrustAllow && trust != dcr.TrustDeny {
+		return dcr.Documents{}
+	}
+	return dcr.Documents{
+		Trust: dcr.Trust(s.ClientDocuments), Allow: s.ClientDocumentsAllow, Deny: s.ClientDocumentsDeny,
+		InsecureAllowLoopback: s.InsecureAllowLoopback,
 	}
 }

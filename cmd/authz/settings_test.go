@@ -211,7 +211,11 @@ func TestExposed(t *testing.T) {
 func TestRefreshWindowZeroIsStrict(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{0: -1, time.Second: time.Second, -time.Second: -time.Second} {
 		s := settings{RefreshWindow: duration(given)}
-		if got := s.server().RefreshWindow; got != want {
+		config, err := s.server()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := config.RefreshWindow; got != want {
 			t.Errorf("%s becomes %s, want %s", given, got, want)
 		}
 	}
@@ -259,8 +263,8 @@ func TestTrustedProxies(t *testing.T) {
 		}
 	}
 	s := settings{TrustedProxies: []string{"192.0.2.1", "10.0.0.0/8"}}
-	if got := s.server().TrustedProxies; len(got) != 2 || got[1].String() != "10.0.0.0/8" {
-		t.Errorf("the server trusts %v", got)
+	if config, err := s.server(); err != nil || len(config.TrustedProxies) != 2 || config.TrustedProxies[1].String() != "10.0.0.0/8" {
+		t.Errorf("the server trusts %v, %v", config.TrustedProxies, err)
 	}
 	s = settings{Listen: "127.0.0.1:0", AdminListen: off, LogFormat: "text", TrustedProxies: []string{"everybody"}}
 	if err := s.formMistakes(); err == nil || !strings.Contains(err.Error(), `trusted-proxies "everybody" is not a network`) {

@@ -110,7 +110,7 @@ func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, erro
 
 // settingNames are the flags of serve that the file may set: all but config.
 func settingNames(app *kong.Application) []string {
-	names := []string{"resources"}
+	names := []string{"resources", "clients", "software-statements"}
 	for _, flag := range serveFlags(app) {
 		if flag.Name != "config" {
 			names = append(names, flag.Name)

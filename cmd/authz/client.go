@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/dcr"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
+)
+
+// clientVerbs administer the clients on record. They work on the store of a running
+// server, which sees the change within seconds, and on its pages at once.
+type clientVerbs struct {
+	Add     clientAdd     `cmd:"" help:"Add a client that you know, and print its credentials."`
+	Ls      clientLs      `cmd:"" help:"List clients, those of one software in one line."`
+	Show    clientShow    `cmd:"" help:"Print all that is on record about a client."`
+	Disable clientDisable `cmd:"" help:"Lock a client out and revoke what it was granted."`
+	Rm      clientRm      `cmd:"" help:"Remove a client and revoke what it was granted."`
+	Token   clientToken   `cmd:"" help:"Mint an initial access token, for registration: token."`
+}
+
+// clientRecord is a client as it is printed: with all that it says about itself, and
+// without hashes.
+type clientRecord struct {
+	ID       string               `json:"client_id"`
+	Secret   string               `json:"client_secret,omitempty"` // when it is made, once
+	Source   storage.ClientSource `json:"source"`
+	State    string               `json:"state"`
+	Software string               `json:"software,omitempty"`
+	Created  time.Time            `json:"created"`
+	LastUsed time.Time            `json:"last_used,omitzero"`
+	// Ends is when the client is gone if nobody uses it.
+	Ends      time.Time         `json:"ends,omitzero"`
+	Localized map[string]string `json:"localized,omitempty"`
+	metadata.Client
+}
+
+func clientRecordOf(c storage.Client) clientRecord {
+	r := clientRecord{
+		ID: c.ID, Source: c.Source, State: "unused", Software: c.Software, Created: c.Created.UTC(), LastUsed: c.LastUsed.UTC(),
+		Ends: c.Expires.UTC(), Localized: c.Localized, Client: c.Metadata,
+	}
+	switch {
+	case c.Disabled:
+		r.State = "disabled"
+	case !c.LastUsed.IsZero():
+		r.State = "active"
+	}
+	return r
+}
+
+type clientAdd struct {
+	storeSettings
+	ID          string   `placeholder:"ID" help:"The client_id (default: random)."`
+	Name        string   `required:"" help:"What people see at consent."`
+	RedirectURI []string `name:"redirect-uri" required:"" sep:"none" placeholder:"URI" help:"Where answers may go; repeatable."`
+	AuthMethod  string   `default:"none" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: none, client_secret_basic, client_secret_post or private_key_jwt (default ${default})."`
+	JWKSFile    string   `name:"jwks-file" placeholder:"FILE" help:"With private_key_jwt: its public keys as a JWK set."`
+	JWKSURI     string   `name:"jwks-uri" placeholder:"URL" help:"With private_key_jwt: where its public keys are."`
+	ClientURI   string   `name:"client-uri" placeholder:"URL" help:"Its home page."`
+	LogoURI     string   `name:"logo-uri" placeholder:"URL" help:"Its logo, of the same origin as its home page."`
+	JSON        bool     `name:"json" help:"Print the record as JSON."`
+}
+
+// Run adds a client.
+func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
+	keys, err := v.keys()
+	if err != nil {
+		return err
+	}
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c, secret, err := dcr.Add(ctx, store, storage.Client{ID: v.ID, Metadata: metadata.Client{
+		ClientName: v.Name, RedirectURIs: v.RedirectURI, TokenEndpointAuthMethod: v.AuthMethod, JWKS: keys, JWKSURI: v.JWKSURI,
+		ClientURI: v.ClientURI, LogoURI: v.LogoURI,
+	}})
+	switch {
+	case errors.Is(err, storage.ErrConflict):
+		return fmt.Errorf("there is already a client with the id %s", wordOf(v.ID))
+	case err != nil:
+		return err
+	case v.JSON:
+		r := clientRecordOf(c)
+		r.Secret = secret
+		return p.printJSON(r)
+	}
+	fmt.Fprintf(p.stdout, "client_id:     %s\n", c.ID)
+	if secret != "" {
+		fmt.Fprintf(p.stdout, "client_secret: %s (it is not shown again)\n", secret)
+	}
+	return nil
+}
+
+func (v *clientAdd) keys() (json.RawMessage, error) {
+	if v.JWKSFile == "" {
+		return nil, nil
+	}
+	text, err := readAtMost(v.JWKSFile, 1<<16)
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("%s is not JSON", v.JWKSFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jwks-file: %w", err)
+	}
+	return text, nil
+}
+
+type clientLs struct {
+	storeSettings
+	Software string `placeholder:"HASH" help:"Only clients of this software, each in a line."`
+	All      bool   `help:"Each client in a line, also those of one software."`
+	JSON     bool   `name:"json" help:"Print the records as a JSON array, each by itself."`
+}
+
+// Run lists clients: first those that nobody has used.
+func (v *clientLs) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	list := paperFor(p.stdout, v.JSON, "CLIENT\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tCREATED\tLAST USED", clientLine)
+	if !v.All && !v.JSON && v.Software == "" {
+		list = &crowds{paper: paperFor(p.stdout, false, "CLIENTS\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tLATEST\tLAST USED\tSOFTWARE", crowdLine)}
+	}
+	damaged := &unreadable{kind: "client"}
+	for c, err := range store.Clients(ctx) {
+		if err == nil && v.Software != "" && c.Software != v.Software {
+			continue
+		}
+		if err == nil {
+			err = list.print(clientRecordOf(c))
+		}
+		if err = damaged.without(err); err != nil {
+			return errors.Join(err, list.end(false))
+		}
+	}
+	return errors.Join(list.end(true), damaged.error())
+}
+
+func clientLine(r clientRecord) string {
+	return strings.Join([]string{
+		wordOf(r.ID), quoted(r.ClientName), string(r.Source), r.State, hostsOf(r.RedirectURIs), moment(r.Created), moment(r.LastUsed),
+	}, "\t")
+}
+
+// hostsOf shows where redirect URIs lead: hosts, and the schemes of applications.
+func hostsOf(uris []string) string {
+	var hosts []string
+	seen := map[string]bool{}
+	for _, raw := range uris {
+		uri, err := metadata.ParseRedirect(raw)
+		if err != nil || seen[uri.Host()] {
+			continue
+		}
+		seen[uri.Host()] = true
+		hosts = append(hosts, uri.Host())
+	}
+	return wordsOf(hosts)
+}
+
+// crowds prints clients of one software in one line: applications register anew whenever
+// they connect.
+type crowds struct {
+	paper paper[crowd]
+	order []string // softwares as they came
+	by    map[string]*crowd
+}
+
+// crowd is the clients of one software.
+type crowd struct {
+	clientRecord     // the one that was registered last
+	count        int // of clients
+}
+
+// maxCrowds bounds how many softwares are told apart, and how much of them is kept.
+const maxCrowds = 10_000
+
+func (g *crowds) print(r clientRecord) error {
+	if g.by == nil {
+		g.by = map[string]*crowd{}
+	}
+	key := r.Software
+	if key == "" {
+		key = "client " + r.ID // by itself
+	}
+	known, ok := g.by[key]
+	switch {
+	case !ok && len(g.by) >= maxCrowds:
+		return g.paper.print(crowd{r, 1})
+	case !ok:
+		g.order, g.by[key] = append(g.order, key), &crowd{r, 1}
+	default:
+		known.add(r)
+	}
+	return nil
+}
+
+// add counts one more. Of the states the liveliest is shown.
+func (c *crowd) add(r clientRecord) {
+	used, state := c.LastUsed, c.State
+	if r.LastUsed.After(used) {
+		used = r.LastUsed
+	}
+	if r.State == "active" || state == "disabled" {
+		state = r.State
+	}
+	if r.Created.After(c.Created) {
+		c.clientRecord = r
+	}
+	c.LastUsed, c.State, c.count = used, state, c.count+1
+}
+
+func (g *crowds) end(complete bool) error {
+	for _, key := range g.order {
+		if err := g.paper.print(*g.by[key]); err != nil {
+			return err
+		}
+	}
+	return g.paper.end(complete)
+}
+
+func crowdLine(c crowd) string {
+	which, software := wordOf(c.ID), "-"
+	if c.count > 1 {
+		which, software = fmt.Sprint(c.count), wordOf(c.Software)
+	}
+	return strings.Join([]string{
+		which, quoted(c.ClientName), string(c.Source), c.State, hostsOf(c.RedirectURIs), moment(c.Created), moment(c.LastUsed), software,
+	}, "\t")
+}
+
+type clientShow struct {
+	storeSettings
+	ID   string `arg:"" help:"The client_id."`
+	JSON bool   `name:"json" help:"It is JSON anyway."`
+}
+
+// Run prints a client.
+func (v *clientShow) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c, err := store.Client(ctx, v.ID)
+	if err != nil {
+		return noClient(v.ID, err)
+	}
+	return p.printJSON(clientRecordOf(c))
+}
+
+// noClient explains why there is no client with an id.
+func noClient(id string, err error) error {
+	var removed *storage.RemovedError
+	switch {
+	case errors.As(err, &removed):
+		return fmt.Errorf("the client %s was removed at %s: %s", wordOf(id), moment(removed.At.UTC()), removed.Because)
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("there is no client with the id %s", wordOf(id))
+	}
+	return err
+}
+
+type clientDisable struct {
+	storeSettings
+	ID string `arg:"" help:"The client_id."`
+}
+
+// Run locks a client out.
+func (v *clientDisable) Run(ctx context.Context, p *program, k *kong.Context) error {
+	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "disabled", dcr.Disable)
+}
+
+type clientRm struct {
+	storeSettings
+	ID string `arg:"" help:"The client_id."`
+}
+
+// Run removes a client.
+func (v *clientRm) Run(ctx context.Context, p *program, k *kong.Context) error {
+	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "removed", dcr.Remove)
+}
+
+// changeClient does something to one client and says so.
+func (p *program) changeClient(ctx context.Context, k *kong.Context, s *storeSettings, id, done string,
+	change func(context.Context, *storage.Store, string) error) error {
+	store, err := p.storeOf(ctx, k, s)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := change(ctx, store, id); err != nil {
+		return noClient(id, err)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s %s\n", done, wordOf(id))
+	return err
+}
+
+type clientToken struct {
+	storeSettings
+	Uses    int      `default:"1" placeholder:"N" help:"How many clients may be registered with it (default ${default})."`
+	Expires duration `default:"24h" placeholder:"TIME" help:"How long it is good (default ${default})."`
+	JSON    bool     `name:"json" help:"Print it as JSON."`
+}
+
+// Run mints an initial access token.
+func (v *clientToken) Run(ctx context.Context, p *program, k *kong.Context) error {
+	if v.Uses < 1 || v.Expires <= 0 {
+		return usageError{errors.New("a token is good for at least one registration, and for some time")}
+	}
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	expires := time.Now().Add(time.Duration(v.Expires)).UTC().Truncate(time.Second)
+	token, err := dcr.MintInitialToken(ctx, store, v.Uses, expires)
+	switch {
+	case err != nil:
+		return err
+	case v.JSON:
+		return p.printJSON(map[string]any{"initial_access_token": token, "uses": v.Uses, "expires": expires})
+	}
+	_, err = fmt.Fprintln(p.stdout, token)
+	return err
+}

@@ -154,27 +154,23 @@ func untimely(expires, notBefore, issued *json.Number, now time.Time) string {
 	return ""
 }
 
-// notStated are members that no statement can set: they belong to one registration.
-var notStated = append([]string{"software_statement", "client_id", "client_secret"}, serverMembers...)
-
 // preferring returns a request with the members that a statement states in place of the
 // plain ones (RFC 7591 section 2.3). With a member go its variants in other languages,
-// which would otherwise say something else to those who read them.
+// which would otherwise say something else to those who read them. What is not metadata,
+// such as a client_id, means as little as in the request.
 func (asked request) preferring(claims map[string]json.RawMessage) (request, error) {
-	members := maps.Clone(asked.members)
-	stated := map[string]bool{}
 	base := func(name string) string {
 		member, _, _ := strings.Cut(name, "#")
 		return member
 	}
+	stated := map[string]bool{}
 	for name, value := range claims {
-		if !absent(value) && !slices.Contains(notStated, base(name)) {
-			stated[base(name)] = true
-		}
+		stated[base(name)] = stated[base(name)] || !absent(value)
 	}
+	members := maps.Clone(asked.members)
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return stated[base(name)] })
 	for name, value := range claims {
-		if stated[base(name)] && !absent(value) {
+		if !absent(value) {
 			members[name] = value
 		}
 	}

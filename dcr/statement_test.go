@@ -94,6 +94,10 @@ func TestSoftwareStatement(t *testing.T) {
 	if again.text("software_statement") != raw {
 		t.Errorf("read: %s", again.raw)
 	}
+	kept := f.put(t, a.text("client_id"), `{"client_id":"`+a.text("client_id")+`","software_statement":"`+raw+`"}`, "Bearer "+a.text("registration_access_token"))
+	if kept.status != http.StatusOK || kept.text("client_id") != a.text("client_id") || kept.text("software_statement") != raw || kept.text("client_name") != "Notes" {
+		t.Errorf("with the statement: %s", kept.raw)
+	}
 	without := f.put(t, a.text("client_id"), `{"client_id":"`+a.text("client_id")+`","redirect_uris":["https://other.example.com/"]}`, "Bearer "+a.text("registration_access_token"))
 	if without.status != http.StatusOK || without.body["software_statement"] != nil || without.text("software_id") != "" {
 		t.Errorf("without the statement: %s", without.raw)

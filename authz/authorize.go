@@ -229,6 +229,14 @@ func checkScope(s *Server, f form, a *authorization) error {
 	if a.scopes, problem = s.resources.scopes(a.resources, f.get("scope")); problem != "" {
 		return a.to.refuse(codeInvalidScope, "%s", problem)
 	}
+	allowed := slices.DeleteFunc(slices.Clone(a.scopes), func(scope string) bool { return !s.clients.MayAskFor(a.client, scope) })
+	if f.get("scope") != "" && len(allowed) < len(a.scopes) {
+		return a.to.refuse(codeInvalidScope, "this client may not ask for every one of these scopes; it may ask for %s", strings.Join(allowed, " "))
+	}
+	if len(a.scopes) > 0 && len(allowed) == 0 {
+		return a.to.refuse(codeInvalidScope, "this client may ask for none of the scopes that are granted without a scope parameter")
+	}
+	a.scopes = allowed
 	return nil
 }
 

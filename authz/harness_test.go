@@ -505,10 +505,16 @@ func identified(c member, values url.Values) url.Values {
 // toToken sends a token request of a client.
 func (h *house) toToken(c member, values url.Values) reply {
 	h.t.Helper()
+	return h.as(c, "/token", values)
+}
+
+// as sends a form that a client authenticates.
+func (h *house) as(c member, path string, values url.Values) reply {
+	h.t.Helper()
 	if c.Metadata.TokenEndpointAuthMethod == metadata.AuthMethodPrivateKeyJWT && values.Get("client_assertion") == "" {
 		values = asserted(values, h.assertion(clientKey(), c.ID, h.issuer, nil))
 	}
-	r := h.newRequest(http.MethodPost, h.issuer+"/token", values)
+	r := h.newRequest(http.MethodPost, h.issuer+path, values)
 	if c.Metadata.TokenEndpointAuthMethod == metadata.AuthMethodBasic {
 		r.SetBasicAuth(c.ID, c.secret)
 	}

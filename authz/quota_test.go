@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/storage"
 )
 
 // registers sends a registration of a software, as if from an address behind a proxy.
@@ -84,6 +85,39 @@ func TestRegistrationQuota(t *testing.T) {
 	}
 	if all != 60 {
 		t.Errorf("of any number of softwares one network registered %d clients, want 60", all)
+	}
+}
+
+// TestScopesOfThePolicy: whom nobody vouches for gets no scope that the policy keeps from
+// those who register, asked for or not.
+func TestScopesOfThePolicy(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{config: func(c *authz.Config) { c.RegistrationPolicy.Scopes = []string{"notes:read", "tasks:write"} }})
+	c := h.illustrated("stranger", "", "")
+	granted := h.newBrowser().tokens(c, replaced(asks(c), "scope", ""))
+	if got := claims(t, granted.access)["scope"]; got != "notes:read" {
+		t.Errorf("without a scope parameter the token has %v, want notes:read", got)
+	}
+	granted = h.newBrowser().tokens(c, replaced(asks(c), "scope", "notes:read offline_access"))
+	if got := claims(t, granted.access)["scope"]; got != "notes:read" {
+		t.Errorf("the token has %v, want notes:read", got)
+	}
+	for _, request := range []map[string]string{{"scope": "notes:read notes:write"}, {"scope": "notes:write"}, {"scope": "", "resource": tasks}} {
+		values := asks(c)
+		for name, value := range request {
+			values.Set(name, value)
+		}
+		b := h.newBrowser()
+		if got := b.open("/authorize?" + values.Encode()); !strings.Contains(got.header.Get("Location"), "error=invalid_scope") {
+			t.Errorf("%v: %s", request, got)
+		}
+	}
+	known := cast()["native"]
+	known.ID, known.Source = "known", storage.ClientConfigured
+	h.addClient(known.Client)
+	granted = h.newBrowser().tokens(known, replaced(asks(known), "scope", "notes:write"))
+	if got := claims(t, granted.access)["scope"]; got != "notes:write" {
+		t.Errorf("a client that the operator knows gets %v", got)
 	}
 }
 

@@ -28,7 +28,7 @@ func Digest(c storage.Client) string {
 	encoded, err := json.Marshal([]any{
 		"gatehouse client digest 1", c.ID, c.Source, sorted(m.RedirectURIs), m.ClientName, c.Localized,
 		m.ClientURI, m.LogoURI, m.TOSURI, m.PolicyURI, m.Scope, sorted(m.GrantTypes),
-		sorted(AuthMethods(c)), m.TokenEndpointAuthSigningAlg, m.JWKSURI, keys.String(), m.DPoPBoundAccessTokens,
+		sorted(AuthMethods(c)), m.TokenEndpointAuthSigningAlg, m.JWKSURI, keys.String(),
 	})
 	if err != nil {
 		panic("dcr: strings cannot be marshalled: " + err.Error()) // only our own types are in there

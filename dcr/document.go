@@ -186,8 +186,7 @@ func documentGrants(d document, c *storage.Client) error {
 	if d.ApplicationType == "web" || d.ApplicationType == "native" {
 		c.Metadata.ApplicationType = d.ApplicationType
 	}
-	c.Metadata.DPoPBoundAccessTokens = d.DPoPBoundAccessTokens
-	return nil
+	return boundTokens(d.Client, &c.Metadata)
 }
 
 // documentMethods reads how the client authenticates. No shared secret can be agreed on

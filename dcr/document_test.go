@@ -293,6 +293,8 @@ func TestDocumentRules(t *testing.T) {
 		{map[string]any{"grant_types": []string{"client_credentials"}}, "grant_types"},
 		{map[string]any{"grant_types": []string{"implicit", "authorization_code"}}, ""},
 		{map[string]any{"grant_types": nil, "response_types": nil}, ""},
+		{map[string]any{"dpop_bound_access_tokens": true}, "dpop_bound_access_tokens"},
+		{map[string]any{"dpop_bound_access_tokens": false}, ""},
 		{map[string]any{"response_types": []string{"token"}}, "response_types"},
 		{map[string]any{"response_types": []string{"code", "token"}}, ""},
 		{map[string]any{"software_statement": "a.b.c", "anything": map[string]any{"deep": []int{1}}, "CLIENT_SECRET": "s"}, ""},

@@ -23,6 +23,7 @@ type chores struct {
 	mu      sync.Mutex
 	used    map[string]time.Time // by client id
 	granted map[granted]struct{}
+	rest    []func(context.Context) error // of what requests have begun
 }
 
 // granted is whose lists a new grant made longer.
@@ -61,12 +62,24 @@ func (c *chores) grantCreated(g storage.Grant) {
 	}
 }
 
-func (c *chores) take() (map[string]time.Time, map[granted]struct{}) {
+// later notes the rest of something, if there is any.
+func (c *chores) later(rest func(context.Context) error) {
+	if rest == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	used, made := c.used, c.granted
-	c.used, c.granted = map[string]time.Time{}, map[granted]struct{}{}
-	return used, made
+	if len(c.rest) < maxChores {
+		c.rest = append(c.rest, rest)
+	}
+}
+
+func (c *chores) take() (map[string]time.Time, map[granted]struct{}, []func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used, made, rest := c.used, c.granted, c.rest
+	c.used, c.granted, c.rest = map[string]time.Time{}, map[granted]struct{}{}, nil
+	return used, made, rest
 }
 
 // choreTime is how often chores are done, lastChores how long those may take that are
@@ -96,7 +109,13 @@ func (c *chores) run(ctx context.Context) {
 // do does what was noted. What fails is left to the next use. A client that is gone needs
 // nothing.
 func (c *chores) do(ctx context.Context) {
-	used, made := c.take()
+	used, made, rest := c.take()
+	for _, finish := range rest {
+		if err := finish(ctx); err != nil {
+			c.log.WarnContext(ctx, "lists of clients cannot be tidied", "error", err)
+			return
+		}
+	}
 	for id, at := range used {
 		if err := c.store.UseClient(ctx, id, at); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			c.log.WarnContext(ctx, "the last use of clients cannot be recorded", "error", err)

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -127,10 +128,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
-	if err := s.stillWelcome(r.Context(), session, grant); err != nil {
-		return err
-	}
-	if err := s.stillKnown(r.Context(), client, grant); err != nil {
+	if err := s.stillRight(r.Context(), session, client, grant); err != nil {
 		return err
 	}
 	s.chores.grantCreated(grant)
@@ -159,6 +157,15 @@ func (s *Server) take(ctx context.Context, t storage.Transaction) error {
 	return err
 }
 
+// stillRight looks at the person and the client once more after the grant is stored, at
+// the same time: somebody waits.
+func (s *Server) stillRight(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant) error {
+	known := make(chan error, 1)
+	go func() { known <- s.stillKnown(ctx, client, grant) }()
+	err := s.stillWelcome(ctx, session, grant)
+	return cmp.Or(err, <-known)
+}
+
 // stillWelcome looks at the person once more after the grant is stored. Whoever
 // disables or removes a person first changes the record and then revokes the grants
 // that are listed: a grant that was stored in between is caught here.
@@ -179,10 +186,11 @@ func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant st
 // use records that the client is used, before it has a grant: one that seems unused may
 // be removed at any time.
 func (s *Server) use(ctx context.Context, client storage.Client) error {
-	err := s.clients.Use(ctx, client.ID)
+	rest, err := s.clients.Use(ctx, client)
 	if errors.Is(err, storage.ErrNotFound) {
 		return unknownClient(err)
 	}
+	s.chores.later(rest)
 	return err
 }
 

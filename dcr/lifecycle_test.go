@@ -23,12 +23,25 @@ func (f *fixture) assertThere(t testing.TB, id string, want bool) {
 	}
 }
 
+// uses is what a consent does: it reads the client, and records its use.
+func (f *fixture) uses(ctx context.Context, id string) error {
+	c, err := f.Current(ctx, id)
+	if err != nil {
+		return err
+	}
+	rest, err := f.Use(ctx, c)
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
+}
+
 // TestUnusedClientsEnd: a client that nobody uses ends, and one that was used does not.
 func TestUnusedClientsEnd(t *testing.T) {
 	for _, life := range []time.Duration{0, time.Hour} {
 		f := newFixture(t, func(c *dcr.Config) { c.UnusedFor = life })
 		unused, used := f.register(t, ""), f.register(t, "")
-		if err := f.Use(context.Background(), used.id); err != nil {
+		if err := f.uses(context.Background(), used.id); err != nil {
 			t.Fatal(err)
 		}
 		if life == 0 {
@@ -48,7 +61,7 @@ func TestTend(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 3, 5 })
 	ctx := context.Background()
 	used := f.register(t, `"client_name":"a"`)
-	if err := f.Use(ctx, used.id); err != nil {
+	if err := f.uses(ctx, used.id); err != nil {
 		t.Fatal(err)
 	}
 	var a, b []string
@@ -123,7 +136,7 @@ func TestReap(t *testing.T) {
 		}
 		use := func(m managed) string {
 			t.Helper()
-			if err := f.Use(ctx, m.id); err != nil {
+			if err := f.uses(ctx, m.id); err != nil {
 				t.Fatal(err)
 			}
 			return m.id
@@ -172,13 +185,13 @@ func TestReapAndUse(t *testing.T) {
 	f := newFixture(t, nil)
 	ctx := context.Background()
 	m := f.register(t, "")
-	if err := f.Use(ctx, m.id); err != nil {
+	if err := f.uses(ctx, m.id); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(91 * day)
 	var g storage.Grant
 	f.backend.before(func() {
-		if err := f.Use(ctx, m.id); err != nil {
+		if err := f.uses(ctx, m.id); err != nil {
 			t.Error(err)
 		}
 		g = f.grant(t, m.id, time.Hour)
@@ -196,7 +209,7 @@ func TestReapFaults(t *testing.T) {
 	f := newFixture(t, nil)
 	ctx := context.Background()
 	m := f.register(t, "")
-	if err := f.Use(ctx, m.id); err != nil {
+	if err := f.uses(ctx, m.id); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(91 * day)

@@ -24,15 +24,16 @@ func (r *Registry) Current(ctx context.Context, id string) (storage.Client, erro
 
 // Use records that a person is about to give a client a grant. When it returns nil the
 // client does not end by itself, and is not taken for unused before its grant is listed.
-// One that is gone is [storage.ErrNotFound].
-func (r *Registry) Use(ctx context.Context, id string) error {
-	if !r.stored(id) {
-		return nil
+// One that is gone is [storage.ErrNotFound]. What is left to do, if anything, may be done
+// later.
+func (r *Registry) Use(ctx context.Context, c storage.Client) (rest func(context.Context) error, err error) {
+	if !r.stored(c.ID) {
+		return nil, nil
 	}
-	if err := r.store.UseClient(ctx, id, r.now()); err != nil {
-		return fmt.Errorf("dcr: client: %w", err)
+	if rest, err = r.store.BeginUse(ctx, c, r.now()); err != nil {
+		return nil, fmt.Errorf("dcr: client: %w", err)
 	}
-	return nil
+	return rest, nil
 }
 
 // stored reports whether a client with this id has its record in the store.

@@ -135,24 +135,46 @@ const changeAttempts = 64
 func (s *Store) UseClient(ctx context.Context, id string, at time.Time) error {
 	for range changeAttempts {
 		c, err := s.Client(ctx, id)
-		if err != nil || !c.LastUsed.IsZero() && at.Sub(c.LastUsed) < UseStep {
-			return err
-		}
-		used := c
-		used.LastUsed, used.Expires = at, time.Time{}
-		if at.Before(c.Created) {
-			used.LastUsed = c.Created // the clocks differ
-		}
-		_, err = s.write(ctx, used.record(), Unchanged(c.version))
-		if errors.Is(err, ErrConflict) {
-			continue // somebody else recorded it, or changed something
-		}
 		if err != nil {
 			return err
 		}
-		return s.unlist(ctx, c.listed(), used.listed())
+		unlist, err := s.use(ctx, c, at)
+		if errors.Is(err, ErrConflict) {
+			continue // somebody else recorded it, or changed something
+		}
+		if err != nil || unlist == nil {
+			return err
+		}
+		return unlist(ctx)
 	}
 	return fmt.Errorf("storage: use client: %w: the client kept changing", ErrUnavailable)
+}
+
+// BeginUse is [Store.UseClient] for a client that was read before, in one round trip. What
+// is left of it, if anything, is to take entries out of lists: it may be done later, and
+// who reads the lists does it if nobody else did.
+func (s *Store) BeginUse(ctx context.Context, c Client, at time.Time) (rest func(context.Context) error, err error) {
+	rest, err = s.use(ctx, c, at)
+	if errors.Is(err, ErrConflict) {
+		return nil, s.UseClient(ctx, c.ID, at)
+	}
+	return rest, err
+}
+
+// use writes the use of a client that was read before.
+func (s *Store) use(ctx context.Context, c Client, at time.Time) (unlist func(context.Context) error, err error) {
+	if !c.LastUsed.IsZero() && at.Sub(c.LastUsed) < UseStep {
+		return nil, nil
+	}
+	used := c
+	used.LastUsed, used.Expires = at, time.Time{}
+	if at.Before(c.Created) {
+		used.LastUsed = c.Created // the clocks differ
+	}
+	if _, err := s.write(ctx, used.record(), Unchanged(c.version)); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return s.unlist(ctx, c.listed(), used.listed()) }, nil
 }
 
 // tombstone is what is left of a removed client, in its place. It is read as a [Client].

@@ -19,6 +19,7 @@ func TestStore(t *testing.T, open Open) {
 		"Clients":            testClients,
 		"ClientsPages":       testClientsPages,
 		"ClientUse":          testClientUse,
+		"BeginUse":           testBeginUse,
 		"ClientUseRefused":   testClientUseRefused,
 		"ClientUseLost":      testClientUseLost,
 		"ClientsStale":       testClientsStale,

@@ -5,11 +5,15 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -42,8 +46,9 @@ func TestConformanceSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, client := readJSON(t, resp)
+	results := t.TempDir()
 	args := append(conformance(t), "authorization", "--url", authz.URL, "--client-id", client["client_id"].(string),
-		"--resource", devResource, "-p", port, "-o", t.TempDir())
+		"--resource", devResource, "-p", port, "-o", results)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -65,6 +70,40 @@ func TestConformanceSuite(t *testing.T) {
 		if !regexp.MustCompile(`✓ (authorization-server-)?` + scenario + `: \d+ passed, 0 failed`).MatchString(output) {
 			t.Errorf("scenario %s did not pass", scenario)
 		}
+	}
+	mustSucceed(t, results)
+}
+
+// mustSucceed reads the results of single checks, because the summary of the suite does not
+// count warnings: every check must be a success, or say something only.
+func mustSucceed(t *testing.T, results string) {
+	t.Helper()
+	successes := 0
+	err := filepath.WalkDir(results, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "checks.json" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var checks []struct{ ID, Name, Status, ErrorMessage string }
+		if err := json.Unmarshal(text, &checks); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, c := range checks {
+			switch c.Status {
+			case "SUCCESS":
+				successes++
+			case "INFO":
+			default:
+				t.Errorf("%s: %s (%s): %s", c.Status, c.Name, c.ID, c.ErrorMessage)
+			}
+		}
+		return nil
+	})
+	if err != nil || successes < 3 {
+		t.Errorf("the suite wrote down %d successes, %v", successes, err)
 	}
 }
 

@@ -1,45 +1,13 @@
 package storage_test
 
 import (
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
+
+	"gatehouse.example/internal/deptest"
 )
 
 // TestDeps: storage stands on metadata only, so that a driver for another database needs
 // nothing that belongs to Redis or to the authorization server.
 func TestDeps(t *testing.T) {
-	wantImports(t, ".", "gatehouse.example/metadata")
-}
-
-// wantImports checks what the files of a package import, tests excluded.
-func wantImports(t *testing.T, dir string, allowed ...string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no Go files in %s: %v", dir, err)
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, spec := range parsed.Imports {
-			path, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			standard := !strings.Contains(strings.Split(path, "/")[0], ".")
-			if !standard && !slices.Contains(allowed, path) {
-				t.Errorf("%s imports %s; this package may import the standard library and %q", file, path, allowed)
-			}
-		}
-	}
+	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/metadata"}})
 }

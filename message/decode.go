@@ -1,0 +1,235 @@
+package message
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"gatehouse.example/internal/strictjson"
+)
+
+// ErrBatch says that data is an array of messages. One revision of the protocol, 2025-03-26,
+// had batches; none before or after does.
+var ErrBatch = errors.New("a batch is not a message: send one message at a time")
+
+// Limits bounds a message. The zero value has safe bounds.
+type Limits struct {
+	MaxBytes int // 0 means 1 MiB
+	MaxDepth int // nested arrays and objects; 0 means 64
+}
+
+const (
+	defaultMaxBytes = 1 << 20
+	defaultMaxDepth = 64
+)
+
+func (l Limits) options() strictjson.Options {
+	o := strictjson.Options{MaxBytes: l.MaxBytes, MaxDepth: l.MaxDepth}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = defaultMaxDepth
+	}
+	return o
+}
+
+// DecodeError is why [Decode] refuses a message.
+type DecodeError struct {
+	// ID is the id of the message, zero if there is none that could be read.
+	ID ID
+	// Code is [CodeParseError] for what is not JSON, and else [CodeInvalidRequest].
+	Code Code
+	// Err says what is wrong, for people. It may name members of the message, and repeats
+	// none of its values.
+	Err error
+
+	unanswered bool
+}
+
+// Error returns what is wrong in one line.
+func (e *DecodeError) Error() string { return "message: decode: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// Response returns the message that answers what was refused, with its id if that could be
+// read. It is false for what must not be answered: a notification, and a response, because
+// two sides that answer each other's answers never end.
+func (e *DecodeError) Response() (ErrorResponse, bool) {
+	if e.unanswered {
+		return ErrorResponse{}, false
+	}
+	text := "Invalid Request: "
+	if e.Code == CodeParseError {
+		text = "Parse error: "
+	}
+	return ErrorResponse{ID: e.ID, Unread: e.ID.IsZero(), Error: Error{Code: e.Code, Message: text + e.Err.Error()}}, true
+}
+
+// Decode reads one message. Every error is a [*DecodeError].
+func Decode(data []byte, l Limits) (Message, error) {
+	if err := strictjson.Valid(data, l.options()); err != nil {
+		return nil, refuse(data, err)
+	}
+	text := strings.TrimSpace(string(data))
+	switch text[0] {
+	case '{':
+	case '[':
+		return nil, &DecodeError{Code: CodeInvalidRequest, Err: ErrBatch}
+	default:
+		return nil, &DecodeError{Code: CodeInvalidRequest, Err: errors.New("a message is an object")}
+	}
+	e := open(text)
+	m, err := e.message()
+	if err != nil {
+		return nil, e.refuse(err)
+	}
+	return m, nil
+}
+
+// refuse returns the error for data that cannot be read as it should be. An id that is
+// there all the same is read, because whoever sent a request waits for an answer to it.
+func refuse(data []byte, err error) *DecodeError {
+	switch {
+	case errors.Is(err, strictjson.ErrTooLarge):
+		return &DecodeError{Code: CodeInvalidRequest, Err: err}
+	case !utf8.Valid(data) || !json.Valid(data):
+		return &DecodeError{Code: CodeParseError, Err: err}
+	}
+	if text := strings.TrimSpace(string(data)); text[0] == '{' {
+		return open(text).refuse(err)
+	}
+	return &DecodeError{Code: CodeInvalidRequest, Err: err}
+}
+
+// envelope is the members of a message in JSON; "" stands for one that is not there.
+type envelope struct {
+	jsonrpc, id, method, params, result, failure string
+	stranger                                     bool // there is a member that no message has
+}
+
+// twice stands for the value of a member that is there twice. It is not JSON, so nothing
+// reads it.
+const twice = "?"
+
+func open(text string) envelope {
+	var e envelope
+	for name, value := range members(text) {
+		field := e.field(name)
+		switch {
+		case field == nil:
+			e.stranger = true
+		case *field != "":
+			*field = twice
+		default:
+			*field = value
+		}
+	}
+	return e
+}
+
+func (e *envelope) field(name string) *string {
+	switch name {
+	case "jsonrpc":
+		return &e.jsonrpc
+	case "id":
+		return &e.id
+	case "method":
+		return &e.method
+	case "params":
+		return &e.params
+	case "result":
+		return &e.result
+	case "error":
+		return &e.failure
+	}
+	return nil
+}
+
+// refuse returns the error for a message that is wrong.
+func (e envelope) refuse(err error) *DecodeError {
+	refused := &DecodeError{Code: CodeInvalidRequest, Err: err}
+	if e.id != "" {
+		refused.ID, _ = readID(e.id)
+	}
+	notification := e.method != "" && e.id == ""
+	response := e.method == "" && (e.result != "" || e.failure != "")
+	refused.unanswered = notification || response
+	return refused
+}
+
+// message tells the kinds apart by the members that are there.
+func (e envelope) message() (Message, error) {
+	asks, answers := e.method != "" || e.params != "", e.result != "" || e.failure != ""
+	switch version, ok := unquote(e.jsonrpc); {
+	case !ok || version != "2.0":
+		return nil, errors.New(`jsonrpc: it must be "2.0"`)
+	case e.stranger:
+		return nil, errors.New("there is a member that no message has")
+	case asks && answers:
+		return nil, errors.New("a message asks or answers, not both")
+	case e.result != "" && e.failure != "":
+		return nil, errors.New("a response has either a result or an error")
+	case e.result != "":
+		return e.resultResponse()
+	case e.failure != "":
+		return e.errorResponse()
+	case e.method == "":
+		return nil, errors.New("there is no method, no result and no error")
+	case e.id != "":
+		return e.request()
+	}
+	return e.notification()
+}
+
+func (e envelope) request() (Message, error) {
+	n, err := e.notification()
+	if err != nil {
+		return nil, err
+	}
+	id, err := readID(e.id)
+	if err != nil {
+		return nil, fmt.Errorf("id: %w", err)
+	}
+	return Request{ID: id, Method: n.Method, Params: n.Params}, nil
+}
+
+// notification reads what a notification and a request have in common.
+func (e envelope) notification() (Notification, error) {
+	method, ok := unquote(e.method)
+	if !ok || method == "" {
+		return Notification{}, errors.New("method: it must be a string that is not empty")
+	}
+	if e.params != "" && e.params[0] != '{' {
+		return Notification{}, errors.New("params: it must be an object")
+	}
+	return Notification{Method: method, Params: Object{text: e.params}}, nil
+}
+
+func (e envelope) resultResponse() (Message, error) {
+	id, err := readID(e.id)
+	if err != nil {
+		return nil, fmt.Errorf("id: %w", err)
+	}
+	if e.result[0] != '{' {
+		return nil, errors.New("result: it must be an object")
+	}
+	return ResultResponse{ID: id, Result: Object{text: e.result}}, nil
+}
+
+func (e envelope) errorResponse() (Message, error) {
+	r := ErrorResponse{Unread: e.id == ""}
+	var err error
+	if !r.Unread {
+		if r.ID, err = readID(e.id); err != nil {
+			return nil, fmt.Errorf("id: %w", err)
+		}
+	}
+	if r.Error, err = readError(e.failure); err != nil {
+		return nil, fmt.Errorf("error: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,186 @@
+package message
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"gatehouse.example/internal/strictjson"
+)
+
+// ErrAmbiguous says that an object has a member whose name differs from the one that was
+// asked for only in case. Some readers take one for the other.
+var ErrAmbiguous = errors.New("message: two members whose names differ only in case")
+
+// Object is a JSON object, such as the parameters of a request or a result, in the bytes in
+// which it came. It cannot be changed, and what is in it was checked: it has no duplicate
+// members and only valid text. The zero Object is none.
+type Object struct {
+	text string
+}
+
+// unbounded is for what was measured before, or is our own.
+var unbounded = strictjson.Options{MaxBytes: math.MaxInt, MaxDepth: math.MaxInt}
+
+// NewObject writes a struct, a map or a [json.RawMessage] as an object.
+func NewObject(v any) (Object, error) {
+	data, err := encode(v)
+	if err != nil {
+		return Object{}, fmt.Errorf("message: object: %w", err)
+	}
+	if err := strictjson.Valid(data, unbounded); err != nil {
+		return Object{}, fmt.Errorf("message: object: %w", err)
+	}
+	if data[0] != '{' {
+		return Object{}, errors.New("message: object: it is another value")
+	}
+	return Object{text: string(data)}, nil
+}
+
+// IsZero says whether there is no object.
+func (o Object) IsZero() bool { return o.text == "" }
+
+// Raw returns the object in the bytes in which it came, nil if there is none.
+func (o Object) Raw() json.RawMessage {
+	if o.IsZero() {
+		return nil
+	}
+	return json.RawMessage(o.text)
+}
+
+// MarshalJSON returns the object, and null if there is none.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if o.IsZero() {
+		return []byte("null"), nil
+	}
+	return o.Raw(), nil
+}
+
+// Decode fills v as encoding/json does, except that names of members must match exactly.
+// Without an object it leaves v as it is.
+func (o Object) Decode(v any) error {
+	if o.IsZero() {
+		return nil
+	}
+	if err := strictjson.Unmarshal([]byte(o.text), v, unbounded); err != nil {
+		return fmt.Errorf("message: object: %w", err)
+	}
+	return nil
+}
+
+// Member returns the value of the member with exactly this name, nil if there is none. It
+// returns [ErrAmbiguous] when the object has the name in another case as well or instead:
+// whoever decides by a member and hands the message on must not decide otherwise than the
+// next reader.
+func (o Object) Member(name string) (json.RawMessage, error) {
+	var found json.RawMessage
+	for other, value := range members(o.text) {
+		switch {
+		case other == name:
+			found = json.RawMessage(value)
+		case strings.EqualFold(other, name):
+			return nil, fmt.Errorf("%w: %q", ErrAmbiguous, name)
+		}
+	}
+	return found, nil
+}
+
+// members returns the names and the values, in JSON, of an object that is valid JSON.
+func members(object string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		s := scanner{text: object}
+		for s.next('"') {
+			name, _ := unquote(s.value())
+			if !s.next(':') {
+				return
+			}
+			s.pos++
+			s.space()
+			if !yield(name, s.value()) {
+				return
+			}
+		}
+	}
+}
+
+// scanner goes through JSON that is known to be valid.
+type scanner struct {
+	text string
+	pos  int
+}
+
+// next goes on to the next c outside of strings.
+func (s *scanner) next(c byte) bool {
+	i := strings.IndexByte(s.text[s.pos:], c)
+	if i < 0 {
+		return false
+	}
+	s.pos += i
+	return true
+}
+
+func (s *scanner) space() {
+	for s.pos < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.pos]) >= 0 {
+		s.pos++
+	}
+}
+
+// value steps over one value and returns it.
+func (s *scanner) value() string {
+	begin, depth := s.pos, 0
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case '"':
+			s.quoted()
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		s.pos++
+		if depth == 0 && (s.pos >= len(s.text) || strings.IndexByte(",:]} \t\r\n", s.text[s.pos]) >= 0) {
+			break
+		}
+	}
+	return s.text[begin:min(s.pos, len(s.text))]
+}
+
+// quoted goes from a quotation mark on to the one that closes the string.
+func (s *scanner) quoted() {
+	for s.pos++; s.pos < len(s.text) && s.text[s.pos] != '"'; s.pos++ {
+		if s.text[s.pos] == '\\' {
+			s.pos++
+		}
+	}
+}
+
+// unquote returns what a JSON string says. It is false for what is not a JSON string or not
+// text.
+func unquote(value string) (string, bool) {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return "", false
+	}
+	inner := value[1 : len(value)-1]
+	if !strings.ContainsFunc(inner, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
+		return inner, utf8.ValidString(inner)
+	}
+	var s string
+	err := strictjson.Unmarshal([]byte(value), &s, unbounded)
+	return s, err == nil
+}
+
+// encode writes v in JSON, in one line and without escaping what need not be.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

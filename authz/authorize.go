@@ -270,6 +270,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	if err := s.cfg.Store.CreateTransaction(r.Context(), t); err != nil {
 		return err
 	}
+	s.clients.FetchLogo(a.client)
 	next := s.urls.login
 	if session.satisfies(t) {
 		next = s.urls.consent

@@ -1,7 +1,9 @@
 package authz
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"gatehouse.example/storage"
 )
@@ -33,10 +35,16 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// logoPath is where the page of a transaction finds the logo, empty if there is none.
-func (s *Server) logoPath(client storage.Client, t storage.Transaction) string {
-	if !s.clients.HasLogo(client) {
+// logoPath is where the page of a transaction finds the logo, empty if there is none. A
+// page waits a moment for one that is slow, and goes without it.
+func (s *Server) logoPath(ctx context.Context, client storage.Client, t storage.Transaction) string {
+	ctx, cancel := context.WithTimeout(ctx, logoWait)
+	defer cancel()
+	if s.clients.Logo(ctx, client) == nil {
 		return ""
 	}
 	return s.path("/logo") + "?transaction=" + t.ID
 }
+
+// logoWait is how long a page waits for a logo whose fetch began with the sign-in.
+const logoWait = time.Second

@@ -2,7 +2,6 @@ package dcr
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -11,16 +10,16 @@ import (
 	"gatehouse.example/storage"
 )
 
-// HasLogo reports whether a client names a logo that may be fetched: a document vouches
-// for pictures of its own origin, everybody else for those of their client_uri's.
-func (r *Registry) HasLogo(c storage.Client) bool {
-	_, ok := logoOf(c)
-	return ok && r.logos != nil
+// FetchLogo begins to fetch the logo of a client, so that it is there when somebody asks.
+func (r *Registry) FetchLogo(c storage.Client) {
+	if of, ok := logoOf(c); ok && r.logos != nil {
+		r.logos.board(of)
+	}
 }
 
-// Logo returns the logo of a client as PNG, or nil if there is none that can be shown. It
-// is fetched and drawn anew here, so that a browser never contacts a client's host, and
-// kept for a while, as is that there was none.
+// Logo returns the logo of a client as PNG, or nil if there is none that can be shown, or
+// none before ctx ends. It is fetched and drawn anew here, so that a browser never contacts
+// a client's host, and kept for a while, as is that there was none.
 func (r *Registry) Logo(ctx context.Context, c storage.Client) []byte {
 	of, ok := logoOf(c)
 	if !ok || r.logos == nil {
@@ -33,6 +32,8 @@ func (r *Registry) Logo(ctx context.Context, c storage.Client) []byte {
 // same origin.
 type logo struct{ url, page string }
 
+// logoOf says where the logo of a client is: a document vouches for pictures of its own
+// origin, everybody else for those of their client_uri's.
 func logoOf(c storage.Client) (logo, bool) {
 	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
 	if c.Source == storage.ClientDocument {
@@ -48,6 +49,7 @@ type logos struct {
 
 	mu   sync.Mutex
 	kept map[logo]drawn
+	open map[logo]chan struct{} // closed when the fetch has ended
 }
 
 // drawn is a picture as PNG, nil if there is none, until it is looked for again.
@@ -58,27 +60,59 @@ type drawn struct {
 
 const (
 	maxLogos      = 256 // of at most 64 KiB each
+	maxOpenLogos  = 32
 	logoTime      = time.Hour
 	noLogoTime    = time.Minute
 	logoFetchTime = 3 * time.Second
 )
 
 func newLogos(fetch icon.Getter, now func() time.Time) *logos {
-	return &logos{fetch: icon.New(fetch), now: now, kept: map[logo]drawn{}}
+	return &logos{fetch: icon.New(fetch), now: now, kept: map[logo]drawn{}, open: map[logo]chan struct{}{}}
 }
 
 func (l *logos) get(ctx context.Context, of logo) []byte {
-	if d, ok := l.known(of); ok {
-		return d.png
+	select {
+	case <-l.board(of):
+	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(ctx, logoFetchTime)
+	d, _ := l.known(of)
+	return d.png
+}
+
+// board returns what is closed when it is known whether there is a logo, after beginning
+// to fetch it if nobody does. With too many under way nothing is begun.
+func (l *logos) board(of logo) <-chan struct{} {
+	_, known := l.known(of)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if under := l.open[of]; under != nil {
+		return under
+	}
+	under := make(chan struct{})
+	if known || len(l.open) >= maxOpenLogos {
+		close(under)
+		return under
+	}
+	l.open[of] = under
+	go l.run(of, under)
+	return under
+}
+
+// run fetches a logo, whoever still waits for it. No handler is above this goroutine, and
+// what a stranger drew must not end the process.
+func (l *logos) run(of logo, under chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), logoFetchTime)
 	defer cancel()
-	png, _ := l.fetch.GetURL(ctx, of.url, of.page)
-	if png == nil && errors.Is(ctx.Err(), context.Canceled) {
-		return nil // whoever asked has gone, which says nothing about the logo
-	}
-	l.keep(of, png)
-	return png
+	var png []byte
+	defer func() {
+		_ = recover()
+		l.keep(of, png)
+		l.mu.Lock()
+		delete(l.open, of)
+		l.mu.Unlock()
+		close(under)
+	}()
+	png, _ = l.fetch.GetURL(ctx, of.url, of.page)
 }
 
 func (l *logos) known(of logo) (drawn, bool) {

@@ -234,4 +234,13 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	const begin = `{"jsonrpc":"2.0","id":1,"method":"a","params":{"a":`
+	for name, params := range map[string]string{
+		"62 arrays":    strings.Repeat("[", 62) + strings.Repeat("]", 62),
+		"nearly 1 MiB": `"` + strings.Repeat("x", 1<<20-len(begin)-4) + `"`,
+	} {
+		if _, err := message.Decode([]byte(begin+params+"}}"), message.Limits{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -87,6 +87,9 @@ func TestIDZero(t *testing.T) {
 	if err := json.Unmarshal([]byte(`null`), &none); err == nil {
 		t.Error("null is an id")
 	}
+	if err := json.Unmarshal([]byte("\"\xff\""), &none); err == nil {
+		t.Error("what is not UTF-8 is an id")
+	}
 	if err := none.UnmarshalJSON([]byte(`"a`)); err == nil {
 		t.Error("half a string is an id")
 	}

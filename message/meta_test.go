@@ -41,7 +41,7 @@ func TestParseMetaKeyRefused(t *testing.T) {
 	for _, in := range []string{
 		"/", "/a", "./a", ".a/b", "a./b", "a..b/c", "1a/b", "-a/b", "a-/b", "a.1/b", "a.b-/c", "a_b/c", "a b/c", " a/b", "é/b", "aé/b", "a\x00/b", "a\xff/b",
 		"a/b/c", "a//b", "a/b/", "_a", "a_", "-a", "a-", ".a", "a.", "_", "-", ".", " ", "a b", "a:b", "a\n", "é", "aéb", "a\x00b", "a\xffb", "ａ", "a/_b", "a/b.", "a/é",
-		"https://example.com/a", "ſa/b", "a" + string(rune('a'+256)) + "b",
+		"https://example.com/a", "ſa/b", "ašb", "ašb/c", // the middle letter is an a in its low byte
 	} {
 		if got, err := message.ParseMetaKey(in); err == nil || got != (message.MetaKey{}) || strings.ContainsAny(err.Error(), "\n\x00") {
 			t.Errorf("%q: %+v, %v", in, got, err)

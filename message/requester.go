@@ -2,7 +2,6 @@ package message
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"sync"
 )
@@ -76,7 +75,7 @@ func (s *SessionIDs) useNumber(n int64) error {
 		return 0
 	})
 	follows := at > 0 && s.runs[at-1].last+1 == n
-	precedes := at < len(s.runs) && n != math.MaxInt64 && n+1 == s.runs[at].first
+	precedes := at < len(s.runs) && n+1 == s.runs[at].first
 	switch {
 	case found:
 		return ErrIDReused

@@ -76,6 +76,19 @@ func TestSessionIDsBounded(t *testing.T) {
 	use(message.NumberID(200_000), message.ErrIDReused)
 }
 
+// TestSessionIDsJoin shows that two runs become one when the gap between them is filled.
+func TestSessionIDsJoin(t *testing.T) {
+	s := message.SessionIDs{Max: 2}
+	for _, n := range []int64{1, 3, 2, 10, 4, 9} {
+		if err := s.Use(message.NumberID(n)); err != nil {
+			t.Fatalf("%d: %v", n, err)
+		}
+	}
+	if err := s.Use(message.NumberID(20)); !errors.Is(err, message.ErrTooManyIDs) {
+		t.Error(err)
+	}
+}
+
 func TestSessionIDsDefaultBound(t *testing.T) {
 	var s message.SessionIDs
 	var err error
@@ -142,6 +155,20 @@ func TestRequestersTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
+	var ended atomic.Int64
+	for range 4 {
+		all.Go(func() {
+			for n := range int64(500) {
+				if f.End(message.NumberID(n)) {
+					ended.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if ended.Load() != 500 {
+		t.Errorf("%d ended, want 500", ended.Load())
+	}
 	if used.Load() != 500 || begun.Load() != 500 {
 		t.Errorf("%d and %d won, want 500", used.Load(), begun.Load())
 	}

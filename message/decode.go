@@ -66,7 +66,8 @@ func (e *DecodeError) Response() (ErrorResponse, bool) {
 	if e.Code == CodeParseError {
 		text = "Parse error: "
 	}
-	return ErrorResponse{ID: e.ID, Unread: e.ID.IsZero(), Error: Error{Code: e.Code, Message: text + e.Err.Error()}}, true
+	text += strings.TrimPrefix(e.Err.Error(), "strictjson: ") // which is nobody else's business
+	return ErrorResponse{ID: e.ID, Unread: e.ID.IsZero(), Error: Error{Code: e.Code, Message: text}}, true
 }
 
 // Decode reads one message. Every error is a [*DecodeError].

@@ -208,7 +208,7 @@ func answer(t *testing.T, refused *message.DecodeError) string {
 	if response.Unread != response.ID.IsZero() || strings.Contains(string(data), `"id"`) == response.Unread {
 		t.Errorf("an answer without id and without saying so, or the other way round: %s", data)
 	}
-	if strings.Contains(response.Error.Message, "strictjson") {
+	if _, reason, _ := strings.Cut(response.Error.Message, ": "); strings.HasPrefix(reason, "strictjson: ") {
 		t.Errorf("the answer says how this side is built: %s", response.Error.Message)
 	}
 	return response.ID.String()

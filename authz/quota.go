@@ -34,21 +34,26 @@ func newQuota(cfg Config) *quota {
 	}
 }
 
-// admit counts a registration, or says how long it must wait.
-func (q *quota) admit(_ context.Context, r *http.Request, c storage.Client) error {
+// admit counts a registration, or says how long it must wait. One that then fails is
+// counted back.
+func (q *quota) admit(_ context.Context, r *http.Request, c storage.Client) (undo func(), err error) {
 	if q == nil {
-		return nil
+		return func() {}, nil
 	}
 	network := q.proxies.network(r)
+	software := network + " " + c.Software
 	wait := q.network.Wait(network)
 	if wait == 0 {
-		wait = q.software.Take(network + " " + c.Software)
+		wait = q.software.Take(software)
 	}
 	if wait == 0 {
 		wait = q.network.Take(network)
 	}
 	if wait > 0 {
-		return &dcr.TooMany{RetryAfter: max(wait, time.Second)}
+		return nil, &dcr.TooMany{RetryAfter: max(wait, time.Second)}
 	}
-	return nil
+	return func() {
+		q.software.Return(software)
+		q.network.Return(network)
+	}, nil
 }

@@ -130,7 +130,7 @@ func TestRegistrationQuotaOff(t *testing.T) {
 	}
 }
 
-// TestRegistrationQuotaRefused: what is refused for another reason does not count.
+// TestRegistrationQuotaRefused: what is refused for another reason, or fails, does not count.
 func TestRegistrationQuotaRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, limited(2))
@@ -139,6 +139,13 @@ func TestRegistrationQuotaRefused(t *testing.T) {
 			t.Fatalf("%s", r)
 		}
 	}
+	h.faults.SetDown(true)
+	for range 10 {
+		if r := h.registers("127.0.0.1", "one"); r.status != http.StatusServiceUnavailable {
+			t.Fatalf("%s", r)
+		}
+	}
+	h.faults.SetDown(false)
 	if n, _ := h.allowed("127.0.0.1", "one", 5); n != 2 {
 		t.Errorf("%d registrations, want 2", n)
 	}

@@ -77,8 +77,9 @@ type Config struct {
 	StatementIssuers []StatementIssuer
 	// Admit, if set, is asked about every client that is about to be registered, after
 	// everything else was found right and before anything is stored or spent. A [TooMany]
-	// is answered with 429, every other error with 503.
-	Admit func(ctx context.Context, r *http.Request, c storage.Client) error
+	// is answered with 429, every other error with 503. The function that it returns is
+	// called when the client was not registered after all, so that a fault counts nothing.
+	Admit func(ctx context.Context, r *http.Request, c storage.Client) (undo func(), err error)
 	// UnusedFor is how long a registered client is kept that nobody uses. Default 7 days.
 	UnusedFor time.Duration
 	// IdleFor is how long a registered client is kept that was used once, and has no live
@@ -119,7 +120,7 @@ type Registry struct {
 
 	tokenRequired bool
 	statements    statements
-	admit         func(ctx context.Context, r *http.Request, c storage.Client) error
+	admit         func(ctx context.Context, r *http.Request, c storage.Client) (func(), error)
 	life          lifetimes
 	crowded       crowded
 }
@@ -136,6 +137,9 @@ func New(c Config) (*Registry, error) {
 	}
 	if c.Fetcher != nil {
 		r.logos = newLogos(c.Fetcher, r.now)
+	}
+	if r.admit == nil {
+		r.admit = func(context.Context, *http.Request, storage.Client) (func(), error) { return func() {}, nil }
 	}
 	if r.onRegister == nil {
 		r.onRegister = func(context.Context, storage.Client) {}

@@ -198,14 +198,15 @@ func TestMintInitialTokenRefuses(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	var asked []storage.Client
 	var verdict error
+	undone := 0
 	f := newFixture(t, func(c *dcr.Config) {
 		c.RequireInitialToken = true
-		c.Admit = func(_ context.Context, r *http.Request, client storage.Client) error {
+		c.Admit = func(_ context.Context, r *http.Request, client storage.Client) (func(), error) {
 			if r.URL.Path != "/register" || client.ID == "" || client.Software == "" {
 				t.Errorf("asked about %s %+v", r.URL, client)
 			}
 			asked = append(asked, client)
-			return verdict
+			return func() { undone++ }, verdict
 		}
 	})
 	token := f.mint(t, 9, time.Hour)
@@ -233,7 +234,13 @@ func TestAdmit(t *testing.T) {
 	if a := f.registerWith(t, minimal, "Bearer "+token); a.status != http.StatusCreated || len(asked) != 1 || asked[0].ID != a.text("client_id") {
 		t.Errorf("status %d: %s, asked about %v", a.status, a.raw, asked)
 	}
-	if f.left(t, token) != 8 {
-		t.Errorf("%d left", f.left(t, token))
+	if f.left(t, token) != 8 || undone != 0 {
+		t.Errorf("%d left, undone %d times", f.left(t, token), undone)
+	}
+	f.faults.LoseRequests(1 << 30)
+	a = f.registerWith(t, minimal, "Bearer "+token)
+	f.faults.LoseRequests(0)
+	if undone != 1 || a.status != http.StatusServiceUnavailable {
+		t.Errorf("a registration that the store did not take was undone %d times, want once: %d", undone, a.status)
 	}
 }

@@ -92,15 +92,16 @@ func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.admit != nil {
-		if err := r.admit(req.Context(), req, client); err != nil {
-			return err
-		}
-	}
-	if err := r.store.CreateClient(req.Context(), client); err != nil {
+	undo, err := r.admit(req.Context(), req, client)
+	if err != nil {
 		return err
 	}
-	if err := r.spend(req.Context(), initial, client); err != nil {
+	err = r.store.CreateClient(req.Context(), client)
+	if err == nil {
+		err = r.spend(req.Context(), initial, client)
+	}
+	if err != nil {
+		undo()
 		return err
 	}
 	r.registered(req.Context(), client)

@@ -66,6 +66,15 @@ func (r *Rates) Take(key string) time.Duration {
 	return 0
 }
 
+// Return counts an event back that was taken and did not happen.
+func (r *Rates) Return(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if paid, known := r.spent[key]; known {
+		r.spent[key] = paid.Add(-r.every)
+	}
+}
+
 // makeRoom keeps the number of keys bounded: those go that have nothing to pay off, then
 // any.
 func (r *Rates) makeRoom(now time.Time) {

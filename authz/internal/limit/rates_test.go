@@ -59,6 +59,23 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestRatesReturn: what did not happen is not counted.
+func TestRatesReturn(t *testing.T) {
+	r := newClock().rates(6)
+	for range 100 {
+		if r.Take("a") > 0 {
+			t.Fatal("an event that was returned counts")
+		}
+		r.Return("a")
+	}
+	r.Return("b")
+	for _, key := range []string{"a", "b"} {
+		if n := taken(r, key, 20); n != 6 {
+			t.Errorf("%s: %d at once, want 6", key, n)
+		}
+	}
+}
+
 func TestRatesLeast(t *testing.T) {
 	r := newClock().rates(0)
 	if n := taken(r, "a", 3); n != 1 {

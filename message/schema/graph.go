@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"iter"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// inPlace yields the subschemas that apply to the same value as s does.
+func inPlace(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
+	return func(yield func(*jsonschema.Schema) bool) {
+		subs := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
+		if s.DynamicRef != nil {
+			subs = append(subs, s.DynamicRef.Ref)
+		}
+		subs = append(append(append(subs, s.AllOf...), s.AnyOf...), s.OneOf...)
+		for _, sub := range s.DependentSchemas {
+			subs = append(subs, sub)
+		}
+		for _, either := range s.Dependencies {
+			sub, _ := either.(*jsonschema.Schema)
+			subs = append(subs, sub)
+		}
+		for _, sub := range subs {
+			if sub != nil && !yield(sub) {
+				return
+			}
+		}
+	}
+}
+
+// inside yields the subschemas that apply to members and elements, and whether each is one
+// of many of which a member or element meets one.
+func inside(s *jsonschema.Schema) iter.Seq2[*jsonschema.Schema, bool] {
+	return func(yield func(*jsonschema.Schema, bool) bool) {
+		alone := append([]*jsonschema.Schema{}, s.PrefixItems...)
+		for _, sub := range s.Properties {
+			alone = append(alone, sub)
+		}
+		all := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems}
+		for _, sub := range s.PatternProperties {
+			all = append(all, sub)
+		}
+		for _, either := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+			switch either := either.(type) {
+			case *jsonschema.Schema:
+				all = append(all, either)
+			case []*jsonschema.Schema:
+				alone = append(alone, either...)
+			}
+		}
+		for _, sub := range alone {
+			if !yield(sub, true) {
+				return
+			}
+		}
+		for _, sub := range all {
+			if sub != nil && !yield(sub, false) {
+				return
+			}
+		}
+	}
+}
+
+// reachable returns all schemas that can be reached from the given ones.
+func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
+	seen := map[*jsonschema.Schema]bool{}
+	var all []*jsonschema.Schema
+	add := func(s *jsonschema.Schema) {
+		if !seen[s] {
+			seen[s] = true
+			all = append(all, s)
+		}
+	}
+	for _, s := range from {
+		add(s)
+	}
+	for i := 0; i < len(all); i++ {
+		for sub := range inPlace(all[i]) {
+			add(sub)
+		}
+		for sub := range inside(all[i]) {
+			add(sub)
+		}
+	}
+	return all
+}
+
+// loop reports whether any schema comes back to itself for the same value.
+func loop(all []*jsonschema.Schema) bool {
+	const open, done = 1, 2
+	state := map[*jsonschema.Schema]int{}
+	var visit func(*jsonschema.Schema) bool
+	visit = func(s *jsonschema.Schema) bool {
+		if state[s] != 0 {
+			return state[s] == open
+		}
+		state[s] = open
+		for sub := range inPlace(s) {
+			if visit(sub) {
+				return true
+			}
+		}
+		state[s] = done
+		return false
+	}
+	for _, s := range all {
+		if visit(s) {
+			return true
+		}
+	}
+	return false
+}

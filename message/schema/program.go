@@ -1,0 +1,139 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// address is where a schema without $id is. Nothing is ever asked of it.
+const address = "https://schema.invalid/"
+
+// program is a schema that one validation at a time can run.
+type program struct {
+	root  *jsonschema.Schema
+	meter *meter
+}
+
+// sealed is a loader that knows nothing: the library asks it for what leaves the document.
+type sealed struct{}
+
+var errOutside = errors.New("it leaves the document")
+
+func (sealed) Load(string) (any, error) { return nil, errOutside }
+
+// compile makes a program of the document. It holds the document against the meta-schema
+// of its dialect first.
+func (d document) compile() (p *program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("%w: %v", ErrBroken, r)
+		}
+	}()
+	m := &meter{}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(sealed{})
+	c.UseRegexpEngine(patterns(m))
+	if err := c.AddResource(address, d.root); err != nil {
+		return nil, d.refusal(err)
+	}
+	root, err := c.Compile(address)
+	if err != nil {
+		return nil, d.refusal(err)
+	}
+	all := reachable(append(d.anchored(c), root))
+	if err := prepare(all, m); err != nil {
+		return nil, err
+	}
+	return &program{root: root, meter: m}, nil
+}
+
+// anchored returns the schemas that a $dynamicRef may reach. Nothing else may lead there.
+func (d document) anchored(c *jsonschema.Compiler) (schemas []*jsonschema.Schema) {
+	for _, pointer := range d.dynamic {
+		s, err := c.Compile(address + (&url.URL{Fragment: pointer}).String())
+		if err == nil { // and else it is data that looks like a schema
+			schemas = append(schemas, s)
+		}
+	}
+	return schemas
+}
+
+// prepare checks what the library does not, and has the schemas count their work.
+func prepare(all []*jsonschema.Schema, m *meter) error {
+	tracking := false
+	for _, s := range all {
+		if s.DraftVersion != 2020 && s.DraftVersion != 2019 && s.DraftVersion != 7 {
+			return unsupported(fmt.Sprintf("http://json-schema.org/draft-%02d/schema#", s.DraftVersion))
+		}
+		tracking = tracking || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
+	}
+	// JSON Schema 2020-12 Core section 9.4.1: a schema MUST NOT be run into an infinite loop.
+	if loop(all) {
+		return fmt.Errorf("%w: %w", ErrSchema, ErrLoop)
+	}
+	for _, s := range all {
+		s.Format = metered(m, costOf(s, tracking))
+	}
+	return nil
+}
+
+// run holds a value against the schema.
+func (p *program) run(ctx context.Context, value any, o Options) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case spent:
+			err = r.err
+		default:
+			err = fmt.Errorf("%w: %v", ErrBroken, r)
+		}
+	}()
+	*p.meter = meter{ctx: ctx, left: o.MaxSteps}
+	p.meter.charge(entry(p.root))
+	found := (*jsonschema.ValidationError)(nil)
+	if errors.As(p.root.Validate(value), &found) {
+		return invalid(found, o.MaxFaults)
+	}
+	return nil
+}
+
+// refusal says in the words of this package why the library does not compile a document.
+func (d document) refusal(err error) error {
+	var (
+		outside *jsonschema.LoadURLError
+		meta    *jsonschema.SchemaValidationError
+		regex   *jsonschema.InvalidRegexError
+		pointer *jsonschema.JSONPointerNotFoundError
+		anchor  *jsonschema.AnchorNotFoundError
+	)
+	switch {
+	case errors.As(err, &outside) && d.declares(outside.URL):
+		return unsupported(outside.URL)
+	case errors.As(err, &outside):
+		return fmt.Errorf("%w: %w: %q: %w", ErrSchema, ErrReference, cut(outside.URL), errOutside)
+	case errors.As(err, &meta):
+		return fmt.Errorf("%w: %w", ErrSchema, metaFaults(meta))
+	case errors.As(err, &regex):
+		return fmt.Errorf("%w: %w", ErrSchema, regex.Err)
+	case errors.As(err, &pointer):
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, cut(pointer.URL))
+	case errors.As(err, &anchor):
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, cut(anchor.Reference))
+	}
+	return fmt.Errorf("%w: %s", ErrSchema, cut(err.Error()))
+}
+
+// declares reports whether $schema somewhere in the document names what is at a URL.
+func (d document) declares(at string) bool {
+	for named := range d.declared {
+		if plain(named) == plain(at) {
+			return true
+		}
+	}
+	return false
+}

@@ -67,7 +67,11 @@ func (d *document) mistakes() error {
 func (d *document) syntax(err error) error {
 	var positioned yaml.Error
 	if errors.As(err, &positioned) && positioned.GetToken() != nil && positioned.GetToken().Position != nil {
-		return fmt.Errorf("%s:%d: this is not YAML: %s", d.name, positioned.GetToken().Position.Line, positioned.GetMessage())
+		message := positioned.GetMessage()
+		if quote := strings.IndexAny(message, "\"'`"); quote >= 0 {
+			message = strings.TrimRight(message[:quote], " :") // what follows is the source
+		}
+		return fmt.Errorf("%s:%d: this is not YAML: %s", d.name, positioned.GetToken().Position.Line, message)
 	}
 	return fmt.Errorf("%s: this is not YAML", d.name)
 }

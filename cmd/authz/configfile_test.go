@@ -13,6 +13,7 @@ func FuzzReadDocument(f *testing.F) {
 		"resources:\n  - uri: a\n    scopes:\n      notes:read: Read\n", "{", "- a", "issuer: !!binary aGk=", "---\n---\n", "issuer: |\n  a\n  b\n", "\"issuer\": x", "1: 2", "issuer: {}",
 		"resources:\n  - introspection:\n      client_secret: hunter22\n      client-secret: hunter22\n",
 		"master-keys: \"hunter22", "master-keys: 'hunter22", "- hunter22\nhunter22: *hunter22", "a: {hunter22", "hunter22: hunter22: hunter22", "\thunter22: &",
+		"a:\n    > hunter22: hunter22\n", "a: >hunter22\n",
 	} {
 		f.Add(seed)
 	}

@@ -33,7 +33,11 @@ func TestBombs(t *testing.T) {
 		"x":{"$ref":"#/definitions/y"},
 		"y":{"properties":{"a":{"anyOf":[{"$ref":"#/definitions/y"},{"$ref":"#/definitions/x"}]}},"required":["b"]}}}`
 	const twice = `[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]`
+	const override = `{"$id":"https://example.com/main","$ref":"base","$defs":{
+		"base":{"$id":"base","properties":{"a":{"$dynamicRef":"#x"}},"$defs":{"d":{"$dynamicAnchor":"x"}}},
+		"heavy":{"$dynamicAnchor":"x","oneOf":[{"properties":{"a":{"$ref":"#/$defs/heavy"}}},{"properties":{"a":{"$ref":"#/$defs/heavy"}}}]}}}`
 	for name, test := range map[string]struct{ schema, value string }{
+		"reached dynamically only": {override, nested(60)},
 		"allOf, valid":             {doubling(60, "allOf", `true`), `1`},
 		"allOf, invalid":           {doubling(60, "allOf", `false`), `1`},
 		"anyOf, invalid":           {doubling(60, "anyOf", `{"type":"string"}`), `1`},
@@ -76,9 +80,20 @@ func alike(n int) string {
 	return strings.Join(elements, ",")
 }
 
+// TestSteps shows that a schema is paid for that has nothing below it.
+func TestSteps(t *testing.T) {
+	s, err := schema.Compile([]byte(`{"enum":[`+listed(1000, `"n%d",`)+`"n"]}`), schema.Options{MaxSteps: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(t.Context(), []byte(`"n"`)); !errors.Is(err, schema.ErrTooMuch) {
+		t.Error(err)
+	}
+}
+
 // TestBombStops shows that work ends with the context and not before long.
 func TestBombStops(t *testing.T) {
-	s, err := schema.Compile([]byte(doubling(60, "allOf", `false`)), schema.Options{MaxSteps: 1 << 40})
+	s, err := schema.Compile([]byte(doubling(60, "allOf", `false`)), schema.Options{MaxSteps: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +124,7 @@ func TestNoBombs(t *testing.T) {
 	for name, test := range map[string]struct{ schema, value string }{
 		"many rows":  {`{"items":{"type":"object","properties":{"country":{"enum":[` + strings.Repeat(`"aa",`, 249) + `"de"]},"n":{"type":"integer","minimum":0}},"required":["n"]}}`, `[` + strings.Repeat(`{"country":"de","n":1},`, 999) + `{"n":2}]`},
 		"a tree":     {`{"$defs":{"t":{"type":"object","properties":{"a":{"$ref":"#/$defs/t"}},"additionalProperties":false}},"oneOf":[{"$ref":"#/$defs/t"},{"type":"number"}],"anyOf":[true]}`, strings.Replace(nested(50), "1", "{}", 1)},
+		"words":      {`{"items":{"pattern":"^\\p{L}{1,200}$"}}`, `[` + strings.Repeat(`"Wörter",`, 1000) + `"Ende"]`},
 		"a text":     {`{"type":"string","pattern":"^[^<>]*$","maxLength":1000000}`, `"` + strings.Repeat("a", 900_000) + `"`},
 		"names":      {`{"items":{"type":"string"},"uniqueItems":true}`, `[` + listed(5000, `"n%d",`) + `"n"]`},
 		"the number": {`{"type":"array","items":{"type":"number"}}`, `[` + strings.Repeat(`1.25,`, 20000) + `1]`},

@@ -22,7 +22,7 @@ const checkEvery = 64
 
 func (m *meter) charge(steps int) {
 	m.left -= steps
-	if m.left < 0 {
+	if steps < 0 || m.left < 0 { // a sum may be larger than an int of 32 bits
 		panic(spent{ErrTooMuch})
 	}
 	if m.calls++; m.calls%checkEvery == 0 {

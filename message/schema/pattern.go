@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"math/bits"
 	"regexp"
 	"regexp/syntax"
 
@@ -65,7 +66,10 @@ func unsupportedPattern(text string, err error) error {
 
 // expanded counts the nodes of a pattern with its repetitions written out.
 func expanded(tree *syntax.Regexp) int {
-	n := 1 + len(tree.Rune)/2
+	n := 1 + bits.Len(uint(len(tree.Rune))) // a class is searched in halves
+	if tree.Op == syntax.OpLiteral {
+		n = len(tree.Rune)
+	}
 	for _, sub := range tree.Sub {
 		n += expanded(sub)
 	}

@@ -101,6 +101,9 @@ func TestDialectUnsupported(t *testing.T) {
 		{`{"$schema":""}`, ""},
 		{`{"properties":{"a":{"$id":"https://example.com/a","$schema":"https://example.com/dialect"}}}`, "https://example.com/dialect"},
 		{`{"properties":{"a":{"$id":"https://example.com/a","$schema":"http://json-schema.org/draft-04/schema#"}}}`, "http://json-schema.org/draft-04/schema#"},
+		{`{"properties":{"a":{"id":"https://example.com/a","$schema":"http://json-schema.org/draft-04/schema#"}}}`, "http://json-schema.org/draft-04/schema#"},
+		{`{"properties":{"a":{"$schema":"https://example.com/dialect"}}}`, "https://example.com/dialect"},
+		{`{"$ref":"http://json-schema.org/draft-06/schema"}`, "http://json-schema.org/draft-06/schema#"},
 	} {
 		_, err := schema.Compile([]byte(test[0]), schema.Options{})
 		var unsupported *schema.UnsupportedDialectError
@@ -160,7 +163,8 @@ func TestCompileRefused(t *testing.T) {
 		"a back-reference":             {`{"patternProperties":{"(a)\\1":true}}`, schema.ErrPattern, "RE2"},
 		"a lookahead in draft-07":      {`{"$schema":"http://json-schema.org/draft-07/schema#","pattern":"^(?=a)"}`, schema.ErrPattern, "RE2"},
 		"not a pattern":                {`{"pattern":"("}`, schema.ErrPattern, "missing closing"},
-		"a pattern that grows":         {`{"pattern":"((a{100}){100}){10}"}`, schema.ErrPattern, ""},
+		"a pattern that grows":         {`{"pattern":"(abcdefghij){900}"}`, schema.ErrPattern, "repeats too much"},
+		"a pattern that grows more":    {`{"pattern":"((a{100}){100}){10}"}`, schema.ErrPattern, ""},
 		"a long pattern":               {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, schema.ErrPattern, "bytes"},
 		"a count beyond all":           {`{"maxLength":18446744073709551616}`, schema.ErrNumber, "maxLength"},
 		"an exponent beyond all":       {`{"maximum":1e100000}`, schema.ErrNumber, "exponent"},
@@ -312,6 +316,22 @@ func TestValidateContext(t *testing.T) {
 	}
 	if err := s.Validate(t.Context(), []byte(`1`)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestValidateCompilesOnce shows that a program is used again, also after it was stopped.
+func TestValidateCompilesOnce(t *testing.T) {
+	s := compiled(t, toolSchema)
+	validate := func() {
+		if err := s.Validate(t.Context(), []byte(toolValue)); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 100 { // all that may run at the same time
+		validate()
+	}
+	if n := testing.AllocsPerRun(100, validate); n > 200 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -115,18 +116,21 @@ func (d document) refusal(err error) error {
 	case errors.As(err, &outside) && d.declares(outside.URL):
 		return unsupported(outside.URL)
 	case errors.As(err, &outside):
-		return fmt.Errorf("%w: %w: %q: %w", ErrSchema, ErrReference, cut(outside.URL), errOutside)
+		return fmt.Errorf("%w: %w: %q: %w", ErrSchema, ErrReference, shown(outside.URL), errOutside)
 	case errors.As(err, &meta):
 		return fmt.Errorf("%w: %w", ErrSchema, metaFaults(meta))
 	case errors.As(err, &regex):
 		return fmt.Errorf("%w: %w", ErrSchema, regex.Err)
 	case errors.As(err, &pointer):
-		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, cut(pointer.URL))
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, shown(pointer.URL))
 	case errors.As(err, &anchor):
-		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, cut(anchor.Reference))
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, shown(anchor.Reference))
 	}
-	return fmt.Errorf("%w: %s", ErrSchema, cut(err.Error()))
+	return fmt.Errorf("%w: %s", ErrSchema, shown(err.Error()))
 }
+
+// shown is what the library says without the address, which nobody wrote.
+func shown(text string) string { return cut(strings.ReplaceAll(text, address, "")) }
 
 // declares reports whether $schema somewhere in the document names what is at a URL.
 func (d document) declares(at string) bool {

@@ -75,7 +75,7 @@ type Options struct {
 	MaxBytes int // of a value; 0 means 1 MiB
 	MaxDepth int // nested arrays and objects in a value; 0 means 64
 	// MaxSteps bounds the work of one validation; 0 means 100 000. One step is about one
-	// schema applied to one value, and takes about a microsecond.
+	// schema applied to one value, and takes some microseconds at most.
 	MaxSteps  int
 	MaxFaults int // faults in one InvalidError; 0 means 20
 }

@@ -16,7 +16,7 @@ func compiled(t testing.TB, raw string) *schema.Schema {
 	t.Helper()
 	s, err := schema.Compile([]byte(raw), schema.Options{})
 	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
+		t.Fatalf("%.300s: %v", raw, err)
 	}
 	return s
 }
@@ -147,13 +147,13 @@ func TestCompileRefused(t *testing.T) {
 		"behind a reference":           {`{"$ref":"#/x","x":{"type":1}}`, schema.ErrSchema, `"/type"`},
 		"a reference over the network": {`{"$ref":"https://example.com/a.json"}`, schema.ErrReference, "leaves the document"},
 		"a reference to a file":        {`{"$ref":"file:///etc/passwd"}`, schema.ErrReference, "leaves the document"},
-		"a reference to a neighbour":   {`{"$ref":"other.json"}`, schema.ErrReference, "leaves the document"},
+		"a reference to a neighbour":   {`{"$ref":"other.json"}`, schema.ErrReference, `"other.json": it leaves the document`},
 		"a reference by name":          {`{"$ref":"urn:example:a"}`, schema.ErrReference, "leaves the document"},
 		"a dynamic reference outside":  {`{"$dynamicRef":"https://example.com/a#b"}`, schema.ErrReference, "leaves the document"},
 		"a recursive reference outside": {
 			`{"$schema":"https://json-schema.org/draft/2019-09/schema","$ref":"https://example.com/b"}`, schema.ErrReference, "leaves the document",
 		},
-		"a reference to nothing":       {`{"$ref":"#/$defs/a"}`, schema.ErrReference, "points to nothing"},
+		"a reference to nothing":       {`{"$ref":"#/$defs/a"}`, schema.ErrReference, `"#/$defs/a" points to nothing`},
 		"an anchor of nothing":         {`{"$ref":"#a"}`, schema.ErrReference, "points to nothing"},
 		"a reference to itself":        {`{"$ref":"#"}`, schema.ErrLoop, ""},
 		"references in a ring":         {`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":"#/$defs/a"}}}}`, schema.ErrLoop, ""},
@@ -177,8 +177,8 @@ func TestCompileRefused(t *testing.T) {
 			if s != nil || !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) || !strings.HasPrefix(err.Error(), "schema: compile: ") {
 				t.Errorf("%v, want %v and %q", err, test.want, test.text)
 			}
-			if errors.Is(err, schema.ErrBroken) {
-				t.Error("the library failed")
+			if errors.Is(err, schema.ErrBroken) || strings.Contains(err.Error(), "schema.invalid") {
+				t.Error(err)
 			}
 		})
 	}

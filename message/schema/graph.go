@@ -2,6 +2,7 @@ package schema
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -86,9 +87,19 @@ func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// loop reports whether any schema comes back to itself for the same value.
+// loop reports whether any schema could come back to itself for the same value. Where a
+// dynamic reference leads depends on the value; it counts as leading wherever it could.
 func loop(all []*jsonschema.Schema) bool {
 	const open, done = 1, 2
+	anchored, recursive := map[string][]*jsonschema.Schema{}, []*jsonschema.Schema{}
+	for _, s := range all {
+		if s.DynamicAnchor != "" {
+			anchored[s.DynamicAnchor] = append(anchored[s.DynamicAnchor], s)
+		}
+		if s.RecursiveAnchor {
+			recursive = append(recursive, s)
+		}
+	}
 	state := map[*jsonschema.Schema]int{}
 	var visit func(*jsonschema.Schema) bool
 	visit = func(s *jsonschema.Schema) bool {
@@ -96,18 +107,18 @@ func loop(all []*jsonschema.Schema) bool {
 			return state[s] == open
 		}
 		state[s] = open
-		for sub := range inPlace(s) {
-			if visit(sub) {
-				return true
-			}
+		subs := slices.Collect(inPlace(s))
+		if s.DynamicRef != nil && s.DynamicRef.Anchor != "" {
+			subs = append(subs, anchored[s.DynamicRef.Anchor]...)
+		}
+		if s.RecursiveRef != nil {
+			subs = append(subs, recursive...)
+		}
+		if slices.ContainsFunc(subs, visit) {
+			return true
 		}
 		state[s] = done
 		return false
 	}
-	for _, s := range all {
-		if visit(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, visit)
 }

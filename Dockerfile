@@ -10,12 +10,12 @@
 
 FROM golang:1.26 AS build
 # The compiler of the image is the one that builds: none is downloaded.
-ENV CGO_ENABLED=0 GOTOOLCHAIN=local
+ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOCACHE=/cache
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/cache \
     go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/ ./cmd/authz ./cmd/demo-resource
 
 # What both images have in common: the certificate authorities and a user that is not root.

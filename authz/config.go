@@ -35,11 +35,11 @@ type Config struct {
 	RegistrationPolicy dcr.Policy
 	StatementIssuers   []dcr.StatementIssuer
 	// RegistrationQuota is how many clients of one software may register in an hour from
-	// one network, and a tenth of how many in all. Default 600; negative means any number.
+	// one network, and ten times as many of all software. Default 600; negative means any number.
 	// Each process counts for itself.
 	RegistrationQuota int
 	// ClientUnused is how long a registered client is kept that nobody uses, ClientIdle how
-	// long one that was used and has no live grant. Defaults 7 and 90 days.
+	// long one that was used and has no live grant. Defaults 7 and 90 days, those of dcr.
 	ClientUnused, ClientIdle time.Duration
 	// Clients are those that are configured here and not in the store.
 	Clients []storage.Client
@@ -137,8 +137,6 @@ const offlineAccess = "offline_access"
 func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
 	c.RegistrationQuota = cmp.Or(c.RegistrationQuota, 600)
-	c.ClientUnused = cmp.Or(c.ClientUnused, 7*24*time.Hour)
-	c.ClientIdle = cmp.Or(c.ClientIdle, 90*24*time.Hour)
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 5*time.Minute)
 	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
 	c.KeyCache = cmp.Or(c.KeyCache, metadata.MaxAge)
@@ -178,8 +176,8 @@ func (c Config) validate() error {
 	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)
 	refuse(c.RefreshIdle < time.Second, "refresh-idle %s: it must be at least 1s", c.RefreshIdle)
 	refuse(c.RefreshMax < time.Second, "refresh-max %s: it must be at least 1s", c.RefreshMax)
-	refuse(c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
-	refuse(c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
+	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
+	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // logo is GET /logo: the logo of the client of a transaction, for the browser that it
-// belongs to, so that nobody else can make this server fetch.
+// belongs to.
 func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	f, err := pageGuard.parse(r.URL.RawQuery)
 	if err != nil {

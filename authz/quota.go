@@ -42,12 +42,11 @@ func (q *quota) admit(_ context.Context, r *http.Request, c storage.Client) (und
 	}
 	network := q.proxies.network(r)
 	software := network + " " + c.Software
-	wait := q.network.Wait(network)
+	wait := q.software.Take(software)
 	if wait == 0 {
-		wait = q.software.Take(software)
-	}
-	if wait == 0 {
-		wait = q.network.Take(network)
+		if wait = q.network.Take(network); wait > 0 {
+			q.software.Return(software)
+		}
 	}
 	if wait > 0 {
 		return nil, &dcr.TooMany{RetryAfter: max(wait, time.Second)}

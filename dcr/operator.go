@@ -38,19 +38,21 @@ func Add(ctx context.Context, store *storage.Store, c storage.Client) (added sto
 	return c, secret, nil
 }
 
-// Disable keeps a client in the store from being used until [Enable], and revokes its
-// grants. Servers that have it in memory notice within 5 seconds. The error is
+// Disable keeps a client in the store from being used, for good, and revokes its grants.
+// Servers that have it in memory notice within 5 seconds. The error is
 // [storage.ErrNotFound] if there is no such client; after any other, repeat it.
 func Disable(ctx context.Context, store *storage.Store, id string) error {
-	if err := setDisabled(ctx, store, id, true); err != nil {
+	err := changed(ctx, store, id, func(c storage.Client) error {
+		if c.Disabled {
+			return nil
+		}
+		c.Disabled = true
+		return store.UpdateClient(ctx, c)
+	})
+	if err != nil {
 		return err
 	}
 	return revokeGrants(ctx, store, id, "its client was disabled")
-}
-
-// Enable ends what [Disable] began. The grants stay revoked.
-func Enable(ctx context.Context, store *storage.Store, id string) error {
-	return setDisabled(ctx, store, id, false)
 }
 
 // Remove removes a client from the store and revokes its grants. It is repeated after an
@@ -64,16 +66,6 @@ func Remove(ctx context.Context, store *storage.Store, id string) error {
 		return err
 	}
 	return revokeGrants(ctx, store, id, "its client was removed")
-}
-
-func setDisabled(ctx context.Context, store *storage.Store, id string, disabled bool) error {
-	return changed(ctx, store, id, func(c storage.Client) error {
-		if c.Disabled == disabled {
-			return nil
-		}
-		c.Disabled = disabled
-		return store.UpdateClient(ctx, c)
-	})
 }
 
 // changed reads a client and changes it, again and again while others do too.

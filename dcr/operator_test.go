@@ -93,13 +93,6 @@ func TestDisable(t *testing.T) {
 	if a := f.put(t, m.id, m.update(""), m.bearer()); a.status != 401 || !f.stored(t, m.id).Disabled {
 		t.Errorf("status %d: %s", a.status, a.raw)
 	}
-	if err := dcr.Enable(ctx, f.store, m.id); err != nil || f.stored(t, m.id).Disabled {
-		t.Errorf("still disabled: %v", err)
-	}
-	f.assertRevoked(t, g, true)
-	if a := f.put(t, m.id, m.update(""), m.bearer()); a.status != 200 {
-		t.Errorf("status %d: %s", a.status, a.raw)
-	}
 }
 
 // TestRemove: the client is gone and its grants are revoked, also when that takes two
@@ -130,7 +123,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	f := newFixture(t, nil)
 	ctx := context.Background()
 	m := f.register(t, "")
-	for name, do := range map[string]func(context.Context, *storage.Store, string) error{"disable": dcr.Disable, "enable": dcr.Enable, "remove": dcr.Remove} {
+	for name, do := range map[string]func(context.Context, *storage.Store, string) error{"disable": dcr.Disable, "remove": dcr.Remove} {
 		if err := do(ctx, f.store, "nobody"); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,15 +11,7 @@ import (
 )
 
 // clients reads the list clients: those that are configured in the file.
-func (d *document) clients() ([]storage.Client, error) {
-	var out []storage.Client
-	if f, ok := d.values["clients"]; ok {
-		for _, element := range d.elements(f, "clients") {
-			out = append(out, d.client(element))
-		}
-	}
-	return out, d.mistakes()
-}
+func (d *document) clients() ([]storage.Client, error) { return listed(d, "clients", d.client) }
 
 func (d *document) client(f field) storage.Client {
 	keys := d.section(f, "a client", []string{
@@ -86,13 +78,7 @@ func (d *document) jsonFile(f field, key string) json.RawMessage {
 
 // statementIssuers reads the list software-statements: who may vouch for software.
 func (d *document) statementIssuers() ([]dcr.StatementIssuer, error) {
-	var out []dcr.StatementIssuer
-	if f, ok := d.values["software-statements"]; ok {
-		for _, element := range d.elements(f, "software-statements") {
-			out = append(out, d.statementIssuer(element))
-		}
-	}
-	return out, d.mistakes()
+	return listed(d, "software-statements", d.statementIssuer)
 }
 
 func (d *document) statementIssuer(f field) dcr.StatementIssuer {

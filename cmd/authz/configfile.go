@@ -183,11 +183,14 @@ func (d *document) assign(flag *kong.Flag, f field, from origin) error {
 
 // resources reads the list resources. It is not read together with the other
 // settings because it may name files with secrets, which only serve needs to open.
-func (d *document) resources() ([]authz.Resource, error) {
-	var out []authz.Resource
-	if f, ok := d.values["resources"]; ok {
-		for _, element := range d.elements(f, "resources") {
-			out = append(out, d.resource(element))
+func (d *document) resources() ([]authz.Resource, error) { return listed(d, "resources", d.resource) }
+
+// listed reads each element of a list, if the file has it.
+func listed[T any](d *document, key string, read func(field) T) ([]T, error) {
+	var out []T
+	if f, ok := d.values[key]; ok {
+		for _, element := range d.elements(f, key) {
+			out = append(out, read(element))
 		}
 	}
 	return out, d.mistakes()

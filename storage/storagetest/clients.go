@@ -235,3 +235,44 @@ func testClientsStale(t *testing.T, f *fixture) {
 	wantEntries(t, "those that can be read", got, "d", "a", "f")
 	f.wantIndexed(t, "nothing is forgotten that is there", clientsByUse, "c", "d", "a", "f")
 }
+
+// testBeginUse: a use of a client that was read costs one write. What is left, to take it
+// out of the lists of unused ones, is done later, or by whoever reads them.
+func testBeginUse(t *testing.T, f *fixture) {
+	f.unused(t, "s", "a", "b")
+	c, err := f.Client(t.Context(), "a")
+	wantError(t, "Client", err, nil)
+	before := f.faults.Puts()
+	rest, err := f.BeginUse(t.Context(), c, f.clock.Now())
+	wantError(t, "BeginUse", err, nil)
+	if n := f.faults.Puts() - before; n != 1 || rest == nil {
+		t.Fatalf("%d writes, something left: %t; want 1, true", n, rest != nil)
+	}
+	f.wantIndexed(t, "the unused ones before the rest is done", clientsUnused, "a", "b")
+	f.wantIndexed(t, "the used ones", clientsByUse, "a")
+	wantError(t, "the rest", rest(t.Context()), nil)
+	f.wantIndexed(t, "the unused ones when it is done", clientsUnused, "b")
+	f.wantIndexed(t, "those of the software", softwareUnused("s"), "b")
+	f.clock.advance(time.Minute)
+	again, err := f.BeginUse(t.Context(), c, f.clock.Now()) // with a reading that is old
+	wantError(t, "BeginUse again", err, nil)
+	if c, err = f.Client(t.Context(), "a"); err != nil || again != nil || c.LastUsed.IsZero() || !c.Expires.IsZero() {
+		t.Errorf("after a second use: %+v, %v, something left: %t", c, err, again != nil)
+	}
+	before = f.faults.Puts()
+	_, err = f.BeginUse(t.Context(), c, f.clock.Now())
+	if n := f.faults.Puts() - before; n != 0 || err != nil {
+		t.Errorf("a use on the same day: %d writes, %v; want none", n, err)
+	}
+	b, err := f.Client(t.Context(), "b")
+	wantError(t, "Client", err, nil)
+	wantError(t, "RemoveClient", f.RemoveClient(t.Context(), b, "test"), nil)
+	_, err = f.BeginUse(t.Context(), b, f.clock.Now())
+	wantError(t, "BeginUse of one that was removed", err, storage.ErrNotFound)
+
+	f.unused(t, "s", "d")
+	_, err = f.BeginUse(t.Context(), f.client(t, "d"), f.clock.Now())
+	wantError(t, "BeginUse", err, nil)
+	f.wantClients(t, "before anybody has done the rest", "a", "d")
+	f.wantIndexed(t, "the unused ones when they were read", clientsUnused)
+}

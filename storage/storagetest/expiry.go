@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -145,13 +146,60 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 	t.Helper()
 	ctx := t.Context()
 	records := map[string]newerRecord{}
-	last := func(err error) string {
-		t.Helper()
-		wantError(t, "storing a record", err, nil)
-		return f.backend.last(t).Key
-	}
+	key := f.last(t, f.CreateUser(ctx, storage.User{Name: "ann"}))
+	ann, err := f.User(ctx, "ann")
+	wantError(t, "User", err, nil)
+	records["user"] = newerRecord{key, map[string]func() error{
+		"User":  func() error { _, err := f.User(ctx, "ann"); return err },
+		"Users": func() error { _, err := userNames(f.Users(ctx)); return err },
+	}, map[string]func() error{
+		"CreateUser": func() error { return f.CreateUser(ctx, storage.User{Name: "ann"}) },
+		"UpdateUser": func() error { return f.UpdateUser(ctx, ann) },
+	}}
+
+	session := storage.Session{Expires: f.clock.later()}
+	records["session"] = newerRecord{f.last(t, f.CreateSession(ctx, "s", session)), map[string]func() error{
+		"Session": func() error { _, err := f.Session(ctx, "s"); return err },
+	}, map[string]func() error{"CreateSession": func() error { return f.CreateSession(ctx, "s", session) }}}
+
+	deciding := f.transaction(t)
+	records["transaction"] = newerRecord{f.backend.last(t).Key, map[string]func() error{
+		"Transaction": func() error { _, err := f.Transaction(ctx, deciding.ID); return err },
+	}, map[string]func() error{
+		"CreateTransaction": func() error { return f.CreateTransaction(ctx, deciding) },
+		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
+	}}
+
+	key = f.last(t, f.SwapKeySet(ctx, storage.KeySet{}))
+	set, err := f.KeySet(ctx)
+	wantError(t, "KeySet", err, nil)
+	records["key set"] = newerRecord{key, map[string]func() error{
+		"KeySet": func() error { _, err := f.KeySet(ctx); return err },
+		"Reseal": func() error { _, err := f.Reseal(ctx, nil); return err },
+	}, map[string]func() error{
+		"SwapKeySet":              func() error { return f.SwapKeySet(ctx, set) },
+		"SwapKeySet of a new one": func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
+	}}
+
+	maps.Copy(records, f.newerClients(t))
+	maps.Copy(records, f.newerGrants(t))
+	return records
+}
+
+// last is the key of a record that was just stored.
+func (f *fixture) last(t *testing.T, err error) string {
+	t.Helper()
+	wantError(t, "storing a record", err, nil)
+	return f.backend.last(t).Key
+}
+
+// newerClients stores what clients come with.
+func (f *fixture) newerClients(t *testing.T) map[string]newerRecord {
+	t.Helper()
+	ctx := t.Context()
+	records := map[string]newerRecord{}
 	client := storage.Client{ID: "c", Created: f.clock.Now(), Expires: f.clock.later()}
-	key := last(f.CreateClient(ctx, client))
+	key := f.last(t, f.CreateClient(ctx, client))
 	client = f.client(t, "c")
 	records["client"] = newerRecord{key, map[string]func() error{
 		"Client":      func() error { _, err := f.Client(ctx, "c"); return err },
@@ -165,7 +213,7 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 	}}
 
 	assertion := func() error { return f.TakeAssertion(ctx, "c", "jti", f.clock.later()) }
-	records["assertion"] = newerRecord{last(assertion()), nil, map[string]func() error{"TakeAssertion": assertion}}
+	records["assertion"] = newerRecord{f.last(t, assertion()), nil, map[string]func() error{"TakeAssertion": assertion}}
 
 	token := f.minted(t, 1)
 	initial := f.initialToken(t, token)
@@ -173,42 +221,14 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 		"InitialToken":    func() error { _, err := f.InitialToken(ctx, token); return err },
 		"UseInitialToken": func() error { return f.UseInitialToken(ctx, initial) },
 	}, map[string]func() error{"CreateInitialToken": func() error { return f.CreateInitialToken(ctx, initial) }}}
+	return records
+}
 
-	key = last(f.CreateUser(ctx, storage.User{Name: "ann"}))
-	ann, err := f.User(ctx, "ann")
-	wantError(t, "User", err, nil)
-	records["user"] = newerRecord{key, map[string]func() error{
-		"User":  func() error { _, err := f.User(ctx, "ann"); return err },
-		"Users": func() error { _, err := userNames(f.Users(ctx)); return err },
-	}, map[string]func() error{
-		"CreateUser": func() error { return f.CreateUser(ctx, storage.User{Name: "ann"}) },
-		"UpdateUser": func() error { return f.UpdateUser(ctx, ann) },
-	}}
-
-	session := storage.Session{Expires: f.clock.later()}
-	records["session"] = newerRecord{last(f.CreateSession(ctx, "s", session)), map[string]func() error{
-		"Session": func() error { _, err := f.Session(ctx, "s"); return err },
-	}, map[string]func() error{"CreateSession": func() error { return f.CreateSession(ctx, "s", session) }}}
-
-	deciding := f.transaction(t)
-	records["transaction"] = newerRecord{f.backend.last(t).Key, map[string]func() error{
-		"Transaction": func() error { _, err := f.Transaction(ctx, deciding.ID); return err },
-	}, map[string]func() error{
-		"CreateTransaction": func() error { return f.CreateTransaction(ctx, deciding) },
-		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
-	}}
-
-	key = last(f.SwapKeySet(ctx, storage.KeySet{}))
-	set, err := f.KeySet(ctx)
-	wantError(t, "KeySet", err, nil)
-	records["key set"] = newerRecord{key, map[string]func() error{
-		"KeySet": func() error { _, err := f.KeySet(ctx); return err },
-		"Reseal": func() error { _, err := f.Reseal(ctx, nil); return err },
-	}, map[string]func() error{
-		"SwapKeySet":              func() error { return f.SwapKeySet(ctx, set) },
-		"SwapKeySet of a new one": func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
-	}}
-
+// newerGrants stores a grant that is active, and a code.
+func (f *fixture) newerGrants(t *testing.T) map[string]newerRecord {
+	t.Helper()
+	ctx := t.Context()
+	records := map[string]newerRecord{}
 	for kind, g := range map[string]storage.Grant{"grant": f.active(t), "code": func() storage.Grant { g, _ := f.grant(t, true); return g }()} {
 		records[kind] = newerRecord{grantKey(g.ID), map[string]func() error{
 			"Grant":        func() error { _, err := f.Grant(ctx, g.ID); return err },

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -115,45 +116,23 @@ func testDown(t *testing.T, f *fixture) {
 	f.unused(t, "s", "c1", "c2")
 	client, initial := f.client(t, "c1"), f.initialToken(t, f.minted(t, 1))
 	calls := map[string]func() error{
-		"Ping":                        func() error { return f.Ping(ctx) },
-		"Client":                      func() error { _, err := f.Client(ctx, "c"); return err },
-		"CreateClient":                func() error { return f.CreateClient(ctx, storage.Client{ID: "c"}) },
-		"UpdateClient":                func() error { return f.UpdateClient(ctx, client) },
-		"RemoveClient":                func() error { return f.RemoveClient(ctx, client, "test") },
-		"UsedClients":                 func() error { _, err := clientIDs(f.UsedClients(ctx)); return err },
-		"BoundUnused":                 func() error { _, err := f.BoundUnused(ctx, "", 0); return err },
-		"BoundUnused of one software": func() error { _, err := f.BoundUnused(ctx, "s", 0); return err },
-		"TakeAssertion":               func() error { return f.TakeAssertion(ctx, "c", "jti", f.clock.later()) },
-		"InitialToken":                func() error { _, err := f.InitialToken(ctx, "token"); return err },
-		"CreateInitialToken":          func() error { return f.CreateInitialToken(ctx, initial) },
-		"UseInitialToken":             func() error { return f.UseInitialToken(ctx, initial) },
-		"User":                        func() error { _, err := f.User(ctx, "ann"); return err },
-		"Users":                       func() error { _, err := userNames(f.Users(ctx)); return err },
-		"CreateUser":                  func() error { return f.CreateUser(ctx, storage.User{Name: "writer"}) },
-		"UpdateUser":                  func() error { return f.UpdateUser(ctx, ann) },
-		"DeleteUser":                  func() error { return f.DeleteUser(ctx, "ann") },
-		"Session":                     func() error { _, err := f.Session(ctx, "s"); return err },
-		"CreateSession":               func() error { return f.CreateSession(ctx, "s", storage.Session{Expires: f.clock.later()}) },
-		"DeleteSession":               func() error { return f.DeleteSession(ctx, "s") },
-		"Transaction":                 func() error { _, err := f.Transaction(ctx, "t"); return err },
-		"TakeTransaction":             func() error { return f.TakeTransaction(ctx, deciding) },
-		"CreateTransaction":           func() error { return f.CreateTransaction(ctx, storage.Transaction{ID: "t", Expires: f.clock.later()}) },
-		"KeySet":                      func() error { _, err := f.KeySet(ctx); return err },
-		"SwapKeySet":                  func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
-		"Grant":                       func() error { _, err := f.Grant(ctx, g.ID); return err },
-		"CreateGrant":                 func() error { return f.CreateGrant(ctx, fresh) },
-		"Redeem":                      func() error { _, err := f.Redeem(ctx, code, f.life()); return err },
-		"Rotate":                      func() error { _, err := f.Rotate(ctx, g, f.life()); return err },
-		"Revoke":                      func() error { return f.Revoke(ctx, g.ID, "test") },
-		"RevokeUser":                  func() error { return f.RevokeUser(ctx, g.Subject, "test") },
-		"RevokeClient":                func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
-		"UserGrants":                  func() error { _, err := grantIDs(f.UserGrants(ctx, g.Subject)); return err },
-		"ClientGrants":                func() error { _, err := grantIDs(f.ClientGrants(ctx, g.ClientID)); return err },
-		"TidyGrants":                  func() error { return f.TidyGrants(ctx, g.Subject, g.ClientID) },
-		"Clients":                     func() error { _, err := clientIDs(f.Clients(ctx)); return err },
-		"UseClient":                   func() error { return f.UseClient(ctx, "c", f.clock.Now()) },
-		"Reseal":                      func() error { _, err := f.Reseal(ctx, nil); return err },
+		"Ping":              func() error { return f.Ping(ctx) },
+		"User":              func() error { _, err := f.User(ctx, "ann"); return err },
+		"Users":             func() error { _, err := userNames(f.Users(ctx)); return err },
+		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "writer"}) },
+		"UpdateUser":        func() error { return f.UpdateUser(ctx, ann) },
+		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann") },
+		"Session":           func() error { _, err := f.Session(ctx, "s"); return err },
+		"CreateSession":     func() error { return f.CreateSession(ctx, "s", storage.Session{Expires: f.clock.later()}) },
+		"DeleteSession":     func() error { return f.DeleteSession(ctx, "s") },
+		"Transaction":       func() error { _, err := f.Transaction(ctx, "t"); return err },
+		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
+		"CreateTransaction": func() error { return f.CreateTransaction(ctx, storage.Transaction{ID: "t", Expires: f.clock.later()}) },
+		"KeySet":            func() error { _, err := f.KeySet(ctx); return err },
+		"SwapKeySet":        func() error { return f.SwapKeySet(ctx, storage.KeySet{}) },
 	}
+	maps.Copy(calls, f.clientCalls(t, client, initial))
+	maps.Copy(calls, f.grantCalls(t, g, code, fresh))
 	f.faults.SetDown(true)
 	before := f.faults.Puts()
 	for what, call := range calls {
@@ -176,4 +155,44 @@ func testDown(t *testing.T, f *fixture) {
 	wantError(t, "Rotate", err, nil)
 	_, err = f.Redeem(ctx, code, f.life())
 	wantError(t, "Redeem", err, nil)
+}
+
+// clientCalls are all that is asked about clients and how they become known.
+func (f *fixture) clientCalls(t *testing.T, client storage.Client, initial storage.InitialToken) map[string]func() error {
+	ctx := t.Context()
+	return map[string]func() error{
+		"Client":                      func() error { _, err := f.Client(ctx, "c"); return err },
+		"CreateClient":                func() error { return f.CreateClient(ctx, storage.Client{ID: "c"}) },
+		"UpdateClient":                func() error { return f.UpdateClient(ctx, client) },
+		"RemoveClient":                func() error { return f.RemoveClient(ctx, client, "test") },
+		"UsedClients":                 func() error { _, err := clientIDs(f.UsedClients(ctx)); return err },
+		"BoundUnused":                 func() error { _, err := f.BoundUnused(ctx, "", 0); return err },
+		"BoundUnused of one software": func() error { _, err := f.BoundUnused(ctx, "s", 0); return err },
+		"TakeAssertion":               func() error { return f.TakeAssertion(ctx, "c", "jti", f.clock.later()) },
+		"InitialToken":                func() error { _, err := f.InitialToken(ctx, "token"); return err },
+		"CreateInitialToken":          func() error { return f.CreateInitialToken(ctx, initial) },
+		"UseInitialToken":             func() error { return f.UseInitialToken(ctx, initial) },
+		"Clients":                     func() error { _, err := clientIDs(f.Clients(ctx)); return err },
+		"UseClient":                   func() error { return f.UseClient(ctx, "c", f.clock.Now()) },
+		"BeginUse":                    func() error { _, err := f.BeginUse(ctx, client, f.clock.Now()); return err },
+	}
+}
+
+// grantCalls are all that is asked about grants: one that is active, a code, and one that
+// is not stored.
+func (f *fixture) grantCalls(t *testing.T, g, code, fresh storage.Grant) map[string]func() error {
+	ctx := t.Context()
+	return map[string]func() error{
+		"Grant":        func() error { _, err := f.Grant(ctx, g.ID); return err },
+		"CreateGrant":  func() error { return f.CreateGrant(ctx, fresh) },
+		"Redeem":       func() error { _, err := f.Redeem(ctx, code, f.life()); return err },
+		"Rotate":       func() error { _, err := f.Rotate(ctx, g, f.life()); return err },
+		"Revoke":       func() error { return f.Revoke(ctx, g.ID, "test") },
+		"RevokeUser":   func() error { return f.RevokeUser(ctx, g.Subject, "test") },
+		"RevokeClient": func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
+		"UserGrants":   func() error { _, err := grantIDs(f.UserGrants(ctx, g.Subject)); return err },
+		"ClientGrants": func() error { _, err := grantIDs(f.ClientGrants(ctx, g.ClientID)); return err },
+		"TidyGrants":   func() error { return f.TidyGrants(ctx, g.Subject, g.ClientID) },
+		"Reseal":       func() error { _, err := f.Reseal(ctx, nil); return err },
+	}
 }

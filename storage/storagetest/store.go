@@ -14,81 +14,93 @@ import (
 
 // TestStore checks that [storage.Store] keeps its promises on this backend.
 func TestStore(t *testing.T, open Open) {
-	tests := map[string]func(*testing.T, *fixture){
-		"Client":             testClient,
-		"Clients":            testClients,
-		"ClientsPages":       testClientsPages,
-		"ClientUse":          testClientUse,
-		"BeginUse":           testBeginUse,
-		"ClientUseRefused":   testClientUseRefused,
-		"ClientUseLost":      testClientUseLost,
-		"ClientsStale":       testClientsStale,
-		"Unused":             testUnused,
-		"FirstUse":           testFirstUse,
-		"UpdateClient":       testUpdateClient,
-		"RemoveClient":       testRemoveClient,
-		"RemoveLost":         testRemoveLost,
-		"BoundUnused":        testBoundUnused,
-		"BoundMeanwhile":     testBoundUnusedMeanwhile,
-		"BoundStale":         testBoundUnusedStale,
-		"Assertion":          testAssertion,
-		"InitialToken":       testInitialToken,
-		"InitialTokenLost":   testInitialTokenLost,
-		"User":               testUser,
-		"UserList":           testUserList,
-		"Session":            testSession,
-		"Transaction":        testTransaction,
-		"TransactionTaken":   testTransactionTaken,
-		"KeySet":             testKeySet,
-		"Grant":              testGrant,
-		"GrantLifetimes":     testGrantLifetimes,
-		"Revoke":             testRevoke,
-		"RevokeAll":          testRevokeAll,
-		"RevokeConfirmed":    testRevokeConfirmed,
-		"RevokeForgotten":    testRevokeForgotten,
-		"RevokeUnreadable":   testRevokeUnreadable,
-		"GrantLists":         testGrantLists,
-		"GrantListsPages":    testGrantListsPages,
-		"GrantListsStale":    testGrantListsStale,
-		"GrantListsYoung":    testGrantListsYoung,
-		"GrantListsOld":      testGrantListsOld,
-		"GrantListsUnread":   testGrantListsUnread,
-		"TidyGrants":         testTidyGrants,
-		"Lineage":            testGrantLineage,
-		"LineageBetween":     testLineageBetween,
-		"LineageNone":        testLineageNone,
-		"LineageCreate":      testLineageCreate,
-		"LineageRestless":    testLineageRestless,
-		"Remember":           testRemember,
-		"RememberRefused":    testRememberRefused,
-		"Reseal":             testReseal,
-		"ResealBetween":      testResealBetween,
-		"ResealUnreadable":   testResealUnreadable,
-		"ResealBroken":       testResealBroken,
-		"ConstantStorage":    testConstantStorage,
-		"RevokeBeforeCreate": testRevokeBeforeCreate,
-		"Vanished":           testVanished,
-		"Expiry":             testExpiry,
-		"NoEnd":              testNoEnd,
-		"Encoding":           testEncoding,
-		"Newer":              testNewer,
-		"NothingInTheClear":  testNothingInTheClear,
-		"Sealed":             testSealed,
-		"MasterKeys":         testMasterKeys,
-		"RefreshToken":       testRefreshToken,
-		"RefreshTokenForged": testRefreshTokenForged,
-		"CodeForged":         testCodeForged,
-		"LostReply":          testLostReply,
-		"LostRequest":        testLostRequest,
-		"LostForGood":        testLostForGood,
-		"Down":               testDown,
+	for _, tests := range []suite{clientTests, grantTests, otherTests} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, newFixture(t, open.begin(t)))
+			})
+		}
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newFixture(t, open.begin(t)))
-		})
-	}
+}
+
+// suite is tests by their names.
+type suite map[string]func(*testing.T, *fixture)
+
+var clientTests = suite{
+	"Client":           testClient,
+	"Clients":          testClients,
+	"ClientsPages":     testClientsPages,
+	"ClientUse":        testClientUse,
+	"BeginUse":         testBeginUse,
+	"ClientUseRefused": testClientUseRefused,
+	"ClientUseLost":    testClientUseLost,
+	"ClientsStale":     testClientsStale,
+	"Unused":           testUnused,
+	"FirstUse":         testFirstUse,
+	"UpdateClient":     testUpdateClient,
+	"RemoveClient":     testRemoveClient,
+	"RemoveLost":       testRemoveLost,
+	"BoundUnused":      testBoundUnused,
+	"BoundMeanwhile":   testBoundUnusedMeanwhile,
+	"BoundStale":       testBoundUnusedStale,
+	"Assertion":        testAssertion,
+	"InitialToken":     testInitialToken,
+	"InitialTokenLost": testInitialTokenLost,
+}
+
+var grantTests = suite{
+	"Grant":              testGrant,
+	"GrantLifetimes":     testGrantLifetimes,
+	"Revoke":             testRevoke,
+	"RevokeAll":          testRevokeAll,
+	"RevokeConfirmed":    testRevokeConfirmed,
+	"RevokeForgotten":    testRevokeForgotten,
+	"RevokeUnreadable":   testRevokeUnreadable,
+	"GrantLists":         testGrantLists,
+	"GrantListsPages":    testGrantListsPages,
+	"GrantListsStale":    testGrantListsStale,
+	"GrantListsYoung":    testGrantListsYoung,
+	"GrantListsOld":      testGrantListsOld,
+	"GrantListsUnread":   testGrantListsUnread,
+	"TidyGrants":         testTidyGrants,
+	"Lineage":            testGrantLineage,
+	"LineageBetween":     testLineageBetween,
+	"LineageNone":        testLineageNone,
+	"LineageCreate":      testLineageCreate,
+	"LineageRestless":    testLineageRestless,
+	"Remember":           testRemember,
+	"RememberRefused":    testRememberRefused,
+	"ConstantStorage":    testConstantStorage,
+	"RevokeBeforeCreate": testRevokeBeforeCreate,
+	"RefreshToken":       testRefreshToken,
+	"RefreshTokenForged": testRefreshTokenForged,
+	"CodeForged":         testCodeForged,
+}
+
+var otherTests = suite{
+	"User":              testUser,
+	"UserList":          testUserList,
+	"Session":           testSession,
+	"Transaction":       testTransaction,
+	"TransactionTaken":  testTransactionTaken,
+	"KeySet":            testKeySet,
+	"Reseal":            testReseal,
+	"ResealBetween":     testResealBetween,
+	"ResealUnreadable":  testResealUnreadable,
+	"ResealBroken":      testResealBroken,
+	"Vanished":          testVanished,
+	"Expiry":            testExpiry,
+	"NoEnd":             testNoEnd,
+	"Encoding":          testEncoding,
+	"Newer":             testNewer,
+	"NothingInTheClear": testNothingInTheClear,
+	"Sealed":            testSealed,
+	"MasterKeys":        testMasterKeys,
+	"LostReply":         testLostReply,
+	"LostRequest":       testLostRequest,
+	"LostForGood":       testLostForGood,
+	"Down":              testDown,
 }
 
 func testClient(t *testing.T, f *fixture) {

@@ -418,36 +418,3 @@ func raceBoundUnused(t *testing.T, f *fixture) {
 		t.Errorf("%d unused clients are left; want at most %d", len(want), limit)
 	}
 }
-
-// testBeginUse: a use of a client that was read costs one write, and what is left is done
-// later or by whoever reads the lists. In between it is listed once.
-func testBeginUse(t *testing.T, f *fixture) {
-	f.unused(t, "s", "a", "b")
-	c, err := f.Client(t.Context(), "a")
-	wantError(t, "Client", err, nil)
-	before := f.faults.Puts()
-	rest, err := f.BeginUse(t.Context(), c, f.clock.Now())
-	wantError(t, "BeginUse", err, nil)
-	if n := f.faults.Puts() - before; n != 1 || rest == nil {
-		t.Fatalf("%d writes, something left: %t; want 1, true", n, rest != nil)
-	}
-	f.clock.advance(time.Minute)
-	f.wantClients(t, "before the rest is done", "b", "a")
-	wantError(t, "the rest", rest(t.Context()), nil)
-	f.wantClients(t, "when it is done", "b", "a")
-	again, err := f.BeginUse(t.Context(), c, f.clock.Now()) // with a reading that is old
-	wantError(t, "BeginUse again", err, nil)
-	if c, err = f.Client(t.Context(), "a"); err != nil || again != nil || c.LastUsed.IsZero() || !c.Expires.IsZero() {
-		t.Errorf("after a second use: %+v, %v, something left: %t", c, err, again != nil)
-	}
-	before = f.faults.Puts()
-	_, err = f.BeginUse(t.Context(), c, f.clock.Now())
-	if n := f.faults.Puts() - before; n != 0 || err != nil {
-		t.Errorf("a use on the same day: %d writes, %v; want none", n, err)
-	}
-	b, err := f.Client(t.Context(), "b")
-	wantError(t, "Client", err, nil)
-	wantError(t, "RemoveClient", f.RemoveClient(t.Context(), b, "test"), nil)
-	_, err = f.BeginUse(t.Context(), b, f.clock.Now())
-	wantError(t, "BeginUse of one that was removed", err, storage.ErrNotFound)
-}

@@ -30,13 +30,7 @@ func NewRates(perHour int, now func() time.Time) *Rates {
 	return &Rates{now: now, every: ratePeriod / time.Duration(max(perHour, 1)), spent: map[string]time.Time{}}
 }
 
-// Wait returns how long the next event for a key must wait; zero if it may happen now.
-func (r *Rates) Wait(key string) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.wait(key, r.now())
-}
-
+// wait is how long the next event for a key must wait.
 func (r *Rates) wait(key string, now time.Time) time.Duration {
 	return max(r.after(key, now).Sub(now)-ratePeriod, 0)
 }

@@ -109,7 +109,7 @@ type Registry struct {
 	policy     Policy
 	scopes     map[string]bool
 	static     map[string]storage.Client
-	cache      *cache
+	cache      cache
 	documents  Documents
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]

@@ -47,10 +47,21 @@ func (g *generations[V]) get(key string) (V, bool) {
 func (g *generations[V]) put(key string, value V, weight int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.remove(key)
+	g.add(key, weighed[V]{value, weight})
+}
+
+func (g *generations[V]) drop(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remove(key)
+}
+
+// remove is called with the lock held.
+func (g *generations[V]) remove(key string) {
 	delete(g.old, key)
 	g.weight -= g.young[key].weight
 	delete(g.young, key)
-	g.add(key, weighed[V]{value, weight})
 }
 
 // add is called with the lock held, for a key that is in neither generation.

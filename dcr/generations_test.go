@@ -113,3 +113,20 @@ func FuzzDocumentID(f *testing.F) {
 		}
 	})
 }
+
+// TestGenerationsDrop: what was dropped is gone, wherever it was, and its weight with it.
+func TestGenerationsDrop(t *testing.T) {
+	g := newGenerations[int](2, 100)
+	for i, key := range []string{"old", "older", "young"} { // the third begins a generation
+		g.put(key, i, 10)
+	}
+	for _, key := range []string{"old", "young", "nobody"} {
+		g.drop(key)
+		if _, ok := g.get(key); ok {
+			t.Errorf("%s is still there", key)
+		}
+	}
+	if _, ok := g.get("older"); !ok || g.weight != 10 {
+		t.Errorf("the other one is there: %t, weight %d; want true, 10", ok, g.weight)
+	}
+}

@@ -2,7 +2,6 @@ package dcr
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -32,6 +31,8 @@ func (r *Registry) Logo(ctx context.Context, c storage.Client) []byte {
 // same origin.
 type logo struct{ url, page string }
 
+func (l logo) key() string { return l.url + " " + l.page } // no URL has a space
+
 // logoOf says where the logo of a client is: a document vouches for pictures of its own
 // origin, everybody else for those of their client_uri's.
 func logoOf(c storage.Client) (logo, bool) {
@@ -47,8 +48,8 @@ type logos struct {
 	fetch *icon.Fetcher
 	now   func() time.Time
 
+	kept *generations[drawn]
 	mu   sync.Mutex
-	kept map[logo]drawn
 	open map[logo]chan struct{} // closed when the fetch has ended
 }
 
@@ -59,7 +60,9 @@ type drawn struct {
 }
 
 const (
-	maxLogos      = 256 // of at most 64 KiB each
+	// keptLogos and keptLogoBytes bound one generation of pictures.
+	keptLogos     = 1024
+	keptLogoBytes = 8 << 20
 	maxOpenLogos  = 32
 	logoTime      = time.Hour
 	noLogoTime    = time.Minute
@@ -67,7 +70,7 @@ const (
 )
 
 func newLogos(fetch icon.Getter, now func() time.Time) *logos {
-	return &logos{fetch: icon.New(fetch), now: now, kept: map[logo]drawn{}, open: map[logo]chan struct{}{}}
+	return &logos{fetch: icon.New(fetch), now: now, kept: newGenerations[drawn](keptLogos, keptLogoBytes), open: map[logo]chan struct{}{}}
 }
 
 func (l *logos) get(ctx context.Context, of logo) []byte {
@@ -116,28 +119,14 @@ func (l *logos) run(of logo, under chan struct{}) {
 }
 
 func (l *logos) known(of logo) (drawn, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, ok := l.kept[of]
+	d, ok := l.kept.get(of.key())
 	return d, ok && l.now().Before(d.until)
 }
 
-// keep makes room for a logo: the ones that are too old go, then any.
 func (l *logos) keep(of logo, png []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now, life := l.now(), logoTime
+	life := logoTime
 	if png == nil {
 		life = noLogoTime
 	}
-	if len(l.kept) >= maxLogos {
-		maps.DeleteFunc(l.kept, func(_ logo, d drawn) bool { return !now.Before(d.until) })
-	}
-	for other := range l.kept {
-		if len(l.kept) < maxLogos {
-			break
-		}
-		delete(l.kept, other)
-	}
-	l.kept[of] = drawn{png, now.Add(life)}
+	l.kept.put(of.key(), drawn{png, l.now().Add(life)}, len(png))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"gatehouse.example/storage"
@@ -60,48 +59,28 @@ const (
 	cacheSize = 1024
 )
 
-// cache holds clients that were found, for a short time. It has two generations: new
-// entries go into the young one, and when that is full it becomes the old one and the
-// old one is dropped. So it is bounded, nothing is searched or sorted, and reading takes
-// a shared lock only. Clients that do not exist are never cached: strangers choose ids.
-type cache struct {
-	mu         sync.RWMutex
-	young, old map[string]cached
-}
+// cache holds clients that were found, for a short time. Clients that do not exist are
+// never cached: strangers choose ids.
+type cache struct{ kept *generations[cached] }
 
 type cached struct {
 	client  storage.Client
 	fetched time.Time
 }
 
-func newCache() *cache { return &cache{young: map[string]cached{}} }
+func newCache() cache { return cache{newGenerations[cached](cacheSize, cacheSize)} }
 
-func (c *cache) get(id string, now time.Time) (storage.Client, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	entry, ok := c.young[id]
-	if !ok {
-		entry, ok = c.old[id]
-	}
+func (c cache) get(id string, now time.Time) (storage.Client, bool) {
+	entry, ok := c.kept.get(id)
 	age := now.Sub(entry.fetched)
 	// An age below zero means that the clock was set back: the entry says nothing.
 	return entry.client, ok && age >= 0 && age < cacheTime
 }
 
-func (c *cache) put(client storage.Client, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.young) >= cacheSize {
-		c.old, c.young = c.young, make(map[string]cached, cacheSize)
-	}
-	c.young[client.ID] = cached{client, now}
+func (c cache) put(client storage.Client, now time.Time) {
+	c.kept.put(client.ID, cached{client, now}, 1)
 }
 
 // drop forgets a client that was changed or removed here. Who is reading it from the store
 // at this moment may still put it back, for as long as an entry lives.
-func (c *cache) drop(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.young, id)
-	delete(c.old, id)
-}
+func (c cache) drop(id string) { c.kept.drop(id) }

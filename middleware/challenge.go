@@ -15,11 +15,29 @@ type challenge struct {
 	code        string // of RFC 6750 section 3.1; empty when there were no credentials
 	description string
 	scopes      []string
-	retryAfter  int // seconds
+	retryAfter  int    // seconds
+	body        []byte // a message of the protocol that answers in place of the description
+	cause       error  // for the log
 }
 
 // Error implements error.
-func (c challenge) Error() string { return "middleware: " + c.description }
+func (c challenge) Error() string {
+	if c.cause != nil {
+		return "middleware: " + c.description + " (" + c.cause.Error() + ")"
+	}
+	return "middleware: " + c.description
+}
+
+// Unwrap returns the cause.
+func (c challenge) Unwrap() error { return c.cause }
+
+// insufficient is the refusal of an operation that a token does not cover. The challenge
+// names everything that the operation needs, so that the client learns it in one step
+// (RFC 6750 section 3.1; MCP, Runtime Insufficient Scope Errors).
+func insufficient(needed []string) challenge {
+	return challenge{status: http.StatusForbidden, code: "insufficient_scope", scopes: needed,
+		description: "The access token does not cover this operation."}
+}
 
 func malformed(why string) challenge {
 	return challenge{status: http.StatusBadRequest, code: "invalid_request", description: why}
@@ -39,7 +57,7 @@ func forbidden(why string) challenge {
 // header returns the value of WWW-Authenticate, or nothing for refusals that no
 // credentials can mend.
 func (c challenge) header(metaURL string) string {
-	if c.status >= http.StatusInternalServerError || (c.status == http.StatusForbidden && c.code == "") {
+	if c.code == "" && c.status != http.StatusUnauthorized || c.status >= http.StatusInternalServerError {
 		return ""
 	}
 	out := metadata.Challenge{Scheme: "Bearer"}
@@ -66,6 +84,12 @@ func (c challenge) write(w http.ResponseWriter, metaURL string) {
 	if c.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(c.retryAfter))
 	}
+	if c.body != nil {
+		plainJSON(header)
+		w.WriteHeader(c.status)
+		_, _ = w.Write(c.body) // fails only when the client is gone
+		return
+	}
 	writeJSON(w, c.status, problem{Error: c.code, Description: c.description})
 }
 
@@ -76,10 +100,13 @@ type problem struct {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body problem) {
-	header := w.Header()
+	plainJSON(w.Header())
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // fails only when the client is gone
+}
+
+func plainJSON(header http.Header) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // fails only when the client is gone
 }

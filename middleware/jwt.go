@@ -84,7 +84,9 @@ func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 	if !key.signed(raw, payload) {
 		return nil, invalid("The signature of the access token is wrong.")
 	}
-	return claims.token(), nil
+	token := claims.token()
+	token.effective = g.policy.effective(token.Scopes)
+	return token, nil
 }
 
 // open checks the shape of a token and its header (RFC 7515 section 3.1, RFC 9068

@@ -52,40 +52,10 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Config says what is protected and whose tokens are accepted. Resource and
-// AuthorizationServers are required.
-type Config struct {
-	// Resource is the URL that clients dial, in canonical form: the audience of every
-	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
-	Resource string
-	// AuthorizationServers are the issuers whose tokens are accepted, byte for byte as
-	// their metadata spells them. Each is https, or http on loopback.
-	AuthorizationServers []string
-	// Scopes are the scopes that the metadata of the resource lists.
-	Scopes []string
-	// ChallengeScopes are the scopes that a client without a token is told to ask for.
-	// The default is Scopes; name fewer to let clients start small and step up.
-	ChallengeScopes []string
-	// ResourceName and ResourceDocumentation are shown to people by clients.
-	ResourceName          string
-	ResourceDocumentation string
-	// AllowedOrigins matters on loopback alone: web pages of these origins, such as
-	// "https://inspector.example.org", may call besides those of loopback and of the
-	// resource itself. "*" allows every origin.
-	AllowedOrigins []string
-	// Client fetches the metadata and keys of the issuers. Redirects are refused
-	// whatever it says. The default gives up after five seconds.
-	Client *http.Client
-	// Now is the clock. The default is time.Now.
-	Now func() time.Time
-	// Logger learns about refused tokens (debug) and trouble with issuers (warn). It
-	// never sees a token. The default discards.
-	Logger *slog.Logger
-}
-
 // Guard protects handlers. It is safe for concurrent use and has nothing to close.
 type Guard struct {
 	resource  string // canonical
+	audiences []string
 	origin    string // of the resource
 	hostname  string // of the resource, without the port
 	loopback  bool   // whether the resource is on loopback
@@ -93,9 +63,17 @@ type Guard struct {
 	metaPaths []string
 	document  http.Handler
 	origins   []string
+	proxies   proxies
 	start     challenge // of a request without credentials
+	scopes    []string  // that clients can get, as the metadata lists them
 	issuers   map[string]*issuer
+	policy    *policy
+	optional  bool
+	ends      bool // whether streams end with the token
+	sessions  *Handles
+	maxBody   int
 	now       func() time.Time
+	watch     func(*http.Request, Event)
 	log       *slog.Logger
 }
 
@@ -110,10 +88,17 @@ func New(c Config) (*Guard, error) {
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
 	}
-	if err := errors.Join(doc.Validate(), validChallengeScopes(c.ChallengeScopes), validOrigins(c.AllowedOrigins)); err != nil {
+	if err := errors.Join(doc.Validate(), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
-	g := &Guard{origins: slices.Clone(c.AllowedOrigins), now: c.Now, log: c.Logger}
+	g := &Guard{
+		audiences: slices.Clone(c.Audiences), origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, sessions: c.Sessions,
+		maxBody: c.MaxBody, now: c.Now, watch: c.Observe, log: c.Logger,
+	}
+	if g.maxBody <= 0 {
+		g.maxBody = defaultMaxBody
+	}
 	if g.now == nil {
 		g.now = time.Now
 	}
@@ -177,28 +162,4 @@ func nilIfEmpty(list []string) []string {
 		return nil
 	}
 	return slices.Clone(list)
-}
-
-func validChallengeScopes(scopes []string) error {
-	for _, scope := range scopes {
-		if !metadata.ValidScope(scope) || scope == "offline_access" {
-			return fmt.Errorf("%q is not a scope of a resource", scope)
-		}
-	}
-	return nil
-}
-
-// validOrigins wants the form in which browsers send an origin (RFC 6454 section 6.2).
-func validOrigins(origins []string) error {
-	for _, origin := range origins {
-		if origin == "*" {
-			continue
-		}
-		canonical, err := metadata.Canonical(origin)
-		u, err2 := url.Parse(canonical)
-		if err != nil || err2 != nil || canonical != origin || u.Path != "" || u.RawQuery != "" {
-			return fmt.Errorf("%q is not an origin such as https://app.example.com", origin)
-		}
-	}
-	return nil
 }

@@ -18,7 +18,7 @@ func (g *Guard) admitOrigin(r *http.Request) error {
 	if !g.loopback && !onLoopback(r) {
 		return nil
 	}
-	if host := hostname(r.Host); !metadata.IsLoopbackHost(host) && host != g.hostname {
+	if host := hostname(g.proxies.host(r)); !metadata.IsLoopbackHost(host) && host != g.hostname {
 		return forbidden("The Host header does not name this server.")
 	}
 	for _, origin := range r.Header["Origin"] {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,16 +12,17 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Protect returns a handler that calls next for requests with a valid token, and
-// answers all others itself: preflights with 204, and refusals with a challenge. It
-// looks at the request line and the headers only and leaves the body unread.
+// Protect returns a handler that calls next for requests with a valid token that covers
+// what they ask for, and answers all others itself: preflights with 204, and refusals with
+// a challenge. Unless the policy has names, it looks at the request line and the headers
+// only and leaves the body unread; otherwise the handler gets the same bytes.
 //
 // The request that next receives has no Authorization header; [TokenFrom] returns what
 // the token said.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.admitOrigin(r); err != nil {
-			g.refuse(w, r, err)
+			g.refuse(w, r, Event{}, err)
 			return
 		}
 		setCORS(w.Header())
@@ -32,17 +32,67 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		token, err := g.authenticate(r)
 		if err != nil {
-			g.refuse(w, r, err)
+			g.refuse(w, r, Event{}, err)
 			return
 		}
-		next.ServeHTTP(w, admitted(r, &pass{guard: g, token: token}))
+		g.pass(w, admitted(r, &pass{guard: g, token: token}), token, next)
 	})
+}
+
+// pass judges what a request with a good token, or without credentials, is about.
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next http.Handler) {
+	event := Event{Token: token}
+	got, err := g.read(w, r)
+	if event.Operation = got.Operation; err == nil {
+		event.Needed, err = g.judge(got.operation, token)
+	}
+	if err == nil {
+		err = g.openSession(r, token)
+	}
+	if err != nil {
+		g.refuse(w, r, event, err)
+		return
+	}
+	g.observe(r, event)
+	if g.ends && token != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), token.Expiry.Sub(g.now()))
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	out := g.answer(w, r, got, token)
+	next.ServeHTTP(out, r)
+	out.finish()
+}
+
+// read returns what the request is about, as far as the policy wants to know.
+func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
+	if !g.policy.reads {
+		return received{}, nil
+	}
+	return g.receive(w, r)
+}
+
+// judge returns what an operation needs, and a refusal unless the token covers it.
+func (g *Guard) judge(op operation, token *Token) ([]string, error) {
+	needed, known := g.policy.needs(op)
+	switch {
+	case !known:
+		return nil, forbidden("The policy of this server does not allow this to anybody.")
+	case len(needed) > 0 && token == nil:
+		refusal := g.start
+		refusal.scopes = needed
+		return needed, refusal
+	case len(token.missing(needed)) > 0:
+		return needed, insufficient(needed)
+	}
+	return needed, nil
 }
 
 // RequireScope returns a middleware for handlers behind [Guard.Protect]. It answers 403
 // when the token lacks one of the scopes, with a challenge that names all of them, so
-// that a client learns in one step what the operation needs (RFC 6750 section 3.1).
-// A handler that was not put behind Protect of the same guard is never reached.
+// that a client learns in one step what the operation needs (RFC 6750 section 3.1), and
+// 401 when there is no token. A handler that was not put behind Protect of the same guard
+// is never reached.
 //
 // RequireScope panics when a scope is not a scope token (RFC 6749 section 3.3).
 func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
@@ -51,15 +101,14 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 			panic(fmt.Sprintf("middleware: %q is not a scope", scope))
 		}
 	}
-	refusal := challenge{status: http.StatusForbidden, code: "insufficient_scope", scopes: slices.Clone(scopes),
-		description: "The access token does not cover this operation."}
+	scopes = slices.Clone(scopes)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch p, ok := r.Context().Value(passKey{}).(*pass); {
-			case !ok || p.guard != g:
-				g.refuse(w, r, g.start)
-			case !p.token.HasScope(refusal.scopes...):
-				g.refuse(w, r, refusal)
+			case !ok || p.guard != g || p.token == nil:
+				g.refuse(w, r, Event{Needed: scopes}, g.start)
+			case !p.token.HasScope(scopes...):
+				g.refuse(w, r, Event{Needed: scopes, Token: p.token}, insufficient(scopes))
 			default:
 				next.ServeHTTP(w, r)
 			}
@@ -80,6 +129,9 @@ func (g *Guard) authenticate(r *http.Request) (*Token, error) {
 	raw, err := bearer(r)
 	if err != nil {
 		return nil, err
+	}
+	if raw == "" && g.optional && len(r.Header["Authorization"]) == 0 {
+		return nil, nil
 	}
 	if raw == "" {
 		return nil, g.start
@@ -136,11 +188,12 @@ func isB64Token(s string) bool {
 
 // refuse answers a request that err keeps out. Errors that are not meant for the client
 // become 503, with the details in the log alone.
-func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err error) {
 	var c challenge
 	if !errors.As(err, &c) {
 		c = unavailable(err)
 	}
-	g.log.DebugContext(r.Context(), "request refused", slog.Int("status", c.status), slog.Any("reason", err))
+	event.Status, event.Code, event.Err = c.status, c.code, err
+	g.observe(r, event)
 	c.write(w, g.metaURL)
 }

@@ -18,23 +18,37 @@ type Token struct {
 	Issuer string
 	// Audience ("aud") holds this resource, and perhaps others.
 	Audience []string
-	// Scopes ("scope") are the granted scopes.
+	// Scopes ("scope") are the granted scopes. [Token.HasScope] also knows what they imply.
 	Scopes []string
 	// Expiry ("exp") and IssuedAt ("iat").
 	Expiry   time.Time
 	IssuedAt time.Time
 	// ID ("jti") names the token. It may be empty.
 	ID string
+
+	effective []string // the granted scopes and what they imply
 }
 
-// HasScope reports whether all the named scopes were granted.
+// HasScope reports whether all the named scopes were granted, or are implied by those that
+// were (MCP, Step-Up Authorization Flow: servers MUST account for hierarchies).
 func (t *Token) HasScope(scopes ...string) bool {
 	for _, scope := range scopes {
-		if !slices.Contains(t.Scopes, scope) {
+		if !slices.Contains(t.Scopes, scope) && !slices.Contains(t.effective, scope) {
 			return false
 		}
 	}
 	return true
+}
+
+// missing returns those of the scopes that the token does not cover, all without a token.
+func (t *Token) missing(scopes []string) []string {
+	var out []string
+	for _, scope := range scopes {
+		if t == nil || !t.HasScope(scope) {
+			out = append(out, scope)
+		}
+	}
+	return out
 }
 
 // Principal names the subject among all issuers, as "issuer|subject". Bind sessions and
@@ -47,14 +61,15 @@ type passKey struct{}
 // pass is the proof that a guard let a request through.
 type pass struct {
 	guard *Guard
-	token *Token
+	token *Token // nil for a request without credentials
 }
 
 // TokenFrom returns the verified token of a request that went through
-// [Guard.Protect], from the context of that request.
+// [Guard.Protect], from the context of that request. There may be none where
+// [Config.Optional] is set.
 func TokenFrom(ctx context.Context) (*Token, bool) {
 	p, ok := ctx.Value(passKey{}).(*pass)
-	if !ok {
+	if !ok || p.token == nil {
 		return nil, false
 	}
 	return p.token, true

@@ -13,7 +13,7 @@ import (
 func (g *Guard) Metadata() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.admitOrigin(r); err != nil {
-			g.refuse(w, r, err)
+			g.refuse(w, r, Event{}, err)
 			return
 		}
 		if !slices.Contains(g.metaPaths, r.URL.EscapedPath()) {

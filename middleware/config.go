@@ -1,0 +1,109 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"gatehouse.example/metadata"
+)
+
+// Config says what is protected and whose tokens are accepted. Resource and
+// AuthorizationServers are required.
+type Config struct {
+	// Resource is the URL that clients dial, in canonical form: the audience of every
+	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
+	Resource string
+	// Audiences are further values of "aud" that are meant for this resource, compared
+	// byte for byte. Some authorization servers know a resource by an identifier of their
+	// own.
+	Audiences []string
+	// AuthorizationServers are the issuers whose tokens are accepted, byte for byte as
+	// their metadata spells them. Each is https, or http on loopback.
+	AuthorizationServers []string
+	// Introspection is how tokens are looked up at their issuers, by issuer. Without an
+	// entry, a token of an issuer is judged by its signature and its claims alone.
+	Introspection map[string]Introspection
+	// Scopes are the scopes that the metadata of the resource lists.
+	Scopes []string
+	// ChallengeScopes are the scopes that a client without a token is told to ask for.
+	// The default is Scopes; name fewer to let clients start small and step up.
+	ChallengeScopes []string
+	// Policy says what each operation needs. Without one, every valid token may do
+	// everything that the handler allows, and bodies are left unread.
+	Policy Policy
+	// Optional lets requests without credentials through as well, for operations that
+	// need no scopes. Bad credentials are refused all the same.
+	Optional bool
+	// EndStreams ends the context of a request when its token expires, so that a long
+	// stream does not outlive what opened it.
+	EndStreams bool
+	// Sessions binds the session ids that the handler gives out to who received them, for
+	// handlers that do not do so themselves.
+	Sessions *Handles
+	// ResourceName and ResourceDocumentation are shown to people by clients.
+	ResourceName          string
+	ResourceDocumentation string
+	// AllowedOrigins matters on loopback alone: web pages of these origins, such as
+	// "https://inspector.example.org", may call besides those of loopback and of the
+	// resource itself. "*" allows every origin.
+	AllowedOrigins []string
+	// TrustedProxies are the networks of reverse proxies in front of the handler, whose
+	// X-Forwarded-Host and X-Forwarded-For are believed. Nobody else's are.
+	TrustedProxies []netip.Prefix
+	// MaxBody bounds a body that is read for the policy, in bytes. The default is 4 MiB.
+	MaxBody int
+	// CachedTokens is how many verified tokens are remembered, until they expire at the
+	// latest. The default is 8192; less than zero remembers none.
+	CachedTokens int
+	// Client fetches the metadata and keys of the issuers, and asks them about tokens.
+	// Redirects are refused whatever it says. The default gives up after five seconds.
+	Client *http.Client
+	// Now is the clock. The default is time.Now.
+	Now func() time.Time
+	// Observe learns about every decision, for logs and metrics. It is called by the
+	// goroutine of the request and must not wait for anything.
+	Observe func(*http.Request, Event)
+	// Logger learns about decisions (debug) and trouble with issuers (warn). It never
+	// sees a token. The default discards.
+	Logger *slog.Logger
+}
+
+// validate finds every mistake that the metadata document does not find.
+func (c *Config) validate() error {
+	var errs []error
+	for _, scope := range c.ChallengeScopes {
+		errs = append(errs, validScope(scope))
+	}
+	if slices.Contains(c.Audiences, "") {
+		errs = append(errs, errors.New("an audience is empty"))
+	}
+	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate())...)
+}
+
+func validScope(scope string) error {
+	if !metadata.ValidScope(scope) || scope == "offline_access" {
+		return fmt.Errorf("%q is not a scope of a resource", scope)
+	}
+	return nil
+}
+
+// validOrigins wants the form in which browsers send an origin (RFC 6454 section 6.2).
+func validOrigins(origins []string) error {
+	for _, origin := range origins {
+		if origin == "*" {
+			continue
+		}
+		canonical, err := metadata.Canonical(origin)
+		u, err2 := url.Parse(canonical)
+		if err != nil || err2 != nil || canonical != origin || u.Path != "" || u.RawQuery != "" {
+			return fmt.Errorf("%q is not an origin such as https://app.example.com", origin)
+		}
+	}
+	return nil
+}

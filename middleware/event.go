@@ -1,0 +1,63 @@
+package middleware
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+)
+
+// Event is one decision of a guard about a request.
+type Event struct {
+	// Status is that of the refusal, and 0 for a request that was let through.
+	Status int
+	// Code is the error code of the refusal, such as "insufficient_scope". It may be empty.
+	Code string
+	// Err says why the request was refused, with internals. It is not for clients.
+	Err error
+	// Operation is what the request does, if the policy looked.
+	Operation Operation
+	// Needed are the scopes that the operation needs.
+	Needed []string
+	// Token is what the token says, nil without a valid one. It is shared: do not change it.
+	Token *Token
+	// Remote is the address of the client, which a trusted proxy may have told. It may be
+	// invalid.
+	Remote netip.Addr
+}
+
+// LogValue writes the event as attributes. It holds no secrets.
+func (e Event) LogValue() slog.Value {
+	attributes := []slog.Attr{slog.Int("status", e.Status)}
+	add := func(name, value string) {
+		if value != "" {
+			attributes = append(attributes, slog.String(name, value))
+		}
+	}
+	add("code", e.Code)
+	add("method", e.Operation.Method)
+	add("name", e.Operation.Name)
+	if len(e.Needed) > 0 {
+		attributes = append(attributes, slog.Any("needed", e.Needed))
+	}
+	if t := e.Token; t != nil {
+		add("subject", t.Principal())
+		add("client", t.ClientID)
+		add("token", t.ID)
+	}
+	if e.Remote.IsValid() {
+		add("remote", e.Remote.String())
+	}
+	if e.Err != nil {
+		add("reason", e.Err.Error())
+	}
+	return slog.GroupValue(attributes...)
+}
+
+// observe tells who wants to know.
+func (g *Guard) observe(r *http.Request, e Event) {
+	e.Remote = g.proxies.client(r)
+	if g.watch != nil {
+		g.watch(r, e)
+	}
+	g.log.DebugContext(r.Context(), "request decided", slog.Any("decision", e))
+}

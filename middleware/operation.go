@@ -1,0 +1,302 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"gatehouse.example/message"
+)
+
+// defaultMaxBody bounds messages, in bytes.
+const defaultMaxBody = 4 << 20
+
+// Operation is what a request does, as its message says.
+type Operation struct {
+	// Method is that of the message, such as "tools/call". It is empty for a request
+	// without a body, which opens or ends a stream or a session, and for a response.
+	Method string
+	// Name is the tool, the prompt or the URI of the resource that it is about. It may be
+	// empty.
+	Name string
+}
+
+// kind says what the names of an operation are.
+type kind int
+
+const (
+	nameless kind = iota
+	tool
+	prompt
+	resourceURI
+)
+
+// operation is what the policy decides by.
+type operation struct {
+	Operation
+	kind  kind
+	names []string // all that it is about; the first is Operation.Name
+}
+
+// received is a message that was read for the policy.
+type received struct {
+	operation
+	id message.ID // zero for what has no answer
+}
+
+// receive reads the message in the body of a request and puts the same bytes back for the
+// handler. A request without a body has no message. Its errors are refusals.
+func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error) {
+	if r.Body == nil || r.Body == http.NoBody || (r.ContentLength == 0 && len(r.TransferEncoding) == 0) {
+		return received{}, headersFor(r, received{})
+	}
+	if err := readable(r); err != nil {
+		return received{}, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.maxBody)))
+	if err != nil {
+		return received{}, unread(err)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.TransferEncoding = nil
+	m, err := message.Decode(body, message.Limits{MaxBytes: g.maxBody})
+	if err != nil {
+		return received{}, undecoded(err)
+	}
+	got, err := understand(m)
+	if err == nil && got.kind == resourceURI && len(g.policy.resources) > 0 {
+		err = plainURIs(got.names)
+	}
+	if err != nil {
+		return received{}, fault(got.id, message.CodeInvalidParams, err)
+	}
+	return got, headersFor(r, got)
+}
+
+// readable wants a body that every reader understands alike: JSON in UTF-8, as it is.
+func readable(r *http.Request) error {
+	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset, ok := params["charset"]
+	if err != nil || media != "application/json" || (ok && !strings.EqualFold(charset, "utf-8")) || len(r.Header["Content-Type"]) != 1 {
+		return challenge{status: http.StatusUnsupportedMediaType, description: "Send messages with Content-Type: application/json, in UTF-8."}
+	}
+	if encoding := strings.Join(r.Header["Content-Encoding"], ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return challenge{status: http.StatusUnsupportedMediaType, description: "Send messages without Content-Encoding."}
+	}
+	return nil
+}
+
+// unread is the refusal of a body that did not arrive.
+func unread(err error) error {
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return challenge{status: http.StatusRequestEntityTooLarge, description: fmt.Sprintf("A message may have at most %d bytes.", tooLarge.Limit)}
+	}
+	return challenge{status: http.StatusBadRequest, description: "The message did not arrive as a whole."}
+}
+
+// undecoded is the refusal of a body that is no message. A notification and a response are
+// never answered with a message (JSON-RPC 2.0 section 4.1).
+func undecoded(err error) error {
+	refused := challenge{status: http.StatusBadRequest, description: "The body is not a message of the protocol.", cause: err}
+	var de *message.DecodeError
+	if errors.As(err, &de) {
+		if answer, ok := de.Response(); ok {
+			refused.body, _ = message.Encode(answer) // the answer to what was refused can be written
+		}
+	}
+	return refused
+}
+
+// fault is the refusal of a message by a message.
+func fault(id message.ID, code message.Code, why error) error {
+	refused := challenge{status: http.StatusBadRequest, description: "The message cannot be judged: " + why.Error() + ".", cause: why}
+	if !id.IsZero() {
+		refused.body, _ = message.Encode(message.ErrorResponse{ID: id, Error: message.Error{Code: code, Message: why.Error()}})
+	}
+	return refused
+}
+
+// understand finds what a message is about. The members that it looks at must be there and
+// must not be there in another case as well, which others would read.
+func understand(m message.Message) (received, error) {
+	switch m := m.(type) {
+	case message.Request:
+		op, err := operationOf(m.Method, m.Params)
+		return received{op, m.ID}, err
+	case message.Notification:
+		op, err := operationOf(m.Method, m.Params)
+		return received{operation: op}, err
+	}
+	return received{}, nil // a response: what it answers, the handler knows
+}
+
+func operationOf(method string, params message.Object) (operation, error) {
+	op := operation{Operation: Operation{Method: method}}
+	var err error
+	switch method {
+	case "tools/call":
+		op.kind, op.names, err = named(tool, params, "name")
+	case "prompts/get":
+		op.kind, op.names, err = named(prompt, params, "name")
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		op.kind, op.names, err = named(resourceURI, params, "uri")
+	case "completion/complete":
+		op.kind, op.names, err = completed(params)
+	case "subscriptions/listen":
+		op.kind, op.names, err = watched(params)
+	}
+	if len(op.names) > 0 {
+		op.Name = op.names[0]
+	}
+	return op, err
+}
+
+// named reads the member that names what a method is about.
+func named(k kind, params message.Object, member string) (kind, []string, error) {
+	name, err := text(params, member)
+	if err != nil {
+		return k, nil, err
+	}
+	return k, []string{name}, nil
+}
+
+// completed reads what completions are asked for: a prompt, or a template of resources.
+func completed(params message.Object) (kind, []string, error) {
+	ref, err := object(params, "ref")
+	if err != nil {
+		return nameless, nil, err
+	}
+	switch of, err := text(ref, "type"); {
+	case err != nil:
+		return nameless, nil, err
+	case of == "ref/prompt":
+		return named(prompt, ref, "name")
+	case of == "ref/resource":
+		return named(resourceURI, ref, "uri")
+	}
+	return nameless, nil, errors.New("ref: the type is not known")
+}
+
+// watched reads the resources that a client wants to hear of (MCP 2026-07-28). There may
+// be none.
+func watched(params message.Object) (kind, []string, error) {
+	filter, err := object(params, "notifications")
+	if err != nil {
+		return nameless, nil, err
+	}
+	value, err := filter.Member("resourceSubscriptions")
+	if err != nil || value == nil {
+		return nameless, nil, err
+	}
+	var uris []string
+	if json.Unmarshal(value, &uris) != nil {
+		return nameless, nil, errors.New("resourceSubscriptions: it must be an array of strings")
+	}
+	return resourceURI, uris, nil
+}
+
+// text returns a member that must be a string which is not empty.
+func text(o message.Object, member string) (string, error) {
+	value, err := o.Member(member)
+	if err != nil {
+		return "", err
+	}
+	var s *string
+	if value == nil || json.Unmarshal(value, &s) != nil || s == nil || *s == "" {
+		return "", fmt.Errorf("%s: it must be a string that is not empty", member)
+	}
+	return *s, nil
+}
+
+// object returns a member that must be an object.
+func object(o message.Object, member string) (message.Object, error) {
+	value, err := o.Member(member)
+	if err != nil {
+		return message.Object{}, err
+	}
+	if value == nil {
+		return message.Object{}, fmt.Errorf("%s: it must be an object", member)
+	}
+	inner, err := message.NewObject(value)
+	if err != nil {
+		return message.Object{}, fmt.Errorf("%s: it must be an object", member)
+	}
+	return inner, nil
+}
+
+// plainURIs refuses URIs that others could take for another one: the policy compares them
+// as they are written.
+func plainURIs(uris []string) error {
+	for _, uri := range uris {
+		if !plainURI(uri) {
+			return errors.New("uri: write it without dot segments, backslashes, capitals in scheme and host, and escaped dots and slashes")
+		}
+	}
+	return nil
+}
+
+// plainURI knows the one spelling of a URI that no reader takes for another one.
+func plainURI(uri string) bool {
+	scheme, rest, ok := strings.Cut(uri, ":")
+	if !ok || scheme != strings.ToLower(scheme) || strings.ContainsAny(uri, "\\ \t\r\n") {
+		return false
+	}
+	for _, escape := range []string{"%2e", "%2f", "%5c", "%25", "%00"} {
+		if strings.Contains(strings.ToLower(uri), escape) {
+			return false
+		}
+	}
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != scheme || u.Host != strings.ToLower(u.Host) {
+		return false
+	}
+	hierarchy, _, _ := strings.Cut(rest, "?")
+	hierarchy, _, _ = strings.Cut(hierarchy, "#")
+	for segment := range strings.SplitSeq(hierarchy, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return !strings.Contains(u.Path, "//")
+}
+
+// headersFor holds the headers that repeat a message against it (MCP Streamable HTTP,
+// revision 2026-07-28): whoever decides by one and whoever decides by the other must not
+// be told different things. A header that is not there says nothing.
+func headersFor(r *http.Request, got received) error {
+	if !agrees(r.Header["Mcp-Method"], got.Method) {
+		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Method does not say what the message says"))
+	}
+	if got.kind != nameless && !agrees(r.Header["Mcp-Name"], got.Name) {
+		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Name does not say what the message says"))
+	}
+	return nil
+}
+
+func agrees(values []string, want string) bool {
+	return len(values) == 0 || (len(values) == 1 && headerText(values[0]) == want)
+}
+
+// headerText returns what a header says that may be encoded for its characters.
+func headerText(value string) string {
+	value = strings.Trim(value, " \t")
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value
+	}
+	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
+		return value
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(inner)
+	if err != nil {
+		return value
+	}
+	return string(decoded)
+}

@@ -1,0 +1,264 @@
+package middleware
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Policy says which scopes the operations of a server need. An operation needs all that
+// any part of the policy says. A part with names is complete: once Tools names a tool, a
+// tool that it does not name is refused, whatever the token covers.
+//
+// Names are patterns, in which "*" stands for any characters. Of several that fit, the one
+// with the most other characters counts; "*" alone is for all that no other one fits.
+type Policy struct {
+	// Scopes are what every request needs.
+	Scopes []string
+	// Methods is what messages with a method need, such as "tools/call" or
+	// "notifications/*". A method that is not named needs nothing by its name.
+	Methods map[string][]string
+	// Tools is what calling a tool needs, by its name.
+	Tools map[string][]string
+	// Prompts is what getting a prompt, or completions for one, needs, by its name.
+	Prompts map[string][]string
+	// Resources is what reading, watching or completing a resource needs, by its URI.
+	Resources map[string][]string
+	// Implies says which scopes a scope includes: with "notes:admin" implying
+	// "notes:write", a token that has the first needs not have the second. Implied scopes
+	// imply further ones.
+	Implies map[string][]string
+	// Listing says which tools, prompts and resources the lists of the server show.
+	Listing Listing
+}
+
+// Listing says which of the items that the policy knows appear in lists.
+type Listing int
+
+const (
+	// ListAcquirable shows what the token covers, and what the client can get a token for:
+	// such an item says in its _meta which scopes are missing, at [MissingScopesKey].
+	ListAcquirable Listing = iota
+	// ListGranted shows only what the token covers.
+	ListGranted
+	// ListAll leaves lists as they are.
+	ListAll
+)
+
+// MissingScopesKey is where a listed item that the token does not cover says what it
+// needs besides: an array of scopes.
+const MissingScopesKey = "example.gatehouse/missing-scopes"
+
+// named says whether the policy has parts that look at messages.
+func (p *Policy) named() bool {
+	return len(p.Methods) > 0 || len(p.Tools) > 0 || len(p.Prompts) > 0 || len(p.Resources) > 0
+}
+
+func (p *Policy) validate() error {
+	var errs []error
+	check := func(part string, rules map[string][]string) {
+		for name, scopes := range rules {
+			if name == "" {
+				errs = append(errs, fmt.Errorf("policy: %s: a name is empty", part))
+			}
+			for _, scope := range scopes {
+				if err := validScope(scope); err != nil {
+					errs = append(errs, fmt.Errorf("policy: %s: %s: %w", part, name, err))
+				}
+			}
+		}
+	}
+	check("scopes", map[string][]string{"every request": p.Scopes})
+	check("methods", p.Methods)
+	check("tools", p.Tools)
+	check("prompts", p.Prompts)
+	check("resources", p.Resources)
+	check("implies", p.Implies)
+	for scope := range p.Implies {
+		errs = append(errs, validScope(scope))
+	}
+	if p.Listing < ListAcquirable || p.Listing > ListAll {
+		errs = append(errs, fmt.Errorf("policy: there is no listing %d", p.Listing))
+	}
+	return errors.Join(errs...)
+}
+
+// policy is a Policy that is ready for use.
+type policy struct {
+	scopes                             []string
+	methods, tools, prompts, resources rules
+	implied                            map[string][]string // a scope and all that it includes
+	listing                            Listing
+	reads                              bool // whether messages are looked at
+}
+
+func newPolicy(p Policy) *policy {
+	return &policy{
+		scopes:  union(p.Scopes),
+		methods: newRules(p.Methods), tools: newRules(p.Tools), prompts: newRules(p.Prompts), resources: newRules(p.Resources),
+		implied: closure(p.Implies), listing: p.Listing, reads: p.named(),
+	}
+}
+
+// needs returns the scopes that a message needs. It is false for one that names something
+// which the policy does not name.
+func (p *policy) needs(op operation) ([]string, bool) {
+	out := p.scopes
+	if more, ok := p.methods.find(op.Method); ok {
+		out = union(out, more)
+	}
+	part := p.part(op.kind)
+	if len(part) == 0 {
+		return out, true
+	}
+	for _, name := range op.names {
+		more, ok := part.find(name)
+		if !ok {
+			return nil, false
+		}
+		out = union(out, more)
+	}
+	return out, true
+}
+
+// part is the rules for one kind of names.
+func (p *policy) part(k kind) rules {
+	switch k {
+	case tool:
+		return p.tools
+	case prompt:
+		return p.prompts
+	case resourceURI:
+		return p.resources
+	}
+	return nil
+}
+
+// everything returns all scopes that any operation could need.
+func (p *policy) everything() []string {
+	out := p.scopes
+	for _, part := range []rules{p.methods, p.tools, p.prompts, p.resources} {
+		for _, r := range part {
+			out = union(out, r.scopes)
+		}
+	}
+	return out
+}
+
+// effective returns granted scopes and all that they imply.
+func (p *policy) effective(granted []string) []string {
+	if len(p.implied) == 0 {
+		return granted
+	}
+	out := slices.Clone(granted)
+	for _, scope := range granted {
+		for _, implied := range p.implied[scope] {
+			if !slices.Contains(out, implied) {
+				out = append(out, implied)
+			}
+		}
+	}
+	return out
+}
+
+// rules are patterns in the order in which they are tried.
+type rules []rule
+
+type rule struct {
+	pattern string
+	scopes  []string
+}
+
+func newRules(named map[string][]string) rules {
+	out := make(rules, 0, len(named))
+	for pattern, scopes := range named {
+		out = append(out, rule{pattern, union(scopes)})
+	}
+	slices.SortFunc(out, func(a, b rule) int {
+		return cmp.Or(cmp.Compare(a.wildcards(), b.wildcards()), cmp.Compare(b.literal(), a.literal()), cmp.Compare(a.pattern, b.pattern))
+	})
+	return out
+}
+
+// wildcards is 0 for a pattern that is one name, and 1 for any other.
+func (r rule) wildcards() int { return min(1, strings.Count(r.pattern, "*")) }
+
+// literal is how many characters of the pattern stand for themselves.
+func (r rule) literal() int { return len(r.pattern) - strings.Count(r.pattern, "*") }
+
+// find returns what the rules say about a name. Of patterns that are equally close all
+// count.
+func (rs rules) find(name string) (scopes []string, ok bool) {
+	var found rule
+	for _, r := range rs {
+		switch {
+		case ok && (r.wildcards() != found.wildcards() || r.literal() != found.literal()):
+			return scopes, true
+		case !fits(r.pattern, name):
+		case ok:
+			scopes = union(scopes, r.scopes)
+		default:
+			found, scopes, ok = r, r.scopes, true
+		}
+	}
+	return scopes, ok
+}
+
+// fits reports whether a name is what a pattern stands for.
+func fits(pattern, name string) bool {
+	head, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, wild := strings.Cut(rest, "*")
+		if !wild {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
+}
+
+// closure returns, for every scope that implies others, all that it implies.
+func closure(implies map[string][]string) map[string][]string {
+	out := make(map[string][]string, len(implies))
+	for scope := range implies {
+		seen := map[string]bool{scope: true}
+		queue := []string{scope}
+		for len(queue) > 0 {
+			for _, implied := range implies[queue[0]] {
+				if !seen[implied] {
+					seen[implied], queue = true, append(queue, implied)
+				}
+			}
+			queue = queue[1:]
+		}
+		delete(seen, scope)
+		out[scope] = slices.Sorted(maps.Keys(seen))
+	}
+	return out
+}
+
+// union returns all scopes once, in the order in which they come.
+func union(lists ...[]string) []string {
+	var out []string
+	for _, list := range lists {
+		for _, scope := range list {
+			if !slices.Contains(out, scope) {
+				out = append(out, scope)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+package middleware
+
+import "net/http"
+
+// sessionHeader carries the id of a session, in revisions of the protocol that have them.
+const sessionHeader = "Mcp-Session-Id"
+
+// openSession turns the bound session id of a request back into the one that the handler
+// gave out. Somebody else's is answered like one that has ended, so that nobody learns
+// which there are (MCP Streamable HTTP, Session Management: 404 starts a new session).
+func (g *Guard) openSession(r *http.Request, token *Token) error {
+	values := r.Header[sessionHeader]
+	if g.sessions == nil || len(values) == 0 {
+		return nil
+	}
+	if len(values) > 1 {
+		return malformed("Send one Mcp-Session-Id header.")
+	}
+	id, err := g.sessions.Open(sessionHeader, token, values[0])
+	if err != nil {
+		return challenge{status: http.StatusNotFound, description: "There is no such session.", cause: err}
+	}
+	r.Header[sessionHeader] = []string{id}
+	return nil
+}
+
+// bindSession binds the session id that a handler gives out.
+func (g *Guard) bindSession(header http.Header, token *Token) {
+	if id := header.Get(sessionHeader); g.sessions != nil && id != "" {
+		header.Set(sessionHeader, g.sessions.Bind(sessionHeader, token, id))
+	}
+}

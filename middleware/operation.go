@@ -71,8 +71,8 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 		return received{}, undecoded(err)
 	}
 	got, err := understand(m)
-	if err == nil && got.kind == resourceURI && len(g.policy.resources) > 0 {
-		err = plainURIs(got.names)
+	if err == nil {
+		err = g.policy.judgeable(got.operation)
 	}
 	if err != nil {
 		return received{}, fault(got.id, message.CodeInvalidParams, err)
@@ -158,8 +158,13 @@ func operationOf(method string, params message.Object) (operation, error) {
 	return op, err
 }
 
-// named reads the member that names what a method is about.
+// named reads the member that names what a method is about. A message without the member
+// has the empty name: a revision of the protocol may not know the method at all, and then
+// the handler says so.
 func named(k kind, params message.Object, member string) (kind, []string, error) {
+	if value, err := params.Member(member); err == nil && value == nil {
+		return k, []string{""}, nil
+	}
 	name, err := text(params, member)
 	if err != nil {
 		return k, nil, err
@@ -231,11 +236,18 @@ func object(o message.Object, member string) (message.Object, error) {
 	return inner, nil
 }
 
-// plainURIs refuses URIs that others could take for another one: the policy compares them
-// as they are written.
-func plainURIs(uris []string) error {
-	for _, uri := range uris {
-		if !plainURI(uri) {
+// judgeable refuses names that the policy cannot judge: none at all, unless a pattern is
+// for that too, and URIs that others could take for another one, because the policy
+// compares them as they are written.
+func (p *policy) judgeable(op operation) error {
+	part := p.part(op.kind)
+	for _, name := range op.names {
+		_, fits := part.find(name)
+		switch {
+		case len(part) == 0:
+		case name == "" && !fits:
+			return errors.New("it does not say what it is about")
+		case name != "" && op.kind == resourceURI && !plainURI(name):
 			return errors.New("uri: write it without dot segments, backslashes, capitals in scheme and host, and escaped dots and slashes")
 		}
 	}

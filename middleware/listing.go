@@ -215,6 +215,7 @@ func (b *wholeList) finish() error {
 type listStream struct {
 	lister
 	to    http.ResponseWriter
+	began bool
 	event bytes.Buffer // the lines of the event so far, each with its end
 	line  []byte       // the beginning of a line
 	err   error        // why the stream ended
@@ -242,17 +243,22 @@ func (s *listStream) Write(p []byte) (int, error) {
 
 // take adds a complete line to the event, and sends the event on after its last one.
 func (s *listStream) take() error {
+	if !s.began { // a byte order mark before the first line is none of its characters
+		s.began, s.line = true, bytes.TrimPrefix(s.line, []byte("\ufeff"))
+	}
 	blank := len(bytes.TrimRight(s.line, "\r\n")) == 0
 	s.event.Write(s.line)
 	s.line = s.line[:0]
 	if !blank {
 		return nil
 	}
+	defer s.event.Reset()
 	out, err := s.filtered(s.event.Bytes())
-	if err == nil {
-		_, err = s.to.Write(out)
+	if err != nil { // it could hold what the policy hides
+		s.guard.log.Warn("an event of a stream was left out", "error", err)
+		return nil
 	}
-	s.event.Reset()
+	_, err = s.to.Write(out)
 	return err
 }
 
@@ -263,6 +269,9 @@ func (s *listStream) filtered(event []byte) ([]byte, error) {
 	var others bytes.Buffer
 	for line := range bytes.Lines(event) {
 		field := bytes.TrimRight(line, "\r\n")
+		if bytes.IndexByte(field, '\r') >= 0 {
+			return nil, errors.New("middleware: a carriage return inside of a line") // other readers end the line there
+		}
 		if value, ok := bytes.CutPrefix(field, []byte("data")); ok && (len(value) == 0 || value[0] == ':') {
 			data = append(data, bytes.TrimPrefix(bytes.TrimPrefix(value, []byte(":")), []byte(" ")))
 		} else if len(field) > 0 {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"gatehouse.example/message"
@@ -241,42 +240,19 @@ func object(o message.Object, member string) (message.Object, error) {
 // compares them as they are written.
 func (p *policy) judgeable(op operation) error {
 	part := p.part(op.kind)
+	if len(part) == 0 {
+		return nil
+	}
 	for _, name := range op.names {
 		_, fits := part.find(name)
 		switch {
-		case len(part) == 0:
 		case name == "" && !fits:
 			return errors.New("it does not say what it is about")
 		case name != "" && op.kind == resourceURI && !plainURI(name):
-			return errors.New("uri: write it without dot segments, backslashes, capitals in scheme and host, and escaped dots and slashes")
+			return errURI
 		}
 	}
 	return nil
-}
-
-// plainURI knows the one spelling of a URI that no reader takes for another one.
-func plainURI(uri string) bool {
-	scheme, rest, ok := strings.Cut(uri, ":")
-	if !ok || scheme != strings.ToLower(scheme) || strings.ContainsAny(uri, "\\ \t\r\n") {
-		return false
-	}
-	for _, escape := range []string{"%2e", "%2f", "%5c", "%25", "%00"} {
-		if strings.Contains(strings.ToLower(uri), escape) {
-			return false
-		}
-	}
-	u, err := url.Parse(uri)
-	if err != nil || u.Scheme != scheme || u.Host != strings.ToLower(u.Host) {
-		return false
-	}
-	hierarchy, _, _ := strings.Cut(rest, "?")
-	hierarchy, _, _ = strings.Cut(hierarchy, "#")
-	for segment := range strings.SplitSeq(hierarchy, "/") {
-		if segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return !strings.Contains(u.Path, "//")
 }
 
 // headersFor holds the headers that repeat a message against it (MCP Streamable HTTP,

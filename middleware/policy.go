@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -57,6 +58,18 @@ func (p *Policy) named() bool {
 	return len(p.Methods) > 0 || len(p.Tools) > 0 || len(p.Prompts) > 0 || len(p.Resources) > 0
 }
 
+// AllScopes returns every scope that some operation needs, in order.
+func (p *Policy) AllScopes() []string {
+	all := slices.Clone(p.Scopes)
+	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources} {
+		for _, scopes := range part {
+			all = append(all, scopes...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func (p *Policy) validate() error {
 	var errs []error
 	check := func(part string, rules map[string][]string) {
@@ -97,7 +110,7 @@ type policy struct {
 
 func newPolicy(p Policy) *policy {
 	return &policy{
-		scopes:  union(p.Scopes),
+		scopes:  once(p.Scopes),
 		methods: newRules(p.Methods), tools: newRules(p.Tools), prompts: newRules(p.Prompts), resources: newRules(p.Resources),
 		implied: closure(p.Implies), listing: p.Listing, reads: p.named(),
 	}
@@ -137,17 +150,6 @@ func (p *policy) part(k kind) rules {
 	return nil
 }
 
-// everything returns all scopes that any operation could need.
-func (p *policy) everything() []string {
-	out := p.scopes
-	for _, part := range []rules{p.methods, p.tools, p.prompts, p.resources} {
-		for _, r := range part {
-			out = union(out, r.scopes)
-		}
-	}
-	return out
-}
-
 // effective returns granted scopes and all that they imply.
 func (p *policy) effective(granted []string) []string {
 	if len(p.implied) == 0 {
@@ -168,40 +170,42 @@ func (p *policy) effective(granted []string) []string {
 type rules []rule
 
 type rule struct {
-	pattern string
-	scopes  []string
+	pattern   string
+	closeness int
+	scopes    []string
 }
 
 func newRules(named map[string][]string) rules {
 	out := make(rules, 0, len(named))
 	for pattern, scopes := range named {
-		out = append(out, rule{pattern, union(scopes)})
+		out = append(out, rule{pattern, closeness(pattern), once(scopes)})
 	}
 	slices.SortFunc(out, func(a, b rule) int {
-		return cmp.Or(cmp.Compare(a.wildcards(), b.wildcards()), cmp.Compare(b.literal(), a.literal()), cmp.Compare(a.pattern, b.pattern))
+		return cmp.Or(cmp.Compare(b.closeness, a.closeness), cmp.Compare(a.pattern, b.pattern))
 	})
 	return out
 }
 
-// wildcards is 0 for a pattern that is one name, and 1 for any other.
-func (r rule) wildcards() int { return min(1, strings.Count(r.pattern, "*")) }
-
-// literal is how many characters of the pattern stand for themselves.
-func (r rule) literal() int { return len(r.pattern) - strings.Count(r.pattern, "*") }
+// closeness orders patterns: a name comes first, then what has the most characters that
+// stand for themselves.
+func closeness(pattern string) int {
+	stars := strings.Count(pattern, "*")
+	if stars == 0 {
+		return math.MaxInt
+	}
+	return len(pattern) - stars
+}
 
 // find returns what the rules say about a name. Of patterns that are equally close all
 // count.
 func (rs rules) find(name string) (scopes []string, ok bool) {
-	var found rule
+	closest := 0
 	for _, r := range rs {
 		switch {
-		case ok && (r.wildcards() != found.wildcards() || r.literal() != found.literal()):
+		case ok && r.closeness < closest:
 			return scopes, true
-		case !fits(r.pattern, name):
-		case ok:
-			scopes = union(scopes, r.scopes)
-		default:
-			found, scopes, ok = r, r.scopes, true
+		case fits(r.pattern, name):
+			scopes, closest, ok = union(scopes, r.scopes), r.closeness, true
 		}
 	}
 	return scopes, ok
@@ -250,14 +254,30 @@ func closure(implies map[string][]string) map[string][]string {
 	return out
 }
 
-// union returns all scopes once, in the order in which they come.
-func union(lists ...[]string) []string {
+// union returns the scopes of both lists once each, in the order in which they come. It
+// may return one of the lists.
+func union(a, b []string) []string {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	out := slices.Clone(a)
+	for _, scope := range b {
+		if !slices.Contains(out, scope) {
+			out = append(out, scope)
+		}
+	}
+	return out
+}
+
+// once returns the scopes of a list once each.
+func once(list []string) []string {
 	var out []string
-	for _, list := range lists {
-		for _, scope := range list {
-			if !slices.Contains(out, scope) {
-				out = append(out, scope)
-			}
+	for _, scope := range list {
+		if !slices.Contains(out, scope) {
+			out = append(out, scope)
 		}
 	}
 	return out

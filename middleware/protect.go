@@ -130,8 +130,8 @@ func (g *Guard) authenticate(r *http.Request) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if raw == "" && g.optional && len(r.Header["Authorization"]) == 0 {
-		return nil, nil
+	if raw == "" && g.optional && len(r.Header["Authorization"]) == 0 && !inQuery(r.URL.RawQuery) {
+		return nil, nil // no credentials of any kind
 	}
 	if raw == "" {
 		return nil, g.start

@@ -1,0 +1,164 @@
+package middleware_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// Whoever observes learns of each decision once, and of no token.
+func TestEvents(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	var events []middleware.Event
+	var logged bytes.Buffer
+	guard := newGuard(t, issuer, func(c *middleware.Config) {
+		c.Policy = notesPolicy()
+		c.Observe = func(_ *http.Request, e middleware.Event) { events = append(events, e) }
+		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	secret := ""
+	for _, tt := range []struct {
+		name      string
+		r         *http.Request
+		status    int
+		code      string
+		operation middleware.Operation
+		needed    string
+		subject   string
+	}{
+		{"let through", post(issuer, "notes:write", callTool("list_notes")), 0, "", middleware.Operation{Method: "tools/call", Name: "list_notes"}, "notes:read", "reader"},
+		{"too little", post(issuer, "notes:read", callTool("add_note")), 403, "insufficient_scope", middleware.Operation{Method: "tools/call", Name: "add_note"}, "notes:write", "reader"},
+		{"not named", post(issuer, "notes:read", callTool("drop")), 403, "", middleware.Operation{Method: "tools/call", Name: "drop"}, "", "reader"},
+		{"no message", post(issuer, "notes:read", "{"), 400, "", middleware.Operation{}, "", "reader"},
+		{"no token", post(issuer, "anonymous", callTool("add_note")), 401, "", middleware.Operation{}, "", ""},
+		{"bad token", withToken("x.y.z"), 401, "invalid_token", middleware.Operation{}, "", ""},
+	} {
+		events = nil
+		logged.Reset()
+		secret = strings.TrimPrefix(tt.r.Header.Get("Authorization"), "Bearer ")
+		serve(guard.Protect(&inner{}), tt.r)
+		if len(events) != 1 {
+			t.Fatalf("%s: %d events", tt.name, len(events))
+		}
+		e := events[0]
+		if e.Status != tt.status || e.Code != tt.code || e.Operation != tt.operation || strings.Join(e.Needed, " ") != tt.needed ||
+			(e.Err == nil) != (tt.status == 0) || e.Remote != netip.MustParseAddr("192.0.2.1") {
+			t.Errorf("%s: %+v", tt.name, e)
+		}
+		if (e.Token == nil) != (tt.subject == "") || (e.Token != nil && e.Token.Subject != tt.subject) {
+			t.Errorf("%s: the token is %+v", tt.name, e.Token)
+		}
+		if secret != "" && strings.Contains(logged.String(), secret) || !strings.Contains(logged.String(), "decision.status=") {
+			t.Errorf("%s: the log says %s", tt.name, &logged)
+		}
+	}
+}
+
+func TestRemoteAddresses(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	var remote netip.Addr
+	guard := newGuard(t, issuer, func(c *middleware.Config) {
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
+		c.Observe = func(_ *http.Request, e middleware.Event) { remote = e.Remote }
+	})
+	for _, tt := range []struct {
+		peer string
+		hops []string
+		want string
+	}{
+		{"192.0.2.7:4711", nil, "192.0.2.7"},
+		{"192.0.2.7:4711", []string{"198.51.100.1"}, "192.0.2.7"},
+		{"10.1.1.1:1", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"[::ffff:10.1.1.1]:1", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"10.1.1.1:1", []string{"203.0.113.9, 198.51.100.1 ,10.2.2.2"}, "198.51.100.1"},
+		{"10.1.1.1:1", []string{"203.0.113.9", "198.51.100.1, 2001:db8::1"}, "198.51.100.1"},
+		{"10.1.1.1:1", []string{"198.51.100.1, garbage"}, "10.1.1.1"},
+		{"10.1.1.1:1", nil, "10.1.1.1"},
+		{"@", []string{"198.51.100.1"}, "invalid IP"},
+	} {
+		r := newRequest("GET", resource)
+		r.RemoteAddr = tt.peer
+		if tt.hops != nil {
+			r.Header["X-Forwarded-For"] = tt.hops
+		}
+		serve(guard.Protect(&inner{}), r)
+		if remote.String() != tt.want {
+			t.Errorf("%s %q: %s, want %s", tt.peer, tt.hops, remote, tt.want)
+		}
+	}
+}
+
+// A forwarded Host counts on loopback only if a trusted proxy says it.
+func TestForwardedHost(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) {
+		c.Resource = "http://127.0.0.1:8081/mcp"
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	for _, tt := range []struct {
+		peer, host string
+		forwarded  []string
+		status     int
+	}{
+		{"10.1.1.1:1", "inside.example", []string{"127.0.0.1:8081"}, 401},
+		{"10.1.1.1:1", "127.0.0.1:8081", []string{"attacker.example.org"}, 403},
+		{"192.0.2.1:1", "attacker.example.org", []string{"127.0.0.1:8081"}, 403},
+		{"192.0.2.1:1", "127.0.0.1:8081", []string{"attacker.example.org"}, 401},
+		{"10.1.1.1:1", "attacker.example.org", []string{"127.0.0.1:8081", "127.0.0.1:8081"}, 403},
+	} {
+		r := newRequest("POST", "http://127.0.0.1:8081/mcp")
+		r.RemoteAddr, r.Host, r.Header["X-Forwarded-Host"] = tt.peer, tt.host, tt.forwarded
+		if res := serve(guard.Protect(&inner{}), r); res.StatusCode != tt.status {
+			t.Errorf("%s %s %q: %s, want %d", tt.peer, tt.host, tt.forwarded, res.Status, tt.status)
+		}
+	}
+}
+
+// A stream ends with the token that opened it, if that is wanted, and not before.
+func TestStreamsEndWithTheToken(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "exp": time.Now().Add(time.Minute).Unix()})
+	expiry := passes(t, newGuard(t, issuer), withToken(token)).Expiry
+	for _, ends := range []bool{true, false} {
+		guard := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams = ends })
+		passes(t, guard, withToken(token)) // the keys are known
+		var until time.Time
+		var bounded bool
+		serve(guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			until, bounded = r.Context().Deadline()
+		})), withToken(token))
+		if bounded != ends || (ends && until.Sub(expiry).Abs() > time.Second) {
+			t.Errorf("%v: the context ends at %v, %v; the token at %v", ends, until, bounded, expiry)
+		}
+	}
+}
+
+func TestStreamsReallyEnd(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	now := time.Now()
+	token := issuer.Mint(claims{"aud": resource, "exp": now.Add(time.Minute).Unix()})
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams, c.Now = true, func() time.Time { return now } })
+	passes(t, guard, withToken(token)) // the keys are fetched outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if err := context.Cause(r.Context()); err != context.DeadlineExceeded {
+				t.Errorf("the stream ended because of %v", err)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), withToken(token))
+		if lasted := time.Since(began); lasted < 58*time.Second || lasted > 61*time.Second {
+			t.Errorf("the stream lasted %s of a minute", lasted)
+		}
+	})
+}

@@ -1,15 +1,18 @@
 package middleware_test
 
 import (
+	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"net/http"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
 )
 
@@ -20,50 +23,96 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
-// BenchmarkProtect measures a request with a good token whose key is cached.
-func BenchmarkProtect(b *testing.B) {
-	for _, algorithm := range []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256} {
-		b.Run(string(algorithm), func(b *testing.B) {
-			issuer := middlewaretest.NewIssuer(b)
-			issuer.Rotate(algorithm)
-			handler := newGuard(b, issuer).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			request := withToken(issuer.Mint(claims{"aud": resource, "scope": "notes:read notes:write"}))
-			w := discard{http.Header{}}
-			handler.ServeHTTP(w, request)
-			b.ReportAllocs()
-			for b.Loop() {
-				handler.ServeHTTP(w, request)
-			}
-		})
+var benchmarked = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256}
+
+// uncached makes a guard check each token as if it came for the first time.
+func uncached(c *middleware.Config) { c.CachedTokens = -1 }
+
+// BenchmarkVerify measures a token that is seen for the first time, one that was seen
+// before, and the signature alone: nothing can know a new token to be good for less.
+func BenchmarkVerify(b *testing.B) {
+	for _, algorithm := range benchmarked {
+		issuer := middlewaretest.NewIssuer(b)
+		issuer.Rotate(algorithm)
+		token := issuer.Mint(claims{"aud": resource, "scope": "notes:read notes:write"})
+		b.Run("cold/"+string(algorithm), func(b *testing.B) { verifies(b, newGuard(b, issuer, uncached), token) })
+		b.Run("bare/"+string(algorithm), func(b *testing.B) { bare(b, algorithm, len(token)) })
+		b.Run("cached/"+string(algorithm), func(b *testing.B) { verifies(b, newGuard(b, issuer), token) })
 	}
 }
 
-// BenchmarkSignature is what no verification can be faster than.
-func BenchmarkSignature(b *testing.B) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	digest := sha256.Sum256([]byte("claims"))
-	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
-	if err != nil {
+func verifies(b *testing.B, guard *middleware.Guard, token string) {
+	if _, err := guard.Verify(b.Context(), token); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
+		if _, err := guard.Verify(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// bare checks one signature of a text of some length.
+func bare(b *testing.B, algorithm jose.SignatureAlgorithm, size int) {
+	text := make([]byte, size)
+	sum := sha256.Sum256(text)
+	var check func() bool
+	switch key := middlewaretest.NewKey(b, algorithm).(type) {
+	case *ecdsa.PrivateKey:
+		signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+		if err != nil {
+			b.Fatal(err)
+		}
+		check = func() bool { sum := sha256.Sum256(text); return ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) }
+	case ed25519.PrivateKey:
+		signature, public := ed25519.Sign(key, text), key.Public().(ed25519.PublicKey)
+		check = func() bool { return ed25519.Verify(public, text, signature) }
+	case *rsa.PrivateKey:
+		signature, err := rsa.SignPKCS1v15(nil, key, crypto.SHA256, sum[:])
+		if err != nil {
+			b.Fatal(err)
+		}
+		check = func() bool {
+			sum := sha256.Sum256(text)
+			return rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA256, sum[:], signature) == nil
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !check() {
 			b.Fatal("the signature is wrong")
 		}
+	}
+}
+
+// BenchmarkProtect measures a whole request with a token that was seen before.
+func BenchmarkProtect(b *testing.B) {
+	issuer := middlewaretest.NewIssuer(b)
+	handler := newGuard(b, issuer).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	request := withToken(issuer.Mint(claims{"aud": resource, "scope": "notes:read notes:write"}))
+	w := discard{http.Header{}}
+	handler.ServeHTTP(w, request)
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(w, request)
 	}
 }
 
 // BenchmarkRefuse measures what strangers can make a server do.
 func BenchmarkRefuse(b *testing.B) {
 	issuer := middlewaretest.NewIssuer(b)
-	handler := newGuard(b, issuer).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	guard := newGuard(b, issuer)
+	good := issuer.Mint(claims{"aud": resource})
+	if _, err := guard.Verify(b.Context(), good); err != nil {
+		b.Fatal(err)
+	}
+	handler := guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for name, request := range map[string]*http.Request{
 		"no token":         newRequest("POST", resource),
 		"another audience": withToken(issuer.Mint(claims{"aud": "https://other.example.org"})),
+		"another issuer":   withToken(issuer.Mint(claims{"aud": resource, "iss": "https://other.example.org"})),
+		"wrong signature":  withToken(good[:len(good)-8] + "AAAAAAAA"),
 		"not a JWT":        withToken("gho_16C7e42F292c6912E7710c838347Ae178B4a"),
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -152,7 +152,7 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 		for _, algorithm := range usableWith(jwk.Key) {
 			id := keyID{jwk.KeyID, algorithm}
 			if _, taken := keys[id]; !taken && (jwk.Algorithm == "" || jwk.Algorithm == string(algorithm)) {
-				keys[id] = &verifyKey{public: jwk.Key, algorithms: []jose.SignatureAlgorithm{algorithm}}
+				keys[id] = &verifyKey{public: jwk.Key, algorithm: algorithm}
 			}
 		}
 	}
@@ -170,7 +170,9 @@ func usableWith(key any) []jose.SignatureAlgorithm {
 			return []jose.SignatureAlgorithm{jose.ES256}
 		}
 	case ed25519.PublicKey:
-		return []jose.SignatureAlgorithm{jose.EdDSA}
+		if len(key) == ed25519.PublicKeySize {
+			return []jose.SignatureAlgorithm{jose.EdDSA}
+		}
 	case *rsa.PublicKey:
 		// RFC 7518 section 3.3: a key of 2048 bits or larger MUST be used.
 		if bits := key.N.BitLen(); bits >= 2048 && bits <= 8192 {

@@ -34,8 +34,8 @@ type keyID struct {
 
 // verifyKey is a public key of an issuer, ready for use with one algorithm.
 type verifyKey struct {
-	public     any
-	algorithms []jose.SignatureAlgorithm
+	public    any
+	algorithm jose.SignatureAlgorithm
 }
 
 // keySet is what an issuer published, as of one fetch. It never changes.
@@ -63,9 +63,9 @@ type issuer struct {
 	pause  time.Time     // no new fetch before
 }
 
-// key returns a key of the issuer. The error is a [challenge] when the issuer has no
-// such key, and wraps errKeys when that cannot be known.
-func (i *issuer) key(ctx context.Context, id keyID) (*verifyKey, error) {
+// key returns a key of the issuer, and the set that it is in. The error is a [challenge]
+// when the issuer has no such key, and wraps errKeys when that cannot be known.
+func (i *issuer) key(ctx context.Context, id keyID) (*verifyKey, *keySet, error) {
 	now := i.now()
 	set := i.current.Load()
 	if set != nil {
@@ -73,19 +73,19 @@ func (i *issuer) key(ctx context.Context, id keyID) (*verifyKey, error) {
 			if !now.Before(set.renew) {
 				i.start(set)
 			}
-			return key, nil
+			return key, set, nil
 		}
 	}
 	err := i.renewed(ctx, set)
 	if set = i.current.Load(); set != nil {
 		if key, ok := set.keys[id]; ok {
-			return key, nil // perhaps stale: the issuer is down, and its tokens still are good
+			return key, set, nil // perhaps stale: the issuer is down, and its tokens still are good
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return nil, invalid("The access token is signed with a key that its issuer does not publish.")
+	return nil, nil, invalid("The access token is signed with a key that its issuer does not publish.")
 }
 
 // failing reports whether the last fetch failed. Then the old keys serve at once, because

@@ -41,6 +41,7 @@
 package middleware
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,11 +55,11 @@ import (
 
 // Guard protects handlers. It is safe for concurrent use and has nothing to close.
 type Guard struct {
-	resource  string // canonical
-	audiences []string
-	origin    string // of the resource
-	hostname  string // of the resource, without the port
-	loopback  bool   // whether the resource is on loopback
+	resource  string   // canonical
+	accepted  []string // what "aud" may say: the resource, then further values
+	origin    string   // of the resource
+	hostname  string   // of the resource, without the port
+	loopback  bool     // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
 	document  http.Handler
@@ -67,6 +68,8 @@ type Guard struct {
 	start     challenge // of a request without credentials
 	scopes    []string  // that clients can get, as the metadata lists them
 	issuers   map[string]*issuer
+	verified  *memory[verified]
+	headers   headers
 	policy    *policy
 	optional  bool
 	ends      bool // whether streams end with the token
@@ -92,7 +95,7 @@ func New(c Config) (*Guard, error) {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	g := &Guard{
-		audiences: slices.Clone(c.Audiences), origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
+		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, sessions: c.Sessions,
 		maxBody: c.MaxBody, now: c.Now, watch: c.Observe, log: c.Logger,
 	}
@@ -108,7 +111,7 @@ func New(c Config) (*Guard, error) {
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
-	if err := g.trust(c.AuthorizationServers, c.Client); err != nil {
+	if err := g.trust(c); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	return g, nil
@@ -143,11 +146,13 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	return nil
 }
 
-// trust makes a key cache for each issuer.
-func (g *Guard) trust(issuers []string, client *http.Client) error {
-	g.issuers = make(map[string]*issuer, len(issuers))
-	fetcher := newFetcher(client)
-	for _, name := range issuers {
+// trust makes a key cache for each issuer, and the cache of tokens.
+func (g *Guard) trust(c Config) error {
+	g.accepted = append([]string{g.resource}, c.Audiences...)
+	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))
+	g.issuers = make(map[string]*issuer, len(c.AuthorizationServers))
+	fetcher := newFetcher(c.Client)
+	for _, name := range c.AuthorizationServers {
 		urls, err := metadata.AuthorizationServerMetadataURLs(name)
 		if err != nil {
 			return err

@@ -1,0 +1,130 @@
+package middleware
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/json"
+
+	"gatehouse.example/metadata"
+)
+
+// leeway is how far the clocks of the issuer and of this server may be apart.
+const leeway = 10 * time.Second
+
+// jwtClaims are the claims of RFC 9068 section 2.2 that matter here. An answer about a
+// token has the same (RFC 7662 section 2.2).
+type jwtClaims struct {
+	Issuer    string    `json:"iss"`
+	Subject   string    `json:"sub"`
+	ClientID  string    `json:"client_id"`
+	Audience  audience  `json:"aud"`
+	Scope     string    `json:"scope"`
+	ID        string    `json:"jti"`
+	Expiry    timestamp `json:"exp"`
+	NotBefore timestamp `json:"nbf"`
+	IssuedAt  timestamp `json:"iat"`
+}
+
+// readClaims reads the payload of a token.
+func readClaims(payload []byte) (jwtClaims, error) {
+	var plain jwtClaims
+	if scanClaims(string(payload), &plain) {
+		return plain, nil
+	}
+	claims := new(jwtClaims)
+	if err := json.Unmarshal(payload, claims); err != nil {
+		return jwtClaims{}, invalid("The claims of the access token cannot be read.")
+	}
+	return *claims, nil
+}
+
+// check judges claims, wherever they come from, except for the issuer.
+func (c *jwtClaims) check(accepted []string, now time.Time) error {
+	switch {
+	case !c.Audience.meets(accepted):
+		// The seed, Token handling 2: a server MUST only accept tokens issued for itself.
+		return invalid("The access token was issued for another resource.")
+	case c.Subject == "" || c.ClientID == "":
+		return invalid("The access token names no subject or no client.")
+	case c.Expiry.IsZero():
+		return invalid("The access token has no expiry.")
+	case now.After(c.Expiry.Add(leeway)):
+		// RFC 9068 section 4: the current time MUST be before "exp", with some leeway.
+		return invalid("The access token has expired.")
+	case c.begins().After(now.Add(leeway)):
+		return invalid("The access token is not valid yet.")
+	}
+	return nil
+}
+
+// begins is when a token becomes valid.
+func (c *jwtClaims) begins() time.Time {
+	if c.IssuedAt.After(c.NotBefore.Time) {
+		return c.IssuedAt.Time
+	}
+	return c.NotBefore.Time
+}
+
+func (c *jwtClaims) token() *Token {
+	return &Token{
+		Subject:  c.Subject,
+		ClientID: c.ClientID,
+		Issuer:   c.Issuer,
+		Audience: c.Audience,
+		Scopes:   strings.Fields(c.Scope),
+		Expiry:   c.Expiry.Time,
+		IssuedAt: c.IssuedAt.Time,
+		ID:       c.ID,
+	}
+}
+
+// audience is "aud": a string or an array of strings (RFC 7519 section 4.1.3).
+type audience []string
+
+// UnmarshalJSON implements the interface of go-jose's JSON decoder.
+func (a *audience) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*a = make(audience, 1)
+		return json.Unmarshal(data, &(*a)[0])
+	}
+	return json.Unmarshal(data, (*[]string)(a))
+}
+
+// meets reports whether a token is meant for this server. The first of the accepted
+// values is the resource; the others count byte for byte.
+func (a audience) meets(accepted []string) bool {
+	return a.contains(accepted[0]) || slices.ContainsFunc(a, func(candidate string) bool { return slices.Contains(accepted[1:], candidate) })
+}
+
+// contains compares by canonical form, because some clients add a slash to an origin.
+func (a audience) contains(resource string) bool {
+	for _, candidate := range a {
+		if candidate == resource {
+			return true
+		}
+		if canonical, err := metadata.Canonical(candidate); err == nil && canonical == resource {
+			return true
+		}
+	}
+	return false
+}
+
+const yearTenThousand = 253402300800
+
+// timestamp is a NumericDate (RFC 7519 section 2).
+type timestamp struct{ time.Time }
+
+// UnmarshalJSON implements the interface of go-jose's JSON decoder.
+func (t *timestamp) UnmarshalJSON(data []byte) error {
+	seconds, err := strconv.ParseFloat(string(data), 64)
+	if err != nil || seconds < 1 || seconds >= yearTenThousand {
+		return errors.New("not a time")
+	}
+	whole := int64(seconds)
+	t.Time = time.Unix(whole, int64((seconds-float64(whole))*1e9))
+	return nil
+}

@@ -55,9 +55,12 @@ func (e Event) LogValue() slog.Value {
 
 // observe tells who wants to know.
 func (g *Guard) observe(r *http.Request, e Event) {
+	if g.watch == nil && !g.log.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
 	e.Remote = g.proxies.client(r)
 	if g.watch != nil {
 		g.watch(r, e)
 	}
-	g.log.DebugContext(r.Context(), "request decided", slog.Any("decision", e))
+	g.log.LogAttrs(r.Context(), slog.LevelDebug, "request decided", slog.Any("decision", e))
 }

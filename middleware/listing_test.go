@@ -170,6 +170,19 @@ func TestNoListing(t *testing.T) {
 	}
 }
 
+// An answer that is read here must not be compressed; all others may be.
+func TestListsAreNotCompressed(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	for body, want := range map[string]string{request("tools/list", `{}`): "", callTool("whoami"): "gzip"} {
+		var h inner
+		serve(guard.Protect(&h), post(issuer, "", body, "Accept-Encoding", "gzip"))
+		if got := h.requests[0].Header.Get("Accept-Encoding"); got != want {
+			t.Errorf("%s: Accept-Encoding %q, want %q", body, got, want)
+		}
+	}
+}
+
 // A list that cannot be read is not shown.
 func TestUnreadableLists(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)

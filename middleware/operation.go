@@ -59,7 +59,7 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 	if err := readable(r); err != nil {
 		return received{}, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.maxBody)))
+	body, err := whole(http.MaxBytesReader(w, r.Body, int64(g.maxBody)), min(r.ContentLength, int64(g.maxBody)))
 	if err != nil {
 		return received{}, unread(err)
 	}
@@ -77,6 +77,14 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 		return received{}, fault(got.id, message.CodeInvalidParams, err)
 	}
 	return got, headersFor(r, got)
+}
+
+// whole reads to the end. The size that is expected saves room, and is not believed.
+func whole(r io.Reader, expected int64) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(expected, 0), 64<<10)) + bytes.MinRead)
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
 }
 
 // readable wants a body that every reader understands alike: JSON in UTF-8, as it is.

@@ -184,6 +184,23 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
+// The handler gets a body of known length in place of one that came in pieces, and a request
+// without a body is none, also behind a handler that wraps all bodies.
+func TestBodyIsPutBack(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	r := post(issuer, "", callTool("whoami"))
+	r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	var h inner
+	serve(guard.Protect(&h), r)
+	if len(h.requests) != 1 || h.requests[0].ContentLength != int64(len(callTool("whoami"))) || h.requests[0].TransferEncoding != nil {
+		t.Errorf("the handler got %+v", h.requests)
+	}
+	stream := newRequest(http.MethodGet, resource, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}))
+	stream.Body = io.NopCloser(strings.NewReader(""))
+	passes(t, guard, stream)
+}
+
 // Nothing is read before the token is judged.
 func TestTokenBeforeBody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)

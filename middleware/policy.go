@@ -234,7 +234,7 @@ func fits(pattern, name string) bool {
 	}
 }
 
-// closure returns, for every scope that implies others, all that it implies.
+// closure returns, for every scope that implies others, all that it covers.
 func closure(implies map[string][]string) map[string][]string {
 	out := make(map[string][]string, len(implies))
 	for scope := range implies {
@@ -248,7 +248,6 @@ func closure(implies map[string][]string) map[string][]string {
 			}
 			queue = queue[1:]
 		}
-		delete(seen, scope)
 		out[scope] = slices.Sorted(maps.Keys(seen))
 	}
 	return out

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gatehouse.example/message"
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
@@ -27,25 +30,40 @@ type demo struct {
 
 func newDemo(t *testing.T) demo {
 	t.Helper()
+	return newDemoWith(t, desk{notes: newNotebook(), caller: callerOf}, nil)
+}
+
+func newDemoWith(t *testing.T, d desk, adjust func(*middleware.Config)) demo {
+	t.Helper()
 	issuer := middlewaretest.NewIssuer(t)
 	server := httptest.NewUnstartedServer(nil)
 	resource := "http://" + server.Listener.Addr().String() + "/mcp"
-	guard, err := middleware.New(middleware.Config{
-		Resource: resource, AuthorizationServers: []string{issuer.URL()}, Scopes: []string{scopeRead, scopeWrite},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Config.Handler, err = newHandler(guard, resource, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server.Config.Handler = newTestHandler(t, settings{Resource: resource, Issuer: issuer.URL()}, d, adjust)
 	server.Start()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
 	return demo{issuer: issuer, resource: resource}
+}
+
+// newTestHandler is what run serves, with a guard that is adjusted if need be.
+func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Config)) http.Handler {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	config := s.guardConfig(d.needs(), log)
+	if adjust != nil {
+		adjust(&config)
+	}
+	guard, err := middleware.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := newHandler(guard, s.Resource, newServer(d), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
 }
 
 // as returns a caller with a token of its own.
@@ -58,6 +76,8 @@ func (d demo) as(person, scopes string) *caller {
 type caller struct {
 	resource, token, session string
 	modern                   bool
+	nextID                   string // instead of the next number
+	ids                      int
 }
 
 func (c *caller) request(t *testing.T, method, body string) *http.Request {
@@ -114,6 +134,12 @@ func (c *caller) initialize(t *testing.T) {
 	}
 }
 
+// listedTool is the part of a tool in the list that the tests look at.
+type listedTool struct {
+	Name string       `json:"name"`
+	Meta message.Meta `json:"_meta"`
+}
+
 // result is the part of an answer that the tests look at.
 type result struct {
 	Result struct {
@@ -121,23 +147,26 @@ type result struct {
 		StructuredContent json.RawMessage `json:"structuredContent"`
 		CacheScope        string          `json:"cacheScope"`
 		SupportedVersions []string        `json:"supportedVersions"`
-		Tools             []struct {
-			Name string `json:"name"`
-		} `json:"tools"`
+		Tools             []listedTool    `json:"tools"`
 	} `json:"result"`
 	Error struct {
 		Code int `json:"code"`
 	} `json:"error"`
 }
 
-// do sends a request and returns its HTTP response and its result.
-func (c *caller) do(t *testing.T, method, params string) (*http.Response, result) {
+// message makes a request with an id of its own.
+func (c *caller) message(t *testing.T, method, params string) *http.Request {
 	t.Helper()
 	if c.modern {
 		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}`
 		params = strings.TrimSuffix(params, "}") + map[bool]string{true: "", false: ","}[params == "{}"] + meta + "}"
 	}
-	r := c.request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":%s}`, method, params))
+	c.ids++
+	id := fmt.Sprint(c.ids + 1) // 1 is that of initialize
+	if c.nextID != "" {
+		id = c.nextID
+	}
+	r := c.request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))
 	if c.modern {
 		r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 		r.Header.Set("Mcp-Method", method)
@@ -147,11 +176,25 @@ func (c *caller) do(t *testing.T, method, params string) (*http.Response, result
 		if err := json.Unmarshal([]byte(params), &named); err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Mcp-Name", named.Name)
+		if named.Name != "" {
+			r.Header.Set("Mcp-Name", named.Name)
+		}
 	}
-	resp, text := send(t, r)
+	return r
+}
+
+// post sends a request and returns its HTTP response and the message in it.
+func (c *caller) post(t *testing.T, method, params string) (*http.Response, string) {
+	t.Helper()
+	return send(t, c.message(t, method, params))
+}
+
+// do sends a request and returns its HTTP response and its result.
+func (c *caller) do(t *testing.T, method, params string) (*http.Response, result) {
+	t.Helper()
+	resp, text := c.post(t, method, params)
 	var out result
-	_ = json.Unmarshal([]byte(text), &out) // refusals are not JSON-RPC
+	_ = json.Unmarshal([]byte(text), &out) // some refusals are not JSON-RPC
 	return resp, out
 }
 
@@ -209,6 +252,40 @@ func TestToolsNeedTheirScopes(t *testing.T) {
 			checkInsufficient(t, d, resp, test.tool, test.missing)
 		}
 	})
+}
+
+// What the policy does not name is there for nobody, whatever the token covers. No token
+// would help, so there is no challenge.
+func TestOtherToolsAreForNobody(t *testing.T) {
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		for _, tool := range []string{"archive_notes", "WHOAMI", "whoami2", "who", "*"} {
+			resp, _ := as("reader", "notes:read notes:write").call(t, tool, `{}`)
+			if resp.StatusCode != http.StatusForbidden || resp.Header["Www-Authenticate"] != nil {
+				t.Errorf("%q: %s %q, want 403 without a challenge", tool, resp.Status, resp.Header["Www-Authenticate"])
+			}
+		}
+	})
+}
+
+// The tools do not rely on the guard: where its policy lets everything through, they still
+// run only for a token that covers them.
+func TestToolsCheckThemselves(t *testing.T) {
+	d := newDemoWith(t, desk{notes: newNotebook(), caller: callerOf}, func(c *middleware.Config) { c.Policy = middleware.Policy{} })
+	for scopes, tool := range map[string]string{"": "list_notes", "notes:write": "list_notes", "notes:read": "add_note"} {
+		c := d.as("reader", scopes)
+		c.modern = true
+		if resp, answer := c.call(t, tool, `{"text":"milk"}`); resp.StatusCode != http.StatusOK || !answer.Result.IsError {
+			t.Errorf("%s with %q: %s %+v, want an error of the tool", tool, scopes, resp.Status, answer)
+		}
+	}
+	nobody := desk{notes: newNotebook(), caller: func(*mcp.CallToolRequest) *middleware.Token { return nil }}
+	c := newDemoWith(t, nobody, nil).as("reader", "notes:read notes:write")
+	c.modern = true
+	for _, tool := range []string{"whoami", "list_notes", "add_note"} {
+		if resp, answer := c.call(t, tool, `{}`); resp.StatusCode != http.StatusOK || !answer.Result.IsError {
+			t.Errorf("%s for nobody: %s %+v, want an error of the tool", tool, resp.Status, answer)
+		}
+	}
 }
 
 func checkInsufficient(t *testing.T, d demo, resp *http.Response, tool, missing string) {
@@ -347,53 +424,150 @@ func TestNothingWithoutAToken(t *testing.T) {
 	}
 }
 
-// What two readers could understand differently goes no further, and an id comes back as
-// it was sent or not at all.
+// What two readers could understand differently goes no further, and the answer is one of
+// the protocol that has the id if it can be read.
 func TestMessagesAreStrict(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{}}}`
+	const parse, invalid = message.CodeParseError, message.CodeInvalidRequest
 	with := func(old, new string) string { return strings.Replace(call, old, new, 1) }
-	for name, message := range map[string]string{
-		"name twice":          with(`"name":"whoami"`, `"name":"add_note","name":"whoami"`),
-		"escaped name twice":  with(`"name":"whoami"`, `"n\u0061me":"add_note","name":"whoami"`),
-		"method twice":        with(`"method"`, `"method":"ping","method"`),
-		"id twice":            with(`"id":1`, `"id":1,"id":2`),
-		"argument twice":      with(`"arguments":{}`, `"arguments":{"a":1,"a":2}`),
-		"two messages":        call + call,
-		"two lines":           call + "\n" + call,
-		"something behind it": call + "x",
-		"not UTF-8":           with("whoami", "who\xffami"),
-		"lone surrogate":      with("whoami", `\ud800`),
-		"NUL in a key":        with(`"name"`, `"name\u0000"`),
-		"byte order mark":     "\ufeff" + call,
-		"too deep":            with(`"arguments":{}`, `"arguments":`+strings.Repeat(`{"a":`, maxDepth)+"1"+strings.Repeat("}", maxDepth)),
-		"fraction as id":      with(`"id":1`, `"id":1.5`),
-		"exponent as id":      with(`"id":1`, `"id":1e3`),
-		"id beyond 2^53":      with(`"id":1`, `"id":9007199254740993`),
-		"id below -2^53":      with(`"id":1`, `"id":-9007199254740993`),
-		"id beyond all":       with(`"id":1`, `"id":1`+strings.Repeat("0", 400)),
-		"batch with a double": `[` + with(`"id":1`, `"id":1,"id":2`) + `]`,
-		"method is a number":  with(`"tools/call"`, "7"),
-		"text":                `"tools/call"`,
-		"null in a batch":     "[null",
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDemo(t)
-			c := d.as("reader", "notes:read notes:write")
-			c.initialize(t)
-			if resp, text := send(t, c.request(t, http.MethodPost, message)); resp.StatusCode != http.StatusBadRequest {
-				t.Errorf("%s %s, want 400", resp.Status, text)
+	tests := map[string]struct {
+		message string
+		code    message.Code
+		id      string
+	}{
+		"name twice":          {with(`"name":"whoami"`, `"name":"add_note","name":"whoami"`), invalid, "1"},
+		"escaped name twice":  {with(`"name":"whoami"`, `"n\u0061me":"add_note","name":"whoami"`), invalid, "1"},
+		"name in two cases":   {with(`"name":"whoami"`, `"name":"whoami","Name":"add_note"`), message.CodeInvalidParams, "1"},
+		"method twice":        {with(`"method"`, `"method":"ping","method"`), invalid, "1"},
+		"id twice":            {with(`"id":1`, `"id":1,"id":2`), invalid, ""},
+		"argument twice":      {with(`"arguments":{}`, `"arguments":{"a":1,"a":2}`), invalid, "1"},
+		"two messages":        {call + call, parse, ""},
+		"two lines":           {call + "\n" + call, parse, ""},
+		"something behind it": {call + "x", parse, ""},
+		"not UTF-8":           {with("whoami", "who\xffami"), parse, ""},
+		"lone surrogate":      {with("whoami", `\ud800`), invalid, "1"},
+		"NUL in a key":        {with(`"name"`, `"name\u0000"`), invalid, "1"},
+		"byte order mark":     {"\ufeff" + call, parse, ""},
+		"too deep":            {with(`"arguments":{}`, `"arguments":`+strings.Repeat(`{"a":`, 64)+"1"+strings.Repeat("}", 64)), invalid, "1"},
+		"fraction as id":      {with(`"id":1`, `"id":1.5`), invalid, ""},
+		"exponent as id":      {with(`"id":1`, `"id":1e3`), invalid, ""},
+		"null as id":          {with(`"id":1`, `"id":null`), invalid, ""},
+		"id beyond 2^53":      {with(`"id":1`, `"id":9007199254740993`), invalid, "9007199254740993"},
+		"id below -2^53":      {with(`"id":1`, `"id":-9007199254740993`), invalid, "-9007199254740993"},
+		"id beyond 2^63":      {with(`"id":1`, `"id":9223372036854775808`), invalid, "9223372036854775808"},
+		"id beyond all":       {with(`"id":1`, `"id":1`+strings.Repeat("0", 400)), invalid, ""},
+		"batch":               {`[` + call + `]`, invalid, ""},
+		"method is a number":  {with(`"tools/call"`, "7"), invalid, "1"},
+		"text":                {`"tools/call"`, invalid, ""},
+		"null in a batch":     {"[null", parse, ""},
+		"a stranger":          {with(`"id":1`, `"id":1,"extra":2`), invalid, "1"},
+		"request and result":  {with(`"id":1`, `"id":1,"result":{}`), invalid, "1"},
+		"nothing":             {" ", parse, ""},
+	}
+	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
+		c := as("reader", "notes:read notes:write")
+		for name, test := range tests {
+			r := c.request(t, http.MethodPost, test.message)
+			if c.modern {
+				r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+				r.Header.Set("Mcp-Method", "tools/call")
+				r.Header.Set("Mcp-Name", "whoami")
 			}
-		})
-	}
-	d := newDemo(t)
-	c := d.as("reader", "")
-	c.initialize(t)
-	for _, id := range []string{"0", "-7", "9007199254740991", "-9007199254740991", `"a"`, `""`, `"9007199254740993"`} {
-		resp, text := send(t, c.request(t, http.MethodPost, with(`"id":1`, `"id":`+id)))
-		if resp.StatusCode != http.StatusOK || !strings.Contains(text, `"id":`+id+`,`) {
-			t.Errorf("id %s: %s %s", id, resp.Status, text)
+			resp, text := send(t, r)
+			checkRefused(t, name, resp, text, test.code, test.id)
 		}
+	})
+}
+
+// checkRefused wants a message of the protocol with status 400, a code, and an id or none.
+func checkRefused(t *testing.T, name string, resp *http.Response, text string, code message.Code, id string) {
+	t.Helper()
+	m, err := message.Decode([]byte(text), message.Limits{})
+	refused, ok := m.(message.ErrorResponse)
+	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "application/json" || err != nil || !ok {
+		t.Errorf("%s: %s %s, want 400 and a message", name, resp.Status, text)
+		return
 	}
+	if got, _ := refused.ID.MarshalJSON(); refused.Error.Code != code || string(got) != id || refused.Unread != (id == "") {
+		t.Errorf("%s: %s, want code %d and id %q", name, text, code, id)
+	}
+}
+
+// An id comes back as it was sent.
+func TestIDsComeBack(t *testing.T) {
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		for _, id := range []string{"0", "-7", "9007199254740991", "-9007199254740991", "9007199254740992", "-9007199254740992", `"a"`, `""`, `"9007199254740993"`, `"<\u00e9>"`} {
+			c := as("reader", "")
+			c.nextID = id
+			resp, text := c.post(t, "tools/call", `{"name":"whoami","arguments":{}}`)
+			m, err := message.Decode([]byte(text), message.Limits{})
+			answer, ok := m.(message.ResultResponse)
+			var want message.ID
+			if err := want.UnmarshalJSON([]byte(id)); err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != http.StatusOK || err != nil || !ok || answer.ID != want {
+				t.Errorf("id %s: %s %s", id, resp.Status, text)
+			}
+		}
+	})
+}
+
+// From 2026-07-28 on headers repeat the message. Where they say something else, or
+// nothing, nobody acts on either.
+func TestHeadersSayWhatTheMessageSays(t *testing.T) {
+	d := newDemo(t)
+	const all = "notes:read notes:write"
+	c := d.as("reader", all)
+	c.modern = true
+	const add = `{"name":"add_note","arguments":{"text":"stolen"}}`
+	for name, change := range map[string]func(http.Header){
+		"another method":        func(h http.Header) { h.Set("Mcp-Method", "tools/list") },
+		"another tool":          func(h http.Header) { h.Set("Mcp-Name", "whoami") },
+		"another tool, encoded": func(h http.Header) { h.Set("Mcp-Name", "=?base64?d2hvYW1p?=") },
+		"two tools":             func(h http.Header) { h["Mcp-Name"] = []string{"add_note", "whoami"} },
+		"no method":             func(h http.Header) { h.Del("Mcp-Method") },
+		"no tool":               func(h http.Header) { h.Del("Mcp-Name") },
+		"another revision":      func(h http.Header) { h.Set("Mcp-Protocol-Version", "2026-07-29") },
+	} {
+		c.nextID = "2"
+		r := c.message(t, "tools/call", add)
+		change(r.Header)
+		resp, text := send(t, r)
+		checkRefused(t, name, resp, text, message.CodeHeaderMismatch, "2")
+	}
+	old := d.as("reader", all)
+	old.initialize(t)
+	r := old.message(t, "tools/call", add)
+	r.Header.Set("Mcp-Name", "whoami")
+	resp, text := send(t, r)
+	checkRefused(t, "a session", resp, text, message.CodeHeaderMismatch, "2")
+	if _, answer := c.call(t, "list_notes", `{}`); string(answer.Result.StructuredContent) != `{"notes":[]}` {
+		t.Errorf("notes are now %s", answer.Result.StructuredContent)
+	}
+}
+
+// A message is JSON in UTF-8, said so, and not compressed.
+func TestContentTypes(t *testing.T) {
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		c := as("reader", "")
+		for contentType, want := range map[string]int{
+			"application/json": http.StatusOK, "application/json; charset=UTF-8": http.StatusOK,
+			"": http.StatusUnsupportedMediaType, "text/plain": http.StatusUnsupportedMediaType,
+			"application/x-www-form-urlencoded": http.StatusUnsupportedMediaType, "application/json; charset=utf-16": http.StatusUnsupportedMediaType,
+		} {
+			r := c.message(t, "tools/list", `{}`)
+			r.Header.Set("Content-Type", contentType)
+			if resp, text := send(t, r); resp.StatusCode != want {
+				t.Errorf("%q: %s %s, want %d", contentType, resp.Status, text, want)
+			}
+		}
+		r := c.message(t, "tools/list", `{}`)
+		r.Header.Set("Content-Encoding", "gzip")
+		if resp, text := send(t, r); resp.StatusCode != http.StatusUnsupportedMediaType {
+			t.Errorf("compressed: %s %s, want 415", resp.Status, text)
+		}
+	})
 }
 
 // A body that does not arrive holds a connection for a bounded time, with a token or
@@ -479,8 +653,8 @@ func TestPeopleAreBounded(t *testing.T) {
 	}
 }
 
-// What the server says about itself: three tools, the revisions of its era, and answers
-// that are for nobody else.
+// What the server says about itself: three tools, with what a token lacks for them, the
+// revisions of its era, and answers that are for nobody else.
 func TestDiscovery(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		c := as("reader", "")
@@ -488,6 +662,10 @@ func TestDiscovery(t *testing.T) {
 		var names []string
 		for _, tool := range list.Result.Tools {
 			names = append(names, tool.Name)
+			want := map[string]string{"list_notes": `["notes:read"]`, "add_note": `["notes:write"]`}[tool.Name]
+			if got := string(tool.Meta[middleware.MissingScopesKey]); got != want {
+				t.Errorf("%s says that the token lacks %s, want %s", tool.Name, got, want)
+			}
 		}
 		if want := []string{"add_note", "list_notes", "whoami"}; !slices.Equal(names, want) {
 			t.Errorf("tools are %q, want %q", names, want)
@@ -524,15 +702,7 @@ func TestUnknownRevision(t *testing.T) {
 func TestHostOfTheResource(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const resource = "https://notes.example.com/mcp"
-	guard, err := middleware.New(middleware.Config{Resource: resource, AuthorizationServers: []string{issuer.URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := newHandler(guard, resource, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(newTestHandler(t, settings{Resource: resource, Issuer: issuer.URL()}, desk{notes: newNotebook(), caller: callerOf}, nil))
 	defer server.Close()
 	for host, want := range map[string]int{"notes.example.com": http.StatusOK, "rebound.example.org": http.StatusForbidden} {
 		c := caller{resource: server.URL + "/mcp", token: issuer.Mint(middlewaretest.Claims{"aud": resource})}

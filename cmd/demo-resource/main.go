@@ -96,14 +96,12 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if s.Resource == "" {
 		s.Resource = "http://" + reachable(s.Listen, listener.Addr()) + "/mcp"
 	}
-	guard, err := middleware.New(middleware.Config{
-		Resource: s.Resource, AuthorizationServers: []string{s.Issuer}, ResourceName: "Notes (demo)",
-		Scopes: []string{scopeRead, scopeWrite}, Logger: log,
-	})
+	d := desk{notes: newNotebook(), caller: callerOf}
+	guard, err := middleware.New(s.guardConfig(d.needs(), log))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	handler, err := newHandler(guard, s.Resource, log)
+	handler, err := newHandler(guard, s.Resource, newServer(d), log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

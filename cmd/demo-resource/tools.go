@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gatehouse.example/middleware"
+)
+
+const (
+	scopeRead  = "notes:read"
+	scopeWrite = "notes:write"
 )
 
 type (
@@ -28,56 +33,75 @@ type (
 	}
 )
 
-// newServer is the protocol server with its three tools.
-func newServer(notes *notebook) *mcp.Server {
+// desk is what the tools work with.
+type desk struct {
+	notes *notebook
+	// caller returns who calls, nil if that is not known.
+	caller func(*mcp.CallToolRequest) *middleware.Token
+}
+
+// needs are the tools and the scopes that each one needs.
+func (d desk) needs() map[string][]string {
+	return map[string][]string{"whoami": {}, "list_notes": {scopeRead}, "add_note": {scopeWrite}}
+}
+
+// newServer is the protocol server with its tools.
+func newServer(d desk) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "gatehouse-demo", Title: "Notes (demo)", Version: "0.1.0"}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // the list of tools never changes
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.CacheScope = "private" // answers to people who signed in stay with them
 		},
 	})
-	addTool(server, "whoami", "Say who is calling.", true, func(caller *auth.TokenInfo, _ nothing) (identity, error) {
-		return identity{
-			Subject: fmt.Sprint(caller.Extra["sub"]), ClientID: fmt.Sprint(caller.Extra["client_id"]),
-			Issuer: fmt.Sprint(caller.Extra["iss"]), Scopes: append([]string{}, caller.Scopes...),
-		}, nil
-	})
-	addTool(server, "list_notes", "List your notes.", true, func(caller *auth.TokenInfo, _ nothing) (notesList, error) {
-		return notesList{Notes: append([]string{}, notes.list(caller.UserID)...)}, nil
-	})
-	addTool(server, "add_note", "Add a note.", false, func(caller *auth.TokenInfo, note newNote) (noteCount, error) {
-		count, err := notes.add(caller.UserID, note.Text)
-		return noteCount{Count: count}, err
-	})
+	addTool(server, d, "whoami", "Say who is calling.", reads(), d.whoami)
+	addTool(server, d, "list_notes", "List your notes.", reads(), d.list)
+	addTool(server, d, "add_note", "Add a note.", writes(), d.add)
 	return server
 }
 
-// addTool adds a tool that runs only for callers whose token has its scopes. The caller
-// is that of the request and not of the session, whose context is that of its first
-// request.
-func addTool[In, Out any](server *mcp.Server, name, description string, readOnly bool, do func(*auth.TokenInfo, In) (Out, error)) {
+func reads() mcp.ToolAnnotations {
+	hints := writes()
+	hints.ReadOnlyHint = true
+	return hints
+}
+
+func writes() mcp.ToolAnnotations {
 	no := false
-	hints := &mcp.ToolAnnotations{ReadOnlyHint: readOnly, DestructiveHint: &no, OpenWorldHint: &no}
-	mcp.AddTool(server, &mcp.Tool{Name: name, Description: description, Annotations: hints},
-		func(_ context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+	return mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
+}
+
+func (d desk) whoami(_ context.Context, caller *middleware.Token, _ nothing) (identity, error) {
+	return identity{
+		Subject: caller.Subject, ClientID: caller.ClientID, Issuer: caller.Issuer, Scopes: append([]string{}, caller.Scopes...),
+	}, nil
+}
+
+func (d desk) list(_ context.Context, caller *middleware.Token, _ nothing) (notesList, error) {
+	return notesList{Notes: append([]string{}, d.notes.list(caller.Principal())...)}, nil
+}
+
+func (d desk) add(_ context.Context, caller *middleware.Token, note newNote) (noteCount, error) {
+	count, err := d.notes.add(caller.Principal(), note.Text)
+	return noteCount{Count: count}, err
+}
+
+// addTool adds a tool that runs only for callers whose token has its scopes.
+func addTool[In, Out any](server *mcp.Server, d desk, name, description string, hints mcp.ToolAnnotations,
+	do func(context.Context, *middleware.Token, In) (Out, error)) {
+	needs := d.needs()[name]
+	mcp.AddTool(server, &mcp.Tool{Name: name, Description: description, Annotations: &hints},
+		func(ctx context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 			var none Out
-			caller := callerOf(request)
+			caller := d.caller(request)
 			if caller == nil {
 				return nil, none, fmt.Errorf("%s needs an access token", name)
 			}
-			for _, scope := range toolScopes[name] {
-				if !slices.Contains(caller.Scopes, scope) {
+			for _, scope := range needs {
+				if !caller.HasScope(scope) {
 					return nil, none, fmt.Errorf("%s needs the scope %s", name, scope)
 				}
 			}
-			out, err := do(caller, in)
+			out, err := do(ctx, caller, in)
 			return nil, out, err
 		})
-}
-
-func callerOf(request *mcp.CallToolRequest) *auth.TokenInfo {
-	if extra := request.GetExtra(); extra != nil {
-		return extra.TokenInfo
-	}
-	return nil
 }

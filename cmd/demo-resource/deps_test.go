@@ -1,0 +1,16 @@
+package main
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the demo what it shows: a server that anybody could write with the
+// middleware, the messages of the protocol and the official SDK.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
+		"gatehouse.example/middleware", "gatehouse.example/message",
+		"github.com/modelcontextprotocol/go-sdk/...", "github.com/alecthomas/kong",
+	}})
+}

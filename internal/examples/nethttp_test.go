@@ -2,6 +2,7 @@ package examples
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,19 +14,25 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// notesServer is a plain net/http server: one guard, a scope for each operation, and the
-// metadata document that leads clients to the authorization server.
+// notesServer is a plain net/http server: one guard, what every request needs in its
+// policy, a scope for each operation that needs more, and the metadata document that leads
+// clients to the authorization server. The bodies are not messages of the protocol, so the
+// policy names no methods or tools, and the guard leaves the bodies unread.
 func notesServer(resource, issuer string) (http.Handler, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource:             resource,
 		AuthorizationServers: []string{issuer},
 		Scopes:               []string{"notes:read", "notes:write"},
+		Policy: middleware.Policy{
+			Scopes:  []string{"notes:read"},
+			Implies: map[string][]string{"notes:admin": {"notes:read", "notes:write"}},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	notes := http.NewServeMux()
-	notes.Handle("GET /notes", guard.RequireScope("notes:read")(http.HandlerFunc(listNotes)))
+	notes.Handle("GET /notes", http.HandlerFunc(listNotes))
 	notes.Handle("POST /notes", guard.RequireScope("notes:write")(http.HandlerFunc(addNote)))
 
 	mux := http.NewServeMux()
@@ -36,6 +43,7 @@ func notesServer(resource, issuer string) (http.Handler, error) {
 	return mux, nil
 }
 
+// listNotes asks the token itself for what makes no difference between yes and no.
 func listNotes(w http.ResponseWriter, r *http.Request) {
 	token, ok := middleware.TokenFrom(r.Context())
 	if !ok {
@@ -43,7 +51,11 @@ func listNotes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]string{"owner": token.Principal(), "client": token.ClientID})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"owner":    token.Principal(),
+		"client":   token.ClientID,
+		"editable": token.HasScope("notes:write"), // granted, or implied by what was granted
+	})
 }
 
 func addNote(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
@@ -59,7 +71,10 @@ func start(t *testing.T, path string, handler func(resource string) (http.Handle
 	}
 	server.Config.Handler = h
 	server.Start()
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
 	return resource
 }
 
@@ -84,6 +99,25 @@ func call(t *testing.T, method, url, token string) (*http.Response, string) {
 	return res, string(body)
 }
 
+// checkInsufficient wants the refusal of a token that lacks scopes: 403 and one challenge,
+// which names all that the operation needs and where the metadata is.
+func checkInsufficient(t *testing.T, res *http.Response, needs string) {
+	t.Helper()
+	challenges, err := metadata.ParseChallenges(res.Header["Www-Authenticate"])
+	if res.StatusCode != http.StatusForbidden || err != nil || len(challenges) != 1 {
+		t.Errorf("%s %q, %v, want 403 and one challenge", res.Status, res.Header["Www-Authenticate"], err)
+		return
+	}
+	for name, want := range map[string]string{"error": "insufficient_scope", "scope": needs} {
+		if got, _ := challenges[0].Get(name); got != want {
+			t.Errorf("%s: %s is %q, want %q", challenges[0], name, got, want)
+		}
+	}
+	if where, _ := challenges[0].Get("resource_metadata"); !strings.HasPrefix(where, "http://127.0.0.1:") {
+		t.Errorf("%s: the metadata is at %q", challenges[0], where)
+	}
+}
+
 func TestPlainHTTP(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	resource := start(t, "/notes", func(resource string) (http.Handler, error) { return notesServer(resource, issuer.URL()) })
@@ -100,22 +134,37 @@ func TestPlainHTTP(t *testing.T) {
 	if err != nil || len(doc.AuthorizationServers) != 1 || doc.AuthorizationServers[0] != issuer.URL() {
 		t.Fatalf("%s holds %s, %v", where, body, err)
 	}
-
-	token := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"})
-	if res, body = call(t, "GET", resource, token); res.StatusCode != http.StatusOK || !strings.Contains(body, issuer.URL()+"|reader") {
-		t.Errorf("GET: %s %s", res.Status, body)
-	}
-	res, _ = call(t, "POST", resource, token)
-	if challenge := res.Header.Get("WWW-Authenticate"); res.StatusCode != http.StatusForbidden || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="notes:write"`) {
-		t.Errorf("POST: %s %s", res.Status, challenge)
-	}
-	token = issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read notes:write"})
-	if res, _ = call(t, "POST", resource, token); res.StatusCode != http.StatusCreated {
-		t.Errorf("POST: %s", res.Status)
-	}
 	for _, broken := range issuer.Broken(resource) {
 		if res, _ = call(t, "GET", resource, broken.Token); res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", broken.Name, res.Status)
+		}
+	}
+}
+
+func TestPlainHTTPScopes(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	resource := start(t, "/notes", func(resource string) (http.Handler, error) { return notesServer(resource, issuer.URL()) })
+	listed := func(editable bool) string {
+		return fmt.Sprintf(`{"client":"client","editable":%t,"owner":"%s|reader"}`+"\n", editable, issuer.URL())
+	}
+	for _, test := range []struct {
+		method, scope string
+		status        int
+		body, needs   string
+	}{
+		{"GET", "notes:read", http.StatusOK, listed(false), ""},
+		{"GET", "notes:read notes:write", http.StatusOK, listed(true), ""},
+		{"GET", "notes:admin", http.StatusOK, listed(true), ""},
+		{"POST", "notes:read notes:write", http.StatusCreated, "", ""},
+		{"POST", "notes:admin", http.StatusCreated, "", ""},
+		{"GET", "notes:write", http.StatusForbidden, "", "notes:read"},
+		{"POST", "notes:read", http.StatusForbidden, "", "notes:write"},
+	} {
+		res, body := call(t, test.method, resource, issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": test.scope}))
+		if test.needs != "" {
+			checkInsufficient(t, res, test.needs)
+		} else if res.StatusCode != test.status || body != test.body {
+			t.Errorf("%s with %s: %s %s", test.method, test.scope, res.Status, body)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (c *Config) validate() error {
 	if slices.Contains(c.Audiences, "") {
 		errs = append(errs, errors.New("an audience is empty"))
 	}
-	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate())...)
+	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(), validIntrospection(c.Introspection, c.AuthorizationServers))...)
 }
 
 func validScope(scope string) error {

@@ -6,9 +6,12 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,7 +56,9 @@ func newFetcher(configured *http.Client) *fetcher {
 func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (map[keyID]*verifyKey, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
-	address, err := f.discover(ctx, issuer, urls)
+	address, err := f.discover(ctx, issuer, urls, func(doc metadata.AuthorizationServer) (string, error) {
+		return doc.JWKSURI, validKeyAddress(issuer, doc.JWKSURI)
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -68,8 +73,19 @@ func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (map[k
 	return keys, cacheAge(header), nil
 }
 
-// discover tries the well-known addresses of an issuer in order and returns its jwks_uri.
-func (f *fetcher) discover(ctx context.Context, issuer string, urls []string) (string, error) {
+// introspectionEndpoint finds where an issuer tells about tokens.
+func (f *fetcher) introspectionEndpoint(ctx context.Context, issuer string, urls []string) (string, error) {
+	return f.discover(ctx, issuer, urls, func(doc metadata.AuthorizationServer) (string, error) {
+		if err := validAddress(issuer, doc.IntrospectionEndpoint); err != nil {
+			return "", fmt.Errorf("introspection_endpoint: %w", err)
+		}
+		return doc.IntrospectionEndpoint, nil
+	})
+}
+
+// discover tries the well-known addresses of an issuer in order and returns the address
+// that is wanted from the metadata there.
+func (f *fetcher) discover(ctx context.Context, issuer string, urls []string, want func(metadata.AuthorizationServer) (string, error)) (string, error) {
 	var errs []error
 	for _, address := range urls {
 		body, _, err := f.get(ctx, address)
@@ -82,31 +98,38 @@ func (f *fetcher) discover(ctx context.Context, issuer string, urls []string) (s
 		}
 		doc, err := metadata.ParseAuthorizationServer(body, issuer)
 		if err == nil {
-			err = validKeyAddress(issuer, doc.JWKSURI)
-		}
-		if err == nil {
-			return doc.JWKSURI, nil
+			var found string
+			if found, err = want(doc); err == nil {
+				return found, nil
+			}
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", address, err))
 	}
 	return "", errors.Join(errs...)
 }
 
-// validKeyAddress wants https, or http on loopback for an issuer that is there itself.
 func validKeyAddress(issuer, address string) error {
-	if _, err := metadata.Canonical(address); err != nil {
+	if err := validAddress(issuer, address); err != nil {
 		return fmt.Errorf("jwks_uri: %w", err)
+	}
+	return nil
+}
+
+// validAddress wants https, or http on loopback for an issuer that is there itself.
+func validAddress(issuer, address string) error {
+	if _, err := metadata.Canonical(address); err != nil {
+		return err
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return errors.New("jwks_uri: it cannot be parsed")
+		return errors.New("it cannot be parsed")
 	case u.Scheme == "https":
 		return nil
 	case strings.HasPrefix(issuer, "http://") && metadata.IsLoopbackHost(u.Hostname()):
 		return nil
 	}
-	return errors.New("jwks_uri: it must be https")
+	return errors.New("it must be https")
 }
 
 // get fetches one document: status 200, no redirect, at most maxDocument bytes.
@@ -120,18 +143,71 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, http.Header,
 	if err != nil {
 		return nil, nil, err
 	}
+	body, err := document(res)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return body, res.Header, nil
+}
+
+// introspect asks about a token (RFC 7662 section 2.1). The question can be repeated. The
+// errors tell nothing that an endpoint could have written: it knows the secret and the
+// token, and may repeat them.
+func (f *fetcher) introspect(ctx context.Context, address, id, secret, token string) ([]byte, error) {
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	// RFC 6749 section 2.3.1: both are form-encoded before they become HTTP Basic.
+	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.Header["Idempotency-Key"] = []string{} // is not sent, and lets net/http try another connection
+	res, err := f.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, broken(err))
+	}
+	body, err := document(res)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, fmt.Errorf("%s: the answer is not application/json", address)
+	}
+	return body, nil
+}
+
+// broken says what is wrong with a connection, in words that are not from its other end.
+func broken(err error) error {
+	var slow interface{ Timeout() bool }
+	var certificate *tls.CertificateVerificationError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("there is no answer in time")
+	case errors.As(err, &certificate):
+		return certificate
+	case errors.As(err, &network):
+		return network
+	}
+	return errors.New("the connection broke")
+}
+
+// document reads an answer: status 200, no redirect, at most maxDocument bytes.
+func document(res *http.Response) ([]byte, error) {
 	defer func() { _ = res.Body.Close() }() // read-only: nothing is lost
 	if res.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("%s: the status is %d", address, res.StatusCode)
+		return nil, fmt.Errorf("the status is %d", res.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", address, err)
+		return nil, broken(err)
 	case len(body) > maxDocument:
-		return nil, nil, fmt.Errorf("%s: the document has more than %d bytes", address, maxDocument)
+		return nil, fmt.Errorf("the document has more than %d bytes", maxDocument)
 	}
-	return body, res.Header, nil
+	return body, nil
 }
 
 // parseKeys reads a JWK set (RFC 7517 section 5). Keys that are of no use here are

@@ -52,6 +52,7 @@ type issuer struct {
 	name  string
 	urls  []string
 	fetch *fetcher
+	asks  *introspector // nil where tokens are judged by themselves alone
 	now   func() time.Time
 	log   *slog.Logger
 

@@ -68,6 +68,7 @@ type Guard struct {
 	start     challenge // of a request without credentials
 	scopes    []string  // that clients can get, as the metadata lists them
 	issuers   map[string]*issuer
+	opaque    *issuer // whose tokens need not be JWTs; nil without one
 	verified  *memory[verified]
 	headers   headers
 	policy    *policy
@@ -157,7 +158,14 @@ func (g *Guard) trust(c Config) error {
 		if err != nil {
 			return err
 		}
-		g.issuers[name] = &issuer{name: name, urls: urls, fetch: fetcher, now: g.now, log: g.log}
+		from := &issuer{name: name, urls: urls, fetch: fetcher, now: g.now, log: g.log}
+		if asked, ok := c.Introspection[name]; ok {
+			from.asks = newIntrospector(asked, from, g.accepted, c.CachedTokens)
+			if asked.Opaque {
+				g.opaque = from
+			}
+		}
+		g.issuers[name] = from
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -53,10 +54,8 @@ type verified struct {
 	begins time.Time
 	until  time.Time
 
-	// The key came from the set that the issuer had at the time. Both are nil for a token
-	// without a signature.
 	issuer *issuer
-	keys   *keySet
+	keys   *keySet // that the issuer had at the time; nil for a token without a signature
 }
 
 // holds reports whether a token is as good as it was. Where the keys changed or are due
@@ -91,45 +90,107 @@ func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 
 // examine judges a token that is not remembered.
 func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verified, error) {
-	return g.verifyJWT(ctx, raw, now)
+	if g.opaque != nil && g.isOpaque(raw) {
+		return g.lookUp(ctx, raw)
+	}
+	t, err := g.verifyJWT(ctx, raw, now)
+	if err != nil {
+		return verified{}, err
+	}
+	if t.issuer.asks == nil {
+		return g.found(t), nil
+	}
+	answer, fresh, err := t.issuer.asks.ask(ctx, raw)
+	if err == nil {
+		err = answer.confirms(&t.claims)
+	}
+	if err != nil {
+		return verified{}, err
+	}
+	answer.narrow(&t.claims)
+	return g.found(t).before(fresh), nil
+}
+
+// isOpaque reports whether the answer of the issuer with opaque tokens decides about one:
+// unless it says to be a JWT of another issuer, whose rules then hold.
+func (g *Guard) isOpaque(raw string) bool {
+	_, rest, _ := strings.Cut(raw, ".")
+	body, _, _ := strings.Cut(rest, ".")
+	payload, err := segment(body)
+	if err != nil {
+		return true
+	}
+	claims, err := readClaims(payload)
+	from := g.issuers[claims.Issuer]
+	return err != nil || from == nil || from == g.opaque
+}
+
+// lookUp believes what the issuer says about a token.
+func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
+	if !isB64Token(raw) {
+		// RFC 6750 section 2.1: what an access token may look like.
+		return verified{}, invalid("The access token is malformed.")
+	}
+	answer, fresh, err := g.opaque.asks.ask(ctx, raw)
+	if err != nil {
+		return verified{}, err
+	}
+	t := judged{claims: answer.jwtClaims, issuer: g.opaque}
+	t.claims.Issuer = g.opaque.name
+	return g.found(t).before(fresh), nil
+}
+
+// judged is a token that was found good, and by what.
+type judged struct {
+	claims jwtClaims
+	issuer *issuer
+	keys   *keySet // that the key came from; nil for a token without a signature
 }
 
 // verifyJWT judges a token by itself. Everything that is cheap is checked before the key
 // is looked up, so that only a token which claims to be ours costs a signature or a fetch.
-func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (verified, error) {
-	t, err := g.open(raw)
+func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judged, error) {
+	token, err := g.open(raw)
 	if err != nil {
-		return verified{}, err
+		return judged{}, err
 	}
-	claims, err := readClaims(t.payload)
+	claims, err := readClaims(token.payload)
 	if err != nil {
-		return verified{}, err
+		return judged{}, err
 	}
 	from, ok := g.issuers[claims.Issuer]
 	if !ok {
 		// RFC 9068 section 4: the issuer MUST exactly match.
-		return verified{}, invalid("The access token comes from another issuer.")
+		return judged{}, invalid("The access token comes from another issuer.")
 	}
 	if err := claims.check(g.accepted, now); err != nil {
-		return verified{}, err
+		return judged{}, err
 	}
 	if claims.IssuedAt.IsZero() {
-		return verified{}, invalid("The access token has no time of issue.")
+		return judged{}, invalid("The access token has no time of issue.")
 	}
-	key, keys, err := from.key(ctx, t.key)
+	key, keys, err := from.key(ctx, token.key)
 	if err != nil {
-		return verified{}, err
+		return judged{}, err
 	}
-	if !key.signed([]byte(t.input), t.signature) {
-		return verified{}, invalid("The signature of the access token is wrong.")
+	if !key.signed([]byte(token.input), token.signature) {
+		return judged{}, invalid("The signature of the access token is wrong.")
 	}
-	g.headers.add(t.head, t.key)
-	return g.found(&claims, from, keys), nil
+	g.headers.add(token.head, token.key)
+	return judged{claims, from, keys}, nil
 }
 
-// found is a token that is good.
-func (g *Guard) found(claims *jwtClaims, from *issuer, keys *keySet) verified {
-	token := claims.token()
+// found is what is remembered about a token that is good.
+func (g *Guard) found(t judged) verified {
+	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	return verified{token: token, begins: claims.begins(), until: token.Expiry.Add(leeway), issuer: from, keys: keys}
+	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(leeway), issuer: t.issuer, keys: t.keys}
+}
+
+// before shortens how long a token is remembered.
+func (v verified) before(end time.Time) verified {
+	if end.Before(v.until) {
+		v.until = end
+	}
+	return v
 }

@@ -46,10 +46,16 @@ func (b *breaker) add(name, token string) {
 	b.tokens = append(b.tokens, BrokenToken{Name: name, Token: token})
 }
 
-// good returns a token without a fault.
+// good returns a token without a fault, to take apart.
 func (b *breaker) good() string {
 	b.issuer.t.Helper()
-	return b.issuer.Mint(Claims{"aud": b.resource})
+	return b.mint(Claims{"aud": b.resource})
+}
+
+// mint signs claims that no server may accept. The issuer does not know such a token.
+func (b *breaker) mint(overrides Claims) string {
+	b.issuer.t.Helper()
+	return b.issuer.mint(b.issuer.claims(overrides))
 }
 
 // payload returns the claims of a good token.
@@ -67,7 +73,7 @@ func (b *breaker) claim(name string, overrides Claims) {
 	if _, ok := overrides["aud"]; !ok {
 		overrides["aud"] = b.resource
 	}
-	b.add(name, b.issuer.Mint(overrides))
+	b.add(name, b.mint(overrides))
 }
 
 func (b *breaker) wrongClaims() {
@@ -194,7 +200,7 @@ func (b *breaker) hmac(secret []byte, kid string) string {
 
 func (b *breaker) wrongShapes() {
 	header, payload, signature := parts(b.good())
-	_, other, _ := parts(b.issuer.Mint(Claims{"aud": b.resource, "sub": "stranger"}))
+	_, other, _ := parts(b.mint(Claims{"aud": b.resource, "sub": "stranger"}))
 	b.add("shape: claims exchanged", header+"."+other+"."+signature)
 	b.add("shape: no signature", header+"."+payload+".")
 	b.add("shape: signature absent", header+"."+payload)
@@ -207,7 +213,7 @@ func (b *breaker) wrongShapes() {
 	b.add("shape: one part", header)
 	b.add("shape: dots alone", "..")
 	b.add("shape: first part empty", "."+payload+"."+signature)
-	b.add("shape: too long", b.issuer.Mint(Claims{"aud": b.resource, "x": strings.Repeat("x", 8<<10)}))
+	b.add("shape: too long", b.mint(Claims{"aud": b.resource, "x": strings.Repeat("x", 8<<10)}))
 	b.add("shape: not a JWT", "0123456789abcdef")
 	one := `{"protected":"` + header + `","signature":"` + signature + `"}`
 	b.add("shape: JSON with one signature", `{"payload":"`+payload+`",`+one[1:])

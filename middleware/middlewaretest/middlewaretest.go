@@ -3,9 +3,11 @@
 // describe them, and mints whatever token a test asks for.
 //
 // [Issuer.Mint] makes tokens of RFC 9068 that a [middleware.Guard] accepts, with claims
-// of your choice. [Issuer.Broken] makes tokens that no server may accept, each wrong in
-// one way. [Issuer.Rotate] and [Issuer.SetDown] show how a server lives through a change
-// of keys and through an outage.
+// of your choice, and [Issuer.MintOpaque] such that only the introspection endpoint tells
+// about (RFC 7662). [Issuer.Broken] makes tokens that no server may accept, each wrong in
+// one way, and [Attack] sends them, and more, to a server of yours. [Issuer.Revoke],
+// [Issuer.Rotate] and [Issuer.SetDown] show how a server lives through the end of a token,
+// a change of keys and an outage.
 //
 //	issuer := middlewaretest.NewIssuer(t)
 //	guard, err := middleware.New(middleware.Config{
@@ -42,15 +44,20 @@ type Issuer struct {
 	cacheControl string
 	keyRequests  int
 	documents    map[string]any
+
+	secret         string            // of the resource server
+	tokens         map[string]Claims // that are active
+	introspections int
 }
 
 // NewIssuer starts an issuer that signs with ES256, and stops it when the test ends.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, documents: make(map[string]any)}
+	i := &Issuer{t: t, documents: make(map[string]any), tokens: make(map[string]Claims), secret: "100% & " + rand.Text()}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
 	i.Rotate(jose.ES256)
+	i.SetDocument(introspectPath, http.HandlerFunc(i.introspect))
 	i.SetDocument("/.well-known/oauth-authorization-server", metadata.AuthorizationServer{
 		Issuer:                        i.URL(),
 		AuthorizationEndpoint:         i.URL() + "/authorize",
@@ -58,6 +65,9 @@ func NewIssuer(t testing.TB) *Issuer {
 		JWKSURI:                       i.URL() + "/jwks.json",
 		ResponseTypesSupported:        []string{"code"},
 		CodeChallengeMethodsSupported: []string{"S256"},
+
+		IntrospectionEndpoint:            i.URL() + introspectPath,
+		IntrospectionEndpointAuthMethods: []string{"client_secret_basic"},
 	})
 	return i
 }
@@ -122,8 +132,11 @@ func (i *Issuer) KeyRequests() int {
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	down, document, cacheControl := i.down, i.documents[r.URL.Path], i.cacheControl
-	if r.URL.Path == "/jwks.json" {
+	switch r.URL.Path {
+	case "/jwks.json":
 		i.keyRequests++
+	case introspectPath:
+		i.introspections++
 	}
 	i.mu.Unlock()
 	if down {

@@ -2,34 +2,44 @@ package examples
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// sdkServer is a server of the official Go SDK. The guard is outermost: it checks the
-// token and answers with complete challenges. auth.RequireBearerToken comes next, because
-// only through it does the SDK learn who is calling. With that it pins each session to
-// its person, and hands TokenInfo to the tools.
-func sdkServer(resource, issuer string) (http.Handler, error) {
+// sdkServer puts a guard around a server of the official Go SDK. The guard is outermost: it
+// checks the token, knows what each tool needs, and answers with complete challenges before
+// the SDK sees the request. auth.RequireBearerToken comes next, because only through it does
+// the SDK learn who is calling. With that it pins each session to its person, and hands
+// TokenInfo to the tools.
+func sdkServer(resource, issuer string, server *mcp.Server) (http.Handler, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource:             resource,
 		AuthorizationServers: []string{issuer},
-		Scopes:               []string{"notes:read"},
+		Scopes:               []string{"notes:read", "notes:write"},
+		Policy: middleware.Policy{
+			Tools: map[string][]string{
+				"whoami":     {}, // any token
+				"list_notes": {"notes:read"},
+				"add_note":   {"notes:write"},
+			},
+			Implies: map[string][]string{"notes:admin": {"notes:read", "notes:write"}},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "whoami", Description: "Says who is calling"}, whoami)
 	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 
 	mux := http.NewServeMux()
@@ -49,45 +59,152 @@ func knownToSDK(next http.Handler) http.Handler {
 		if !ok {
 			return nil, auth.ErrInvalidToken // not behind the guard
 		}
-		return &auth.TokenInfo{
-			UserID:     token.Principal(), // unique among all issuers
-			Scopes:     token.Scopes,
-			Expiration: token.Expiry,
-		}, nil
+		return tokenInfo(token), nil
 	}
-	// The guard has judged the expiry already, with its own tolerance for clocks.
-	options := &auth.RequireBearerTokenOptions{ClockSkew: time.Minute}
-	known := auth.RequireBearerToken(verify, options)(next)
+	known := auth.RequireBearerToken(verify, bearerOptions(""))(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer verified")
+		r.Header.Set("Authorization", "Bearer verified") // the guard made this header for us
 		known.ServeHTTP(w, r)
 	})
 }
 
+// tokenInfo is a token as the SDK knows one.
+func tokenInfo(token *middleware.Token) *auth.TokenInfo {
+	return &auth.TokenInfo{
+		UserID:     token.Principal(), // unique among all issuers
+		Scopes:     token.Scopes,
+		Expiration: token.Expiry,
+		Extra:      map[string]any{"token": token},
+	}
+}
+
+// bearerOptions leave the judgement to the guard, which has a tolerance for clocks of its own.
+func bearerOptions(metadataURL string) *auth.RequireBearerTokenOptions {
+	return &auth.RequireBearerTokenOptions{ClockSkew: time.Minute, ResourceMetadataURL: metadataURL}
+}
+
+// verifiedBySDK does without Protect: a guard is the verifier of the SDK's own middleware.
+// Issuer, audience, expiry and signature are checked, which is more than a verifier that
+// reads a signature. What Protect does besides is lost:
+//
+//   - challenges say where the metadata is, and no more: no error code, no scopes;
+//   - there are no scopes for single operations, no filtered lists and no hierarchies;
+//   - an issuer that is down is 500, where a client should hear 503 and keep its token;
+//   - the token itself reaches the tools, in the header.
+//
+// It fits where a server of the SDK stands already and only the verifier can be changed.
+func verifiedBySDK(guard *middleware.Guard, metadataURL string, next http.Handler) http.Handler {
+	var verify auth.TokenVerifier = func(ctx context.Context, raw string, _ *http.Request) (*auth.TokenInfo, error) {
+		token, err := guard.Verify(ctx, raw)
+		switch {
+		case errors.Is(err, middleware.ErrToken):
+			return nil, auth.ErrInvalidToken // the SDK shows the text of an error to the client
+		case err != nil:
+			return nil, middleware.ErrUnavailable
+		}
+		return tokenInfo(token), nil
+	}
+	return auth.RequireBearerToken(verify, bearerOptions(metadataURL))(next)
+}
+
+// newNotes has the tools. Those that need a scope need not ask for it: whoever gets here
+// has it.
+func newNotes() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "whoami", Description: "Says who is calling"}, whoami)
+	mcp.AddTool(server, &mcp.Tool{Name: "list_notes", Description: "Lists your notes"}, listTool)
+	mcp.AddTool(server, &mcp.Tool{Name: "add_note", Description: "Adds a note"}, addTool)
+	mcp.AddTool(server, &mcp.Tool{Name: "drop_notes", Description: "Is in no policy"}, addTool)
+	return server
+}
+
 type nothing struct{}
 
-func whoami(_ context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, nothing, error) {
-	text := fmt.Sprintf("%s with %v; the header holds %q", req.Extra.TokenInfo.UserID, req.Extra.TokenInfo.Scopes, req.Extra.Header["Authorization"])
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nothing{}, nil
+// tokenOf returns the token of the request that called a tool. middleware.TokenFrom is of no
+// use in a tool of this SDK: the context of a tool is that of the request which opened the
+// session, and so is the token in it.
+func tokenOf(req *mcp.CallToolRequest) (*middleware.Token, error) {
+	if req.Extra == nil || req.Extra.TokenInfo == nil {
+		return nil, errors.New("not behind the guard")
+	}
+	token, ok := req.Extra.TokenInfo.Extra["token"].(*middleware.Token)
+	if !ok {
+		return nil, errors.New("not behind the guard")
+	}
+	return token, nil
 }
 
-// bearer is a client that sends a token.
-type bearer string
+func whoami(_ context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, nothing, error) {
+	token, err := tokenOf(req)
+	if err != nil {
+		return nil, nothing{}, err
+	}
+	return says(fmt.Sprintf("%s with %v; the header holds %q", token.Principal(), token.Scopes, req.Extra.Header["Authorization"])), nothing{}, nil
+}
 
-func (token bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func listTool(_ context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, nothing, error) {
+	token, err := tokenOf(req)
+	if err != nil {
+		return nil, nothing{}, err
+	}
+	if token.HasScope("notes:write") { // granted, or implied by what was granted
+		return says("milk (you may add to it)"), nothing{}, nil
+	}
+	return says("milk"), nothing{}, nil
+}
+
+func addTool(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
+	return says("added"), nothing{}, nil
+}
+
+func says(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// bearer is a client that sends a token with every request. It keeps the last refusal.
+type bearer struct {
+	token string
+
+	mu      sync.Mutex
+	refused *http.Response
+}
+
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	token := b.token
+	b.mu.Unlock()
 	r = r.Clone(r.Context())
 	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+string(token))
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && res.StatusCode >= http.StatusBadRequest {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.refused = res
+	}
+	return res, err
 }
 
-func connect(t *testing.T, resource string, token bearer) (*mcp.ClientSession, error) {
+// use changes the token, as a client does that stepped up.
+func (b *bearer) use(token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.token, b.refused = token, nil
+}
+
+// refusal returns the last answer that was one, nil if there was none.
+func (b *bearer) refusal() *http.Response {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
+}
+
+func connect(t *testing.T, resource string, b *bearer) (*mcp.ClientSession, error) {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1.0.0"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: resource, HTTPClient: &http.Client{Transport: token}, MaxRetries: -1,
+		Endpoint: resource, HTTPClient: &http.Client{Transport: b}, MaxRetries: -1, DisableStandaloneSSE: true,
 	}, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = session.Close() })
@@ -95,32 +212,152 @@ func connect(t *testing.T, resource string, token bearer) (*mcp.ClientSession, e
 	return session, err
 }
 
+// use calls a tool and returns what it says.
+func use(t *testing.T, session *mcp.ClientSession, tool string) (string, error) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool})
+	if err != nil {
+		return "", err
+	}
+	if result.IsError || len(result.Content) != 1 {
+		t.Fatalf("%s: %+v", tool, result)
+	}
+	text, ok := result.Content[0].(*mcp.TextContent)
+	if !ok {
+		t.Fatalf("%s: %+v", tool, result.Content[0])
+	}
+	return text.Text, nil
+}
+
+// TestOfficialGoSDK: a tool knows who calls, also after the client got another token, and
+// a bad token opens no session.
 func TestOfficialGoSDK(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	resource := start(t, "/mcp", func(resource string) (http.Handler, error) { return sdkServer(resource, issuer.URL()) })
-	good := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"})
-
-	session, err := connect(t, resource, bearer(good))
+	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {
+		return sdkServer(resource, issuer.URL(), newNotes())
+	})
+	b := &bearer{}
+	b.use(issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"}))
+	session, err := connect(t, resource, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "whoami"})
-	if err != nil || result.IsError || len(result.Content) != 1 {
-		t.Fatalf("%+v, %v", result, err)
+	if got, err := use(t, session, "list_notes"); err != nil || got != "milk" {
+		t.Errorf("list_notes says %q, %v", got, err)
 	}
-	want := fmt.Sprintf("%s|reader with [notes:read]; the header holds %q", issuer.URL(), []string{"Bearer verified"})
-	if text, ok := result.Content[0].(*mcp.TextContent); !ok || text.Text != want {
-		t.Errorf("the tool says %+v, want %s", result.Content[0], want)
+	b.use(issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read notes:write"}))
+	want := fmt.Sprintf("%s|reader with [notes:read notes:write]; the header holds %q", issuer.URL(), []string{"Bearer verified"})
+	if got, err := use(t, session, "whoami"); err != nil || got != want {
+		t.Errorf("whoami says %q, %v; want %q", got, err, want)
 	}
-
+	if got, err := use(t, session, "list_notes"); err != nil || got != "milk (you may add to it)" {
+		t.Errorf("list_notes says %q, %v", got, err)
+	}
 	for name, token := range map[string]string{
 		"no token":         "",
 		"another audience": issuer.Mint(middlewaretest.Claims{"aud": "https://other.example.org/mcp"}),
 		"placeholder":      "verified",
 	} {
-		if _, err := connect(t, resource, bearer(token)); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
+		if _, err := connect(t, resource, &bearer{token: token}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestOfficialGoSDKScopes: a tool that the token does not cover is refused before the SDK
+// hears of the call, with one challenge that names all that it needs.
+func TestOfficialGoSDKScopes(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	server := newNotes()
+	var mu sync.Mutex
+	heard := 0
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == "tools/call" {
+				mu.Lock()
+				defer mu.Unlock()
+				heard++
+			}
+			return next(ctx, method, req)
+		}
+	})
+	resource := start(t, "/mcp", func(resource string) (http.Handler, error) { return sdkServer(resource, issuer.URL(), server) })
+	want := 0
+	for _, test := range []struct{ scope, tool, says, needs string }{
+		{"notes:read", "list_notes", "milk", ""},
+		{"notes:write", "add_note", "added", ""},
+		{"notes:admin", "list_notes", "milk (you may add to it)", ""},
+		{"notes:admin", "add_note", "added", ""},
+		{"notes:write", "list_notes", "", "notes:read"},
+		{"notes:read", "add_note", "", "notes:write"},
+		{"", "add_note", "", "notes:write"},
+		{"notes:admin", "drop_notes", "", ""},
+	} {
+		b := &bearer{token: issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": test.scope})}
+		session, err := connect(t, resource, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := use(t, session, test.tool)
+		if got != test.says || (err == nil) != (test.says != "") {
+			t.Errorf("%s with %q: %q, %v", test.tool, test.scope, got, err)
+		}
+		switch refusal := b.refusal(); {
+		case test.says != "":
+			want++
+		case refusal == nil:
+			t.Errorf("%s with %q: no refusal", test.tool, test.scope)
+		case test.needs != "":
+			checkInsufficient(t, refusal, test.needs)
+		case refusal.StatusCode != http.StatusForbidden || refusal.Header.Get("WWW-Authenticate") != "":
+			t.Errorf("%s with %q: %s %v, want 403 and no challenge", test.tool, test.scope, refusal.Status, refusal.Header)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if heard != want {
+		t.Errorf("the SDK heard of %d calls, want %d", heard, want)
+	}
+}
+
+// TestOfficialGoSDKVerifier: with a guard as its verifier, the SDK refuses what Protect
+// refuses, with less to say.
+func TestOfficialGoSDKVerifier(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	serve := func(resource string) (http.Handler, error) {
+		guard, err := middleware.New(middleware.Config{Resource: resource, AuthorizationServers: []string{issuer.URL()}})
+		if err != nil {
+			return nil, err
+		}
+		where, err := metadata.ResourceMetadataURL(resource)
+		if err != nil {
+			return nil, err
+		}
+		server := newNotes()
+		endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+		return verifiedBySDK(guard, where, endpoint), nil
+	}
+	resource := start(t, "/mcp", serve)
+	for _, broken := range issuer.Broken(resource) {
+		res, body := call(t, "POST", resource, broken.Token)
+		if res.StatusCode != http.StatusUnauthorized || !strings.Contains(res.Header.Get("WWW-Authenticate"), "resource_metadata=") || strings.TrimSpace(body) == "" {
+			t.Errorf("%s: %s %v %s", broken.Name, res.Status, res.Header, body)
+		}
+	}
+	good := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"})
+	session, err := connect(t, resource, &bearer{token: good})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%s|reader with [notes:read]; the header holds %q", issuer.URL(), []string{"Bearer " + good})
+	if got, err := use(t, session, "whoami"); err != nil || got != want {
+		t.Errorf("whoami says %q, %v; want %q", got, err, want)
+	}
+	issuer.SetDown(true)
+	other := start(t, "/mcp", serve) // whose guard knows no keys
+	token := issuer.Mint(middlewaretest.Claims{"aud": other})
+	if res, body := call(t, "POST", other, token); res.StatusCode != http.StatusInternalServerError || strings.Contains(body, issuer.URL()) {
+		t.Errorf("while the issuer is down: %s %s", res.Status, body)
 	}
 }
 
@@ -128,7 +365,9 @@ func TestOfficialGoSDK(t *testing.T) {
 // although both have a good token.
 func TestSessionBelongsToItsPerson(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	resource := start(t, "/mcp", func(resource string) (http.Handler, error) { return sdkServer(resource, issuer.URL()) })
+	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {
+		return sdkServer(resource, issuer.URL(), newNotes())
+	})
 	post := func(session, subject, body string) *http.Response {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", resource, strings.NewReader(body))

@@ -166,12 +166,21 @@ func (d *document) texts(f field, key string) []string {
 	return out
 }
 
+// oneOrMore reads a list, or a single value in place of a list of one.
+func (d *document) oneOrMore(f field, key string) []string {
+	switch f.node.(type) {
+	case *ast.SequenceNode, *ast.MappingNode, *ast.NullNode, nil:
+		return d.texts(f, key)
+	}
+	return []string{d.text(f, key)}
+}
+
 // assign gives a flag the value of its key.
 func (d *document) assign(flag *kong.Flag, f field, from origin) error {
 	var list []string
 	var text string
 	if flag.IsSlice() {
-		list = d.texts(f, flag.Name)
+		list = d.oneOrMore(f, flag.Name)
 	} else {
 		text = d.text(f, flag.Name)
 	}

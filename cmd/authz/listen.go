@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"gatehouse.example/gateway"
 )
 
-// Limits on what a connection may cost. Every answer is short, so a request that takes
+// Limits on what a connection may cost. Where every answer is short, a request that takes
 // longer than this is not worth waiting for.
 const (
 	headerTime = 5 * time.Second
@@ -41,13 +43,15 @@ func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 }
 
 // certificate loads the key pair of the public listener, nil without TLS.
-func (s *settings) certificate() (*tls.Config, error) {
-	if s.TLSCert == "" {
+func (s *settings) certificate() (*tls.Config, error) { return certificate(s.TLSCert, s.TLSKey) }
+
+func certificate(cert, key string) (*tls.Config, error) {
+	if cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("tls-cert %s, tls-key %s: %w", s.TLSCert, s.TLSKey, err)
+		return nil, fmt.Errorf("tls-cert %s, tls-key %s: %w", cert, key, err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }
@@ -59,6 +63,18 @@ type site struct {
 	draining      atomic.Bool
 	log           *slog.Logger
 	grace         time.Duration
+	streams       *streams // nil when every answer is short
+}
+
+// streams is the life of answers that may be long.
+type streams struct {
+	context.Context
+	end context.CancelCauseFunc
+}
+
+func newStreams() *streams {
+	ctx, end := context.WithCancelCause(context.Background())
+	return &streams{ctx, end}
 }
 
 // newSite opens the listeners, before anything else is touched.
@@ -114,6 +130,9 @@ func (st *site) drain(front *http.Server) {
 	st.log.Info("stopping: waiting for requests in flight", "at_most", st.grace.String())
 	ctx, cancel := context.WithTimeout(context.Background(), st.grace)
 	defer cancel()
+	if st.streams != nil {
+		defer time.AfterFunc(st.grace/2, func() { st.streams.end(gateway.ErrStopping) }).Stop()
+	}
 	if err := front.Shutdown(ctx); err != nil {
 		st.log.Warn("requests were cut off: they took too long to finish")
 		_ = front.Close()
@@ -124,7 +143,7 @@ func (st *site) drain(front *http.Server) {
 type server struct{ *http.Server }
 
 func (st *site) httpServer(h http.Handler) server {
-	return server{&http.Server{
+	s := server{&http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       readTime,
@@ -133,6 +152,11 @@ func (st *site) httpServer(h http.Handler) server {
 		MaxHeaderBytes:    headerSize,
 		ErrorLog:          slog.NewLogLogger(st.log.Handler(), slog.LevelWarn),
 	}}
+	if st.streams != nil { // the handler bounds how long a body may take
+		s.ReadTimeout, s.WriteTimeout = 0, 0
+		s.BaseContext = func(net.Listener) context.Context { return st.streams }
+	}
+	return s
 }
 
 func (s server) serve(l net.Listener) error {

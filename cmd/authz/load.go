@@ -22,7 +22,7 @@ type loaded struct {
 // everything in it would seem to be missing.
 func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 	flags := k.Selected().Flags
-	from, err := p.sourcesOf(k, flags)
+	from, err := p.sourcesOf(k, flags, settingNames(k.Model))
 	if from == nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 // loadStore fills the settings of a verb that only needs the store.
 func (p *program) loadStore(k *kong.Context) error {
 	flags := k.Selected().Flags
-	from, err := p.sourcesOf(k, flags)
+	from, err := p.sourcesOf(k, flags, settingNames(k.Model))
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,14 @@
 //	authz user add|ls|disable|rm             people who can sign in
 //	authz grant ls|revoke                    what people allowed clients to do
 //	authz key ls|rotate|revoke|reseal        the keys that tokens are signed with, and the seals on secrets
+//	authz gateway --resource URL --upstream URL --issuer URL
+//	                                         guard a protocol server in any language
 //	authz version
 //
-// Every flag --some-name of serve is also the environment variable AUTHZ_SOME_NAME
-// and the key some-name of the YAML file; a flag beats the environment, the
-// environment beats the file, the file beats the default. The struct settings lists
-// them all, once, with their defaults.
+// Every flag --some-name of serve and of gateway is also the environment variable
+// AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
+// environment beats the file, the file beats the default. The structs settings and
+// gatewaySettings list them all, once, with their defaults.
 //
 // The exit status is 0 when what was asked for is done, 1 when it was refused or
 // failed, and 2 when the command line makes no sense.
@@ -65,6 +67,7 @@ type grammar struct {
 	Client      clientVerbs `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
 	Grant       grantVerbs  `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
+	Gateway     gatewayVerb `cmd:"" help:"Guard a protocol server in any language, and forward what is allowed."`
 	Version     versionVerb `cmd:"" help:"Print the version."`
 }
 

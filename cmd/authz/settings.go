@@ -126,11 +126,13 @@ func (s *settings) required() error {
 	return errors.Join(errs...)
 }
 
-func (s *settings) tlsMistake() error {
+func (s *settings) tlsMistake() error { return tlsMistake(s.TLSCert, s.TLSKey) }
+
+func tlsMistake(cert, key string) error {
 	switch {
-	case s.TLSCert != "" && s.TLSKey == "":
+	case cert != "" && key == "":
 		return errors.New("tls-cert is set and tls-key is not: TLS needs both")
-	case s.TLSCert == "" && s.TLSKey != "":
+	case cert == "" && key != "":
 		return errors.New("tls-key is set and tls-cert is not: TLS needs both")
 	}
 	return nil
@@ -145,9 +147,7 @@ func (s *settings) formMistakes() error {
 	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
-	if s.LogFormat != "text" && s.LogFormat != "json" {
-		errs = append(errs, fmt.Errorf("log-format %q is not known: it is text or json", s.LogFormat))
-	}
+	errs = append(errs, logFormatMistake(s.LogFormat))
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}
@@ -161,6 +161,13 @@ func (s *settings) formMistakes() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func logFormatMistake(format string) error {
+	if format != "text" && format != "json" {
+		return fmt.Errorf("log-format %q is not known: it is text or json", format)
+	}
+	return nil
 }
 
 // clientMistakes finds values about clients that no part behind this one would explain.
@@ -190,10 +197,12 @@ func (s *settings) clientMistakes() error {
 	return errors.Join(errs...)
 }
 
-// trustedProxies reads networks, and addresses as networks of one.
-func (s *settings) trustedProxies() ([]netip.Prefix, error) {
+func (s *settings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
+
+// networks reads the setting trusted-proxies: networks, and addresses as networks of one.
+func networks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
-	for _, text := range s.TrustedProxies {
+	for _, text := range texts {
 		network, err := netip.ParsePrefix(text)
 		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
 			network, err = netip.PrefixFrom(addr, addr.BitLen()), nil

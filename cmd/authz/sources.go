@@ -79,9 +79,10 @@ type sources struct {
 	file  *document // nil without one
 }
 
-// sourcesOf finds the sources for the flags of one verb. There are none if the file
-// cannot be read or is not YAML; any other mistake in it comes with them.
-func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, error) {
+// sourcesOf finds the sources for the flags of one verb, whose file may have the keys
+// known. There are none if the file cannot be read or is not YAML; any other mistake in it
+// comes with them.
+func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag, known []string) (*sources, error) {
 	s := &sources{given: map[string]bool{}, env: p.env}
 	for _, step := range k.Path {
 		if step.Flag != nil {
@@ -101,7 +102,7 @@ func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, erro
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	s.file, err = readDocument(name, data, settingNames(k.Model))
+	s.file, err = readDocument(name, data, known)
 	if s.file == nil {
 		return nil, err
 	}
@@ -110,8 +111,13 @@ func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag) (*sources, erro
 
 // settingNames are the flags of serve that the file may set: all but config.
 func settingNames(app *kong.Application) []string {
-	names := []string{"resources", "clients", "software-statements"}
-	for _, flag := range serveFlags(app) {
+	return append([]string{"resources", "clients", "software-statements"}, fileKeys(serveFlags(app))...)
+}
+
+// fileKeys are the names of flags without that of the file.
+func fileKeys(flags []*kong.Flag) []string {
+	var names []string
+	for _, flag := range flags {
 		if flag.Name != "config" {
 			names = append(names, flag.Name)
 		}
@@ -120,9 +126,12 @@ func settingNames(app *kong.Application) []string {
 }
 
 // serveFlags are the flags of serve, in the order of the struct settings.
-func serveFlags(app *kong.Application) []*kong.Flag {
+func serveFlags(app *kong.Application) []*kong.Flag { return flagsOf(app, "serve") }
+
+// flagsOf are the flags of a verb, in the order in which they are declared.
+func flagsOf(app *kong.Application, verb string) []*kong.Flag {
 	for _, node := range app.Children {
-		if node.Name == "serve" {
+		if node.Name == verb {
 			return node.Flags
 		}
 	}

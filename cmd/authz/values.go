@@ -127,6 +127,15 @@ func (k masterKeys) GoString() string { return k.String() }
 func (k masterKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 func decodeKey(text string) ([]byte, error) {
+	key, err := decodeBase64(text)
+	if err == nil && len(key) != 32 {
+		return nil, fmt.Errorf("has %d bytes, it must have 32: make one with: openssl rand -base64 32", len(key))
+	}
+	return key, err
+}
+
+// decodeBase64 never repeats the text in an error.
+func decodeBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(text, "-_") {
@@ -135,9 +144,6 @@ func decodeKey(text string) ([]byte, error) {
 	key, err := encoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("is not base64: make one with: openssl rand -base64 32")
-	}
-	if len(key) != 32 {
-		return nil, fmt.Errorf("has %d bytes, it must have 32: make one with: openssl rand -base64 32", len(key))
 	}
 	return key, nil
 }

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/gateway"
+	"gatehouse.example/metadata"
+	"gatehouse.example/middleware"
+)
+
+// gatewayVerb guards a protocol server.
+type gatewayVerb struct {
+	gatewaySettings
+}
+
+// gatewaySettings are everything that gateway can be told, each once, with its default. They
+// have the names and the sources of [settings], but a file of their own.
+type gatewaySettings struct {
+	Config string `placeholder:"FILE" help:"YAML file with settings."`
+
+	Listen     string   `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	Resource   string   `placeholder:"URL" help:"The URL that clients dial: the audience of their tokens."`
+	Upstream   string   `placeholder:"URL" help:"The URL of the server that is guarded; its path takes the place of the resource's."`
+	Issuer     []string `sep:"none" placeholder:"URL" help:"An authorization server whose tokens are accepted; repeatable."`
+	Scopes     string   `placeholder:"FILE" help:"YAML file that says which scopes tools, prompts, resources and methods need (default: every valid token may do everything)."`
+	VerifyOnly bool     `help:"Forward nothing: only answer at /verify, which other proxies ask."`
+
+	ResourceName string `placeholder:"NAME" help:"What clients call the resource when they talk to people."`
+
+	Identity         string `default:"headers" placeholder:"headers|assertion|none" help:"How the server learns who calls: from headers, or from a signed assertion in one header (default ${default})."`
+	AssertionKey     secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
+	AssertionKeyFile string `placeholder:"FILE" help:"File that holds it."`
+
+	SessionKey     secret `placeholder:"KEY" help:"Key that binds session ids to people, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
+	SessionKeyFile string `placeholder:"FILE" help:"File that holds it."`
+
+	IntrospectionClientID   string `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`
+	IntrospectionSecret     secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are believed until they expire)."`
+	IntrospectionSecretFile string `placeholder:"FILE" help:"File that holds it."`
+
+	EndStreams bool `default:"true" negatable:"" help:"End a stream when the token that opened it expires (default ${default})."`
+	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"How long a message may be that is read for the scopes (default ${default})."`
+
+	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: believe what Mcp-Method and Mcp-Name say about a message. Only a server that speaks revision 2026-07-28 and no older one checks them."`
+
+	AllowedOrigins []string `placeholder:"ORIGIN" help:"On loopback: web pages that may call, such as https://inspector.example.org, or * for all; repeatable."`
+	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are believed; repeatable."`
+	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
+	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
+	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+}
+
+// Help is shown by --help.
+func (v *gatewayVerb) Help() string {
+	return `The file of --scopes is complete: once "tools" names a tool, one that it does not name is refused; "*" stands for all that have no line of their own. docs/examples/scopes.yaml shows all of it.`
+}
+
+// Run guards the server until ctx ends.
+func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
+	s := &v.gatewaySettings
+	config, warnings, err := p.loadGateway(k, s)
+	if err != nil {
+		return err
+	}
+	config.Guard.Logger = slog.New(p.logHandler(s.LogFormat))
+	gate, err := gateway.New(config)
+	if err != nil {
+		return err
+	}
+	st := &site{log: config.Guard.Logger, grace: p.grace, streams: newStreams()}
+	if st.tls, err = certificate(s.TLSCert, s.TLSKey); err != nil {
+		return err
+	}
+	if st.public, err = listen(ctx, "listen", s.Listen); err != nil {
+		return err
+	}
+	defer st.close()
+	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
+		st.log.Warn(sentence)
+	}
+	s.announce(p.stdout, st.public.Addr())
+	context.AfterFunc(ctx, gate.Stop)
+	return st.serve(ctx, gate, nil)
+}
+
+// loadGateway fills s from all sources and returns what follows from it, and every mistake.
+func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Config, []string, error) {
+	flags := k.Selected().Flags
+	from, err := p.sourcesOf(k, flags, fileKeys(flags))
+	if from == nil {
+		return gateway.Config{}, nil, err
+	}
+	mistakes := []error{err}
+	_, err = from.fill(flags)
+	config, also := s.gateway(p.rand)
+	err = errors.Join(append(mistakes, err, s.mistakes(), also)...)
+	return config, append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts()...), err
+}
+
+// gateway returns the configuration of the gateway.
+func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
+	networks, _ := networks(s.TrustedProxies) // a mistake is reported with the others
+	rules, err1 := s.rules()
+	sessions, err2 := s.sessions(random)
+	key, err3 := s.assertionKey(random)
+	return gateway.Config{
+		Guard: middleware.Config{
+			Resource: s.Resource, ResourceName: s.ResourceName, AuthorizationServers: s.Issuer, Introspection: s.introspection(),
+			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
+			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+		},
+		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,
+		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders,
+	}, errors.Join(err1, err2, err3)
+}
+
+// rules reads the file of scopes. Without one, every valid token may do everything.
+func (s *gatewaySettings) rules() (scopeRules, error) {
+	if s.Scopes == "" {
+		return scopeRules{}, nil
+	}
+	data, err := readAtMost(s.Scopes, 1<<20)
+	if err != nil {
+		return scopeRules{}, fmt.Errorf("scopes: %w", err)
+	}
+	return readScopes(s.Scopes, data)
+}
+
+func (s *gatewaySettings) sessions(random io.Reader) (*middleware.Handles, error) {
+	if s.VerifyOnly {
+		return nil, nil
+	}
+	key := make([]byte, 32)
+	var err error
+	if s.SessionKey != "" {
+		key, err = decodeBase64(strings.TrimSpace(string(s.SessionKey)))
+	} else {
+		_, err = io.ReadFull(random, key)
+	}
+	if err == nil && len(key) < 32 {
+		err = fmt.Errorf("has %d bytes, it must have 32 or more: make one with: openssl rand -base64 32", len(key))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session-key %w", err)
+	}
+	return middleware.NewHandles(key)
+}
+
+func (s *gatewaySettings) assertionKey(random io.Reader) (*ecdsa.PrivateKey, error) {
+	switch {
+	case s.Identity != string(gateway.IdentityAssertion):
+		return nil, nil
+	case s.AssertionKey == "":
+		return ecdsa.GenerateKey(elliptic.P256(), random)
+	}
+	key, err := parseAssertionKey([]byte(s.AssertionKey))
+	if err != nil {
+		return nil, fmt.Errorf("assertion-key %w: make one with: openssl ecparam -name prime256v1 -genkey -noout", err)
+	}
+	return key, nil
+}
+
+// introspection asks the one issuer about each token.
+func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
+	if s.IntrospectionSecret == "" || len(s.Issuer) != 1 {
+		return nil
+	}
+	id := s.IntrospectionClientID
+	if id == "" {
+		id = s.Resource
+	}
+	return map[string]middleware.Introspection{s.Issuer[0]: {ClientID: id, ClientSecret: string(s.IntrospectionSecret)}}
+}
+
+// exposed returns a warning for each way in which the gateway can be reached without TLS.
+func (s *gatewaySettings) exposed(addr net.Addr) []string {
+	if loopback(addr) || s.TLSCert != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
+}
+
+// doubts returns a sentence for each setting that does nothing or weakens the gateway.
+func (s *gatewaySettings) doubts() []string {
+	var out []string
+	doubt := func(applies bool, sentence string) {
+		if applies {
+			out = append(out, sentence)
+		}
+	}
+	upstream, err := url.Parse(s.Upstream)
+	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
+		"the upstream is http on another machine: whoever is on the way there reads and changes what passes, and whoever reaches it can call it as anybody")
+	doubt(s.InsecureTrustMCPHeaders, "/verify believes Mcp-Method and Mcp-Name: a server that does not check them lets anybody with a token call everything")
+	doubt(s.InsecureTrustMCPHeaders && s.Scopes == "", "insecure-trust-mcp-headers has no effect without scopes")
+	doubt(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
+	doubt(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
+	doubt(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
+	return out
+}
+
+// announce says what is guarded and what to do next.
+func (s *gatewaySettings) announce(w io.Writer, addr net.Addr) {
+	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
+	fmt.Fprintln(w, "The gateway is ready.")
+	line("listening on", addr.String())
+	for _, issuer := range s.Issuer {
+		line("sign in at", issuer)
+	}
+	line("identity", s.tells())
+	if s.VerifyOnly {
+		line("guards", s.Resource)
+		line("ask at", s.own(addr, gateway.PathVerify))
+		fmt.Fprintln(w, "Next: have your proxy ask there before it forwards a request (docs/gateway.md), and")
+		fmt.Fprintln(w, "pass on requests for the metadata of the resource, /.well-known/oauth-protected-resource.")
+		return
+	}
+	line("connect to", s.Resource)
+	line("forwards to", s.Upstream)
+	fmt.Fprintf(w, "Next: have the authorization server know the resource (under resources: in its file, or with\n")
+	fmt.Fprintf(w, "authz serve --dev --dev-resource %s),\nand give a client the first address:\n", s.Resource)
+	fmt.Fprintf(w, "  claude mcp add --transport http guarded %s\n", s.Resource)
+}
+
+// tells says how the server learns who calls.
+func (s *gatewaySettings) tells() string {
+	switch gateway.Identity(s.Identity) {
+	case gateway.IdentityAssertion:
+		return "header " + gateway.HeaderAssertion + ", which the keys at " + gateway.PathKeys + " verify"
+	case gateway.IdentityNone:
+		return "not told"
+	}
+	return strings.Join([]string{"headers " + gateway.HeaderSubject, gateway.HeaderIssuer, gateway.HeaderClient, gateway.HeaderScope}, ", ")
+}
+
+// own is the URL of one of the gateway's own paths, as it is reached on this machine.
+func (s *gatewaySettings) own(addr net.Addr, path string) string {
+	scheme := "http://"
+	if s.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + addr.String() + path
+}

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"gatehouse.example/middleware"
+)
+
+// refusal is an answer of the gateway itself to what goes no further.
+type refusal struct {
+	status      int
+	description string
+	allow       string // for 405
+	retryAfter  int    // seconds
+}
+
+func notAllowed(methods []string) refusal {
+	return refusal{status: http.StatusMethodNotAllowed, description: "This method is of no use here.", allow: strings.Join(methods, ", ")}
+}
+
+// refuse answers and logs.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, why refusal) {
+	g.log.LogAttrs(r.Context(), slog.LevelInfo, "request refused", append(about(r), slog.Int("status", why.status), slog.String("reason", why.description))...)
+	why.write(w)
+}
+
+func (why refusal) write(w http.ResponseWriter) {
+	header := w.Header()
+	if why.allow != "" {
+		header.Set("Allow", why.allow)
+	}
+	if why.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(why.retryAfter))
+	}
+	write(w, why.status, map[string]string{"error_description": why.description})
+}
+
+// write answers with a small document that pages of every origin may read: no credentials
+// of a browser are involved.
+func write(w http.ResponseWriter, status int, body map[string]string) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // fails only when the client is gone
+}
+
+// about are the attributes of a request. The query is none of them: it may hold secrets.
+func about(r *http.Request) []slog.Attr {
+	return []slog.Attr{slog.String("verb", r.Method), slog.String("path", r.URL.EscapedPath())}
+}
+
+// observing logs what the guard refuses, and remembers where a request comes from.
+func (g *Gateway) observing(next func(*http.Request, middleware.Event)) func(*http.Request, middleware.Event) {
+	return func(r *http.Request, e middleware.Event) {
+		if v := visitOf(r.Context()); v != nil {
+			v.remote = e.Remote
+		}
+		if e.Status != 0 {
+			g.log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "request refused", append(about(r), slog.Any("decision", e))...)
+		}
+		if next != nil {
+			next(r, e)
+		}
+	}
+}

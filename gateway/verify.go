@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gatehouse.example/middleware"
+)
+
+// newVerifier returns the handler of PathVerify, which other proxies ask whether a request
+// may pass. It answers 200 and says who calls in the headers of the answer, 401 or 403
+// with the challenge for the client, and 503 when that cannot be known.
+//
+// The message is not there to be judged, so a token must cover all that any operation
+// needs, and the challenge names all of that. What a proxy says about the request that it
+// asks for, a client may have written: nothing of it counts but the credentials.
+func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
+	config := c.Guard
+	config.Sessions, config.EndStreams, config.Optional = nil, false, false
+	if needed := everything(config.Policy); g.reads {
+		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
+		config.ChallengeScopes = needed
+	}
+	blind, err := middleware.New(config)
+	if err != nil {
+		return nil, err
+	}
+	whole := blind.Protect(http.HandlerFunc(g.confirm))
+	if !g.reads || !c.InsecureTrustMCPHeaders {
+		return g.asked(func(http.Header) (http.Handler, []byte) { return whole, nil }), nil
+	}
+	config.Policy = c.Guard.Policy
+	config.ChallengeScopes = c.Guard.ChallengeScopes
+	sighted, err := middleware.New(config)
+	if err != nil {
+		return nil, err
+	}
+	one := sighted.Protect(http.HandlerFunc(g.confirm))
+	return g.asked(func(header http.Header) (http.Handler, []byte) {
+		if message, ok := foretold(header); ok {
+			return one, message
+		}
+		return whole, nil
+	}), nil
+}
+
+// asked makes the request that a guard judges out of one that asks about another, whatever
+// its method. The guard that choose returns gets the message that comes with it.
+func (g *Gateway) asked(choose func(http.Header) (http.Handler, []byte)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guard, message := choose(r.Header)
+		asked := r.Clone(r.Context())
+		asked.Method, asked.Host, asked.Body, asked.ContentLength, asked.TransferEncoding = http.MethodGet, g.places.resource.Host, http.NoBody, 0, nil
+		asked.Header = http.Header{}
+		for _, name := range []string{"Authorization", "X-Forwarded-For"} {
+			if values, ok := r.Header[name]; ok {
+				asked.Header[name] = values
+			}
+		}
+		if message != nil {
+			asked.Method, asked.ContentLength = http.MethodPost, int64(len(message))
+			asked.Body = io.NopCloser(strings.NewReader(string(message)))
+			asked.Header.Set("Content-Type", "application/json")
+		}
+		guard.ServeHTTP(&decision{ResponseWriter: w}, asked)
+	})
+}
+
+// confirm answers about a request that may pass.
+func (g *Gateway) confirm(w http.ResponseWriter, r *http.Request) {
+	token, ok := middleware.TokenFrom(r.Context())
+	if !ok {
+		g.refuse(w, r, refusal{status: http.StatusForbidden, description: "Nobody calls."})
+		return
+	}
+	headers, err := g.identify(token)
+	if err != nil {
+		g.log.Error("nobody can be told who calls", "error", err)
+		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway failed.", retryAfter: retryAfter})
+		return
+	}
+	for name, values := range headers {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+}
+
+// decision is an answer in the statuses that proxies understand.
+type decision struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (d *decision) WriteHeader(status int) {
+	switch {
+	case status == http.StatusOK, status == http.StatusForbidden, status == http.StatusUnauthorized, status >= http.StatusInternalServerError:
+	case d.Header().Get("WWW-Authenticate") != "":
+		status = http.StatusUnauthorized
+	default:
+		status = http.StatusForbidden
+	}
+	d.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (d *decision) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+// everything returns the scopes that a policy could ask for in any operation.
+func everything(p middleware.Policy) []string {
+	all := slices.Clone(p.Scopes)
+	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources} {
+		for _, scopes := range part {
+			all = append(all, scopes...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// checked is the first revision whose servers check the headers against the message.
+// Revisions are dates.
+const checked = "2026-07-28"
+
+// foretold returns a message that needs what the headers say that the message does. It is
+// false unless they say it whole.
+func foretold(header http.Header) ([]byte, bool) {
+	revision, method := single(header["Mcp-Protocol-Version"]), single(header["Mcp-Method"])
+	if len(revision) != len(checked) || revision < checked || method == "" {
+		return nil, false
+	}
+	params := map[string]string{}
+	switch member := nameOf(method); member {
+	case "":
+	case unnamed:
+		return nil, false // it is about something that no header names
+	default:
+		name := single(header["Mcp-Name"])
+		if name == "" {
+			return nil, false
+		}
+		params[member] = name
+	}
+	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	return message, err == nil
+}
+
+// single returns what a header says that is there once, and "" if it cannot be told for
+// certain. It may be encoded for its characters (MCP Streamable HTTP, revision 2026-07-28).
+func single(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	value := values[0]
+	if encoded, ok := strings.CutPrefix(value, "=?base64?"); ok {
+		encoded, closed := strings.CutSuffix(encoded, "?=")
+		decoded, err := base64.StdEncoding.Strict().DecodeString(encoded)
+		if !closed || err != nil || !utf8.Valid(decoded) {
+			return ""
+		}
+		return string(decoded)
+	}
+	if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return ""
+	}
+	return value
+}
+
+// unnamed is the member of methods whose names no header repeats.
+const unnamed = "-"
+
+// nameOf returns the member of a message that Mcp-Name repeats.
+func nameOf(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read":
+		return "uri"
+	case "resources/subscribe", "resources/unsubscribe", "completion/complete", "subscriptions/listen":
+		return unnamed
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// defaultBodyTime is how long a message may take to arrive.
+const defaultBodyTime = 30 * time.Second
+
+// visit is what is known of a request on its way through the guard.
+type visit struct {
+	rest     []segment   // of its path, below the resource
+	remote   netip.Addr  // the client, as the guard knows it
+	identity http.Header // what the upstream is told about who calls
+	body     *arrival    // nil without a body
+}
+
+type visitKey struct{}
+
+// visitOf returns nil for a request that is not on its way to the upstream.
+func visitOf(ctx context.Context) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v
+}
+
+// begin returns the request for the guard.
+func (v *visit) begin(w http.ResponseWriter, r *http.Request, g *Gateway) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	if r.ContentLength == 0 {
+		return r
+	}
+	v.body = &arrival{ReadCloser: r.Body, control: http.NewResponseController(w), within: g.bodyTime, streams: !g.reads}
+	v.body.hurry()
+	r.Body = v.body
+	return r
+}
+
+// arrival is a body that must not take for ever, also when the request is refused unread:
+// the server waits for the body before it sends the answer. A message that the guard reads
+// has the time once. One that streams has it for each piece.
+type arrival struct {
+	io.ReadCloser
+	control *http.ResponseController
+	within  time.Duration
+	streams bool
+	failure atomic.Pointer[error]
+}
+
+// hurry starts the time anew.
+func (a *arrival) hurry() {
+	_ = a.control.SetReadDeadline(time.Now().Add(a.within)) // not supported: not on a network
+}
+
+// Read implements io.Reader. When all has arrived, the answer may take its time: a deadline
+// that passed later would be taken for a client that is gone.
+func (a *arrival) Read(p []byte) (int, error) {
+	if a.streams {
+		a.hurry()
+	}
+	n, err := a.ReadCloser.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		_ = a.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		a.failure.Store(&err)
+	}
+	return n, err
+}
+
+// failed returns why the body did not arrive, nil as long as that is not so.
+func (v *visit) failed() error {
+	if v.body == nil {
+		return nil
+	}
+	if err := v.body.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -36,9 +36,9 @@ func (s settings) guardConfig(tools map[string][]string, log *slog.Logger) middl
 	}
 }
 
-// newHandler puts the guard around the protocol server: the endpoint at the path of the
-// resource, its metadata at the well-known paths, and nothing else.
-func newHandler(guard *middleware.Guard, resource string, server *mcp.Server, log *slog.Logger) (http.Handler, error) {
+// newHandler puts the guard around the endpoint, at the path of the resource, and serves
+// its metadata at the well-known paths, and nothing else.
+func newHandler(guard *middleware.Guard, resource string, endpoint http.Handler) (http.Handler, error) {
 	u, err := url.Parse(resource)
 	if err != nil {
 		return nil, err
@@ -48,11 +48,16 @@ func newHandler(guard *middleware.Guard, resource string, server *mcp.Server, lo
 		path = "/{$}"
 	}
 	mux := http.NewServeMux()
-	mux.Handle(path, guard.Protect(arrived(exactIDs(sdkSession(eras(server, log))))))
+	mux.Handle(path, guard.Protect(endpoint))
 	for _, p := range append(guard.MetadataPaths(), "/.well-known/") {
 		mux.Handle(p, guard.Metadata()) // clients probe for other documents too, and pages must be able to read the 404
 	}
 	return hurried(mux, bodyTime), nil
+}
+
+// newEndpoint is the protocol server behind the guard.
+func newEndpoint(server *mcp.Server, ids *sessions, log *slog.Logger) http.Handler {
+	return arrived(ids.check(sdkSession(primed(eras(server, log)))))
 }
 
 // eras answers clients of both eras on one endpoint. The header says which: only the

@@ -59,7 +59,8 @@ func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := newHandler(guard, s.Resource, newServer(d), log)
+	server := newServer(d)
+	handler, err := newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
 	if err != nil {
 		t.Fatal(err)
 	}

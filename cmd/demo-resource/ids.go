@@ -2,24 +2,67 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"gatehouse.example/message"
+	"gatehouse.example/middleware"
 )
 
-var errInexactID = errors.New("id: it must be a string or a whole number of at most 2^53")
+// The bounds of what is remembered about ids.
+const (
+	maxSessions = 1000
+	maxIDs      = 4096 // of a session; integers that follow each other count as one
+)
 
-// exactIDs refuses requests whose id would not come back as it was sent.
-func exactIDs(next http.Handler) http.Handler {
+var (
+	errInexactID = errors.New("id: it must be a string or a whole number of at most 2^53")
+	errSessions  = errors.New("there is no room for another session in this demo")
+)
+
+// sessions keeps the rules about ids in front of the SDK.
+//
+// In the revisions with sessions, a requester must not use an id twice in a session (the
+// seed, Request message). From 2026-07-28 on, an id must only differ from those of the
+// requests that still wait for their answer. There, over HTTP, nothing is enforced: each
+// request stands alone, with its answer in the same exchange, and two clients of one person
+// cannot be told from one.
+type sessions struct {
+	mu  sync.Mutex
+	ids map[session]*message.SessionIDs
+}
+
+// session is a session of one person. Somebody else who presents its id learns nothing
+// about it here, and uses up none of its ids.
+type session struct{ principal, id string }
+
+// newSessions watches which sessions of a server begin and end.
+func newSessions(server *mcp.Server) *sessions {
+	s := &sessions{ids: map[session]*message.SessionIDs{}}
+	server.AddReceivingMiddleware(s.remember)
+	return s
+}
+
+// check refuses a request whose id would not come back as it was sent, or was used before.
+// It stands behind the guard, so that what the guard refuses can be sent again with a
+// better token.
+func (s *sessions) check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request, ok := requestIn(r)
 		if !ok {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := exact(request.ID); err != nil {
+		err := exact(request.ID)
+		if err == nil && !isStateless(r) {
+			r, err = s.use(r, request.ID)
+		}
+		if err != nil {
 			refuse(w, request, err)
 			return
 		}
@@ -27,11 +70,82 @@ func exactIDs(next http.Handler) http.Handler {
 	})
 }
 
-// requestIn reads the message of an HTTP request, whose body the guard has bounded and
-// found to be one. It is false for everything but requests, which alone have an id that is
-// the client's choice.
+// use takes note of the id of a request. One that may begin a session takes what is
+// remembered along, for the SDK to name the session; a session that is not known here is
+// not known to the SDK either.
+func (s *sessions) use(r *http.Request, id message.ID) (*http.Request, error) {
+	token, ok := middleware.TokenFrom(r.Context())
+	if !ok {
+		return r, nil // sdkSession refuses it
+	}
+	if named := r.Header.Get("Mcp-Session-Id"); named != "" {
+		if ids := s.find(session{token.Principal(), named}); ids != nil {
+			return r, ids.Use(id)
+		}
+		return r, nil
+	}
+	if s.full() {
+		return r, errSessions
+	}
+	begun := &beginning{principal: token.Principal(), ids: &message.SessionIDs{Max: maxIDs}}
+	return r.WithContext(context.WithValue(r.Context(), beginningKey{}, begun)), begun.ids.Use(id)
+}
+
+// beginning is what is known about a session before it has a name. Its key is in the
+// context of the request that begins the session.
+type beginning struct {
+	principal string
+	ids       *message.SessionIDs
+}
+
+type beginningKey struct{}
+
+// remember keeps the ids of a session from its first answer until it ends.
+func (s *sessions) remember(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, request)
+		begun, ok := ctx.Value(beginningKey{}).(*beginning)
+		made, ofServer := request.GetSession().(*mcp.ServerSession)
+		if method == "initialize" && err == nil && ok && ofServer && made.ID() != "" {
+			key := session{begun.principal, made.ID()}
+			s.set(key, begun.ids)
+			go func() {
+				_ = made.Wait() // however it ends
+				s.set(key, nil)
+			}()
+		}
+		return result, err
+	}
+}
+
+func (s *sessions) find(key session) *message.SessionIDs {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[key]
+}
+
+// set keeps the ids of a session, and forgets them when they are nil.
+func (s *sessions) set(key session, ids *message.SessionIDs) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ids == nil {
+		delete(s.ids, key)
+		return
+	}
+	s.ids[key] = ids
+}
+
+func (s *sessions) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ids) >= maxSessions
+}
+
+// requestIn reads the message that is posted, whose body the guard has bounded and found to
+// be one. It is false for everything but requests, which alone have an id that is the
+// client's choice.
 func requestIn(r *http.Request) (message.Request, bool) {
-	if r.Body == nil || r.Body == http.NoBody {
+	if r.Method != http.MethodPost || r.Body == nil {
 		return message.Request{}, false
 	}
 	body, err := io.ReadAll(r.Body)
@@ -58,13 +172,27 @@ func exact(id message.ID) error {
 
 // refusal answers a request that breaks a rule about ids.
 func refusal(request message.Request, err error) message.ErrorResponse {
-	return request.Fail(message.Error{Code: message.CodeInvalidRequest, Message: "Invalid Request: " + err.Error()})
+	e := message.Error{Code: message.CodeInvalidRequest, Message: "Invalid Request: " + err.Error()}
+	switch {
+	case errors.Is(err, message.ErrIDReused):
+		e.Message = "Invalid Request: the id was used before in this session"
+	case errors.Is(err, message.ErrTooManyIDs):
+		e.Message = "Invalid Request: the session has used too many ids; begin another one"
+	case errors.Is(err, errSessions):
+		e = message.Error{Code: message.CodeInternalError, Message: "Internal error: " + err.Error()}
+	}
+	return request.Fail(e)
 }
 
 func refuse(w http.ResponseWriter, request message.Request, err error) {
+	status := http.StatusBadRequest
+	if errors.Is(err, errSessions) {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "60")
+	}
 	body, _ := message.Encode(refusal(request, err)) // the id of a request can be written
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusBadRequest)
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // fails only when the client is gone
 }

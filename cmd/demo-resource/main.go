@@ -101,7 +101,8 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	handler, err := newHandler(guard, s.Resource, newServer(d), log)
+	server := newServer(d)
+	handler, err := newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -165,17 +164,7 @@ func TestRunEndsOpenStreams(t *testing.T) {
 	server := startRun(t, environment(), "--listen", "127.0.0.1:0", "--issuer", issuer.URL())
 	c := caller{resource: server.resource, token: issuer.Mint(middlewaretest.Claims{"aud": server.resource})}
 	c.initialize(t)
-
-	opened := c.request(t, http.MethodGet, "")
-	opened.Header.Set("Accept", "text/event-stream")
-	stream, err := http.DefaultClient.Do(opened)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	if stream.StatusCode != http.StatusOK {
-		t.Fatalf("the stream: %s", stream.Status)
-	}
+	stream := c.open(t, "")
 	if code := server.end(t); code != 0 {
 		t.Errorf("exit %d, want 0", code)
 	}

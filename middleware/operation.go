@@ -277,22 +277,15 @@ func headersFor(r *http.Request, got received) error {
 }
 
 func agrees(values []string, want string) bool {
-	return len(values) == 0 || (len(values) == 1 && headerText(values[0]) == want)
+	return len(values) == 0 || (len(values) == 1 && says(strings.Trim(values[0], " \t"), want))
 }
 
-// headerText returns what a header says that may be encoded for its characters.
-func headerText(value string) string {
-	value = strings.Trim(value, " \t")
-	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
-		return value
+// says reports whether the value of a header stands for a text: as it is, or encoded for
+// its characters.
+func says(value, text string) bool {
+	if value == text {
+		return true
 	}
-	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
-		return value
-	}
-	decoded, err := base64.StdEncoding.Strict().DecodeString(inner)
-	if err != nil {
-		return value
-	}
-	return string(decoded)
+	encoded, ok := strings.CutPrefix(value, "=?base64?")
+	return ok && encoded == base64.StdEncoding.EncodeToString([]byte(text))+"?="
 }

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -149,4 +150,33 @@ func events(stream string) []string {
 		}
 	}
 	return out
+}
+
+// FuzzHeaders: headers that repeat a message get through only if they say the same, as
+// they are or in base64.
+func FuzzHeaders(f *testing.F) {
+	issuer := middlewaretest.NewIssuer(f)
+	guard := newGuard(f, issuer, func(c *middleware.Config) {
+		c.Policy = middleware.Policy{Tools: map[string][]string{"*": nil}}
+	})
+	token := issuer.Mint(claims{"aud": resource})
+	f.Add("tools/call", "whoami")
+	f.Add(" tools/call\t", "=?base64?d2hvYW1p?=")
+	f.Add("TOOLS/CALL", "=?base64?d2hvYW1q?=")
+	f.Add("=?base64?dG9vbHMvY2FsbA==?=", "=?base64?d2hvYW1p\r\n?=")
+	f.Fuzz(func(t *testing.T, method, name string) {
+		r := cachedPost(token, callTool("whoami"))
+		r.Header["Mcp-Method"], r.Header["Mcp-Name"] = []string{method}, []string{name}
+		var h inner
+		serve(guard.Protect(&h), r)
+		if want := says(method, "tools/call") && says(name, "whoami"); (len(h.requests) == 1) != want {
+			t.Fatalf("%q and %q reached the handler %d times", method, name, len(h.requests))
+		}
+	})
+}
+
+// says reports whether the value of a header stands for a text.
+func says(value, text string) bool {
+	value = strings.Trim(value, " \t")
+	return value == text || value == "=?base64?"+base64.StdEncoding.EncodeToString([]byte(text))+"?="
 }

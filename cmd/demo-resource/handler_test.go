@@ -115,7 +115,11 @@ func send(t *testing.T, r *http.Request) (*http.Response, string) {
 	}
 	text := strings.TrimSpace(string(raw))
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		_, text, _ = strings.Cut(text[strings.LastIndex(text, "data:"):], "data:")
+		for line := range strings.Lines(text) {
+			if data, ok := strings.CutPrefix(line, "data:"); ok {
+				text = data
+			}
+		}
 	}
 	return resp, strings.TrimSpace(text)
 }

@@ -47,7 +47,8 @@ func (d desk) needs() map[string][]string {
 
 // newServer is the protocol server with its tools.
 func newServer(d desk) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "gatehouse-demo", Title: "Notes (demo)", Version: "0.1.0"}, &mcp.ServerOptions{
+	about := &mcp.Implementation{Name: "gatehouse-demo", Title: "Notes (demo)", Version: "0.1.0", Icons: iconsOf("notes")}
+	server := mcp.NewServer(about, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // the list of tools never changes
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.CacheScope = "private" // answers to people who signed in stay with them
@@ -89,7 +90,7 @@ func (d desk) add(_ context.Context, caller *middleware.Token, note newNote) (no
 func addTool[In, Out any](server *mcp.Server, d desk, name, description string, hints mcp.ToolAnnotations,
 	do func(context.Context, *middleware.Token, In) (Out, error)) {
 	needs := d.needs()[name]
-	mcp.AddTool(server, &mcp.Tool{Name: name, Description: description, Annotations: &hints},
+	mcp.AddTool(server, &mcp.Tool{Name: name, Description: description, Annotations: &hints, Icons: iconsOf(name)},
 		func(ctx context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 			var none Out
 			caller := d.caller(request)

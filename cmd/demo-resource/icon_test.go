@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/http"
+	"slices"
+	"testing"
+
+	"gatehouse.example/message"
+	"gatehouse.example/message/icon"
+	"gatehouse.example/message/schema"
+)
+
+// described is a server or a tool as clients see it.
+type described struct {
+	Name         string          `json:"name"`
+	Icons        []message.Icon  `json:"icons"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+}
+
+// describe asks what the server says about itself and its tools.
+func describe(t *testing.T, c *caller) (server described, tools []described) {
+	t.Helper()
+	method, params := "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`
+	if c.modern {
+		method, params = "server/discover", `{}`
+	}
+	var about struct {
+		Result struct {
+			ServerInfo described                  `json:"serverInfo"`
+			Meta       map[string]json.RawMessage `json:"_meta"`
+		} `json:"result"`
+	}
+	fresh := *c
+	fresh.session = ""
+	_, text := fresh.post(t, method, params)
+	if err := json.Unmarshal([]byte(text), &about); err != nil {
+		t.Fatal(err)
+	}
+	if server = about.Result.ServerInfo; c.modern {
+		if err := json.Unmarshal(about.Result.Meta[message.MetaServerInfo], &server); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	var list struct {
+		Result struct {
+			Tools []described `json:"tools"`
+		} `json:"result"`
+	}
+	_, text = c.post(t, "tools/list", `{}`)
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	return server, list.Result.Tools
+}
+
+// The server and each tool have an icon of their own that our rules for icons accept: a
+// picture in the message itself, of the type and the size that it says.
+func TestIcons(t *testing.T) {
+	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
+		server, tools := describe(t, as("reader", ""))
+		seen := map[string]string{}
+		for _, item := range append(tools, server) {
+			if len(item.Icons) != 1 {
+				t.Errorf("%s has %d icons, want 1", item.Name, len(item.Icons))
+				continue
+			}
+			if same := seen[item.Icons[0].Src]; same != "" {
+				t.Errorf("%s looks like %s", item.Name, same)
+			}
+			seen[item.Icons[0].Src] = item.Name
+			checkIcon(t, item.Name, item.Icons[0], d.resource)
+		}
+	})
+}
+
+func checkIcon(t *testing.T, name string, i message.Icon, origin string) {
+	t.Helper()
+	if err := i.Validate(); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	picture, err := icon.New(nil).Get(t.Context(), i, origin) // without anything to fetch with
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	size, err := png.DecodeConfig(bytes.NewReader(picture))
+	if err != nil || !slices.Equal(i.Sizes, []string{fmt.Sprintf("%dx%d", size.Width, size.Height)}) || i.MIMEType != "image/png" {
+		t.Errorf("%s: %q of type %s is %d by %d, %v", name, i.Sizes, i.MIMEType, size.Width, size.Height, err)
+	}
+}
+
+// Every schema that the server shows is one, and what a tool returns is what its schema
+// says.
+func TestSchemas(t *testing.T) {
+	arguments := map[string]string{"whoami": `{}`, "add_note": `{"text":"milk"}`, "list_notes": `{}`}
+	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+		c := as("reader", "notes:read notes:write")
+		_, tools := describe(t, c)
+		if len(tools) != len(arguments) {
+			t.Errorf("there are %d tools, want %d", len(tools), len(arguments))
+		}
+		for _, tool := range tools {
+			checkSchemas(t, c, tool, arguments[tool.Name])
+		}
+	})
+}
+
+// checkSchemas calls a tool and holds its arguments and its result against its schemas.
+func checkSchemas(t *testing.T, c *caller, tool described, arguments string) {
+	t.Helper()
+	input, err := schema.Compile(tool.InputSchema, schema.Options{ObjectRoot: true})
+	if err != nil {
+		t.Errorf("%s: input: %v", tool.Name, err)
+		return
+	}
+	output, err := schema.Compile(tool.OutputSchema, schema.Options{ObjectRoot: true})
+	if err != nil {
+		t.Errorf("%s: output: %v", tool.Name, err)
+		return
+	}
+	if err := input.Validate(t.Context(), []byte(arguments)); err != nil {
+		t.Errorf("%s: the arguments: %v", tool.Name, err)
+	}
+	if err := output.Validate(t.Context(), []byte(`{"another":"thing"}`)); err == nil {
+		t.Errorf("%s: the schema allows everything", tool.Name)
+	}
+	resp, answer := c.call(t, tool.Name, arguments)
+	if resp.StatusCode != http.StatusOK || answer.Result.IsError {
+		t.Errorf("%s: %s %+v", tool.Name, resp.Status, answer)
+		return
+	}
+	if err := output.Validate(t.Context(), answer.Result.StructuredContent); err != nil {
+		t.Errorf("%s: %s: %v", tool.Name, answer.Result.StructuredContent, err)
+	}
+}

@@ -142,7 +142,7 @@ func (b *breaker) wrongHeaders() {
 		}
 		b.add(name, b.issuer.sign(b.payload(), header))
 	}
-	foreign := jose.JSONWebKey{Key: NewKey(b.issuer.t, jose.ES256), Algorithm: string(jose.ES256)}
+	foreign := jose.JSONWebKey{Key: b.issuer.foreign(jose.ES256), Algorithm: string(jose.ES256)}
 	b.add("typ: absent", b.issuer.sign(b.payload(), nil))
 	header("typ: JWT", map[jose.HeaderKey]any{"typ": "JWT"})
 	header("typ: empty", map[jose.HeaderKey]any{"typ": ""})
@@ -169,14 +169,14 @@ func (b *breaker) wrongHeaders() {
 func (b *breaker) wrongKeys() {
 	t, own := b.issuer.t, b.issuer.keys[0]
 	at := map[jose.HeaderKey]any{"typ": "at+jwt"}
-	foreign := jose.JSONWebKey{Key: NewKey(t, jose.ES256), KeyID: own.KeyID, Algorithm: string(jose.ES256)}
+	foreign := jose.JSONWebKey{Key: b.issuer.foreign(jose.ES256), KeyID: own.KeyID, Algorithm: string(jose.ES256)}
 	b.add("key: somebody else's, under the issuer's id", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = "foreign"
 	b.add("key: somebody else's", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = ""
 	b.add("key: no id", signWith(t, foreign, b.payload(), at))
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA, jose.ES384} {
-		other := jose.JSONWebKey{Key: NewKey(t, algorithm), KeyID: own.KeyID, Algorithm: string(algorithm)}
+		other := jose.JSONWebKey{Key: b.issuer.foreign(algorithm), KeyID: own.KeyID, Algorithm: string(algorithm)}
 		b.add("key: another kind, "+other.Algorithm, signWith(t, other, b.payload(), at))
 	}
 	secrets := map[string][]byte{"JWK": publicJWK(b, own), "PEM": publicPEM(b, own), "empty": {}}
@@ -189,6 +189,18 @@ func (b *breaker) wrongKeys() {
 		b.add("alg "+none+": no signature", header+"."+payload+".")
 		b.add("alg "+none+": some signature", header+"."+payload+"."+signature)
 	}
+}
+
+// foreign returns a key that is not the issuer's, always the same for an algorithm: RSA keys
+// take long to draw.
+func (i *Issuer) foreign(algorithm jose.SignatureAlgorithm) any {
+	i.t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.strangers[algorithm] == nil {
+		i.strangers[algorithm] = NewKey(i.t, algorithm)
+	}
+	return i.strangers[algorithm]
 }
 
 func (b *breaker) hmac(secret []byte, kid string) string {

@@ -40,6 +40,7 @@ type Issuer struct {
 
 	mu           sync.Mutex
 	keys         []jose.JSONWebKey // private; the first signs
+	strangers    map[jose.SignatureAlgorithm]any
 	down         bool
 	cacheControl string
 	keyRequests  int
@@ -53,7 +54,10 @@ type Issuer struct {
 // NewIssuer starts an issuer that signs with ES256, and stops it when the test ends.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, documents: make(map[string]any), tokens: make(map[string]Claims), secret: "100% & " + rand.Text()}
+	i := &Issuer{
+		t: t, documents: make(map[string]any), tokens: make(map[string]Claims),
+		strangers: make(map[jose.SignatureAlgorithm]any), secret: "100% + & " + rand.Text(),
+	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
 	i.Rotate(jose.ES256)

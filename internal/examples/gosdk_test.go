@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -36,11 +38,14 @@ func sdkServer(resource, issuer string, server *mcp.Server) (http.Handler, error
 			},
 			Implies: map[string][]string{"notes:admin": {"notes:read", "notes:write"}},
 		},
+		EndStreams: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
+		DisableLocalhostProtection: true, // the guard looks at Host, and knows the name of the resource behind a proxy
+	})
 
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", guard.Protect(knownToSDK(endpoint)))
@@ -361,6 +366,108 @@ func TestOfficialGoSDKVerifier(t *testing.T) {
 	}
 }
 
+// behind serves a handler of another name on loopback, as behind a reverse proxy on the same
+// machine, and returns the status of a ping with a Host.
+func behind(t *testing.T, handler http.Handler, token, host string) int {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/mcp", strings.NewReader(ping))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	protocolHeader(r, token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// TestOfficialGoSDKBehindProxy: the guard admits the name of the resource on loopback, and
+// no other one.
+func TestOfficialGoSDKBehindProxy(t *testing.T) {
+	const resource = "https://notes.example.com/mcp"
+	issuer := middlewaretest.NewIssuer(t)
+	handler, err := sdkServer(resource, issuer.URL(), newNotes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := issuer.Mint(middlewaretest.Claims{"aud": resource})
+	for host, want := range map[string]int{
+		"notes.example.com":    http.StatusOK,
+		"127.0.0.1":            http.StatusOK,
+		"rebinder.example.org": http.StatusForbidden,
+	} {
+		if got := behind(t, handler, token, host); got != want {
+			t.Errorf("Host %s: %d, want %d", host, got, want)
+		}
+	}
+}
+
+// TestOfficialGoSDKStreamEnds: a stream ends with the token that opened it.
+func TestOfficialGoSDKStreamEnds(t *testing.T) {
+	t.Parallel() // it waits
+	issuer := middlewaretest.NewIssuer(t)
+	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {
+		return sdkServer(resource, issuer.URL(), newNotes())
+	})
+	claims := middlewaretest.Claims{"aud": resource, "exp": time.Now().Add(3 * time.Second).Unix()}
+	token := issuer.Mint(claims)
+	opened := post(t, resource, "", token, initialize)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", resource, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocolHeader(r, token)
+	r.Header.Set("Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"))
+	res, err := (&http.Client{Timeout: 20 * time.Second}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("the stream: %s", res.Status)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Errorf("the stream did not end by itself: %v", err)
+	}
+}
+
+// Messages of a client.
+const (
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	ping       = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+)
+
+// protocolHeader sets what a client of the protocol sends with every request.
+func protocolHeader(r *http.Request, token string) {
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+}
+
+// post sends a message in a session, if there is one.
+func post(t *testing.T, resource, session, token, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", resource, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocolHeader(r, token)
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res
+}
+
 // TestSessionBelongsToItsPerson: the session id of one person is of no use to another,
 // although both have a good token.
 func TestSessionBelongsToItsPerson(t *testing.T) {
@@ -368,36 +475,18 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {
 		return sdkServer(resource, issuer.URL(), newNotes())
 	})
-	post := func(session, subject, body string) *http.Response {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), "POST", resource, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+issuer.Mint(middlewaretest.Claims{"aud": resource, "sub": subject}))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			req.Header.Set("Mcp-Session-Id", session)
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		return res
+	as := func(subject string) string {
+		return issuer.Mint(middlewaretest.Claims{"aud": resource, "sub": subject})
 	}
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
-	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
-	res := post("", "reader", initialize)
+	res := post(t, resource, "", as("reader"), initialize)
 	id := res.Header.Get("Mcp-Session-Id")
 	if res.StatusCode != http.StatusOK || id == "" {
 		t.Fatalf("initialize: %s %v", res.Status, res.Header)
 	}
-	if res := post(id, "reader", ping); res.StatusCode != http.StatusOK {
+	if res := post(t, resource, id, as("reader"), ping); res.StatusCode != http.StatusOK {
 		t.Errorf("reader: %s", res.Status)
 	}
-	if res := post(id, "stranger", ping); res.StatusCode != http.StatusForbidden {
+	if res := post(t, resource, id, as("stranger"), ping); res.StatusCode != http.StatusForbidden {
 		t.Errorf("stranger: %s", res.Status)
 	}
 }

@@ -1,16 +1,19 @@
 package mcpgo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -44,7 +47,8 @@ func notesServer(resource, issuer string, key []byte) (http.Handler, error) {
 			},
 			Implies: map[string][]string{"notes:admin": {"notes:read", "notes:write"}},
 		},
-		Sessions: sessions,
+		Sessions:   sessions,
+		EndStreams: true,
 	})
 	if err != nil {
 		return nil, err
@@ -55,8 +59,11 @@ func notesServer(resource, issuer string, key []byte) (http.Handler, error) {
 	notes.AddTool(mcp.NewTool("add_note", mcp.WithDescription("Adds a note")), addNote)
 	notes.AddTool(mcp.NewTool("drop_notes", mcp.WithDescription("Is in no policy")), addNote)
 
+	// The guard looks at Host, and knows the name of the resource behind a proxy.
+	endpoint := server.NewStreamableHTTPServer(notes, server.WithDisableLocalhostProtection(true))
+
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", guard.Protect(server.NewStreamableHTTPServer(notes)))
+	mux.Handle("/mcp", guard.Protect(endpoint))
 	for _, path := range guard.MetadataPaths() {
 		mux.Handle(path, guard.Metadata())
 	}
@@ -88,16 +95,22 @@ func addNote(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) 
 	return mcp.NewToolResultText("added"), nil
 }
 
-// start serves the example and returns the URL of the resource.
-func start(t *testing.T, issuer string) string {
+// newKey draws a key of sessions.
+func newKey(t *testing.T) []byte {
 	t.Helper()
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
 		t.Fatal(err)
 	}
+	return key
+}
+
+// start serves the example and returns the URL of the resource.
+func start(t *testing.T, issuer string) string {
+	t.Helper()
 	listener := httptest.NewUnstartedServer(nil)
 	resource := "http://" + listener.Listener.Addr().String() + "/mcp"
-	handler, err := notesServer(resource, issuer, key)
+	handler, err := notesServer(resource, issuer, newKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +187,7 @@ func use(t *testing.T, c *client.Client, tool string) (string, error) {
 func eachRevision(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	for _, version := range []string{"", legacy} {
-		t.Run("revision "+version, func(t *testing.T) { test(t, version) })
+		t.Run(cmp.Or(version, "newest"), func(t *testing.T) { test(t, version) })
 	}
 }
 
@@ -283,6 +296,25 @@ func TestListShowsWhatCanBeHad(t *testing.T) {
 	})
 }
 
+// Messages of a client.
+const (
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	ping       = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+)
+
+// newRequest is what a client with sessions sends.
+func newRequest(t *testing.T, method, url, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", legacy)
+	return r
+}
+
 // TestSessionBelongsToItsPerson: the session id of one person is of no use to another,
 // although both have a good token and mcp-go itself would take it.
 func TestSessionBelongsToItsPerson(t *testing.T) {
@@ -300,13 +332,7 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	// request speaks in a session without having opened it, as a thief would.
 	request := func(b *bearer, method, session string) *http.Response {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, resource, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Mcp-Protocol-Version", legacy)
+		r := newRequest(t, method, resource, ping)
 		r.Header.Set("Mcp-Session-Id", session)
 		res, err := b.RoundTrip(r)
 		if err != nil {
@@ -339,6 +365,61 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	_, err = thief.SendRequest(t.Context(), transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(1), Method: string(mcp.MethodPing)})
 	if !errors.Is(err, transport.ErrSessionTerminated) {
 		t.Errorf("the client of a stranger: %v", err)
+	}
+}
+
+// TestStreamEnds: a stream ends with the token that opened it.
+func TestStreamEnds(t *testing.T) {
+	t.Parallel() // it waits
+	issuer := middlewaretest.NewIssuer(t)
+	resource := start(t, issuer.URL())
+	b := &bearer{token: issuer.Mint(middlewaretest.Claims{"aud": resource, "exp": time.Now().Add(3 * time.Second).Unix()})}
+	c, err := connect(t, resource, legacy, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRequest(t, "GET", resource, "")
+	r.Header.Set("Mcp-Session-Id", c.GetSessionId())
+	res, err := (&http.Client{Transport: b, Timeout: 20 * time.Second}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("the stream: %s", res.Status)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Errorf("the stream did not end by itself: %v", err)
+	}
+}
+
+// TestBehindProxy: the guard admits the name of the resource on loopback, as a reverse
+// proxy on the same machine sends it, and no other one.
+func TestBehindProxy(t *testing.T) {
+	const resource = "https://notes.example.com/mcp"
+	issuer := middlewaretest.NewIssuer(t)
+	handler, err := notesServer(resource, issuer.URL(), newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	defer listener.Close()
+	b := &bearer{token: issuer.Mint(middlewaretest.Claims{"aud": resource})}
+	for host, want := range map[string]int{
+		"notes.example.com":    http.StatusOK,
+		"127.0.0.1":            http.StatusOK,
+		"rebinder.example.org": http.StatusForbidden,
+	} {
+		r := newRequest(t, "POST", listener.URL+"/mcp", initialize)
+		r.Host = host
+		res, err := b.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("Host %s: %s, want %d", host, res.Status, want)
+		}
 	}
 }
 

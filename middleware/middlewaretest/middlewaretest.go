@@ -168,6 +168,9 @@ type override struct {
 	cacheControl string
 }
 
+// Unwrap lets http.ResponseController reach the rest of the answer.
+func (o *override) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
 // WriteHeader implements http.ResponseWriter.
 func (o *override) WriteHeader(status int) {
 	if o.cacheControl != "" {

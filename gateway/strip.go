@@ -33,7 +33,7 @@ var unsent = newNames(
 	"client-cert*", "x-client-cert*", "x-client-verify", "x-client-dn", "ssl-client*", "x-ssl*",
 	// What is between the client and the gateway alone (RFC 9110 section 7.6.1). An upgraded
 	// connection would go around the policy, and nobody needs trailers.
-	"connection", "upgrade", "te", "trailer", "expect", "http2-settings",
+	"connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer", "expect", "http2-settings",
 )
 
 // unanswered are the headers of an answer that never reach the client. The guard alone says

@@ -49,9 +49,7 @@ func readScopes(name string, data []byte) (scopeRules, error) {
 	named = slices.Clone(out.policy.Scopes)
 	out.policy.Methods, out.policy.Tools, out.policy.Prompts, out.policy.Resources = part("methods"), part("tools"), part("prompts"), part("resources")
 	out.policy.Implies = part("implies")
-	for _, scope := range d.implying() {
-		named = append(named, scope)
-	}
+	named = append(named, d.implying()...)
 	if f, ok := d.values["listing"]; ok {
 		out.policy.Listing = d.listing(f)
 	}

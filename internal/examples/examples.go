@@ -4,5 +4,8 @@
 // middleware would have to download everything that its tests import.
 //
 //   - plain net/http: nethttp_test.go
+//   - github.com/gorilla/mux: gorilla_test.go
 //   - the official Go SDK of the protocol: gosdk_test.go
+//   - github.com/mark3labs/mcp-go: mcpgo/mcpgo_test.go, a module of its own
+//   - what docs/middleware.md shows: page_test.go
 package examples

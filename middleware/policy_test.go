@@ -177,6 +177,8 @@ func TestPolicyOfEveryRequest(t *testing.T) {
 		checkChallenge(t, scopes, res, needs)
 	}
 	passes(t, guard, post(issuer, "notes:use notes:write", callTool("add_note")))
+	route := newRequest("GET", resource, "Authorization", "Bearer "+token("notes:use"))
+	checkChallenge(t, "a route of its own", serve(guard.Protect(guard.RequireScope("notes:admin")(&inner{})), route), "notes:use notes:admin")
 }
 
 // Without names in the policy, the body stays where it is.

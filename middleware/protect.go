@@ -55,7 +55,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 	}
 	g.observe(r, event)
 	if g.ends && token != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), token.Expiry.Sub(g.now()))
+		ctx, cancel := context.WithTimeout(r.Context(), token.Expiry.Add(leeway).Sub(g.now())) // as long as it is accepted
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
@@ -101,14 +101,14 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 			panic(fmt.Sprintf("middleware: %q is not a scope", scope))
 		}
 	}
-	scopes = slices.Clone(scopes)
+	needed := union(g.policy.scopes, slices.Clone(scopes)) // what every request needs is part of a complete challenge
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch p, ok := r.Context().Value(passKey{}).(*pass); {
 			case !ok || p.guard != g || p.token == nil:
-				g.refuse(w, r, Event{Needed: scopes}, g.start)
-			case !p.token.HasScope(scopes...):
-				g.refuse(w, r, Event{Needed: scopes, Token: p.token}, insufficient(scopes))
+				g.refuse(w, r, Event{Needed: needed}, g.start)
+			case !p.token.HasScope(needed...):
+				g.refuse(w, r, Event{Needed: needed, Token: p.token}, insufficient(needed))
 			default:
 				next.ServeHTTP(w, r)
 			}

@@ -1,0 +1,36 @@
+// Package registry is a catalogue of servers of the protocol: the records it holds, and the
+// client that reads them from an upstream registry.
+//
+// A [Record] is one server.json, one version of one server, in the bytes in which it came.
+// An [Item] is a record together with what a registry says about it: its status, the only
+// part that changes, and when that happened. A [Client] goes through the list of an
+// upstream, page by page.
+//
+// Records come from strangers, and are shown and handed on to others. A record is refused
+// with an [*InvalidError] that names every place where it is wrong:
+//
+//   - JSON that two readers could understand differently: duplicate members, a member that
+//     differs from a known one only in case, more than [MaxRecord] bytes or [MaxDepth] levels;
+//   - what the schema of server.json of 2025-12-11 does not allow, for records that name that
+//     schema or none; of every other date, what server.json of all dates has in common;
+//   - a $schema without a date, as the contract of the registry wants one;
+//   - versions that are ranges, or named latest; names and versions that are no path segment;
+//   - links that are neither https nor http, or carry a password; icons that are not https;
+//   - keys of _meta that the protocol does not allow, and in a record of its own the key
+//     under which registries speak.
+//
+// Members that nobody knows stay, byte for byte. What an upstream says is bounded in
+// pages, bytes and time, and one bad record does not end a crawl: it is an [InvalidItem] of
+// its page.
+//
+//	client, err := registry.NewClient(registry.ClientConfig{Base: "https://registry.example.com"})
+//	...
+//	for page, err := range client.Items(ctx, registry.Query{UpdatedSince: last}) {
+//		if busy := (*registry.AnswerError)(nil); errors.As(err, &busy) && !busy.RetryAt.IsZero() {
+//			// come back then, with Query.Cursor set to the last page.Next
+//		}
+//		for _, item := range page.Items {
+//			// item.Record.Name(), item.Record.Version(), item.Official.Status
+//		}
+//	}
+package registry

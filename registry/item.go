@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -249,7 +250,7 @@ func parseOfficial(raw json.RawMessage) (Official, error) {
 	}
 	if err := strictjson.Unmarshal(raw, &said, itemBounds); err != nil {
 		invalid := unreadable("item", err)
-		invalid.Faults[0].Place = join("_meta."+MetaOfficial, invalid.Faults[0].Place)
+		invalid.Faults[0].Place = strings.TrimSuffix("_meta."+MetaOfficial+"."+invalid.Faults[0].Place, ".")
 		return Official{}, invalid
 	}
 	o := Official{StatusMessage: said.StatusMessage, IsLatest: said.IsLatest}
@@ -282,10 +283,11 @@ func moment(name, text string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	// RFC 3339 section 1: years have four digits, in UTC as well.
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}, invalidItem("_meta."+MetaOfficial+"."+name, "it must be a time of RFC 3339")
 	}
-	return t.UTC(), nil
+	return t, nil
 }
 
 func (o Official) equal(other Official) bool {

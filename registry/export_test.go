@@ -1,0 +1,30 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// ValidateSchema holds a record against its schema without this package in between.
+func ValidateSchema(r Record) error {
+	rules := anyRules
+	if r.known.current() {
+		rules = currentRules
+	}
+	s, err := rules()
+	if err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(r.Raw(), &members); err != nil {
+		return err
+	}
+	if r.Repository() == (Repository{}) {
+		delete(members, "repository")
+	}
+	data, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return s.Validate(context.Background(), data)
+}

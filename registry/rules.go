@@ -106,11 +106,14 @@ var (
 	wildcard   = regexp.MustCompile(`^v?([0-9]+|[xX*])(\.([0-9]+|[xX*])){0,2}(-[0-9A-Za-z.-]+)?$`)
 )
 
+// latest is how the latest version is asked for.
+const latest = "latest"
+
 func wrongVersion(version string) string {
 	switch {
 	case version == "" || version == "." || version == "..":
 		return "it must be a version"
-	case version == "latest":
+	case version == latest:
 		return "latest is the name of the latest one"
 	case strings.TrimSpace(version) != version || strings.ContainsFunc(version, unicode.IsControl):
 		return "it must have no white space around it and no control characters in it"

@@ -30,7 +30,7 @@ type demo struct {
 
 func newDemo(t *testing.T) demo {
 	t.Helper()
-	return newDemoWith(t, desk{notes: newNotebook(), caller: callerOf}, nil)
+	return newDemoWith(t, plainDesk(), nil)
 }
 
 func newDemoWith(t *testing.T, d desk, adjust func(*middleware.Config)) demo {
@@ -51,16 +51,16 @@ func newDemoWith(t *testing.T, d desk, adjust func(*middleware.Config)) demo {
 func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Config)) http.Handler {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	config := s.guardConfig(d.needs(), log)
+	handler, err := s.handler(d, log)
 	if adjust != nil {
+		config := s.guardConfig(d.needs(), log)
 		adjust(&config)
+		var guard *middleware.Guard
+		if guard, err = middleware.New(config); err == nil {
+			server := newServer(d)
+			handler, err = newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
+		}
 	}
-	guard, err := middleware.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newServer(d)
-	handler, err := newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,12 +208,21 @@ func (c *caller) call(t *testing.T, tool, arguments string) (*http.Response, res
 	return c.do(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 }
 
+// plainDesk is a desk of a demo without an archive.
+func plainDesk() desk { return desk{notes: newNotebook(), caller: callerOf} }
+
 // eachEra runs a test for clients of both eras.
 func eachEra(t *testing.T, test func(t *testing.T, d demo, as func(person, scopes string) *caller)) {
 	t.Helper()
+	eachEraAt(t, plainDesk, test)
+}
+
+// eachEraAt runs a test for clients of both eras, with a desk each.
+func eachEraAt(t *testing.T, at func() desk, test func(t *testing.T, d demo, as func(person, scopes string) *caller)) {
+	t.Helper()
 	for _, modern := range []bool{true, false} {
 		t.Run(map[bool]string{true: "stateless", false: "sessions"}[modern], func(t *testing.T) {
-			d := newDemo(t)
+			d := newDemoWith(t, at(), nil)
 			test(t, d, func(person, scopes string) *caller {
 				c := d.as(person, scopes)
 				c.modern = modern
@@ -275,7 +284,7 @@ func TestOtherToolsAreForNobody(t *testing.T) {
 // The tools do not rely on the guard: where its policy lets everything through, they still
 // run only for a token that covers them.
 func TestToolsCheckThemselves(t *testing.T) {
-	d := newDemoWith(t, desk{notes: newNotebook(), caller: callerOf}, func(c *middleware.Config) { c.Policy = middleware.Policy{} })
+	d := newDemoWith(t, plainDesk(), func(c *middleware.Config) { c.Policy = middleware.Policy{} })
 	for scopes, tool := range map[string]string{"": "list_notes", "notes:write": "list_notes", "notes:read": "add_note"} {
 		c := d.as("reader", scopes)
 		c.modern = true
@@ -707,7 +716,7 @@ func TestUnknownRevision(t *testing.T) {
 func TestHostOfTheResource(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const resource = "https://notes.example.com/mcp"
-	server := httptest.NewServer(newTestHandler(t, settings{Resource: resource, Issuer: issuer.URL()}, desk{notes: newNotebook(), caller: callerOf}, nil))
+	server := httptest.NewServer(newTestHandler(t, settings{Resource: resource, Issuer: issuer.URL()}, plainDesk(), nil))
 	defer server.Close()
 	for host, want := range map[string]int{"notes.example.com": http.StatusOK, "rebound.example.org": http.StatusForbidden} {
 		c := caller{resource: server.URL + "/mcp", token: issuer.Mint(middlewaretest.Claims{"aud": resource})}

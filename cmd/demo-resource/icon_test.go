@@ -61,7 +61,7 @@ func describe(t *testing.T, c *caller) (server described, tools []described) {
 // The server and each tool have an icon of their own that our rules for icons accept: a
 // picture in the message itself, of the type and the size that it says.
 func TestIcons(t *testing.T) {
-	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
+	eachEraAt(t, archivingDesk(t), func(t *testing.T, d demo, as func(string, string) *caller) {
 		server, tools := describe(t, as("reader", ""))
 		seen := map[string]string{}
 		for _, item := range append(tools, server) {
@@ -97,8 +97,8 @@ func checkIcon(t *testing.T, name string, i message.Icon, origin string) {
 // Every schema that the server shows is one, and what a tool returns is what its schema
 // says.
 func TestSchemas(t *testing.T) {
-	arguments := map[string]string{"whoami": `{}`, "add_note": `{"text":"milk"}`, "list_notes": `{}`}
-	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
+	arguments := map[string]string{"whoami": `{}`, "add_note": `{"text":"milk"}`, "list_notes": `{}`, "archive_notes": `{}`}
+	eachEraAt(t, archivingDesk(t), func(t *testing.T, _ demo, as func(string, string) *caller) {
 		c := as("reader", "notes:read notes:write")
 		_, tools := describe(t, c)
 		if len(tools) != len(arguments) {

@@ -177,7 +177,7 @@ func refusal(request message.Request, err error) message.ErrorResponse {
 	case errors.Is(err, message.ErrIDReused):
 		e.Message = "Invalid Request: the id was used before in this session"
 	case errors.Is(err, message.ErrTooManyIDs):
-		e.Message = "Invalid Request: the session has used too many ids; begin another one"
+		e.Message = "Invalid Request: too many ids in this session; begin another one"
 	case errors.Is(err, errSessions):
 		e = message.Error{Code: message.CodeInternalError, Message: "Internal error: " + err.Error()}
 	}

@@ -21,7 +21,7 @@ func newWatchedDemo(t *testing.T) (demo, *sessions) {
 	issuer := middlewaretest.NewIssuer(t)
 	listening := httptest.NewUnstartedServer(nil)
 	s := settings{Resource: "http://" + listening.Listener.Addr().String() + "/mcp", Issuer: issuer.URL()}
-	d := desk{notes: newNotebook(), caller: callerOf}
+	d := plainDesk()
 	guard, err := middleware.New(s.guardConfig(d.needs(), log))
 	if err != nil {
 		t.Fatal(err)

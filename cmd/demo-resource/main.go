@@ -1,11 +1,27 @@
-// Command demo-resource is a protected notes server, for people to try and tests to use.
+// Command demo-resource is a notes server of the context protocol, for people to try and
+// tests to use.
 //
 //	demo-resource --issuer http://127.0.0.1:8080
 //
-// It speaks the stateless revision 2026-07-28 of the context protocol and the revisions
-// with sessions on one endpoint, guarded by gatehouse.example/middleware. Its tools are
-// whoami (any valid token), list_notes (notes:read) and add_note (notes:write). Notes are
-// kept per person in memory and are gone at exit.
+// It speaks the stateless revision 2026-07-28 and the revisions with sessions on one
+// endpoint, guarded by gatehouse.example/middleware. The guard reads each message and holds
+// it against what its tool needs: whoami any valid token, list_notes notes:read, add_note
+// notes:write. Lists show which scopes a token lacks, and streams end with their token.
+// Notes are kept per person in memory and are gone at exit.
+//
+//	demo-resource --archive https://archive.example.com/notes --archive-token-file FILE
+//
+// adds the tool archive_notes (notes:read), which sends a person's notes to another API. It
+// shows a token of its own there, never the one that it received.
+//
+//	DEMO_CREDENTIAL=… demo-resource --stdio
+//
+// serves the same tools over standard input and output, without OAuth: the credential comes
+// from the environment, and whoever has the same one is the same person.
+//
+// What it refuses: messages that two readers could understand differently, batches, tools
+// that the policy does not name, an id that was used before in a session or that would not
+// come back as it was sent.
 //
 // Every flag --some-name is also the environment variable DEMO_SOME_NAME. The exit
 // status is 0 when the server was asked to stop, 1 when it could not run and 2 when the
@@ -13,6 +29,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,30 +50,52 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	// After the first signal the default action is back: a second one ends the process.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // devIssuer and devResource are what "authz serve --dev" is and knows without being told.
 const (
+	devListen   = "127.0.0.1:8081"
 	devIssuer   = "http://127.0.0.1:8080"
-	devResource = "http://127.0.0.1:8081/mcp"
+	devResource = "http://" + devListen + "/mcp"
 )
 
-// settings are the flags, each once, with its default.
+// settings are the flags. Those without a value have their default from serve.
 type settings struct {
-	Listen   string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
-	Resource string `placeholder:"URL" help:"The URL that clients dial (default: /mcp on the address of --listen)."`
-	Issuer   string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"The authorization server whose tokens are accepted (default ${default})."`
+	Listen           string `placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${listen})."`
+	Resource         string `placeholder:"URL" help:"The URL that clients dial (default: /mcp on the address of --listen)."`
+	Issuer           string `placeholder:"URL" help:"The authorization server whose tokens are accepted (default ${issuer})."`
+	Archive          string `placeholder:"URL" help:"Where the tool archive_notes sends notes. Without it there is no such tool."`
+	ArchiveToken     secret `placeholder:"TOKEN" help:"The token for the archive. The command line is there for everybody to read: better use the environment, or a file."`
+	ArchiveTokenFile string `placeholder:"FILE" help:"A file with the token for the archive."`
+	Stdio            bool   `help:"Talk over standard input and output, without OAuth. The credential is in ${credential}."`
+}
+
+// Validate finds flags that do not go together. It is called when they have been read.
+func (s settings) Validate() error {
+	switch {
+	case s.Stdio && (s.Listen != "" || s.Resource != "" || s.Issuer != ""):
+		return errors.New("--stdio has no address and no issuer: leave out --listen, --resource and --issuer")
+	case s.ArchiveToken != "" && s.ArchiveTokenFile != "":
+		return errors.New("give --archive-token or --archive-token-file, not both")
+	case s.Archive == "" && (s.ArchiveToken != "" || s.ArchiveTokenFile != ""):
+		return errors.New("a token for the archive needs --archive")
+	case s.Archive != "" && s.ArchiveToken == "" && s.ArchiveTokenFile == "":
+		return errors.New("--archive needs --archive-token-file or --archive-token")
+	}
+	return nil
 }
 
 // run serves until ctx ends and returns the exit status.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var s settings
 	helped := false
 	parser, err := kong.New(&s, kong.Name("demo-resource"),
 		kong.Description("A notes server of the context protocol, protected by the Gatehouse middleware. "+
 			"Each flag --some-name is also the environment variable DEMO_SOME_NAME; the flag wins."),
+		kong.Vars{"listen": devListen, "issuer": devIssuer, "credential": credentialVariable},
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }), kong.Resolvers(fromEnvironment(getenv)))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -68,7 +107,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintf(stderr, "demo-resource: %v\n(demo-resource --help lists the flags)\n", err)
 		return 2
 	}
-	if err := s.serve(ctx, stdout, slog.New(slog.NewTextHandler(stderr, nil))); err != nil {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if s.Stdio {
+		err = s.talk(ctx, getenv(credentialVariable), stdin, stdout, log)
+	} else {
+		err = s.serve(ctx, stdout, log)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "demo-resource: %v\n", err)
 		return 1
 	}
@@ -88,7 +133,13 @@ func fromEnvironment(getenv func(string) string) kong.Resolver {
 // grace is how long requests in flight may take to finish at the end.
 const grace = 3 * time.Second
 
+// serve serves over HTTP until ctx ends.
 func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger) error {
+	s.Listen, s.Issuer = cmp.Or(s.Listen, devListen), cmp.Or(s.Issuer, devIssuer)
+	archive, err := s.openArchive(log)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", s.Listen, err)
@@ -96,18 +147,22 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if s.Resource == "" {
 		s.Resource = "http://" + reachable(s.Listen, listener.Addr()) + "/mcp"
 	}
-	d := desk{notes: newNotebook(), caller: callerOf}
-	guard, err := middleware.New(s.guardConfig(d.needs(), log))
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	server := newServer(d)
-	handler, err := newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
+	handler, err := s.handler(desk{notes: newNotebook(), archive: archive, caller: callerOf}, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	s.announce(stdout)
 	return serveUntil(ctx, listener, handler)
+}
+
+// handler is all that is served.
+func (s settings) handler(d desk, log *slog.Logger) (http.Handler, error) {
+	guard, err := middleware.New(s.guardConfig(d.needs(), log))
+	if err != nil {
+		return nil, err
+	}
+	server := newServer(d)
+	return newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
 }
 
 // announce says what runs and what to do next.

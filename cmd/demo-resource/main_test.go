@@ -6,6 +6,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +45,7 @@ func startRun(t *testing.T, getenv func(string) string, args ...string) *running
 	out, in := io.Pipe()
 	var complaints bytes.Buffer
 	go func() {
-		code := run(ctx, args, getenv, in, &complaints)
+		code := run(ctx, args, getenv, strings.NewReader(""), in, &complaints)
 		in.Close()
 		r.done <- code
 	}()
@@ -80,6 +82,10 @@ func TestRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name string
 		env  string
@@ -98,13 +104,27 @@ func TestRunRefuses(t *testing.T) {
 		{"issuer is no URL", "DEMO_ISSUER=auth.example.com", []string{"--listen", "127.0.0.1:0"}, 1, "authorization_servers"},
 		{"resource without TLS", "", []string{"--listen", "127.0.0.1:0", "--resource", "http://notes.example.com/mcp"}, 1, "https"},
 		{"resource with a fragment", "", []string{"--listen", "127.0.0.1:0", "--resource", "https://notes.example.com/mcp#x"}, 1, "fragment"},
+		{"archive without a token", "", []string{"--archive", "https://archive.example.com"}, 2, "--archive-token-file"},
+		{"token without an archive", "DEMO_ARCHIVE_TOKEN=hidden-token", nil, 2, "needs --archive"},
+		{"two tokens", "DEMO_ARCHIVE_TOKEN=hidden-token", []string{"--archive", "https://archive.example.com", "--archive-token-file", empty}, 2, "not both"},
+		{"no file with a token", "", []string{"--archive", "https://archive.example.com", "--archive-token-file", empty + "-not"}, 1, "no such file"},
+		{"a file without a token", "", []string{"--archive", "https://archive.example.com", "--archive-token-file", empty}, 1, "is empty"},
+		{"archive without TLS", "DEMO_ARCHIVE_TOKEN=hidden-token", []string{"--archive", "http://archive.example.com"}, 1, "https"},
+		{"stdio with an address", "", []string{"--stdio", "--listen", "127.0.0.1:0"}, 2, "--listen"},
+		{"stdio with a resource", "", []string{"--stdio", "--resource", "https://notes.example.com/mcp"}, 2, "--resource"},
+		{"stdio with an issuer", "DEMO_ISSUER=https://auth.example.com", []string{"--stdio"}, 2, "--issuer"},
+		{"stdio without a credential", "", []string{"--stdio"}, 1, "DEMO_CREDENTIAL"},
+		{"stdio with a wrong archive", "DEMO_CREDENTIAL=hidden-token", []string{"--stdio", "--archive", "http://archive.example.com", "--archive-token", "x"}, 1, "https"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			code := run(t.Context(), test.args, environment(test.env), &stdout, &stderr)
+			code := run(t.Context(), test.args, environment(test.env), strings.NewReader(""), &stdout, &stderr)
 			if code != test.code || !strings.Contains(stderr.String(), test.says) || stdout.Len() > 0 {
 				t.Errorf("exit %d, said %q and %q; want exit %d and %q", code, stdout.String(), stderr.String(), test.code, test.says)
+			}
+			if strings.Contains(stderr.String(), "hidden-token") {
+				t.Errorf("it shows a secret: %q", stderr.String())
 			}
 		})
 	}
@@ -112,10 +132,14 @@ func TestRunRefuses(t *testing.T) {
 
 func TestRunHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, environment(), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	env := environment("DEMO_ARCHIVE_TOKEN=hidden-token", "DEMO_CREDENTIAL=hidden-token")
+	if code := run(t.Context(), []string{"--help"}, env, strings.NewReader(""), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("exit %d, complained %q", code, stderr.String())
 	}
-	for _, want := range []string{"--listen", "--resource", "--issuer", "DEMO_"} {
+	if strings.Contains(stdout.String(), "hidden-token") {
+		t.Errorf("the help shows a secret:\n%s", stdout.String())
+	}
+	for _, want := range []string{"--listen", devListen, "--resource", "--issuer", devIssuer, "--archive", "--archive-token", "--archive-token-file", "--stdio", "DEMO_CREDENTIAL", "DEMO_SOME_NAME"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the help does not mention %s:\n%s", want, stdout.String())
 		}

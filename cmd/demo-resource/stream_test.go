@@ -40,7 +40,7 @@ func (c *caller) open(t *testing.T, lastID string) *http.Response {
 // a client that shows the id goes on with another one.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	ahead := func() time.Time { return time.Now().Add(5*time.Minute - time.Second) } // the issuer's tokens have five minutes
-	d := newDemoWith(t, desk{notes: newNotebook(), caller: callerOf}, func(c *middleware.Config) { c.Now = ahead })
+	d := newDemoWith(t, plainDesk(), func(c *middleware.Config) { c.Now = ahead })
 	c := d.as("reader", "")
 	c.initialize(t)
 	last := ""
@@ -91,7 +91,7 @@ func TestOfficialClientOutlivesItsStreams(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := httptest.NewUnstartedServer(nil)
 	s := settings{Resource: "http://" + server.Listener.Addr().String() + "/mcp", Issuer: issuer.URL()}
-	next := newTestHandler(t, s, desk{notes: newNotebook(), caller: callerOf}, nil)
+	next := newTestHandler(t, s, plainDesk(), nil)
 	var streams atomic.Int32
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

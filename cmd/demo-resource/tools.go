@@ -31,18 +31,26 @@ type (
 	noteCount struct {
 		Count int `json:"count" jsonschema:"how many notes there are now"`
 	}
+	archivedCount struct {
+		Archived int `json:"archived" jsonschema:"how many notes the archive has now"`
+	}
 )
 
 // desk is what the tools work with.
 type desk struct {
-	notes *notebook
+	notes   *notebook
+	archive *archive // nil if there is none
 	// caller returns who calls, nil if that is not known.
 	caller func(*mcp.CallToolRequest) *middleware.Token
 }
 
 // needs are the tools and the scopes that each one needs.
 func (d desk) needs() map[string][]string {
-	return map[string][]string{"whoami": {}, "list_notes": {scopeRead}, "add_note": {scopeWrite}}
+	tools := map[string][]string{"whoami": {}, "list_notes": {scopeRead}, "add_note": {scopeWrite}}
+	if d.archive != nil {
+		tools["archive_notes"] = []string{scopeRead}
+	}
+	return tools
 }
 
 // newServer is the protocol server with its tools.
@@ -54,21 +62,17 @@ func newServer(d desk) *mcp.Server {
 			c.CacheScope = "private" // answers to people who signed in stay with them
 		},
 	})
-	addTool(server, d, "whoami", "Say who is calling.", reads(), d.whoami)
-	addTool(server, d, "list_notes", "List your notes.", reads(), d.list)
-	addTool(server, d, "add_note", "Add a note.", writes(), d.add)
+	no, yes := false, true
+	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, OpenWorldHint: &no}
+	addTool(server, d, mcp.Tool{Name: "whoami", Description: "Say who is calling.", Annotations: reads}, d.whoami)
+	addTool(server, d, mcp.Tool{Name: "list_notes", Description: "List your notes.", Annotations: reads}, d.list)
+	writes := &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
+	addTool(server, d, mcp.Tool{Name: "add_note", Description: "Add a note.", Annotations: writes}, d.add)
+	if d.archive != nil {
+		sends := &mcp.ToolAnnotations{DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &yes}
+		addTool(server, d, mcp.Tool{Name: "archive_notes", Description: "Copy your notes to the archive.", Annotations: sends}, d.keep)
+	}
 	return server
-}
-
-func reads() mcp.ToolAnnotations {
-	hints := writes()
-	hints.ReadOnlyHint = true
-	return hints
-}
-
-func writes() mcp.ToolAnnotations {
-	no := false
-	return mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
 }
 
 func (d desk) whoami(_ context.Context, caller *middleware.Token, _ nothing) (identity, error) {
@@ -86,23 +90,27 @@ func (d desk) add(_ context.Context, caller *middleware.Token, note newNote) (no
 	return noteCount{Count: count}, err
 }
 
+func (d desk) keep(ctx context.Context, caller *middleware.Token, _ nothing) (archivedCount, error) {
+	notes := append([]string{}, d.notes.list(caller.Principal())...)
+	return archivedCount{Archived: len(notes)}, d.archive.keep(ctx, caller.Principal(), notes)
+}
+
 // addTool adds a tool that runs only for callers whose token has its scopes.
-func addTool[In, Out any](server *mcp.Server, d desk, name, description string, hints mcp.ToolAnnotations,
-	do func(context.Context, *middleware.Token, In) (Out, error)) {
-	needs := d.needs()[name]
-	mcp.AddTool(server, &mcp.Tool{Name: name, Description: description, Annotations: &hints, Icons: iconsOf(name)},
-		func(ctx context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
-			var none Out
-			caller := d.caller(request)
-			if caller == nil {
-				return nil, none, fmt.Errorf("%s needs an access token", name)
+func addTool[In, Out any](server *mcp.Server, d desk, tool mcp.Tool, do func(context.Context, *middleware.Token, In) (Out, error)) {
+	tool.Icons = iconsOf(tool.Name)
+	needs := d.needs()[tool.Name]
+	mcp.AddTool(server, &tool, func(ctx context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		var none Out
+		caller := d.caller(request)
+		if caller == nil {
+			return nil, none, fmt.Errorf("%s needs an access token", tool.Name)
+		}
+		for _, scope := range needs {
+			if !caller.HasScope(scope) {
+				return nil, none, fmt.Errorf("%s needs the scope %s", tool.Name, scope)
 			}
-			for _, scope := range needs {
-				if !caller.HasScope(scope) {
-					return nil, none, fmt.Errorf("%s needs the scope %s", name, scope)
-				}
-			}
-			out, err := do(ctx, caller, in)
-			return nil, out, err
-		})
+		}
+		out, err := do(ctx, caller, in)
+		return nil, out, err
+	})
 }

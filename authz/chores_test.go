@@ -33,6 +33,14 @@ func (s *stuck) Get(ctx context.Context, key string) (storage.Item, error) {
 	return s.Backend.Get(ctx, key)
 }
 
+func (s *stuck) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Backend.GetMany(ctx, keys)
+}
+
 func (s *stuck) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
 	if s.hangs.Load() {
 		<-ctx.Done()

@@ -116,6 +116,11 @@ func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
 	return m.Backend.Get(ctx, key)
 }
 
+func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	defer m.note("get many", "", &m.reads)()
+	return m.Backend.GetMany(ctx, keys)
+}
+
 func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	if m.before.Load() != nil { // the most that can come between an entry and its item
 		for _, l := range put.Listed {

@@ -75,6 +75,12 @@ type Backend interface {
 	// Get returns the item under key, or [ErrNotFound].
 	Get(ctx context.Context, key string) (Item, error)
 
+	// GetMany returns the items under keys in the order of the keys, and the zero Item for
+	// each that is not there. It is one round trip, or one to each server that has some of
+	// the keys, and each item is as [Backend.Get] would have returned it at some moment of
+	// it: not all of them at the same one. A value that is no item is an error for all.
+	GetMany(ctx context.Context, keys []string) ([]Item, error)
+
 	// Put applies one write atomically and returns the item that is there afterwards.
 	// In this order: if the item already carries put.Operation as its version, the
 	// write has happened before and Put succeeds without doing anything; if put.On is

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -14,32 +15,24 @@ import (
 // through send.
 type backend struct {
 	client      goredis.UniversalClient
-	embedded    *embedded // nil for a real server
-	standby     *standby  // nil for the embedded one
+	standby     *standby // nil until it is watched
 	onRoundTrip func()
 }
 
 // begin counts a round trip, or refuses one whose context is over.
-func (b *backend) begin(ctx context.Context) (context.Context, error) {
+func (b *backend) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return nil, certain(err)
-	}
-	if b.embedded != nil {
-		b.embedded.tick()
-		// Nothing can hang in here. What has begun is finished: on a busy machine a
-		// deadline would turn slowness into a fault.
-		ctx = context.WithoutCancel(ctx)
+		return certain(err)
 	}
 	if b.onRoundTrip != nil {
 		b.onRoundTrip()
 	}
-	return ctx, nil
+	return nil
 }
 
 // process sends one command and waits for its reply.
 func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
-	ctx, err := b.begin(ctx)
-	if err != nil {
+	if err := b.begin(ctx); err != nil {
 		return err
 	}
 	return b.client.Process(ctx, cmd)
@@ -52,6 +45,35 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 		return storage.Item{}, readError("get", err)
 	}
 	return decodeItem(cmd.Val())
+}
+
+// GetMany implements [storage.Backend] with one command for each key, because a command
+// for several keys means nothing in a cluster. There the client sends each server its part
+// and follows keys that move. What has failed may be sent again: it changes nothing.
+func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	if err := b.begin(ctx); err != nil {
+		return nil, readError("get many", err)
+	}
+	pipe := b.client.Pipeline()
+	cmds := make([]*goredis.StringCmd, len(keys))
+	for i, key := range keys {
+		cmds[i] = goredis.NewStringCmd(ctx, "get", key)
+		_ = pipe.Process(ctx, cmds[i]) // it is only put in line
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own outcome
+	items := make([]storage.Item, len(keys))
+	for i, cmd := range cmds {
+		err := cmd.Err()
+		switch {
+		case err == nil:
+			if items[i], err = decodeItem(cmd.Val()); err != nil {
+				return nil, err
+			}
+		case !errors.Is(err, goredis.Nil):
+			return nil, readError("get many", err)
+		}
+	}
+	return items, nil
 }
 
 // Delete implements [storage.Backend].
@@ -79,8 +101,8 @@ func (b *backend) IndexPage(ctx context.Context, index, after string, limit int)
 	if limit <= 0 {
 		return nil, nil // Redis reads a negative count as all
 	}
-	// The next string in byte order. The exclusive form "(" would be shorter, but the
-	// embedded server takes "(+" and "(-" for the ends of the range.
+	// The next string in byte order. The exclusive form "(" would be shorter, but some
+	// servers take "(+" and "(-" for the ends of the range.
 	first := "[" + after + "\x00"
 	cmd := goredis.NewStringSliceCmd(ctx, "zrangebylex", index, first, "+", "limit", "0", strconv.Itoa(limit))
 	if err := b.process(ctx, cmd); err != nil {
@@ -101,11 +123,7 @@ func (b *backend) IndexLen(ctx context.Context, index string) (int, error) {
 // Close implements [storage.Backend].
 func (b *backend) Close() error {
 	b.standby.close()
-	err := b.client.Close()
-	if b.embedded != nil {
-		b.embedded.close()
-	}
-	if err != nil {
+	if err := b.client.Close(); err != nil {
 		return fmt.Errorf("storage/redis: close: %w", err)
 	}
 	return nil

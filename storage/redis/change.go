@@ -89,16 +89,11 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c change, 
 // pipeline sends commands to one server in one round trip. Each command has its own
 // outcome; the error is for those that were never sent.
 func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []goredis.Cmder) error {
-	ctx, err := b.begin(ctx)
-	if err != nil {
+	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	if b.embedded != nil || len(cmds) == 1 {
-		// The embedded server answers the first command before it reads the next one,
-		// and its pipe holds no answer that nobody reads.
-		for _, cmd := range cmds {
-			_ = server.Process(ctx, cmd)
-		}
+	if len(cmds) == 1 {
+		_ = server.Process(ctx, cmds[0])
 		return nil
 	}
 	pipe := server.Pipeline()

@@ -2,74 +2,225 @@ package redis
 
 import (
 	"context"
-	"net"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
 )
 
-// embedded is a Redis inside this process. It listens on nothing: each connection of
-// the client is a pipe.
+// embedded is a [storage.Backend] over a Redis inside this process. That listens on
+// nothing and has no connections: its values are read and written directly, one command at
+// a time as in every Redis. A script would take a hundred times as long. Indexes are kept
+// beside it, because it sorts a whole set for each page.
 type embedded struct {
-	server *miniredis.Miniredis
-	now    func() time.Time
+	server      *miniredis.Miniredis
+	now         func() time.Time
+	onRoundTrip func()
 
-	mu   sync.Mutex
-	last time.Time // how far the server's clock has run
+	mu      sync.Mutex
+	closed  bool
+	last    time.Time // how far the server's clock has run
+	ends    list      // the seconds in which items end, or would have ended
+	indexes map[string]*list
 }
 
-// tickTime is how often the embedded server's clock runs. Each run looks at every
-// key, so it is not done for each command. An item may live a little longer than it
+// tickTime is how often the embedded server's clock runs at most. Each run looks at every
+// key, so it runs only when some item may have ended. One may live a little longer than it
 // must, and never shorter.
 const tickTime = time.Second
 
-func newEmbedded(now func() time.Time) *embedded {
+func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
+	now := o.Now
 	if now == nil {
 		now = time.Now
 	}
-	return &embedded{server: miniredis.NewMiniRedis(), now: now, last: now()}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("storage/redis: open: %w", err)
+	}
+	return &embedded{
+		server: miniredis.NewMiniRedis(), now: now, onRoundTrip: o.OnRoundTrip, last: now(), indexes: map[string]*list{},
+	}, nil
 }
 
-// patience is how long a command of the embedded server may take. There is no network to
-// fail, only a processor to be busy.
-const patience = time.Minute
-
-// fit makes the settings of the client fit the embedded server.
-func (e *embedded) fit(settings *goredis.UniversalOptions) {
-	settings.Dialer = e.dial
-	settings.ReadTimeout, settings.WriteTimeout, settings.PoolTimeout = patience, patience, patience
-}
-
-// dial fits the Dialer of the client.
-func (e *embedded) dial(context.Context, string, string) (net.Conn, error) {
-	return e.server.Dial()
-}
-
-// tick lets the server's clock catch up with ours. The server does not run it by
+// do runs one command, which cannot hang: on a busy machine a deadline would turn slowness
+// into a fault. The server's clock catches up with ours before, because it does not run by
 // itself.
-func (e *embedded) tick() {
+func (e *embedded) do(ctx context.Context, what string, command func(now time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return readError(what, certain(err))
+	}
+	if e.onRoundTrip != nil {
+		e.onRoundTrip()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.catchUp(e.now())
+	if e.closed {
+		return readError(what, goredis.ErrClosed)
+	}
+	now := e.now()
+	e.catchUp(now)
+	return command(now)
 }
 
 func (e *embedded) catchUp(now time.Time) {
-	if elapsed := now.Sub(e.last); elapsed >= tickTime {
-		e.last = now
-		e.server.FastForward(elapsed)
+	elapsed := now.Sub(e.last)
+	if elapsed < tickTime {
+		return
+	}
+	over := e.ends.upTo(second(now))
+	if len(over) == 0 {
+		return
+	}
+	e.last = now
+	e.server.FastForward(elapsed)
+	for _, end := range over {
+		e.ends.remove(end)
 	}
 }
 
-// lifetime is what to tell the server so that an item lives for ttl from now: its clock
-// is behind ours by what has passed since the last tick.
-func (e *embedded) lifetime(ttl time.Duration) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.now()
-	e.catchUp(now)
-	return ttl + max(now.Sub(e.last), 0)
+// second names the second of a time, in the order of time.
+func second(at time.Time) string { return fmt.Sprintf("%016x", uint64(max(at.Unix(), 0))) }
+
+// value returns the item under a key, the zero Item if there is none.
+func (e *embedded) value(key string) (storage.Item, error) {
+	value, err := e.server.Get(key)
+	switch {
+	case errors.Is(err, miniredis.ErrKeyNotFound):
+		return storage.Item{}, nil
+	case err != nil:
+		return storage.Item{}, fmt.Errorf("storage/redis: %w: %w", storage.ErrRecord, err)
+	}
+	return decodeItem(value)
 }
 
-func (e *embedded) close() { e.server.Close() }
+// Get implements [storage.Backend].
+func (e *embedded) Get(ctx context.Context, key string) (item storage.Item, err error) {
+	err = e.do(ctx, "get", func(time.Time) (err error) {
+		if item, err = e.value(key); err == nil && item.Version == (storage.Version{}) {
+			err = storage.ErrNotFound
+		}
+		return err
+	})
+	return item, err
+}
+
+// GetMany implements [storage.Backend].
+func (e *embedded) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	items := make([]storage.Item, len(keys))
+	err := e.do(ctx, "get many", func(time.Time) (err error) {
+		for i := 0; i < len(keys) && err == nil; i++ {
+			items[i], err = e.value(keys[i])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+// Put implements [storage.Backend]: it does what putScript does.
+func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
+	if err := checkPut(put); err != nil {
+		return storage.Item{}, err
+	}
+	err = e.do(ctx, "put", func(now time.Time) (err error) {
+		for _, l := range put.Listed {
+			e.index(l.Index).add(l.Entry)
+		}
+		if item, err = e.value(put.Key); err != nil {
+			return err
+		}
+		switch {
+		case item.Version == put.Operation:
+			return nil
+		case put.On != "": // nothing takes over from this one
+			item = storage.Item{}
+			return storage.ErrLineage
+		case !put.If.Any() && item.Version != put.If.Version():
+			return storage.ErrConflict
+		}
+		item = storage.Item{Data: put.Data, Version: put.Operation}
+		return e.set(put, now)
+	})
+	return item, err
+}
+
+// set stores an item. Its lifetime is told to a clock that is behind ours by what has
+// passed since it ran last.
+func (e *embedded) set(put storage.Put, now time.Time) error {
+	if err := e.server.Set(put.Key, string(put.Operation[:])+string(put.Data)); err != nil || put.TTL == 0 {
+		return err
+	}
+	e.server.SetTTL(put.Key, put.TTL+max(now.Sub(e.last), 0))
+	e.ends.add(second(now.Add(put.TTL + time.Second)))
+	return nil
+}
+
+// Lineage implements [storage.Backend]: nothing can take over.
+func (e *embedded) Lineage(context.Context) (storage.Lineage, error) { return "", nil }
+
+// Delete implements [storage.Backend].
+func (e *embedded) Delete(ctx context.Context, key string) error {
+	return e.do(ctx, "delete", func(time.Time) error {
+		e.server.Del(key)
+		return nil
+	})
+}
+
+// IndexAdd implements [storage.Backend].
+func (e *embedded) IndexAdd(ctx context.Context, index, entry string) error {
+	return e.onIndex(ctx, "index add", index, func(l *list) { l.add(entry) })
+}
+
+// IndexRemove implements [storage.Backend].
+func (e *embedded) IndexRemove(ctx context.Context, index, entry string) error {
+	return e.onIndex(ctx, "index remove", index, func(l *list) { l.remove(entry) })
+}
+
+// IndexPage implements [storage.Backend].
+func (e *embedded) IndexPage(ctx context.Context, index, after string, limit int) (page []string, err error) {
+	err = e.onIndex(ctx, "index page", index, func(l *list) { page = l.page(after, limit) })
+	return page, err
+}
+
+// IndexLen implements [storage.Backend].
+func (e *embedded) IndexLen(ctx context.Context, index string) (n int, err error) {
+	err = e.onIndex(ctx, "index len", index, func(l *list) { n = l.n })
+	return n, err
+}
+
+// onIndex runs a command on an index. One without entries is not kept.
+func (e *embedded) onIndex(ctx context.Context, what, name string, command func(*list)) error {
+	return e.do(ctx, what, func(time.Time) error {
+		l := e.index(name)
+		command(l)
+		if l.n == 0 {
+			delete(e.indexes, name)
+		}
+		return nil
+	})
+}
+
+func (e *embedded) index(name string) *list {
+	l := e.indexes[name]
+	if l == nil {
+		l = &list{}
+		e.indexes[name] = l
+	}
+	return l
+}
+
+// Close implements [storage.Backend].
+func (e *embedded) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	e.server.Close()
+	return nil
+}

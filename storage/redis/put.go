@@ -63,8 +63,8 @@ func condition(c storage.Condition) string {
 // Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not
 // know the script yet.
 func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
-	if put.Operation == (storage.Version{}) || put.TTL < 0 {
-		return storage.Item{}, errors.New("storage/redis: put: an operation id and a lifetime that is not negative are required")
+	if err := checkPut(put); err != nil {
+		return storage.Item{}, err
 	}
 	cmd, err := b.runPut(ctx, "evalsha", putScriptSHA, put)
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -89,20 +89,24 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	return item, storage.ErrConflict
 }
 
+func checkPut(put storage.Put) error {
+	if put.Operation == (storage.Version{}) || put.TTL < 0 {
+		return errors.New("storage/redis: put: an operation id and a lifetime that is not negative are required")
+	}
+	return nil
+}
+
 func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
 	replicated := "0"
 	if !put.Forgettable && b.standby.needed() {
 		replicated = "1"
 	}
-	cmd := goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), b.lifetime(put.TTL), put.Data,
+	cmd := goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), lifetime(put.TTL), put.Data,
 		string(put.On), replicated)
 	return cmd, b.send(ctx, change{what: "put", key: put.Key, cmd: cmd, listed: put.Listed, forgettable: put.Forgettable})
 }
 
 // lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
-func (b *backend) lifetime(ttl time.Duration) string {
-	if ttl > 0 && b.embedded != nil {
-		ttl = b.embedded.lifetime(ttl)
-	}
+func lifetime(ttl time.Duration) string {
 	return strconv.FormatInt(int64((ttl+time.Millisecond-1)/time.Millisecond), 10)
 }

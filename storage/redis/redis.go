@@ -83,13 +83,10 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{onRoundTrip: o.OnRoundTrip}
-	settings := clientOptions(target, o)
 	if target.embedded {
-		b.embedded = newEmbedded(o.Now)
-		b.embedded.fit(settings)
+		return openEmbedded(ctx, o)
 	}
-	b.client = goredis.NewUniversalClient(settings)
+	b := &backend{onRoundTrip: o.OnRoundTrip, client: goredis.NewUniversalClient(clientOptions(target, o))}
 	b.client.AddHook(dialHook{})
 
 	ctx, cancel := context.WithTimeout(ctx, openTime)
@@ -97,9 +94,6 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	if err := b.process(ctx, goredis.NewStatusCmd(ctx, "ping")); err != nil {
 		_ = b.Close()
 		return nil, unreachable(target, err)
-	}
-	if target.embedded {
-		return b, nil // it is one process with us, and knows no such settings
 	}
 	warnings, err := b.inspect(ctx)
 	if b.watch(ctx, target, o) != nil && (target.master != "" || target.cluster) {

@@ -181,6 +181,7 @@ func everyMethod(t *testing.T, url, key string) error {
 		func() error { return b.IndexRemove(t.Context(), index, "entry") },
 		func() error { _, err := b.Put(t.Context(), fresh(key, on)); return err },
 		func() error { _, err := b.Get(t.Context(), key); return err },
+		func() error { _, err := b.GetMany(t.Context(), []string{key, key + " that is not there"}); return err },
 		func() error { return b.Delete(t.Context(), key) },
 	} {
 		if err := step(); err != nil {

@@ -318,6 +318,9 @@ func TestUncertain(t *testing.T) {
 				}
 			}
 			_, err := b.Get(t.Context(), "warm")
+			if items, err := b.GetMany(t.Context(), []string{"warm", "k"}); err == nil || items != nil || errors.Is(err, storage.ErrUncertain) {
+				t.Errorf("GetMany returned %d items, %v; want an error of no kind", len(items), err)
+			}
 			if err == nil || errors.Is(err, storage.ErrUncertain) || errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("Get returned error %v; want one of no kind", err)
 			}
@@ -478,6 +481,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Helper()
 		for what, call := range map[string]func() error{
 			"Get":       func() error { _, err := b.Get(t.Context(), "k"); return err },
+			"GetMany":   func() error { _, err := b.GetMany(t.Context(), []string{"k", "l", "m"}); return err },
 			"IndexPage": func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
 			"IndexLen":  func() error { _, err := b.IndexLen(t.Context(), "i"); return err },
 			"Delete":    func() error { return b.Delete(t.Context(), "k") },
@@ -534,6 +538,7 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 		}
 		for method, call := range map[string]func(key string) error{
 			"Get":           func(key string) error { _, err := b.Get(t.Context(), key); return err },
+			"GetMany":       func(key string) error { _, err := b.GetMany(t.Context(), []string{"none", key}); return err },
 			"Put absent":    func(key string) error { return send(key, storage.Absent) },
 			"Put unchanged": func(key string) error { return send(key, storage.Unchanged(storage.Version{2})) },
 		} {

@@ -16,6 +16,7 @@ import (
 func TestBackend(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, storage.Backend){
 		"Get":               testGet,
+		"GetMany":           testGetMany,
 		"Binary":            testBinary,
 		"PrivateCopies":     testPrivateCopies,
 		"PutConditions":     testPutConditions,
@@ -421,7 +422,8 @@ func testCancelled(t *testing.T, b storage.Backend) {
 	version := put(t, b, key, "before")
 	fill(t, b, index, "entry")
 	for method, call := range map[string]func(ctx context.Context) error{
-		"Get": func(ctx context.Context) error { _, err := b.Get(ctx, key); return err },
+		"Get":     func(ctx context.Context) error { _, err := b.Get(ctx, key); return err },
+		"GetMany": func(ctx context.Context) error { _, err := b.GetMany(ctx, []string{key}); return err },
 		"Put": func(ctx context.Context) error {
 			_, err := b.Put(ctx, storage.Put{Key: key, Data: []byte("after"), If: storage.Always, Operation: operation()})
 			return err

@@ -143,6 +143,14 @@ func (f *Faults) Get(ctx context.Context, key string) (storage.Item, error) {
 	return f.backend.Get(ctx, key)
 }
 
+// GetMany implements [storage.Backend].
+func (f *Faults) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	return f.backend.GetMany(ctx, keys)
+}
+
 // Put implements [storage.Backend].
 func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
 	f.countPut()

@@ -54,6 +54,14 @@ func (b *isolated) Get(ctx context.Context, key string) (storage.Item, error) {
 	return b.Backend.Get(ctx, b.prefix+key)
 }
 
+func (b *isolated) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	prefixed := make([]string, len(keys))
+	for i, key := range keys {
+		prefixed[i] = b.prefix + key
+	}
+	return b.Backend.GetMany(ctx, prefixed)
+}
+
 func (b *isolated) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	sent := put
 	sent.Data, sent.Listed = bytes.Clone(put.Data), slices.Clone(put.Listed)

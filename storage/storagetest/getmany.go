@@ -1,0 +1,76 @@
+package storagetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/storage"
+)
+
+// testGetMany: the items come in the order of the keys, whatever is there, wherever in a
+// cluster it is.
+func testGetMany(t *testing.T, b storage.Backend) {
+	wantMany(t, b, nil)
+	var keys []string
+	want := map[string]storage.Item{}
+	for i := range 150 {
+		key := unique(name("many %03d", i))
+		keys = append(keys, key)
+		if i%3 > 0 {
+			data := strings.Repeat(everyByte(), i%7)
+			want[key] = storage.Item{Data: []byte(data), Version: put(t, b, key, data)}
+		}
+	}
+	wantMany(t, b, want, keys...)
+	wantMany(t, b, want, keys[2])
+	wantMany(t, b, want, keys[0]) // it is not there
+	wantMany(t, b, want, keys[7], keys[4], keys[7], keys[3], keys[4])
+	slices.Reverse(keys)
+	wantMany(t, b, want, keys...)
+	wantError(t, "Delete", b.Delete(t.Context(), keys[1]), nil)
+	delete(want, keys[1])
+	wantMany(t, b, want, keys...)
+	items, err := b.GetMany(t.Context(), keys[:1])
+	if err != nil || len(items) != 1 {
+		t.Fatalf("GetMany of one: %d items, %v", len(items), err)
+	}
+	items[0].Data = append(items[0].Data[:0], "changed by its reader"...)
+	wantMany(t, b, want, keys[:1]...)
+}
+
+// wantMany checks what GetMany returns for keys: what is wanted, or nothing.
+func wantMany(t *testing.T, b storage.Backend, want map[string]storage.Item, keys ...string) {
+	t.Helper()
+	items, err := b.GetMany(t.Context(), keys)
+	if err != nil || len(items) != len(keys) {
+		t.Fatalf("GetMany of %d keys: %d items, %v", len(keys), len(items), err)
+	}
+	for i, key := range keys {
+		wantItem(t, name("GetMany, key %d of %d", i, len(keys)), items[i], string(want[key].Data), want[key].Version)
+	}
+}
+
+// raceGetMany: what is read while others write is one of the items that were there.
+func raceGetMany(t *testing.T, b storage.Backend) {
+	keys := make([]string, 8)
+	for i := range keys {
+		keys[i] = unique("many")
+		put(t, b, keys[i], "runner 0")
+	}
+	errs := together(runners, func(i int) error {
+		if i%2 == 0 {
+			_, err := b.Put(t.Context(), contender(keys[i/2%len(keys)], i, storage.Always))
+			return err
+		}
+		items, err := b.GetMany(t.Context(), keys)
+		for _, item := range items {
+			if !strings.HasPrefix(string(item.Data), "runner ") || item.Version == (storage.Version{}) {
+				err = errors.Join(err, errors.New(name("GetMany returned %q", item.Data)))
+			}
+		}
+		return err
+	})
+	wantError(t, "reading many while they change", errors.Join(errs...), nil)
+}

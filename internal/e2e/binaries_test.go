@@ -43,8 +43,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build returns the path of one command.
+// build returns the path of one of our commands.
 func build(t testing.TB, name string) string {
+	t.Helper()
+	return buildPackage(t, name, "gatehouse.example/cmd/"+name)
+}
+
+// buildPackage returns the path of the command that a package is.
+func buildPackage(t testing.TB, name, pkg string) string {
 	t.Helper()
 	built.mu.Lock()
 	defer built.mu.Unlock()
@@ -59,7 +65,7 @@ func build(t testing.TB, name string) string {
 		built.dir, built.paths = dir, map[string]string{}
 	}
 	path := filepath.Join(built.dir, name)
-	if out, err := exec.Command("go", "build", "-o", path, "gatehouse.example/cmd/"+name).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	built.paths[name] = path
@@ -104,6 +110,27 @@ func start(t testing.TB, binary, address string, env, args []string) *process {
 		cmd: exec.Command(binary, args...), exited: make(chan struct{}),
 	}
 	p.cmd.Env = append(cleanEnvironment(), env...)
+	p.run(t, func() { p.Stop(t) })
+	p.waitHealthy(t)
+	return p
+}
+
+// startForeign runs a server that is not ours until the test ends, and waits until it
+// answers at its URL. Nobody says how it ends when it is asked to.
+func startForeign(t testing.TB, address string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{URL: address, name: filepath.Base(cmd.Path), cmd: cmd, exited: make(chan struct{})}
+	p.run(t, func() {
+		_ = cmd.Process.Kill()
+		<-p.exited
+	})
+	p.waitHealthy(t)
+	return p
+}
+
+// run starts the process and has it stopped when the test ends.
+func (p *process) run(t testing.TB, stop func()) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -113,13 +140,11 @@ func start(t testing.TB, binary, address string, env, args []string) *process {
 		close(p.exited)
 	}()
 	t.Cleanup(func() {
-		p.Stop(t)
+		stop()
 		if t.Failed() {
-			t.Logf("%s %s\nstdout:\n%s\nstderr:\n%s", p.name, strings.Join(args, " "), p.Stdout(), p.Stderr())
+			t.Logf("%s\nstdout:\n%s\nstderr:\n%s", strings.Join(p.cmd.Args, " "), p.Stdout(), p.Stderr())
 		}
 	})
-	p.waitHealthy(t)
-	return p
 }
 
 // Stdout returns what the process has printed so far, Stderr what it has complained.

@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -79,32 +77,48 @@ func TestConformanceSuite(t *testing.T) {
 func mustSucceed(t *testing.T, results string) {
 	t.Helper()
 	successes := 0
-	err := filepath.WalkDir(results, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Name() != "checks.json" {
-			return err
+	for _, c := range checksIn(t, results) {
+		switch c.Status {
+		case "SUCCESS":
+			successes++
+		case "INFO":
+		default:
+			t.Errorf("%s: %s (%s): %s", c.Status, c.Name, c.ID, c.ErrorMessage)
 		}
-		text, err := os.ReadFile(path)
+	}
+	if successes < 3 {
+		t.Errorf("the suite wrote down %d successes", successes)
+	}
+}
+
+// suiteCheck is the result of a single check of the suite.
+type suiteCheck struct{ Scenario, ID, Name, Status, ErrorMessage string }
+
+// timeOfRun ends the name of the folder with the results of a scenario.
+var timeOfRun = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\d-]+Z$`)
+
+// checksIn reads the results that the suite has written down.
+func checksIn(t *testing.T, results string) (all []suiteCheck) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		var checks []struct{ ID, Name, Status, ErrorMessage string }
+		var checks []suiteCheck
 		if err := json.Unmarshal(text, &checks); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			t.Fatalf("%s: %v", file, err)
 		}
 		for _, c := range checks {
-			switch c.Status {
-			case "SUCCESS":
-				successes++
-			case "INFO":
-			default:
-				t.Errorf("%s: %s (%s): %s", c.Status, c.Name, c.ID, c.ErrorMessage)
-			}
+			c.Scenario = timeOfRun.ReplaceAllString(filepath.Base(filepath.Dir(file)), "")
+			all = append(all, c)
 		}
-		return nil
-	})
-	if err != nil || successes < 3 {
-		t.Errorf("the suite wrote down %d successes, %v", successes, err)
 	}
+	return all
 }
 
 // answerPrompts reads what the suite says and acts as its person.

@@ -1,0 +1,234 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// required are the sets of scenarios that the official suite requires of a server, each
+// with two tools of the SDK's fixture that the set does not look at: one the token does not
+// cover, the other nobody can get a token for.
+var required = []struct {
+	revision      string
+	stateless     bool
+	marked, never string
+	checks        int // at least so many pass
+}{
+	{"2025-11-25", false, "test_logging_tool", "test_missing_capability", 80},
+	{"2026-07-28", true, "test_tool_with_logging", "test_sampling", 160},
+}
+
+// What the official SDK's fixture server passes of the official suite, it passes behind a
+// guard with every feature on: the guard reads every message, filters lists and binds
+// sessions.
+func TestRequiredSetsBehindTheGuard(t *testing.T) {
+	for _, set := range required {
+		t.Run(set.revision, func(t *testing.T) {
+			direct := runRequired(t, set.revision, startFixture(t, set.stateless))
+			var seen operations
+			address := guardFixture(t, startFixture(t, set.stateless), policyOf(set.marked, set.never), &seen)
+			behind := runRequired(t, set.revision, address)
+			samePasses(t, direct, behind, set.checks)
+			seen.include(t, "tools/list", "tools/call", "resources/read", "prompts/get", "completion/complete")
+			checkFiltered(t, address, set.marked, set.never)
+		})
+	}
+}
+
+const fixtureUse, fixtureMore, fixtureNever = "fixture:use", "fixture:more", "fixture:never"
+
+// policyOf names everything that the fixture has. A token with fixture:use may do all but
+// two things.
+func policyOf(marked, never string) middleware.Policy {
+	use := map[string][]string{"*": {fixtureUse}}
+	return middleware.Policy{
+		Methods: use, Prompts: use, Resources: use,
+		Tools: map[string][]string{"*": {fixtureUse}, marked: {fixtureMore}, never: {fixtureNever}},
+	}
+}
+
+// startFixture runs the server that the official SDK has for the suite.
+func startFixture(t *testing.T, stateless bool) *process {
+	t.Helper()
+	address := freeAddress(t)
+	binary := buildPackage(t, "everything-server", "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
+	return startForeign(t, "http://"+address, exec.Command(binary, "-http", address, "-stateless="+strconv.FormatBool(stateless)))
+}
+
+// guardFixture puts a guard in front of a server and returns it as somebody who has a
+// token that covers most of it.
+func guardFixture(t *testing.T, upstream *process, policy middleware.Policy, seen *operations) *process {
+	t.Helper()
+	issuer := middlewaretest.NewIssuer(t)
+	server := httptest.NewUnstartedServer(nil)
+	t.Cleanup(server.Close)
+	resource := "http://" + server.Listener.Addr().String() + "/mcp"
+	sessions, err := middleware.NewHandles([]byte(rand.Text() + rand.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := middleware.New(middleware.Config{
+		Resource: resource, AuthorizationServers: []string{issuer.URL()}, Scopes: []string{fixtureUse, fixtureMore},
+		Policy: policy, Sessions: sessions, EndStreams: true, Observe: seen.note,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = guard.Protect(forward(t, upstream.URL, func(*httputil.ProxyRequest) {}))
+	server.Start()
+	return withToken(t, server.URL, issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": fixtureUse}))
+}
+
+// withToken returns a server as it looks to somebody whose requests all carry a token: the
+// suite cannot send one.
+func withToken(t *testing.T, upstream, token string) *process {
+	t.Helper()
+	server := httptest.NewServer(forward(t, upstream, func(r *httputil.ProxyRequest) {
+		r.Out.Host = r.In.Host // some scenarios forge it
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}))
+	t.Cleanup(server.Close)
+	return &process{URL: server.URL}
+}
+
+// forward is a reverse proxy that lets streams through as they come. It dials the server
+// by its own name, unless change says otherwise.
+func forward(t *testing.T, upstream string, change func(*httputil.ProxyRequest)) http.Handler {
+	t.Helper()
+	target, err := url.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0), // clients that hang up in the middle of a stream
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			change(r)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Otherwise the first byte of the answer closes the body of the request, which may not
+		// have been read to its end: then the transport gives up on the upstream.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// tally is what came of a check, which may be made more than once.
+type tally struct {
+	passes int
+	faults []string
+}
+
+// runRequired runs a required set and returns what came of each check.
+func runRequired(t *testing.T, revision string, server *process) map[string]tally {
+	t.Helper()
+	results := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	args := append(conformance(t), "server", "--url", server.URL+"/mcp", "--requirements", revision, "-o", results)
+	if output, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+		t.Errorf("the required set failed: %v\n%s", err, output)
+	}
+	tallies := map[string]tally{}
+	for _, c := range checksIn(t, results) {
+		name := c.Scenario + "/" + c.ID
+		became := tallies[name]
+		if c.Status == "SUCCESS" {
+			became.passes++
+		} else {
+			became.faults = append(became.faults, c.Status+" "+c.ErrorMessage)
+		}
+		tallies[name] = became
+	}
+	return tallies
+}
+
+// samePasses expects of the checks behind what they did directly, and that there were some.
+func samePasses(t *testing.T, direct, behind map[string]tally, atLeast int) {
+	t.Helper()
+	all := 0
+	for _, check := range slices.Sorted(maps.Keys(direct)) {
+		all += direct[check].passes
+		if direct[check].passes != behind[check].passes {
+			t.Errorf("%s passes %d times directly and %d times behind: %q", check, direct[check].passes, behind[check].passes, behind[check].faults)
+		}
+	}
+	if all < atLeast {
+		t.Errorf("%d checks pass directly, want at least %d", all, atLeast)
+	}
+	t.Logf("%d checks pass directly and behind", all)
+}
+
+// checkFiltered lists the tools: one says what it needs besides, and one is hidden.
+func checkFiltered(t *testing.T, server *process, marked, never string) {
+	t.Helper()
+	session := connect(t, server, nil, "")
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]any{}
+	for _, tool := range list.Tools {
+		missing[tool.Name] = tool.Meta[middleware.MissingScopesKey]
+	}
+	if _, there := missing[never]; there || len(missing) < 10 {
+		t.Errorf("%s is among the %d tools %v", never, len(missing), missing)
+	}
+	if got, ok := missing[marked].([]any); !ok || !slices.Equal(got, []any{fixtureMore}) {
+		t.Errorf("%s says that %v is missing, want %s", marked, missing[marked], fixtureMore)
+	}
+	for _, tool := range []string{marked, never} {
+		if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{}}); err == nil {
+			t.Errorf("%s can be called", tool)
+		}
+	}
+}
+
+// operations counts what a guard has understood.
+type operations struct {
+	mu    sync.Mutex
+	times map[string]int
+}
+
+func (o *operations) note(_ *http.Request, e middleware.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.times == nil {
+		o.times = map[string]int{}
+	}
+	o.times[e.Operation.Method]++
+}
+
+func (o *operations) include(t *testing.T, methods ...string) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, method := range methods {
+		if o.times[method] == 0 {
+			t.Errorf("the guard has read no %s: %v", method, o.times)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -110,9 +111,24 @@ func newGate(t testing.TB, upstream string, change ...func(*gateway.Config)) *ga
 	if g.Gateway, err = gateway.New(config); err != nil {
 		t.Fatal(err)
 	}
-	g.server = httptest.NewServer(g)
-	t.Cleanup(g.server.Close)
+	g.listen(t, func(*http.Server) {})
 	return g
+}
+
+// listen starts the server anew.
+func (g *gate) listen(t testing.TB, change func(*http.Server)) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(g)
+	server.Config.ErrorLog = log.New(g.log, "", 0)
+	change(server.Config)
+	server.Start()
+	t.Cleanup(func() {
+		server.Close()
+		if text := g.log.String(); strings.Contains(text, "panic") {
+			t.Errorf("the server panics:\n%s", text)
+		}
+	})
+	g.server = server
 }
 
 // token is a token of somebody for the resource.
@@ -173,6 +189,9 @@ func do(t testing.TB, r *http.Request) answered {
 
 // call is a message.
 func call(method string, params map[string]any) string {
+	if params == nil {
+		params = map[string]any{}
+	}
 	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	return string(text)
 }

@@ -158,6 +158,7 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	if err := g.relocate(res); err != nil {
 		return err
 	}
+	visitOf(res.Request.Context()).leave(res.Request, res.Header)
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: err == nil && media == "text/event-stream"}
 	return nil
@@ -213,7 +214,9 @@ func stopping(ctx context.Context) bool {
 // may have.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
-	unsent := visitOf(ctx).failed()
+	v := visitOf(ctx)
+	v.leave(r, w.Header())
+	unsent := v.failed()
 	switch {
 	case errors.Is(unsent, os.ErrDeadlineExceeded):
 		g.refuse(w, r, refusal{status: http.StatusRequestTimeout, description: "The message took too long to arrive."})

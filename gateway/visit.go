@@ -49,6 +49,7 @@ type arrival struct {
 	control *http.ResponseController
 	within  time.Duration
 	streams bool
+	whole   atomic.Bool // whether all has arrived
 	failure atomic.Pointer[error]
 }
 
@@ -66,11 +67,21 @@ func (a *arrival) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
+		a.whole.Store(true)
 		_ = a.control.SetReadDeadline(time.Time{})
 	case err != nil:
 		a.failure.Store(&err)
 	}
 	return n, err
+}
+
+// leave ends the connection after an answer that comes before the whole body: what is left
+// of it must not be read as a request, and the server cannot wait for it while it reads
+// and writes at once (https://go.dev/issue/68560).
+func (v *visit) leave(r *http.Request, header http.Header) {
+	if v.body != nil && v.body.streams && r.ProtoMajor == 1 && !v.body.whole.Load() {
+		header.Set("Connection", "close")
+	}
 }
 
 // failed returns why the body did not arrive, nil as long as that is not so.

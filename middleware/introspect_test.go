@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
@@ -731,6 +733,38 @@ func TestStrangersPushNothingOut(t *testing.T) {
 	}
 	wantStatus(t, guard, withToken("stranger-499"), 401)
 	wantQuestions(t, issuer, 504)
+}
+
+// TestAnswersOutliveKeys: an answer is remembered apart from the token that it is about, so
+// that new keys do not lead to new questions; nor do tokens that are not active.
+func TestAnswersOutliveKeys(t *testing.T) {
+	issuer, clock := middlewaretest.NewIssuer(t), newClock()
+	issuer.Rotate(jose.EdDSA)
+	guard := newGuard(t, issuer, introspects(issuer, func(i *middleware.Introspection) { i.Fresh = time.Hour }), func(c *middleware.Config) {
+		c.CachedTokens, c.Now = 4, clock.Now
+	})
+	good := make([]string, 4)
+	for n := range good {
+		good[n] = issuer.Mint(claims{"aud": resource})
+		wantStatus(t, guard, withToken(good[n]), 200)
+	}
+	for range 100 {
+		token := issuer.Mint(claims{"aud": resource})
+		issuer.Revoke(token)
+		wantStatus(t, guard, withToken(token), 401)
+	}
+	wantQuestions(t, issuer, 104)
+	before := wantVerdict(t, guard, good[0], nil)
+	clock.Advance(31 * time.Second)
+	wantStatus(t, guard, unknownKey(t, issuer, clock), 401)
+	wantFetches(t, issuer, 2)
+	if wantVerdict(t, guard, good[0], nil) == before {
+		t.Error("the token was not checked again with the new keys")
+	}
+	for _, token := range good {
+		wantStatus(t, guard, withToken(token), 200)
+	}
+	wantQuestions(t, issuer, 104)
 }
 
 // TestAnswersAreForOneResource: guards of two resources share nothing, however they come

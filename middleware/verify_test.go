@@ -82,7 +82,9 @@ func TestEveryLetterCounts(t *testing.T) {
 				}
 			}
 			wantVerdict(t, guard, good[:i]+good[i+1:], middleware.ErrToken)
-			wantVerdict(t, guard, good[:i]+"A"+good[i:], middleware.ErrToken)
+			for _, with := range []string{"A", "=", "\n", "\r", " "} {
+				wantVerdict(t, guard, good[:i]+with+good[i:], middleware.ErrToken)
+			}
 		}
 		wantVerdict(t, guard, good, nil)
 	}
@@ -290,6 +292,11 @@ func TestHeadersAreRemembered(t *testing.T) {
 	wantVerdict(t, newGuard(t, issuer, uncached), old, middleware.ErrToken)
 }
 
+// wraps is a number that 64 bits take for n.
+func wraps(n int64) string {
+	return new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), 64), big.NewInt(n)).String()
+}
+
 // TestClaimsInAnySpelling: whatever JSON the claims are written in, they say the same.
 func TestClaimsInAnySpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
@@ -319,6 +326,7 @@ func TestClaimsInAnySpelling(t *testing.T) {
 		"twice, escaped":          {more(`"s\u0075b":"other"`), false},
 		"twice, of no use":        {more(`"a":1,"a":1`), false},
 		"twice among many":        {more(`"m0":0,"m1":1,"m2":2,"m3":3,"m4":4,"m5":5,"m6":6,"m7":7,"m8":8,"m9":9,"n0":0,"n1":1,"n2":2,"n3":3,"n4":4,"n5":5,"n6":6,"sub":"other"`), false},
+		"twice, after many":       {more(`"m0":0,"m1":1,"m2":2,"m3":3,"m4":4,"m5":5,"m6":6,"m7":7,"m8":8,"m9":9,"n0":0,"n1":1,"n2":2,"n3":3,"n4":4,"n5":5,"n6":6,"n6":6`), false},
 		"twice, nested":           {more(`"sub":{"a":1}`), false},
 		"nothing after a comma":   {strings.TrimSuffix(plain, "}") + ",}", false},
 		"more after the end":      {plain + "x", false},
@@ -334,6 +342,7 @@ func TestClaimsInAnySpelling(t *testing.T) {
 		"a hexadecimal number":    {replace(fmt.Sprint(now+60), "0xffffffff"), false},
 		"a negative number":       {replace(fmt.Sprint(now+60), "-"+fmt.Sprint(now+60)), false},
 		"a very long number":      {replace(fmt.Sprint(now+60), strings.Repeat("9", 400)), false},
+		"a number that wraps":     {replace(fmt.Sprint(now+60), wraps(now+60)), false},
 		"sixteen digits":          {replace(fmt.Sprint(now+60), "1000000000000000"), false},
 		"an array not closed":     {replace(`"`+resource+`"`, `["`+resource+`"`), false},
 		"an array with a comma":   {replace(`"`+resource+`"`, `["`+resource+`",]`), false},

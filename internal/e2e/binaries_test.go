@@ -103,6 +103,15 @@ func startDemo(t testing.TB, env []string, args ...string) *process {
 	return start(t, build(t, "demo-resource"), address, env, args)
 }
 
+// startGateway runs "authz gateway" on a free loopback port, or on the --listen in args, for
+// the path /mcp of the upstream, and waits until it is healthy.
+func startGateway(t testing.TB, issuer, upstream string, args ...string) *process {
+	t.Helper()
+	args, address := withListen(t, args)
+	return start(t, build(t, "authz"), address, nil, append([]string{
+		"gateway", "--resource", "http://" + address + "/mcp", "--upstream", upstream + "/mcp", "--issuer", issuer}, args...))
+}
+
 func start(t testing.TB, binary, address string, env, args []string) *process {
 	t.Helper()
 	p := &process{

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -12,7 +13,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,18 +41,28 @@ var required = []struct {
 }
 
 // What the official SDK's fixture server passes of the official suite, it passes behind a
-// guard with every feature on: the guard reads every message, filters lists and binds
-// sessions.
+// guard that reads every message, filters lists and binds sessions, and behind the gateway.
 func TestRequiredSetsBehindTheGuard(t *testing.T) {
 	for _, set := range required {
 		t.Run(set.revision, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			direct := runRequired(t, set.revision, startFixture(t, set.stateless))
-			var seen operations
-			address := guardFixture(t, startFixture(t, set.stateless), policyOf(set.marked, set.never), &seen)
-			behind := runRequired(t, set.revision, address)
-			samePasses(t, direct, behind, set.checks)
-			seen.include(t, "tools/list", "tools/call", "resources/read", "prompts/get", "completion/complete")
-			checkFiltered(t, address, set.marked, set.never)
+			t.Run("guard", func(t *testing.T) {
+				var seen operations
+				behind := guardFixture(t, startFixture(t, set.stateless), policyOf(set.marked, set.never), &seen)
+				samePasses(t, direct, runRequired(t, set.revision, behind), set.checks)
+				seen.include(t, "tools/list", "tools/call", "resources/read", "prompts/get", "completion/complete")
+				checkFiltered(t, behind, set.marked, set.never)
+			})
+			t.Run("gateway", func(t *testing.T) {
+				behind := gateFixture(t, startFixture(t, set.stateless), scopesOf(t, set.marked, set.never)...)
+				samePasses(t, direct, runRequired(t, set.revision, behind), set.checks)
+				checkFiltered(t, behind, set.marked, set.never)
+			})
+			t.Run("gateway that reads nothing", func(t *testing.T) {
+				behind := gateFixture(t, startFixture(t, set.stateless))
+				samePasses(t, direct, runRequired(t, set.revision, behind), set.checks)
+			})
 		})
 	}
 }
@@ -64,6 +77,18 @@ func policyOf(marked, never string) middleware.Policy {
 		Methods: use, Prompts: use, Resources: use,
 		Tools: map[string][]string{"*": {fixtureUse}, marked: {fixtureMore}, never: {fixtureNever}},
 	}
+}
+
+// scopesOf is policyOf as flags of the gateway.
+func scopesOf(t *testing.T, marked, never string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scopes.yaml")
+	text := fmt.Sprintf("methods:\n  '*': %[1]s\nprompts:\n  '*': %[1]s\nresources:\n  '*': %[1]s\ntools:\n  '*': %[1]s\n  %[2]s: %[3]s\n  %[4]s: %[5]s\n"+
+		"scopes-supported: %[1]s %[3]s\n", fixtureUse, marked, fixtureMore, never, fixtureNever)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--scopes", file}
 }
 
 // startFixture runs the server that the official SDK has for the suite.
@@ -96,6 +121,14 @@ func guardFixture(t *testing.T, upstream *process, policy middleware.Policy, see
 	server.Config.Handler = guard.Protect(forward(t, upstream.URL, func(*httputil.ProxyRequest) {}))
 	server.Start()
 	return withToken(t, server.URL, issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": fixtureUse}))
+}
+
+// gateFixture is guardFixture with the gateway.
+func gateFixture(t *testing.T, upstream *process, args ...string) *process {
+	t.Helper()
+	issuer := middlewaretest.NewIssuer(t)
+	gate := startGateway(t, issuer.URL(), upstream.URL, args...)
+	return withToken(t, gate.URL, issuer.Mint(middlewaretest.Claims{"aud": gate.URL + "/mcp", "scope": fixtureUse}))
 }
 
 // withToken returns a server as it looks to somebody whose requests all carry a token: the

@@ -16,7 +16,7 @@ type Resealed struct {
 }
 
 // Reseal seals every secret under the first master key that is sealed under another one:
-// the signing keys and the seeds of grants that are not over. When it returns without an
+// the signing keys, the seeds of grants that are not over, and the catalogue's key. When it returns without an
 // error and nothing is unreadable, the other master keys are needed no more, provided
 // that no process seals under them any longer. It may run beside any number of others
 // and changes no token. progress, if it is not nil, hears how far it has come.
@@ -28,6 +28,9 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 	}
 	var done Resealed
 	if err := s.resealKeySet(ctx, &done); err != nil {
+		return done, err
+	}
+	if err := done.without(s.resealCatalogue(ctx, &done)); err != nil {
 		return done, err
 	}
 	for name, err := range s.indexed(ctx, userIndex) {
@@ -103,6 +106,30 @@ func (s *Store) resealKeySet(ctx context.Context, done *Resealed) error {
 		*done = before
 	}
 	return fmt.Errorf("storage: reseal: %w: the key set kept changing", ErrUnavailable)
+}
+
+// resealCatalogue changes the state of the catalogue under the hands of its writer, who
+// goes on from what is there.
+func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
+	for range resealAttempts {
+		item, err := s.get(ctx, kindCatalogue, catalogueID)
+		if err != nil {
+			return err
+		}
+		st, err := s.wholeState(item)
+		if err != nil || len(st.SealedCursorKey) == 0 {
+			return err
+		}
+		before := *done
+		if err := s.reseal(kindCatalogue, catalogueID, &st.SealedCursorKey, done); err != nil || done.Sealed == before.Sealed {
+			return err
+		}
+		if _, err := s.writeState(ctx, st, Unchanged(item.Version)); !errors.Is(err, ErrConflict) {
+			return err
+		}
+		*done = before
+	}
+	return fmt.Errorf("storage: reseal: %w: the state of the catalogue kept changing", ErrUnavailable)
 }
 
 // resealGrant changes nothing of a grant but its seal: neither does it live longer, nor

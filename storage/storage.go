@@ -120,13 +120,22 @@ const (
 
 // read decodes the record under kind and id into v and returns its version.
 func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, error) {
+	item, err := s.get(ctx, kind, id)
+	if err != nil {
+		return Version{}, err
+	}
+	return item.Version, s.decode(kind, item, v)
+}
+
+// get returns the item under kind and id.
+func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	item, err := s.backend.Get(ctx, key(kind, id))
 	if err != nil {
-		return Version{}, unavailable("read "+kind, err)
+		return Item{}, unavailable("read "+kind, err)
 	}
-	return item.Version, s.decode(kind, item, v)
+	return item, nil
 }
 
 // record is a value that is about to be written.
@@ -201,15 +210,19 @@ func unavailable(what string, err error) error {
 }
 
 // encodingVersion is the first byte of every record. A record is this byte, the
-// expiry in milliseconds since 1970 as eight bytes (zero: none), and JSON.
+// expiry in milliseconds since 1970 as eight bytes (zero: none), and JSON, or in the
+// catalogue what is packed.
 const encodingVersion = 1
 
 const headerLen = 1 + 8
 
 func encode(v any, expires time.Time) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("storage: encode: %w", err)
+	body, done := v.(packed)
+	if !done {
+		var err error
+		if body, err = json.Marshal(v); err != nil {
+			return nil, fmt.Errorf("storage: encode: %w", err)
+		}
 	}
 	data := make([]byte, headerLen, headerLen+len(body))
 	data[0] = encodingVersion
@@ -219,19 +232,28 @@ func encode(v any, expires time.Time) ([]byte, error) {
 	return append(data, body...), nil
 }
 
-// decode reads an item into v. Expiry is decided here, by the record.
+// decode reads an item into v.
 func (s *Store) decode(kind string, item Item, v any) error {
-	if len(item.Data) < headerLen {
-		return fmt.Errorf("storage: %s: %w: too short", kind, ErrRecord)
+	body, err := s.body(kind, item)
+	if err != nil {
+		return err
 	}
-	if item.Data[0] != encodingVersion {
-		return fmt.Errorf("storage: %s: %w: encoding version %d is not known to this program", kind, ErrRecord, item.Data[0])
-	}
-	if ms := uint64At(item.Data[1:]); ms != 0 && s.now().UnixMilli() >= int64(ms) {
-		return ErrNotFound
-	}
-	if err := json.Unmarshal(item.Data[headerLen:], v); err != nil {
+	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
 	return nil
+}
+
+// body returns what follows the header of an item. Expiry is decided here, by the record.
+func (s *Store) body(kind string, item Item) ([]byte, error) {
+	if len(item.Data) < headerLen {
+		return nil, fmt.Errorf("storage: %s: %w: too short", kind, ErrRecord)
+	}
+	if item.Data[0] != encodingVersion {
+		return nil, fmt.Errorf("storage: %s: %w: encoding version %d is not known to this program", kind, ErrRecord, item.Data[0])
+	}
+	if ms := uint64At(item.Data[1:]); ms != 0 && s.now().UnixMilli() >= int64(ms) {
+		return nil, ErrNotFound
+	}
+	return item.Data[headerLen:], nil
 }

@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The catalogue has four orders, each in two lists: of the rows that are live, and of those
+// that are deleted. A row is in one of the two, so that a page of live rows never meets a
+// deleted one, and a page of all is merged from both.
+//
+// An entry is what orders it, then the number of the page that added it, which is never
+// that of another one. The row's version that holds now says which number that is.
+type catalogueOrder string
+
+const (
+	byName    catalogueOrder = "name"    // name, version
+	byVersion catalogueOrder = "version" // version, name
+	byLatest  catalogueOrder = "latest"  // name, version; only rows that are latest
+	byUpdated catalogueOrder = "updated" // time, name, version
+)
+
+// entrySep stands between the parts of an entry, and afterSep behind a row that was read:
+// it comes after all its entries and before every other row. No name and no version has
+// either.
+const (
+	entrySep = "\x00"
+	afterSep = "\x01"
+)
+
+// latestMark ends the entries of rows that are latest, so that nobody reads a row to learn
+// that it is not.
+const latestMark = "L"
+
+// list names one of the two lists of an order.
+func (o catalogueOrder) list(deleted bool) string {
+	if deleted {
+		return key("catalogue-deleted", string(o))
+	}
+	return key("catalogue-live", string(o))
+}
+
+// listing is what the entries of a row in the lists are made of.
+type listing struct {
+	Stamp   uint64    `json:"stamp"`
+	Updated time.Time `json:"updated,omitzero"`
+	Deleted bool      `json:"deleted,omitempty"`
+	Latest  bool      `json:"latest,omitempty"`
+}
+
+// listing is that of a version.
+func (v *rowVersion) listing() *listing {
+	return &listing{Stamp: v.Stamp, Updated: v.Updated, Deleted: v.Status == CatalogueDeleted, Latest: v.Latest}
+}
+
+// alike reports whether two rows would be in the same lists at the same places.
+func (l *listing) alike(o *listing) bool {
+	return l.Updated.Equal(o.Updated) && l.Deleted == o.Deleted && l.Latest == o.Latest
+}
+
+// entries are those of a row.
+func (l *listing) entries(name, version string) []Listing {
+	if l == nil {
+		return nil
+	}
+	end := entrySep + strconv.FormatUint(l.Stamp, 36)
+	if l.Latest {
+		end += latestMark
+	}
+	all := []Listing{
+		{byName.list(l.Deleted), name + entrySep + version + end},
+		{byVersion.list(l.Deleted), version + entrySep + name + end},
+		{byUpdated.list(l.Deleted), entryTime(l.Updated) + entrySep + name + entrySep + version + end},
+	}
+	if l.Latest {
+		all = append(all, Listing{byLatest.list(l.Deleted), name + entrySep + version + end})
+	}
+	return all
+}
+
+// entryTime is a time as text of one length, in the order of time: seconds since the year
+// 1, and nanoseconds.
+func entryTime(at time.Time) string {
+	const yearOne = 62135596800 // seconds before 1970
+	return fmt.Sprintf("%010x%08x", at.Unix()+yearOne, at.Nanosecond())
+}
+
+// listedRow is an entry of a list taken apart.
+type listedRow struct {
+	Listing
+	name, version string
+	stamp         uint64
+	latest        bool
+}
+
+// parse takes an entry of this order apart. What is no entry is none.
+func (o catalogueOrder) parse(l Listing) (listedRow, bool) {
+	parts := strings.Split(l.Entry, entrySep)
+	if o == byUpdated {
+		parts = parts[1:]
+	}
+	if len(parts) != 3 {
+		return listedRow{}, false
+	}
+	row := listedRow{Listing: l, name: parts[0], version: parts[1]}
+	if o == byVersion {
+		row.name, row.version = parts[1], parts[0]
+	}
+	end, latest := strings.CutSuffix(parts[2], latestMark)
+	stamp, err := strconv.ParseUint(end, 36, 64)
+	row.stamp, row.latest = stamp, latest
+	return row, err == nil
+}
+
+// behind is the place after a row in its list.
+func (r listedRow) behind() string {
+	return r.Entry[:strings.LastIndex(r.Entry, entrySep)] + afterSep
+}

@@ -28,3 +28,6 @@ func ValidateSchema(r Record) error {
 	}
 	return s.Validate(context.Background(), data)
 }
+
+// ParsePage reads a list.
+var ParsePage = parsePage

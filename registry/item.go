@@ -127,9 +127,14 @@ func takeApart(data []byte) parts {
 		p.hear(find(p.outer, "status"))
 		p.listen(beside)
 	}
-	inner := membersOf(p.record)
-	p.hear(find(inner, "status"))
-	p.record = without(p.record, "status")
+	inner := p.outer
+	if p.both {
+		inner = membersOf(p.record)
+	}
+	if status := find(inner, "status"); status != nil {
+		p.hear(status)
+		p.record = without(p.record, "status")
+	}
 	if own := find(inner, "_meta"); isObject(own) {
 		p.fromRecord(membersOf(own))
 	}

@@ -1,0 +1,51 @@
+package registry_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"gatehouse.example/registry"
+)
+
+func BenchmarkParseItem(b *testing.B) {
+	for _, name := range []string{"remote", "packages", "older"} {
+		record, err := os.ReadFile("testdata/records/" + name + ".json")
+		if err != nil {
+			b.Fatal(err)
+		}
+		item := []byte(`{"server":` + string(record) + `,"_meta":{` + official + `:{"status":"active","updatedAt":"2025-10-01T12:30:00Z","isLatest":true}}}`)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(item)))
+			for b.Loop() {
+				if _, err := registry.ParseItem(item); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParsePage(b *testing.B) {
+	record, err := os.ReadFile("testdata/records/remote.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var page bytes.Buffer
+	for i := range 100 {
+		if i > 0 {
+			page.WriteByte(',')
+		}
+		fmt.Fprintf(&page, `{"server":%s}`, record)
+	}
+	list := []byte(`{"servers":[` + page.String() + `],"metadata":{"count":100}}`)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(list)))
+	for b.Loop() {
+		if got, err := registry.ParsePage(list); err != nil || len(got.Items) != 100 {
+			b.Fatal(err)
+		}
+	}
+}

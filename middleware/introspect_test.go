@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -384,14 +385,10 @@ func TestLookUpFaults(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"%s":1,"%[1]s":2}`, repeats(r))
 		},
 		"it repeats the question, not in HTTP": func(w http.ResponseWriter, r *http.Request) {
-			text := repeats(r)
-			connection, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, _ = io.WriteString(connection, text+"\r\n\r\n")
-			_ = connection.Close()
+			writes(t, w, repeats(r))
+		},
+		"it repeats the token, not in HTTP": func(w http.ResponseWriter, r *http.Request) {
+			writes(t, w, r.PostFormValue("token"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -426,8 +423,9 @@ func TestLookUpFaults(t *testing.T) {
 				if !strings.Contains(log.String(), "level=WARN") {
 					t.Errorf("%s: nothing in the log warns of it: %s", mode, &log)
 				}
-				_, secret := issuer.Credentials()
-				for _, hidden := range []string{token, secret, url.QueryEscape(secret), "Basic "} {
+				id, secret := issuer.Credentials()
+				credentials := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
+				for _, hidden := range []string{token, secret, url.QueryEscape(secret), credentials} {
 					if strings.Contains(log.String(), hidden) || strings.Contains(err.Error(), hidden) {
 						t.Errorf("%s: %q is in the error %q or in the log: %s", mode, hidden, err, &log)
 					}
@@ -439,6 +437,17 @@ func TestLookUpFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writes answers with a line that is not HTTP.
+func writes(t *testing.T, w http.ResponseWriter, line string) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, _ = io.WriteString(connection, line+"\r\n\r\n")
+	_ = connection.Close()
 }
 
 func TestUnreachableEndpoint(t *testing.T) {

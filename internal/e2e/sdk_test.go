@@ -25,10 +25,13 @@ func startPair(t *testing.T, args ...string) (authz, demo *process) {
 	return authz, startDemo(t, nil, "--listen", address, "--issuer", authz.URL)
 }
 
-// grants records the grant types that a client asked the token endpoint for.
+// grants records the grant types that a client asked the token endpoint for, the scopes
+// that it asked a person for, and the challenges that it met with status 403.
 type grants struct {
-	mu   sync.Mutex
-	seen []string
+	mu      sync.Mutex
+	seen    []string
+	asked   []string
+	refused []string
 }
 
 func (g *grants) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -42,12 +45,20 @@ func (g *grants) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if form, err := url.ParseQuery(string(raw)); err == nil {
-			g.mu.Lock()
-			g.seen = append(g.seen, form.Get("grant_type"))
-			g.mu.Unlock()
+			g.note(&g.seen, form.Get("grant_type"))
 		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusForbidden {
+		g.note(&g.refused, resp.Header.Get("WWW-Authenticate"))
+	}
+	return resp, err
+}
+
+func (g *grants) note(list *[]string, what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*list = append(*list, what)
 }
 
 func (g *grants) count(grantType string) int {
@@ -73,6 +84,9 @@ func sdkHandler(t *testing.T, watched *grants, wanted func(scope string) bool) a
 			return slices.DeleteFunc(slices.Clone(discovered), func(scope string) bool { return !wanted(scope) })
 		},
 		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
+			if page, err := url.Parse(args.URL); err == nil {
+				watched.note(&watched.asked, page.Query().Get("scope"))
+			}
 			answer := allow(t, browser, args.URL).Query()
 			return &auth.AuthorizationResult{Code: answer.Get("code"), State: answer.Get("state"), Iss: answer.Get("iss")}, nil
 		},
@@ -90,8 +104,14 @@ func everyScope(string) bool { return true }
 // choice to client and server.
 func connect(t *testing.T, demo *process, handler auth.OAuthHandler, revision string) *mcp.ClientSession {
 	t.Helper()
-	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
-	transport := &mcp.StreamableClientTransport{Endpoint: demo.URL + "/mcp", OAuthHandler: handler}
+	return connectOver(t, http.DefaultTransport, demo, handler, revision, nil)
+}
+
+// connectOver is connect over a transport, with options of the client.
+func connectOver(t *testing.T, over http.RoundTripper, demo *process, handler auth.OAuthHandler, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, options)
+	transport := &mcp.StreamableClientTransport{Endpoint: demo.URL + "/mcp", OAuthHandler: handler, HTTPClient: &http.Client{Transport: over}}
 	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
@@ -135,27 +155,42 @@ func TestSDKClientConnectsAndRefreshes(t *testing.T) {
 }
 
 // A client that asked for less steps up: the challenge of the tool that it may not call
-// says what to ask for, the person allows that too, and the call goes through.
+// says what to ask for, the person allows that and what the client had, and the call goes
+// through.
 func TestSDKClientStepsUp(t *testing.T) {
 	_, demo := startPair(t)
 	watched := &grants{}
-	asked := 0
-	handler := sdkHandler(t, watched, func(scope string) bool { return scope == "notes:read" || asked > 0 })
-	session := connect(t, demo, handler, "")
-	if identity := call(t, session, "whoami", map[string]any{}); strings.Contains(identity, "notes:write") {
-		t.Fatalf("whoami = %s before the step up", identity)
+	stepped := false
+	handler := sdkHandler(t, watched, func(scope string) bool { return stepped || !strings.Contains(scope, "write") })
+	session := connectOver(t, watched, demo, handler, "", nil)
+	if got := whoami(t, session); !slices.Equal(got, []string{"notes:read"}) || len(watched.refused) > 0 {
+		t.Fatalf("the first token covers %v, and %q was refused", got, watched.refused)
 	}
-	asked = watched.count("authorization_code")
+	stepped = true
 	call(t, session, "add_note", map[string]any{"text": "milk"})
-	if n := watched.count("authorization_code"); n != 2 {
-		t.Errorf("the person was asked %d times, want twice", n)
+	if len(watched.refused) != 1 || !strings.Contains(watched.refused[0], `error="insufficient_scope"`) || !strings.Contains(watched.refused[0], `scope="notes:write"`) {
+		t.Errorf("the challenges are %q, want one for notes:write", watched.refused)
 	}
-	identity := call(t, session, "whoami", map[string]any{})
-	for _, scope := range []string{"notes:read", "notes:write"} {
-		if !strings.Contains(identity, scope) {
-			t.Errorf("whoami = %s after the step up, want %s", identity, scope)
-		}
+	if want := []string{"notes:read offline_access", "notes:read notes:write offline_access"}; !slices.Equal(watched.asked, want) {
+		t.Errorf("the person was asked for %q, want %q", watched.asked, want)
 	}
+	if got, want := whoami(t, session), []string{"notes:read", "notes:write"}; !slices.Equal(got, want) {
+		t.Errorf("the second token covers %v, want %v", got, want)
+	}
+	if notes := call(t, session, "list_notes", map[string]any{}); !strings.Contains(notes, "milk") {
+		t.Errorf("list_notes = %s, want the note", notes)
+	}
+}
+
+// whoami returns the scopes of the token, as the demo sees them.
+func whoami(t *testing.T, session *mcp.ClientSession) []string {
+	t.Helper()
+	var identity struct{ Scopes []string }
+	if err := json.Unmarshal([]byte(call(t, session, "whoami", map[string]any{})), &identity); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(identity.Scopes)
+	return identity.Scopes
 }
 
 // tools lists the names of the tools in their order.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ func TestTypeScriptClientConnectsAndRefreshes(t *testing.T) {
 			defer cancel()
 			cmd := exec.CommandContext(ctx, node, filepath.Join("testdata", "typescript.mjs"), demo.URL+"/mcp", redirect)
 			cmd.Env = append(cleanEnvironment(), "TYPESCRIPT_SDK="+sdk)
-			got := converse(t, cmd)
+			got := converse(t, cmd, func(page string) *url.URL { return allow(t, newBrowser(t), page) })
 			want := []string{
 				`{"connected":"notes:read notes:write","session":true}`,
 				`{"tools":["add_note","list_notes","whoami"]}`,
@@ -59,9 +60,9 @@ func TestTypeScriptClientConnectsAndRefreshes(t *testing.T) {
 	}
 }
 
-// converse runs a client, opens the pages that it asks for, allows everything there, and
-// returns what else it reports.
-func converse(t *testing.T, cmd *exec.Cmd) []string {
+// converse runs a client, has somebody answer the pages that it asks for, and returns what
+// else it reports.
+func converse(t *testing.T, cmd *exec.Cmd, answer func(page string) *url.URL) []string {
 	t.Helper()
 	var complaints lockedBuffer
 	cmd.Stderr = &complaints
@@ -76,14 +77,14 @@ func converse(t *testing.T, cmd *exec.Cmd) []string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	reports := answerPages(t, stdout, stdin)
+	reports := answerPages(t, stdout, stdin, answer)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the client: %v\n%s", err, complaints.String())
 	}
 	return reports
 }
 
-func answerPages(t *testing.T, said io.Reader, answers io.Writer) []string {
+func answerPages(t *testing.T, said io.Reader, answers io.Writer, answer func(page string) *url.URL) []string {
 	t.Helper()
 	var reports []string
 	lines := bufio.NewScanner(said)
@@ -96,7 +97,7 @@ func answerPages(t *testing.T, said io.Reader, answers io.Writer) []string {
 			reports = append(reports, lines.Text())
 			continue
 		}
-		if _, err := fmt.Fprintln(answers, allow(t, newBrowser(t), prompt.Open)); err != nil {
+		if _, err := fmt.Fprintln(answers, answer(prompt.Open)); err != nil {
 			t.Error(err)
 		}
 	}

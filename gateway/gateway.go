@@ -59,7 +59,8 @@ type Config struct {
 	// Upstream is the URL of the server that is guarded. It has no credentials, no query and
 	// no fragment.
 	Upstream string
-	// VerifyOnly is for a gateway that only answers at /verify. Upstream must be empty then.
+	// VerifyOnly is for a gateway that forwards nothing. It answers at /verify, and preflights
+	// to the resource. Upstream must be empty then.
 	VerifyOnly bool
 	// Identity is how the upstream learns who calls. The default is IdentityHeaders.
 	Identity Identity
@@ -99,12 +100,12 @@ type Gateway struct {
 	places    places
 	guard     *middleware.Guard
 	metadata  http.Handler
-	protected http.Handler // nil when nothing is forwarded
+	protected http.Handler
 	verifier  http.Handler
 	identity  Identity
-	asserter  *asserter // nil without assertions
-	proxy     *httputil.ReverseProxy
-	reads     bool // whether the guard reads messages
+	asserter  *asserter              // nil without assertions
+	proxy     *httputil.ReverseProxy // nil when nothing is forwarded
+	reads     bool                   // whether the guard reads messages
 	bodyTime  time.Duration
 	stopping  atomic.Bool
 	log       *slog.Logger
@@ -140,9 +141,9 @@ func New(c Config) (*Gateway, error) {
 	if g.verifier, err = g.newVerifier(c); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	if !c.VerifyOnly {
 		g.proxy = g.newProxy(c.Transport)
-		g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	}
 	return g, nil
 }
@@ -208,11 +209,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter lets requests to the resource through the guard.
+// enter lets requests to the resource through the guard. Where nothing is forwarded, that is
+// for preflights alone: other proxies do not know what the guard allows.
 func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment) {
 	rest, ok := g.places.public.rest(parts)
 	switch {
-	case !ok || g.protected == nil:
+	case !ok, g.proxy == nil && r.Method != http.MethodOptions:
 		g.refuse(w, r, refusal{status: http.StatusNotFound, description: "There is nothing here."})
 	case !slices.Contains(forwarded, r.Method):
 		g.refuse(w, r, notAllowed(forwarded))

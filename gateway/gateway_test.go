@@ -284,6 +284,13 @@ func TestOwnPaths(t *testing.T) {
 			if got := up.taken(); len(got) > 0 && name != "origin" {
 				t.Errorf("the upstream was asked: %+v", got)
 			}
+			a = do(t, g.request(t, "OPTIONS", strings.TrimPrefix("/mcp", map[string]string{"origin": "/mcp"}[name])+"/", "", "Authorization", ""))
+			if a.status != http.StatusNoContent || !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Authorization") {
+				t.Errorf("preflight: %+v", a)
+			}
+			if name == "verify" {
+				describes(t, do(t, g.request(t, "POST", "/mcp", "{}")), http.StatusNotFound)
+			}
 			g.Stop()
 			describes(t, do(t, g.request(t, "GET", "/healthz", "")), http.StatusServiceUnavailable)
 		})

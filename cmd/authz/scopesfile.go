@@ -73,6 +73,9 @@ func (d *document) scopesByName(f field, what string, named *[]string) map[strin
 			d.fail(pair.line, "%s is set twice, the first time in line %d", pair.key, first)
 			continue
 		}
+		if pair.key == "" {
+			d.fail(pair.line, "%s: a name is empty", what)
+		}
 		lines[pair.key] = pair.line
 		out[pair.key] = d.scopeList(pair.field, pair.key)
 		*named = append(*named, out[pair.key]...)

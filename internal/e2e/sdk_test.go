@@ -85,7 +85,9 @@ func sdkHandler(t *testing.T, watched *grants, wanted func(scope string) bool) a
 		},
 		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if page, err := url.Parse(args.URL); err == nil {
-				watched.note(&watched.asked, page.Query().Get("scope"))
+				scopes := strings.Fields(page.Query().Get("scope"))
+				slices.Sort(scopes) // the client has them in any order
+				watched.note(&watched.asked, strings.Join(scopes, " "))
 			}
 			answer := allow(t, browser, args.URL).Query()
 			return &auth.AuthorizationResult{Code: answer.Get("code"), State: answer.Get("state"), Iss: answer.Get("iss")}, nil

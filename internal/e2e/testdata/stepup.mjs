@@ -1,14 +1,15 @@
-// Has an official TypeScript client call a tool that its token does not cover.
+// Has an official TypeScript client call tools that its token may not cover.
 //
-//   TYPESCRIPT_SDK=FOLDER node stepup.mjs PACKAGE SERVER REDIRECT GRANT...
+//   TYPESCRIPT_SDK=FOLDER node stepup.mjs PACKAGE SERVER REDIRECT GRANTS CALL...
 //
 // FOLDER is where PACKAGE is installed: @modelcontextprotocol/sdk or, since version 2 of the
-// SDK, @modelcontextprotocol/client. GRANT are the grant types that the client registers for.
+// SDK, @modelcontextprotocol/client. GRANTS are the grant types that the client registers
+// for, with commas between them, and each CALL is the JSON of the parameters of a call.
 // Standard input and output are used like those of typescript.mjs.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-const [name, server, redirectUrl, ...grantTypes] = process.argv.slice(2);
+const [name, server, redirectUrl, grantTypes, ...calls] = process.argv.slice(2);
 const require = createRequire(`${process.env.TYPESCRIPT_SDK}/`);
 const { Client, StreamableHTTPClientTransport, UnauthorizedError } = name.endsWith('/sdk')
   ? { ...require(`${name}/client/index.js`), ...require(`${name}/client/streamableHttp.js`), ...require(`${name}/client/auth.js`) }
@@ -23,7 +24,7 @@ const authProvider = {
   clientMetadata: {
     client_name: 'TypeScript SDK',
     redirect_uris: [redirectUrl],
-    grant_types: grantTypes,
+    grant_types: grantTypes.split(','),
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
   },
@@ -50,14 +51,9 @@ const watched = async (url, init) => {
 const newClient = () => new Client({ name: 'e2e', version: '1' });
 const newTransport = () => new StreamableHTTPClientTransport(new URL(server), { authProvider, fetch: watched });
 
-// Does something that needs a person first, and brings what the person answers.
-const authorized = async (transport, action) => {
-  try {
-    await action();
-    throw new Error('nobody was asked');
-  } catch (error) {
-    if (!(error instanceof UnauthorizedError)) throw error;
-  }
+// Has a person allow what the client asks for.
+let transport;
+const authorize = async () => {
   report({ asked: kept.page.searchParams.get('scope'), refusals });
   report({ open: kept.page.href });
   const answer = new URL((await answers.next()).value).searchParams;
@@ -66,16 +62,28 @@ const authorized = async (transport, action) => {
   report({ granted: kept.tokens.scope });
 };
 
-const refused = newTransport();
-await authorized(refused, () => newClient().connect(refused));
+// Does something, and once more after a person allowed it if it needs that.
+const allowed = async (action) => {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof UnauthorizedError)) throw error;
+  }
+  await authorize();
+  return action();
+};
 
-const client = newClient();
-const transport = newTransport();
-await client.connect(transport);
-const call = async (tool, args) => (await client.callTool({ name: tool, arguments: args })).structuredContent;
-report({ scopes: (await call('whoami', {})).scopes });
-await authorized(transport, () => call('add_note', { text: 'milk' }));
-report({ added: await call('add_note', { text: 'milk' }) });
-report({ scopes: (await call('whoami', {})).scopes });
+let client;
+await allowed(() => {
+  client = newClient();
+  transport = newTransport();
+  return client.connect(transport);
+});
+for (const call of calls.map((text) => JSON.parse(text))) {
+  const { structuredContent, content } = await allowed(() => client.callTool(call));
+  report({ [call.name]: structuredContent?.scopes ?? structuredContent ?? content[0].text });
+}
 report({ grants });
+await transport.terminateSession();
+await client.close();
 process.exit(0);

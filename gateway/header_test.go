@@ -85,7 +85,7 @@ func TestHeadersThatPass(t *testing.T) {
 	fields := []string{
 		"Accept", "application/json, text/event-stream", "Accept-Encoding", "br", "Accept-Language", "en", "User-Agent", "client/1.0", "Content-Type", "application/json",
 		"Mcp-Protocol-Version", "2025-11-25", "Last-Event-Id", "7", "Mcp-Session-Id", "abc", "Mcp-Method", "ping", "Mcp-Name", "x", "Mcp-Param-City", "Basel",
-		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "X-Request-Id", "1", "X-Api-Version", "2", "If-None-Match", "\"a\"", "Via", "1.1 edge",
+		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "X-Request-Id", "1", "X-Api-Version", "2", "If-None-Match", "\"a\"",
 	}
 	r := g.request(t, "POST", "/mcp", "")
 	for i := 0; i < len(fields); i += 2 {
@@ -98,12 +98,16 @@ func TestHeadersThatPass(t *testing.T) {
 			t.Errorf("%s arrives as %q, want %q", fields[i], values, fields[i+1])
 		}
 	}
+	if !slices.Equal(got["Via"], []string{"1.1 gatehouse"}) {
+		t.Errorf("Via: %q", got["Via"])
+	}
 	// A client that does not say what it is gets nothing invented.
-	r = g.request(t, "POST", "/mcp", "{}", "Accept-Encoding", "identity")
+	r = g.request(t, "POST", "/mcp", "{}", "Accept-Encoding", "identity", "Via", "1.0 edge")
 	r.Header["User-Agent"] = []string{""}
 	do(t, r)
-	if got := up.taken()[0].header; got["User-Agent"] != nil || got.Get("Accept-Encoding") != "identity" {
-		t.Errorf("User-Agent %q, Accept-Encoding %q", got["User-Agent"], got["Accept-Encoding"])
+	got = up.taken()[0].header
+	if got["User-Agent"] != nil || got.Get("Accept-Encoding") != "identity" || !slices.Equal(got["Via"], []string{"1.0 edge", "1.1 gatehouse"}) {
+		t.Errorf("User-Agent %q, Accept-Encoding %q, Via %q", got["User-Agent"], got["Accept-Encoding"], got["Via"])
 	}
 }
 

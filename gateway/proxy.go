@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"gatehouse.example/middleware"
@@ -126,6 +127,8 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.RawQuery = pr.In.URL.RawQuery // nothing was decided by it
 	out.Trailer = nil
 	unsent.strip(out.Header)
+	// RFC 9110 section 7.6.3: a gateway MUST send Via with each request that it forwards.
+	out.Header.Add("Via", strings.TrimPrefix(pr.In.Proto, "HTTP/")+" gatehouse")
 	out.Header["X-Forwarded-For"] = []string{senders(pr.In, v.remote)}
 	out.Header["X-Forwarded-Host"] = []string{g.places.resource.Host}
 	out.Header["X-Forwarded-Proto"] = []string{g.places.resource.Scheme}

@@ -30,13 +30,13 @@ type jwtClaims struct {
 }
 
 // readClaims reads the payload of a token.
-func readClaims(payload []byte) (jwtClaims, error) {
+func readClaims(payload string) (jwtClaims, error) {
 	var plain jwtClaims
-	if scanClaims(string(payload), &plain) {
+	if scanClaims(payload, &plain) {
 		return plain, nil
 	}
 	claims := new(jwtClaims)
-	if err := json.Unmarshal(payload, claims); err != nil {
+	if err := json.Unmarshal([]byte(payload), claims); err != nil {
 		return jwtClaims{}, invalid("The claims of the access token cannot be read.")
 	}
 	return *claims, nil

@@ -36,53 +36,61 @@ type jwsHeader struct {
 
 // jws is a token in the compact form (RFC 7515 section 3.1), taken apart.
 type jws struct {
-	head      string // as it was sent
-	key       keyID  // that the header names
-	input     string // what the signature covers
-	payload   []byte
-	signature []byte
+	head    string // as it was sent
+	key     keyID  // that the header names
+	input   string // what the signature covers
+	payload string
 }
 
+// buffer is room for what is used for a moment. What does not fit is allocated.
+type buffer [1 << 10]byte
+
 // open checks the shape of a token and its header (RFC 7515 section 3.1, RFC 9068
-// section 4).
-func (g *Guard) open(raw string) (jws, error) {
+// section 4). The signature that it returns is in the buffer.
+func (g *Guard) open(raw string, b *buffer) (t jws, signature []byte, err error) {
 	head, rest, _ := strings.Cut(raw, ".")
 	body, tail, ok := strings.Cut(rest, ".")
 	if !ok || strings.Contains(tail, ".") {
-		return jws{}, invalid("The access token is not a signed JWT.")
+		return jws{}, nil, invalid("The access token is not a signed JWT.")
 	}
-	payload, err1 := segment(body)
-	signature, err2 := segment(tail)
-	if err1 != nil || err2 != nil {
-		return jws{}, invalid("The access token is not a signed JWT.")
+	t = jws{head: head, input: raw[:len(raw)-len(tail)-1]}
+	t.payload, err = plaintext(body)
+	if err == nil {
+		signature, err = segment(b[:0], tail)
 	}
-	key, known := g.headers.find(head)
-	if !known {
-		var err error
-		if key, err = readHeader(head); err != nil {
-			return jws{}, err
-		}
+	if err != nil {
+		return jws{}, nil, invalid("The access token is not a signed JWT.")
 	}
-	return jws{head: head, key: key, input: raw[:len(raw)-len(tail)-1], payload: payload, signature: signature}, nil
+	if t.key, ok = g.headers.find(head); !ok {
+		t.key, err = readHeader(head)
+	}
+	return t, signature, err
 }
 
-// segment decodes one part of a token. There is exactly one spelling of each sequence
+// segment appends one decoded part of a token. There is exactly one spelling of each sequence
 // of bytes: no padding, no line breaks (which encoding/base64 skips), no stray bits.
-func segment(s string) ([]byte, error) {
+func segment(to []byte, s string) ([]byte, error) {
 	if s == "" || strings.ContainsAny(s, "\r\n") {
 		return nil, errors.New("the segment is empty, or has line breaks")
 	}
-	return base64.RawURLEncoding.Strict().DecodeString(s)
+	return base64.RawURLEncoding.Strict().AppendDecode(to, []byte(s))
+}
+
+// plaintext decodes one part of a token that is JSON.
+func plaintext(s string) (string, error) {
+	var b buffer
+	out, err := segment(b[:0], s)
+	return string(out), err
 }
 
 // readHeader returns the key that a header names, when nothing in it is to be refused.
 func readHeader(head string) (keyID, error) {
-	text, err := segment(head)
+	plain, err := plaintext(head)
 	if err != nil {
 		return keyID{}, invalid("The access token is not a signed JWT.")
 	}
 	var header jwsHeader
-	if err := json.Unmarshal(text, &header); err != nil {
+	if err := json.Unmarshal([]byte(plain), &header); err != nil {
 		return keyID{}, invalid("The header of the access token cannot be read.")
 	}
 	return keyID{header.KeyID, header.Algorithm}, header.check()

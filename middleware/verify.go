@@ -116,7 +116,7 @@ func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verifie
 func (g *Guard) isOpaque(raw string) bool {
 	_, rest, _ := strings.Cut(raw, ".")
 	body, _, _ := strings.Cut(rest, ".")
-	payload, err := segment(body)
+	payload, err := plaintext(body)
 	if err != nil {
 		return true
 	}
@@ -150,7 +150,8 @@ type judged struct {
 // verifyJWT judges a token by itself. Everything that is cheap is checked before the key
 // is looked up, so that only a token which claims to be ours costs a signature or a fetch.
 func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judged, error) {
-	token, err := g.open(raw)
+	var b1, b2 buffer
+	token, signature, err := g.open(raw, &b1)
 	if err != nil {
 		return judged{}, err
 	}
@@ -173,7 +174,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 	if err != nil {
 		return judged{}, err
 	}
-	if !key.signed([]byte(token.input), token.signature) {
+	if !key.signed(append(b2[:0], token.input...), signature) {
 		return judged{}, invalid("The signature of the access token is wrong.")
 	}
 	g.headers.add(token.head, token.key)

@@ -122,6 +122,7 @@ type catalogueWalk struct {
 	page  CataloguePage
 	last  listedRow // the last row of the page
 	stale []Listing // entries that will never hold again
+	bad   map[string]bool // rows that cannot be read, by their keys
 }
 
 // walk fills the page. It goes on until it has found one row more, so that nobody is sent
@@ -208,7 +209,7 @@ func (w *catalogueWalk) take(ctx context.Context, rows []listedRow) (full bool, 
 		v, err := w.hold(r, items[i])
 		switch {
 		case errors.Is(err, ErrRecord):
-			w.page.Unreadable++
+			w.unreadable(keys[i])
 		case err != nil:
 			return false, err
 		case v == nil:
@@ -220,6 +221,15 @@ func (w *catalogueWalk) take(ctx context.Context, rows []listedRow) (full bool, 
 		}
 	}
 	return false, nil
+}
+
+// unreadable counts a row once, however many entries it has.
+func (w *catalogueWalk) unreadable(key string) {
+	if w.bad == nil {
+		w.bad = map[string]bool{}
+	}
+	w.bad[key] = true
+	w.page.Unreadable = len(w.bad)
 }
 
 // hold returns the version of a row that holds, if the entry is about that one.

@@ -197,6 +197,7 @@ type fixture struct {
 	faults  *Faults
 	backend *isolated
 	keys    [][]byte
+	glances int // at a catalogue
 }
 
 func newFixture(t *testing.T, b storage.Backend) *fixture {

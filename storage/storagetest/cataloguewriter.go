@@ -1,0 +1,252 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// leaseTime is longer than a lease lasts, renewed is how long a writer may wait between two
+// writes at most, so that the second one is in time.
+const (
+	leaseTime = 5 * time.Second
+	renewed   = leaseTime - 2500*time.Millisecond
+)
+
+// testCatalogueLease: one has the lease; when it is given back the next one has it at once.
+func testCatalogueLease(t *testing.T, f *fixture) {
+	w := writer(t, f.Store, "ann")
+	until := f.clock.Now().Add(leaseTime)
+	st, err := f.CatalogueState(t.Context())
+	if err != nil || !st.Leased || st.Owner != "ann" || !st.LeaseUntil.Equal(until) {
+		t.Errorf("the state is leased %t to %q until %v, %v; want ann, %v", st.Leased, st.Owner, st.LeaseUntil, err, until)
+	}
+	for _, owner := range []string{"bob", "ann"} {
+		_, err = f.OpenCatalogue(t.Context(), owner)
+		var leased *storage.LeasedError
+		if !errors.Is(err, storage.ErrLeased) || !errors.As(err, &leased) || leased.Owner != "ann" || !leased.Until.Equal(until) {
+			t.Errorf("OpenCatalogue for %s while ann has it returned error %v", owner, err)
+		}
+	}
+	commit(t, w, entry("a", "1", 1))
+	wantError(t, "Close", w.Close(t.Context()), nil)
+	wantError(t, "Close again", w.Close(t.Context()), nil)
+	if err := w.Commit(t.Context(), nil, nil); err == nil || errors.Is(err, storage.ErrLeased) {
+		t.Errorf("Commit after Close returned error %v", err)
+	}
+	if st, err := f.CatalogueState(t.Context()); err != nil || st.Leased || st.Owner != "" {
+		t.Errorf("after Close the state is leased %t to %q, %v", st.Leased, st.Owner, err)
+	}
+	next := writer(t, f.Store, "bob")
+	commit(t, next, entry("b", "1", 1))
+	if err := w.Commit(t.Context(), []storage.CatalogueEntry{entry("c", "1", 1)}, nil); err == nil {
+		t.Error("a closed writer commits")
+	}
+	wantError(t, "Close a third time", w.Close(t.Context()), nil)
+	commit(t, next, entry("d", "1", 1))
+	f.wantCatalogue(t, "after two writers", rows{}.with(entry("a", "1", 1), entry("b", "1", 1), entry("d", "1", 1)))
+
+	owners := make([]*storage.CatalogueWriter, 8)
+	wantError(t, "Close", next.Close(t.Context()), nil)
+	errs := together(len(owners), func(i int) (err error) {
+		owners[i], err = f.OpenCatalogue(t.Context(), name("%d", i))
+		return err
+	})
+	wantError(t, "Close", owners[wantOneWinner(t, errs, storage.ErrLeased)].Close(t.Context()), nil)
+}
+
+// testCatalogueLeaseEnds: a lease that is not renewed ends when it says so. Every write
+// renews it, and near its end no row is written.
+func testCatalogueLeaseEnds(t *testing.T, f *fixture) {
+	own := f.process()
+	w := writer(t, f.storeOn(t, own), "ann")
+	for i := range 5 {
+		f.clock.advance(time.Duration(i) * leaseTime) // when nobody takes it, it is never too late
+		commit(t, w, entry("a", name("%d", i), i))
+	}
+	// In the middle of a page: the lease was renewed when the page began.
+	own.afterPut("gatehouse:catalogue-row:late\x001", func() {
+		f.clock.advance(renewed + time.Millisecond)
+		own.kill()
+	})
+	err := w.Commit(t.Context(), []storage.CatalogueEntry{entry("late", "1", 1), entry("too late", "1", 1)}, nil)
+	wantUnavailable(t, "Commit near the end of the lease", err)
+	_, err = f.CatalogueEntry(t.Context(), "late", "1")
+	wantError(t, "CatalogueEntry", err, storage.ErrNotFound)
+	if n := f.wrote("gatehouse:catalogue-row:too late\x001"); n != 0 {
+		t.Errorf("near the end of the lease a row was written %d times", n)
+	}
+	// Whoever waits may have it when it ends, and not before.
+	f.clock.advance(2*time.Second + 498*time.Millisecond)
+	_, err = f.OpenCatalogue(t.Context(), "bob")
+	wantError(t, "OpenCatalogue a moment before the end", err, storage.ErrLeased)
+	f.clock.advance(time.Millisecond)
+	next := writer(t, f.Store, "bob")
+	commit(t, next, entry("b", "1", 1))
+	own.revive()
+	err = w.Commit(t.Context(), []storage.CatalogueEntry{entry("c", "1", 1)}, nil)
+	wantError(t, "Commit of the one before", err, storage.ErrLeased)
+	wantError(t, "Close of the one before", w.Close(t.Context()), nil)
+	want := rows{}.with(entry("b", "1", 1))
+	for i := range 5 {
+		want = want.with(entry("a", name("%d", i), i))
+	}
+	commit(t, next)
+	f.wantCatalogue(t, "after the takeover", want)
+}
+
+// testCatalogueLeaseLost: wherever a writer is when it loses the lease, it commits nothing
+// more, and what the next one commits is not touched.
+func testCatalogueLeaseLost(t *testing.T, f *fixture) {
+	var want rows
+	for k := range 1 << 10 {
+		own := f.process()
+		w := writer(t, f.storeOn(t, own), "ann")
+		want = f.prepared(t, w, want, k)
+		page, other := pageOf(k), entry("other", name("%d", k), k)
+		var next *storage.CatalogueWriter
+		own.beforeChange(k, func() {
+			f.clock.advance(leaseTime)
+			next = writer(t, f.Store, "bob")
+			commit(t, next, append(rows{}.with(page[1], other).query(everything), changed(page[0]))...)
+		})
+		err := w.Commit(watched(t.Context()), page, []byte(name("%d", k)))
+		if next == nil {
+			wantError(t, "Commit of the only writer", err, nil)
+			f.comb(t, w, k)
+			f.wantCatalogue(t, "after the only writer", want.with(page...).with(combed))
+			return
+		}
+		if !f.has(t, page[2]) {
+			wantError(t, "Commit of the one before", err, storage.ErrLeased)
+		} else {
+			want = want.with(page...)
+		}
+		wantError(t, "Commit of the one before, again", w.Commit(t.Context(), page, nil), storage.ErrLeased)
+		want = want.with(page[1], other, changed(page[0]))
+		commit(t, next)
+		f.wantSeen(t, name("taken over before change %d", k), want)
+		wantError(t, "Close of the one before", w.Close(t.Context()), nil)
+		wantError(t, "Close", next.Close(t.Context()), nil)
+	}
+}
+
+// changed is a row with something else about it.
+func changed(e storage.CatalogueEntry) storage.CatalogueEntry {
+	e.Flags = []string{"changed"}
+	e.Latest = !e.Latest
+	return e
+}
+
+// prepared commits what pageOf changes, in the state before.
+func (f *fixture) prepared(t *testing.T, w *storage.CatalogueWriter, have rows, k int) rows {
+	t.Helper()
+	before := []storage.CatalogueEntry{
+		entry("a", "1.0.0", 2*k, "latest"), entry("b", "1.0.0", 2*k, storage.CatalogueDeleted), entry("c", "1.0.0", 7), entry("d", "1.0.0", 8, "latest"),
+	}
+	if err := w.Commit(t.Context(), before, nil); err != nil {
+		t.Fatalf("Commit: %v", err)
+	}
+	return have.with(before...)
+}
+
+// pageOf is a page with a change of each kind: a row that is not the latest any more, one
+// that is there again, one about which only something else is said, a new one that is the
+// latest, a new one that is deleted.
+func pageOf(k int) []storage.CatalogueEntry {
+	meta := entry("c", "1.0.0", 7)
+	meta.Meta, meta.StatusMessage = []byte(name("%d", k)), "said again"
+	return []storage.CatalogueEntry{
+		entry("a", "1.0.0", 2*k+1), entry("b", "1.0.0", 2*k+1, "latest"), entry("a", name("1.1.%d", k), 2*k+1, "latest"),
+		meta, entry("e", name("%d", k), 2*k+1, storage.CatalogueDeleted),
+	}
+}
+
+// has reports whether readers see a row.
+func (f *fixture) has(t *testing.T, e storage.CatalogueEntry) bool {
+	t.Helper()
+	_, err := f.CatalogueEntry(t.Context(), e.Name, e.Version)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// seen are queries that together read every list.
+var seen = []storage.CatalogueQuery{
+	everything, {Latest: true, Deleted: true}, {Since: epoch.Add(-time.Hour), Deleted: true}, {}, {Version: "1.0.0", Deleted: true},
+}
+
+// wantSeen checks what readers see, each page as a whole: one of the wanted catalogues,
+// which it returns.
+func (f *fixture) wantSeen(t *testing.T, what string, wanted ...rows) (which int) {
+	t.Helper()
+	return f.wantOne(t, what, seen, wanted)
+}
+
+// glance checks one of the queries, each time another one. It is for places that a test
+// comes to often.
+func (f *fixture) glance(t *testing.T, what string, wanted ...rows) {
+	t.Helper()
+	f.glances++
+	f.wantOne(t, what, seen[f.glances%len(seen):][:1], wanted)
+}
+
+func (f *fixture) wantOne(t *testing.T, what string, queries []storage.CatalogueQuery, wanted []rows) int {
+	t.Helper()
+	pages := make([]string, len(queries))
+	for i, q := range queries {
+		page, err := f.CataloguePage(t.Context(), q, "", 1000)
+		if err != nil || page.More {
+			t.Fatalf("%s: CataloguePage: more %t, %v", what, page.More, err)
+		}
+		pages[i] = strings.Join(brief(page.Entries), "\n")
+	}
+	wrong := ""
+	for which, want := range wanted {
+		wrong = ""
+		for i, q := range queries {
+			if text := strings.Join(brief(want.query(q)), "\n"); text != pages[i] {
+				wrong = fmt.Sprintf("query %+v chooses\n%s\nwant\n%s", q, pages[i], text)
+			}
+		}
+		if wrong == "" {
+			return which
+		}
+	}
+	t.Fatalf("%s: none of %d catalogues is there: %.3000s", what, len(wanted), wrong)
+	return -1
+}
+
+// wrote counts the writes to a key.
+func (f *fixture) wrote(key string) (n int) {
+	for _, put := range f.backend.writes() {
+		if put.Key == key {
+			n++
+		}
+	}
+	return n
+}
+
+// combed is a row of a page that makes all that was left behind older than the last page.
+var combed = entry("last", "1", 1)
+
+// comb reads every place of every list where pages before the k-th may have left something.
+func (f *fixture) comb(t *testing.T, w *storage.CatalogueWriter, k int) {
+	t.Helper()
+	commit(t, w, combed)
+	for i := range k + 1 {
+		for _, version := range []string{name("%d", i), name("1.1.%d", i)} {
+			walk(t, f.Store, storage.CatalogueQuery{Version: version, Deleted: true}, 100)
+		}
+	}
+	for _, q := range seen {
+		for range 8 {
+			walk(t, f.Store, q, 10)
+		}
+	}
+}

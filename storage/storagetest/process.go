@@ -1,0 +1,183 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"gatehouse.example/storage"
+)
+
+// process is what one process has of the backend: it can be killed, and what it changes
+// can go wrong at any place.
+type process struct {
+	storage.Backend
+
+	mu      sync.Mutex
+	dead    bool
+	changes int                  // that were watched
+	fates   map[int]func() error // what becomes of a change that is watched
+	late    func()               // a change that is on its way
+	between func()               // runs after each change that is watched
+	puts    map[string]func()    // run after a write to a key
+}
+
+// process returns another one on the same records.
+func (f *fixture) process() *process {
+	return &process{Backend: f.backend, fates: map[int]func() error{}, puts: map[string]func(){}}
+}
+
+func (f *fixture) storeOn(t *testing.T, p *process) *storage.Store {
+	t.Helper()
+	s, err := storage.New(p, storage.Options{Issuer: issuer, MasterKeys: f.keys, Now: f.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (p *process) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+func (p *process) kill()   { p.set(func() { p.dead = true }) }
+func (p *process) revive() { p.set(func() { p.dead = false }) }
+
+// afterPut calls f after each write to a key.
+func (p *process) afterPut(key string, f func()) { p.set(func() { p.puts[key] = f }) }
+
+// watched are contexts whose changes count. What a writer does by itself does not.
+func watched(ctx context.Context) context.Context { return context.WithValue(ctx, isWatched{}, true) }
+
+type isWatched struct{}
+
+// beforeChange calls f before the n-th change from now on.
+func (p *process) beforeChange(n int, f func()) {
+	p.spoil(n, func() error {
+		f()
+		return nil
+	})
+}
+
+// spoil decides what becomes of the n-th change from now on.
+func (p *process) spoil(n int, fate func() error) {
+	p.set(func() { p.fates[p.changes+n] = fate })
+}
+
+// errLate is the fate of a change that happens, if it does, when nobody thinks of it.
+var errLate = errors.New("storagetest: it is still on its way")
+
+// errUnheard is the fate of a change that happens and is not answered.
+var errUnheard = errors.New("storagetest: its reply is lost")
+
+// meet is what becomes of the next change.
+func (p *process) meet(ctx context.Context) (fate func() error, between func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return func() error { return ErrDown }, nil
+	}
+	if ctx.Value(isWatched{}) == nil {
+		return nil, nil
+	}
+	fate = p.fates[p.changes]
+	p.changes++
+	return fate, p.between
+}
+
+// change makes a change meet its fate.
+func (p *process) change(ctx context.Context, do func(ctx context.Context) error) error {
+	fate, between := p.meet(ctx)
+	var becomes error
+	if fate != nil {
+		becomes = fate()
+	}
+	switch {
+	case errors.Is(becomes, errLate):
+		p.set(func() { p.late = func() { _ = do(context.WithoutCancel(ctx)) } })
+		return fmt.Errorf("%w: %w", storage.ErrUncertain, becomes)
+	case becomes != nil && !errors.Is(becomes, errUnheard):
+		return becomes
+	}
+	if becomes != nil {
+		ctx = context.WithoutCancel(ctx) // it has been sent
+	}
+	err := do(ctx)
+	if between != nil {
+		between()
+	}
+	if becomes != nil {
+		return fmt.Errorf("%w: %w", storage.ErrUncertain, becomes)
+	}
+	return err
+}
+
+func (p *process) read() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return ErrDown
+	}
+	return nil
+}
+
+func (p *process) Get(ctx context.Context, key string) (storage.Item, error) {
+	if err := p.read(); err != nil {
+		return storage.Item{}, err
+	}
+	return p.Backend.Get(ctx, key)
+}
+
+func (p *process) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	return p.Backend.GetMany(ctx, keys)
+}
+
+func (p *process) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	return p.Backend.IndexPage(ctx, index, after, limit)
+}
+
+// Put adds entries one by one, because a cluster does.
+func (p *process) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
+	for _, l := range put.Listed {
+		if err := p.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+			return storage.Item{}, err
+		}
+	}
+	put.Listed = nil
+	err = p.change(ctx, func(ctx context.Context) (err error) {
+		item, err = p.Backend.Put(ctx, put)
+		return err
+	})
+	if errors.Is(err, storage.ErrUncertain) {
+		item = storage.Item{}
+	}
+	p.mu.Lock()
+	hook := p.puts[put.Key]
+	p.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	return item, err
+}
+
+func (p *process) IndexAdd(ctx context.Context, index, entry string) error {
+	return p.change(ctx, func(ctx context.Context) error { return p.Backend.IndexAdd(ctx, index, entry) })
+}
+
+func (p *process) IndexRemove(ctx context.Context, index, entry string) error {
+	return p.change(ctx, func(ctx context.Context) error { return p.Backend.IndexRemove(ctx, index, entry) })
+}
+
+func (p *process) Delete(ctx context.Context, key string) error {
+	return p.change(ctx, func(ctx context.Context) error { return p.Backend.Delete(ctx, key) })
+}

@@ -120,12 +120,12 @@ func testCatalogueLateWrite(t *testing.T, f *fixture) {
 		f.clock.advance(leaseTime)
 		next := writer(t, f.Store, "bob")
 		own.late()
-		f.wantSeen(t, name("when change %d has arrived after the takeover", k), want)
+		f.glance(t, name("when change %d has arrived after the takeover", k), want)
 		other := []storage.CatalogueEntry{changed(page[1]), changed(page[3]), entry("other", name("%d", k), 1)}
 		commit(t, next, other...)
 		want = want.with(other...)
 		own.late()
-		f.wantSeen(t, name("when change %d has arrived after another page", k), want)
+		f.glance(t, name("when change %d has arrived after another page", k), want)
 		commit(t, next, page...)
 		want = want.with(page...)
 		own.late()
@@ -196,17 +196,18 @@ func (f *fixture) lostForGood(t *testing.T, what string, fate error) {
 		}
 		commit(t, w, pageOf(k)...)
 		want = want.with(pageOf(k)...)
-		f.wantSeen(t, name("%s: when change %d was given up", what, k), want)
+		f.glance(t, name("%s: when change %d was given up", what, k), want)
 		arrive := func() {
 			if own.late != nil {
 				own.late()
 			}
-			f.wantSeen(t, name("%s: when change %d has arrived", what, k), want)
+			f.glance(t, name("%s: when change %d has arrived", what, k), want)
 		}
 		arrive()
 		commit(t, w, changed(pageOf(k)[0]), entry("other", name("%d", k), k))
 		want = want.with(changed(pageOf(k)[0]), entry("other", name("%d", k), k))
 		arrive()
+		f.wantSeen(t, name("%s: at the end of page %d", what, k), want)
 		wantError(t, "Close", w.Close(t.Context()), nil)
 	}
 }

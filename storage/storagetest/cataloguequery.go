@@ -107,14 +107,21 @@ func testCatalogueMatch(t *testing.T, f *fixture) {
 	commit(t, w, rare...)
 	// Entries without rows cost as much to look at as others. The last page is newer than
 	// what they seem to be of, and none of them is of interest.
-	const thousands = 21
-	errs := together(thousands, func(i int) error {
-		put := storage.Put{Key: unique("anything"), Operation: operation()}
-		for j := range 1000 {
-			put.Listed = append(put.Listed, storage.Listing{Index: "gatehouse:catalogue-live:name", Entry: name("mm/%02d%03d\x001.0.0\x001", i, j)})
+	errs := together(7, func(i int) error {
+		for j := range 30 {
+			put := storage.Put{Key: unique("anything"), Operation: operation()}
+			for k := range 100 {
+				put.Listed = append(put.Listed, storage.Listing{Index: "gatehouse:catalogue-live:name", Entry: name("mm/%d%02d%02d\x001.0.0\x001", i, j, k)})
+			}
+			_, err := f.backend.Put(t.Context(), put)
+			for again := 0; again < enough && errors.Is(err, storage.ErrUncertain); again++ {
+				_, err = f.backend.Put(t.Context(), put)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		_, err := f.backend.Put(t.Context(), put)
-		return err
+		return nil
 	})
 	wantError(t, "adding entries", errors.Join(errs...), nil)
 	looked := 0

@@ -146,14 +146,16 @@ func (p *process) IndexPage(ctx context.Context, index, after string, limit int)
 	return p.Backend.IndexPage(ctx, index, after, limit)
 }
 
-// Put adds entries one by one, because a cluster does.
+// Put adds entries one by one when it is watched, as it is done in a cluster.
 func (p *process) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
-	for _, l := range put.Listed {
-		if err := p.IndexAdd(ctx, l.Index, l.Entry); err != nil {
-			return storage.Item{}, err
+	if ctx.Value(isWatched{}) != nil {
+		for _, l := range put.Listed {
+			if err := p.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+				return storage.Item{}, err
+			}
 		}
+		put.Listed = nil
 	}
-	put.Listed = nil
 	err = p.change(ctx, func(ctx context.Context) (err error) {
 		item, err = p.Backend.Put(ctx, put)
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/message"
 	"gatehouse.example/metadata"
 )
 
@@ -44,7 +45,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 	event := Event{Token: token}
 	got, err := g.read(w, r)
 	if event.Operation = got.Operation; err == nil {
-		event.Needed, err = g.judge(got.operation, token)
+		event.Needed, err = g.judge(got, token)
 	}
 	if err == nil {
 		err = g.openSession(r, token)
@@ -72,12 +73,12 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 	return g.receive(w, r)
 }
 
-// judge returns what an operation needs, and a refusal unless the token covers it.
-func (g *Guard) judge(op operation, token *Token) ([]string, error) {
-	needed, known := g.policy.needs(op)
+// judge returns what a message needs, and a refusal unless the token covers it.
+func (g *Guard) judge(got received, token *Token) ([]string, error) {
+	needed, known := g.policy.needs(got.operation)
 	switch {
 	case !known:
-		return nil, forbidden("The policy of this server does not allow this to anybody.")
+		return nil, unknown(got.id)
 	case len(needed) > 0 && token == nil:
 		refusal := g.start
 		refusal.scopes = needed
@@ -86,6 +87,16 @@ func (g *Guard) judge(op operation, token *Token) ([]string, error) {
 		return needed, insufficient(needed)
 	}
 	return needed, nil
+}
+
+// unknown is the refusal of what the policy does not name. It answers the request with a
+// message: some clients take an answer without one for the end of the connection.
+func unknown(id message.ID) challenge {
+	refusal := forbidden("The policy of this server does not allow this to anybody.")
+	if !id.IsZero() {
+		refusal.body, _ = message.Encode(message.ErrorResponse{ID: id, Error: message.Error{Code: message.CodeInvalidParams, Message: refusal.description}})
+	}
+	return refusal
 }
 
 // RequireScope returns a middleware for handlers behind [Guard.Protect]. It answers 403

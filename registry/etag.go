@@ -1,0 +1,94 @@
+package registry
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"gatehouse.example/storage"
+)
+
+// steadyReads is how often an answer is read again because the catalogue changed meanwhile.
+const steadyReads = 4
+
+// reading makes the body of an answer. It returns as well after which commit that was read.
+type reading func(ctx context.Context, st storage.CatalogueState) (body []byte, committed uint64, err error)
+
+// answer answers with what read makes, under a tag that says of which state of the
+// catalogue it is, or says that the reader has it. Then nothing but the state was read.
+func (h *Handler) answer(c *call, resource string, read reading) error {
+	var body []byte
+	for range steadyReads {
+		st, err := h.store.CatalogueState(c.ctx)
+		if err != nil {
+			return err
+		}
+		revision := h.revision()
+		tag := h.tag(st, revision, resource)
+		if has(c.r.Header, tag) {
+			h.notModified(c, tag)
+			return nil
+		}
+		var committed uint64
+		if body, committed, err = read(c.ctx, st); err != nil {
+			return err
+		}
+		if committed == st.Committed && revision == h.revision() {
+			h.ok(c, tag, body)
+			return nil
+		}
+	}
+	// It changes faster than it is read. What was read is whole, but nothing names it.
+	h.ok(c, "", body)
+	return nil
+}
+
+// tagFormat is part of every tag: it changes with how this package writes.
+const tagFormat = "1"
+
+// tag names an answer: a strong tag (RFC 9110 section 8.8.3). Two answers that differ have
+// different tags, unless something else than the catalogue and Enrich made the difference.
+func (h *Handler) tag(st storage.CatalogueState, revision, resource string) string {
+	name := sum(st.CursorKey, "etag", tagFormat, strconv.FormatUint(st.Committed, 10), strconv.FormatInt(st.Changed.UnixNano(), 10),
+		h.speaks.key, revision, resource)
+	return `"` + base64.RawURLEncoding.EncodeToString(name[:macLen]) + `"`
+}
+
+// has reports whether If-None-Match has the tag, compared weakly (RFC 9110 section 13.1.2).
+func has(header http.Header, tag string) bool {
+	for _, field := range header.Values("If-None-Match") {
+		for candidate := range strings.SplitSeq(field, ",") {
+			if strings.TrimPrefix(strings.Trim(candidate, " \t"), "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ok answers with a body, under its tag if it has one.
+func (h *Handler) ok(c *call, tag string, body []byte) {
+	if has(c.r.Header, "*") { // there is something, whatever it is
+		h.notModified(c, tag)
+		return
+	}
+	h.name(c.w.Header(), tag)
+	c.send(http.StatusOK, "application/json", body)
+}
+
+func (h *Handler) notModified(c *call, tag string) {
+	h.name(c.w.Header(), tag)
+	c.w.WriteHeader(http.StatusNotModified)
+}
+
+// name says for how long an answer is good, and how it is recognised.
+func (h *Handler) name(header http.Header, tag string) {
+	if tag == "" {
+		header.Set("Cache-Control", "no-cache")
+		return
+	}
+	header.Set("Cache-Control", h.age)
+	header.Set("ETag", tag)
+}

@@ -1,0 +1,786 @@
+package registry_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
+)
+
+// desk is a store with rows in it, and a handler over it.
+type desk struct {
+	t          testing.TB
+	store      *storage.Store
+	faults     *storagetest.Faults
+	writer     *storage.CatalogueWriter
+	handler    *registry.Handler
+	roundTrips atomic.Int64
+	log        lockedBuffer
+}
+
+// lockedBuffer is what was logged.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// newDesk returns one with rows, and a handler of that configuration, to which Store and
+// Log are added.
+func newDesk(t testing.TB, config registry.HandlerConfig, rows ...storage.CatalogueEntry) *desk {
+	t.Helper()
+	c := &desk{t: t}
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", OnRoundTrip: func() { c.roundTrips.Add(1) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.faults = storagetest.NewFaults(backend)
+	if c.store, err = storage.New(c.faults, storage.Options{Issuer: "https://registry.example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	if c.writer, err = c.store.OpenCatalogue(t.Context(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.faults.SetDown(false)
+		_ = c.writer.Close(t.Context())
+		_ = c.store.Close()
+	})
+	c.commit(rows...)
+	c.handler = c.serve(config)
+	return c
+}
+
+// serve returns another handler over the same rows.
+func (c *desk) serve(config registry.HandlerConfig) *registry.Handler {
+	c.t.Helper()
+	config.Store, config.Log = c.store, slog.New(slog.NewTextHandler(&c.log, nil))
+	handler, err := registry.NewHandler(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return handler
+}
+
+// commit writes rows, all at once as far as that goes.
+func (c *desk) commit(rows ...storage.CatalogueEntry) {
+	c.t.Helper()
+	for page := range slices.Chunk(rows, storage.MaxCommit) {
+		if err := c.writer.Commit(c.t.Context(), page, nil); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// rowOf returns a row that is active and the latest, changed.
+func rowOf(name, version string, change ...func(*storage.CatalogueEntry)) storage.CatalogueEntry {
+	e := storage.CatalogueEntry{
+		Name: name, Version: version, Status: "active", Latest: true, Published: day(1), Updated: day(2), StatusChanged: day(1),
+		Server: minimal(object{"name": name, "version": version}),
+	}
+	for _, f := range change {
+		f(&e)
+	}
+	return e
+}
+
+func isDeleted(e *storage.CatalogueEntry) { e.Status = "deleted" }
+func isDeprecated(e *storage.CatalogueEntry) {
+	e.Status, e.StatusMessage = "deprecated", "Use another one."
+}
+func isOlder(e *storage.CatalogueEntry) { e.Latest = false }
+
+func updatedAt(at time.Time) func(*storage.CatalogueEntry) {
+	return func(e *storage.CatalogueEntry) { e.Updated = at }
+}
+
+func publishedAt(at time.Time) func(*storage.CatalogueEntry) {
+	return func(e *storage.CatalogueEntry) { e.Published = at }
+}
+
+func recordIs(text string) func(*storage.CatalogueEntry) {
+	return func(e *storage.CatalogueEntry) { e.Server = json.RawMessage(text) }
+}
+
+// ask sends a request to a handler. Headers are written "Name: value".
+func ask(h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func (c *desk) get(target string, headers ...string) *httptest.ResponseRecorder {
+	return ask(c.handler, http.MethodGet, target, headers...)
+}
+
+// listed is a list as its readers see it.
+type listed struct {
+	Servers []struct {
+		Name, Version, Status string
+		Server                struct{ Name, Version string }
+	}
+	Metadata struct {
+		Count      int
+		NextCursor *string
+	}
+}
+
+// names returns "name version" of each item.
+func (l listed) names() (names []string) {
+	for _, s := range l.Servers {
+		names = append(names, cmp.Or(s.Name, s.Server.Name)+" "+cmp.Or(s.Version, s.Server.Version))
+	}
+	return names
+}
+
+func (c *desk) list(target string) listed {
+	c.t.Helper()
+	w := c.get(target)
+	if w.Code != 200 {
+		c.t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+	}
+	return readList(c.t, w.Body.Bytes())
+}
+
+func readList(t testing.TB, body []byte) (l listed) {
+	t.Helper()
+	if err := json.Unmarshal(body, &l); err != nil {
+		t.Fatalf("%v\n%s", err, body)
+	}
+	if l.Metadata.Count != len(l.Servers) || l.Servers == nil {
+		t.Fatalf("count is %d, and there are %d\n%s", l.Metadata.Count, len(l.Servers), body)
+	}
+	return l
+}
+
+// small is a catalogue with one of each.
+func small() []storage.CatalogueEntry {
+	return []storage.CatalogueEntry{
+		rowOf("com.example/notes", "1.10.0", updatedAt(day(5))),
+		rowOf("com.example/notes", "1.2.0", isOlder),
+		rowOf("com.example/Files", "2.0.0", isDeprecated, updatedAt(day(4))),
+		rowOf("com.example/gone", "1.0.0", isDeleted, updatedAt(day(6).Add(1))),
+		rowOf("org.example.tools/files_2", "0.1", updatedAt(day(4).Add(time.Nanosecond))),
+		rowOf("org.example.tools/old", "3.0.0", isOlder, isDeleted, updatedAt(day(3))),
+		rowOf("org.example.tools/old", "2.0.0", updatedAt(day(3))),
+	}
+}
+
+func TestServedLists(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	files, gone, n10, n2 := "com.example/Files 2.0.0", "com.example/gone 1.0.0", "com.example/notes 1.10.0", "com.example/notes 1.2.0"
+	files2, old2, old3 := "org.example.tools/files_2 0.1", "org.example.tools/old 2.0.0", "org.example.tools/old 3.0.0"
+	for query, want := range map[string][]string{
+		"":                                     {files, n10, n2, files2, old2}, // by name, then version as text
+		"?":                                    {files, n10, n2, files2, old2},
+		"?limit=&search=&version=":             {files, n10, n2, files2, old2},
+		"?cursor=&updated_since=&shape":        {files, n10, n2, files2, old2},
+		"?unknown=1&unknown=2&a":               {files, n10, n2, files2, old2},
+		"?include_deleted=true":                {files, gone, n10, n2, files2, old2, old3},
+		"?include_deleted=True":                {files, gone, n10, n2, files2, old2, old3},
+		"?include_deleted=1":                   {files, gone, n10, n2, files2, old2, old3},
+		"?include_deleted=false":               {files, n10, n2, files2, old2},
+		"?limit=2":                             {files, n10},
+		"?limit=100":                           {files, n10, n2, files2, old2},
+		"?version=latest":                      {files, n10, files2, old2},
+		"?version=latest&include_deleted=true": {files, gone, n10, files2, old2},
+		"?version=2.0.0":                       {files, old2},
+		"?version=1.2.0":                       {n2},
+		"?version=1.2":                         {},
+		"?version=3.0.0":                       {},
+		"?version=3.0.0&include_deleted=true":  {old3},
+		"?version=LATEST":                      {},
+		"?search=files":                        {files, files2},
+		"?search=FILES":                        {files, files2},
+		"?search=%20%20fiLes%09":               {files, files2},
+		"?search=example/n":                    {n10, n2},
+		"?search=_2%25":                        {},
+		"?search=s_2":                          {files2},
+		"?search=%25%25%25":                    {},
+		"?search=...":                          {},
+		"?search=gone":                         {},
+		"?search=gone&include_deleted=true":    {gone},
+		"?search=notes&version=latest":         {n10},
+		"?search=files&version=0.1":            {files2},
+		"?search=" + strings.Repeat("x", 1000): {},
+		"?search=%C3%A9%C3%A9%C3%A9":           {},
+		// Strictly later, by time, and with what is gone.
+		"?updated_since=2025-10-04T12:30:00Z":                                {files2, n10, gone},
+		"?updated_since=2025-10-04T12:29:59.999999999Z":                      {files, files2, n10, gone},
+		"?updated_since=2025-10-04T12:30:00.000000001Z":                      {n10, gone},
+		"?updated_since=2025-10-04T14:30:00%2B02:00":                         {files2, n10, gone},
+		"?updated_since=2025-10-06T12:30:00Z":                                {gone},
+		"?updated_since=2025-10-06T12:30:00.000000001Z":                      {},
+		"?updated_since=0001-01-01T00:00:01Z&limit=100&include_deleted=true": {n2, old2, old3, files, files2, n10, gone},
+		"?updated_since=2025-10-02T12:30:00Z&version=latest":                 {old2, files, files2, n10, gone},
+		"?updated_since=2025-10-02T12:30:00Z&version=2.0.0":                  {old2, files},
+		"?updated_since=2025-10-02T12:30:00Z&search=files":                   {files, files2},
+		"?updated_since=9999-12-31T23:59:59Z":                                {},
+	} {
+		for _, base := range []string{"/v0.1", "/v0"} {
+			got := c.list(base + "/servers" + query).names()
+			if !slices.Equal(got, want) && len(got)+len(want) > 0 {
+				t.Errorf("%s: %q, want %q", query, got, want)
+			}
+		}
+	}
+}
+
+func TestQueriesRefused(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	for query, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"limit=0":                        {422, "limit"},
+		"limit=101":                      {422, "limit"},
+		"limit=-1":                       {422, "limit"},
+		"limit=1e1":                      {422, "limit"},
+		"limit=%2B1":                     {422, "limit"},
+		"limit=x":                        {422, "limit"},
+		"limit=4294967297":               {422, "limit"},
+		"limit=65537":                    {422, "limit"},
+		"limit=99999999999999999999999":  {422, "limit"},
+		"limit=1&limit=1":                {400, "limit"},
+		"search=ab":                      {422, "3 characters"},
+		"search=%20ab%20":                {422, "3 characters"},
+		"search=%20%20%20%20":            {422, "3 characters"},
+		"search=%C3%A9%C3%A9":            {422, "3 characters"},
+		"search=abc&search=abc":          {400, "search"},
+		"search=ab%00c":                  {400, "text"},
+		"search=abc%FF":                  {400, "text"},
+		"x=%00":                          {400, "text"},
+		"%00=x":                          {400, "text"},
+		"%FF":                            {400, "text"},
+		"search=%zz":                     {400, "read"},
+		"a;b":                            {400, "read"},
+		"x=" + strings.Repeat("y", 9000): {400, "bytes"},
+		"version=1&version=1":            {400, "version"},
+		"version=1%00":                   {400, "text"},
+		"include_deleted=yes":            {422, "include_deleted"},
+		"include_deleted=2":              {422, "include_deleted"},
+		"include_deleted=true&include_deleted=true": {400, "include_deleted"},
+		"shape=flat":                                               {422, "shape"},
+		"shape=both":                                               {422, "shape"},
+		"shape=record&shape=record":                                {400, "shape"},
+		"updated_since=yesterday":                                  {400, "RFC 3339"},
+		"updated_since=2025-10-04":                                 {400, "RFC 3339"},
+		"updated_since=2025-10-04T12:30:00":                        {400, "RFC 3339"},
+		"updated_since=2025-10-04T12:30:00+02:00":                  {400, "%2B"}, // an unescaped + is a blank
+		"updated_since=2025-13-04T12:30:00Z":                       {400, "RFC 3339"},
+		"updated_since=1759581000":                                 {400, "RFC 3339"},
+		"updated_since=0000-12-31T23:59:59Z":                       {400, "RFC 3339"},
+		"updated_since=0001-01-01T00:00:00Z":                       {400, "RFC 3339"},
+		"updated_since=0001-01-01T00:00:00%2B01:00":                {400, "RFC 3339"},
+		"updated_since=9999-12-31T23:59:59-01:00":                  {400, "RFC 3339"},
+		"updated_since=2025-10-04T12:30:00Z&updated_since=":        {400, "updated_since"},
+		"updated_since=2025-10-04T12:30:00Z&include_deleted=false": {400, "include_deleted=false"},
+		"updated_since=2025-10-04T12:30:00Z&include_deleted=0":     {400, "include_deleted=false"},
+		"cursor=x":                       {400, "cursor"},
+		"cursor=com.example/notes:1.0.0": {400, "cursor"},
+		"cursor=x&cursor=x":              {400, "cursor"},
+	} {
+		for _, base := range []string{"/v0.1", "/v0"} {
+			w := c.get(base + "/servers?" + query)
+			if p := readProblem(t, w); w.Code != want.status || !strings.Contains(p.Detail, want.says) {
+				t.Errorf("%.80s: %d %s; want %d and %q", query, w.Code, w.Body, want.status, want.says)
+			}
+		}
+	}
+}
+
+// problem is an error as its readers see it.
+type problem struct {
+	Type, Title, Detail, Error string
+	Status                     int
+}
+
+// readProblem reads an answer that is an error, and checks what all of them have in common.
+func readProblem(t testing.TB, w *httptest.ResponseRecorder) (p problem) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%d: %v\n%s", w.Code, err, w.Body)
+	}
+	if p.Type != "about:blank" || p.Title != http.StatusText(w.Code) || p.Status != w.Code || p.Detail == "" || p.Error != p.Detail {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/problem+json", "Access-Control-Allow-Origin": "*", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "ETag": "",
+	} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%d: %s is %q, want %q", w.Code, name, got, want)
+		}
+	}
+	return p
+}
+
+// TestPaths: what a path leads to, whatever is escaped in it.
+func TestServedPaths(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{},
+		rowOf("com.example/notes", "1.0.0"),
+		rowOf("com.example/notes", "1.0.0+a/b c", isOlder),
+		rowOf("com.example/notes", "versions", isOlder),
+		rowOf("com.example/versions", "1.0.0"),
+		rowOf("com.example/notes.v2", "1.0.0"),
+	)
+	const notes = "/v0.1/servers/com.example%2Fnotes/versions"
+	for path, want := range map[string]string{ // the status, and for 200 which names
+		"/v0.1/servers/com.example%2Fnotes/versions":     "200 com.example/notes",
+		"/v0.1/servers/com.example%2fnotes/versions":     "200 com.example/notes",
+		"/v0.1/servers/com%2Eexample%2Fn%6Ftes/versions": "200 com.example/notes",
+		"/v0/servers/com.example%2Fnotes/versions":       "200 com.example/notes",
+		"/v0.1/servers/com.example/notes/versions":       "200 com.example/notes", // a proxy unescaped it
+		"/v0.1/servers/com.example%2Fversions/versions":  "200 com.example/versions",
+		"/v0.1/servers/com.example/versions/versions":    "200 com.example/versions",
+		"/v0.1/servers/com.example%2Fnotes.v2/versions":  "200 com.example/notes.v2",
+		notes + "/1.0.0":                                    "200 com.example/notes 1.0.0",
+		notes + "/latest":                                   "200 com.example/notes 1.0.0",
+		notes + "/versions":                                 "200 com.example/notes versions",
+		notes + "/1.0.0%2Ba%2Fb%20c":                        "200 com.example/notes 1.0.0+a/b c",
+		notes + "/1.0.0+a%2Fb%20c":                          "200 com.example/notes 1.0.0+a/b c",
+		"/v0.1/servers/com.example/notes/versions/1.0.0":    "200 com.example/notes 1.0.0",
+		"/v0.1/servers/com.example/versions/versions/1.0.0": "200 com.example/versions 1.0.0",
+
+		notes + "/2.0.0":                                          "404",
+		notes + "/Latest":                                         "404",
+		notes + "/1.0.0%2Ba/b%20c":                                "404",
+		notes + "/1.0.0%252Ba":                                    "404",
+		notes + "/" + strings.Repeat("9", 3000):                   "404",
+		"/v0.1/servers/com.example%2Fnote/versions":               "404",
+		"/v0.1/servers/com.example%2Fnotes%2F/versions":           "404",
+		"/v0.1/servers/com.example%2FNotes/versions":              "404",
+		"/v0.1/servers/com.example%252Fnotes/versions":            "404",
+		"/v0.1/servers/com.example//notes/versions":               "404",
+		"/v0.1/servers/com.example%2F%2Fnotes/versions":           "404",
+		"/v0.1/servers//com.example%2Fnotes/versions":             "404",
+		"/v0.1/servers/./com.example%2Fnotes/versions":            "404",
+		"/v0.1/servers/x/../com.example%2Fnotes/versions":         "404",
+		"/v0.1/servers/..%2F..%2Fetc/versions":                    "404",
+		"/v0.1/servers/..%2Fnotes/versions":                       "404",
+		"/v0.1/servers/com.example/versions":                      "404",
+		"/v0.1/servers/com.example%2Fnotes":                       "404",
+		"/v0.1/servers/com.example%2Fnotes/Versions":              "404",
+		"/v0.1/servers/com.example%2Fnotes/versions/1.0.0/status": "404",
+		"/v0.1/servers/com.example%2Fnotes%2Fversions":            "404",
+		"/v0.1/servers%2Fcom.example%2Fnotes%2Fversions":          "404",
+		"/v0.1%2Fservers":                                         "404",
+		"/v0.2/servers":                                           "404",
+		"/V0.1/servers":                                           "404",
+		"/v0.1/Servers":                                           "404",
+		"/v0.1":                                                   "404",
+		"/v0.1/":                                                  "404",
+		"/v0.1//servers":                                          "404",
+		"//v0.1/servers":                                          "404",
+		"/v0.1/./servers":                                         "404",
+		"/v0.1/publish":                                           "404",
+		"/v0.1/servers/%":                                         "404",
+		"/v0.1/servers/com.example%2Fno%00tes/versions":           "400",
+		"/v0.1/servers/com.example%2Fno%FFtes/versions":           "400",
+		notes + "/1%00":                                           "400",
+		"/v0.1/servers/com.example%2Fno%C3tes/versions":           "400",
+		notes + "?include_deleted=x":                              "422",
+		notes + "?shape=x":                                        "422",
+		notes + "?shape=record&shape=record":                      "400",
+		notes + "?x=%00":                                          "400",
+		notes + "/latest?include_deleted=x":                       "422",
+		notes + "/latest?limit=0&search=a&cursor=unused":          "200 com.example/notes 1.0.0",
+	} {
+		raw, query, _ := strings.Cut(path, "?")
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL = parseURL(raw)
+		r.URL.RawQuery = query
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		got := fmt.Sprint(w.Code)
+		switch {
+		case w.Code == 200 && strings.Contains(w.Body.String(), `"servers":[`):
+			got += " " + readList(t, w.Body.Bytes()).Servers[0].Name
+		case w.Code == 200:
+			var one struct{ Name, Version string }
+			if err := json.Unmarshal(w.Body.Bytes(), &one); err != nil {
+				t.Fatal(err)
+			}
+			got += " " + one.Name + " " + one.Version
+		case strings.HasPrefix(path, "/v0"):
+			if _, ok := strings.CutPrefix(path, "/v0.2"); !ok && !strings.HasPrefix(path, "/v0.1%2F") {
+				readProblem(t, w)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s\n%s", path, got, want, w.Body)
+		}
+	}
+}
+
+// parseURL reads the path of a URL as a server does, and one that no server would read as it
+// is.
+func parseURL(path string) *url.URL {
+	u, err := url.ParseRequestURI("http://registry.example.com" + path)
+	if err != nil {
+		return &url.URL{Path: path}
+	}
+	return u
+}
+
+func TestServedVersions(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{},
+		rowOf("com.example/a", "1.0.0", isOlder, publishedAt(day(1))),
+		rowOf("com.example/a", "1.10.0", publishedAt(day(3))),
+		rowOf("com.example/a", "1.2.0", isOlder, publishedAt(day(3))),
+		rowOf("com.example/a", "2.0.0", isOlder, isDeleted, publishedAt(day(4))),
+		rowOf("com.example/a", "0.9", isOlder, publishedAt(time.Time{})),
+		rowOf("com.example/ab", "1.0.0"),
+		rowOf("com.example/gone", "1.0.0", isDeleted),
+	)
+	const a, gone = "/v0.1/servers/com.example%2Fa/versions", "/v0.1/servers/com.example%2Fgone/versions"
+	for target, want := range map[string]string{
+		a:                              "1.10.0 1.2.0 1.0.0 0.9", // the newest first
+		a + "?include_deleted=true":    "2.0.0 1.10.0 1.2.0 1.0.0 0.9",
+		gone + "?include_deleted=true": "1.0.0",
+	} {
+		var got []string
+		l := c.list(target)
+		for _, s := range l.Servers {
+			got = append(got, s.Version)
+		}
+		if strings.Join(got, " ") != want || l.Metadata.NextCursor != nil {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+	for target, want := range map[string]int{
+		gone: 404, gone + "/1.0.0": 404, gone + "/latest": 404, gone + "/1.0.0?include_deleted=false": 404,
+		gone + "/1.0.0?include_deleted=true": 200, gone + "/latest?include_deleted=true": 200,
+		a + "/2.0.0": 404, a + "/2.0.0?include_deleted=true": 200, a + "/1.0.0": 200,
+		"/v0.1/servers/com.example%2Fnobody/versions":                             404,
+		"/v0.1/servers/com.example%2Fnobody/versions/latest?include_deleted=true": 404,
+	} {
+		if w := c.get(target); w.Code != want {
+			t.Errorf("%s: %d, want %d", target, w.Code, want)
+		}
+	}
+}
+
+// TestReadOnly: nobody changes anything (guard E-1: the interface is read-only).
+func TestReadOnly(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	before := c.get("/v0.1/servers?include_deleted=true").Body.String()
+	for _, path := range []string{
+		"/v0.1/servers", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/1.2.0", "/v0.1/health",
+	} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "get", "QUERY"} {
+			w := ask(c.handler, method, path)
+			if w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, OPTIONS" {
+				t.Errorf("%s %s: %d, Allow %q", method, path, w.Code, w.Header().Get("Allow"))
+			}
+			readProblem(t, w)
+		}
+		for _, origin := range []string{"", "Origin: https://app.example.com"} {
+			w := ask(c.handler, "OPTIONS", path, origin, "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: authorization")
+			for name, want := range map[string]string{
+				"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET", "Access-Control-Allow-Credentials": "", "Allow": "GET, HEAD, OPTIONS",
+			} {
+				if got := w.Header().Get(name); w.Code != 204 || got != want || w.Body.Len() > 0 {
+					t.Errorf("OPTIONS %s: %d %s: %q, want %q", path, w.Code, name, got, want)
+				}
+			}
+			if !strings.Contains(w.Header().Get("Access-Control-Allow-Headers"), "Authorization") {
+				t.Errorf("OPTIONS %s: %q", path, w.Header())
+			}
+		}
+	}
+	if w := ask(c.handler, "POST", "/"); w.Code != 405 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("POST /: %d", w.Code)
+	}
+	if after := c.get("/v0.1/servers?include_deleted=true").Body.String(); after != before {
+		t.Error("something changed")
+	}
+}
+
+// TestTrailingSlash: a slash too many leads to the path without it, and never elsewhere.
+func TestTrailingSlash(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	mounted := c.serve(registry.HandlerConfig{Prefix: "/registry"})
+	for _, test := range []struct {
+		handler        *registry.Handler
+		path, location string
+	}{
+		{c.handler, "/v0.1/servers/", "/v0.1/servers"},
+		{c.handler, "/v0.1/servers///", "/v0.1/servers"},
+		{c.handler, "/v0/servers/?limit=5&search=%2Fa", "/v0/servers?limit=5&search=%2Fa"},
+		{c.handler, "/v0.1/servers/com.example%2Fnotes/versions/", "/v0.1/servers/com.example%2Fnotes/versions"},
+		{c.handler, "/v0.1/servers/com.example%2fnotes/versions/1%2B1/", "/v0.1/servers/com.example%2fnotes/versions/1%2B1"},
+		{c.handler, "/servers/com.example/notes/", "/servers/com.example/notes"},
+		{mounted, "/registry/v0.1/servers/", "/registry/v0.1/servers"},
+		{mounted, "/registry", "/registry/"},
+		{mounted, "/registry?search=abc", "/registry/?search=abc"},
+	} {
+		w := ask(test.handler, "GET", test.path, "Host: evil.example")
+		if w.Code != 308 || w.Header().Get("Location") != test.location {
+			t.Errorf("%s: %d %q, want %q", test.path, w.Code, w.Header().Get("Location"), test.location)
+		}
+	}
+	for _, path := range []string{
+		"//evil.example/", "//evil.example/v0.1/servers/", "/\\evil.example/", "/%2F%2Fevil.example/", "/v0.1/servers/%2F%2Fevil.example/",
+		"/v0.1//evil.example/", "/evil.example/", "/v0.1/servers/com.example%2Fnotes/versions/1/2/",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL = parseURL(path)
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		if w.Code != 404 || w.Header().Get("Location") != "" {
+			t.Errorf("%s: %d, Location %q", path, w.Code, w.Header().Get("Location"))
+		}
+	}
+	if w := ask(c.handler, "POST", "/v0.1/servers/"); w.Code != 405 {
+		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestMounted: below a prefix everything is there, and nothing beside it.
+func TestMounted(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	mounted := c.serve(registry.HandlerConfig{Prefix: "/a/registry"})
+	for path, want := range map[string]int{
+		"/a/registry/v0.1/servers": 200, "/a/registry/v0.1/servers/com.example%2Fnotes/versions/latest": 200, "/a/registry/": 200,
+		"/v0.1/servers": 404, "/a/registryv0.1/servers": 404, "/a/v0.1/servers": 404, "/": 404, "/a%2Fregistry/v0.1/servers": 404,
+	} {
+		if w := ask(mounted, "GET", path); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	// In a mux that strips the prefix itself, and in one that does not.
+	mux := http.NewServeMux()
+	mux.Handle("/b/", http.StripPrefix("/b", c.handler))
+	mux.Handle("/a/registry/", mounted)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for _, path := range []string{"/b/v0.1/servers/com.example%2Fnotes/versions/latest", "/a/registry/v0.1/servers/com.example%2Fnotes/versions/latest"} {
+		response, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			t.Errorf("%s: %d", path, response.StatusCode)
+		}
+	}
+}
+
+// TestHead: HEAD answers as GET does, without the body.
+func TestHead(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{CacheAge: time.Minute}, small()...)
+	for _, path := range []string{
+		"/v0.1/servers", "/v0.1/servers?limit=0", "/v0.1/servers?limit=2", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/latest",
+		"/v0.1/servers/com.example%2Fnobody/versions", "/nowhere", "/v0.1/nowhere", "/", "/servers/com.example/notes", "/v0.1/servers/", "/v0.1/health", "/v0.1/ping",
+	} {
+		get, head := c.get(path), ask(c.handler, "HEAD", path)
+		if head.Code != get.Code || head.Body.Len() > 0 {
+			t.Errorf("%s: %d with %d bytes, and GET %d", path, head.Code, head.Body.Len(), get.Code)
+		}
+		if want := fmt.Sprint(get.Body.Len()); get.Code != 308 && head.Header().Get("Content-Length") != want {
+			t.Errorf("%s: Content-Length %q, want %s", path, head.Header().Get("Content-Length"), want)
+		}
+		get.Header().Del("Date")
+		if fmt.Sprint(get.Header()) != fmt.Sprint(head.Header()) {
+			t.Errorf("%s: %v\nand GET %v", path, head.Header(), get.Header())
+		}
+	}
+}
+
+func TestStoreDown(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	c.faults.SetDown(true)
+	for _, path := range []string{
+		"/v0.1/servers", "/v0.1/servers?search=abc", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/latest", "/v0.1/health",
+	} {
+		begin := time.Now()
+		w := c.get(path)
+		if p := readProblem(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "2" || strings.Contains(p.Detail, "down") {
+			t.Errorf("%s: %d %s, Retry-After %q", path, w.Code, w.Body, w.Header().Get("Retry-After"))
+		}
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("%s took %s", path, took)
+		}
+	}
+	for _, path := range []string{"/", "/servers/com.example/notes"} {
+		if w := c.get(path); w.Code != 503 || w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), "<h1>") {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if !strings.Contains(c.log.String(), storagetest.ErrDown.Error()) {
+		t.Errorf("the log does not say why: %s", c.log.String())
+	}
+	// What needs no store is told as before.
+	if w := c.get("/v0.1/servers?limit=0"); w.Code != 422 {
+		t.Errorf("%d", w.Code)
+	}
+	c.faults.SetDown(false)
+	if w := c.get("/v0.1/servers"); w.Code != 200 {
+		t.Errorf("afterwards: %d", w.Code)
+	}
+}
+
+func TestEmptyCatalogue(t *testing.T) {
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.New(backend, storage.Options{Issuer: "https://registry.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store}) // nobody has written yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(handler, "GET", "/v0.1/servers"); w.Code != 200 || w.Body.String() != `{"servers":[],"metadata":{"count":0}}` {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for path, want := range map[string]int{
+		"/v0.1/servers/com.example%2Fa/versions": 404, "/v0.1/servers/com.example%2Fa/versions/latest": 404, "/": 200,
+		"/v0.1/servers?cursor=" + registry.ForgedCursor(nil, "a"): 400,
+	} {
+		if w := ask(handler, "GET", path); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+func TestHandlerConfig(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{})
+	enrich := func(registry.Item) (json.RawMessage, error) { return nil, nil }
+	revision := func() string { return "" }
+	for name, config := range map[string]registry.HandlerConfig{
+		"no store":              {},
+		"a relative prefix":     {Store: c.store, Prefix: "registry"},
+		"a prefix with a slash": {Store: c.store, Prefix: "/registry/"},
+		"the root":              {Store: c.store, Prefix: "/"},
+		"another host":          {Store: c.store, Prefix: "//evil.example"},
+		"dots":                  {Store: c.store, Prefix: "/a/../b"},
+		"an escaped prefix":     {Store: c.store, Prefix: "/a%2Fb"},
+		"a query":               {Store: c.store, Prefix: "/a?b"},
+		"negative":              {Store: c.store, CacheAge: -1},
+		"no key":                {Store: c.store, Enrich: enrich, Revision: revision},
+		"no revision":           {Store: c.store, Enrich: enrich, MetaKey: "com.example/a"},
+		"no prefix in the key":  {Store: c.store, MetaKey: "catalogue"},
+		"one label":             {Store: c.store, MetaKey: "example/a"},
+		"no name":               {Store: c.store, MetaKey: "com.example/"},
+		"no key at all":         {Store: c.store, MetaKey: "com example/a"},
+		"the official key":      {Store: c.store, MetaKey: registry.MetaOfficial},
+		"the publishers' key":   {Store: c.store, MetaKey: registry.MetaPublisher},
+		"a reserved key":        {Store: c.store, MetaKey: "dev.mcp/a"},
+	} {
+		if _, err := registry.NewHandler(config); err == nil || !strings.HasPrefix(err.Error(), "registry: handler: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, config := range []registry.HandlerConfig{
+		{Store: c.store}, {Store: c.store, Prefix: "/a/b-c", MetaKey: "com.example/a", Enrich: enrich, Revision: revision, CacheAge: time.Second}, {Store: c.store, MetaKey: "com.example/a"},
+	} {
+		if _, err := registry.NewHandler(config); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{})
+	for path, want := range map[string]string{"/v0.1/health": `{"status":"ok"}`, "/v0/health": `{"status":"ok"}`, "/v0.1/ping": `{"pong":true}`} {
+		if w := c.get(path); w.Code != 200 || w.Body.String() != want || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestUnreadableRows: one row that cannot be read does not take the others with it.
+func TestUnreadableRows(t *testing.T) {
+	c := newDesk(t, registry.HandlerConfig{},
+		rowOf("com.example/a", "1.0.0"),
+		rowOf("com.example/b", "1.0.0", recordIs(`{"name":`)),
+		rowOf("com.example/c", "1.0.0", recordIs(`["x"]`)),
+		rowOf("com.example/d", "1.0.0", func(e *storage.CatalogueEntry) { e.Meta = json.RawMessage(`{"a":`) }),
+		rowOf("com.example/e", "1.0.0"),
+	)
+	if got := c.list("/v0.1/servers").names(); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/e 1.0.0"}) {
+		t.Errorf("%q", got)
+	}
+	if w := c.get("/v0.1/servers/com.example%2Fb/versions/latest"); w.Code != 500 {
+		t.Errorf("%d", w.Code)
+	}
+	if w := c.get("/"); w.Code != 200 || !strings.Contains(w.Body.String(), "com.example/e") {
+		t.Errorf("%d", w.Code)
+	}
+	for range 20 {
+		c.get("/v0.1/servers")
+	}
+	if n := strings.Count(c.log.String(), "left out"); n < 1 || n > 2 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// TestLargePages: a page of large records has fewer of them, and the rest follows.
+func TestLargePages(t *testing.T) {
+	var rows []storage.CatalogueEntry
+	for i := range 100 {
+		large := minimal(object{"name": fmt.Sprintf("com.example/%03d", i), "x": strings.Repeat("x", 200_000)})
+		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", recordIs(string(large))))
+	}
+	c := newDesk(t, registry.HandlerConfig{}, rows...)
+	var got []string
+	for target := "/v0.1/servers?shape=wrapped&limit=100"; ; {
+		w := c.get(target)
+		l := readList(t, w.Body.Bytes())
+		if got = append(got, l.names()...); w.Body.Len() > 9<<20 || len(l.Servers) == 0 {
+			t.Fatalf("a page has %d bytes and %d items", w.Body.Len(), len(l.Servers))
+		}
+		if l.Metadata.NextCursor == nil {
+			break
+		}
+		target = "/v0.1/servers?shape=wrapped&limit=100&cursor=" + *l.Metadata.NextCursor
+	}
+	if len(got) != len(rows) || !slices.IsSorted(got) {
+		t.Errorf("%d rows", len(got))
+	}
+}
+
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,242 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gatehouse.example/storage"
+)
+
+const (
+	defaultLimit, maxLimit = 30, 100
+	minSearch              = 3 // characters
+	maxQuery               = 8 << 10
+	// maxScans is how often it is looked further for the first row of a page, where most
+	// rows are not what is searched for.
+	maxScans = 10
+	// maxPageBytes is how many bytes of records a page has, unless it has one only.
+	maxPageBytes = 8 << 20
+)
+
+// query is what a list is asked for.
+type query struct {
+	latest  bool
+	version string
+	deleted bool
+	since   time.Time
+	search  string // in lower case
+	shape   shape
+
+	limit  int
+	cursor string
+}
+
+// chosen is what of a query decides which rows there are and how they look. A cursor is good
+// for exactly one such text.
+func (q query) chosen() string {
+	return fmt.Sprintf("latest=%t version=%q deleted=%t since=%s search=%q shape=%d",
+		q.latest, q.version, q.deleted, q.since.Format(time.RFC3339Nano), q.search, q.shape)
+}
+
+// resource is the whole of the query.
+func (q query) resource() string {
+	return fmt.Sprintf("list %s limit=%d cursor=%q", q.chosen(), q.limit, q.cursor)
+}
+
+// list is GET /v0.1/servers.
+func (h *Handler) list(c *call) error {
+	q, err := parseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return h.answer(c, q.resource(), func(ctx context.Context, st storage.CatalogueState) ([]byte, uint64, error) {
+		rows, err := h.rows(ctx, st, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		return h.writeList(rows.entries, rows.next, q.shape), rows.committed, nil
+	})
+}
+
+// rows are a page of the catalogue.
+type rows struct {
+	entries   []storage.CatalogueEntry
+	next      string // the cursor of the page behind it, "" if there is none
+	committed uint64
+}
+
+// rows reads the page that a query asks for.
+func (h *Handler) rows(ctx context.Context, st storage.CatalogueState, q query) (rows, error) {
+	after := ""
+	if q.cursor != "" {
+		var ok bool
+		if after, ok = openCursor(st.CursorKey, q.chosen(), q.cursor); !ok {
+			return rows{}, badRequest("The cursor is none that this registry gave for this query. Repeat it unchanged with the same query, or begin without it.")
+		}
+	}
+	page, err := h.scan(ctx, q, after)
+	if err != nil {
+		return rows{}, err
+	}
+	if page.Unreadable > 0 {
+		h.complain("rows of the catalogue cannot be read and are left out", "rows", page.Unreadable)
+	}
+	out := rows{entries: page.Entries, committed: page.Committed}
+	if page.More && len(st.CursorKey) > 0 {
+		out.next = sealCursor(st.CursorKey, q.chosen(), page.Next)
+	}
+	return out, nil
+}
+
+// scan looks for the first row behind a place, and reads the page that begins with it.
+func (h *Handler) scan(ctx context.Context, q query, after string) (page storage.CataloguePage, err error) {
+	wanted := q.storage()
+	for range maxScans {
+		page, err = h.store.CataloguePage(ctx, wanted, after, q.limit)
+		if err != nil || len(page.Entries) > 0 || !page.More {
+			break
+		}
+		after = page.Next
+	}
+	if n := fitting(page.Entries); err == nil && n < len(page.Entries) {
+		return h.store.CataloguePage(ctx, wanted, after, n)
+	}
+	return page, err
+}
+
+// fitting returns how many of the entries a page has room for.
+func fitting(entries []storage.CatalogueEntry) int {
+	bytes := 0
+	for i, e := range entries {
+		bytes += len(e.Server) + len(e.Meta)
+		if i > 0 && bytes > maxPageBytes {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+// storage returns the query as the store understands it.
+func (q query) storage() storage.CatalogueQuery {
+	wanted := storage.CatalogueQuery{Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since}
+	if q.search != "" {
+		wanted.Match = func(name string) bool { return strings.Contains(strings.ToLower(name), q.search) }
+	}
+	return wanted
+}
+
+// complain logs a fault in the catalogue, once a minute: anybody may ask for the same page
+// again and again.
+func (h *Handler) complain(what string, args ...any) {
+	if minute := h.now().Unix() / 60; h.complained.Swap(minute) != minute {
+		h.log.Error("registry: "+what, args...)
+	}
+}
+
+// parseQuery reads the query of a list. An empty parameter is none.
+func parseQuery(raw string) (query, error) {
+	p, err := parameters(raw, "limit", "cursor", "updated_since", "search", "version", "include_deleted", "shape")
+	if err != nil {
+		return query{}, err
+	}
+	q := query{cursor: p["cursor"]}
+	if q.version = p["version"]; q.version == latest {
+		q.latest, q.version = true, ""
+	}
+	var errs [5]error
+	q.limit, errs[0] = parseLimit(p["limit"])
+	q.search, errs[1] = parseSearch(p["search"])
+	q.shape, errs[2] = parseShape(p["shape"])
+	q.deleted, errs[3] = parseBool("include_deleted", p["include_deleted"])
+	q.since, errs[4] = parseSince(p["updated_since"])
+	if err := cmp.Or(errs[:]...); err != nil {
+		return query{}, err
+	}
+	if !q.since.IsZero() {
+		// Whoever asks what changed is also told what is gone.
+		if p["include_deleted"] != "" && !q.deleted {
+			return query{}, badRequest("updated_since includes deleted servers: leave include_deleted=false out.")
+		}
+		q.deleted = true
+	}
+	return q, nil
+}
+
+// parameters reads the parameters of a query. Those that are not known are ignored.
+func parameters(raw string, known ...string) (map[string]string, error) {
+	if len(raw) > maxQuery {
+		return nil, badRequest("The query has more than %d bytes.", maxQuery)
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badRequest("The query cannot be read.")
+	}
+	for name, all := range values {
+		for _, text := range append([]string{name}, all...) {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+				return nil, badRequest("The query is not text.")
+			}
+		}
+	}
+	is := map[string]string{}
+	for _, name := range known {
+		if len(values[name]) > 1 {
+			return nil, badRequest("%s is there more than once.", name)
+		}
+		is[name] = values.Get(name)
+	}
+	return is, nil
+}
+
+func parseLimit(text string) (int, error) {
+	if text == "" {
+		return defaultLimit, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, unprocessable("limit must be a number from 1 to %d.", maxLimit)
+	}
+	return int(n), nil
+}
+
+func parseSearch(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	text = strings.TrimSpace(text)
+	if utf8.RuneCountInString(text) < minSearch {
+		return "", unprocessable("search must have %d characters at least.", minSearch)
+	}
+	return strings.ToLower(text), nil
+}
+
+func parseBool(name, text string) (bool, error) {
+	if text == "" {
+		return false, nil
+	}
+	is, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, unprocessable("%s must be true or false.", name)
+	}
+	return is, nil
+}
+
+// parseSince reads a time of RFC 3339, with or without a fraction.
+func parseSince(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	since, err := time.Parse(time.RFC3339, text)
+	// RFC 3339 section 1: years have four digits, in UTC as well. Nothing was before the
+	// year 1, and zero means no time at all.
+	if since = since.UTC(); err != nil || since.Year() < 1 || since.Year() > 9999 || since.IsZero() {
+		return time.Time{}, badRequest("updated_since must be a time of RFC 3339, such as 2025-08-07T13:15:04.280Z. A + in it is written %%2B.")
+	}
+	return since, nil
+}

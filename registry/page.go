@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// home is GET /: the latest version of each server that is not deleted.
+func (h *Handler) home(c *call) error {
+	p, err := parameters(c.r.URL.RawQuery, "search", "cursor")
+	if err != nil {
+		return err
+	}
+	st, err := h.store.CatalogueState(c.ctx)
+	if err != nil {
+		return err
+	}
+	page := templates.RegistryList{
+		Title: h.title, Home: h.prefix + "/", API: h.prefix + "/v0.1/servers", Search: p["search"], Total: st.Servers,
+	}
+	if p["cursor"] != "" {
+		page.Start = page.Home + searchFor(p["search"], "")
+	}
+	q := query{latest: true, limit: defaultLimit, cursor: p["cursor"]}
+	if q.search, err = parseSearch(strings.TrimSpace(p["search"])); err == nil {
+		err = h.fill(c.ctx, &page, st, q)
+	}
+	var told *refusal
+	if errors.As(err, &told) {
+		page.Problem = told.detail
+		return h.page(c, told.status, func(w io.Writer) error { return h.pages.List(w, page) })
+	}
+	if err != nil {
+		return err
+	}
+	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.List(w, page) })
+}
+
+// fill puts on the page what it was asked for.
+func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st storage.CatalogueState, q query) error {
+	rows, err := h.rows(ctx, st, q)
+	if err != nil {
+		return err
+	}
+	if rows.next != "" {
+		page.Next = page.Home + searchFor(page.Search, rows.next)
+	}
+	var items []Item
+	for _, e := range rows.entries {
+		if item, err := h.item(e); err == nil {
+			items = append(items, item)
+		}
+	}
+	pictures := h.pictures(ctx, items)
+	for i, item := range items {
+		r := item.Record
+		page.Servers = append(page.Servers, templates.RegistryRow{
+			Name: r.Name(), Title: r.Title(), Description: r.Description(), Version: r.Version(),
+			Page: h.pagePath(r.Name()), Icon: pictures[i], Deprecated: item.Official.Status == StatusDeprecated,
+		})
+	}
+	return nil
+}
+
+// searchFor is the query of a page of the list.
+func searchFor(search, cursor string) string {
+	q := url.Values{}
+	if search != "" {
+		q.Set("search", search)
+	}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// item reads a row for a page. One that cannot be read is logged.
+func (h *Handler) item(e storage.CatalogueEntry) (Item, error) {
+	r, err := h.speaks.take(e)
+	if err == nil {
+		var item Item
+		if item, err = r.item(); err == nil {
+			return item, nil
+		}
+	}
+	h.complain("a row of the catalogue is left out", "name", e.Name, "version", e.Version, "err", err)
+	return Item{}, err
+}
+
+// pictures returns where the pictures of items are. Those that are not known within a moment
+// are left out.
+func (h *Handler) pictures(ctx context.Context, items []Item) []string {
+	paths := make([]string, len(items))
+	if h.icons == nil {
+		return paths
+	}
+	ctx, cancel := context.WithTimeout(ctx, iconWait)
+	defer cancel()
+	chosen := make([]depicted, len(items))
+	for i, item := range items {
+		var ok bool
+		if chosen[i], ok = depict(item.Record); ok {
+			h.icons.board(chosen[i])
+		}
+	}
+	for i, of := range chosen {
+		if of.origin == "" {
+			continue
+		}
+		if p := h.icons.get(ctx, of); p.digest != "" {
+			paths[i] = h.picturePath(items[i].Record.Name(), items[i].Record.Version(), p.digest)
+		}
+	}
+	return paths
+}
+
+// serverPage is GET /servers/{name}: the latest version of a server, or the one that the
+// parameter version names.
+func (h *Handler) serverPage(c *call) error {
+	p, err := parameters(c.r.URL.RawQuery, "version")
+	if err != nil {
+		return err
+	}
+	entries, err := h.entries(c.ctx, c.name, view{})
+	if err != nil {
+		return err
+	}
+	wanted := func(e storage.CatalogueEntry) bool { return e.Version == p["version"] }
+	if p["version"] == "" {
+		wanted = func(e storage.CatalogueEntry) bool { return e.Latest }
+	}
+	i := slices.IndexFunc(entries, wanted)
+	switch {
+	case i < 0 && p["version"] != "":
+		return errNoVersion
+	case i < 0: // the latest is deleted: any other
+		i = 0
+	}
+	page, err := h.describe(c.ctx, entries, entries[i])
+	if err != nil {
+		return err
+	}
+	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.Server(w, page) })
+}
+
+// describe makes the page about one of the versions of a server.
+func (h *Handler) describe(ctx context.Context, versions []storage.CatalogueEntry, e storage.CatalogueEntry) (templates.RegistryServer, error) {
+	taken, err := h.speaks.take(e)
+	if err != nil {
+		return templates.RegistryServer{}, err
+	}
+	item, err := taken.item()
+	if err != nil {
+		return templates.RegistryServer{}, err
+	}
+	r := item.Record
+	page := templates.RegistryServer{
+		ListTitle: h.title, Home: h.prefix + "/", API: h.apiPath(r.Name(), r.Version()),
+		Name: r.Name(), Title: r.Title(), Description: r.Description(), Version: r.Version(),
+		Icon:       h.pictures(ctx, []Item{item})[0],
+		Deprecated: item.Official.Status == StatusDeprecated, Message: item.Official.StatusMessage, Latest: e.Latest,
+		Published: e.Published, Updated: e.Updated, Website: r.Website(), Source: r.Repository().URL,
+		Facts: facts(h.speaks.key, h.enriched(taken)),
+	}
+	for _, remote := range r.Remotes() {
+		page.Remotes = append(page.Remotes, remotePart(remote))
+	}
+	for _, p := range r.Packages() {
+		page.Packages = append(page.Packages, packagePart(p))
+	}
+	for _, v := range versions {
+		page.Versions = append(page.Versions, h.versionPart(v, v.Version == e.Version))
+		if v.Latest && !e.Latest {
+			page.LatestPage = h.pagePath(r.Name())
+		}
+	}
+	return page, nil
+}

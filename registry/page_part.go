@@ -1,0 +1,113 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// page answers with a page for people, or with nothing of it.
+func (h *Handler) page(c *call, status int, write func(io.Writer) error) error {
+	var body bytes.Buffer
+	if err := write(&body); err != nil {
+		return err
+	}
+	header := c.w.Header()
+	header.Set("Cache-Control", "no-cache")
+	header.Set("Content-Security-Policy", h.policy)
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	c.send(status, "text/html; charset=utf-8", body.Bytes())
+	return nil
+}
+
+// errorPage tells a person what went wrong.
+func (h *Handler) errorPage(c *call, err error) {
+	p := h.told(c, err)
+	told := templates.Error{Status: p.status, Title: http.StatusText(p.status), Message: p.detail}
+	err = h.page(c, p.status, func(w io.Writer) error {
+		p.headers(c.w.Header())
+		return h.pages.Error(w, told)
+	})
+	if err != nil { // a template is broken
+		h.log.Error("registry: a page failed", "err", err)
+		c.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.detail))
+	}
+}
+
+func remotePart(r Remote) templates.RegistryRemote {
+	return templates.RegistryRemote{Type: r.Type, URL: r.URL, Inputs: inputsOf(r)}
+}
+
+func packagePart(p Package) templates.RegistryPackage {
+	return templates.RegistryPackage{
+		Type: p.RegistryType, Identifier: p.Identifier, Version: p.Version, Base: p.RegistryBaseURL, Digest: p.FileSHA256,
+		Runtime: p.RuntimeHint, Transport: p.Transport.Type, Inputs: append(inputParts(p.EnvironmentVariables), inputsOf(p.Transport)...),
+	}
+}
+
+func (h *Handler) versionPart(e storage.CatalogueEntry, current bool) templates.RegistryVersion {
+	return templates.RegistryVersion{
+		Version: e.Version, Page: h.pagePath(e.Name) + "?" + url.Values{"version": {e.Version}}.Encode(),
+		Published: e.Published, Current: current, Deprecated: statusOf(e) == StatusDeprecated, IsLatest: e.Latest,
+	}
+}
+
+// inputsOf are what whoever calls a remote has to provide: variables of its URL, and headers.
+func inputsOf(r Remote) []templates.RegistryInput {
+	var variables []Input
+	for _, name := range slices.Sorted(maps.Keys(r.Variables)) {
+		var variable Input
+		_ = json.Unmarshal(r.Variables[name], &variable) // what cannot be read is not shown
+		variable.Name = name
+		variables = append(variables, variable)
+	}
+	return inputParts(append(variables, r.Headers...))
+}
+
+func inputParts(inputs []Input) (parts []templates.RegistryInput) {
+	for _, i := range inputs {
+		parts = append(parts, templates.RegistryInput{Name: i.Name, Description: i.Description, Required: i.IsRequired, Secret: i.IsSecret})
+	}
+	return parts
+}
+
+// facts are what this registry says itself, member by member.
+func facts(key string, said json.RawMessage) (facts []templates.RegistryFact) {
+	if len(said) == 0 {
+		return nil
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(said, &members) != nil {
+		_, name, _ := strings.Cut(key, "/")
+		members[name] = said
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		facts = append(facts, templates.RegistryFact{Name: name, Value: cmp.Or(plain(members[name]), string(members[name]))})
+	}
+	return facts
+}
+
+// plain is how people write a text, or a list of them; "" if it is something else.
+func plain(value json.RawMessage) string {
+	var text string
+	var list []string
+	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
+		return text
+	}
+	if json.Unmarshal(value, &list) == nil {
+		return strings.Join(list, ", ")
+	}
+	return ""
+}

@@ -1,0 +1,232 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// shape is how an item is written.
+type shape int
+
+const (
+	// shapeBoth is the record under server with _meta beside it, as the interface is
+	// described, and the record's own members with its status beside those, as readers of
+	// the older form expect it (seed, Registry records).
+	shapeBoth shape = iota
+	shapeWrapped
+	shapeRecord
+)
+
+func parseShape(text string) (shape, error) {
+	switch text {
+	case "":
+		return shapeBoth, nil
+	case "wrapped":
+		return shapeWrapped, nil
+	case "record":
+		return shapeRecord, nil
+	}
+	return 0, unprocessable("shape must be wrapped or record. Without it an item has both.")
+}
+
+// voice is how this registry speaks itself: under a key of its own.
+type voice struct {
+	key    string
+	enrich func(Item) (json.RawMessage, error)
+}
+
+// owns reports the key, which nobody else may use.
+func (v voice) owns(key string) bool { return v.key != "" && key == v.key }
+
+// row is a row of the catalogue taken apart.
+type row struct {
+	entry   storage.CatalogueEntry
+	record  []byte // without what it says under our key
+	members []span // of the record, but for _meta
+	own     []span // of _meta of the record
+	said    []span // what registries say beside the record, but for MetaOfficial
+}
+
+var errRow = errors.New("registry: a row of the catalogue is not made of objects")
+
+// take takes a row apart. What it says under our key is not in it any more: only we speak
+// there (seed, Registry records: _meta).
+func (v voice) take(e storage.CatalogueEntry) (row, error) {
+	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
+	if !isObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!isObject(e.Meta) || !json.Valid(e.Meta)) {
+		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
+	}
+	ours := func(s span) bool { return v.owns(s.name) }
+	r.members = spans(r.record)
+	if i := slices.IndexFunc(r.members, named("_meta")); i >= 0 {
+		meta := r.members[i]
+		r.members = slices.Delete(r.members, i, i+1)
+		r.own = spans(meta.value)
+		if slices.ContainsFunc(r.own, ours) {
+			r.own = slices.DeleteFunc(r.own, ours)
+			r.record = slices.Concat(r.record[:meta.at], appendObject(nil, r.own), r.record[meta.at+len(meta.value):])
+		}
+	}
+	r.said = slices.DeleteFunc(spans(e.Meta), func(s span) bool { return s.name == MetaOfficial || ours(s) })
+	return r, nil
+}
+
+// appendItem writes a row. The record under server has the bytes in which it came.
+func (h *Handler) appendItem(b []byte, e storage.CatalogueEntry, s shape) ([]byte, error) {
+	r, err := h.speaks.take(e)
+	if err != nil {
+		return b, err
+	}
+	meta := h.metaOf(r)
+	b = append(b, '{')
+	if s != shapeRecord {
+		b = append(append(b, `"server":`...), r.record...)
+	}
+	if s == shapeWrapped {
+		return append(appendObject(append(b, `,"_meta":`...), meta), '}'), nil
+	}
+	for _, m := range r.members {
+		if m.name == "status" || m.name == "server" && s == shapeBoth {
+			continue // what a registry says counts
+		}
+		b = append(appendComma(b), m.text...)
+	}
+	b = appendText(append(appendComma(b), `"status":`...), string(statusOf(e)))
+	for _, m := range r.own { // registries speak over the record
+		if m.name != MetaOfficial && !slices.ContainsFunc(meta, named(m.name)) {
+			meta = append(meta, m)
+		}
+	}
+	return append(appendObject(append(b, `,"_meta":`...), meta), '}'), nil
+}
+
+// metaOf is what registries say about a row: all of it, and we last.
+func (h *Handler) metaOf(r row) []span {
+	meta := make([]span, 1, len(r.said)+len(r.own)+2)
+	meta[0] = span{name: MetaOfficial, text: appendOfficial([]byte(`"`+MetaOfficial+`":`), r.entry)}
+	meta = append(meta, r.said...)
+	if value := h.enriched(r); value != nil {
+		meta = append(meta, span{name: h.speaks.key, text: slices.Concat([]byte(`"`+h.speaks.key+`":`), value)})
+	}
+	return meta
+}
+
+// enriched returns what we say about a row, nil for nothing.
+func (h *Handler) enriched(r row) json.RawMessage {
+	if h.speaks.enrich == nil {
+		return nil
+	}
+	item, err := r.item()
+	var value json.RawMessage
+	if err == nil {
+		value, err = h.speaks.enrich(item)
+	}
+	if err == nil && value != nil && !json.Valid(value) {
+		err = errors.New("it is no JSON")
+	}
+	if err != nil {
+		h.complain("what is said about an item is left out", "name", r.entry.Name, "version", r.entry.Version, "err", err)
+		return nil
+	}
+	return value
+}
+
+// item returns the row as an item. The record was checked when it came.
+func (r row) item() (Item, error) {
+	item := Item{Record: Record{raw: string(r.record)}, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
+	for _, m := range r.said {
+		item.Meta[m.name] = m.value
+	}
+	return item, json.Unmarshal(r.record, &item.Record.known)
+}
+
+func officialOf(e storage.CatalogueEntry) Official {
+	return Official{
+		Status: statusOf(e), StatusMessage: e.StatusMessage, StatusChangedAt: e.StatusChanged,
+		PublishedAt: e.Published, UpdatedAt: e.Updated, IsLatest: e.Latest,
+	}
+}
+
+func statusOf(e storage.CatalogueEntry) Status { return cmp.Or(Status(e.Status), StatusActive) }
+
+// appendOfficial writes what stands under MetaOfficial. Times that are not known are left
+// out.
+func appendOfficial(b []byte, e storage.CatalogueEntry) []byte {
+	b = appendText(append(b, `{"status":`...), string(statusOf(e)))
+	if e.StatusMessage != "" {
+		b = appendText(append(b, `,"statusMessage":`...), e.StatusMessage)
+	}
+	for _, at := range []struct {
+		name string
+		time time.Time
+	}{{"statusChangedAt", e.StatusChanged}, {"publishedAt", e.Published}, {"updatedAt", e.Updated}} {
+		if !at.time.IsZero() {
+			b = append(b, `,"`+at.name+`":"`...)
+			b = append(at.time.UTC().AppendFormat(b, time.RFC3339Nano), '"')
+		}
+	}
+	b = strconv.AppendBool(append(b, `,"isLatest":`...), e.Latest)
+	return append(b, '}')
+}
+
+// writeList writes a page. Rows that cannot be written are left out.
+func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s shape) []byte {
+	size := 64
+	for _, e := range entries {
+		size += 2*len(e.Server) + len(e.Meta) + 512
+	}
+	b, count := append(make([]byte, 0, size), `{"servers":[`...), 0
+	for _, e := range entries {
+		before := len(b)
+		if count > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = h.appendItem(b, e, s); err != nil {
+			h.complain("a row of the catalogue is left out", "err", err)
+			b = b[:before]
+			continue
+		}
+		count++
+	}
+	b = append(b, `],"metadata":{`...)
+	if next != "" {
+		b = append(append(b, `"nextCursor":"`...), next+`",`...)
+	}
+	b = strconv.AppendInt(append(b, `"count":`...), int64(count), 10)
+	return append(b, `}}`...)
+}
+
+// appendText writes a string.
+func appendText(b []byte, s string) []byte {
+	text, _ := json.Marshal(s) // a string can be written
+	return append(b, text...)
+}
+
+// appendComma writes a comma unless an object or a list has just begun.
+func appendComma(b []byte) []byte {
+	if last := b[len(b)-1]; last == '{' || last == '[' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// appendObject writes an object of members. Each is as it was written.
+func appendObject(b []byte, members []span) []byte {
+	b = append(b, '{')
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, m.text...)
+	}
+	return append(b, '}')
+}

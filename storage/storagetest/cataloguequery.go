@@ -224,7 +224,7 @@ func testCatalogueCursorKey(t *testing.T, f *fixture) {
 	}
 	text, err := json.Marshal(st)
 	wantError(t, "Marshal", err, nil)
-	printed := fmt.Sprintf("%s %v %+v %#v %s %q %x", text, st, st, st, key, key, st)
+	printed := fmt.Sprintf("%s %v %+v %#v %s %q %x", text, st, st, st, key, key, key)
 	for _, shown := range []string{string(key), fmt.Sprint([]byte(key)), fmt.Sprintf("%x", []byte(key)), base64.StdEncoding.EncodeToString(key), fmt.Sprintf("%#v", []byte(key))} {
 		if strings.Contains(printed, shown) {
 			t.Errorf("a state that is printed shows its key as %s", shown)

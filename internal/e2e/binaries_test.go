@@ -177,8 +177,8 @@ func (p *process) Stop(t testing.TB) {
 	}
 }
 
-// waitHealthy polls /healthz until it is there: 200 from authz; the demo need only
-// answer, with whatever status.
+// waitHealthy polls /healthz until it is there: 200 from authz; others need only answer
+// themselves, with whatever status.
 func (p *process) waitHealthy(t testing.TB) {
 	t.Helper()
 	client := &http.Client{Timeout: 2 * time.Second}
@@ -205,7 +205,7 @@ func (p *process) health(client *http.Client) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if p.name == "authz" && resp.StatusCode != http.StatusOK {
+	if (p.name == "authz" && resp.StatusCode != http.StatusOK) || resp.StatusCode == http.StatusBadGateway {
 		return fmt.Errorf("/healthz: %s", resp.Status)
 	}
 	return nil

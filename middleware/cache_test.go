@@ -34,9 +34,16 @@ func TestCachedTokensAreCheap(t *testing.T) {
 	}
 	// Others are not remembered, and a guard can be told to remember none.
 	guard, token := newGuard(t, issuer, uncached), issuer.Mint(claims{"aud": resource})
-	if wantVerdict(t, guard, token, nil) == wantVerdict(t, guard, token, nil) {
+	if remembers(t, guard, token) {
 		t.Error("the token is remembered")
 	}
+}
+
+// remembers reports whether a guard knows a good token the second time.
+func remembers(t *testing.T, guard *middleware.Guard, token string) bool {
+	t.Helper()
+	first := wantVerdict(t, guard, token, nil)
+	return wantVerdict(t, guard, token, nil) == first
 }
 
 // TestCacheObeysTheClock compares a guard that remembers tokens with one that does not,
@@ -96,7 +103,7 @@ func TestCachedTokensRenewKeys(t *testing.T) {
 	issuer.SetCacheControl("max-age=1000")
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Now = clock.Now })
 	token := issuer.Mint(claims{"aud": resource, "exp": clock.Now().Add(time.Hour).Unix()})
-	remembered := func() bool { return wantVerdict(t, guard, token, nil) == wantVerdict(t, guard, token, nil) }
+	remembered := func() bool { return remembers(t, guard, token) }
 	if !remembered() {
 		t.Fatal("the token is not remembered")
 	}
@@ -155,8 +162,7 @@ func TestCacheIsBounded(t *testing.T) {
 		if remembered > bound {
 			t.Errorf("%d tokens are remembered, the bound is %d", remembered, bound)
 		}
-		last := wantVerdict(t, guard, tokens[0], nil)
-		if wantVerdict(t, guard, tokens[0], nil) != last {
+		if !remembers(t, guard, tokens[0]) {
 			t.Errorf("bound %d: nothing is remembered", bound)
 		}
 	}

@@ -3,14 +3,11 @@ package middleware_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -122,24 +119,27 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+// answered is what an issuer says about a good token, with changes. A nil value leaves a
+// member out.
+func answered(changes claims) string {
+	all := claims{"active": true, "sub": `"reader"`, "client_id": `"client"`, "aud": `"` + resource + `"`, "exp": time.Now().Add(time.Minute).Unix(), "scope": `"a"`}
+	maps.Copy(all, changes)
+	var members []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] != nil {
+			members = append(members, fmt.Sprintf("%q:%v", name, all[name]))
+		}
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
 // answerTable is what issuers could say, and what follows.
 func answerTable(issuer string) map[string]struct {
 	text string
 	want int
 } {
-	now := time.Now()
+	with, now := answered, time.Now()
 	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
-	with := func(changes claims) string {
-		all := claims{"active": true, "sub": `"reader"`, "client_id": `"client"`, "aud": `"` + resource + `"`, "exp": at(time.Minute), "scope": `"a"`}
-		maps.Copy(all, changes)
-		var members []string
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if all[name] != nil {
-				members = append(members, fmt.Sprintf("%q:%v", name, all[name]))
-			}
-		}
-		return "{" + strings.Join(members, ",") + "}"
-	}
 	return map[string]struct {
 		text string
 		want int
@@ -174,29 +174,35 @@ func answerTable(issuer string) map[string]struct {
 		"bound to a key":      {with(claims{"token_type": `"DPoP"`}), 401},
 		"a refresh token":     {with(claims{"token_use": `"refresh_token"`}), 401},
 		"a refresh token (2)": {with(claims{"token_type": `"refresh_token"`}), 401},
+	}
+}
 
-		"active absent":         {with(claims{"active": nil}), 503},
-		"active null":           {with(claims{"active": "null"}), 503},
-		"active a string":       {with(claims{"active": `"true"`}), 503},
-		"active a number":       {with(claims{"active": 1}), 503},
-		"active in other case":  {with(claims{"active": nil, "Active": true}), 503},
-		"active twice":          {`{"active":false,` + with(nil)[1:], 503},
-		"active twice, escaped": {`{"\u0061ctive":true,"active":false}`, 503},
-		"aud twice":             {`{"aud":"https://other.example.org",` + with(nil)[1:], 503},
-		"aud an object":         {with(claims{"aud": `{"a":"` + resource + `"}`}), 503},
-		"exp a string":          {with(claims{"exp": fmt.Sprintf(`"%d"`, at(time.Minute))}), 503},
-		"exp milliseconds":      {with(claims{"exp": now.Add(time.Minute).UnixMilli()}), 503},
-		"sub a number":          {with(claims{"sub": 7}), 503},
-		"scope an array":        {with(claims{"scope": `["a"]`}), 503},
-		"empty":                 {"", 503},
-		"an empty object":       {"{}", 503},
-		"null":                  {"null", 503},
-		"true":                  {"true", 503},
-		"an array":              {"[" + with(nil) + "]", 503},
-		"two answers":           {with(nil) + with(nil), 503},
-		"cut off":               {strings.TrimSuffix(with(nil), "}"), 503},
-		"a page":                {"<!doctype html><title>Sign in</title>", 503},
-		"too large":             {with(claims{"x": `"` + strings.Repeat("x", 64<<10) + `"`}), 503},
+// notAnswers is what issuers could say that tells nothing about the token.
+func notAnswers() map[string]string {
+	with := answered
+	return map[string]string{
+		"active absent":         with(claims{"active": nil}),
+		"active null":           with(claims{"active": "null"}),
+		"active a string":       with(claims{"active": `"true"`}),
+		"active a number":       with(claims{"active": 1}),
+		"active in other case":  with(claims{"active": nil, "Active": true}),
+		"active twice":          `{"active":false,` + with(nil)[1:],
+		"active twice, escaped": `{"\u0061ctive":true,"active":false}`,
+		"aud twice":             `{"aud":"https://other.example.org",` + with(nil)[1:],
+		"aud an object":         with(claims{"aud": `{"a":"` + resource + `"}`}),
+		"exp a string":          with(claims{"exp": fmt.Sprintf(`"%d"`, time.Now().Add(time.Minute).Unix())}),
+		"exp milliseconds":      with(claims{"exp": time.Now().Add(time.Minute).UnixMilli()}),
+		"sub a number":          with(claims{"sub": 7}),
+		"scope an array":        with(claims{"scope": `["a"]`}),
+		"empty":                 "",
+		"an empty object":       "{}",
+		"null":                  "null",
+		"true":                  "true",
+		"an array":              "[" + with(nil) + "]",
+		"two answers":           with(nil) + with(nil),
+		"cut off":               strings.TrimSuffix(with(nil), "}"),
+		"a page":                "<!doctype html><title>Sign in</title>",
+		"too large":             with(claims{"x": `"` + strings.Repeat("x", 64<<10) + `"`}),
 	}
 }
 
@@ -206,6 +212,12 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answers(issuer, tt.text)
 			wantAnswer(t, newGuard(t, issuer, introspects(issuer, opaque)), withToken("token"), tt.want)
+		})
+	}
+	for name, text := range notAnswers() {
+		t.Run(name, func(t *testing.T) {
+			answers(issuer, text)
+			wantAnswer(t, newGuard(t, issuer, introspects(issuer, opaque)), withToken("token"), http.StatusServiceUnavailable)
 		})
 	}
 }
@@ -325,137 +337,6 @@ func TestOpaqueBesideOthers(t *testing.T) {
 	wantAll = all.IntrospectionRequests()
 	check(all.Mint(claims{"aud": resource, "iss": alone.URL()}), 401, 0, 0)
 	check(all.MintOpaque(claims{"aud": resource, "iss": alone.URL()}), 401, 0, 1)
-}
-
-// TestLookUpFaults: what cannot be looked up is 503, and no token is thrown away for it.
-func TestLookUpFaults(t *testing.T) {
-	active := fmt.Sprintf(`{"active":true,"sub":"reader","client_id":"client","aud":%q,"exp":%d}`, resource, time.Now().Add(time.Hour).Unix())
-	says := func(status int, kind, text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, text)
-		}
-	}
-	// repeats is what an endpoint could give away by mistake: the form and the credentials.
-	repeats := func(r *http.Request) string {
-		_ = r.ParseForm()
-		id, secret, _ := r.BasicAuth()
-		return strings.Join([]string{r.PostForm.Get("token"), id, secret, r.Header.Get("Authorization")}, `":1,"`)
-	}
-	for name, handler := range map[string]http.HandlerFunc{
-		"it fails":                  says(500, "application/json", active),
-		"it is too busy":            says(429, "application/json", active),
-		"it is not there":           says(404, "application/json", active),
-		"it wants other methods":    says(405, "application/json", active),
-		"the credentials are wrong": says(401, "application/json", `{"active":false}`),
-		"it is forbidden":           says(403, "application/json", `{"active":false}`),
-		"another status":            says(201, "application/json", active),
-		"no content":                says(204, "application/json", ""),
-		"a page":                    says(200, "text/html", active),
-		"no type":                   says(200, "", active),
-		"a signed answer":           says(200, "application/token-introspection+jwt", active),
-		"garbage":                   says(200, "application/json", "\x00\xff{]"),
-		"a flood":                   says(200, "application/json", active+strings.Repeat(" ", 1<<20)),
-		"a redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		},
-		"a redirect that repeats": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere?"+repeats(r), http.StatusTemporaryRedirect)
-		},
-		"the connection closes": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"it breaks off": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Length", "10000")
-			_, _ = io.WriteString(w, active)
-		},
-		"it hangs": func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // net/http sees that the guard is gone once it read the body
-			<-r.Context().Done()
-		},
-		"it hangs in the middle": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, active[:10])
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		},
-		"it repeats the question": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"%s":1,"%[1]s":2}`, repeats(r))
-		},
-		"it repeats the question, not in HTTP": func(w http.ResponseWriter, r *http.Request) {
-			writes(t, w, repeats(r))
-		},
-		"it repeats the token, not in HTTP": func(w http.ResponseWriter, r *http.Request) {
-			writes(t, w, r.PostFormValue("token"))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			issuer := middlewaretest.NewIssuer(t)
-			issuer.SetDocument(introspectPath, handler)
-			issuer.SetDocument("/elsewhere", says(200, "application/json", active))
-			for mode, token := range map[string]string{"opaque": issuer.MintOpaque(claims{"aud": resource}), "both": issuer.Mint(claims{"aud": resource})} {
-				var log bytes.Buffer
-				var hasty atomic.Bool // whether to give up soon
-				guard := newGuard(t, issuer, introspects(issuer, func(i *middleware.Introspection) { i.Opaque = mode == "opaque" }), func(c *middleware.Config) {
-					c.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-						if hasty.Load() {
-							ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
-							t.Cleanup(cancel)
-							r = r.WithContext(ctx)
-						}
-						return http.DefaultTransport.RoundTrip(r)
-					})}
-					c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				})
-				if mode == "both" { // the keys are there already
-					answers(issuer, active)
-					wantStatus(t, guard, withToken(issuer.Mint(claims{"aud": resource})), 200)
-					issuer.SetDocument(introspectPath, handler)
-				}
-				hasty.Store(strings.HasPrefix(name, "it hangs"))
-				wantAnswer(t, guard, withToken(token), 503)
-				_, err := guard.Verify(t.Context(), token)
-				if !errors.Is(err, middleware.ErrUnavailable) || errors.Is(err, middleware.ErrToken) {
-					t.Errorf("%s: Verify says %v", mode, err)
-				}
-				if !strings.Contains(log.String(), "level=WARN") {
-					t.Errorf("%s: nothing in the log warns of it: %s", mode, &log)
-				}
-				id, secret := issuer.Credentials()
-				credentials := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
-				for _, hidden := range []string{token, secret, url.QueryEscape(secret), credentials} {
-					if strings.Contains(log.String(), hidden) || strings.Contains(err.Error(), hidden) {
-						t.Errorf("%s: %q is in the error %q or in the log: %s", mode, hidden, err, &log)
-					}
-				}
-				hasty.Store(false)
-				answers(issuer, active) // nothing is remembered of it
-				wantStatus(t, guard, withToken(token), 200)
-				issuer.SetDocument(introspectPath, handler)
-			}
-		})
-	}
-}
-
-// writes answers with a line that is not HTTP.
-func writes(t *testing.T, w http.ResponseWriter, line string) {
-	connection, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	_, _ = io.WriteString(connection, line+"\r\n\r\n")
-	_ = connection.Close()
-}
-
-func TestUnreachableEndpoint(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	issuer := middlewaretest.NewIssuer(t)
-	guard := newGuard(t, issuer, introspects(issuer, opaque, func(i *middleware.Introspection) { i.Endpoint = gone.URL }))
-	wantAnswer(t, guard, withToken("token"), 503)
 }
 
 // TestEndpointOfTheMetadata: without one in the configuration, the metadata says where.

@@ -162,9 +162,9 @@ func FuzzHeader(f *testing.F) {
 // reads that the token is active and for whom, and nothing but that is let through.
 func FuzzAnswer(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
-	var answered string
+	var said string
 	transport := roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answered))}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(said))}, nil
 	})
 	guard := newGuard(f, issuer, uncached, introspects(issuer, opaque, func(i *middleware.Introspection) {
 		i.Endpoint, i.Fresh = issuer.URL()+introspectPath, time.Nanosecond
@@ -172,9 +172,12 @@ func FuzzAnswer(f *testing.F) {
 	for _, tt := range answerTable(issuer.URL()) {
 		f.Add(tt.text)
 	}
+	for _, text := range notAnswers() {
+		f.Add(text)
+	}
 	n := 0
 	f.Fuzz(func(t *testing.T, text string) {
-		answered = text
+		said = text
 		n++
 		got, err := guard.Verify(t.Context(), fmt.Sprintf("token-%d", n))
 		if err != nil {

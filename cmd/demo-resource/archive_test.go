@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -205,8 +206,11 @@ func TestArchiveAnswerIsBounded(t *testing.T) {
 		}
 	})
 	d, _ := deskFor(t, u.URL)
-	if err := d.archive.keep(t.Context(), "reader", nil); err != nil {
-		t.Errorf("the archive took the notes, and the tool says %v", err)
+	d.archive.within = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := d.archive.keep(ctx, "reader", nil); err != nil || ctx.Err() != nil {
+		t.Errorf("the archive took the notes, and the tool says %v after %v", err, ctx.Err())
 	}
 	select {
 	case <-ended:

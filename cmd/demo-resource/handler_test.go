@@ -378,8 +378,8 @@ func TestEachPersonHasTheirOwnNotes(t *testing.T) {
 
 func TestWhoami(t *testing.T) {
 	eachEra(t, func(t *testing.T, d demo, as func(string, string) *caller) {
-		_, answer := as("reader", "notes:read").call(t, "whoami", `{}`)
-		want := fmt.Sprintf(`{"client_id":"client","issuer":%q,"scopes":["notes:read"],"subject":"reader"}`, d.issuer.URL())
+		_, answer := as("reader", "notes:write profile").call(t, "whoami", `{}`)
+		want := fmt.Sprintf(`{"client_id":"client","issuer":%q,"scopes":["notes:write","profile"],"subject":"reader"}`, d.issuer.URL())
 		if got := string(answer.Result.StructuredContent); got != want {
 			t.Errorf("whoami = %s, want %s", got, want)
 		}
@@ -612,6 +612,33 @@ func TestBodiesAreHurried(t *testing.T) {
 				t.Errorf("%s with %s: %v\n%s", path, length, err, answer)
 			}
 		}
+	}
+}
+
+// What has arrived is not hurried any more: the answer may take its time.
+func TestAnswersTakeTheirTime(t *testing.T) {
+	const within = 500 * time.Millisecond
+	slow := arrived(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusRequestTimeout)
+		case <-time.After(2 * within):
+		}
+	}))
+	server := httptest.NewServer(hurried(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			t.Error(err)
+		}
+		slow.ServeHTTP(w, r)
+	}), within))
+	defer server.Close()
+	resp, err := http.Post(server.URL, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the request was ended: %s", resp.Status)
 	}
 }
 

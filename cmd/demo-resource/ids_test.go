@@ -64,7 +64,7 @@ func TestIDsAreUsedOnceInASession(t *testing.T) {
 	for _, id := range []string{"1", "2", "77", `"2"`, `"a"`, `""`, `"\u0061"`} {
 		resp, text := c.ask(t, id)
 		checkRefused(t, "again "+id, resp, text, message.CodeInvalidRequest, strings.ReplaceAll(id, `\u0061`, "a"))
-		if !strings.Contains(text, "used before") {
+		if !strings.Contains(text, "used before in this session") {
 			t.Errorf("again %s: %s does not say why", id, text)
 		}
 	}

@@ -3,7 +3,8 @@
 //
 // A [Guard] lets a request through when it carries an access token that an authorization
 // server of the configuration issued for exactly this resource: a JWT of RFC 9068,
-// signed with a key that the issuer publishes. Every other request is answered with the
+// signed with a key that the issuer publishes, or a token that the issuer vouches for when
+// it is asked (RFC 7662, [Introspection]). Every other request is answered with the
 // challenge that tells a client what to do next (RFC 6750 section 3, RFC 9728 section
 // 5.1). Clients find the authorization server through the metadata document that
 // [Guard.Metadata] serves (RFC 9728).
@@ -19,8 +20,8 @@
 //
 // The token ends here: it is neither in the request that the handler sees nor in its
 // context, so no handler can pass it on to another server (the seed, Access token
-// privilege). When the issuer cannot be reached and its keys are not known yet, the
-// answer is 503 with Retry-After and never 401, because a client that is told 401
+// privilege). When the issuer cannot be reached, and its keys are not known yet or it has
+// to be asked, the answer is 503 with Retry-After and never 401, because a client that is told 401
 // throws a good token away.
 //
 // A server is protected like this:

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -141,6 +142,60 @@ func TestStreamsEndWithTheToken(t *testing.T) {
 		})), withToken(token))
 		if end := expiry.Add(10 * time.Second); bounded != ends || (ends && until.Sub(end).Abs() > time.Second) {
 			t.Errorf("%v: the context ends at %v, %v; the token at %v", ends, until, bounded, expiry)
+		}
+	}
+}
+
+// A stream that ends with its token begins with an event that has an id, so that clients
+// which open it again know that it was there. The handler never hears of that id, and of
+// every other one.
+func TestStreamsBeginWithAnEvent(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource})
+	const event = "id: 7\ndata: {}\n\n"
+	seen := ""
+	handler := func(contentType string, status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Get("Last-Event-ID")
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, event)
+		})
+	}
+	begins := func(body string) (id string, ok bool) {
+		rest, primed := strings.CutPrefix(body, "id: ")
+		id, rest, cut := strings.Cut(rest, "\ndata:\n\n")
+		return id, primed && cut && rest == event
+	}
+	ends := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams = true })
+	lists := newGuard(t, issuer, func(c *middleware.Config) {
+		c.EndStreams, c.Policy = true, middleware.Policy{Tools: map[string][]string{"*": nil}}
+	})
+	last := ""
+	for _, guard := range []*middleware.Guard{ends, ends, lists} {
+		r := newRequest("GET", resource, "Authorization", "Bearer "+token, "Last-Event-ID", last)
+		w := httptest.NewRecorder()
+		guard.Protect(handler("text/event-stream; charset=utf-8", 200)).ServeHTTP(w, r)
+		id, ok := begins(w.Body.String())
+		if !ok && guard == ends || id == last || seen != "" {
+			t.Errorf("the stream is %q after %q, the handler saw the id %q", w.Body, last, seen)
+		}
+		last = id
+	}
+	for name, tt := range map[string]struct {
+		guard   *middleware.Guard
+		handler http.Handler
+		method  string
+	}{
+		"streams do not end": {newGuard(t, issuer), handler("text/event-stream", 200), "GET"},
+		"no stream":          {ends, handler("application/json", 200), "GET"},
+		"an error":           {ends, handler("text/event-stream", 404), "GET"},
+		"the answer to POST": {ends, handler("text/event-stream", 200), "POST"},
+	} {
+		w := httptest.NewRecorder()
+		tt.guard.Protect(tt.handler).ServeHTTP(w, newRequest(tt.method, resource, "Authorization", "Bearer "+token, "Last-Event-ID", "7"))
+		if w.Body.String() != event || seen != "7" {
+			t.Errorf("%s: %q, the handler saw the id %q", name, w.Body, seen)
 		}
 	}
 }

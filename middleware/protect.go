@@ -60,6 +60,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	g.resume(r)
 	out := g.answer(w, r, got, token)
 	next.ServeHTTP(out, r)
 	out.finish()

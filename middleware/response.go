@@ -12,6 +12,7 @@ type response struct {
 	guard *Guard
 	token *Token
 	lists bool    // whether the answer may hold a list
+	opens bool    // whether the answer may be a stream that ends with the token
 	began bool    // whether the header was written
 	body  rewrite // nil for an answer that goes through as it is
 }
@@ -26,7 +27,7 @@ type rewrite interface {
 
 // answer returns the writer for the handler of one request.
 func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, token *Token) *response {
-	out := &response{ResponseWriter: w, guard: g, token: token, lists: g.mayList(r, got)}
+	out := &response{ResponseWriter: w, guard: g, token: token, lists: g.mayList(r, got), opens: g.ends && token != nil && r.Method == http.MethodGet}
 	if out.lists {
 		r.Header.Del("Accept-Encoding") // the answer is read here
 	}
@@ -35,33 +36,43 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 
 // WriteHeader implements http.ResponseWriter.
 func (o *response) WriteHeader(status int) {
-	if status >= http.StatusOK && !o.began {
-		o.began = true
-		o.guard.bindSession(o.Header(), o.token)
-		if o.lists && status == http.StatusOK {
-			o.body = o.rewriting(o.Header())
-		}
-		if _, whole := o.body.(*wholeList); whole {
-			return // its header follows with its length
-		}
+	if status < http.StatusOK || o.began {
+		o.ResponseWriter.WriteHeader(status)
+		return
 	}
-	o.ResponseWriter.WriteHeader(status)
+	o.began = true
+	o.guard.bindSession(o.Header(), o.token)
+	if status != http.StatusOK || !(o.lists || o.opens) {
+		o.ResponseWriter.WriteHeader(status)
+		return
+	}
+	switch media, _, _ := mime.ParseMediaType(o.Header().Get("Content-Type")); media {
+	case "application/json":
+		o.beginJSON()
+	case "text/event-stream":
+		o.beginStream()
+	default:
+		o.ResponseWriter.WriteHeader(status)
+	}
 }
 
-// rewriting returns how a body with a header is read.
-func (o *response) rewriting(header http.Header) rewrite {
-	filter := lister{guard: o.guard, token: o.token}
-	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	switch {
-	case err != nil:
-		return nil
-	case media == "application/json":
-		return &wholeList{lister: filter, to: o.ResponseWriter}
-	case media == "text/event-stream":
-		header.Del("Content-Length")
-		return &listStream{lister: filter, to: o.ResponseWriter}
+func (o *response) beginJSON() {
+	if !o.lists {
+		o.ResponseWriter.WriteHeader(http.StatusOK)
+		return
 	}
-	return nil
+	o.body = &wholeList{lister: lister{o.guard, o.token}, to: o.ResponseWriter} // the header follows with its length
+}
+
+func (o *response) beginStream() {
+	if o.lists {
+		o.body = &listStream{lister: lister{o.guard, o.token}, to: o.ResponseWriter}
+	}
+	o.Header().Del("Content-Length")
+	o.ResponseWriter.WriteHeader(http.StatusOK)
+	if o.opens {
+		prime(o.ResponseWriter)
+	}
 }
 
 // Write implements io.Writer.

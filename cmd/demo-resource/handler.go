@@ -57,7 +57,7 @@ func newHandler(guard *middleware.Guard, resource string, endpoint http.Handler)
 
 // newEndpoint is the protocol server behind the guard.
 func newEndpoint(server *mcp.Server, ids *sessions, log *slog.Logger) http.Handler {
-	return arrived(ids.check(sdkSession(primed(eras(server, log)))))
+	return arrived(ids.check(sdkSession(eras(server, log))))
 }
 
 // eras answers clients of both eras on one endpoint. The header says which: only the

@@ -192,7 +192,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-func TestResume(t *testing.T) {
+func TestResumeFromACursor(t *testing.T) {
 	upstream := registrytest.New(t)
 	upstream.Fill(100)
 	client := newClient(t, registry.ClientConfig{Base: upstream.URL(), PageSize: 15})
@@ -505,6 +505,10 @@ func TestListsWithoutEnd(t *testing.T) {
 	counting := handler(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"servers":[{%s}],"metadata":{"nextCursor":"%d"}}`, required, endless.Add(1))
 	})
+	onward := `{"servers":[{` + required + `}],"metadata":{"nextCursor":"0"}}`
+	constant := handler(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Replace(onward, `"0"`, fmt.Sprintf(`"%d"`, endless.Add(1)%10), 1))
+	})
 	for name, test := range map[string]struct {
 		config registry.ClientConfig
 		faults registrytest.Faults
@@ -518,6 +522,7 @@ func TestListsWithoutEnd(t *testing.T) {
 		"empty pages, fewer allowed":     {registry.ClientConfig{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, registry.Query{}, registry.ErrEndless, 2},
 		"pages":                          {registry.ClientConfig{Base: counting, MaxPages: 7}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, 7},
 		"bytes":                          {registry.ClientConfig{Base: counting, MaxBytes: 400}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 3},
+		"bytes, to the last one":         {registry.ClientConfig{Base: constant, MaxBytes: 2 * int64(len(onward))}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 2},
 		"a page":                         {registry.ClientConfig{Base: base, MaxPageBytes: 1000}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 0},
 		"a list of the allowed length":   {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 5}, registrytest.Faults{}, registry.Query{}, nil, 5},
 		"a list that is one page longer": {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 4}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, 4},
@@ -570,7 +575,9 @@ func TestRedirects(t *testing.T) {
 		"the same origin by another name": {"http://localhost:{port}/moved/servers", false},
 	} {
 		var self *url.URL
+		var asked atomic.Int64
 		base := handler(t, func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
 			if r.URL.Path == "/moved/servers" {
 				_, _ = io.WriteString(w, `{"servers":[]}`)
 				return
@@ -582,8 +589,8 @@ func TestRedirects(t *testing.T) {
 		})
 		self, _ = url.Parse(base)
 		got := crawl(t.Context(), newClient(t, registry.ClientConfig{Base: base}), registry.Query{})
-		if (got.err == nil) != test.want || len(got.pages) > 0 != test.want {
-			t.Errorf("%s: %v", name, got.err)
+		if (got.err == nil) != test.want || len(got.pages) > 0 != test.want || asked.Load() > 4 {
+			t.Errorf("%s: %v after %d requests", name, got.err, asked.Load())
 		}
 		if !test.want && test.to != "" && !errors.Is(got.err, registry.ErrRedirect) {
 			t.Errorf("%s: another error: %v", name, got.err)
@@ -600,13 +607,23 @@ func TestTime(t *testing.T) {
 	never := make(chan struct{})
 	upstream.Break(registrytest.Faults{After: 1, Hold: never})
 	client := newClient(t, registry.ClientConfig{Base: upstream.URL(), PageSize: 10, Timeout: 50 * time.Millisecond})
-	if got := crawl(t.Context(), client, registry.Query{}); !errors.Is(got.err, context.DeadlineExceeded) || len(got.pages) != 1 {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(20*time.Second, cancel).Stop() // should the client have no end of its own
+	if got := crawl(ctx, client, registry.Query{}); !errors.Is(got.err, context.DeadlineExceeded) || len(got.pages) != 1 {
 		t.Errorf("%v after %d pages", got.err, len(got.pages))
+	}
+	// A body that never ends is bounded too.
+	base := handler(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"servers":[`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	slow := newClient(t, registry.ClientConfig{Base: base, Timeout: 50 * time.Millisecond})
+	if got := crawl(ctx, slow, registry.Query{}); !errors.Is(got.err, context.DeadlineExceeded) {
+		t.Errorf("%v", got.err)
 	}
 
 	upstream.Break(registrytest.Faults{After: 1, Hold: never})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	patient := newClient(t, registry.ClientConfig{Base: upstream.URL(), PageSize: 10})
 	pages := 0
 	var last error
@@ -618,17 +635,6 @@ func TestTime(t *testing.T) {
 	}
 	if !errors.Is(last, context.Canceled) || pages != 1 {
 		t.Errorf("%v after %d pages", last, pages)
-	}
-
-	// A body that never ends is bounded too.
-	base := handler(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, `{"servers":[`)
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	slow := newClient(t, registry.ClientConfig{Base: base, Timeout: 50 * time.Millisecond})
-	if got := crawl(t.Context(), slow, registry.Query{}); !errors.Is(got.err, context.DeadlineExceeded) {
-		t.Errorf("%v", got.err)
 	}
 }
 

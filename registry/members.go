@@ -54,14 +54,9 @@ func find(members []member, name string) json.RawMessage {
 	return nil
 }
 
-// without returns an object without a member, and the object itself if it has no such one.
+// without returns an object without a member.
 func without(object []byte, name string) []byte {
-	members := membersOf(object)
-	rest := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return m.name == name })
-	if len(rest) == len(members) {
-		return object
-	}
-	return objectOf(rest)
+	return objectOf(slices.DeleteFunc(membersOf(object), func(m member) bool { return m.name == name }))
 }
 
 // with returns an object in which a member has another value.

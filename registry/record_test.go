@@ -275,6 +275,9 @@ func TestRecordRefused(t *testing.T) {
 		"older: icon":             {object{"$schema": older, "icons": []any{object{"src": "data:,"}}}, "icons[0]", "https"},
 		"older: remote, a script": {object{"$schema": older, "remotes": []any{object{"type": "sse", "url": "javascript:alert(1)"}}}, "remotes[0].url", "https or http"},
 		"older: type of a member": {object{"$schema": older, "packages": []any{object{"identifier": 1}}}, "packages[0].identifier", "string"},
+		"older: type of a value":  {object{"$schema": older, "packages": []any{object{"environmentVariables": []any{object{"name": "A", "value": 1}}}}}, "packages[0].environmentVariables[0].value", "string"},
+		"a number out of bounds":  {object{"x": json.Number("1e9999")}, "", "number"},
+		"many faults":             {object{"icons": slices.Repeat([]any{object{"src": 1}}, 12)}, "", "and 2 more faults"},
 		"older: _meta":            {object{"$schema": older, "_meta": object{"/": 1}}, "_meta", "prefix"},
 	} {
 		_, err := registry.ParseRecord(minimal(test.change))

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// said is what a page says about one server.
+type said struct {
+	items   []Item
+	invalid []InvalidItem
+}
+
+// apply returns what a page changes.
+func (r *round) apply(ctx context.Context, page Page) ([]change, error) {
+	about := r.sort(page)
+	stamp := r.ledger.stamp(r.c.Now())
+	var all []change
+	for _, name := range slices.Sorted(maps.Keys(about)) {
+		changes, err := r.listen(ctx, name, about[name], stamp)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, changes...)
+	}
+	return all, nil
+}
+
+// sort puts together what a page says about each server, and counts what cannot be used.
+func (r *round) sort(page Page) map[string]*said {
+	about := map[string]*said{}
+	on := func(name string) *said {
+		if about[name] == nil {
+			about[name] = &said{}
+		}
+		return about[name]
+	}
+	for _, item := range page.Items {
+		item, err := r.admit(item)
+		name, version := item.Record.Name(), item.Record.Version()
+		r.note(name, version, item.Official)
+		if err != nil {
+			r.report.invalid(name, version, err)
+			continue
+		}
+		s := on(name)
+		s.items = append(s.items, item)
+	}
+	for _, bad := range page.Invalid {
+		r.report.invalid(bad.Name, bad.Version, bad.Err)
+		if bad.Name != "" && bad.Version != "" {
+			r.note(bad.Name, bad.Version, bad.Official)
+			s := on(bad.Name)
+			s.invalid = append(s.invalid, bad)
+		}
+	}
+	return about
+}
+
+// note remembers that a row is listed, and which was updated last.
+func (r *round) note(name, version string, said Official) {
+	r.see(name, version)
+	if c := r.ledger.Crawl; said.UpdatedAt.After(c.Newest) {
+		c.Newest, c.NewestRow = said.UpdatedAt, &rowName{name, version}
+	}
+}
+
+// maxStoredVersion is how many bytes the store has for a version.
+const maxStoredVersion = 512
+
+// admit refuses what only this catalogue cannot use, and takes away what an upstream has no
+// business to say: what stands under our own key of _meta, in whatever case.
+func (r *round) admit(item Item) (Item, error) {
+	if len(item.Record.Version()) > maxStoredVersion {
+		return item, fmt.Errorf("registry: aggregator: a version of more than %d bytes", maxStoredVersion)
+	}
+	ours := func(key string) bool { return r.c.MetaKey != "" && strings.EqualFold(key, r.c.MetaKey) }
+	stripped := false
+	for key := range item.Meta {
+		stripped = stripped || ours(key)
+	}
+	if stripped {
+		item.Meta = maps.Clone(item.Meta)
+		maps.DeleteFunc(item.Meta, func(key string, _ json.RawMessage) bool { return ours(key) })
+	}
+	for key := range item.Record.known.Meta {
+		if !ours(key) {
+			continue
+		}
+		stripped = true
+		var err error
+		if item.Record, err = item.Record.withoutMeta(key); err != nil {
+			return item, err
+		}
+	}
+	if stripped {
+		r.report.Stripped++
+	}
+	return item, nil
+}
+
+// withoutMeta returns the record without a key of its _meta. All the rest keeps its bytes.
+func (r Record) withoutMeta(key string) (Record, error) {
+	raw := []byte(r.raw)
+	if own := without(find(membersOf(raw), "_meta"), key); len(membersOf(own)) > 0 {
+		raw = with(raw, "_meta", own)
+	} else {
+		raw = without(raw, "_meta")
+	}
+	return ParseRecord(raw)
+}
+
+// listen returns what changes about one server.
+func (r *round) listen(ctx context.Context, name string, s *said, stamp time.Time) ([]change, error) {
+	f, err := r.family(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if r.ledger.isOwn(name) {
+		r.conflict(ctx, f, s)
+	} else {
+		for _, item := range s.items {
+			r.hear(ctx, f, item, stamp)
+		}
+		for _, bad := range s.invalid {
+			r.hearOf(f, bad, stamp)
+		}
+	}
+	changes := f.changes(stamp)
+	for _, c := range changes {
+		r.report.became(c)
+		if live(c.entry) && c.Origin == OriginUpstream && (c.was == nil || !live(*c.was)) {
+			r.gained++
+		}
+	}
+	return changes, nil
+}
+
+// family reads all versions of a server.
+func (r *round) family(ctx context.Context, name string) (*family, error) {
+	var rows []entry
+	err := r.insist(ctx, func() (err error) {
+		rows, err = r.c.Store.CatalogueVersions(ctx, name)
+		if errors.Is(err, storage.ErrRecord) { // what cannot be read is as good as lost, and can be replaced
+			r.log.ErrorContext(ctx, "registry: a record on file is damaged; it is replaced when the upstream is read in full", "name", name, "error", err)
+			var page storage.CataloguePage
+			only := storage.CatalogueQuery{Deleted: true, Match: func(n string) bool { return n == name }}
+			page, err = r.c.Store.CataloguePage(ctx, only, name, storage.MaxCommit)
+			rows = page.Entries
+		}
+		return err
+	})
+	return newFamily(name, rows), err
+}
+
+// hear puts what an upstream says about a version in its place.
+func (r *round) hear(ctx context.Context, f *family, item Item, stamp time.Time) {
+	there, known := f.find(item.Record.Version())
+	e, raw := *there, item.Record.Raw()
+	switch {
+	case !known || e.Origin != OriginUpstream: // one that was ours and is not any more is no promise of theirs
+		e = entry{Name: f.name, Version: item.Record.Version(), Server: raw, Origin: OriginUpstream}
+	case sameJSON(e.Server, raw):
+		flag(&e, FlagChanged, false)
+	case r.order.AcceptChanged:
+		e.Server = raw
+		flag(&e, FlagChanged, false)
+	default:
+		r.changed(ctx, e, item)
+		flag(&e, FlagChanged, true)
+	}
+	flag(&e, FlagVanished, false)
+	flag(&e, FlagShadowed, false)
+	if meta := metaOf(item.Meta); !bytes.Equal(e.Meta, meta) && !sameJSON(e.Meta, meta) {
+		e.Meta = meta
+	}
+	describe(&e, item.Official, stamp)
+	f.put(e)
+}
+
+// maxWarned bounds the log lines about single records in a round.
+const maxWarned = 20
+
+// changed counts a record that is not what it was, and says so when that is news.
+func (r *round) changed(ctx context.Context, e entry, item Item) {
+	r.report.Changed++
+	if r.warned++; flagged(e, FlagChanged) || r.warned > maxWarned {
+		return
+	}
+	before := Record{raw: string(e.Server)}
+	r.log.WarnContext(ctx, "registry: the upstream shows another record than before, which must not be: the first one stays",
+		"name", e.Name, "version", e.Version, "differs_in", strings.Join(before.Differs(item.Record), " "))
+}
+
+// hearOf believes what a registry says about a record that cannot be used any more.
+func (r *round) hearOf(f *family, bad InvalidItem, stamp time.Time) {
+	there, known := f.find(bad.Version)
+	if !known || there.Origin != OriginUpstream || bad.Official.Status == "" {
+		return
+	}
+	e := *there
+	flag(&e, FlagVanished, false)
+	flag(&e, FlagShadowed, false)
+	describe(&e, bad.Official, stamp)
+	f.put(e)
+}
+
+// conflict flags a server of our own that the upstream lists too.
+func (r *round) conflict(ctx context.Context, f *family, s *said) {
+	r.report.Conflicts += len(s.items) + len(s.invalid)
+	if r.whole {
+		r.conflicts[f.name] = true
+	}
+	for _, e := range f.was {
+		if e.Origin != OriginOwn || !live(e) || flagged(e, FlagConflict) {
+			continue
+		}
+		flag(&e, FlagConflict, true)
+		f.put(e)
+		r.log.WarnContext(ctx, "registry: the upstream lists a server with the name of one of our own: ours stays", "name", e.Name, "version", e.Version)
+	}
+}

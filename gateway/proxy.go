@@ -223,14 +223,14 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(unsent, os.ErrDeadlineExceeded):
 		g.refuse(w, r, refusal{status: http.StatusRequestTimeout, description: "The message took too long to arrive."})
-	case unsent != nil:
-		panic(http.ErrAbortHandler) // the client is gone
 	case stopping(ctx):
 		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway is stopping.", retryAfter: retryAfter})
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		g.refuse(w, r, refusal{status: http.StatusGatewayTimeout, description: "The access token expired before there was an answer."})
 	case ctx.Err() != nil:
 		panic(http.ErrAbortHandler) // the client is gone
+	case unsent != nil:
+		g.refuse(w, r, refusal{status: http.StatusBadRequest, description: "The message did not arrive as a whole."})
 	default:
 		g.unanswered(w, r, err)
 	}

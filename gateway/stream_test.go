@@ -300,6 +300,10 @@ func TestUpstreamFails(t *testing.T) {
 		{"redirects elsewhere", status(307, "Location", "https://login.example.com/"), 502, "somewhere"},
 		{"redirects beside itself", status(302, "Location", "/login"), 502, "somewhere"},
 		{"redirects above itself", status(302, "Location", "/server/../admin"), 502, "somewhere"},
+		{"redirects with a password", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "http://hunter22@"+r.Host+"/server/")
+			w.WriteHeader(http.StatusFound)
+		}, 502, "somewhere"},
 		{"redirects to what is no URL", status(302, "Location", "http://["), 502, "somewhere"},
 		{"fails", status(500), 500, ""},
 		{"is busy", status(503, "Retry-After", "7"), 503, ""},
@@ -513,3 +517,78 @@ func TestAnswersBeforeTheBodyEnds(t *testing.T) {
 		}
 	}
 }
+
+// A body that is none is the client's fault.
+func TestBodiesThatAreBroken(t *testing.T) {
+	up := newUpstream(t)
+	g := newGate(t, up.URL)
+	conn, err := net.Dial("tcp", g.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: notes.example.com\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n", g.token(t, nil))
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusBadRequest || !res.Close {
+		t.Errorf("%v, %v", res, err)
+	}
+	if text := g.log.String(); strings.Contains(text, "WARN") {
+		t.Errorf("the upstream did nothing wrong:\n%s", text)
+	}
+}
+
+// deadlines is an answer that remembers until when a body may arrive.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
+}
+
+// Each piece of a body that streams has the time anew, and a message has it once. After the
+// end there is no deadline.
+func TestBodiesHaveDeadlines(t *testing.T) {
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		for piece := make([]byte, 1); ; {
+			if _, err := r.Body.Read(piece); err != nil {
+				return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			}
+		}
+	})
+	for name, tt := range map[string]struct {
+		policy map[string][]string
+		least  int
+	}{"streams": {nil, 20}, "is read": {map[string][]string{"ping": {}}, 2}} {
+		g := newGate(t, "http://127.0.0.1:1", func(c *gateway.Config) {
+			c.Transport, c.Guard.Policy.Methods, c.BodyTime = transport, tt.policy, time.Minute
+		})
+		body := call("ping", nil)
+		r := httptest.NewRequest("POST", resource, strings.NewReader(body)).WithContext(t.Context())
+		r.Header.Set("Authorization", "Bearer "+g.token(t, nil))
+		r.Header.Set("Content-Type", "application/json")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		began := time.Now()
+		g.ServeHTTP(w, r)
+		last := len(w.set) - 1
+		if w.Code != http.StatusNoContent || last+1 < tt.least || (tt.policy != nil && last != 1) || !w.set[last].IsZero() {
+			t.Errorf("%s: %d, deadlines %v", name, w.Code, w.set)
+			continue
+		}
+		for _, at := range w.set[:last] {
+			if at.Before(began.Add(time.Minute)) || at.After(time.Now().Add(time.Minute)) {
+				t.Errorf("%s: a deadline at %s", name, at)
+			}
+		}
+	}
+}
+
+// roundTrip is a way to an upstream.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

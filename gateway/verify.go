@@ -21,7 +21,7 @@ import (
 // asks for, a client may have written: nothing of it counts but the credentials.
 func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	config := c.Guard
-	config.Sessions, config.EndStreams, config.Optional = nil, false, false
+	config.Optional = false // who asks wants to know who calls
 	if needed := everything(config.Policy); g.reads {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed

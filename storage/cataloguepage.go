@@ -120,8 +120,8 @@ type catalogueWalk struct {
 	store *Store
 	state catalogueState
 	page  CataloguePage
-	last  listedRow // the last row of the page
-	stale []Listing // entries that will never hold again
+	last  listedRow       // the last row of the page
+	stale []Listing       // entries that will never hold again
 	bad   map[string]bool // rows that cannot be read, by their keys
 }
 

@@ -1,0 +1,457 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// plainBackend keeps everything in maps, without goroutines and without lifetimes, so that
+// it can live in a bubble. It can run something before each operation, and counts them.
+type plainBackend struct {
+	mu      sync.Mutex
+	items   map[string]storage.Item
+	indexes map[string][]string
+
+	before func(op string) // without the lock
+	counts map[string]int
+	fails  error // what every operation returns, if it is set
+}
+
+func newPlain() *plainBackend {
+	return &plainBackend{items: map[string]storage.Item{}, indexes: map[string][]string{}, counts: map[string]int{}}
+}
+
+// do runs one operation.
+func (p *plainBackend) do(op string, f func()) error {
+	if p.before != nil {
+		p.before(op)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[op]++
+	if p.fails != nil {
+		return p.fails
+	}
+	f()
+	return nil
+}
+
+func (p *plainBackend) Get(_ context.Context, key string) (item storage.Item, err error) {
+	if err := p.do("get", func() { item = p.items[key] }); err != nil {
+		return storage.Item{}, err
+	}
+	if item.Version == (storage.Version{}) {
+		return item, storage.ErrNotFound
+	}
+	return item, nil
+}
+
+func (p *plainBackend) GetMany(_ context.Context, keys []string) ([]storage.Item, error) {
+	items := make([]storage.Item, len(keys))
+	return items, p.do("get many", func() {
+		for i, key := range keys {
+			items[i] = p.items[key]
+		}
+	})
+}
+
+func (p *plainBackend) Put(_ context.Context, put storage.Put) (item storage.Item, err error) {
+	for _, l := range put.Listed {
+		if err := p.IndexAdd(context.Background(), l.Index, l.Entry); err != nil {
+			return storage.Item{}, err
+		}
+	}
+	failed := p.do("put", func() {
+		if item = p.items[put.Key]; item.Version == put.Operation {
+			return
+		}
+		if !put.If.Any() && item.Version != put.If.Version() {
+			err = storage.ErrConflict
+			return
+		}
+		item = storage.Item{Data: slices.Clone(put.Data), Version: put.Operation}
+		p.items[put.Key] = item
+	})
+	return item, errors.Join(failed, err)
+}
+
+func (p *plainBackend) Lineage(context.Context) (storage.Lineage, error) { return "", nil }
+
+func (p *plainBackend) Delete(_ context.Context, key string) error {
+	return p.do("delete", func() { delete(p.items, key) })
+}
+
+func (p *plainBackend) IndexAdd(_ context.Context, index, entry string) error {
+	return p.do("index add", func() {
+		if i, found := slices.BinarySearch(p.indexes[index], entry); !found {
+			p.indexes[index] = slices.Insert(p.indexes[index], i, entry)
+		}
+	})
+}
+
+func (p *plainBackend) IndexRemove(_ context.Context, index, entry string) error {
+	return p.do("index remove", func() {
+		if i, found := slices.BinarySearch(p.indexes[index], entry); found {
+			p.indexes[index] = slices.Delete(p.indexes[index], i, i+1)
+		}
+	})
+}
+
+func (p *plainBackend) IndexPage(_ context.Context, index, after string, limit int) (page []string, err error) {
+	err = p.do("index page", func() {
+		i, found := slices.BinarySearch(p.indexes[index], after)
+		if found {
+			i++
+		}
+		rest := p.indexes[index][i:]
+		page = slices.Clone(rest[:max(0, min(limit, len(rest)))])
+	})
+	return page, err
+}
+
+func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err error) {
+	err = p.do("index len", func() { n = len(p.indexes[index]) })
+	return n, err
+}
+
+func (p *plainBackend) Close() error { return nil }
+
+func (p *plainBackend) clone() *plainBackend {
+	c := newPlain()
+	for key, item := range p.items {
+		c.items[key] = item
+	}
+	for index, entries := range p.indexes {
+		c.indexes[index] = slices.Clone(entries)
+	}
+	return c
+}
+
+// changes is how many changes there were.
+func (p *plainBackend) changes() int {
+	return p.counts["put"] + p.counts["index add"] + p.counts["index remove"] + p.counts["delete"]
+}
+
+func catalogueOn(t testing.TB, b storage.Backend) *storage.Store {
+	t.Helper()
+	s, err := storage.New(b, storage.Options{Issuer: issuer, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openCatalogue(t testing.TB, s *storage.Store) *storage.CatalogueWriter {
+	t.Helper()
+	w, err := s.OpenCatalogue(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func server(name, version, record string, marks ...string) storage.CatalogueEntry {
+	e := storage.CatalogueEntry{Name: name, Version: version, Status: "active", Server: []byte(record), Updated: now()}
+	for _, mark := range marks {
+		if mark == "latest" {
+			e.Latest = true
+		} else {
+			e.Status = mark
+		}
+	}
+	return e
+}
+
+// view is what a page shows, in one line.
+func view(page storage.CataloguePage) string {
+	var parts []string
+	for _, e := range page.Entries {
+		parts = append(parts, fmt.Sprintf("%s %s=%s", e.Name, e.Version, e.Server))
+	}
+	if page.More {
+		parts = append(parts, "...")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// TestCatalogueInterleaved: whenever the operations of a reader happen between those of a
+// writer, the reader sees all of a page or nothing. Every order of the operations is tried.
+func TestCatalogueInterleaved(t *testing.T) {
+	start := newPlain()
+	w := openCatalogue(t, catalogueOn(t, start))
+	before := []storage.CatalogueEntry{server("a", "1", "old", "latest"), server("b", "1", "old"), server("c", "1", "old", storage.CatalogueDeleted)}
+	if err := w.Commit(t.Context(), before, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, live := storage.CatalogueQuery{Deleted: true}, storage.CatalogueQuery{}
+	since, latest := storage.CatalogueQuery{Since: now().Add(-time.Hour)}, storage.CatalogueQuery{Latest: true}
+	for _, test := range []struct {
+		name    string
+		page    []storage.CatalogueEntry
+		queries []storage.CatalogueQuery
+	}{
+		{"a new version", []storage.CatalogueEntry{server("a", "1", "new"), server("a", "2", "new", "latest")}, []storage.CatalogueQuery{latest, since}},
+		{"deleted and restored", []storage.CatalogueEntry{server("b", "1", "new", storage.CatalogueDeleted), server("c", "1", "new")}, []storage.CatalogueQuery{live}},
+		{"deleted", []storage.CatalogueEntry{server("b", "1", "new", storage.CatalogueDeleted)}, []storage.CatalogueQuery{all}},
+		{"only said", []storage.CatalogueEntry{server("a", "1", "new", "latest"), server("b", "1", "new"), server("c", "1", "new", storage.CatalogueDeleted)}, []storage.CatalogueQuery{{Version: "1"}, all, latest}},
+	} {
+		for i, q := range test.queries {
+			t.Run(fmt.Sprintf("%s/%d", test.name, i), func(t *testing.T) { everyOrder(t, start, test.page, q) })
+		}
+	}
+}
+
+// everyOrder tries every order of the operations of a reader and a writer.
+func everyOrder(t *testing.T, start *plainBackend, page []storage.CatalogueEntry, q storage.CatalogueQuery) {
+	read := func(b storage.Backend) string {
+		page, err := catalogueOn(t, b).CataloguePage(t.Context(), q, "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return view(page)
+	}
+	whole := newSteps(t, start.clone(), page)
+	whole.end()
+	before, after := read(start.clone()), read(whole.backend)
+	if before == after {
+		t.Fatalf("before and after readers see %s", before)
+	}
+	operations := 4
+	if q.Deleted {
+		operations = 5
+	}
+	seen, tried := map[string]int{}, 0
+	for _, places := range ascending(operations, whole.done+1) {
+		got := interleave(t, start.clone(), page, places, read)
+		tried++
+		if seen[got]++; got != before && got != after {
+			t.Fatalf("at %v a reader sees %s", places, got)
+		}
+	}
+	if seen[before] == 0 || seen[after] == 0 {
+		t.Errorf("of %d readers %d saw the page", tried, seen[after])
+	}
+	t.Logf("%d orders of %d changes and %d reads", tried, whole.done, operations)
+}
+
+// ascending are all ways to choose n numbers below most in ascending order, equal ones
+// allowed.
+func ascending(n, most int) (all [][]int) {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	for _, rest := range ascending(n-1, most) {
+		from := 0
+		if len(rest) > 0 {
+			from = rest[len(rest)-1]
+		}
+		for i := from; i < most; i++ {
+			all = append(all, append(slices.Clone(rest), i))
+		}
+	}
+	return all
+}
+
+// steps is a commit that goes on one change at a time.
+type steps struct {
+	backend *plainBackend
+	writer  *storage.CatalogueWriter
+	step    func() (struct{}, bool) // goes on until the next change
+	stop    func()
+	done    int
+	over    bool
+}
+
+// newSteps begins a commit. It stands still before its first change.
+func newSteps(t *testing.T, b *plainBackend, entries []storage.CatalogueEntry) *steps {
+	writes := &stepping{plainBackend: b}
+	w := openCatalogue(t, catalogueOn(t, writes))
+	s := &steps{backend: b}
+	s.step, s.stop = iter.Pull(func(yield func(struct{}) bool) {
+		writes.pause = func() { yield(struct{}{}) }
+		if err := w.Commit(context.WithValue(context.Background(), isStep{}, true), entries, nil); err != nil {
+			t.Errorf("Commit: %v", err)
+		}
+	})
+	s.writer = w
+	_, more := s.step()
+	s.over = !more
+	return s
+}
+
+// until lets changes happen until there have been so many.
+func (s *steps) until(n int) {
+	for s.done < n && !s.over {
+		_, more := s.step()
+		s.over = !more
+		s.done++
+	}
+}
+
+// end lets all changes happen.
+func (s *steps) end() {
+	s.until(1 << 30)
+	s.stop()
+	_ = s.writer.Close(context.Background())
+}
+
+// isStep marks the context of the commit. What its writer does by itself is no step.
+type isStep struct{}
+
+// stepping stands still before each change.
+type stepping struct {
+	*plainBackend
+	pause func()
+}
+
+func (s *stepping) stand(ctx context.Context) {
+	if ctx.Value(isStep{}) != nil {
+		s.pause()
+	}
+}
+
+func (s *stepping) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	for _, l := range put.Listed {
+		if err := s.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+			return storage.Item{}, err
+		}
+	}
+	put.Listed = nil
+	s.stand(ctx)
+	return s.plainBackend.Put(ctx, put)
+}
+
+func (s *stepping) IndexAdd(ctx context.Context, index, entry string) error {
+	s.stand(ctx)
+	return s.plainBackend.IndexAdd(ctx, index, entry)
+}
+
+func (s *stepping) IndexRemove(ctx context.Context, index, entry string) error {
+	s.stand(ctx)
+	return s.plainBackend.IndexRemove(ctx, index, entry)
+}
+
+// interleave reads while a commit goes on: the i-th operation of the reader happens when
+// the commit has made places[i] changes.
+func interleave(t *testing.T, b *plainBackend, entries []storage.CatalogueEntry, places []int, read func(storage.Backend) string) string {
+	commit := newSteps(t, b, entries)
+	defer commit.end()
+	op := 0
+	return read(&stepped{b, func() {
+		if op < len(places) {
+			commit.until(places[op])
+			op++
+		}
+	}})
+}
+
+// stepped does something before each operation that reads.
+type stepped struct {
+	*plainBackend
+	before func()
+}
+
+func (s *stepped) Get(ctx context.Context, key string) (storage.Item, error) {
+	s.before()
+	return s.plainBackend.Get(ctx, key)
+}
+
+func (s *stepped) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	s.before()
+	return s.plainBackend.GetMany(ctx, keys)
+}
+
+func (s *stepped) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	s.before()
+	return s.plainBackend.IndexPage(ctx, index, after, limit)
+}
+
+// TestCatalogueLeaseIsRenewed: a writer that has nothing to write keeps its lease. When the
+// store is away for less than the lease it keeps it too, for longer it may lose it.
+func TestCatalogueLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPlain()
+		s, err := storage.New(b, storage.Options{Issuer: issuer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := openCatalogue(t, s)
+		set := func(err error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.fails = err
+		}
+		for range 100 {
+			time.Sleep(700 * time.Millisecond)
+			if _, err := s.OpenCatalogue(t.Context(), "other"); !errors.Is(err, storage.ErrLeased) {
+				t.Fatalf("another writer: %v", err)
+			}
+		}
+		set(errors.New("away"))
+		time.Sleep(3 * time.Second)
+		set(nil)
+		time.Sleep(1500 * time.Millisecond)
+		if st := w.State(); time.Until(st.LeaseUntil) < 3*time.Second {
+			t.Errorf("after three seconds without a store the lease ends in %v", time.Until(st.LeaseUntil))
+		}
+		if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("a", "1", "x")}, nil); err != nil {
+			t.Errorf("Commit: %v", err)
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		count := b.changes()
+		time.Sleep(time.Minute)
+		if n := b.changes() - count; n != 0 {
+			t.Errorf("a closed writer made %d changes", n)
+		}
+		next := openCatalogue(t, s)
+		if err := next.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// TestCatalogueForgetsItsPages: the record that every reader reads twice is small again
+// soon after a page, whose rows it names while it is written.
+func TestCatalogueForgetsItsPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPlain()
+		s, err := storage.New(b, storage.Options{Issuer: issuer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := openCatalogue(t, s)
+		defer w.Close(t.Context())
+		size := func() int { return len(b.items["gatehouse:catalogue:state"].Data) }
+		empty, largest := size(), 0
+		b.before = func(op string) { largest = max(largest, size()) }
+		for _, record := range []string{"old", "new"} {
+			var page []storage.CatalogueEntry
+			for i := range 500 {
+				page = append(page, server("com.example/"+record[:1]+fmt.Sprint(i%400), "1.0.0-"+fmt.Sprint(i/400), record, []string{"active", "latest"}[i%2]))
+				page[i].Updated = time.Now()
+			}
+			if err := w.Commit(t.Context(), page, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			if n := size(); n > empty+100 || largest < 10*empty {
+				t.Errorf("the state had %d bytes, while a page was written %d, and a second later %d", empty, largest, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package storage_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// keyCounter counts how many items are asked for.
+type keyCounter struct {
+	*plainBackend
+	keys int
+}
+
+func (c *keyCounter) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	c.keys += len(keys)
+	return c.plainBackend.GetMany(ctx, keys)
+}
+
+// serverName is the name of the i-th server.
+func serverName(i int) string { return fmt.Sprintf("com.example.%02x/server-%06d", i%251, i) }
+
+// filled commits n rows, of which every third is the latest and every fourth deleted, with
+// records of so many bytes.
+func filled(t testing.TB, s *storage.Store, n, size int) {
+	t.Helper()
+	w := openCatalogue(t, s)
+	record := bytes.Repeat([]byte("x"), size)
+	for from := 0; from < n; from += storage.MaxCommit {
+		var page []storage.CatalogueEntry
+		for i := from; i < min(n, from+storage.MaxCommit); i++ {
+			page = append(page, storage.CatalogueEntry{
+				Name: serverName(i), Version: "1.0.0", Server: record, Meta: []byte(`{"rating":5}`), Status: "active",
+				Updated: now().Add(time.Duration(i) * time.Second), Published: now(), Latest: i%3 == 0,
+			})
+			if i%4 == 3 {
+				page[len(page)-1].Status = storage.CatalogueDeleted
+			}
+		}
+		if err := w.Commit(t.Context(), page, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCataloguePageCosts: a page costs the same number of operations and reads the same
+// number of rows, wherever it begins, however many rows there are and how many of them are
+// deleted.
+func TestCataloguePageCosts(t *testing.T) {
+	since := now().Add(time.Minute)
+	const middle = "com.example.40"
+	for _, rows := range []int{150, 1000, 20000} {
+		b := &keyCounter{plainBackend: newPlain()}
+		s := catalogueOn(t, b)
+		filled(t, s, rows, 10)
+		for _, test := range []struct {
+			name   string
+			q      storage.CatalogueQuery
+			after  string
+			limit  int
+			want   map[string]int
+			reads  int // at most
+			atMost bool
+		}{
+			{"first", storage.CatalogueQuery{}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"large", storage.CatalogueQuery{}, "", 100, map[string]int{"get": 2, "index page": 1, "get many": 1}, 101, false},
+			{"in the middle", storage.CatalogueQuery{}, middle, 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"deleted too", storage.CatalogueQuery{Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
+			{"latest", storage.CatalogueQuery{Latest: true}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"one version", storage.CatalogueQuery{Version: "1.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"no such version", storage.CatalogueQuery{Version: "2.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1}, 0, false},
+			{"since", storage.CatalogueQuery{Since: since, Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
+			{"latest since", storage.CatalogueQuery{Since: since, Latest: true}, "", 20, map[string]int{"get": 2, "index page": 1, "get many": 1}, 21, false},
+			{"search for many", storage.CatalogueQuery{Match: func(n string) bool { return strings.Contains(n, "server") }}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"search for none", storage.CatalogueQuery{Match: func(string) bool { return false }}, "", 30, map[string]int{"get": 2, "index page": 20}, 0, true},
+		} {
+			clear(b.counts)
+			b.keys = 0
+			page, err := s.CataloguePage(t.Context(), test.q, test.after, test.limit)
+			if err != nil || test.reads > 0 && len(page.Entries) != test.limit {
+				t.Errorf("%d rows, %s: %d rows, %v", rows, test.name, len(page.Entries), err)
+			}
+			if test.atMost {
+				test.want["index page"] = min(test.want["index page"], b.counts["index page"])
+			}
+			if !maps.Equal(b.counts, test.want) || b.keys > test.reads {
+				t.Errorf("%d rows, %s: %v operations and %d rows read; want %v, %d", rows, test.name, b.counts, b.keys, test.want, test.reads)
+			}
+		}
+		clear(b.counts)
+		b.keys = 0
+		if _, err := s.CatalogueEntry(t.Context(), serverName(0), "1.0.0"); err != nil || b.keys != 1 || b.counts["get"] != 1 {
+			t.Errorf("a row: %v operations, %v", b.counts, err)
+		}
+		clear(b.counts)
+		if latest, err := s.CatalogueLatest(t.Context(), serverName(3)); err != nil || latest.Name != serverName(3) || b.counts["get"]+b.counts["get many"]+b.counts["index page"] > 5 {
+			t.Errorf("the latest of a server: %v operations, %v", b.counts, err)
+		}
+	}
+}
+
+// TestCatalogueReadersMeetWholePages: while one writer after the other commits, every page that one of many readers sees is of one commit.
+func TestCatalogueReadersMeetWholePages(t *testing.T) {
+	s, _ := newStore(t)
+	const rows = 20
+	page := func(n int) (page []storage.CatalogueEntry) {
+		for i := range rows {
+			e := server(serverName(i), "1", fmt.Sprint(n), []string{"latest", "active"}[(n+i)%2])
+			e.Updated = now().Add(time.Duration(n) * time.Second)
+			page = append(page, e)
+		}
+		return page
+	}
+	w := openCatalogue(t, s)
+	if err := w.Commit(t.Context(), page(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	var pages atomic.Int64
+	var readers sync.WaitGroup
+	for i := range 6 {
+		readers.Go(func() {
+			for q := i; !over.Load(); q++ {
+				if wrong := mixed(t.Context(), s, q, rows); wrong != nil {
+					t.Error(wrong)
+					return
+				}
+				pages.Add(1)
+			}
+		})
+	}
+	for n := 1; n < 120 || pages.Load() < 200; n++ {
+		if err := w.Commit(t.Context(), page(n), nil); err != nil {
+			t.Error(err)
+			break
+		}
+		if n%20 == 0 {
+			if err := w.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w = openCatalogue(t, s)
+		}
+	}
+	over.Store(true)
+	readers.Wait()
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d pages were read", pages.Load())
+}
+
+// mixed reads a page of one of some queries and says what is wrong with it.
+func mixed(ctx context.Context, s *storage.Store, which, rows int) error {
+	q := []storage.CatalogueQuery{{}, {Deleted: true}, {Latest: true}, {Version: "1"}, {Since: now().Add(-time.Hour), Deleted: true}}[which%5]
+	page, err := s.CataloguePage(ctx, q, "", 100)
+	if errors.Is(err, storage.ErrUnavailable) {
+		return nil // too much was committed meanwhile
+	}
+	want := rows
+	if q.Latest {
+		want = rows / 2
+	}
+	if err != nil || len(page.Entries) != want {
+		return fmt.Errorf("query %+v: %d rows, %w; want %d", q, len(page.Entries), err, want)
+	}
+	for _, e := range page.Entries {
+		if !bytes.Equal(e.Server, page.Entries[0].Server) {
+			return fmt.Errorf("query %+v: rows of page %s and of page %s together", q, e.Server, page.Entries[0].Server)
+		}
+	}
+	return nil
+}
+
+// BenchmarkCataloguePage reads a page of 100 rows of 2 kB out of more and more.
+func BenchmarkCataloguePage(b *testing.B) {
+	const middle = "com.example.7e"
+	for _, rows := range []int{1000, 10000, 100000} {
+		s, _ := newStore(b)
+		filled(b, s, rows, 2000)
+		for _, bench := range []struct {
+			name  string
+			q     storage.CatalogueQuery
+			after string
+		}{
+			{"first", storage.CatalogueQuery{}, ""},
+			{"middle", storage.CatalogueQuery{}, middle},
+			{"latest", storage.CatalogueQuery{Latest: true}, ""},
+			{"since", storage.CatalogueQuery{Since: now().Add(time.Duration(rows/4) * time.Second), Deleted: true}, ""},
+			{"search", storage.CatalogueQuery{Match: func(n string) bool { return strings.Contains(n, "00") }}, ""},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", bench.name, rows), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					page, err := s.CataloguePage(b.Context(), bench.q, bench.after, 100)
+					if err != nil || len(page.Entries) < 90 {
+						b.Fatal(len(page.Entries), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkCatalogueCommit commits pages of 100 new rows, and of 100 that change.
+func BenchmarkCatalogueCommit(b *testing.B) {
+	for name, step := range map[string]int{"new": 100, "changed": 0} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := newStore(b)
+			w := openCatalogue(b, s)
+			defer w.Close(context.Background())
+			record := bytes.Repeat([]byte("x"), 2000)
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				page := make([]storage.CatalogueEntry, 100)
+				for i := range page {
+					page[i] = storage.CatalogueEntry{Name: serverName(n*step + i), Version: "1", Server: record, Latest: true, Updated: now().Add(time.Duration(n))}
+				}
+				if err := w.Commit(b.Context(), page, nil); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+		})
+	}
+}

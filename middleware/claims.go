@@ -27,6 +27,8 @@ type jwtClaims struct {
 	Expiry    timestamp `json:"exp"`
 	NotBefore timestamp `json:"nbf"`
 	IssuedAt  timestamp `json:"iat"`
+
+	Confirmation json.RawMessage `json:"cnf"`
 }
 
 // readClaims reads the payload of a token.
@@ -48,6 +50,10 @@ func (c *jwtClaims) check(accepted []string, now time.Time) error {
 	case !c.Audience.meets(accepted):
 		// The seed, Token handling 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
+	case c.Confirmation != nil:
+		// RFC 7800 section 3: the token is for whoever proves a key. It is no bearer token,
+		// and nobody here could check the proof.
+		return invalid("The access token is bound to a key.")
 	case c.Subject == "" || c.ClientID == "":
 		return invalid("The access token names no subject or no client.")
 	case c.Expiry.IsZero():

@@ -167,6 +167,7 @@ func answerTable(issuer string) map[string]struct {
 		"sub empty":           {with(claims{"sub": `""`}), 401},
 		"client_id absent":    {with(claims{"client_id": nil}), 401},
 		"client_id empty":     {with(claims{"client_id": `""`}), 401},
+		"cnf: bound to a key": {with(claims{"cnf": `{"jkt":"0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}`}), 401},
 		"exp absent":          {with(claims{"exp": nil}), 401},
 		"exp a minute ago":    {with(claims{"exp": at(-time.Minute)}), 401},
 		"nbf a minute ahead":  {with(claims{"nbf": at(time.Minute)}), 401},

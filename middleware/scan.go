@@ -75,6 +75,8 @@ func (s *scanner) claim(name string, c *jwtClaims) (ok bool) {
 		c.NotBefore, ok = s.time()
 	case "iat":
 		c.IssuedAt, ok = s.time()
+	case "cnf":
+		return false // whatever it is, it matters
 	default:
 		ok = s.skip()
 	}

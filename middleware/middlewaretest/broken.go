@@ -99,6 +99,9 @@ func (b *breaker) wrongClaims() {
 	b.claim("sub: a number", Claims{"sub": 7})
 	b.claim("client_id: absent", Claims{"client_id": nil})
 	b.claim("client_id: empty", Claims{"client_id": ""})
+	b.claim("cnf: bound to a key (RFC 9449)", Claims{"cnf": map[string]string{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}})
+	b.claim("cnf: bound to a certificate (RFC 8705)", Claims{"cnf": map[string]string{"x5t#S256": "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2"}})
+	b.claim("cnf: no object", Claims{"cnf": "key"})
 	b.claim("scope: an array", Claims{"scope": []string{"notes:read"}})
 }
 

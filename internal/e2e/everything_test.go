@@ -258,7 +258,7 @@ func checkStepUp(t *testing.T, session *mcp.ClientSession, watched *grants, wire
 	for _, r := range wire.requests() {
 		for _, tool := range []string{"echo", "get-sum"} {
 			if strings.Contains(r.body, `"name":"`+tool+`"`) {
-				scopes[tool] += r.header.Get("Gatehouse-Scope") + ";"
+				scopes[tool] += inOrder(r.header.Get("Gatehouse-Scope")) + ";"
 			}
 		}
 	}

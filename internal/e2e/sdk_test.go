@@ -85,9 +85,7 @@ func sdkHandler(t *testing.T, watched *grants, wanted func(scope string) bool) a
 		},
 		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if page, err := url.Parse(args.URL); err == nil {
-				scopes := strings.Fields(page.Query().Get("scope"))
-				slices.Sort(scopes) // the client has them in any order
-				watched.note(&watched.asked, strings.Join(scopes, " "))
+				watched.note(&watched.asked, inOrder(page.Query().Get("scope")))
 			}
 			answer := allow(t, browser, args.URL).Query()
 			return &auth.AuthorizationResult{Code: answer.Get("code"), State: answer.Get("state"), Iss: answer.Get("iss")}, nil
@@ -98,6 +96,13 @@ func sdkHandler(t *testing.T, watched *grants, wanted func(scope string) bool) a
 		t.Fatal(err)
 	}
 	return handler
+}
+
+// inOrder returns the same scopes in order. The client has them in any.
+func inOrder(scope string) string {
+	scopes := strings.Fields(scope)
+	slices.Sort(scopes)
+	return strings.Join(scopes, " ")
 }
 
 func everyScope(string) bool { return true }

@@ -145,6 +145,7 @@ const (
 func (r *Registry) List(w io.Writer, p RegistryList) error {
 	p.Title = orElse(brief(p.Title, maxName), "Servers")
 	p.Search, p.Problem = brief(p.Search, maxName), brief(p.Problem, maxMessage)
+	p.Home, p.API, p.Next, p.Start = ours(p.Home), ours(p.API), ours(p.Next), ours(p.Start)
 	rows := make([]rowView, len(p.Servers))
 	for i, s := range p.Servers {
 		rows[i] = s.view()
@@ -210,7 +211,7 @@ func (p RegistryServer) view() serverView {
 	v.Title = orElse(v.Title, v.Name)
 	v.Initial = initial(v.Title)
 	v.Description, v.Message = brief(p.Description, maxURI), brief(p.Message, maxMessage)
-	v.Icon = ours(p.Icon)
+	v.Home, v.API, v.Icon, v.LatestPage = ours(p.Home), ours(p.API), ours(p.Icon), ours(p.LatestPage)
 	v.Remotes, v.MoreRemotes = atMost(p.Remotes, maxParts, RegistryRemote.view)
 	v.Packages, v.MorePackages = atMost(p.Packages, maxParts, RegistryPackage.view)
 	v.Facts, v.More = atMost(p.Facts, maxParts, RegistryFact.view)

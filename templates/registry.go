@@ -167,10 +167,13 @@ func (s RegistryRow) view() rowView {
 		Name: address(s.Name), Title: brief(s.Title, maxName), Description: brief(s.Description, maxURI),
 		Version: brief(s.Version, maxName), Page: ours(s.Page), Icon: ours(s.Icon), Deprecated: s.Deprecated,
 	}}
-	v.Title = orElse(v.Title, v.Name)
+	v.Title = orElse(v.Title, local(v.Name))
 	v.Initial = initial(v.Title)
 	return v
 }
+
+// local is the part of a name behind its namespace, which stands for a title.
+func local(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // ours returns a path of this origin as it is, and of everything else nothing.
 func ours(path string) string {
@@ -199,22 +202,22 @@ func (r *Registry) Server(w io.Writer, p RegistryServer) error {
 // serverView is RegistryServer made safe to look at.
 type serverView struct {
 	RegistryServer
-	Initial                                       string
-	Website, Source                               *outward
-	MoreRemotes, MorePackages, MoreVersions, More int
+	Initial                                            string
+	Website, Source                                    *outward
+	MoreRemotes, MorePackages, MoreFacts, MoreVersions int
 }
 
 func (p RegistryServer) view() serverView {
 	v := serverView{RegistryServer: p, Website: outwardTo(p.Website), Source: outwardTo(p.Source)}
 	v.ListTitle = orElse(brief(p.ListTitle, maxName), "Servers")
 	v.Name, v.Title, v.Version = address(p.Name), brief(p.Title, maxName), brief(p.Version, maxName)
-	v.Title = orElse(v.Title, v.Name)
+	v.Title = orElse(v.Title, local(v.Name))
 	v.Initial = initial(v.Title)
 	v.Description, v.Message = brief(p.Description, maxURI), brief(p.Message, maxMessage)
 	v.Home, v.API, v.Icon, v.LatestPage = ours(p.Home), ours(p.API), ours(p.Icon), ours(p.LatestPage)
 	v.Remotes, v.MoreRemotes = atMost(p.Remotes, maxParts, RegistryRemote.view)
 	v.Packages, v.MorePackages = atMost(p.Packages, maxParts, RegistryPackage.view)
-	v.Facts, v.More = atMost(p.Facts, maxParts, RegistryFact.view)
+	v.Facts, v.MoreFacts = atMost(p.Facts, maxParts, RegistryFact.view)
 	v.Versions, v.MoreVersions = atMost(p.Versions, maxVersions, RegistryVersion.view)
 	return v
 }

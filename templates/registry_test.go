@@ -181,8 +181,8 @@ func TestRegistryList(t *testing.T) {
 		"<title>Example servers – Gatehouse</title>", "<h1><bdi>Example servers</bdi></h1>", `<form class="search" method="get" action="/" role="search">`, "2 servers.",
 		`<a href="/servers/com.example/notes"><bdi>Notes</bdi></a>`, `<img class="mark" src="/icons/com.example/notes/1.4.0/x" alt="" width="40" height="40">`,
 		`<bdi class="uri">com.example/notes</bdi> <bdi class="note">1.4.0</bdi>`, `<p class="line"><bdi>Reads notes.</bdi></p>`,
-		`<a href="/servers/com.example/files"><bdi>com.example/files</bdi></a> <span class="tag caution-tag">deprecated</span>`,
-		`<span class="mark letter" aria-hidden="true"><bdi>C</bdi></span>`, `<a class="plain" href="/?cursor=abc&amp;search=x" rel="next">More</a>`, `<a href="/v0.1/servers"><code>/v0.1/servers</code></a>`,
+		`<a href="/servers/com.example/files"><bdi>files</bdi></a> <span class="tag caution-tag">deprecated</span>`,
+		`<span class="mark letter" aria-hidden="true"><bdi>F</bdi></span>`, `<a class="plain" href="/?cursor=abc&amp;search=x" rel="next">More</a>`, `<a href="/v0.1/servers"><code>/v0.1/servers</code></a>`,
 	}, []string{"From the beginning", `role="alert"`})
 	found, wrong, later := registryList(), registryList(), registryList()
 	found.Search, found.Servers, found.Next = "nowhere", nil, ""

@@ -115,7 +115,7 @@ type Gateway struct {
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, defaultBodyTime),
-		reads: named(c.Guard.Policy), log: cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)),
+		reads: c.Guard.Policy.ReadsMessages(), log: cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)),
 	}
 	c.Guard.Observe = g.observing(c.Guard.Observe)
 	var err error
@@ -168,11 +168,6 @@ func (p places) free() error {
 		}
 	}
 	return nil
-}
-
-// named reports whether a policy looks at messages.
-func named(p middleware.Policy) bool {
-	return len(p.Methods) > 0 || len(p.Tools) > 0 || len(p.Prompts) > 0 || len(p.Resources) > 0
 }
 
 // MetadataPaths are the paths at which the metadata of the resource is found.

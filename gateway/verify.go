@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +21,7 @@ import (
 func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	config := c.Guard
 	config.Optional = false // who asks wants to know who calls
-	if needed := everything(config.Policy); g.reads {
+	if needed := config.Policy.AllScopes(); g.reads {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed
 	}
@@ -108,18 +107,6 @@ func (d *decision) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (d *decision) Unwrap() http.ResponseWriter { return d.ResponseWriter }
-
-// everything returns the scopes that a policy could ask for in any operation.
-func everything(p middleware.Policy) []string {
-	all := slices.Clone(p.Scopes)
-	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources} {
-		for _, scopes := range part {
-			all = append(all, scopes...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
 
 // checked is the first revision whose servers check the headers against the message.
 // Revisions are dates.

@@ -53,8 +53,8 @@ const (
 // needs besides: an array of scopes.
 const MissingScopesKey = "example.gatehouse/missing-scopes"
 
-// named says whether the policy has parts that look at messages.
-func (p *Policy) named() bool {
+// ReadsMessages reports whether the policy has names, so that messages are read.
+func (p *Policy) ReadsMessages() bool {
 	return len(p.Methods) > 0 || len(p.Tools) > 0 || len(p.Prompts) > 0 || len(p.Resources) > 0
 }
 
@@ -112,7 +112,7 @@ func newPolicy(p Policy) *policy {
 	return &policy{
 		scopes:  once(p.Scopes),
 		methods: newRules(p.Methods), tools: newRules(p.Tools), prompts: newRules(p.Prompts), resources: newRules(p.Resources),
-		implied: closure(p.Implies), listing: p.Listing, reads: p.named(),
+		implied: closure(p.Implies), listing: p.Listing, reads: p.ReadsMessages(),
 	}
 }
 

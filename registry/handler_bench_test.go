@@ -50,6 +50,7 @@ func BenchmarkPage(b *testing.B) {
 			"100 latest":  httptest.NewRequest("GET", "/v0.1/servers?limit=100&version=latest", nil),
 			"100 since":   httptest.NewRequest("GET", "/v0.1/servers?limit=100&updated_since=2025-01-01T00:00:00Z", nil),
 			"detail":      httptest.NewRequest("GET", "/v0.1/servers/com.example%2Fnotes-000500/versions/latest", nil),
+			"search":      httptest.NewRequest("GET", "/v0.1/servers?limit=100&search=nowhere", nil),
 			"unchanged":   httptest.NewRequest("GET", "/v0.1/servers?limit=100", nil),
 		} {
 			if name == "unchanged" {

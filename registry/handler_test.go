@@ -3,6 +3,7 @@ package registry_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -783,4 +784,76 @@ func readFile(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestClientReadsHandler: what one of ours serves, another of ours reads, record by record and
+// byte by byte, in each form.
+func TestClientReadsHandler(t *testing.T) {
+	var rows []storage.CatalogueEntry
+	for i := range 250 {
+		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", updatedAt(day(2).Add(time.Duration(i)))))
+	}
+	rows = append(rows, spoken(), rowOf("com.example/z", "1.0.0", isDeleted, updatedAt(day(9))))
+	d := newDesk(t, registry.HandlerConfig{}, rows...)
+	server := httptest.NewServer(d.handler)
+	defer server.Close()
+	client := newClient(t, registry.ClientConfig{Base: server.URL})
+	all := crawl(t.Context(), client, registry.Query{})
+	if all.err != nil || len(all.items) != 251 || len(all.invalid) > 0 {
+		t.Fatalf("%d items, %d invalid, %v", len(all.items), len(all.invalid), all.err)
+	}
+	for _, item := range all.items {
+		i := slices.IndexFunc(rows, func(e storage.CatalogueEntry) bool { return e.Name == item.Record.Name() })
+		want := registry.Official{
+			Status: registry.Status(rows[i].Status), StatusMessage: rows[i].StatusMessage, StatusChangedAt: rows[i].StatusChanged,
+			PublishedAt: rows[i].Published, UpdatedAt: rows[i].Updated, IsLatest: rows[i].Latest,
+		}
+		if !bytes.Equal(item.Record.Raw(), rows[i].Server) || item.Official != want {
+			t.Errorf("%+v\nis\n%+v", rows[i], item)
+		}
+	}
+	since := crawl(t.Context(), client, registry.Query{UpdatedSince: day(3)})
+	if got := names(since.items); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/z 1.0.0"}) || since.items[1].Official.Status != registry.StatusDeleted {
+		t.Errorf("updated: %q, %v", got, since.err)
+	}
+}
+
+// hung is a backend that does not answer.
+type hung struct {
+	storage.Backend
+	hangs atomic.Bool
+}
+
+func (h *hung) Get(ctx context.Context, key string) (storage.Item, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return storage.Item{}, ctx.Err()
+	}
+	return h.Backend.Get(ctx, key)
+}
+
+// TestStoreHangs: a request ends, whatever the store does.
+func TestStoreHangs(t *testing.T) {
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := &hung{Backend: backend}
+	store, err := storage.New(stuck, storage.Options{Issuer: "https://registry.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck.hangs.Store(true)
+	for _, path := range []string{"/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions", "/"} {
+		begin := time.Now()
+		w := ask(handler, "GET", path)
+		if took := time.Since(begin); w.Code != 503 || w.Header().Get("Retry-After") == "" || took > 4*time.Second {
+			t.Errorf("%s: %d after %s", path, w.Code, took)
+		}
+	}
 }

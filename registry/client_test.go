@@ -185,6 +185,19 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: %v: %q", name, got.err, names(got.items))
 		}
 	}
+	// Everybody reads a time that ends in Z, and fractions count.
+	at := registrytest.Epoch.Add(200 * time.Millisecond)
+	upstream.SetClock(func() time.Time { return at })
+	upstream.Add("org.example/first", "1.0.0")
+	at = at.Add(400 * time.Millisecond)
+	upstream.Add("org.example/second", "1.0.0")
+	upstream.Forget()
+	later := crawl(t.Context(), client, registry.Query{Search: "org.example/", UpdatedSince: at.Add(-200 * time.Millisecond).In(time.FixedZone("east", 3600))})
+	if got, asked := names(later.items), upstream.Requests(); slices.Contains(got, "org.example/first 1.0.0") || !slices.Contains(got, "org.example/second 1.0.0") ||
+		!strings.Contains(asked[0], "updated_since="+url.QueryEscape("2025-10-01T00:00:00.4Z")) {
+		t.Errorf("%q: %q", asked, got)
+	}
+
 	got := crawl(t.Context(), client, registry.Query{Search: "ab"})
 	refused := (*registry.AnswerError)(nil)
 	if !errors.As(got.err, &refused) || refused.Status != 422 || !strings.Contains(refused.Detail, "3 characters") {
@@ -514,23 +527,27 @@ func TestListsWithoutEnd(t *testing.T) {
 		faults registrytest.Faults
 		query  registry.Query
 		err    error
+		why    string
 		pages  int
 	}{
-		"a cursor again":                 {registry.ClientConfig{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, registry.Query{}, registry.ErrEndless, 2},
-		"the cursor where it began":      {registry.ClientConfig{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, registry.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, registry.ErrEndless, 1},
-		"empty pages":                    {registry.ClientConfig{Base: base}, registrytest.Faults{Endless: true}, registry.Query{}, registry.ErrEndless, 4},
-		"empty pages, fewer allowed":     {registry.ClientConfig{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, registry.Query{}, registry.ErrEndless, 2},
-		"pages":                          {registry.ClientConfig{Base: counting, MaxPages: 7}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, 7},
-		"bytes":                          {registry.ClientConfig{Base: counting, MaxBytes: 400}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 3},
-		"bytes, to the last one":         {registry.ClientConfig{Base: constant, MaxBytes: 2 * int64(len(onward))}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 2},
-		"a page":                         {registry.ClientConfig{Base: base, MaxPageBytes: 1000}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, 0},
-		"a list of the allowed length":   {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 5}, registrytest.Faults{}, registry.Query{}, nil, 5},
-		"a list that is one page longer": {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 4}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, 4},
+		"a cursor again":                 {registry.ClientConfig{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, registry.Query{}, registry.ErrEndless, "there before", 2},
+		"the cursor where it began":      {registry.ClientConfig{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, registry.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, registry.ErrEndless, "there before", 1},
+		"empty pages":                    {registry.ClientConfig{Base: base}, registrytest.Faults{Endless: true}, registry.Query{}, registry.ErrEndless, "empty pages", 4},
+		"empty pages, fewer allowed":     {registry.ClientConfig{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, registry.Query{}, registry.ErrEndless, "empty pages", 2},
+		"pages":                          {registry.ClientConfig{Base: counting, MaxPages: 7}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, "more than 7 pages", 7},
+		"bytes":                          {registry.ClientConfig{Base: counting, MaxBytes: 400}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, "more than", 3},
+		"bytes, to the last one":         {registry.ClientConfig{Base: constant, MaxBytes: 2 * int64(len(onward))}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, "a crawl of more than", 2},
+		"a page":                         {registry.ClientConfig{Base: base, MaxPageBytes: 1000}, registrytest.Faults{}, registry.Query{}, registry.ErrTooLarge, "more than 1000 bytes", 0},
+		"a list of the allowed length":   {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 5}, registrytest.Faults{}, registry.Query{}, nil, "", 5},
+		"a list that is one page longer": {registry.ClientConfig{Base: base, PageSize: 5, MaxPages: 4}, registrytest.Faults{}, registry.Query{}, registry.ErrEndless, "more than 4 pages", 4},
 	} {
 		upstream.Break(test.faults)
 		got := crawl(t.Context(), newClient(t, test.config), test.query)
 		if !errors.Is(got.err, test.err) || len(got.pages) != test.pages {
 			t.Errorf("%s: %v after %d pages", name, got.err, len(got.pages))
+		}
+		if got.err != nil && !strings.Contains(got.err.Error(), test.why) {
+			t.Errorf("%s: %v", name, got.err)
 		}
 	}
 }

@@ -154,7 +154,11 @@ func TestPagesAndChanges(t *testing.T) {
 	}
 	u.Rewrite("a/b", "may", registrytest.Record("a/b", "june"))
 	is("a/b june latest")
+	mark := u.Now()
 	u.RewriteQuietly("a/b", "1.10.0", registrytest.Record("a/b", "2.0.0"))
+	if rows, _ := listed(t, u, "updated_since="+mark.Format(time.RFC3339)); len(rows) != 0 {
+		t.Errorf("updated quietly: %q", rows)
+	}
 	if rows, _ := listed(t, u, since); !slices.Equal(rows, []string{"a/b 2.0.0", "a/b june latest"}) {
 		t.Errorf("updated: %q", rows)
 	}

@@ -174,6 +174,16 @@ func (o Order) full() bool { return o.Full || o.fresh() }
 // it. Whatever the error, what was read before it is kept, and the next round goes on there.
 func (a *Aggregator) Sync(ctx context.Context) (Report, error) { return a.SyncWith(ctx, Order{}) }
 
+// PublishOwn only brings the servers of our own into the catalogue, if they are not there
+// already. Every round begins with that.
+func (a *Aggregator) PublishOwn(ctx context.Context) error {
+	if !a.pending() {
+		return nil
+	}
+	_, err := a.SyncWith(ctx, Order{onlyOwn: true})
+	return err
+}
+
 // SyncWith is [Aggregator.Sync] with an order.
 func (a *Aggregator) SyncWith(ctx context.Context, o Order) (Report, error) {
 	a.busy.Lock()

@@ -142,7 +142,7 @@ func (w *watched[T]) read() error {
 	w.sum = sum
 	value, err := w.parse(data)
 	if err != nil {
-		return fmt.Errorf("registry: %s: %w", w.c.Path, err)
+		return fmt.Errorf("registry: %w", err)
 	}
 	w.good.Store(&content[T]{value, hex.EncodeToString(sum[:12])})
 	return nil
@@ -152,14 +152,18 @@ func (w *watched[T]) read() error {
 type OwnFile struct{ file *watched[[]Item] }
 
 // OpenOwnFile reads a file with servers of our own, or refuses it. The file is in whatever
-// form decode reads.
+// form decode reads, whose errors name the file.
 func OpenOwnFile(c FileConfig, decode func([]byte) ([]OwnServer, error)) (*OwnFile, error) {
 	file, err := watch(c, func(data []byte) ([]Item, error) {
 		servers, err := decode(data)
 		if err != nil {
 			return nil, err
 		}
-		return ownItems(servers)
+		items, err := ownItems(servers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
+		return items, nil
 	})
 	return &OwnFile{file}, err
 }
@@ -191,8 +195,8 @@ type MetaFile struct {
 // maxMeta is how many bytes may be said about one version.
 const maxMeta = 64 << 10
 
-// OpenMetaFile reads such a file, or refuses it. Decode turns what is in it into JSON; nil
-// means that it is.
+// OpenMetaFile reads such a file, or refuses it. Decode turns what is in it into JSON, and its
+// errors name the file; nil means that it is JSON.
 func OpenMetaFile(c FileConfig, decode func([]byte) (json.RawMessage, error)) (*MetaFile, error) {
 	file, err := watch(c, func(data []byte) (map[string]json.RawMessage, error) {
 		if decode != nil {
@@ -201,7 +205,11 @@ func OpenMetaFile(c FileConfig, decode func([]byte) (json.RawMessage, error)) (*
 				return nil, err
 			}
 		}
-		return parseMeta(data)
+		said, err := parseMeta(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
+		return said, nil
 	})
 	return &MetaFile{file}, err
 }

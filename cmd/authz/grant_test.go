@@ -24,23 +24,23 @@ const (
 	testSecret = "staple-staple-staple"
 )
 
-// registry is a store with people, clients and grants, for verbs and servers to work on.
-type registry struct {
+// records is a store with people, clients and grants, for verbs and servers to work on.
+type records struct {
 	t     *testing.T
 	redis *miniredis.Miniredis
 	store *storage.Store
 	now   time.Time // zero for the time it is
 }
 
-func newRegistry(t *testing.T, keys ...string) *registry {
+func newRecords(t *testing.T, keys ...string) *records {
 	t.Helper()
-	return openRegistry(t, miniredis.RunT(t), keys...)
+	return openRecords(t, miniredis.RunT(t), keys...)
 }
 
-// openRegistry opens a store as a process with these master keys does.
-func openRegistry(t *testing.T, server *miniredis.Miniredis, keys ...string) *registry {
+// openRecords opens a store as a process with these master keys does.
+func openRecords(t *testing.T, server *miniredis.Miniredis, keys ...string) *records {
 	t.Helper()
-	r := &registry{t: t, redis: server}
+	r := &records{t: t, redis: server}
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "redis://" + r.redis.Addr()})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func openRegistry(t *testing.T, server *miniredis.Miniredis, keys ...string) *re
 }
 
 // environ is the environment of a process that works on the store.
-func (r *registry) environ(keys ...string) []string {
+func (r *records) environ(keys ...string) []string {
 	return []string{
 		"AUTHZ_STORE=redis://" + r.redis.Addr(), "AUTHZ_ISSUER=" + testIssuer, "AUTHZ_MASTER_KEYS=" + strings.Join(keys, ","),
 		"AUTHZ_DEV_INTROSPECTION_SECRET=" + testSecret,
@@ -74,7 +74,7 @@ func (r *registry) environ(keys ...string) []string {
 }
 
 // verb runs a verb and returns what it said on standard output and standard error.
-func (r *registry) verb(want int, environ []string, args ...string) (string, string) {
+func (r *records) verb(want int, environ []string, args ...string) (string, string) {
 	r.t.Helper()
 	var out, complaints bytes.Buffer
 	if status := run(r.t.Context(), args, environ, strings.NewReader(""), &out, &complaints); status != want {
@@ -83,7 +83,7 @@ func (r *registry) verb(want int, environ []string, args ...string) (string, str
 	return out.String(), complaints.String()
 }
 
-func (r *registry) person(name string) storage.User {
+func (r *records) person(name string) storage.User {
 	r.t.Helper()
 	user := storage.User{Name: name, Subject: "subject-of-" + name, Created: time.Now()}
 	if err := r.store.CreateUser(r.t.Context(), user); err != nil {
@@ -92,7 +92,7 @@ func (r *registry) person(name string) storage.User {
 	return user
 }
 
-func (r *registry) client(id, name string) {
+func (r *records) client(id, name string) {
 	r.t.Helper()
 	m := metadata.Client{ClientName: name, TokenEndpointAuthMethod: metadata.AuthMethodNone,
 		GrantTypes: []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken}, RedirectURIs: []string{"http://127.0.0.1/callback"}}
@@ -102,7 +102,7 @@ func (r *registry) client(id, name string) {
 }
 
 // code stores a grant whose code is out.
-func (r *registry) code(user storage.User, client string, change func(*storage.NewGrant)) storage.Grant {
+func (r *records) code(user storage.User, client string, change func(*storage.NewGrant)) storage.Grant {
 	r.t.Helper()
 	n := storage.NewGrant{ClientID: client, Subject: user.Subject, UserName: user.Name, Resources: []string{demoResource},
 		Scopes: []string{"notes:read"}, Refreshable: true, CodeTTL: 24 * time.Hour}
@@ -123,7 +123,7 @@ func (r *registry) code(user storage.User, client string, change func(*storage.N
 }
 
 // active stores a grant whose code was redeemed.
-func (r *registry) active(user storage.User, client string, change func(*storage.NewGrant)) storage.Grant {
+func (r *records) active(user storage.User, client string, change func(*storage.NewGrant)) storage.Grant {
 	r.t.Helper()
 	g := r.code(user, client, change)
 	now := g.Created
@@ -134,7 +134,7 @@ func (r *registry) active(user storage.User, client string, change func(*storage
 	return g
 }
 
-func (r *registry) listed(args ...string) []grantRecord {
+func (r *records) listed(args ...string) []grantRecord {
 	r.t.Helper()
 	out, _ := r.verb(0, r.environ(), append([]string{"grant"}, append(args, "--json")...)...)
 	var records []grantRecord
@@ -153,7 +153,7 @@ func idsOf(records []grantRecord) (ids []string) {
 
 // What is printed of a grant in each state, and what never is.
 func TestGrantLs(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy, ben := r.person("amy"), r.person("ben")
 	r.client("editor", "Editor")
 	now := time.Now().Truncate(time.Second)
@@ -240,7 +240,7 @@ func TestGrantLs(t *testing.T) {
 
 // Nothing that a client says about itself reaches the terminal as it is.
 func TestGrantLsShowsNothingHostile(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy := r.person("amy")
 	for i, text := range hostile {
 		r.client("client-"+text, text)
@@ -286,7 +286,7 @@ func TestGrantLsStreams(t *testing.T) {
 	const many = 250
 	for name, args := range map[string][]string{"table": {"ls"}, "json": {"ls", "--json"}, "revoke": {"revoke", "--user", "amy", "--json"}} {
 		t.Run(name, func(t *testing.T) {
-			r := newRegistry(t, testKey(1))
+			r := newRecords(t, testKey(1))
 			amy := r.person("amy")
 			for range many {
 				r.code(amy, "editor", nil)
@@ -305,7 +305,7 @@ func TestGrantLsStreams(t *testing.T) {
 
 // A list that ends early says so, and is no JSON.
 func TestGrantLsBroken(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy := r.person("amy")
 	for range 3 {
 		r.code(amy, "editor", nil)
@@ -346,7 +346,7 @@ func (b *breaker) Write(p []byte) (int, error) {
 
 // Each way to name grants ends those that it names, says how many, and leaves the others.
 func TestGrantRevoke(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy, ben := r.person("amy"), r.person("ben")
 	r.client("editor", "Editor")
 	const tasks = "https://tasks.example.com/mcp"
@@ -412,7 +412,7 @@ func TestGrantRevoke(t *testing.T) {
 
 // One record that cannot be read is said, and keeps nobody from revoking the others.
 func TestGrantDamaged(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy := r.person("amy")
 	damaged, whole := r.code(amy, "editor", nil), r.code(amy, "editor", nil)
 	if err := r.redis.Set("gatehouse:grant:"+damaged.ID, "0123456789abcdef\x63damaged"); err != nil {
@@ -487,7 +487,7 @@ func (r *running) active(t *testing.T, access string) bool {
 
 // A running server sees at once that an operator revoked a grant.
 func TestGrantRevokeReachesTheServer(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	server := start(t, r.environ(testKey(1)), "--dev", "--listen", "127.0.0.1:0")
 	demo, err := r.store.User(t.Context(), demoPerson)
 	if err != nil {

@@ -41,7 +41,7 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		if s.StatementIssuers, err = from.file.statementIssuers(); err != nil {
 			s.StatementIssuers = nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, err, from.file.registryMistakes(k.Model))
 	}
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
 	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(asked)...)

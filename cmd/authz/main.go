@@ -8,6 +8,7 @@
 //	authz key ls|rotate|revoke|reseal        the keys that tokens are signed with, and the seals on secrets
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
+//	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
 //	authz version
 //
 // Every flag --some-name of serve and of gateway is also the environment variable
@@ -61,14 +62,15 @@ func (e usageError) Unwrap() error { return e.error }
 
 // grammar is the command line.
 type grammar struct {
-	Serve       serveVerb   `cmd:"" help:"Run the authorization server."`
-	CheckConfig checkVerb   `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
-	User        userVerbs   `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
-	Client      clientVerbs `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
-	Grant       grantVerbs  `cmd:"" help:"List and revoke what people allowed clients to do."`
-	Key         keyVerbs    `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
-	Gateway     gatewayVerb `cmd:"" help:"Guard a protocol server in any language, and forward what is allowed."`
-	Version     versionVerb `cmd:"" help:"Print the version."`
+	Serve       serveVerb     `cmd:"" help:"Run the authorization server."`
+	CheckConfig checkVerb     `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
+	User        userVerbs     `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
+	Client      clientVerbs   `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
+	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
+	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
+	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward what is allowed."`
+	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
+	Version     versionVerb   `cmd:"" help:"Print the version."`
 }
 
 // program is what a verb has to work with, besides its own flags.

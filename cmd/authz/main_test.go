@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,7 +26,8 @@ func TestMain(m *testing.M) {
 //
 //	status N COMMAND...   runs a command that must end with exit status N
 //
-// $REDIS is the URL of a store, $TAKEN an address that is in use, $KEY a master key.
+// $REDIS is the URL of a store, $TAKEN an address that is in use, $KEY a master key,
+// $UPSTREAM a registry with three records on two pages.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -53,7 +57,25 @@ func setup(env *testscript.Env) error {
 	env.Setenv("TAKEN", taken.Addr().String())
 	env.Setenv("KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 	env.Setenv("COLUMNS", "100")
+	upstream := httptest.NewServer(http.HandlerFunc(littleUpstream))
+	env.Defer(upstream.Close)
+	env.Setenv("UPSTREAM", upstream.URL)
 	return nil
+}
+
+// littleUpstream is a registry, of which one record is no good.
+func littleUpstream(w http.ResponseWriter, r *http.Request) {
+	record := func(name string) string {
+		return fmt.Sprintf(`{"server":{"name":"%s","description":"A server.","version":"1.0.0"}}`, name)
+	}
+	switch {
+	case r.URL.Path != "/v0.1/servers":
+		http.NotFound(w, r)
+	case r.URL.Query().Get("cursor") == "":
+		fmt.Fprintf(w, `{"servers":[%s,%s],"metadata":{"nextCursor":"2"}}`, record("com.example/first"), record("com.example/second"))
+	default:
+		fmt.Fprintf(w, `{"servers":[%s,%s]}`, record("com.example/third"), record(`no\u001b[2Jname`))
+	}
 }
 
 // status runs a command and compares its exit status. Standard input comes from the

@@ -11,7 +11,7 @@ import (
 )
 
 // first returns the refresh token of a grant that is new.
-func (r *registry) first(g storage.Grant) string {
+func (r *records) first(g storage.Grant) string {
 	r.t.Helper()
 	token, err := r.store.RefreshTokenOf(g, 0)
 	if err != nil {
@@ -25,8 +25,8 @@ const sealedLine = "every secret is sealed under the first master key"
 // What was issued under an old master key works when that was dropped, whether the verb
 // sealed it anew or a server did.
 func TestMasterKeyDropped(t *testing.T) {
-	for name, reseal := range map[string]func(*testing.T, *registry, []string){
-		"verb": func(t *testing.T, r *registry, both []string) {
+	for name, reseal := range map[string]func(*testing.T, *records, []string){
+		"verb": func(t *testing.T, r *records, both []string) {
 			// Two signing keys, one of them pending, and the grant; the revoked one is left alone.
 			out, _ := r.verb(0, r.environ(both...), "key", "reseal")
 			if !strings.HasPrefix(out, sealedLine+": 3 secrets looked at, 3 sealed anew\n") || !strings.Contains(out, "the other master keys can be dropped") {
@@ -38,7 +38,7 @@ func TestMasterKeyDropped(t *testing.T) {
 				t.Errorf("again: %v %s", err, out)
 			}
 		},
-		"server": func(t *testing.T, r *registry, both []string) {
+		"server": func(t *testing.T, r *records, both []string) {
 			server := start(t, r.environ(both...), "--dev", "--listen", "127.0.0.1:0")
 			eventually(t, "it says that it is done", func() bool { return strings.Contains(server.stderr.String(), sealedLine) })
 			server.ended(t)
@@ -46,7 +46,7 @@ func TestMasterKeyDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := testKey(1), testKey(2)
-			r := newRegistry(t, before)
+			r := newRecords(t, before)
 			server := start(t, r.environ(before), "--dev", "--listen", "127.0.0.1:0")
 			demo, err := r.store.User(t.Context(), demoPerson)
 			if err != nil {
@@ -83,7 +83,7 @@ func TestMasterKeyDropped(t *testing.T) {
 // every grant can be refreshed at both of them, whichever of them made it.
 func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 	before, after := testKey(1), testKey(2)
-	r := newRegistry(t, before)
+	r := newRecords(t, before)
 	r.client("editor", "Editor")
 	steps := [][2][]string{
 		{{before}, {before}},
@@ -117,7 +117,7 @@ func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 			old = r.first(r.active(demo, "editor", nil))
 		}
 		for s := range servers {
-			made := openRegistry(t, r.redis, keys[s]...)
+			made := openRecords(t, r.redis, keys[s]...)
 			token := made.first(made.active(demo, "editor", nil))
 			for _, at := range servers {
 				_, token = at.refresh(t, "editor", token)
@@ -132,10 +132,10 @@ func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 
 // A secret that no key opens is counted, stays, and hides no other.
 func TestResealUnreadable(t *testing.T) {
-	r := newRegistry(t, testKey(1))
+	r := newRecords(t, testKey(1))
 	amy := r.person("amy")
 	lost := r.active(amy, "editor", nil)
-	openRegistry(t, r.redis, testKey(2)).active(amy, "editor", nil)
+	openRecords(t, r.redis, testKey(2)).active(amy, "editor", nil)
 	environ := r.environ(testKey(3), testKey(2))
 	out, complaint := r.verb(1, environ, "key", "reseal")
 	if out != "" || !strings.Contains(complaint, "1 of 2 secrets cannot be opened") || !strings.Contains(complaint, "drop none") {

@@ -111,7 +111,7 @@ func (p *program) sourcesOf(k *kong.Context, flags []*kong.Flag, known []string)
 
 // settingNames are the flags of serve that the file may set: all but config.
 func settingNames(app *kong.Application) []string {
-	return append([]string{"resources", "clients", "software-statements"}, fileKeys(serveFlags(app))...)
+	return append([]string{"resources", "clients", "software-statements", "registry"}, fileKeys(serveFlags(app))...)
 }
 
 // fileKeys are the names of flags without that of the file.

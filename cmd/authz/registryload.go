@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/metadata"
+	"gatehouse.example/registry"
+)
+
+// The file of a registry is one of its own, whose keys are the names of flags, besides
+// servers, which is a list of servers of our own. Or it is that of the authorization server:
+// then all of this stands under the key registry, and what the two share is taken from
+// around it, unless it is there as well.
+
+// registryKeys are the keys of a file of a registry.
+func registryKeys(app *kong.Application) []string {
+	keys := []string{"servers"}
+	for _, node := range app.Children {
+		if node.Name != "registry" {
+			continue
+		}
+		for _, verb := range node.Children {
+			for _, name := range fileKeys(verb.Flags) {
+				if !slices.Contains(keys, name) && !slices.Contains(orders, name) {
+					keys = append(keys, name)
+				}
+			}
+		}
+	}
+	return keys
+}
+
+// orders are the flags that say what to do once, and are no settings.
+var orders = []string{"full", "accept-shrink", "accept-changed", "json"}
+
+// loadRegistry fills s, whose flags are those of the verb, from all sources. It returns
+// sentences about the environment, and every mistake.
+func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, error) {
+	flags, own, servers := k.Selected().Flags, registryKeys(k.Model), settingNames(k.Model)
+	from, err := p.sourcesOf(k, flags, append(slices.Clone(own), servers...))
+	if from == nil {
+		return nil, err
+	}
+	errs := []error{err}
+	if from.file != nil {
+		errs = append(errs, from.file.asRegistry(own, servers))
+	}
+	_, err = from.fill(flags)
+	errs = append(errs, err)
+	if from.file != nil {
+		errs = append(errs, s.ownFrom(from.file))
+	}
+	s.keepsOwn = s.keepsOwn || s.ServersFile != ""
+	return p.env.strangers(everyFlag(k.Model.Node)), errors.Join(append(errs, s.registryMistakes())...)
+}
+
+// asRegistry leaves of the file of an authorization server what is for its registry. Keys of
+// the registry that stand outside of their section are mistakes. A file that has nothing
+// but keys of a registry stays as it is.
+func (d *document) asRegistry(own, servers []string) error {
+	around := d.values
+	theirs := false
+	for key := range around {
+		theirs = theirs || !slices.Contains(own, key)
+	}
+	if !theirs {
+		return nil
+	}
+	for key, value := range around {
+		if slices.Contains(own, key) && !slices.Contains(servers, key) {
+			d.fail(value.line, "%s belongs under the key registry in the file of an authorization server", key)
+		}
+	}
+	d.values = map[string]field{}
+	if section, ok := around["registry"]; ok {
+		d.values = d.section(section, "registry", own)
+	}
+	for _, shared := range [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}} {
+		if slices.ContainsFunc(shared, func(key string) bool { return d.values[key] != field{} }) {
+			continue
+		}
+		for _, key := range shared {
+			if value, ok := around[key]; ok {
+				d.values[key] = value
+			}
+		}
+	}
+	if resources, ok := around["resources"]; ok {
+		d.values["resources"] = resources
+	}
+	return d.mistakes()
+}
+
+// registryMistakes checks the section of the registry in the file of an authorization
+// server, which does not use it.
+func (d *document) registryMistakes(app *kong.Application) error {
+	section, ok := d.values["registry"]
+	if !ok {
+		return nil
+	}
+	keys := d.section(section, "registry", registryKeys(app))
+	if servers, ok := keys["servers"]; ok {
+		d.ownServers(servers)
+	}
+	return d.mistakes()
+}
+
+// ownFrom reads the servers of our own that a file names: the list servers, and the servers
+// that tokens are for.
+func (s *registrySettings) ownFrom(d *document) error {
+	if f, ok := d.values["servers"]; ok {
+		s.named, s.keepsOwn = d.ownServers(f), true
+	}
+	if f, ok := d.values["resources"]; ok && s.ListResources {
+		s.keepsOwn = true
+		for _, element := range d.elements(f, "resources") {
+			if server := d.resourceServer(element); server.URL != s.Resource {
+				s.resources = append(s.resources, server)
+				if _, err := server.Item(); err != nil {
+					d.fail(element.line, "the registry cannot list %s: %s; describe it under servers, or say no-list-resources", server.URL, ownMistake(err))
+				}
+			}
+		}
+	}
+	return d.mistakes()
+}
+
+// ownMistake is what is wrong with a server of our own.
+func ownMistake(err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "registry: "), "own server: ")
+}
+
+// resourceServer reads of a resource what others may know.
+func (d *document) resourceServer(f field) (s registry.OwnServer) {
+	for key, value := range d.section(f, "a resource", resourceKeys) {
+		switch key {
+		case "uri":
+			s.URL = d.text(value, key)
+		case "name":
+			s.Title = d.text(value, key)
+		case "scopes":
+			for _, scope := range d.scopes(value) {
+				s.Scopes = append(s.Scopes, registry.OwnScope{Name: scope.Name, Description: scope.Description})
+			}
+		}
+	}
+	return s
+}
+
+// resourceKeys are the keys of a resource in the file of an authorization server.
+var resourceKeys = []string{"uri", "name", "default", "scopes", "default-scopes", "introspection"}
+
+// together returns named servers and those of resources. What is said of a resource by name
+// counts, and is completed.
+func together(named, resources []registry.OwnServer) []registry.OwnServer {
+	out := slices.Clone(named)
+	for _, resource := range resources {
+		known := false
+		for i := range out {
+			if s := &out[i]; s.URL == resource.URL {
+				known = true
+				s.Title = cmp.Or(s.Title, resource.Title)
+				if s.Scopes == nil {
+					s.Scopes = resource.Scopes
+				}
+			}
+		}
+		if !known {
+			out = append(out, resource)
+		}
+	}
+	return out
+}
+
+// registryMistakes returns what is wrong with the settings of both verbs.
+func (s *registrySettings) registryMistakes() error {
+	var errs []error
+	if s.Resource != "" && len(s.Issuer) == 0 {
+		errs = append(errs, errors.New("issuer is not set: give the authorization server whose tokens are accepted for "+s.Resource+", for example --issuer https://auth.example.com"))
+	}
+	for _, issuer := range s.Issuer {
+		if err := metadata.ValidIssuer(issuer); err != nil {
+			errs = append(errs, fmt.Errorf("issuer %s cannot be used: %s", issuer, withoutPackage(err)))
+		}
+	}
+	_, err := s.client()
+	return errors.Join(append(errs, err, logFormatMistake(s.LogFormat))...)
+}
+
+// mistakes returns what else is wrong with the settings of the server.
+func (v *registryServe) mistakes() error {
+	var errs []error
+	if err := validAddress(v.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("listen %w", err))
+	}
+	if err := validAddress(v.AdminListen); err != nil && v.AdminListen != off {
+		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
+	}
+	if v.MetaFile != "" && v.MetaKey == "" {
+		errs = append(errs, errors.New("meta-key is not set: say under which key of _meta the meta-file is told, for example --meta-key com.example.registry/catalogue"))
+	}
+	for _, time := range []struct {
+		name string
+		duration
+	}{{"interval", v.Interval}, {"full-interval", v.FullInterval}} {
+		if time.duration <= 0 {
+			errs = append(errs, fmt.Errorf("%s %s is no time between two rounds: it must be more than 0", time.name, time.duration))
+		}
+	}
+	if v.CacheAge < 0 {
+		errs = append(errs, fmt.Errorf("cache-age %s is below 0", v.CacheAge))
+	}
+	return errors.Join(append(errs, tlsMistake(v.TLSCert, v.TLSKey))...)
+}
+
+// doubts returns a sentence for each setting that does nothing or weakens the registry.
+func (v *registryServe) doubts(addr net.Addr) []string {
+	var out []string
+	doubt := func(applies bool, sentence string) {
+		if applies {
+			out = append(out, sentence)
+		}
+	}
+	doubt(v.Store == "" || v.Store.embedded(), "the catalogue is kept in this process and lost at exit: --store redis://… keeps it")
+	doubt(v.Upstream == "" && !v.keepsOwn, "the catalogue stays as it is: there is neither an upstream to mirror nor a server of your own")
+	upstream, err := url.Parse(v.Upstream)
+	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
+		"the upstream is http on another machine: whoever is on the way there decides what is in the catalogue")
+	doubt(!loopback(addr) && v.TLSCert == "", addr.String()+" is open to other machines without TLS: only a proxy that ends TLS should reach it")
+	return out
+}
+
+// pathOf is the path of a URL without a slash at its end.
+func pathOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(u.EscapedPath(), "/")
+}

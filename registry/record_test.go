@@ -39,7 +39,7 @@ func encode(v any) []byte {
 
 func TestRecords(t *testing.T) {
 	files, err := filepath.Glob("testdata/records/*.json")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) < 3 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {

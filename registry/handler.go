@@ -108,7 +108,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 func (c HandlerConfig) check() error {
 	switch {
 	case c.Store == nil:
-		return errors.New("Store is required")
+		return errors.New("it needs a Store")
 	case c.Prefix != "" && !validPrefix(c.Prefix):
 		return fmt.Errorf("the Prefix %q is not like /registry", c.Prefix)
 	case c.CacheAge < 0:

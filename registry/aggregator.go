@@ -199,15 +199,15 @@ func (a *Aggregator) SyncWith(ctx context.Context, o Order) (Report, error) {
 	if closed := writer.Close(closing); closed != nil {
 		a.log.WarnContext(ctx, "registry: the lease of the catalogue was not given back; it ends by itself", "error", closed)
 	}
-	a.note(err)
+	a.note(err != nil && !r.noted)
 	return report, err
 }
 
-// note remembers how a round ended, for when the store cannot.
-func (a *Aggregator) note(err error) {
+// note remembers that a round failed of which the store knows nothing.
+func (a *Aggregator) note(failed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err == nil {
+	if !failed {
 		a.failures, a.notBefore = 0, time.Time{}
 		return
 	}
@@ -261,7 +261,8 @@ func (a *Aggregator) trouble(ctx context.Context, what string, err error) {
 	}
 }
 
-// early reports whether the last round of this process failed not long ago.
+// early reports whether the last round of this process failed not long ago, and the store
+// does not know.
 func (a *Aggregator) early() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -422,10 +422,11 @@ func TestImmutable(t *testing.T) {
 	if n := strings.Count(m.logs.String(), "differs_in=description"); n != 1 {
 		t.Errorf("it is logged %d times:\n%s", n, m.logs)
 	}
+	flagged := m.entry(name, "1.0.0")
 	m.upstream.Rewrite(name, "1.0.0", first)
 	m.sync(registry.Order{})
-	if e := m.entry(name, "1.0.0"); len(e.Flags) > 0 || m.status().Changed != 0 {
-		t.Errorf("it is as it was, and flagged: %v, %+v", e.Flags, m.status())
+	if e := m.entry(name, "1.0.0"); len(e.Flags) > 0 || m.status().Changed != 0 || !e.Updated.Equal(flagged.Updated) {
+		t.Errorf("it is as it was, and flagged or updated: %+v, %+v", e, m.status())
 	}
 	m.upstream.RewriteQuietly(name, "1.0.0", other)
 	if report := m.sync(registry.Order{AcceptChanged: true}); report.Changed != 0 || string(m.entry(name, "1.0.0").Server) != other {

@@ -533,3 +533,94 @@ func TestRunAfterFaults(t *testing.T) {
 		})
 	}
 }
+
+// Servers of our own appear whatever the upstream does, and what another process has left
+// unfinished is finished before an hour is over.
+func TestRunLooks(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(30)
+	m.sync(registry.Order{})
+	m.upstream.Add("com.example/server-000031", "1.0.0")
+	m.upstream.Break(registrytest.Faults{Down: true})
+	m.later(2 * time.Hour)
+	at := m.clock.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var own []registry.Item
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Own = func() []registry.Item { return own }
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			m.later(d)
+			switch past := m.clock.Now().Sub(at); {
+			case past > 40*time.Minute:
+				stop()
+			case past > 20*time.Minute && own == nil:
+				own = ownItems(t, registry.OwnServer{Name: "com.example/notes", URL: "https://notes.example.com/mcp"})
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	e := m.entry("com.example/notes", "1.0.0")
+	if late := e.Updated.Sub(at.Add(20 * time.Minute)); late < 0 || late > time.Minute || m.status().Failure == nil {
+		t.Errorf("a server of our own appears after %s: %+v", late, m.status())
+	}
+
+	m.upstream.Mend()
+	m.upstream.Break(registrytest.Faults{After: 1, Down: true})
+	dying, die := context.WithCancel(t.Context())
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Wait = func(context.Context, time.Duration) error {
+			die() // in the middle of a crawl
+			return context.Canceled
+		}
+	})
+	if _, err := m.keeper.SyncWith(dying, registry.Order{Full: true}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	m.upstream.Mend()
+	at = m.clock.Now()
+	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			if m.later(d); m.status().Running == nil || m.clock.Now().Sub(at) > 30*time.Minute {
+				stop()
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if s := m.status(); s.Running != nil || !s.LastFull.Resumed || len(m.listed()) != 32 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What only the store knows about is not tried again and again.
+func TestRunWithoutStore(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	at := m.clock.Now()
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Progress = func(registry.Report) { m.faults.SetDown(true) }
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			if m.later(d); m.clock.Now().Sub(at) > 3*time.Hour {
+				stop()
+			}
+			m.faults.SetDown(false)
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := len(m.upstream.Requests()); n > 60 {
+		t.Errorf("%d requests in three hours", n)
+	}
+}

@@ -32,6 +32,7 @@ type round struct {
 	tries   int  // in a row that failed
 	fromOld bool // nothing was heard yet since the cursor was read from the store
 	warned  int
+	noted   bool // why the round failed is on record
 }
 
 func (r *round) run(ctx context.Context) (Report, error) {
@@ -191,6 +192,9 @@ func (r *round) take(ctx context.Context, page Page) error {
 	c.Cursor, c.Done = page.Next, page.Next == ""
 	c.Report.Pages++
 	c.Report.Items += len(page.Items)
+	if f := r.ledger.Failure; f != nil { // it answers again: whoever takes over need not wait
+		f.RetryAt = r.c.Now().UTC()
+	}
 	if err := r.commit(ctx, changes); err != nil {
 		return err
 	}

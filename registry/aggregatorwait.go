@@ -102,9 +102,11 @@ func (r *round) failed(ctx context.Context, err error) error {
 	r.ledger.Failure = f
 	r.log.WarnContext(ctx, "registry: the upstream cannot be read: what was read before is served on",
 		"error", from.err, "times", f.Times, "again_at", f.RetryAt.Format(time.RFC3339))
-	if noted := r.commit(ctx, nil); noted != nil {
-		r.log.WarnContext(ctx, "registry: that the upstream cannot be read was not noted", "error", noted)
+	if unwritten := r.commit(ctx, nil); unwritten != nil {
+		r.log.WarnContext(ctx, "registry: that the upstream cannot be read was not noted", "error", unwritten)
+		return from.err
 	}
+	r.noted = true
 	return from.err
 }
 

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/alicebob/miniredis/v2"
 
 	"gatehouse.example/middleware/middlewaretest"
@@ -362,4 +364,69 @@ func TestPace(t *testing.T) {
 	if got := resumed.at(began.Add(2*time.Second), registry.Report{Resumed: true, Pages: 51, Items: 5100}); got != "51 pages, 5100 records, 50 a second" {
 		t.Error(got)
 	}
+}
+
+// The page about the registry names every setting.
+func TestRegistrySettingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/registry.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser, err := kong.New(&grammar{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range append(registryKeys(parser.Model), append(orders, "config")...) {
+		if key != "servers" && !strings.Contains(string(page), "`--"+key+"`") {
+			t.Errorf("docs/registry.md does not name --%s", key)
+		}
+	}
+}
+
+// What the page shows works.
+func TestRegistryExamples(t *testing.T) {
+	page, err := os.ReadFile("../../docs/registry.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(page), "```")
+	found := map[string]bool{}
+	for i := 1; i < len(blocks); i += 2 {
+		text, yaml := strings.CutPrefix(blocks[i], "yaml\n")
+		switch {
+		case !yaml:
+		case strings.HasPrefix(text, "issuer:"):
+			found["file"] = true
+			path := save(t, "gatehouse.yaml", text)
+			if out, _ := syncRegistry(t, exitDone, nil, "--config", path, "--store", "redis://"+miniredis.RunT(t).Addr(), "--upstream", littleUpstreamURL(t)); !strings.Contains(out, "4 versions of 4 servers") {
+				t.Errorf("%s", out)
+			}
+		case strings.HasPrefix(text, "servers:"):
+			found["servers"] = true
+			servers, err := readServers("servers.yaml", []byte(text))
+			if err != nil || len(servers) != 2 {
+				t.Errorf("%v %+v", err, servers)
+			}
+		default:
+			found["meta"] = true
+			file, err := registry.OpenMetaFile(registry.FileConfig{Path: save(t, "meta.yaml", text)}, func(data []byte) (json.RawMessage, error) { return readMeta("meta.yaml", data) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			item, err := registry.OwnServer{URL: "https://notes.example.com/mcp", Version: "1.2.0"}.Item()
+			if said, _ := file.Enrich(item); err != nil || !strings.Contains(string(said), `"clean"`) || !strings.Contains(string(said), `"stars":4.5`) {
+				t.Errorf("%v %s", err, said)
+			}
+		}
+	}
+	if len(found) != 3 {
+		t.Errorf("the page shows %v", found)
+	}
+}
+
+func littleUpstreamURL(t *testing.T) string {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(littleUpstream))
+	t.Cleanup(upstream.Close)
+	return upstream.URL
 }

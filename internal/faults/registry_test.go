@@ -1,0 +1,231 @@
+//go:build e2e
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/redis/redistest"
+)
+
+// pageSize is how many records a page of the upstream has.
+const pageSize = 100
+
+// mirrored is a registry that processes fill, and that the test reads past them.
+type mirrored struct {
+	t        *testing.T
+	upstream *registrytest.Upstream
+	url      string // of the store
+	store    *storage.Store
+	crawls   int // that may have begun
+	round    int // of changes of the upstream
+	output   tail
+}
+
+func newMirrored(t *testing.T, records int) *mirrored {
+	t.Helper()
+	m := &mirrored{t: t, upstream: registrytest.New(t), url: redistest.StartServer(t)}
+	m.upstream.Fill(records)
+	backend, err := redis.Open(t.Context(), redis.Options{URL: m.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.store, err = storage.New(backend, storage.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = m.store.Close()
+		if t.Failed() {
+			t.Logf("the end of the output of authz registry:\n%s", m.output.String())
+		}
+	})
+	return m
+}
+
+func (m *mirrored) status() registry.SyncStatus {
+	m.t.Helper()
+	s, err := registry.ReadStatus(m.t.Context(), m.store)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// crawl runs a process that goes on with the crawl that was interrupted, or begins one.
+func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
+	m.t.Helper()
+	args := []string{"registry", "sync", "--full"}
+	if running := m.status().Running; running == nil {
+		m.crawls++
+	} else if serve {
+		args = []string{"registry", "serve", "--listen", "127.0.0.1:0"}
+	}
+	cmd = exec.Command(authzBinary, append(args, "--upstream", m.upstream.URL(), "--store", m.url)...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AUTHZ_") })
+	cmd.Stdout, cmd.Stderr = &m.output, &m.output
+	endWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	exited = make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	m.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, exited
+}
+
+// kill lets a process read some pages and kills it. It reports whether the process was still
+// at it.
+func (m *mirrored) kill(serve bool) bool {
+	m.t.Helper()
+	already := len(m.upstream.Requests())
+	cmd, exited := m.crawl(serve)
+	wanted := already + 1 + rand.IntN(4)
+	for deadline := time.Now().Add(patience); len(m.upstream.Requests()) < wanted; <-time.After(time.Millisecond) {
+		select {
+		case <-exited:
+			return false
+		default:
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("the process reads nothing: %+v", m.status())
+		}
+	}
+	<-time.After(time.Duration(rand.Int64N(int64(8 * time.Millisecond))))
+	_ = cmd.Process.Kill()
+	<-exited
+	return true
+}
+
+// change has the upstream say something new about every record, so that each crawl has as
+// much to do as the first one.
+func (m *mirrored) change(records int) {
+	m.round++
+	for i := range records {
+		m.upstream.SetStatus(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0", registry.StatusDeprecated, fmt.Sprint("round ", m.round))
+	}
+}
+
+// watch reads pages until ctx ends. Each has all of a page of the upstream, in one state, or
+// nothing.
+func (m *mirrored) watch(ctx context.Context) (pages int) {
+	for after := ""; ctx.Err() == nil; {
+		page, err := m.store.CataloguePage(ctx, storage.CatalogueQuery{}, after, pageSize)
+		if err != nil {
+			if ctx.Err() == nil {
+				m.t.Error(err)
+			}
+			return pages
+		}
+		if n := len(page.Entries); n != 0 && n != pageSize || page.Unreadable > 0 {
+			m.t.Errorf("readers see %d of %d records of a page, and %d cannot be read", n, pageSize, page.Unreadable)
+			return pages
+		}
+		for _, e := range page.Entries {
+			if first := page.Entries[0]; e.StatusMessage != first.StatusMessage || !e.Latest {
+				m.t.Errorf("readers see half a page: %s is %q and %s is %q", first.Name, first.StatusMessage, e.Name, e.StatusMessage)
+				return pages
+			}
+		}
+		pages++
+		if after = page.Next; !page.More {
+			after = ""
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	return pages
+}
+
+// TestRegistryIsKilled: a crawl that is killed again and again comes to its end. It goes on
+// where it was, loses nothing, and readers never see half of a page.
+func TestRegistryIsKilled(t *testing.T) {
+	records, kills := amount(2000, 10_000), amount(3, 50)
+	m := newMirrored(t, records)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var reading sync.WaitGroup
+	watched := 0
+	reading.Go(func() { watched = m.watch(ctx) })
+	resumed := 0
+	for killed := 0; killed < kills && !t.Failed(); {
+		before := m.status().Running
+		if before == nil && m.status().LastFull != nil {
+			m.change(records)
+		}
+		if !m.kill(killed%2 == 1) {
+			continue
+		}
+		killed++
+		after := m.status()
+		if before != nil && after.Running != nil {
+			resumed++
+			if after.Running.Pages < before.Pages || !after.Running.Began.Equal(before.Began) {
+				t.Errorf("a crawl that was at page %d is at page %d after the next kill", before.Pages, after.Running.Pages)
+			}
+		}
+		if after.Running != nil && m.round == 0 && after.Rows != after.Running.Pages*pageSize {
+			t.Errorf("%d records are there after %d pages", after.Rows, after.Running.Pages)
+		}
+	}
+	for range 3 { // what is left, and one more
+		_, exited := m.crawl(false)
+		select {
+		case <-exited:
+		case <-time.After(2 * patience):
+			t.Fatalf("the crawl does not end: %+v", m.status())
+		}
+	}
+	stop()
+	reading.Wait()
+	m.complete(records)
+	begun := 0
+	for _, asked := range m.upstream.Requests() {
+		if !strings.Contains(asked, "cursor=") {
+			begun++
+		}
+	}
+	if begun > m.crawls || resumed == 0 || watched == 0 {
+		t.Errorf("%d crawls began where %d might have, %d kills later it went on, %d pages were watched", begun, m.crawls, resumed, watched)
+	}
+	t.Logf("%d kills in %d crawls of %d records, %d of them resumed; %d pages were read meanwhile", kills, begun, records, resumed, watched)
+}
+
+// complete holds the catalogue against the upstream.
+func (m *mirrored) complete(records int) {
+	m.t.Helper()
+	seen, message := 0, ""
+	if m.round > 0 {
+		message = fmt.Sprint("round ", m.round)
+	}
+	for after, more := "", true; more; {
+		page, err := m.store.CataloguePage(m.t.Context(), storage.CatalogueQuery{Deleted: true}, after, 1000)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			seen++
+			if name := fmt.Sprintf("com.example/server-%06d", seen); e.Name != name || string(e.Server) != registrytest.Record(name, "1.0.0") || e.StatusMessage != message || !e.Latest {
+				m.t.Errorf("in place of %s in %q there is %s %s in %q", name, message, e.Name, e.Version, e.StatusMessage)
+			}
+		}
+		after, more = page.Next, page.More
+	}
+	if s := m.status(); seen != records || s.Rows != records || s.Servers != records || s.Deleted != 0 || s.Running != nil || s.Failure != nil || s.Shrink != nil {
+		m.t.Errorf("%d records are there, want %d: %+v", seen, records, s)
+	}
+}

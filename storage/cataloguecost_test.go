@@ -141,7 +141,7 @@ func TestCatalogueReadersMeetWholePages(t *testing.T) {
 			}
 		})
 	}
-	for n := 1; n < 120 || pages.Load() < 200; n++ {
+	for n := 1; !t.Failed() && (n < 120 || pages.Load() < 200); n++ {
 		if err := w.Commit(t.Context(), page(n), nil); err != nil {
 			t.Error(err)
 			break

@@ -70,16 +70,17 @@ func testCatalogueLeaseEnds(t *testing.T, f *fixture) {
 	}
 	// In the middle of a page: the lease was renewed when the page began.
 	own.afterPut("gatehouse:catalogue-row:late\x001", func() {
+		own.set(func() { own.quiet = true })
 		f.clock.advance(renewed + time.Millisecond)
-		own.kill()
 	})
-	err := w.Commit(t.Context(), []storage.CatalogueEntry{entry("late", "1", 1), entry("too late", "1", 1)}, nil)
+	err := w.Commit(watched(t.Context()), []storage.CatalogueEntry{entry("late", "1", 1), entry("too late", "1", 1)}, nil)
 	wantUnavailable(t, "Commit near the end of the lease", err)
 	_, err = f.CatalogueEntry(t.Context(), "late", "1")
 	wantError(t, "CatalogueEntry", err, storage.ErrNotFound)
 	if n := f.wrote("gatehouse:catalogue-row:too late\x001"); n != 0 {
 		t.Errorf("near the end of the lease a row was written %d times", n)
 	}
+	own.kill()
 	// Whoever waits may have it when it ends, and not before.
 	f.clock.advance(2*time.Second + 498*time.Millisecond)
 	_, err = f.OpenCatalogue(t.Context(), "bob")

@@ -17,6 +17,7 @@ type process struct {
 
 	mu      sync.Mutex
 	dead    bool
+	quiet   bool                 // what a writer does by itself goes wrong
 	changes int                  // that were watched
 	fates   map[int]func() error // what becomes of a change that is watched
 	late    func()               // a change that is on its way
@@ -45,7 +46,7 @@ func (p *process) set(change func()) {
 }
 
 func (p *process) kill()   { p.set(func() { p.dead = true }) }
-func (p *process) revive() { p.set(func() { p.dead = false }) }
+func (p *process) revive() { p.set(func() { p.dead, p.quiet = false, false }) }
 
 // afterPut calls f after each write to a key.
 func (p *process) afterPut(key string, f func()) { p.set(func() { p.puts[key] = f }) }
@@ -78,10 +79,11 @@ var errUnheard = errors.New("storagetest: its reply is lost")
 func (p *process) meet(ctx context.Context) (fate func() error, between func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	watched := ctx.Value(isWatched{}) != nil
+	switch {
+	case p.dead || p.quiet && !watched:
 		return func() error { return ErrDown }, nil
-	}
-	if ctx.Value(isWatched{}) == nil {
+	case !watched:
 		return nil, nil
 	}
 	fate = p.fates[p.changes]

@@ -417,7 +417,7 @@ func TestRedirects(t *testing.T) {
 // A body that does not come ends the request, and one that came leaves the answer all the
 // time it needs.
 func TestBodiesThatDawdle(t *testing.T) {
-	const bodyTime = 100 * time.Millisecond
+	const bodyTime = 200 * time.Millisecond
 	cut := make(chan error, 1)
 	url := serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)

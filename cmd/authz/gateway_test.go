@@ -207,40 +207,44 @@ func TestGatewayEnds(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	dir := t.TempDir()
 	pool := writeCertificate(t, dir)
-	for _, scheme := range []string{"http", "https"} {
-		args := []string{"--issuer", issuer.URL(), "--upstream", upstream.URL}
-		if scheme == "https" {
-			args = append(args, "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
-		}
-		r := startGateway(t, 2*time.Second, nil, args...)
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost"}, ForceAttemptHTTP2: true}}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", scheme+"://"+r.shown("listening on")+"/mcp", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+issuer.Mint(middlewaretest.Claims{"aud": guarded}))
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		if want := map[string]int{"http": 1, "https": 2}[scheme]; res.ProtoMajor != want {
-			t.Errorf("%s: %s", scheme, res.Proto)
-		}
-		events := bufio.NewReader(res.Body)
-		if line, err := events.ReadString('\n'); err != nil || line != "data: 1\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
-		if status := r.ended(t); status != 0 {
-			t.Errorf("%s: exit status %d", scheme, status)
-		}
-		if rest, err := io.ReadAll(events); err != nil || string(rest) != "\n" {
-			t.Errorf("%s: the stream ends with %q, %v", scheme, rest, err)
-		}
-		if strings.Contains(r.stderr.String(), "cut off") {
-			t.Errorf("%s: the log:\n%s", scheme, r.stderr.String())
-		}
-		client.CloseIdleConnections()
+	args := []string{"--issuer", issuer.URL(), "--upstream", upstream.URL}
+	for scheme, more := range map[string][]string{"http": nil, "https": {"--no-end-streams", "--tls-cert", dir + "/cert.pem", "--tls-key", dir + "/key.pem"}} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			r := startGateway(t, 4*time.Second, nil, slices.Concat(args, more)...)
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost"}, ForceAttemptHTTP2: true}
+			t.Cleanup(transport.CloseIdleConnections)
+			req, err := http.NewRequestWithContext(t.Context(), "GET", scheme+"://"+r.shown("listening on")+"/mcp", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+issuer.Mint(middlewaretest.Claims{"aud": guarded}))
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if want := map[string]int{"http": 1, "https": 2}[scheme]; res.ProtoMajor != want {
+				t.Errorf("%s", res.Proto)
+			}
+			events := bufio.NewReader(res.Body)
+			line, err := events.ReadString('\n')
+			if own := strings.HasPrefix(line, "id: "); own != (scheme == "http") || err != nil {
+				t.Errorf("the stream begins with %q, %v: a stream that ends with its token begins with an event of its own", line, err)
+			}
+			for line != "data: 1\n" && err == nil {
+				line, err = events.ReadString('\n')
+			}
+			if status := r.ended(t); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+			if rest, err := io.ReadAll(events); err != nil || string(rest) != "\n" {
+				t.Errorf("the stream ends with %q, %v", rest, err)
+			}
+			if strings.Contains(r.stderr.String(), "cut off") {
+				t.Errorf("the log:\n%s", r.stderr.String())
+			}
+		})
 	}
 }
 

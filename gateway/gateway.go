@@ -181,6 +181,7 @@ var forwarded = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.hurry(w, r)
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		g.refuse(w, r, notAllowed(forwarded))
 		return

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -433,20 +434,32 @@ func TestBodiesThatDawdle(t *testing.T) {
 		if a := do(t, g.request(t, "POST", "/mcp", call("ping", nil))); a.status != 200 || a.body != "slow" {
 			t.Errorf("%s: a slow answer: %d %s", name, a.status, a.body)
 		}
-		for _, bearer := range []string{g.token(t, nil), "wrong"} {
+		good, bad := "Bearer "+g.token(t, nil), "Bearer wrong"
+		var open []net.Conn
+		tests := []struct {
+			path, token string
+			want        []int
+		}{
+			{"/mcp", good, []int{400, 408}}, {"/mcp", bad, []int{401}}, {"/mcp/%2e", good, []int{400}}, {"/elsewhere", good, []int{404}}, {"/verify", good, []int{200}},
+			{"/healthz", good, []int{405}}, {"/.well-known/x", good, []int{404}},
+		}
+		for _, tt := range tests {
 			conn, err := net.Dial("tcp", g.server.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(patience))
-			fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: notes.example.com\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", bearer)
-			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: notes.example.com\r\nContent-Type: application/json\r\nAuthorization: %s\r\nContent-Length: 100\r\n\r\n{", tt.path, tt.token)
+			open = append(open, conn)
+		}
+		for i, tt := range tests {
+			res, err := http.ReadResponse(bufio.NewReader(open[i]), nil)
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: %s: %v", name, tt.path, err)
 			}
-			if want := map[bool][]int{true: {401}, false: {400, 408}}[bearer == "wrong"]; res.StatusCode != want[0] && res.StatusCode != want[len(want)-1] {
-				t.Errorf("%s: %s, want one of %v", name, res.Status, want)
+			if !slices.Contains(tt.want, res.StatusCode) {
+				t.Errorf("%s: %s: %s, want one of %v", name, tt.path, res.Status, tt.want)
 			}
 		}
 	}

@@ -36,14 +36,20 @@ func (v *visit) begin(w http.ResponseWriter, r *http.Request, g *Gateway) *http.
 		return r
 	}
 	v.body = &arrival{ReadCloser: r.Body, control: http.NewResponseController(w), within: g.bodyTime, streams: !g.reads}
-	v.body.hurry()
 	r.Body = v.body
 	return r
 }
 
-// arrival is a body that must not take for ever, also when the request is refused unread:
-// the server waits for the body before it sends the answer. A message that the guard reads
-// has the time once. One that streams has it for each piece.
+// hurry gives the body of a request some time to arrive, also when the request is refused
+// unread: the server waits for the body before it sends the answer.
+func (g *Gateway) hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.bodyTime)) // not supported: not on a network
+	}
+}
+
+// arrival is a body that must not take for ever. A message that the guard reads has the time
+// of [Gateway.hurry]. One that streams has it for each piece.
 type arrival struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -53,16 +59,11 @@ type arrival struct {
 	failure atomic.Pointer[error]
 }
 
-// hurry starts the time anew.
-func (a *arrival) hurry() {
-	_ = a.control.SetReadDeadline(time.Now().Add(a.within)) // not supported: not on a network
-}
-
 // Read implements io.Reader. When all has arrived, the answer may take its time: a deadline
 // that passed later would be taken for a client that is gone.
 func (a *arrival) Read(p []byte) (int, error) {
 	if a.streams {
-		a.hurry()
+		_ = a.control.SetReadDeadline(time.Now().Add(a.within))
 	}
 	n, err := a.ReadCloser.Read(p)
 	switch {

@@ -124,27 +124,28 @@ func expected(rows []storage.CatalogueEntry, q url.Values) (names []string) {
 }
 
 // TestPagesWhileOthersWrite: rows that are committed together are seen together or not at
-// all, on each page and by each version of a server; nothing that was there all the time is
-// missed or seen twice; and a reader waits for nobody.
+// all, on each page and by each version of a server, and nothing that was there all the time
+// is missed or seen twice.
 func TestPagesWhileOthersWrite(t *testing.T) {
-	const together, rounds, settledRows = 8, 60, 50
+	const together, rounds, settledRows, readers = 8, 30, 50, 3
 	var settled []storage.CatalogueEntry
 	for i := range settledRows {
 		settled = append(settled, rowOf(fmt.Sprintf("com.example/b%02d", i), "1.0.0"))
 	}
 	d := newDesk(t, registry.HandlerConfig{}, settled...)
-	done := make(chan struct{})
-	var readers sync.WaitGroup
-	for n := range 3 {
-		readers.Go(func() {
+	over, turns := make(chan struct{}), make(chan struct{})
+	var reading sync.WaitGroup
+	for n := range readers {
+		reading.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(n), 3))
 			for {
 				select {
-				case <-done:
+				case <-over:
 					return
+				case turns <- struct{}{}:
 				default:
-					readWhileOthersWrite(t, d, random, together)
 				}
+				readWhileOthersWrite(t, d, random, together)
 			}
 		})
 	}
@@ -156,9 +157,12 @@ func TestPagesWhileOthersWrite(t *testing.T) {
 			page = append(page, rowOf("com.example/versions", fmt.Sprintf("1.%d.%d", round, i), isOlder))
 		}
 		d.commit(page...)
+		for range readers { // nobody reads more slowly than this is written
+			<-turns
+		}
 	}
-	close(done)
-	readers.Wait()
+	close(over)
+	reading.Wait()
 }
 
 func readWhileOthersWrite(t *testing.T, d *desk, random *rand.Rand, together int) {

@@ -39,10 +39,13 @@ import (
 // or rewrites all rows that it had announced, after which its late writes find something
 // else than they expect. Clocks decide only when that may happen, never whether it is safe.
 //
-// Rows and state wait for a replica like other records, and rows are on record before the
-// state that names their page is. So a failover that keeps what was acknowledged leaves no
-// hole: it has the rows of every page that it calls committed. One that forgets the last
-// pages takes rows and state back together, on one server, and the writer is told.
+// Rows and state wait for a replica like other records, though a row could be fetched again:
+// whoever is told that a page is committed goes on with the next one, and comes back to this
+// one in the next full crawl at best. Each row is acknowledged before the state is written
+// that commits its page, so a failover that keeps what was acknowledged leaves no hole. One
+// that forgets more takes rows and state back together where one server has them all: what
+// is there is an earlier catalogue, whole. The writer notices by its next write and is told,
+// and the next one goes on from the progress that is on record.
 
 // CatalogueDeleted is the status of a row that readers see only if they ask for deleted
 // ones. Any other status is for the caller to define.
@@ -89,7 +92,8 @@ type CatalogueState struct {
 	Changed   time.Time // when that was
 	// CursorKey is 32 random bytes, drawn when the catalogue began.
 	CursorKey CursorKey
-	// Progress is what the writer committed together with the last page.
+	// Progress is what the writer committed together with the last page. It is read with
+	// every page, so it should be short.
 	Progress json.RawMessage
 	// Live and Deleted count rows, Servers those that are latest and live.
 	Servers, Live, Deleted int
@@ -150,11 +154,11 @@ func (s *Store) CatalogueEntry(ctx context.Context, name, version string) (Catal
 	return CatalogueEntry{}, errRestless
 }
 
-// CatalogueVersions reads all rows of a server, deleted ones included, in the order of
-// their versions as text. There are none of a server that is not known. A row that cannot
-// be read is an error.
+// CatalogueVersions reads the rows of a server, deleted ones included, in the order of
+// their versions as text, at most 10 000. There are none of a server that is not known. A
+// row that cannot be read is an error.
 func (s *Store) CatalogueVersions(ctx context.Context, name string) ([]CatalogueEntry, error) {
-	scan := catalogueScan{order: byName, deleted: true, prefix: name + entrySep, limit: maxVersions, size: wideIndexPage}
+	scan := catalogueScan{order: byName, deleted: true, prefix: name + entrySep, limit: maxVersions, size: 64}
 	page, err := s.scanCatalogue(ctx, scan, "")
 	if err != nil {
 		return nil, err

@@ -379,6 +379,45 @@ func (s *stepped) IndexPage(ctx context.Context, index, after string, limit int)
 	return s.plainBackend.IndexPage(ctx, index, after, limit)
 }
 
+// TestCatalogueKeepsChanging: a reader under whose eyes page after page is committed gives
+// up in the end, and says that it was not told anything.
+func TestCatalogueKeepsChanging(t *testing.T) {
+	b := newPlain()
+	w := openCatalogue(t, catalogueOn(t, b))
+	defer w.Close(t.Context())
+	n := 0
+	commit := func() {
+		n++
+		if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("a", "1", fmt.Sprint(n), "latest")}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit()
+	operations := 0
+	s := catalogueOn(t, &stepped{b, func() {
+		operations++
+		commit()
+	}})
+	for what, read := range map[string]func() error{
+		"CataloguePage":     func() error { _, err := s.CataloguePage(t.Context(), storage.CatalogueQuery{}, "", 1); return err },
+		"CatalogueVersions": func() error { _, err := s.CatalogueVersions(t.Context(), "a"); return err },
+		"CatalogueLatest":   func() error { _, err := s.CatalogueLatest(t.Context(), "a"); return err },
+	} {
+		operations = 0
+		if err := read(); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || operations > 100 {
+			t.Errorf("%s: %v after %d operations", what, err, operations)
+		}
+	}
+	// One row that has changed once since the state was read is what it was then.
+	if e, err := s.CatalogueEntry(t.Context(), "a", "1"); err != nil || string(e.Server) != fmt.Sprint(n-1) {
+		t.Errorf("after %d pages a row is of page %s, %v", n, e.Server, err)
+	}
+	twice := catalogueOn(t, &stepped{b, func() { commit(); commit() }})
+	if _, err := twice.CatalogueEntry(t.Context(), "a", "1"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a row that changes twice while it is read: %v", err)
+	}
+}
+
 // TestCatalogueLeaseIsRenewed: a writer that has nothing to write keeps its lease. When the
 // store is away for less than the lease it keeps it too, for longer it may lose it.
 func TestCatalogueLeaseIsRenewed(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 // MaxCommit is how many entries are committed at once at most.
 const MaxCommit = 1000
 
-// Commit writes rows and what the writer has come to, and readers see all of it or
-// nothing. Rows that say what is there already are left alone. A nil progress leaves the
-// one before.
+// Commit writes rows and what the writer has come to, which is JSON. Readers see all of it
+// or nothing. Rows that say what is there already are left alone, and if all do, the number
+// of the last page stays. A nil progress leaves the one before.
 //
 // An error other than [ErrEntry] does not say whether the page was committed: [ErrLeased]
 // and [ErrConflict] mean that this writer is over, and another one knows from its state how

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
 )
 
 // keyCounter counts how many items are asked for.
@@ -111,9 +112,20 @@ func TestCataloguePageCosts(t *testing.T) {
 	}
 }
 
+// embedded is the store in this process.
+func embedded(t testing.TB) storage.Backend {
+	t.Helper()
+	b, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
 // TestCatalogueReadersMeetWholePages: while one writer after the other commits, every page that one of many readers sees is of one commit.
 func TestCatalogueReadersMeetWholePages(t *testing.T) {
-	s, _ := newStore(t)
+	s := catalogueOn(t, embedded(t))
 	const rows = 20
 	page := func(n int) (page []storage.CatalogueEntry) {
 		for i := range rows {
@@ -187,7 +199,7 @@ func mixed(ctx context.Context, s *storage.Store, which, rows int) error {
 func BenchmarkCataloguePage(b *testing.B) {
 	const middle = "com.example.7e"
 	for _, rows := range []int{1000, 10000, 100000} {
-		s, _ := newStore(b)
+		s := catalogueOn(b, embedded(b))
 		filled(b, s, rows, 2000)
 		for _, bench := range []struct {
 			name  string
@@ -217,8 +229,7 @@ func BenchmarkCataloguePage(b *testing.B) {
 func BenchmarkCatalogueCommit(b *testing.B) {
 	for name, step := range map[string]int{"new": 100, "changed": 0} {
 		b.Run(name, func(b *testing.B) {
-			s, _ := newStore(b)
-			w := openCatalogue(b, s)
+			w := openCatalogue(b, catalogueOn(b, embedded(b)))
 			defer w.Close(context.Background())
 			record := bytes.Repeat([]byte("x"), 2000)
 			n := 0

@@ -40,8 +40,9 @@ type CataloguePage struct {
 	Unreadable int
 }
 
-// What a page costs at most. One of rows that are chosen by their place in a list takes
-// four round trips, or five with deleted ones.
+// What a page costs at most. One of up to 249 rows that are chosen by their place in a list
+// takes four round trips, or five with deleted ones: the state, the list, the rows, and the
+// state again.
 const (
 	maxPage        = 1000 // rows
 	wideIndexPage  = 1000 // entries that are read at once where names are looked at

@@ -64,7 +64,7 @@ func readGoldenCatalogue(t *testing.T, golden goldenCatalogue, begun bool) {
 	want := func(what string) {
 		t.Helper()
 		for q, want := range map[*storage.CatalogueQuery]string{
-			{}:                              `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/a 1.1.0={ "name":"a", "n":2 }`,
+			{}:                                `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/a 1.1.0={ "name":"a", "n":2 }`,
 			{Deleted: true, Version: "1.0.0"}: `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/b 1.0.0={"<b>":"\u2028"}`,
 			{Latest: true}:                    `com.example/a 1.1.0={ "name":"a", "n":2 }`,
 			{Since: now(), Deleted: true}:     `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/a 1.1.0={ "name":"a", "n":2 }`,

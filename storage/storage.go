@@ -13,6 +13,9 @@
 // one of them wins. Nothing here needs a transaction over two keys, so Redis
 // Cluster, Sentinel, a single server and the embedded store behave alike.
 //
+// The catalogue of the registry is the one thing that changes many keys together. It is
+// built from the same single writes: see [CatalogueWriter.Commit].
+//
 // Every write carries an operation id ([Version]). A write whose reply was lost is
 // sent again with the same id, and a backend that already applied it says so: a
 // retry is never mistaken for a second write.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -665,5 +666,51 @@ func TestUpdatesRise(t *testing.T) {
 		if want := min(i+1, 2); len(changed) != want {
 			t.Errorf("%d rows were updated since, want %d", len(changed), want)
 		}
+	}
+}
+
+// A mirror of a mirror has what that one has, although each of them asks for updates when it
+// likes, and they disagree about the time.
+func TestMirrorOfMirror(t *testing.T) {
+	first := newMirror(t)
+	first.upstream.Fill(35)
+	first.sync(registry.Order{})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Store: first.store, Now: first.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	second := newMirror(t)
+	second.later(-20 * time.Hour)
+	second.restart(func(c *registry.AggregatorConfig) {
+		c.Client = newClient(t, registry.ClientConfig{Base: server.URL, PageSize: 10})
+	})
+	second.sync(registry.Order{})
+	for i := range 12 {
+		first.upstream.Add("com.example/added", fmt.Sprintf("1.%d.0", i))
+		first.upstream.SetStatus(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0", registry.StatusDeleted, "spam")
+		if i%3 == 0 { // what was updated there before comes here after
+			second.sync(registry.Order{})
+		}
+		first.later(17 * time.Minute)
+		second.later(23 * time.Minute)
+		first.sync(registry.Order{})
+		if i%4 == 1 {
+			second.sync(registry.Order{})
+		}
+	}
+	if report := second.sync(registry.Order{}); report.Mode != registry.ModeIncrement {
+		t.Errorf("%+v", report)
+	}
+	theirs, ours := first.rows(storage.CatalogueQuery{Deleted: true}), second.rows(storage.CatalogueQuery{Deleted: true})
+	for id, a := range theirs {
+		b := ours[id]
+		if string(a.Server) != string(b.Server) || a.Status != b.Status || a.StatusMessage != b.StatusMessage || a.Latest != b.Latest || !a.Published.Equal(b.Published) {
+			t.Errorf("%s: %+v, and here %+v", id, a, b)
+		}
+	}
+	if len(ours) != len(theirs) || len(ours) != 47 {
+		t.Errorf("%d rows, and here %d", len(theirs), len(ours))
 	}
 }

@@ -11,7 +11,7 @@
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
 //	authz version
 //
-// Every flag --some-name of serve and of gateway is also the environment variable
+// Every flag --some-name of serve, gateway and registry is also the environment variable
 // AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
 // environment beats the file, the file beats the default. The structs settings and
 // gatewaySettings list them all, once, with their defaults.

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -57,10 +58,11 @@ func newMirrored(t *testing.T, records int) *mirrored {
 
 func (m *mirrored) status() registry.SyncStatus {
 	m.t.Helper()
-	s, err := registry.ReadStatus(m.t.Context(), m.store)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	var s registry.SyncStatus
+	eventually(m.t, patience, func() (err error) {
+		s, err = registry.ReadStatus(m.t.Context(), m.store)
+		return err
+	})
 	return s
 }
 
@@ -126,10 +128,11 @@ func (m *mirrored) change(records int) {
 func (m *mirrored) watch(ctx context.Context) (pages int) {
 	for after := ""; ctx.Err() == nil; {
 		page, err := m.store.CataloguePage(ctx, storage.CatalogueQuery{}, after, pageSize)
+		if ctx.Err() != nil || errors.Is(err, storage.ErrUnavailable) { // the machine is busy
+			continue
+		}
 		if err != nil {
-			if ctx.Err() == nil {
-				m.t.Error(err)
-			}
+			m.t.Error(err)
 			return pages
 		}
 		if n := len(page.Entries); n != 0 && n != pageSize || page.Unreadable > 0 {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
-		Deadline:            time.Now().Add(2 * time.Minute),
+		Deadline:            time.Now().Add(5 * time.Minute),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setup,

@@ -112,6 +112,46 @@ func TestCataloguePageCosts(t *testing.T) {
 	}
 }
 
+// TestCatalogueSearchIsBounded: no call looks at more names than it may, or reads rows to
+// look at names. Whoever asks goes on from where it stopped.
+func TestCatalogueSearchIsBounded(t *testing.T) {
+	b := &keyCounter{plainBackend: newPlain()}
+	s := catalogueOn(t, b)
+	filled(t, s, 28000, 10) // 21000 of them are live
+	w := openCatalogue(t, s)
+	defer w.Close(t.Context())
+	if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("aa/rare", "1", "x"), server("zz/rare", "1", "x")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	q := storage.CatalogueQuery{Match: func(name string) bool {
+		looked++
+		return strings.HasSuffix(name, "/rare")
+	}}
+	b.keys = 0
+	first, err := s.CataloguePage(t.Context(), q, "", 10)
+	if view(first) != "aa/rare 1=x, ..." || looked != 20000 || b.keys != 1 || err != nil {
+		t.Fatalf("the first page has %s after %d names and %d rows, %v", view(first), looked, b.keys, err)
+	}
+	looked = 0
+	second, err := s.CataloguePage(t.Context(), q, first.Next, 10)
+	if view(second) != "zz/rare 1=x" || looked != 1002 || err != nil {
+		t.Fatalf("the second page has %s after %d names, %v", view(second), looked, err)
+	}
+	var found []string
+	looked = 0
+	for after, more := "", true; more; {
+		page, err := s.CataloguePage(t.Context(), q, after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, after, more = append(found, view(page)), page.Next, page.More
+	}
+	if got := strings.Join(found, "; "); got != "aa/rare 1=x, ...; zz/rare 1=x" || looked > 22000 {
+		t.Errorf("one by one there are %s after %d names", got, looked)
+	}
+}
+
 // embedded is the store in this process.
 func embedded(t testing.TB) storage.Backend {
 	t.Helper()

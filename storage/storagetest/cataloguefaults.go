@@ -13,7 +13,7 @@ import (
 // none, and so does the next one while it puts that right. Readers look after every change.
 func testCatalogueDies(t *testing.T, f *fixture) {
 	var want rows
-	for k := range 1 << 10 {
+	for k := range f.places(t) {
 		own := f.process()
 		w := writer(t, f.storeOn(t, own), "ann")
 		want = f.prepared(t, w, want, k)
@@ -64,7 +64,7 @@ func (p *process) end(t *testing.T, w *storage.CatalogueWriter) {
 func testCatalogueDiesTwice(t *testing.T, f *fixture) {
 	const late = 17 // when most of the page is written
 	var want rows
-	for k := range 1 << 10 {
+	for k := range f.places(t) {
 		own, heir := f.process(), f.process()
 		w := writer(t, f.storeOn(t, own), "ann")
 		want = f.prepared(t, w, want, k)
@@ -99,7 +99,7 @@ func testCatalogueDiesTwice(t *testing.T, f *fixture) {
 // another one has taken over and committed, changes nothing.
 func testCatalogueLateWrite(t *testing.T, f *fixture) {
 	var want rows
-	for k := range 1 << 10 {
+	for k := range f.places(t) {
 		own := f.process()
 		w := writer(t, f.storeOn(t, own), "ann")
 		want = f.prepared(t, w, want, k)
@@ -141,7 +141,7 @@ func testCatalogueLateWrite(t *testing.T, f *fixture) {
 func testCatalogueLostReply(t *testing.T, f *fixture) {
 	var want rows
 	w := writer(t, f.Store, "ann")
-	for k := range 1 << 10 {
+	for k := range f.places(t) {
 		wantError(t, "Close", w.Close(t.Context()), nil)
 		own := f.process()
 		w = writer(t, f.storeOn(t, own), "ann")
@@ -181,7 +181,10 @@ func (f *fixture) lostForGood(t *testing.T, what string, fate error) {
 	t.Helper()
 	var want rows
 	spoilt := true
-	for k := 0; spoilt; k++ {
+	for k := range f.places(t) {
+		if !spoilt {
+			return
+		}
 		spoilt = false
 		own := f.process()
 		w := writer(t, f.storeOn(t, own), "ann")

@@ -100,51 +100,6 @@ func testCatalogueSince(t *testing.T, f *fixture) {
 	}
 }
 
-// testCatalogueMatch: names are looked at without reading rows, and no call looks at more
-// than it may: whoever asks goes on from there.
-func testCatalogueMatch(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
-	rare := []storage.CatalogueEntry{entry("zz/rare", "1.0.0", 1), entry("aa/rare", "1.0.0", 1)}
-	commit(t, w, rare...)
-	// Entries without rows cost as much to look at as others. The last page is newer than
-	// what they seem to be of, and none of them is of interest.
-	errs := together(7, func(i int) error {
-		for j := range 30 {
-			put := storage.Put{Key: unique("anything"), Operation: operation()}
-			for k := range 100 {
-				put.Listed = append(put.Listed, storage.Listing{Index: "gatehouse:catalogue-live:name", Entry: name("mm/%d%02d%02d\x001.0.0\x001", i, j, k)})
-			}
-			_, err := f.backend.Put(t.Context(), put)
-			for again := 0; again < enough && errors.Is(err, storage.ErrUncertain); again++ {
-				_, err = f.backend.Put(t.Context(), put)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	wantError(t, "adding entries", errors.Join(errs...), nil)
-	looked := 0
-	q := storage.CatalogueQuery{Match: func(name string) bool {
-		looked++
-		return strings.HasSuffix(name, "rare")
-	}}
-	first, err := f.CataloguePage(t.Context(), q, "", 10)
-	if err != nil || len(first.Entries) != 1 || !first.More || looked != 20000 {
-		t.Fatalf("the first page has %d rows, more %t, after %d names, %v; want 1 after 20000", len(first.Entries), first.More, looked, err)
-	}
-	looked = 0
-	second, err := f.CataloguePage(t.Context(), q, first.Next, 10)
-	if err != nil || len(second.Entries) != 1 || second.More || looked > 2000 {
-		t.Fatalf("the second page has %d rows, more %t, after %d names, %v", len(second.Entries), second.More, looked, err)
-	}
-	wantEntries(t, "both", brief(append(first.Entries, second.Entries...)), brief(rows{}.with(rare...).query(everything))...)
-	if looked = 0; len(walk(t, f.Store, q, 1)) != 2 || looked > 25000 {
-		t.Errorf("one by one, %d names were looked at", looked)
-	}
-}
-
 // testCatalogueUnchanged: rows that say what is there already are not written, and nothing
 // changes for readers.
 func testCatalogueUnchanged(t *testing.T, f *fixture) {

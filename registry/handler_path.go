@@ -99,7 +99,7 @@ func (p *route) takeName(segments []string) (rest []string, ok bool) {
 		return nil, false
 	}
 	p.name, rest = segments[0], segments[1:]
-	if !strings.Contains(p.name, "/") && len(rest) > 0 && !strings.Contains(rest[0], "/") {
+	if !strings.Contains(p.name, "/") && len(rest) > 0 {
 		p.name, rest = p.name+"/"+rest[0], rest[1:]
 	}
 	return rest, validName(p.name)

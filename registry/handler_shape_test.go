@@ -58,6 +58,33 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestUnknownTimes: a time that nobody told is not told.
+func TestUnknownTimes(t *testing.T) {
+	never := func(e *storage.CatalogueEntry) {
+		e.Published, e.Updated, e.StatusChanged, e.Status = time.Time{}, time.Time{}, time.Time{}, ""
+	}
+	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0", isOlder, never))
+	want := `"status":"active","_meta":{` + official + `:{"status":"active","isLatest":false}}`
+	if got := d.get("/v0.1/servers?shape=record").Body.String(); !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestOddMembers: members of a record that mean something beside it stay what they are.
+func TestOddMembers(t *testing.T) {
+	odd := `{` + required + `,"status":"odd","server":{"name":"odd"}}`
+	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0", recordIs(odd)))
+	for form, want := range map[string]string{
+		"": `{"server":` + odd + `,` + required + `,"status":"active","_meta":{`, "wrapped": `{"server":` + odd + `,"_meta":{`,
+		"record": `{` + required + `,"server":{"name":"odd"},"status":"active","_meta":{`,
+	} {
+		got := d.get("/v0.1/servers/com.example%2Fa/versions/latest?shape=" + form).Body.String()
+		if !strings.HasPrefix(got, want) || strictjson.Valid([]byte(got), strictjson.Options{}) != nil {
+			t.Errorf("shape %q: %s, want %s", form, got, want)
+		}
+	}
+}
+
 // TestReadBothWays reads one answer as the interface is described, and as the seed shows it.
 func TestReadBothWays(t *testing.T) {
 	remote := readFile(t, "testdata/records/remote.json")

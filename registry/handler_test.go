@@ -403,6 +403,7 @@ func TestServedPaths(t *testing.T) {
 		"/v0.1":                                                   "404",
 		"/v0.1/":                                                  "404",
 		"/v0.1//servers":                                          "404",
+		"//servers/com.example/notes":                             "404",
 		"//v0.1/servers":                                          "404",
 		"/v0.1/./servers":                                         "404",
 		"/v0.1/publish":                                           "404",
@@ -445,6 +446,22 @@ func TestServedPaths(t *testing.T) {
 	}
 }
 
+// TestNoNames: what cannot be a name is not looked for.
+func TestNoNames(t *testing.T) {
+	d := newDesk(t, registry.HandlerConfig{}, small()...)
+	before := d.roundTrips.Load()
+	for _, name := range []string{"a", "a%2Fb%2Fc", "com.example%2F" + strings.Repeat("a", 200), "com.example%2Fn%C3%B6tes", "com.example%2Fno%0Ates", "..%2Fa", "a%2F..", "%2Fa", "a%2F", "a%20b%2Fc"} {
+		for _, path := range []string{"/v0.1/servers/" + name + "/versions", "/v0.1/servers/" + name + "/versions/latest", "/servers/" + name, "/icons/" + name + "/1.0.0/x"} {
+			if w := d.get(path); w.Code != 404 {
+				t.Errorf("%s: %d", path, w.Code)
+			}
+		}
+	}
+	if n := d.roundTrips.Load() - before; n != 0 {
+		t.Errorf("%d round trips", n)
+	}
+}
+
 // parseURL reads the path of a URL as a server does, and one that no server would read as it
 // is.
 func parseURL(path string) *url.URL {
@@ -462,13 +479,15 @@ func TestServedVersions(t *testing.T) {
 		rowOf("com.example/a", "1.2.0", isOlder, publishedAt(day(3))),
 		rowOf("com.example/a", "2.0.0", isOlder, isDeleted, publishedAt(day(4))),
 		rowOf("com.example/a", "0.9", isOlder, publishedAt(time.Time{})),
+		rowOf("com.example/a", "1.1.0", isOlder, publishedAt(day(1))),
+		rowOf("com.example/a", "1.0.1", isOlder, publishedAt(day(5))),
 		rowOf("com.example/ab", "1.0.0"),
 		rowOf("com.example/gone", "1.0.0", isDeleted),
 	)
 	const a, gone = "/v0.1/servers/com.example%2Fa/versions", "/v0.1/servers/com.example%2Fgone/versions"
 	for target, want := range map[string]string{
-		a:                              "1.10.0 1.2.0 1.0.0 0.9", // the newest first
-		a + "?include_deleted=true":    "2.0.0 1.10.0 1.2.0 1.0.0 0.9",
+		a:                              "1.0.1 1.10.0 1.2.0 1.1.0 1.0.0 0.9", // the newest first
+		a + "?include_deleted=true":    "1.0.1 2.0.0 1.10.0 1.2.0 1.1.0 1.0.0 0.9",
 		gone + "?include_deleted=true": "1.0.0",
 	} {
 		var got []string

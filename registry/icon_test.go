@@ -210,6 +210,7 @@ func TestIconIsChosen(t *testing.T) {
 		"not for dark":          {[]any{icon{"src": "/dark", "theme": "dark"}, icon{"src": "/light", "theme": "light"}}, "/light"},
 		"no SVG":                {[]any{icon{"src": "/svg", "mimeType": "image/svg+xml"}, icon{"src": "/png", "mimeType": "image/png"}}, "/png"},
 		"not of another origin": {[]any{icon{"src": "https://b.example.com/a"}, icon{"src": "/a"}}, "/a"},
+		"not of another port":   {[]any{icon{"src": "https://a.example.com/a"}, icon{"src": "/b"}}, "/b"},
 		"dark only":             {[]any{icon{"src": "/dark", "theme": "dark"}}, ""},
 		"none":                  {nil, ""},
 	} {

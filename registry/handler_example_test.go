@@ -1,0 +1,48 @@
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+)
+
+// A catalogue of one server, read by a program.
+func ExampleHandler() {
+	ctx := context.Background()
+	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
+	if err != nil {
+		panic(err)
+	}
+	store, err := storage.New(backend, storage.Options{Issuer: "https://registry.example.com"})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	writer, err := store.OpenCatalogue(ctx, "example")
+	if err != nil {
+		panic(err)
+	}
+	defer writer.Close(ctx)
+	err = writer.Commit(ctx, []storage.CatalogueEntry{{
+		Name: "com.example/notes", Version: "1.0.0", Status: "active", Latest: true,
+		Server: []byte(`{"name":"com.example/notes","description":"Keeps notes.","version":"1.0.0"}`),
+	}}, nil)
+	if err != nil {
+		panic(err)
+	}
+
+	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	if err != nil {
+		panic(err)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/v0.1/servers?shape=record", nil))
+	fmt.Println(answer.Code, answer.Body)
+	// Output:
+	// 200 {"servers":[{"name":"com.example/notes","description":"Keeps notes.","version":"1.0.0","status":"active","_meta":{"io.modelcontextprotocol.registry/official":{"status":"active","isLatest":true}}}],"metadata":{"count":1}}
+}

@@ -206,6 +206,7 @@ func TestIconIsChosen(t *testing.T) {
 		"the only one":          {[]any{icon{"src": "/a"}}, "/a"},
 		"large enough":          {[]any{icon{"src": "/16", "sizes": []string{"16x16"}}, icon{"src": "/512", "sizes": []string{"512x512"}}, icon{"src": "/128", "sizes": []string{"128x128"}}}, "/128"},
 		"the largest":           {[]any{icon{"src": "/16", "sizes": []string{"16x16"}}, icon{"src": "/48", "sizes": []string{"48x48", "24x24"}}}, "/48"},
+		"rather too large":      {[]any{icon{"src": "/90", "sizes": []string{"90x90"}}, icon{"src": "/512", "sizes": []string{"512x512"}}}, "/512"},
 		"any size":              {[]any{icon{"src": "/128", "sizes": []string{"128x128"}}, icon{"src": "/any", "sizes": []string{"any"}}}, "/any"},
 		"not for dark":          {[]any{icon{"src": "/dark", "theme": "dark"}, icon{"src": "/light", "theme": "light"}}, "/light"},
 		"no SVG":                {[]any{icon{"src": "/svg", "mimeType": "image/svg+xml"}, icon{"src": "/png", "mimeType": "image/png"}}, "/png"},

@@ -774,8 +774,8 @@ func TestUnreadableRows(t *testing.T) {
 // TestLargePages: a page of large records has fewer of them, and the rest follows.
 func TestLargePages(t *testing.T) {
 	var rows []storage.CatalogueEntry
-	for i := range 100 {
-		large := minimal(object{"name": fmt.Sprintf("com.example/%03d", i), "x": strings.Repeat("x", 200_000)})
+	for i := range 50 {
+		large := minimal(object{"name": fmt.Sprintf("com.example/%03d", i), "x": strings.Repeat("x", 250_000)})
 		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", recordIs(string(large))))
 	}
 	c := newDesk(t, registry.HandlerConfig{}, rows...)

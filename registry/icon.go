@@ -115,7 +115,7 @@ const (
 	// maxOpenIcons is how many fetches are under way at once, maxIconsPerMinute how many
 	// begin in a minute: whoever goes through all pages does not make us fetch all icons.
 	maxOpenIcons      = 32
-	maxIconsPerMinute = 600
+	maxIconsPerMinute = 300
 	iconTime          = time.Hour
 	noIconTime        = 10 * time.Minute
 	iconFetchTime     = 3 * time.Second

@@ -268,7 +268,7 @@ func (s *slow) count() int {
 // more than a bounded number of them.
 func TestIconBudget(t *testing.T) {
 	var rows []storage.CatalogueEntry
-	for i := range 700 {
+	for i := range 400 {
 		name := fmt.Sprintf("com.example/a%03d", i)
 		host := fmt.Sprintf("https://a%03d.example.com/", i)
 		rows = append(rows, rowOf(name, "1", recordIs(string(encode(object{"name": name, "version": "1", "websiteUrl": host, "icons": []any{object{"src": host + "icon"}}})))))
@@ -300,20 +300,20 @@ func TestIconBudget(t *testing.T) {
 	for i := range rows {
 		page(i)
 	}
-	if n := fetch.count(); n != 600 {
+	if n := fetch.count(); n != 300 {
 		t.Errorf("%d fetches in a minute", n)
 	}
 	pass(time.Minute)
 	for i := range rows {
 		page(i)
 	}
-	if n := fetch.count(); n != 700 {
-		t.Errorf("%d fetches of 700 icons", n)
+	if n := fetch.count(); n != 400 {
+		t.Errorf("%d fetches of 400 icons", n)
 	}
 	// They are kept for an hour, and that there is none for ten minutes.
 	pass(58 * time.Minute)
 	page(0)
-	if n := fetch.count(); n != 700 {
+	if n := fetch.count(); n != 400 {
 		t.Errorf("%d fetches before the hour is over", n)
 	}
 	pass(2 * time.Minute)
@@ -324,12 +324,12 @@ func TestIconBudget(t *testing.T) {
 	page(0)
 	pass(9 * time.Minute)
 	page(0)
-	if n := fetch.count(); n != 701 {
+	if n := fetch.count(); n != 401 {
 		t.Errorf("%d fetches after the hour", n)
 	}
 	pass(time.Minute)
 	page(0)
-	if n := fetch.count(); n != 702 {
+	if n := fetch.count(); n != 402 {
 		t.Errorf("%d fetches after ten minutes more", n)
 	}
 }

@@ -267,7 +267,7 @@ func TestRegistryLinks(t *testing.T) {
 
 // TestRegistryPagesStayBounded: whatever there is, a page is of a size that can be looked at.
 func TestRegistryPagesStayBounded(t *testing.T) {
-	p := hostileServer(strings.Repeat("\U0001f98a\u0301", 10_000))
+	p := hostileServer(strings.Repeat("\U0001f98a\u0301", 300))
 	for range 1000 {
 		p.Remotes = append(p.Remotes, p.Remotes[0])
 		p.Packages = append(p.Packages, p.Packages[0])

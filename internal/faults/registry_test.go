@@ -29,7 +29,7 @@ const pageSize = 100
 type mirrored struct {
 	t        *testing.T
 	upstream *registrytest.Upstream
-	url      string // of the store
+	redis    *redistest.Server
 	store    *storage.Store
 	crawls   int // that may have begun
 	round    int // of changes of the upstream
@@ -38,9 +38,9 @@ type mirrored struct {
 
 func newMirrored(t *testing.T, records int) *mirrored {
 	t.Helper()
-	m := &mirrored{t: t, upstream: registrytest.New(t), url: redistest.StartServer(t)}
+	m := &mirrored{t: t, upstream: registrytest.New(t), redis: redistest.Start(t, redistest.Config{})}
 	m.upstream.Fill(records)
-	backend, err := redis.Open(t.Context(), redis.Options{URL: m.url})
+	backend, err := redis.Open(t.Context(), redis.Options{URL: m.redis.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
 	} else if serve {
 		args = []string{"registry", "serve", "--listen", "127.0.0.1:0"}
 	}
-	cmd = exec.Command(authzBinary, append(args, "--upstream", m.upstream.URL(), "--store", m.url)...)
+	cmd = exec.Command(authzBinary, append(args, "--upstream", m.upstream.URL(), "--store", m.redis.URL())...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AUTHZ_") })
 	cmd.Stdout, cmd.Stderr = &m.output, &m.output
 	endWithParent(cmd)
@@ -91,24 +91,31 @@ func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
 	return cmd, exited
 }
 
-// kill lets a process read some pages and kills it. It reports whether the process was still
-// at it.
+// kill lets a process read some pages, and kills it about while it writes the last one of
+// them. It reports whether the process was still at it.
 func (m *mirrored) kill(serve bool) bool {
 	m.t.Helper()
-	already := len(m.upstream.Requests())
+	pages := 1 + rand.IntN(m.upstream.Len()/pageSize/5)
+	m.upstream.Break(registrytest.Faults{After: pages, Hold: make(chan struct{})})
+	defer m.upstream.Mend()
+	wanted := len(m.upstream.Requests()) + pages // and none behind it is answered
 	cmd, exited := m.crawl(serve)
-	wanted := already + 1 + rand.IntN(4)
 	for deadline := time.Now().Add(patience); len(m.upstream.Requests()) < wanted; <-time.After(time.Millisecond) {
 		select {
 		case <-exited:
 			return false
 		default:
 		}
+		if serve && m.status().Running == nil { // it goes on serving
+			_ = cmd.Process.Kill()
+			<-exited
+			return false
+		}
 		if time.Now().After(deadline) {
 			m.t.Fatalf("the process reads nothing: %+v", m.status())
 		}
 	}
-	<-time.After(time.Duration(rand.Int64N(int64(8 * time.Millisecond))))
+	<-time.After(time.Duration(rand.Int64N(int64(40 * time.Millisecond))))
 	_ = cmd.Process.Kill()
 	<-exited
 	return true
@@ -164,7 +171,7 @@ func TestRegistryIsKilled(t *testing.T) {
 	var reading sync.WaitGroup
 	watched := 0
 	reading.Go(func() { watched = m.watch(ctx) })
-	resumed := 0
+	resumed, undone := 0, 0
 	for killed := 0; killed < kills && !t.Failed(); {
 		before := m.status().Running
 		if before == nil && m.status().LastFull != nil {
@@ -175,6 +182,7 @@ func TestRegistryIsKilled(t *testing.T) {
 		}
 		killed++
 		after := m.status()
+		undone += m.pending()
 		if before != nil && after.Running != nil {
 			resumed++
 			if after.Running.Pages < before.Pages || !after.Running.Began.Equal(before.Began) {
@@ -202,10 +210,21 @@ func TestRegistryIsKilled(t *testing.T) {
 			begun++
 		}
 	}
-	if begun > m.crawls || resumed == 0 || watched == 0 {
-		t.Errorf("%d crawls began where %d might have, %d kills later it went on, %d pages were watched", begun, m.crawls, resumed, watched)
+	if begun > m.crawls || resumed == 0 || watched == 0 || *long && undone == 0 {
+		t.Errorf("%d crawls began where %d might have, it went on after %d kills, %d pages were half written, %d were watched", begun, m.crawls, resumed, undone, watched)
 	}
-	t.Logf("%d kills in %d crawls of %d records, %d of them resumed; %d pages were read meanwhile", kills, begun, records, resumed, watched)
+	t.Logf("%d kills in %d crawls of %d records: %d of them went on, %d left a page half written; %d pages were read meanwhile",
+		kills, begun, records, resumed, undone, watched)
+}
+
+// pending is 1 if a page is half written: announced, and not committed.
+func (m *mirrored) pending() int {
+	m.t.Helper()
+	state, err := m.redis.Client().Get(m.t.Context(), "gatehouse:catalogue:state").Result()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return strings.Count(state, `"pending":`)
 }
 
 // complete holds the catalogue against the upstream.

@@ -43,6 +43,22 @@ func resolve(path string) (route, error) {
 	return p, nil
 }
 
+// Answers reports whether an escaped path is for the handler, whatever it answers there, so
+// that it can share a listener with something else.
+func (h *Handler) Answers(path string) bool {
+	path, inside := strings.CutPrefix(path, h.prefix)
+	if !inside || path != "" && path[0] != '/' {
+		return false
+	}
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); first {
+	case "v0.1", "v0", "servers", "icons":
+		return true
+	case "":
+		return len(path) <= 1
+	}
+	return h.prefix != ""
+}
+
 // isAPI reports a path of the interface. Both versions of it are the same at present.
 func isAPI(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"reflect"
 	"strings"
 
@@ -38,7 +39,10 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 			return err
 		}
 	}
-	if err := errors.Join(err, v.storeMistake(), v.certificateMistake(), v.rehearse(ctx, l.broken)); err != nil {
+	if err != nil {
+		l.registry = nil // what is wrong with it was reported
+	}
+	if err := errors.Join(err, v.storeMistake(), v.certificateMistake(), v.rehearse(ctx, l)); err != nil {
 		return err
 	}
 	if !v.Effective {
@@ -59,7 +63,7 @@ func (v *checkVerb) certificateMistake() error {
 // rehearse builds the server over a store that is thrown away, because the server
 // itself knows best what it refuses. What is missing or broken was reported already and
 // is replaced here.
-func (v *checkVerb) rehearse(ctx context.Context, broken bool) error {
+func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
 	if err != nil {
 		return err
@@ -71,7 +75,7 @@ func (v *checkVerb) rehearse(ctx context.Context, broken bool) error {
 	if v.issuerMistake() != nil || v.Issuer == "" {
 		config.Issuer = "https://auth.example.com"
 	}
-	if len(config.Resources) == 0 || broken {
+	if len(config.Resources) == 0 || l.broken {
 		config.Resources = demoResources(nil)
 	}
 	config.Registration = cmp.Or(config.Registration, authz.RegistrationClosed)
@@ -81,6 +85,9 @@ func (v *checkVerb) rehearse(ctx context.Context, broken bool) error {
 	}
 	config.Store = store
 	_, err = authz.New(ctx, config)
+	if err == nil && l.registry != nil {
+		_, err = l.registry.carried(ctx, &v.settings, store, slog.New(slog.DiscardHandler))
+	}
 	return errors.Join(err, store.Close())
 }
 

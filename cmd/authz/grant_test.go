@@ -26,10 +26,11 @@ const (
 
 // records is a store with people, clients and grants, for verbs and servers to work on.
 type records struct {
-	t     *testing.T
-	redis *miniredis.Miniredis
-	store *storage.Store
-	now   time.Time // zero for the time it is
+	t      *testing.T
+	redis  *miniredis.Miniredis
+	store  *storage.Store
+	issuer string
+	now    time.Time // zero for the time it is
 }
 
 func newRecords(t *testing.T, keys ...string) *records {
@@ -40,12 +41,18 @@ func newRecords(t *testing.T, keys ...string) *records {
 // openRecords opens a store as a process with these master keys does.
 func openRecords(t *testing.T, server *miniredis.Miniredis, keys ...string) *records {
 	t.Helper()
-	r := &records{t: t, redis: server}
+	return openRecordsOf(t, testIssuer, server, keys...)
+}
+
+// openRecordsOf is openRecords for another issuer.
+func openRecordsOf(t *testing.T, issuer string, server *miniredis.Miniredis, keys ...string) *records {
+	t.Helper()
+	r := &records{t: t, redis: server, issuer: issuer}
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "redis://" + r.redis.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := storage.Options{Issuer: testIssuer, Now: func() time.Time {
+	options := storage.Options{Issuer: issuer, Now: func() time.Time {
 		if r.now.IsZero() {
 			return time.Now()
 		}
@@ -68,7 +75,7 @@ func openRecords(t *testing.T, server *miniredis.Miniredis, keys ...string) *rec
 // environ is the environment of a process that works on the store.
 func (r *records) environ(keys ...string) []string {
 	return []string{
-		"AUTHZ_STORE=redis://" + r.redis.Addr(), "AUTHZ_ISSUER=" + testIssuer, "AUTHZ_MASTER_KEYS=" + strings.Join(keys, ","),
+		"AUTHZ_STORE=redis://" + r.redis.Addr(), "AUTHZ_ISSUER=" + r.issuer, "AUTHZ_MASTER_KEYS=" + strings.Join(keys, ","),
 		"AUTHZ_DEV_INTROSPECTION_SECRET=" + testSecret,
 	}
 }

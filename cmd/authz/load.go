@@ -13,6 +13,8 @@ type loaded struct {
 	relaxed relaxed
 	// broken says that the resources could not be read as they are meant.
 	broken bool
+	// registry is carried by the server, nil for none.
+	registry *registryServe
 	// warnings are sentences about settings that have no effect or a bad one.
 	warnings []string
 }
@@ -41,7 +43,7 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		if s.StatementIssuers, err = from.file.statementIssuers(); err != nil {
 			s.StatementIssuers = nil
 		}
-		errs = append(errs, err, from.file.registryMistakes(k.Model))
+		errs = append(errs, err)
 	}
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
 	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(asked)...)
@@ -49,7 +51,8 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)
 	}
-	return l, errors.Join(append(errs, s.mistakes())...)
+	l.registry, err = s.registry(k.Model, from.file)
+	return l, errors.Join(append(errs, err, s.mistakes())...)
 }
 
 // loadStore fills the settings of a verb that only needs the store.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,15 +99,25 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	if err != nil {
 		return err
 	}
-	front, err := v.front(store, log)
+	readers, err := v.readers(store, log, pathOf(v.Resource))
 	if err != nil {
 		return err
 	}
-	if err := keeper.PublishOwn(ctx); err != nil && !errors.Is(err, storage.ErrLeased) { // or when that one is done
+	if err := publish(ctx, keeper); err != nil {
 		return err
 	}
 	v.announce(p.stdout, st)
-	return besides(ctx, keeper.Run, func() error { return st.serve(ctx, front, st.registryProbes(store, keeper)) })
+	probes := st.catalogueProbes(st.probes(store.Ping), keeper)
+	return besides(ctx, func() error { return st.serve(ctx, health(readers), probes) }, keeper.Run)
+}
+
+// publish brings the servers of our own into the catalogue before anybody reads it, or leaves
+// that to the rounds if another process is at it.
+func publish(ctx context.Context, keeper *registry.Aggregator) error {
+	if err := keeper.PublishOwn(ctx); !errors.Is(err, storage.ErrLeased) {
+		return err
+	}
+	return nil
 }
 
 // site opens the listeners, before anything else is touched.
@@ -220,56 +231,57 @@ func (s *registrySettings) own(log *slog.Logger) (func() []registry.Item, error)
 	return func() []registry.Item { return items }, registry.CheckOwn(items)
 }
 
-// front is what answers on the public listener.
-func (v *registryServe) front(store *storage.Store, log *slog.Logger) (http.Handler, error) {
-	config := registry.HandlerConfig{Store: store, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
+// readers is what answers the readers of the catalogue, and at which paths.
+type readers struct {
+	http.Handler
+	answers func(path string) bool
+}
+
+// readers returns it for paths that begin with a prefix.
+func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix string) (readers, error) {
+	config := registry.HandlerConfig{Store: store, Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
 	if v.MetaFile != "" {
 		file, err := registry.OpenMetaFile(registry.FileConfig{Path: v.MetaFile, Logger: log}, func(data []byte) (json.RawMessage, error) {
 			return readMeta(v.MetaFile, data)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("meta-file: %w", err)
+			return readers{}, fmt.Errorf("meta-file: %w", err)
 		}
 		config.Enrich, config.Revision = file.Enrich, file.Revision
 	}
 	if v.Icons {
 		fetcher, err := safefetch.New(safefetch.Config{})
 		if err != nil {
-			return nil, err
+			return readers{}, err
 		}
 		config.Icons = fetcher
 	}
-	if v.Resource == "" {
-		handler, err := registry.NewHandler(config)
-		return health(handler), err
+	handler, err := registry.NewHandler(config)
+	if err != nil || v.Resource == "" {
+		return readers{handler, handler.Answers}, err
 	}
-	return v.guarded(config, log)
+	return v.guarded(handler, log)
 }
 
-// guarded is the handler behind a guard. It answers below the path of the resource.
-func (v *registryServe) guarded(config registry.HandlerConfig, log *slog.Logger) (http.Handler, error) {
+// guarded is the handler behind a guard.
+func (v *registryServe) guarded(handler *registry.Handler, log *slog.Logger) (readers, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource: v.Resource, ResourceName: v.Title, AuthorizationServers: v.Issuer, Logger: log,
 		Scopes: []string{registryScope}, Policy: middleware.Policy{Scopes: []string{registryScope}},
 	})
 	if err != nil {
-		return nil, err
-	}
-	config.Prefix = pathOf(v.Resource)
-	handler, err := registry.NewHandler(config)
-	if err != nil {
-		return nil, err
+		return readers{}, err
 	}
 	protected, document, paths := guard.Protect(handler), guard.Metadata(), guard.MetadataPaths()
-	return health(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, path := range paths {
-			if r.URL.Path == path {
-				document.ServeHTTP(w, r)
-				return
-			}
+	front := func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(paths, r.URL.Path) {
+			document.ServeHTTP(w, r)
+			return
 		}
 		protected.ServeHTTP(w, r)
-	})), nil
+	}
+	answers := func(path string) bool { return slices.Contains(paths, path) || handler.Answers(path) }
+	return readers{http.HandlerFunc(front), answers}, nil
 }
 
 // health answers at /healthz and leaves everything else to the handler. It is no
@@ -284,10 +296,12 @@ func health(next http.Handler) http.Handler {
 	})
 }
 
-// registryProbes are the probes, and /status: how the catalogue is kept.
-func (st *site) registryProbes(store *storage.Store, keeper *registry.Aggregator) http.Handler {
+// catalogueProbes are the probes, and how the catalogue is kept: /status for people, /metrics
+// for Prometheus.
+func (st *site) catalogueProbes(probes http.Handler, keeper *registry.Aggregator) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", st.probes(store.Ping))
+	mux.Handle("/", probes)
+	mux.Handle("GET /metrics", st.metrics(keeper))
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 		defer cancel()

@@ -240,39 +240,47 @@ func takenAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A private registry is a resource like any other.
-func TestRegistryProtected(t *testing.T) {
-	issuer := middlewaretest.NewIssuer(t)
+// freeAddress is one on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
-	_ = free.Close()
+	defer free.Close()
+	return free.Addr().String()
+}
+
+// bearing asks with a token, if there is one. The text is the whole answer.
+func bearing(t *testing.T, url, token string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var body strings.Builder
+	_ = response.Write(&body)
+	return response, body.String()
+}
+
+// A private registry is a resource like any other.
+func TestRegistryProtected(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	address := freeAddress(t)
 	resource := "http://" + address + "/registry"
 	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n")
 	r := startRegistry(t, nil, "--listen", address, "--resource", resource, "--issuer", issuer.URL(), "--servers-file", servers)
 	list := resource + "/v0.1/servers"
 	if r.shown("programs") != list {
 		t.Errorf("programs read at %s", r.shown("programs"))
-	}
-	ask := func(url, token string) (*http.Response, string) {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		var body strings.Builder
-		_ = response.Write(&body)
-		return response, body.String()
 	}
 	good := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "mcp-registry:read"})
 	for _, tt := range []struct {
@@ -291,7 +299,7 @@ func TestRegistryProtected(t *testing.T) {
 		{"health", "http://" + address + "/healthz", "", 200, "ok"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			response, body := ask(tt.url, tt.token)
+			response, body := bearing(t, tt.url, tt.token)
 			if response.StatusCode != tt.status || !strings.Contains(body, tt.want) {
 				t.Errorf("%d, want %d and %s:\n%s", response.StatusCode, tt.status, tt.want, body)
 			}
@@ -401,6 +409,13 @@ func TestRegistryExamples(t *testing.T) {
 			if out, _ := syncRegistry(t, exitDone, nil, "--config", path, "--store", "redis://"+miniredis.RunT(t).Addr(), "--upstream", littleUpstreamURL(t)); !strings.Contains(out, "4 versions of 4 servers") {
 				t.Errorf("%s", out)
 			}
+		case strings.HasPrefix(text, "registry-at:"):
+			found["carried"] = true
+			var out, complaints lockedBuffer
+			path := save(t, "gatehouse.yaml", "issuer: https://auth.example.com\nstore: embedded:\nregistration: closed\nmaster_keys: "+testKey(1)+"\n"+text)
+			if status := run(t.Context(), []string{"check-config", "--config", path}, nil, strings.NewReader(""), &out, &complaints); status != exitDone {
+				t.Errorf("%s", complaints.String())
+			}
 		case strings.HasPrefix(text, "servers:"):
 			found["servers"] = true
 			servers, err := readServers("servers.yaml", []byte(text))
@@ -419,7 +434,7 @@ func TestRegistryExamples(t *testing.T) {
 			}
 		}
 	}
-	if len(found) != 3 {
+	if len(found) != 4 {
 		t.Errorf("the page shows %v", found)
 	}
 }

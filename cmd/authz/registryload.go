@@ -99,20 +99,6 @@ func (d *document) asRegistry(own, servers []string) error {
 	return d.mistakes()
 }
 
-// registryMistakes checks the section of the registry in the file of an authorization
-// server, which does not use it.
-func (d *document) registryMistakes(app *kong.Application) error {
-	section, ok := d.values["registry"]
-	if !ok {
-		return nil
-	}
-	keys := d.section(section, "registry", registryKeys(app))
-	if servers, ok := keys["servers"]; ok {
-		d.ownServers(servers)
-	}
-	return d.mistakes()
-}
-
 // ownFrom reads the servers of our own that a file names: the list servers, and the servers
 // that tokens are for.
 func (s *registrySettings) ownFrom(d *document) error {

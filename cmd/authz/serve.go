@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	"github.com/alecthomas/kong"
 
@@ -38,11 +39,11 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	if loaded.origins["issuer"].where == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
-	return p.serve(ctx, s, st, loaded.relaxed)
+	return p.serve(ctx, s, st, loaded)
 }
 
 // serve runs the server on listeners that are open.
-func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed) error {
+func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) error {
 	store, err := s.openStore(ctx, st.log)
 	if err != nil {
 		return err
@@ -61,25 +62,41 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, made relaxed
 		return err
 	}
 	if s.Dev {
-		if err := s.admitDemo(ctx, store, &made); err != nil {
+		if err := s.admitDemo(ctx, store, &l.relaxed); err != nil {
 			return fmt.Errorf("the person %s: %w", demoPerson, err)
 		}
 	}
-	for _, sentence := range append(made.warnings, s.exposed(st.public.Addr())...) {
+	public, admin, work := http.Handler(front), st.probes(front.Ready), []worker{front.Run}
+	if l.registry != nil {
+		c, err := l.registry.carried(ctx, s, store, st.log)
+		if err != nil {
+			return fmt.Errorf("the registry: %w", err)
+		}
+		public, admin, work = c.over(front), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
+	}
+	for _, sentence := range append(l.relaxed.warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	p.announce(s, st, made)
-	return besides(ctx, front.Run, func() error { return st.serve(ctx, front, st.probes(front.Ready)) })
+	p.announce(s, st, l.relaxed)
+	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 
-// besides lets work run while serve does, and returns when both have ended.
-func besides(ctx context.Context, work func(context.Context) error, serve func() error) error {
+// worker is work that goes on until ctx ends.
+type worker = func(ctx context.Context) error
+
+// besides lets work run while serve does, and returns when all have ended.
+func besides(ctx context.Context, serve func() error, work ...worker) error {
 	ctx, stop := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	go func() { worked <- work(ctx) }()
-	err := serve()
+	worked := make(chan error, len(work))
+	for _, run := range work {
+		go func() { worked <- run(ctx) }()
+	}
+	errs := []error{serve()}
 	stop()
-	return errors.Join(err, <-worked)
+	for range work {
+		errs = append(errs, <-worked)
+	}
+	return errors.Join(errs...)
 }
 
 // announce says that the server is ready and what people need to use it. Only --dev
@@ -97,6 +114,9 @@ func (p *program) announce(s *settings, st *site, made relaxed) {
 	}
 	if made.introspection != "" {
 		line("introspect", "client_id: the URI of the resource, secret: "+made.introspection)
+	}
+	if s.RegistryAt != "" {
+		line("catalogue", s.catalogueURL())
 	}
 	for _, r := range s.Resources {
 		line("connect to", r.URI)

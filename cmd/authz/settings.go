@@ -41,7 +41,7 @@ type settings struct {
 	DevIntrospectionSecretFile string   `placeholder:"FILE" help:"File that holds it."`
 
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
-	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz, or off (default ${default}; off with --dev)."`
+	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz (with --registry-at also /status and /metrics), or off (default ${default}; off with --dev)."`
 	Issuer      string `placeholder:"URL" help:"The https URL by which everybody knows this server (with --dev: made from --listen)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
@@ -76,6 +76,8 @@ type settings struct {
 	RefreshWindow  duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
 	RefreshIdle    duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
 	RefreshMax     duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
+
+	RegistryAt string `placeholder:"PATH" help:"Serve a catalogue of servers too, below this path, such as / or /registry; its settings are under the key registry of the file (default: not)."`
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/registry"
+	"gatehouse.example/storage"
+)
+
+// An authorization server may carry a registry: on its listener, below a path, over its
+// store. What a registry of its own takes from flags is then in the section registry of the
+// file, and what the two would share is the server's.
+
+// apart are the keys of the section that only a registry of its own has.
+var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format"}
+
+// registry returns the registry that the server carries, nil without registry-at, and
+// every mistake in the section of the file. There may be no file.
+func (s *settings) registry(app *kong.Application, file *document) (*registryServe, error) {
+	d := &document{values: map[string]field{}}
+	if file != nil {
+		d.name = file.name
+		if section, ok := file.values["registry"]; ok {
+			d.values = d.section(section, "registry", registryKeys(app))
+		}
+	}
+	var named []registry.OwnServer
+	if servers, ok := d.values["servers"]; ok {
+		named = d.ownServers(servers)
+	}
+	if s.RegistryAt == "" {
+		return nil, d.mistakes()
+	}
+	for key, value := range d.values {
+		if slices.Contains(apart, key) {
+			d.fail(value.line, "%s is for a registry of its own: leave it out here, or leave out registry-at and start authz registry serve", key)
+		}
+	}
+	v, err := registryFrom(app, d)
+	v.named, v.keepsOwn = named, v.ListResources || v.ServersFile != "" || d.values["servers"] != field{}
+	v.Store, v.MasterKeys = s.Store, s.MasterKeys
+	if s.Issuer != "" { // else that is reported
+		v.Issuer = []string{s.Issuer}
+	}
+	if v.ListResources {
+		v.resources = serversOf(s.Resources, v.Resource)
+	}
+	return v, errors.Join(d.mistakes(), err, s.registryAtMistake(v), v.registryMistakes(), v.mistakes())
+}
+
+// registryFrom fills the settings of authz registry serve from a file alone: on the command
+// line and in the environment are those of authz serve.
+func registryFrom(app *kong.Application, d *document) (*registryServe, error) {
+	for _, verbs := range app.Children {
+		for _, verb := range verbs.Children {
+			if v, ok := verb.Target.Addr().Interface().(*registryServe); ok {
+				_, err := (&sources{file: d}).fill(verb.Flags)
+				return v, err
+			}
+		}
+	}
+	panic("authz registry serve is no verb")
+}
+
+// serversOf returns resources as servers of our own. That of the registry itself is none.
+func serversOf(resources []authz.Resource, itself string) (out []registry.OwnServer) {
+	for _, r := range resources {
+		if r.URI == itself {
+			continue
+		}
+		server := registry.OwnServer{URL: r.URI, Title: r.Name}
+		for _, scope := range r.Scopes {
+			server.Scopes = append(server.Scopes, registry.OwnScope{Name: scope.Name, Description: scope.Description})
+		}
+		out = append(out, server)
+	}
+	return out
+}
+
+// registryPrefix is registry-at without a slash at its end.
+func (s *settings) registryPrefix() string { return strings.TrimRight(s.RegistryAt, "/") }
+
+func (s *settings) registryAtMistake(v *registryServe) error {
+	switch at := s.registryPrefix(); {
+	case !strings.HasPrefix(s.RegistryAt, "/"):
+		return fmt.Errorf("registry-at %q is not a path: write / or a path like /registry", s.RegistryAt)
+	case v.Resource != "" && pathOf(v.Resource) != at:
+		return fmt.Errorf("registry-at %s is not the path of the resource %s of the registry: readers would get tokens for another place", s.RegistryAt, v.Resource)
+	case v.Resource != "" && !slices.ContainsFunc(s.Resources, func(r authz.Resource) bool { return r.URI == v.Resource && hasScope(r, registryScope) }):
+		return fmt.Errorf("the resource %s of the registry is not under resources with the scope %s: nobody could get a token for it", v.Resource, registryScope)
+	}
+	return nil
+}
+
+func hasScope(r authz.Resource, name string) bool {
+	return slices.ContainsFunc(r.Scopes, func(s authz.Scope) bool { return s.Name == name })
+}
+
+// catalogueURL is where the catalogue is read.
+func (s *settings) catalogueURL() string {
+	u, err := url.Parse(s.Issuer)
+	if err != nil {
+		return ""
+	}
+	u.Path = s.registryPrefix() + "/"
+	return u.String()
+}
+
+// carried is a registry inside of a server.
+type carried struct {
+	keeper  *registry.Aggregator
+	readers readers
+}
+
+// carried builds the registry over the store of the server, and brings our own servers into
+// the catalogue.
+func (v *registryServe) carried(ctx context.Context, s *settings, store *storage.Store, log *slog.Logger) (carried, error) {
+	v.Issuer = []string{s.Issuer} // that of --dev is known now
+	keeper, err := v.keeper(store, log, v.Interval, v.FullInterval, nil)
+	if err != nil {
+		return carried{}, err
+	}
+	readers, err := v.readers(store, log, s.registryPrefix())
+	if err != nil {
+		return carried{}, err
+	}
+	for _, path := range []string{pathOf(s.Issuer) + "/authorize", "/.well-known/oauth-authorization-server", "/healthz"} {
+		if readers.answers(path) {
+			return carried{}, fmt.Errorf("registry-at %s: the authorization server itself answers below it: choose another path", s.RegistryAt)
+		}
+	}
+	return carried{keeper, readers}, publish(ctx, keeper)
+}
+
+// over answers readers of the catalogue, and leaves everything else to the server.
+func (c carried) over(front http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.readers.answers(r.URL.EscapedPath()) {
+			c.readers.ServeHTTP(w, r)
+			return
+		}
+		front.ServeHTTP(w, r)
+	})
+}

@@ -65,7 +65,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
-	s.passwords = newPasswords(cfg.Rand)
+	if s.passwords, err = newPasswords(cfg.Rand); err != nil {
+		return nil, err
+	}
 	s.guesses = limit.NewGuesses(cfg.Now)
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {

@@ -36,12 +36,14 @@ type passwords struct {
 // passwordWait is how long a sign-in waits for its turn.
 const passwordWait = 5 * time.Second
 
-func newPasswords(random io.Reader) *passwords {
-	dummy, err := hashPassword(random, "nobody's password")
-	if err != nil {
-		dummy = "" // no randomness: New fails elsewhere; checks against "" always fail
+// newPasswords makes up the dummy, the hash of no password that anybody knows: nothing has to
+// be hashed for it.
+func newPasswords(random io.Reader) (*passwords, error) {
+	drawn := make([]byte, argonSalt+argonKey)
+	if _, err := io.ReadFull(random, drawn); err != nil {
+		return nil, fmt.Errorf("authz: password: %w", err)
 	}
-	return &passwords{slots: make(chan struct{}, 2), dummy: dummy}
+	return &passwords{slots: make(chan struct{}, 2), dummy: phcString(drawn[:argonSalt], drawn[argonSalt:])}, nil
 }
 
 // errCrowded says that too many sign-ins are waiting for their turn.
@@ -67,8 +69,12 @@ func hashPassword(random io.Reader, password string) (string, error) {
 		return "", fmt.Errorf("authz: password: %w", err)
 	}
 	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
+	return phcString(salt, key), nil
+}
+
+func phcString(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
-		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key)), nil
+		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 
 // checkPassword compares in constant time. A hash that cannot be read, or asks for more

@@ -3,6 +3,7 @@ package authz
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +12,15 @@ import (
 // Whoever does not get a turn is told so in time; nothing is said about the password.
 func TestCrowdedSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPasswords(rand.Reader)
+		p, err := newPasswords(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range cap(p.slots) {
 			p.slots <- struct{}{}
 		}
 		begin := time.Now()
-		_, err := p.check(t.Context(), p.dummy, "x")
+		_, err = p.check(t.Context(), p.dummy, "x")
 		if !errors.Is(err, errCrowded) || time.Since(begin) != passwordWait {
 			t.Errorf("error %v after %s, want errCrowded after %s", err, time.Since(begin), passwordWait)
 		}
@@ -25,7 +29,14 @@ func TestCrowdedSignIn(t *testing.T) {
 			t.Errorf("the page says %v", shown)
 		}
 		<-p.slots
-		if right, err := p.check(t.Context(), p.dummy, "nobody's password"); err != nil || !right {
+		hash, err := hashPassword(rand.Reader, "a password")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if work := func(hash string) string { return hash[:strings.LastIndex(hash[:strings.LastIndex(hash, "$")], "$")] }; len(hash) != len(p.dummy) || work(hash) != work(p.dummy) {
+			t.Errorf("the hash of nobody, %s, does not take the work of %s", p.dummy, hash)
+		}
+		if right, err := p.check(t.Context(), hash, "a password"); err != nil || !right {
 			t.Errorf("with a free slot: %v, %v", right, err)
 		}
 	})

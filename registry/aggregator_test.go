@@ -2,12 +2,15 @@ package registry_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -331,6 +334,53 @@ func TestIncrement(t *testing.T) {
 	}
 }
 
+// Updates are asked for from before the last one that is known, because clocks differ and a
+// registry may write down an update late.
+func TestOverlap(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(3)
+	newest := m.upstream.Now() // of what was updated last, at least
+	m.sync(registry.Order{})
+	m.asked()
+	for _, overlap := range []time.Duration{0, time.Hour} { // with 0 the default
+		m.restart(func(c *registry.AggregatorConfig) { c.Overlap = overlap })
+		m.sync(registry.Order{})
+		for _, asked := range m.asked() {
+			u, err := url.Parse(asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			since, err := time.Parse(time.RFC3339Nano, u.Query().Get("updated_since"))
+			want := cmp.Or(overlap, 5*time.Minute)
+			if before := newest.Sub(since); err != nil || before < want || before > want+time.Second {
+				t.Errorf("%s was asked for, %v before the last update (%s), want %v: %v", asked, before, newest, want, err)
+			}
+		}
+	}
+}
+
+// What changes behind a crawl, on a page that it has passed, comes with the next increment.
+func TestChangeBehindTheCrawl(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(30)
+	const passed = "com.example/server-000001"
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Progress = func(r registry.Report) {
+			if r.Mode == registry.ModeFull && r.Pages == 1 {
+				m.upstream.SetStatus(passed, "1.0.0", registry.StatusDeleted, "malware")
+			}
+		}
+	})
+	m.sync(registry.Order{})
+	if e := m.entry(passed, "1.0.0"); e.Status == storage.CatalogueDeleted {
+		t.Fatalf("the crawl saw it: %+v", e)
+	}
+	m.later(time.Hour)
+	if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement || report.Deleted != 1 || m.entry(passed, "1.0.0").Status != storage.CatalogueDeleted {
+		t.Errorf("%+v", report)
+	}
+}
+
 // What is restored is listed again, and of several versions the highest that is not deleted
 // is the latest.
 func TestLatestFollowsStatus(t *testing.T) {
@@ -520,6 +570,27 @@ func TestShrink(t *testing.T) {
 				t.Errorf("%d are listed: %+v", len(m.listed()), s)
 			}
 		})
+	}
+}
+
+// A full crawl counts flags anew, so that no crash leaves them miscounted for good.
+func TestFlagsAreCountedAnew(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(12)
+	m.sync(registry.Order{})
+	row := m.entry("com.example/server-000003", "1.0.0")
+	row.Flags = []string{registry.FlagChanged} // on the row, and not in the count
+	writer, err := m.store.OpenCatalogue(t.Context(), "a process that was killed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(writer.Commit(t.Context(), []storage.CatalogueEntry{row}, nil), writer.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	m.upstream.Remove("com.example/server-000004", "1.0.0")
+	m.sync(registry.Order{Full: true})
+	if s := m.status(); s.Changed != 0 || s.Vanished != 1 {
+		t.Errorf("%d changed, %d vanished", s.Changed, s.Vanished)
 	}
 }
 

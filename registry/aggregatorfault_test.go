@@ -162,6 +162,64 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// An upstream that wants to be left alone in the middle of a full crawl takes nothing away: what
+// was read before is served. Nobody asks it before its time, neither another process nor
+// somebody who wants a round now.
+func TestBusyUpstreamIsLeftAlone(t *testing.T) {
+	m := newMirror(t)
+	m.upstream.Fill(60)
+	m.sync(registry.Order{})
+	for i := range 20 {
+		m.upstream.Remove(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0")
+	}
+	m.later(8 * 24 * time.Hour)
+	m.upstream.Break(registrytest.Faults{After: 2, Status: 429, RetryAfter: "3600"})
+	if _, err := m.fails(); !errors.Is(err, registry.ErrBusy) {
+		t.Fatal(err)
+	}
+	handler, err := registry.NewHandler(registry.HandlerConfig{Store: m.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v0.1/servers?limit=100", nil))
+	if n := strings.Count(answer.Body.String(), `"server":`); answer.Code != http.StatusOK || n != 60 || len(m.listed()) != 60 {
+		t.Errorf("%d: %d are served, %d listed", answer.Code, n, len(m.listed()))
+	}
+	m.upstream.Mend()
+	failure := m.status().Failure
+	m.asked()
+	for name, order := range map[string]registry.Order{"a round": {}, "everything": {Full: true}, "whatever is missing": {AcceptShrink: true}} {
+		m.restart(nil)
+		m.later(10 * time.Minute)
+		if _, err := m.keeper.SyncWith(t.Context(), order); !errors.Is(err, registry.ErrBusy) || !strings.Contains(err.Error(), failure.NotBefore.Format(time.RFC3339)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	until := failure.NotBefore
+	m.restart(func(c *registry.AggregatorConfig) {
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			if m.later(d); !m.clock.Now().Before(until) {
+				stop()
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if asked := m.asked(); len(asked) > 0 || *m.status().Failure != *failure {
+		t.Errorf("before %s it was asked %v: %+v", until, asked, m.status().Failure)
+	}
+	if report := m.sync(registry.Order{}); !report.Resumed {
+		t.Errorf("%+v", report)
+	}
+	if failure := m.status().Failure; failure != nil {
+		t.Errorf("%+v", failure)
+	}
+}
+
 // What cannot be used is counted, and the rest is.
 func TestFaultyLists(t *testing.T) {
 	for _, tt := range []struct {
@@ -544,6 +602,7 @@ func TestRunAfterFaults(t *testing.T) {
 				t.Errorf("%d rounds\n%s", n, m.logs)
 			}
 			m.upstream.Mend()
+			m.later(2 * time.Hour) // it is asked no sooner
 			m.sync(registry.Order{})
 			if s := m.status(); s.Failure != nil || !slices.Equal(m.listed(), []string{"com.example/server-000001 1.0.0", "com.example/server-000002 1.0.0", "com.example/server-000003 1.0.0"}) {
 				t.Errorf("%+v", s)

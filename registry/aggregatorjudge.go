@@ -56,19 +56,24 @@ func shrunk(missing, held int) bool {
 }
 
 // missing returns the rows of the upstream that readers see and that it did not list, and how
-// many readers see.
+// many readers see. On the way it counts all flags anew: a crash in the middle of a change too
+// large for one commit leaves them miscounted.
 func (r *round) missing(ctx context.Context) (missing []rowName, held int, err error) {
+	flags := map[string]int{}
 	for after, more := "", true; more; {
 		var page storage.CataloguePage
 		err := r.insist(ctx, func() (err error) {
-			page, err = r.c.Store.CataloguePage(ctx, storage.CatalogueQuery{}, after, judgeStep)
+			page, err = r.c.Store.CataloguePage(ctx, storage.CatalogueQuery{Deleted: true}, after, judgeStep)
 			return err
 		})
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, e := range page.Entries {
-			if e.Origin != OriginUpstream {
+			for _, flag := range e.Flags {
+				flags[flag]++
+			}
+			if e.Origin != OriginUpstream || !live(e) {
 				continue
 			}
 			if held++; !r.saw(e.Name, e.Version) {
@@ -77,6 +82,7 @@ func (r *round) missing(ctx context.Context) (missing []rowName, held int, err e
 		}
 		after, more = page.Next, page.More
 	}
+	r.ledger.Flags = flags
 	return missing, held, nil
 }
 

@@ -83,6 +83,9 @@ type Failure struct {
 	Times int       `json:"times"` // in a row
 	// RetryAt is when the next one begins.
 	RetryAt time.Time `json:"retry_at"`
+	// NotBefore is when the upstream wants to be asked again, zero if it did not say. No round
+	// asks it before, in whatever process.
+	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
 // ledger is what the aggregator has come to. It is committed with every page, and read with

@@ -48,6 +48,9 @@ func (r *round) run(ctx context.Context) (Report, error) {
 		r.report.Ended = r.c.Now().UTC()
 		return *r.report, nil
 	}
+	if err := r.leftAlone(); err != nil {
+		return *r.report, err
+	}
 	r.begin()
 	if err = r.crawl(ctx); err == nil {
 		err = r.conclude(ctx)
@@ -193,7 +196,7 @@ func (r *round) take(ctx context.Context, page Page) error {
 	c.Report.Pages++
 	c.Report.Items += len(page.Items)
 	if f := r.ledger.Failure; f != nil { // it answers again: whoever takes over need not wait
-		f.RetryAt = r.c.Now().UTC()
+		f.RetryAt, f.NotBefore = r.c.Now().UTC(), time.Time{}
 	}
 	if err := r.commit(ctx, changes); err != nil {
 		return err

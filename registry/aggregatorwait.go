@@ -18,6 +18,17 @@ const (
 	busyPause = 5 * time.Second
 )
 
+// leftAlone returns an error while the upstream wants to be left alone: it said until when, to
+// this process or to another one.
+func (r *round) leftAlone() error {
+	f := r.ledger.Failure
+	if f == nil || r.ledger.Upstream != r.upstream() || !r.c.Now().Before(f.NotBefore) {
+		return nil
+	}
+	r.noted = true
+	return fmt.Errorf("%w: it wants to be left alone until %s, so it was not asked", ErrBusy, f.NotBefore.Format(time.RFC3339))
+}
+
 // recover decides what to do about an error of the upstream. It returns nil when the crawl
 // should go on.
 func (r *round) recover(ctx context.Context, err error) error {
@@ -122,7 +133,8 @@ func (r *round) failure(err error) *Failure {
 	wait := min(time.Minute<<min(f.Times-1, 16), r.c.Interval)
 	f.RetryAt = f.At.Add(wait + time.Duration(r.c.Random()*float64(wait)/4))
 	if said := (*AnswerError)(nil); errors.As(err, &said) {
-		f.RetryAt = later(f.RetryAt, said.RetryAt.UTC())
+		f.NotBefore = said.RetryAt.UTC()
+		f.RetryAt = later(f.RetryAt, f.NotBefore)
 	}
 	return f
 }

@@ -776,6 +776,13 @@ func TestHowTheClientAsks(t *testing.T) {
 	if len(asked) != 2 || jar.used || asked[1].Get("Cookie") != "" || asked[0].Get("User-Agent") != "tests/1.0" || !strings.Contains(asked[0].Get("Accept"), "application/json") {
 		t.Errorf("%v, cookies: %t", asked, jar.used)
 	}
+	for _, header := range asked { // nothing of ours that opens anything
+		for name := range header {
+			if !slices.Contains([]string{"Accept", "Accept-Encoding", "User-Agent"}, name) {
+				t.Errorf("%s: %s was sent", name, header.Get(name))
+			}
+		}
+	}
 }
 
 // jar is where cookies would be kept.

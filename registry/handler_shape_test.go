@@ -241,6 +241,7 @@ func TestOurKey(t *testing.T) {
 		"in the record, escaped":       {silent, row(escaped, ""), ``, ""},
 		"beside the record":            {silent, row(rating+`:1`, `{`+theirs+`}`), rating + `:1`, ""},
 		"beside the record, escaped":   {silent, row(rating+`:1`, `{`+escaped+`,`+rating+`:2}`), rating + `:1`, ""},
+		"in both, in another case":     {silent, row(strings.ToUpper(theirs[:29])+theirs[29:], `{`+strings.Replace(theirs, "review", "Review", 1)+`}`), ``, ""},
 		"in both":                      {silent, row(theirs, `{`+theirs+`}`), ``, ""},
 		"in both, and we speak":        {says(`{"stars": 1.0}`, nil), row(theirs, `{`+theirs+`}`), ``, `{"stars": 1.0}`},
 		"only we speak":                {says(`"x"`, nil), row(rating+`:1`, ""), rating + `:1`, `"x"`},

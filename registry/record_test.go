@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/registry"
@@ -104,6 +107,29 @@ func TestRecordTellsWhatIsInIt(t *testing.T) {
 	npm := r.Packages()[0]
 	if npm.RegistryType != "npm" || npm.Transport.Type != "stdio" || npm.EnvironmentVariables[0].Name != "READER_KEY" || !npm.EnvironmentVariables[0].IsSecret {
 		t.Errorf("%+v", npm)
+	}
+}
+
+// What a record names as its schema is not fetched, nor anything else in it (seed, JSON Schema: no
+// network).
+func TestRecordFetchesNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	base := "https://" + listener.Addr().String()
+	for _, schema := range []string{registry.CurrentSchema, base + "/2030-01-01/server.schema.json", base + "/draft/server.schema.json"} {
+		record := fmt.Sprintf(`{"$schema":%q,"name":"com.example/a","description":"A.","version":"1.0.0","websiteUrl":"%[2]s/",`+
+			`"icons":[{"src":"%[2]s/icon.png"}],"remotes":[{"type":"streamable-http","url":"%[2]s/mcp"}]}`, schema, base)
+		if _, err := registry.ParseRecord([]byte(record)); err != nil {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond))
+	if conn, err := listener.Accept(); err == nil {
+		_ = conn.Close()
+		t.Error("something was fetched")
 	}
 }
 

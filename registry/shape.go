@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gatehouse.example/storage"
@@ -43,8 +44,8 @@ type voice struct {
 	enrich func(Item) (json.RawMessage, error)
 }
 
-// owns reports the key, which nobody else may use.
-func (v voice) owns(key string) bool { return v.key != "" && key == v.key }
+// owns reports the key, in whatever case, which nobody else may use.
+func (v voice) owns(key string) bool { return v.key != "" && strings.EqualFold(key, v.key) }
 
 // row is a row of the catalogue taken apart.
 type row struct {

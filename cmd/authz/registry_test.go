@@ -412,7 +412,7 @@ func TestRegistryExamples(t *testing.T) {
 		case strings.HasPrefix(text, "registry-at:"):
 			found["carried"] = true
 			var out, complaints lockedBuffer
-			path := save(t, "gatehouse.yaml", "issuer: https://auth.example.com\nstore: embedded:\nregistration: closed\nmaster_keys: "+testKey(1)+"\n"+text)
+			path := save(t, "gatehouse.yaml", "issuer: https://auth.example.com\nstore: redis://127.0.0.1\nregistration: closed\nmaster_keys: "+testKey(1)+"\n"+text)
 			if status := run(t.Context(), []string{"check-config", "--config", path}, nil, strings.NewReader(""), &out, &complaints); status != exitDone {
 				t.Errorf("%s", complaints.String())
 			}

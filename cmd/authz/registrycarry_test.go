@@ -2,9 +2,11 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -114,6 +116,27 @@ registry:
 		if strings.Contains(body, "127-0-0-1") { // the registry does not list itself
 			t.Errorf("%s: %s", tt.name, body)
 		}
+	}
+}
+
+// Icons are asked for at public addresses only: those of a server on this machine are not.
+func TestRegistryFetchesNoIconsFromHere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n    icon: https://"+listener.Addr().String()+"/icon.png\n"+
+		"  - url: https://"+listener.Addr().String()+"/mcp\n    icon: https://"+listener.Addr().String()+"/icon.png\n")
+	r := startRegistry(t, nil, "--servers-file", servers)
+	_, page := get(t, http.DefaultClient, r.shown("pages"))
+	if strings.Contains(page, "<img") || !strings.Contains(page, "com.example.notes/mcp") {
+		t.Errorf("%s", page)
+	}
+	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(300 * time.Millisecond))
+	if conn, err := listener.Accept(); err == nil {
+		_ = conn.Close()
+		t.Error("an icon was asked for on this machine")
 	}
 }
 

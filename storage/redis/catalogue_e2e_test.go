@@ -304,6 +304,7 @@ const (
 
 // TestMemoryOfCatalogue: what rows cost, new ones and those that have changed.
 func TestMemoryOfCatalogue(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
 	store, err := openStore(t.Context(), server.URL(), 0)
 	if err != nil {

@@ -26,6 +26,7 @@ const (
 // TestMemory: what grants and clients cost, what is left of a client when it is used or
 // removed, and that rotation costs nothing more.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
 	b := open(t, redis.Options{URL: server.URL()})
 	defer b.Close()
@@ -66,6 +67,7 @@ func TestMemory(t *testing.T) {
 
 // TestMemoryOfRemoved: what is left of a client that was removed is small.
 func TestMemoryOfRemoved(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
 	b := open(t, redis.Options{URL: server.URL()})
 	defer b.Close()

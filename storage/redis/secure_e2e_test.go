@@ -173,6 +173,7 @@ func people() string {
 
 // TestServerSecure: one server with TLS and a user of its own.
 func TestServerSecure(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	addr, _ := a.secured(t, people())
 	user := "gate:" + url.PathEscape(gatePassword) + "@"

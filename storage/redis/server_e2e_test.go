@@ -58,6 +58,7 @@ func suites(t *testing.T, url string) {
 }
 
 func TestServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, gated(inDatabase))
 	url := asGate(server.URL()) + "/5"
 	suites(t, url)
@@ -75,6 +76,7 @@ func TestServerPassword(t *testing.T) {
 }
 
 func TestServerSentinel(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t, gated(withOthers))
 	servers := []*redistest.Server{primary}
 	for range 2 {
@@ -89,6 +91,7 @@ func TestServerSentinel(t *testing.T) {
 }
 
 func TestServerCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, gated(inCluster))
 	url := asGate(cluster.URL())
 	suites(t, url)

@@ -1,10 +1,13 @@
-// Package registry is a catalogue of servers of the protocol: the records it holds, and the
-// client that reads them from an upstream registry.
+// Package registry is a catalogue of servers of the protocol: the records it holds, what shows
+// them to programs and people, and what fills it from another registry.
 //
 // A [Record] is one server.json, one version of one server, in the bytes in which it came.
 // An [Item] is a record together with what a registry says about it: its status, the only
 // part that changes, and when that happened. A [Client] goes through the list of an
-// upstream, page by page.
+// upstream, page by page. An [Aggregator] brings that list and servers of our own into the
+// catalogue of a [storage.Store], and keeps it like them. A [Handler] answers readers from there:
+// it speaks the interface of the official registry, which the seed shows in an older form
+// (Registry API), and has pages.
 //
 // Records come from strangers, and are shown and handed on to others. A record is refused
 // with an [*InvalidError] that names every place where it is wrong:

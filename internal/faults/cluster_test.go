@@ -315,7 +315,7 @@ func (r *ring) finish(words ...string) {
 // Nothing is down, so nobody is told so: not one answer is 503.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	r := newRing(t, 0)
-	for range amount(11, 330) {
+	for range amount(8, 330) {
 		r.moves()
 	}
 	r.end()

@@ -427,7 +427,7 @@ func TestKeysUnderLoad(t *testing.T) {
 	l := newKeyLoad(t)
 	began := time.Now()
 	l.begin()
-	byVerb := amount(2, 10)
+	byVerb := amount(1, 10)
 	for range byVerb {
 		l.rotate()
 	}

@@ -136,7 +136,7 @@ func (s *siege) fire(i int, h *held) {
 // processes say so, and afterwards they go on by themselves.
 func TestRedisIsKilledUnderLoad(t *testing.T) {
 	s := newSiege(t)
-	for range amount(5, 50) {
+	for range amount(3, 50) {
 		s.killRedis()
 	}
 	s.end()
@@ -150,7 +150,7 @@ func TestRedisIsKilledUnderLoad(t *testing.T) {
 // moment now and then.
 func TestAuthzIsKilledUnderLoad(t *testing.T) {
 	s := newSiege(t)
-	for range amount(5, 50) {
+	for range amount(3, 50) {
 		s.killAuthz()
 	}
 	for range amount(0, 10) {

@@ -164,7 +164,7 @@ func (m *mirrored) watch(ctx context.Context) (pages int) {
 // TestRegistryIsKilled: a crawl that is killed again and again comes to its end. It goes on
 // where it was, loses nothing, and readers never see half of a page.
 func TestRegistryIsKilled(t *testing.T) {
-	records, kills := amount(2000, 10_000), amount(3, 50)
+	records, kills := amount(1000, 10_000), amount(3, 50)
 	m := newMirrored(t, records)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

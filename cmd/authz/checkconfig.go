@@ -56,7 +56,7 @@ func (v *checkVerb) certificateMistake() error {
 	if v.tlsMistake() != nil {
 		return nil
 	}
-	_, err := v.certificate()
+	_, err := certificate(v.TLSCert, v.TLSKey)
 	return err
 }
 

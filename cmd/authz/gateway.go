@@ -78,14 +78,12 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err != nil {
 		return err
 	}
-	st := &site{log: config.Guard.Logger, grace: p.grace, streams: newStreams()}
-	if st.tls, err = certificate(s.TLSCert, s.TLSKey); err != nil {
-		return err
-	}
-	if st.public, err = listen(ctx, "listen", s.Listen); err != nil {
+	st, err := newSite(ctx, s.Listen, off, s.TLSCert, s.TLSKey)
+	if err != nil {
 		return err
 	}
 	defer st.close()
+	st.log, st.grace, st.streams = config.Guard.Logger, p.grace, newStreams()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}

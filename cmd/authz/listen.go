@@ -43,8 +43,6 @@ func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 }
 
 // certificate loads the key pair of the public listener, nil without TLS.
-func (s *settings) certificate() (*tls.Config, error) { return certificate(s.TLSCert, s.TLSKey) }
-
 func certificate(cert, key string) (*tls.Config, error) {
 	if cert == "" {
 		return nil, nil
@@ -78,20 +76,19 @@ func newStreams() *streams {
 }
 
 // newSite opens the listeners, before anything else is touched.
-func newSite(ctx context.Context, s *settings) (*site, error) {
-	certificate, err := s.certificate()
+func newSite(ctx context.Context, public, admin, cert, key string) (*site, error) {
+	certificate, err := certificate(cert, key)
 	if err != nil {
 		return nil, err
 	}
-	public, err := listen(ctx, "listen", s.Listen)
-	if err != nil {
+	st := &site{tls: certificate}
+	if st.public, err = listen(ctx, "listen", public); err != nil {
 		return nil, err
 	}
-	st := &site{public: public, tls: certificate}
-	if s.AdminListen == off {
+	if admin == off {
 		return st, nil
 	}
-	if st.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
+	if st.admin, err = listen(ctx, "admin-listen", admin); err != nil {
 		st.close()
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 		return err
 	}
 	log := slog.New(p.logHandler(v.LogFormat))
-	st, err := v.site(ctx)
+	st, err := newSite(ctx, v.Listen, v.AdminListen, v.TLSCert, v.TLSKey)
 	if err != nil {
 		return err
 	}
@@ -118,26 +118,6 @@ func publish(ctx context.Context, keeper *registry.Aggregator) error {
 		return err
 	}
 	return nil
-}
-
-// site opens the listeners, before anything else is touched.
-func (v *registryServe) site(ctx context.Context) (*site, error) {
-	certificate, err := certificate(v.TLSCert, v.TLSKey)
-	if err != nil {
-		return nil, err
-	}
-	st := &site{tls: certificate}
-	if st.public, err = listen(ctx, "listen", v.Listen); err != nil {
-		return nil, err
-	}
-	if v.AdminListen == off {
-		return st, nil
-	}
-	if st.admin, err = listen(ctx, "admin-listen", v.AdminListen); err != nil {
-		st.close()
-		return nil, err
-	}
-	return st, nil
 }
 
 // open opens the store, and sees whether the catalogue in it can be read.

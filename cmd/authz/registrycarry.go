@@ -78,11 +78,7 @@ func serversOf(resources []authz.Resource, itself string) (out []registry.OwnSer
 		if r.URI == itself {
 			continue
 		}
-		server := registry.OwnServer{URL: r.URI, Title: r.Name}
-		for _, scope := range r.Scopes {
-			server.Scopes = append(server.Scopes, registry.OwnScope{Name: scope.Name, Description: scope.Description})
-		}
-		out = append(out, server)
+		out = append(out, registry.OwnServer{URL: r.URI, Title: r.Name, Scopes: ownScopes(r.Scopes)})
 	}
 	return out
 }

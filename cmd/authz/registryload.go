@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/authz"
 	"gatehouse.example/metadata"
 	"gatehouse.example/registry"
 )
@@ -133,12 +134,18 @@ func (d *document) resourceServer(f field) (s registry.OwnServer) {
 		case "name":
 			s.Title = d.text(value, key)
 		case "scopes":
-			for _, scope := range d.scopes(value) {
-				s.Scopes = append(s.Scopes, registry.OwnScope{Name: scope.Name, Description: scope.Description})
-			}
+			s.Scopes = ownScopes(d.scopes(value))
 		}
 	}
 	return s
+}
+
+// ownScopes returns scopes as a record of ours names them.
+func ownScopes(scopes []authz.Scope) (out []registry.OwnScope) {
+	for _, scope := range scopes {
+		out = append(out, registry.OwnScope(scope))
+	}
+	return out
 }
 
 // resourceKeys are the keys of a resource in the file of an authorization server.

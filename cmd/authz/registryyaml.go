@@ -46,9 +46,7 @@ func (d *document) ownServer(f field) (s registry.OwnServer) {
 		s.Record = json.RawMessage(d.text(value, "record"))
 	}
 	if value, ok := keys["scopes"]; ok {
-		for _, scope := range d.scopes(value) {
-			s.Scopes = append(s.Scopes, registry.OwnScope{Name: scope.Name, Description: scope.Description})
-		}
+		s.Scopes = ownScopes(d.scopes(value))
 	}
 	if value, ok := keys["icon"]; ok {
 		s.Icons = append(s.Icons, message.Icon{Src: d.text(value, "icon")})

@@ -30,7 +30,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	for _, sentence := range loaded.warnings {
 		log.Warn(sentence)
 	}
-	st, err := newSite(ctx, s)
+	st, err := newSite(ctx, s.Listen, s.AdminListen, s.TLSCert, s.TLSKey)
 	if err != nil {
 		return err
 	}

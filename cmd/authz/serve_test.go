@@ -426,7 +426,7 @@ type held struct {
 
 func hold(t *testing.T, grace time.Duration) *held {
 	t.Helper()
-	st, err := newSite(t.Context(), &settings{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0"})
+	st, err := newSite(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

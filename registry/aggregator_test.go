@@ -594,29 +594,41 @@ func TestFlagsAreCountedAnew(t *testing.T) {
 	}
 }
 
-// An upstream that was reset is found out about by the next increment. When it has
-// everything again, all is well without anybody's help.
+// An upstream that was reset is found out about by the next increment, or if it tells no
+// times by the next full crawl. When it has everything again, all is well without anybody's
+// help.
 func TestReset(t *testing.T) {
-	m := newMirror(t)
-	m.upstream.Fill(40)
-	m.sync(registry.Order{})
-	m.upstream.Reset()
-	m.upstream.Add("org.example/first", "1.0.0")
-	m.later(time.Hour)
-	report := m.sync(registry.Order{})
-	if report.Mode != registry.ModeFull || report.Missing != 40 || m.status().Shrink == nil || len(m.listed()) != 41 {
-		t.Fatalf("%+v %+v", report, m.status())
-	}
-	m.later(time.Hour)
-	if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement {
-		t.Errorf("%+v", report)
-	}
-	for i := range 40 {
-		m.upstream.Add(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0")
-	}
-	m.later(25 * time.Hour)
-	if report := m.sync(registry.Order{}); report.Mode != registry.ModeFull || report.Missing != 0 || m.status().Shrink != nil || len(m.listed()) != 41 {
-		t.Errorf("%+v %+v", report, m.status())
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.upstream.SetForm(form)
+			m.upstream.Fill(40)
+			m.sync(registry.Order{})
+			m.upstream.Reset()
+			m.upstream.Add("org.example/first", "1.0.0")
+			m.later(time.Hour)
+			if form == registrytest.Flat { // it tells no times, so only the next full crawl finds out
+				if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement || len(m.listed()) != 41 {
+					t.Fatalf("%+v", report)
+				}
+				m.later(7 * 24 * time.Hour)
+			}
+			report := m.sync(registry.Order{})
+			if report.Mode != registry.ModeFull || report.Missing != 40 || m.status().Shrink == nil || len(m.listed()) != 41 {
+				t.Fatalf("%+v %+v", report, m.status())
+			}
+			m.later(time.Hour)
+			if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement {
+				t.Errorf("%+v", report)
+			}
+			for i := range 40 {
+				m.upstream.Add(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0")
+			}
+			m.later(25 * time.Hour)
+			if report := m.sync(registry.Order{}); report.Mode != registry.ModeFull || report.Missing != 0 || m.status().Shrink != nil || len(m.listed()) != 41 {
+				t.Errorf("%+v %+v", report, m.status())
+			}
+		})
 	}
 }
 

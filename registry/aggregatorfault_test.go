@@ -21,37 +21,42 @@ import (
 // A round goes on where one was interrupted, in another process as well, and knows what it
 // does not know.
 func TestInterrupted(t *testing.T) {
-	m := newMirror(t)
-	m.upstream.Fill(60)
-	m.sync(registry.Order{})
-	m.upstream.Remove("com.example/server-000001", "1.0.0")
-	m.later(8 * 24 * time.Hour)
-	m.upstream.Break(registrytest.Faults{After: 3, Down: true})
-	m.asked()
-	if _, err := m.fails(); errors.Is(err, registry.ErrBusy) {
-		t.Error(err)
-	}
-	s := m.status()
-	if s.Running == nil || s.Running.Pages != 3 || s.Failure == nil || s.Failure.Times != 1 || len(m.listed()) != 60 {
-		t.Errorf("%+v", s)
-	}
-	m.upstream.Mend()
-	m.asked()
-	m.restart(nil)
-	report := m.sync(registry.Order{})
-	if !report.Resumed || report.Restarted || report.Judged || report.Pages != 6 || report.Items != 59 || report.Missing != 0 {
-		t.Errorf("%+v", report)
-	}
-	asked := m.asked()
-	if len(asked) != 3 || !strings.Contains(asked[0], "cursor=") {
-		t.Errorf("%v", asked)
-	}
-	if len(m.listed()) != 60 || !strings.Contains(m.logs.String(), "the crawl was interrupted") {
-		t.Errorf("%d are listed\n%s", len(m.listed()), m.logs)
-	}
-	m.later(25 * time.Hour) // the next one is early, and sees it all
-	if report := m.sync(registry.Order{}); report.Mode != registry.ModeFull || !report.Judged || report.Vanished != 1 {
-		t.Errorf("%+v", report)
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.upstream.SetForm(form)
+			m.upstream.Fill(60)
+			m.sync(registry.Order{})
+			m.upstream.Remove("com.example/server-000001", "1.0.0")
+			m.later(8 * 24 * time.Hour)
+			m.upstream.Break(registrytest.Faults{After: 3, Down: true})
+			m.asked()
+			if _, err := m.fails(); errors.Is(err, registry.ErrBusy) {
+				t.Error(err)
+			}
+			s := m.status()
+			if s.Running == nil || s.Running.Pages != 3 || s.Failure == nil || s.Failure.Times != 1 || len(m.listed()) != 60 {
+				t.Errorf("%+v", s)
+			}
+			m.upstream.Mend()
+			m.asked()
+			m.restart(nil)
+			report := m.sync(registry.Order{})
+			if !report.Resumed || report.Restarted || report.Judged || report.Pages != 6 || report.Items != 59 || report.Missing != 0 {
+				t.Errorf("%+v", report)
+			}
+			asked := m.asked()
+			if len(asked) != 3 || !strings.Contains(asked[0], "cursor=") {
+				t.Errorf("%v", asked)
+			}
+			if len(m.listed()) != 60 || !strings.Contains(m.logs.String(), "the crawl was interrupted") {
+				t.Errorf("%d are listed\n%s", len(m.listed()), m.logs)
+			}
+			m.later(25 * time.Hour) // the next one is early, and sees it all
+			if report := m.sync(registry.Order{}); report.Mode != registry.ModeFull || !report.Judged || report.Vanished != 1 {
+				t.Errorf("%+v", report)
+			}
+		})
 	}
 }
 

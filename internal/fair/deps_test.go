@@ -1,0 +1,13 @@
+package fair
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the package at the bottom of the house: it imports the standard
+// library alone.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/fair", "gatehouse.example/internal/deptest"}})
+}

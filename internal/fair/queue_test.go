@@ -1,0 +1,195 @@
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"gatehouse.example/internal/fair"
+)
+
+// crowd enters requests of a queue one after the other, so that each test knows who
+// waits behind whom.
+type crowd struct {
+	t     *testing.T
+	q     *fair.Queue
+	order []string // who got a place
+	leave map[string]func()
+	err   map[string]error
+}
+
+func newCrowd(t *testing.T, q *fair.Queue) *crowd {
+	return &crowd{t: t, q: q, leave: map[string]func(){}, err: map[string]error{}}
+}
+
+func (c *crowd) enter(ctx context.Context, name, lane, addr string) {
+	go func() {
+		leave, err := c.q.Enter(ctx, lane, netip.MustParseAddr(addr))
+		if c.err[name] = err; err == nil {
+			c.order = append(c.order, name)
+			c.leave[name] = leave
+		}
+	}()
+	synctest.Wait()
+}
+
+// finish gives the place of everybody back, in the order in which they got them.
+func (c *crowd) finish() {
+	for i := 0; i < len(c.order); i++ {
+		c.leave[c.order[i]]()
+		synctest.Wait()
+	}
+}
+
+func (c *crowd) want(order ...string) {
+	c.t.Helper()
+	if !slices.Equal(c.order, order) {
+		c.t.Errorf("places went to %q, want %q", c.order, order)
+	}
+}
+
+func TestQueueServesNetworksInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		for i := range 6 {
+			c.enter(ctx, fmt.Sprint("flood ", i), "", "192.0.2.1")
+		}
+		c.enter(ctx, "honest 0", "", "198.51.100.1")
+		c.enter(ctx, "honest 1", "", "198.51.100.1")
+		c.finish()
+		c.want("flood 0", "honest 0", "flood 1", "honest 1", "flood 2", "flood 3", "flood 4", "flood 5")
+	})
+}
+
+// TestQueueCountsWideNetworks: many addresses of one network are one network.
+func TestQueueCountsWideNetworks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		for i := range 5 {
+			c.enter(ctx, fmt.Sprint("flood ", i), "", fmt.Sprint("2001:db8:0:", i, "::1"))
+		}
+		c.enter(ctx, "honest", "", "198.51.100.1")
+		c.finish()
+		if got := slices.Index(c.order, "honest"); got > 1 {
+			t.Errorf("the honest request was number %d", got)
+		}
+	})
+}
+
+func TestQueueServesLanesInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 1000)), context.Background()
+		for i := range 50 {
+			c.enter(ctx, fmt.Sprint("stranger ", i), "stranger", fmt.Sprint("10.0.", i, ".1"))
+		}
+		c.enter(ctx, "known", "known", "10.0.1.1")
+		c.finish()
+		if got := slices.Index(c.order, "known"); got != 1 {
+			t.Errorf("the known browser was number %d behind strangers of 50 networks", got)
+		}
+	})
+}
+
+// TestQueueGivesToWhoHoldsFewest: who holds places for long gets no more while others
+// wait.
+func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(4, 100)), context.Background()
+		for i := range 8 {
+			c.enter(ctx, fmt.Sprint("slow ", i), "", "192.0.2.1")
+		}
+		for i := range 3 {
+			c.enter(ctx, fmt.Sprint("honest ", i), "", "198.51.100.1")
+		}
+		for _, name := range []string{"slow 0", "slow 1"} {
+			c.leave[name]()
+			synctest.Wait()
+		}
+		c.want("slow 0", "slow 1", "slow 2", "slow 3", "honest 0", "honest 1")
+		c.finish()
+	})
+}
+
+func TestQueueTurnsAwayWhoWaitsMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 3)), context.Background()
+		for i := range 4 {
+			c.enter(ctx, fmt.Sprint("flood ", i), "", "192.0.2.1")
+		}
+		c.enter(ctx, "flood 4", "", "192.0.2.1")
+		if !errors.Is(c.err["flood 4"], fair.ErrBusy) {
+			t.Errorf("the newcomer of the only network got %v, want ErrBusy", c.err["flood 4"])
+		}
+		c.enter(ctx, "honest", "", "198.51.100.1")
+		if !errors.Is(c.err["flood 3"], fair.ErrBusy) || c.err["honest"] != nil {
+			t.Errorf("the newest of the flood got %v, the honest one %v", c.err["flood 3"], c.err["honest"])
+		}
+		c.finish()
+		c.want("flood 0", "honest", "flood 1", "flood 2")
+	})
+}
+
+func TestQueueOfNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 0)), context.Background()
+		c.enter(ctx, "first", "", "192.0.2.1")
+		c.enter(ctx, "second", "", "198.51.100.1")
+		if !errors.Is(c.err["second"], fair.ErrBusy) {
+			t.Errorf("with no room to wait the second got %v", c.err["second"])
+		}
+		c.finish()
+		c.enter(ctx, "third", "", "198.51.100.1")
+		c.want("first", "third")
+	})
+}
+
+func TestQueueForgetsWhoGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, fair.NewQueue(1, 100))
+		c.enter(context.Background(), "first", "", "192.0.2.1")
+		ctx, cancel := context.WithCancel(context.Background())
+		c.enter(ctx, "impatient", "", "192.0.2.1")
+		c.enter(context.Background(), "patient", "", "192.0.2.1")
+		cancel()
+		synctest.Wait()
+		if !errors.Is(c.err["impatient"], context.Canceled) || c.q.Waiting() != 1 {
+			t.Errorf("who gave up got %v, and %d wait", c.err["impatient"], c.q.Waiting())
+		}
+		c.finish()
+		c.want("first", "patient")
+	})
+}
+
+// TestQueueLeaveCountsOnce: a place cannot be given back twice.
+func TestQueueLeaveCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		c.enter(ctx, "first", "", "192.0.2.1")
+		c.enter(ctx, "second", "", "192.0.2.1")
+		c.enter(ctx, "third", "", "192.0.2.1")
+		leave := c.leave["first"]
+		leave()
+		leave()
+		synctest.Wait()
+		c.want("first", "second")
+		c.leave["second"]()
+		synctest.Wait()
+	})
+}
+
+func BenchmarkQueue(b *testing.B) {
+	q := fair.NewQueue(2, 100)
+	addr := netip.MustParseAddr("192.0.2.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		leave, err := q.Enter(context.Background(), "", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		leave()
+	}
+}

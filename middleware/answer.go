@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4/json"
 )
 
 // answer is what an issuer says about a token (RFC 7662 section 2.2).
@@ -15,6 +13,8 @@ type answer struct {
 	TokenType string `json:"token_type"`
 	TokenUse  string `json:"token_use"` // not of the RFC: some issuers tell about refresh tokens, too
 	jwtClaims
+
+	scoped bool // whether it has the member scope, which may be empty
 }
 
 // errAnswer says nothing of the text that was answered: the token may be in it.
@@ -24,18 +24,20 @@ var errAnswer = errors.New("the answer is not what RFC 7662 section 2.2 describe
 // known; when it says no, nothing else matters.
 func readAnswer(text []byte) (answer, error) {
 	var state struct {
-		Active *bool `json:"active"`
+		Active *bool   `json:"active"`
+		Scope  *string `json:"scope"`
 	}
-	if err := json.Unmarshal(text, &state); err != nil || state.Active == nil {
+	if err := unambiguous(text, &state); err != nil || state.Active == nil {
 		return answer{}, errAnswer
 	}
 	var a answer
 	if !*state.Active {
 		return a, nil
 	}
-	if err := json.Unmarshal(text, &a); err != nil {
+	if err := unambiguous(text, &a); err != nil {
 		return answer{}, errAnswer
 	}
+	a.scoped = state.Scope != nil
 	return a, nil
 }
 
@@ -62,12 +64,13 @@ func (a *answer) confirms(c *jwtClaims) error {
 }
 
 // narrow leaves of a token what the answer says, too: the issuer may have taken scopes
-// back, or shortened its life.
+// back, all of them if the scope is empty, or shortened its life.
 func (a *answer) narrow(c *jwtClaims) {
 	if a.Expiry.Before(c.Expiry.Time) {
 		c.Expiry = a.Expiry
 	}
-	if still := strings.Fields(a.Scope); len(still) > 0 {
-		c.Scope = strings.Join(slices.DeleteFunc(strings.Fields(c.Scope), func(s string) bool { return !slices.Contains(still, s) }), " ")
+	if a.scoped {
+		still := splitScope(a.Scope)
+		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !slices.Contains(still, s) }), " ")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/json"
 
+	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/metadata"
 )
 
@@ -38,10 +39,29 @@ func readClaims(payload string) (jwtClaims, error) {
 		return plain, nil
 	}
 	claims := new(jwtClaims)
-	if err := json.Unmarshal([]byte(payload), claims); err != nil {
+	if err := unambiguous([]byte(payload), claims); err != nil {
 		return jwtClaims{}, invalid("The claims of the access token cannot be read.")
 	}
 	return *claims, nil
+}
+
+// unambiguous decodes JSON about tokens. Text that is not Unicode is refused wherever it
+// stands: a decoder that puts U+FFFD in its place makes one subject out of two (RFC 7493
+// section 2.1). Members count by their exact name, and once (RFC 7519 section 4).
+func unambiguous(text []byte, v any) error {
+	if err := strictjson.Valid(text, strictjson.Options{MaxBytes: maxDocument}); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+// splitScope returns the scope tokens of a scope, which a single space separates (RFC
+// 6749 section 3.3). What is none cannot be granted to anybody, and is left out.
+func splitScope(scope string) []string {
+	if scope == "" {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(scope, " "), func(s string) bool { return !metadata.ValidScope(s) })
 }
 
 // check judges claims, wherever they come from, except for the issuer.
@@ -81,7 +101,7 @@ func (c *jwtClaims) token() *Token {
 		ClientID: c.ClientID,
 		Issuer:   c.Issuer,
 		Audience: c.Audience,
-		Scopes:   strings.Fields(c.Scope),
+		Scopes:   splitScope(c.Scope),
 		Expiry:   c.Expiry.Time,
 		IssuedAt: c.IssuedAt.Time,
 		ID:       c.ID,

@@ -83,6 +83,9 @@ func (c *Config) validate() error {
 	if slices.Contains(c.Audiences, "") {
 		errs = append(errs, errors.New("an audience is empty"))
 	}
+	if c.Sessions != nil && !c.Sessions.usable() {
+		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
+	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(), validIntrospection(c.Introspection, c.AuthorizationServers))...)
 }
 

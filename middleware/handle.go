@@ -35,19 +35,26 @@ func NewHandles(key []byte) (*Handles, error) {
 
 // Bind returns a handle that only [Handles.Open] with the same purpose and a token of the
 // same principal turns back. A nil token stands for somebody without one. The handle can be
-// read by whoever holds it: it is bound, not secret.
+// read by whoever holds it: it is bound, not secret. Bind panics on Handles that
+// [NewHandles] did not make: without a key, anybody could bind.
 func (h *Handles) Bind(purpose string, token *Token, handle string) string {
+	if !h.usable() {
+		panic("middleware: handles without a key: use NewHandles")
+	}
 	return handle + "." + h.mac(purpose, token, handle)
 }
 
 // Open returns the handle that [Handles.Bind] bound, or [ErrHandle].
 func (h *Handles) Open(purpose string, token *Token, bound string) (string, error) {
 	end := strings.LastIndexByte(bound, '.')
-	if end < 0 || !hmac.Equal([]byte(bound[end+1:]), []byte(h.mac(purpose, token, bound[:end]))) {
+	if !h.usable() || end < 0 || !hmac.Equal([]byte(bound[end+1:]), []byte(h.mac(purpose, token, bound[:end]))) {
 		return "", ErrHandle
 	}
 	return bound[:end], nil
 }
+
+// usable reports whether there is a key.
+func (h *Handles) usable() bool { return len(h.key) >= minHandleKey }
 
 // mac covers each part with its length before it, so that no two lists of parts are one.
 func (h *Handles) mac(purpose string, token *Token, handle string) string {

@@ -90,7 +90,7 @@ func readHeader(head string) (keyID, error) {
 		return keyID{}, invalid("The access token is not a signed JWT.")
 	}
 	var header jwsHeader
-	if err := json.Unmarshal([]byte(plain), &header); err != nil {
+	if err := unambiguous([]byte(plain), &header); err != nil {
 		return keyID{}, invalid("The header of the access token cannot be read.")
 	}
 	return keyID{header.KeyID, header.Algorithm}, header.check()

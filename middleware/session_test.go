@@ -121,3 +121,24 @@ func TestSessionsAreBound(t *testing.T) {
 		}
 	}
 }
+
+// TestA3ZeroHandlesAreRefused: without a key everybody could bind, so nothing is bound and
+// nothing opens.
+func TestA3ZeroHandlesAreRefused(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	_, err := middleware.New(middleware.Config{
+		Resource: resource, AuthorizationServers: []string{issuer.URL()}, Sessions: new(middleware.Handles),
+	})
+	if err == nil || !strings.Contains(err.Error(), "NewHandles") {
+		t.Errorf("a guard with handles without a key: %v", err)
+	}
+	if _, err := new(middleware.Handles).Open("session", nil, "a."); err == nil {
+		t.Error("handles without a key open something")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("handles without a key bind")
+		}
+	}()
+	new(middleware.Handles).Bind("session", nil, "a")
+}

@@ -28,6 +28,13 @@ func (i *Issuer) Mint(overrides Claims) string {
 	return token
 }
 
+// MintRaw returns a signed access token with this payload, which need not be JSON: for
+// tests of what a resource server must not read.
+func (i *Issuer) MintRaw(payload string) string {
+	i.t.Helper()
+	return i.sign([]byte(payload), map[jose.HeaderKey]any{"typ": "at+jwt"})
+}
+
 // mint signs claims, and leaves the introspection endpoint ignorant of the token.
 func (i *Issuer) mint(claims Claims) string {
 	i.t.Helper()
@@ -35,7 +42,7 @@ func (i *Issuer) mint(claims Claims) string {
 	if err != nil {
 		i.t.Fatalf("middlewaretest: %v", err)
 	}
-	return i.sign(payload, map[jose.HeaderKey]any{"typ": "at+jwt"})
+	return i.MintRaw(string(payload))
 }
 
 func (i *Issuer) claims(overrides Claims) Claims {

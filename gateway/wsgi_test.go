@@ -1,0 +1,100 @@
+package gateway_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gatehouse.example/gateway"
+	"gatehouse.example/middleware"
+)
+
+// wsgi is a server of Python's standard library that answers with the variables that it
+// makes of headers.
+const wsgi = `
+import json
+from wsgiref.simple_server import make_server, WSGIRequestHandler
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *_):
+        pass
+
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "application/json")])
+    names = ("HTTP_", "CONTENT_", "REMOTE_", "SERVER_")
+    return [json.dumps({k: str(v) for k, v in environ.items() if k.startswith(names)}).encode()]
+
+server = make_server("127.0.0.1", 0, app, handler_class=Quiet)
+print(server.server_port, flush=True)
+server.serve_forever()
+`
+
+// newWSGI returns the address of a server in Python, which is a reader of headers that
+// does not tell "_" from "-".
+func newWSGI(t *testing.T) string {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3 here")
+	}
+	cmd := exec.Command(python, "-c", wsgi)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server in Python did not begin: %v", err)
+	}
+	return "http://127.0.0.1:" + strings.TrimSpace(port) + "/mcp"
+}
+
+// TestA2HeadersAsWSGIReadsThem: what a server in Python sees of a request is what the
+// gateway judged and what it said itself, however the client spells its headers.
+func TestA2HeadersAsWSGIReadsThem(t *testing.T) {
+	handles, err := middleware.NewHandles([]byte("a key of thirty-two bytes or more"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(t, newWSGI(t), func(c *gateway.Config) { c.Guard.Sessions = handles })
+	const smuggled = "smuggled"
+	send := func(name string) map[string]string {
+		t.Helper()
+		r := g.request(t, "POST", "/mcp", "{}", "Authorization", "Bearer "+g.token(t, claims{"sub": "bob"}))
+		r.Header[name] = []string{smuggled}
+		a := do(t, r)
+		var variables map[string]string
+		if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &variables) != nil {
+			t.Fatalf("%s: %d %s", name, a.status, a.body)
+		}
+		return variables
+	}
+	for _, judged := range []string{
+		"Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Last-Event-Id", "Content-Type", "Content-Encoding", "Authorization",
+		"X-Forwarded-For", "X-Forwarded-Host", "Gatehouse-Subject", "X-Remote-User",
+	} {
+		for _, name := range []string{strings.ReplaceAll(judged, "-", "_"), strings.ToUpper(strings.ReplaceAll(judged, "-", "_")), strings.Replace(judged, "-", "_", 1)} {
+			if !strings.Contains(name, "_") {
+				continue
+			}
+			for variable, value := range send(name) {
+				if value == smuggled {
+					t.Errorf("%s becomes %s", name, variable)
+				}
+			}
+		}
+	}
+	if got := send("Mcp-Param-My_tool"); got["HTTP_MCP_PARAM_MY_TOOL"] != smuggled {
+		t.Errorf("a header that carries a parameter did not arrive: %v", got)
+	}
+}

@@ -1,0 +1,78 @@
+package middleware_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// otherSpellings are names that some server takes for a header, and Go does not.
+func otherSpellings(name string) []string {
+	var names []string
+	for _, separator := range []string{"_", ".", "~"} {
+		names = append(names, strings.ReplaceAll(name, "-", separator), strings.ToUpper(strings.ReplaceAll(name, "-", separator)), strings.Replace(name, "-", separator, 1))
+	}
+	return names
+}
+
+// TestA2HeadersOfAnotherSpelling: what is judged under one name does not reach the handler
+// under another.
+func TestA2HeadersOfAnotherSpelling(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer)
+	var seen http.Header
+	handler := guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }))
+	send := func(name string) {
+		r := withToken(issuer.Mint(claims{"aud": resource}))
+		r.Header[http.CanonicalHeaderKey(name)] = []string{"x"}
+		seen = nil
+		if res := serve(handler, r); res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", name, res.Status)
+		}
+	}
+	for _, judged := range []string{
+		"Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Last-Event-Id", "Content-Type", "Content-Length", "Content-Encoding",
+		"Transfer-Encoding", "Proxy-Authorization", "X-Forwarded-Host", "X-Forwarded-For",
+	} {
+		for _, name := range otherSpellings(judged) {
+			if send(name); slices.ContainsFunc(slices.Collect(keysOf(seen)), func(got string) bool { return strings.EqualFold(got, name) }) {
+				t.Errorf("%s reaches the handler beside %s", name, judged)
+			}
+		}
+	}
+	for _, other := range []string{"Mcp-Param-My_tool", "Mcp-Param-A.b", "X_custom", "Mcp_session_identity", "Traceparent", "Mcp-Session-Id", "Last-Event-Id"} {
+		if send(other); seen[http.CanonicalHeaderKey(other)] == nil {
+			t.Errorf("%s does not reach the handler: %v", other, seen)
+		}
+	}
+}
+
+func keysOf(header http.Header) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range header {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// TestA2SessionOfAnotherSpelling: the session binding cannot be gone around with the raw
+// id under a name that the server behind takes for the same.
+func TestA2SessionOfAnotherSpelling(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Sessions = newHandles(t, 7) })
+	var seen http.Header
+	handler := guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }))
+	for _, name := range otherSpellings("Mcp-Session-Id") {
+		r := withToken(issuer.Mint(claims{"aud": resource, "sub": "writer"}))
+		r.Header[name] = []string{"the session of somebody else"}
+		if serve(handler, r); len(seen) != 0 {
+			t.Errorf("%s: the handler sees %v", name, seen)
+		}
+	}
+}

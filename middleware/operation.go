@@ -244,20 +244,23 @@ func object(o message.Object, member string) (message.Object, error) {
 }
 
 // judgeable refuses names that the policy cannot judge: none at all, unless a pattern is
-// for that too, and URIs that others could take for another one, because the policy
-// compares them as they are written.
+// for that too, more than can be compared with every pattern in little time, and URIs that
+// this program cannot read in every way in which a server could.
 func (p *policy) judgeable(op operation) error {
 	part := p.part(op.kind)
 	if len(part) == 0 {
 		return nil
 	}
+	size := 0
 	for _, name := range op.names {
-		_, fits := part.find(name)
-		switch {
-		case name == "" && !fits:
+		if size += len(name); size > maxNames {
+			return fmt.Errorf("the names that it is about have more than %d bytes", maxNames)
+		}
+		if _, fits := part.find(name); name == "" && !fits {
 			return errors.New("it does not say what it is about")
-		case name != "" && op.kind == resourceURI && !plainURI(name):
-			return errURI
+		}
+		if _, err := readingsOf(name); op.kind == resourceURI && name != "" && err != nil {
+			return err
 		}
 	}
 	return nil

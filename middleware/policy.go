@@ -26,7 +26,10 @@ type Policy struct {
 	Tools map[string][]string
 	// Prompts is what getting a prompt, or completions for one, needs, by its name.
 	Prompts map[string][]string
-	// Resources is what reading, watching or completing a resource needs, by its URI.
+	// Resources is what reading, watching or completing a resource needs, by its URI. A URI
+	// has many spellings: it needs what is said about each reading that a handler could take,
+	// as it is written, normalised, decoded and resolved, and all of them must be named. Write
+	// patterns as the handler spells its URIs.
 	Resources map[string][]string
 	// Implies says which scopes a scope includes: with "notes:admin" implying
 	// "notes:write", a token that has the first needs not have the second. Implied scopes
@@ -128,7 +131,11 @@ func (p *policy) needs(op operation) ([]string, bool) {
 		return out, true
 	}
 	for _, name := range op.names {
-		more, ok := part.find(name)
+		find := part.find
+		if op.kind == resourceURI {
+			find = part.findURI
+		}
+		more, ok := find(name)
 		if !ok {
 			return nil, false
 		}
@@ -171,6 +178,7 @@ type rules []rule
 
 type rule struct {
 	pattern   string
+	readings  [strictReadings]string // of the pattern, as URIs are read; for resources
 	closeness int
 	scopes    []string
 }
@@ -178,7 +186,8 @@ type rule struct {
 func newRules(named map[string][]string) rules {
 	out := make(rules, 0, len(named))
 	for pattern, scopes := range named {
-		out = append(out, rule{pattern, closeness(pattern), once(scopes)})
+		read, _ := readingsOf(pattern)
+		out = append(out, rule{pattern, read.strict, closeness(pattern), once(scopes)})
 	}
 	slices.SortFunc(out, func(a, b rule) int {
 		return cmp.Or(cmp.Compare(b.closeness, a.closeness), cmp.Compare(a.pattern, b.pattern))
@@ -198,17 +207,48 @@ func closeness(pattern string) int {
 
 // find returns what the rules say about a name. Of patterns that are equally close all
 // count.
-func (rs rules) find(name string) (scopes []string, ok bool) {
+func (rs rules) find(name string) (scopes []string, ok bool) { return rs.findReading(name, asWritten) }
+
+// findReading returns what the rules say about one reading of a name. A pattern stands for
+// what is written like it, and for what it is itself in that reading.
+func (rs rules) findReading(name string, reading int) (scopes []string, ok bool) {
 	closest := 0
-	for _, r := range rs {
+	for i := range rs {
+		r := &rs[i]
 		switch {
 		case ok && r.closeness < closest:
 			return scopes, true
-		case fits(r.pattern, name):
+		case fits(r.pattern, name) || r.readings[reading] != "" && r.readings[reading] != r.pattern && fits(r.readings[reading], name):
 			scopes, closest, ok = union(scopes, r.scopes), r.closeness, true
 		}
 	}
 	return scopes, ok
+}
+
+// findURI returns all that the rules say about any reading of a URI.
+func (rs rules) findURI(uri string) (scopes []string, ok bool) {
+	if uri == "" {
+		return rs.find(uri)
+	}
+	read, err := readingsOf(uri)
+	if err != nil {
+		return nil, false
+	}
+	for i, reading := range read.strict {
+		if reading == "" && i != asWritten {
+			continue
+		}
+		more, known := rs.findReading(reading, i)
+		if !known {
+			return nil, false
+		}
+		scopes = union(scopes, more)
+	}
+	for _, reading := range read.loose {
+		more, _ := rs.findReading(reading, resolved)
+		scopes = union(scopes, more)
+	}
+	return scopes, true
 }
 
 // fits reports whether a name is what a pattern stands for.

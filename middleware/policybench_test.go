@@ -45,3 +45,28 @@ func BenchmarkPolicy(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadings measures reading a resource through a policy of a hundred patterns.
+func BenchmarkReadings(b *testing.B) {
+	patterns := map[string][]string{"notes://box/*": {"notes:read"}}
+	for i := range 100 {
+		patterns["notes://"+strings.Repeat("x", i)+"/*"] = []string{"notes:read"}
+	}
+	issuer := middlewaretest.NewIssuer(b)
+	for name, uri := range map[string]string{"plain": "notes://box/1", "strange": "FILE:///a/../b%2Fc;d?e#f", "longest": "notes://box/" + strings.Repeat("%61/", 4000)} {
+		b.Run(name, func(b *testing.B) {
+			guard := newGuard(b, issuer, func(c *middleware.Config) { c.Policy = middleware.Policy{Resources: patterns} })
+			handler := guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			message := request("resources/read", `{"uri":"`+uri+`"}`)
+			r := post(issuer, "notes:read", message)
+			body := strings.NewReader(message)
+			r.Body = io.NopCloser(body)
+			w := discard{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				body.Reset(message)
+				handler.ServeHTTP(w, r)
+			}
+		})
+	}
+}

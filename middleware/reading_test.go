@@ -1,0 +1,234 @@
+package middleware_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// reads asks a guard with a policy for one resource.
+func reads(t testing.TB, issuer *middlewaretest.Issuer, token, uri string, policy map[string][]string) int {
+	t.Helper()
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = middleware.Policy{Resources: policy} })
+	params, err := json.Marshal(map[string]string{"uri": uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(guard.Protect(&inner{}), cachedPost(token, request("resources/read", string(params)))).StatusCode
+}
+
+// TestA1ReadingsNeedWhatTheyMean: a URI needs what the policy says about everything that a
+// handler could take it for.
+func TestA1ReadingsNeedWhatTheyMean(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
+	for _, tt := range []struct{ protected, uri string }{
+		{"file:///srv/secret.txt", "file:srv/secret.txt"},
+		{"file:///srv/secret.txt", "file:///srv/secret.txt?x"},
+		{"file:///srv/secret.txt", "file:///srv/secret.txt#x"},
+		{"file:///srv/secret.txt", "file:\\\\\\srv\\secret.txt"},
+		{"file:///srv/secret.txt", "file:///srv/x/..%2fsecret.txt"},
+		{"file:///srv/secret.txt", "file:///srv//secret.txt"},
+		{"http://127.0.0.1/admin", "http://127.1/admin"},
+		{"http://127.0.0.1/admin", "http://0x7f000001/admin"},
+		{"http://127.0.0.1/admin", "http://2130706433/admin"},
+		{"http://127.0.0.1/admin", "http:127.0.0.1/admin"},
+		{"http://127.0.0.1/admin", "http:\\\\127.0.0.1\\admin"},
+		{"http://[::1]/admin", "http://[0:0:0:0:0:0:0:1]/admin"},
+		{"http://example.com/admin", "http://ex%61mple.com/admin"},
+		{"http://example.com/admin", "http://example.com./admin"},
+		{"http://example.com/admin", "http://user@example.com/admin"},
+		{"http://example.com/admin", "http://example.com/admin;x=1"},
+		{"http://example.com/admin", "http://example.com/admin?x"},
+		{"http://example.com/admin", "http://example.com/admin/"},
+		{"http://example.com/admin", "http://exa\tmple.com/admin"},
+		{"redis://box/0", "redis://box:6379/0"},
+		{"postgres://box/notes", "postgres://BOX:5432/notes"},
+		{"repo://owner/name", "repo://Owner/name"},
+		{"repo://owner/name", "repo://owner/%6eame"},
+		{"repo://owner/a/b", "repo://owner/a%2Fb"},
+		{"repo://owner/secret", "repo://owner/public/..%2fsecret"},
+		{"notes:secret", "NOTES:secret"},
+	} {
+		policy := map[string][]string{"*": nil, tt.protected: {"admin"}}
+		if status := reads(t, issuer, token, tt.uri, policy); status != http.StatusForbidden {
+			t.Errorf("%q: %d, though it may mean %s", tt.uri, status, tt.protected)
+		}
+		if status := reads(t, issuer, token, tt.protected, policy); status != http.StatusForbidden {
+			t.Errorf("%q: %d", tt.protected, status)
+		}
+	}
+}
+
+// TestA1ReadingsStayInside: who may read what is below one place cannot leave it, whatever
+// a handler makes of the URI.
+func TestA1ReadingsStayInside(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
+	policy := map[string][]string{"file:///public/*": {"read"}, "repo://o/public/*": {"read"}, "https://example.com/public/*": {"read"}}
+	for _, uri := range []string{
+		"file:///public/../x", "file:///public/%2e%2e/x", "file:///public/..%2fx", "file:///public/%252e%252e/x", "file:///public/..\\x", "file:///public/%5c..%5c..%5cx",
+		"file:///public/.%2e/x", "file:///public/a/../../x", "file://host/public/../x", "repo://o/public/../x", "repo://o/public/..%2Fx", "repo://o/public/%2e%2E%2fx",
+		"repo://o/public/..%252fx", "repo://o/public/a%2f..%2f..%2fx", "https://example.com/public/%2e%2e/x", "https://example.com/public\\..\\x", "https://example.com/public/..%5cx",
+		"https://example.com/public/../../x", "https://example.com:444/public/a",
+	} {
+		if status := reads(t, issuer, token, uri, policy); status != http.StatusForbidden {
+			t.Errorf("%q: %d", uri, status)
+		}
+	}
+}
+
+// TestA1OrdinaryURIsPass: what no reader takes for anything else is not refused.
+func TestA1OrdinaryURIsPass(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
+	for uri, pattern := range map[string]string{
+		"repo://Owner/name": "repo://Owner/*", "repo://Owner/a%2Fb": "repo://Owner/*", "https://example.com": "https://example.com", "https://example.com/": "https://*",
+		"notes://box/{id}": "notes://box/*", "urn:isbn:0451450523": "urn:isbn:*", "file:///a b": "file:///*", "file:///caf\u00e9": "file:///*", "db://host:5433/t": "db://host:5433/*",
+		"https://example.com/doc?id=1#top": "https://example.com/doc?id=*", "https://example.com:8443/a": "https://example.com:8443/*", "notes://x/a%20b": "notes://x/a%20b",
+		"https://example.com/fetch/https://example.org/a": "https://example.com/fetch/*", "mailto:a@example.com": "mailto:*", "data:,a%20b": "data:*",
+		"c:/x": "c:*", "notes:1": "notes:1", "REPO://Owner/name": "REPO://Owner/*",
+	} {
+		if status := reads(t, issuer, token, uri, map[string][]string{pattern: {"read"}}); status != http.StatusTeapot {
+			t.Errorf("%q by %q: %d", uri, pattern, status)
+		}
+	}
+}
+
+// TestA1NamesAreBounded: each name is compared with each pattern, so a message cannot bring
+// as many as fit into a body.
+func TestA1NamesAreBounded(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource})
+	if status := reads(t, issuer, token, "notes:"+strings.Repeat("a", 15<<10), map[string][]string{"*": nil}); status != http.StatusTeapot {
+		t.Errorf("15 KiB: %d", status)
+	}
+	if status := reads(t, issuer, token, "notes:"+strings.Repeat("a", 16<<10), map[string][]string{"*": nil}); status != http.StatusBadRequest {
+		t.Errorf("more than 16 KiB: %d", status)
+	}
+}
+
+// The pieces that addresses of TestA1OtherReaders are made of.
+var (
+	pieceSchemes = []string{"file", "http", "https", "HTTP", "ws", "wss", "ftp", "repo", "Repo", "notes", "redis", "urn"}
+	pieceSlashes = []string{":", ":/", "://", "://", "://", ":///", ":////", ":\\\\", ":/\\"}
+	pieceHosts   = []string{
+		"", "", "localhost", "LOCALHOST", "127.1", "0x7f.1", "2130706433", "127.0.0.1.", "0177.0.0.01", "example.com", "EXAMPLE.com", "example.com.", "ex%61mple.com", "[::1]",
+		"[0::1]", "[::ffff:127.0.0.1]", "user@example.com", "u:p@h", "@h", "C:", "c|", "host:80", "host:443", "host:0080", "host:", "host:6379", "1.2.3.4.5", "256", "a_b", "a*b", "%2e", "..",
+	}
+	piecePaths = []string{
+		"", "/", "//", "/..", "/.", "/%2e%2e", "/%2E.", `\..`, "%5c..", "/secret", "/a%2Fb", "/%73ecret", "/caf%C3%A9", "/\u00e9", "/a b", "/%", "/%zz", "/C:/x", "/c|/..", ";p=1", "\t", "\n", " ",
+		"/%252e%252e", "/{id}", "/a'b", "/~x", "/..;/", "/^`|", "/%00", "/x:y@z",
+	}
+	pieceTails = []string{"", "", "", "?x", "?x=1#f", "#f", "?'a", "#`", "?%2e", "?", "#", "? "}
+)
+
+func somePiece(r *rand.Rand, pieces []string) string { return pieces[r.IntN(len(pieces))] }
+
+func someURI(r *rand.Rand) string {
+	uri := somePiece(r, pieceSchemes) + somePiece(r, pieceSlashes) + somePiece(r, pieceHosts)
+	for range r.IntN(5) {
+		uri += somePiece(r, piecePaths)
+	}
+	if uri += somePiece(r, pieceTails); r.IntN(20) == 0 {
+		uri = " " + uri + "\n"
+	}
+	return uri
+}
+
+// nodeReads answers for each address what programs in Node make of it.
+const nodeReads = `
+const { fileURLToPath } = require("url");
+const out = JSON.parse(require("fs").readFileSync(0, "utf8")).map((text) => {
+  const seen = [];
+  const note = (f) => { try { seen.push(f()); } catch {} };
+  note(() => new URL(text).href);
+  note(() => { const u = new URL(text); return u.protocol + (u.href.startsWith(u.protocol + "//") ? "//" : "") + u.host + decodeURIComponent(u.pathname); });
+  note(() => { const u = new URL(text); u.hash = ""; u.search = ""; u.username = ""; u.password = ""; return u.href; });
+  note(() => { if (!new URL(text).host) return "file://" + fileURLToPath(text); });
+  return seen.filter((s) => s);
+});
+process.stdout.write(JSON.stringify(out));
+`
+
+// pythonReads does the same for programs in Python.
+const pythonReads = `
+import json, posixpath, sys
+from urllib.parse import urlsplit, urlparse, unquote, urlunsplit
+def readings(text):
+    seen = []
+    def note(f):
+        try:
+            seen.append(f())
+        except ValueError:
+            pass
+    s = urlsplit(text)
+    if not s.scheme:
+        return seen
+    note(lambda: urlunsplit(s))
+    note(lambda: unquote(urlunsplit(s)))
+    if s.scheme == "file" and s.path.startswith("/") and not s.netloc:
+        note(lambda: "file://" + posixpath.normpath("/" + unquote(s.path).lstrip("/")))
+    if s.netloc and s.path.startswith("/"):
+        note(lambda: s.scheme + "://" + s.netloc + unquote(s.path))
+        note(lambda: s.scheme + "://" + s.netloc + urlparse(text).path)
+    return seen
+json.dump([readings(t) for t in json.load(sys.stdin)], sys.stdout)
+`
+
+// TestA1OtherReaders: what Node and Python make of an address needs what the policy says
+// about that, for addresses of every strange kind.
+func TestA1OtherReaders(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource})
+	random := rand.New(rand.NewPCG(3, 4))
+	uris := make([]string, 1000)
+	for i := range uris {
+		uris[i] = someURI(random)
+	}
+	for name, command := range map[string][]string{"node": {"node", "-e", nodeReads}, "python": {"python3", "-c", pythonReads}} {
+		t.Run(name, func(t *testing.T) {
+			judged := 0
+			for i, meanings := range ask(t, command, uris) {
+				for _, meaning := range meanings {
+					judged++
+					if status := reads(t, issuer, token, uris[i], map[string][]string{"*": nil, meaning: {"admin"}}); status < 400 || status >= 500 || status == http.StatusTeapot {
+						t.Errorf("%q: %d, though %s reads %q", uris[i], status, name, meaning)
+					}
+				}
+			}
+			if judged < len(uris) {
+				t.Errorf("only %d readings", judged)
+			}
+		})
+	}
+}
+
+// ask gives the addresses to another program.
+func ask(t *testing.T, command []string, uris []string) (meanings [][]string) {
+	t.Helper()
+	if _, err := exec.LookPath(command[0]); err != nil {
+		t.Skipf("there is no %s here", command[0])
+	}
+	in, err := json.Marshal(uris)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin = bytes.NewReader(in)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &meanings); err != nil || len(meanings) != len(uris) {
+		t.Fatalf("%d answers, %v", len(meanings), err)
+	}
+	return meanings
+}

@@ -22,7 +22,7 @@ type authorization struct {
 	to        proven
 	challenge string
 	resources []string
-	scopes    []string
+	access    storage.Access
 	prompt    []string
 }
 
@@ -225,19 +225,28 @@ func checkResource(s *Server, f form, a *authorization) error {
 }
 
 func checkScope(s *Server, f form, a *authorization) error {
-	var problem string
-	if a.scopes, problem = s.resources.scopes(a.resources, f.get("scope")); problem != "" {
+	asked, problem := s.resources.asked(a.resources, f.get("scope"))
+	if problem != "" {
 		return a.to.refuse(codeInvalidScope, "%s", problem)
 	}
-	allowed := slices.DeleteFunc(slices.Clone(a.scopes), func(scope string) bool { return !s.clients.MayAskFor(a.client, scope) })
-	if f.get("scope") != "" && len(allowed) < len(a.scopes) {
+	a.access = s.permitted(a.client, asked)
+	all, allowed := asked.Scopes(), a.access.Scopes()
+	if f.get("scope") != "" && len(allowed) < len(all) {
 		return a.to.refuse(codeInvalidScope, "this client may not ask for every one of these scopes; it may ask for %s", strings.Join(allowed, " "))
 	}
-	if len(a.scopes) > 0 && len(allowed) == 0 {
+	if len(all) > 0 && len(allowed) == 0 {
 		return a.to.refuse(codeInvalidScope, "this client may ask for none of the scopes that are granted without a scope parameter")
 	}
-	a.scopes = allowed
 	return nil
+}
+
+// permitted is what a client may ask for of what it asks for.
+func (s *Server) permitted(client storage.Client, asked storage.Access) storage.Access {
+	out := slices.Clone(asked)
+	for i, p := range asked {
+		out[i].Scopes = slices.DeleteFunc(slices.Clone(p.Scopes), func(scope string) bool { return !s.clients.MayAskFor(client, scope) })
+	}
+	return out
 }
 
 // checkPrompt reads prompt (OpenID Connect Core section 3.1.2.1). Values that are not
@@ -264,7 +273,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	t := storage.Transaction{
 		ID: id, Browser: storage.HashSecret(browser),
 		ClientID: a.client.ID, ClientDigest: dcr.Digest(a.client), RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
-		Resources: a.resources, Scopes: a.scopes, Created: now, Expires: now.Add(transactionTTL),
+		Access: a.access, Resources: a.access.Resources(), Scopes: a.access.Scopes(), Created: now, Expires: now.Add(transactionTTL),
 		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
 	}
 	if err := s.cfg.Store.CreateTransaction(r.Context(), t); err != nil {

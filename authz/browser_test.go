@@ -336,7 +336,7 @@ func TestConsentNames(t *testing.T) {
 			}
 		}
 		_, values := page.inputs(t)
-		if got := values["scope"]; !slices.Equal(got, []string{"notes:read", "tasks:write"}) {
+		if got := values["scope"]; !slices.Equal(got, []string{notes + " notes:read", tasks + " tasks:write"}) {
 			t.Errorf("%s: boxes %v", name, got)
 		}
 		if !strings.Contains(page.body, "<legend><bdi>Notes</bdi></legend>") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 // catalogue answers what the resources are and which scopes belong to which.
@@ -89,26 +90,28 @@ func (c catalogue) requested(raw []string) (uris []string, problem string) {
 	return []string{c.fallback}, ""
 }
 
-// scopes returns the scopes of an authorization request for resources: those that were
-// asked for, each defined by one of the resources, or the default ones of all of them.
-func (c catalogue) scopes(resources []string, raw string) (scopes []string, problem string) {
-	asked, problem := parseScope(raw)
+// asked returns what an authorization request asks for: a scope that is named under each
+// of the resources that defines it, and at least one has to; without a name, the default
+// scopes of each resource under that resource alone.
+func (c catalogue) asked(resources []string, raw string) (access storage.Access, problem string) {
+	names, problem := parseScope(raw)
 	if problem != "" {
 		return nil, problem
 	}
-	for _, scope := range asked {
-		if scope == offlineAccess {
-			continue // accepted, and never put into a token
+	names = slices.DeleteFunc(names, func(name string) bool { return name == offlineAccess }) // accepted, and never put into a token
+	for _, name := range names {
+		if !slices.ContainsFunc(resources, func(uri string) bool { return c.defines(uri, name) }) {
+			return nil, fmt.Sprintf("scope %s does not belong to %s", name, strings.Join(resources, " or "))
 		}
-		if !c.defines(resources, scope) {
-			return nil, fmt.Sprintf("scope %s does not belong to %s", scope, strings.Join(resources, " or "))
+	}
+	for _, uri := range resources {
+		wanted := names
+		if len(names) == 0 {
+			wanted = c.byURI[uri].defaults()
 		}
-		scopes = append(scopes, scope)
+		access = append(access, storage.Permission{Resource: uri, Scopes: c.byURI[uri].among(wanted)})
 	}
-	if len(scopes) == 0 {
-		scopes = c.defaultScopes(resources)
-	}
-	return scopes, ""
+	return access, ""
 }
 
 // parseScope reads a scope parameter (RFC 6749 section 3.3) without repetition.
@@ -131,34 +134,55 @@ const maxScope = 128
 
 func usableScope(name string) bool { return len(name) <= maxScope && metadata.ValidScope(name) }
 
-func (c catalogue) defines(resources []string, scope string) bool {
-	return slices.ContainsFunc(resources, func(uri string) bool {
-		return slices.ContainsFunc(c.byURI[uri].Scopes, func(s Scope) bool { return s.Name == scope })
-	})
+// defines reports whether a resource is configured and has a scope.
+func (c catalogue) defines(resource, scope string) bool {
+	return len(c.byURI[resource].among([]string{scope})) > 0
 }
 
-func (c catalogue) defaultScopes(resources []string) []string {
-	var out []string
-	for _, uri := range resources {
-		r := c.byURI[uri]
-		names := r.DefaultScopes
-		if names == nil {
-			for _, s := range r.Scopes {
-				names = append(names, s.Name)
-			}
-		}
-		for _, name := range names {
-			if !slices.Contains(out, name) {
-				out = append(out, name)
-			}
+// defaults are the scopes of a request that names none.
+func (r Resource) defaults() []string {
+	if r.DefaultScopes != nil {
+		return r.DefaultScopes
+	}
+	names := make([]string, len(r.Scopes))
+	for i, s := range r.Scopes {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// among returns those of some scopes that the resource defines, in its order.
+func (r Resource) among(scopes []string) []string {
+	var names []string
+	for _, s := range r.Scopes {
+		if slices.Contains(scopes, s.Name) {
+			names = append(names, s.Name)
 		}
 	}
-	return out
+	return names
 }
 
-// of returns those scopes that one of the resources defines: a token carries only the
-// scopes of the resources in its audience. Resources that are no longer configured
-// define nothing.
-func (c catalogue) of(resources, scopes []string) []string {
-	return slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !c.defines(resources, scope) })
+// served is what counts of a now: resources that are configured, with scopes that they
+// define. A resource that was allowed with scopes and distinguishes none any more is left
+// out, because a token without scopes would open all of it.
+func (c catalogue) served(a storage.Access) storage.Access {
+	var now storage.Access
+	for _, p := range a {
+		r, configured := c.byURI[p.Resource]
+		if configured && (len(p.Scopes) == 0 || len(r.Scopes) > 0) {
+			now = append(now, storage.Permission{Resource: p.Resource, Scopes: r.among(p.Scopes)})
+		}
+	}
+	return now
+}
+
+// together returns the scopes that one token for all resources of a can carry. A token does
+// not say where a scope counts, so one that is allowed at one resource and not at another
+// that defines it as well is left out.
+func (c catalogue) together(a storage.Access) []string {
+	return slices.DeleteFunc(a.Scopes(), func(scope string) bool {
+		return slices.ContainsFunc(a, func(p storage.Permission) bool {
+			return c.defines(p.Resource, scope) && !slices.Contains(p.Scopes, scope)
+		})
+	})
 }

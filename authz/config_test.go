@@ -114,11 +114,11 @@ func TestResourceGone(t *testing.T) {
 	h, c := newHouse(t, build{}), cast()["native"]
 	request := asks(c)
 	request.Add("resource", tasks)
-	both := h.newBrowser().tokens(c, request)
+	both := h.toToken(c, naming(redemption(c, h.newBrowser().code(request)), notes, tasks)).member(t, "refresh_token")
 	only := h.newBrowser().tokens(c, replaced(asks(c), "resource", tasks))
 	h.cfg.Resources = h.cfg.Resources[:1]
 	h.restart()
-	answer := h.toToken(c, refreshing(c, both.refresh))
+	answer := h.toToken(c, refreshing(c, both))
 	if got := claims(t, answer.member(t, "access_token"))["aud"]; got != notes {
 		t.Errorf("aud %v", got)
 	}

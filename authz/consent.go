@@ -39,13 +39,17 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	if err != nil {
 		return err
 	}
+	asked := s.asked(t)
+	if len(asked) == 0 {
+		return gone() // nothing of what was asked for is configured any more
+	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
 	w.WriteHeader(status)
 	return s.pages.Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Resources: s.shownResources(t.Resources), Scopes: s.shownScopes(t), Offline: refreshable(client),
+		Groups: s.groups(asked), Offline: refreshable(client),
 		UserName: session.UserName, Problem: problem,
 	})
 }
@@ -94,19 +98,21 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	return e
 }
 
-// allow stores the grant and sends its code to the client. Scopes that were not ticked
-// are left out; nothing that was not on the page can be ticked.
+// allow stores the grant and sends its code to the client. What is stored is the ticked
+// part of the very value that the page showed; nothing that was not on the page can be
+// ticked.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, ticked []string) error {
 	client, to, err := s.party(r, t)
 	if err != nil {
 		return err
 	}
-	scopes := slices.DeleteFunc(slices.Clone(t.Scopes), func(scope string) bool { return !contains(ticked, scope) })
-	if len(t.Scopes) > 0 && len(scopes) == 0 {
-		return s.consentPage(w, r, t, session, http.StatusBadRequest, "Choose at least one permission, or decline.")
+	allowed, problem := choose(s.asked(t), ticked)
+	if problem != "" {
+		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
 	}
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
-		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, Resources: t.Resources, Scopes: scopes, AuthTime: session.AuthTime,
+		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
+		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.together(allowed),
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
@@ -132,7 +138,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	s.chores.grantCreated(grant)
-	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "resources", t.Resources, "scopes", scopes)
+	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
 }

@@ -18,7 +18,8 @@ package authz_test
 //	submit: …      the browser sends the form of the last page, lines replace inputs
 //	authorize: …   the whole way through sign-in and consent; keeps $code; the answer is
 //	               the redirect back to the client. Also "decision=deny" and "untick=SCOPE"
-//	tokens: …      authorize, then redeem; keeps $code, $access_token, $refresh_token
+//	tokens: …      authorize, then redeem, naming the resources if there are several; keeps
+//	               $code, $access_token, $refresh_token
 //
 // Their lines:
 //
@@ -479,6 +480,9 @@ func (f *flow) tokens(data []byte) {
 	c := f.clientOf(data)
 	values := redemption(c, f.vars["code"])
 	values.Set("redirect_uri", f.redirect)
+	if asked := f.asking(data).values["resource"]; len(asked) > 1 {
+		values["resource"] = asked
+	}
 	f.answer = f.h.toToken(c, values)
 	if f.answer.status != http.StatusOK {
 		f.fatalf("no tokens: %d %s", f.answer.status, f.answer.body)

@@ -20,9 +20,20 @@ const (
 
 // parameter is what the guard lets through for one name.
 type parameter struct {
-	max  int  // bytes
-	many bool // may be repeated: OAuth 2.1 section 3.1 allows that for resource alone
+	max   int  // bytes
+	many  bool // may be repeated: OAuth 2.1 section 3.1 allows that for resource alone
+	times int  // how often, if more than maxTimes
+	// issued says that the right values are ours: what is too long or malformed is not
+	// one of them, and is handled like every other value that we never issued. Clients
+	// recover from being told that a token is not valid, and seldom from invalid_request.
+	issued bool
 }
+
+// maxTimes is how often a parameter may be repeated.
+const maxTimes = 32
+
+// unissued stands for a value that cannot be one of ours.
+const unissued = "?"
 
 // formGuard is the policy of one endpoint: the parameters that it reads. Every other
 // name is ignored (OAuth 2.1 section 3.1: unrecognised parameters MUST be ignored).
@@ -42,22 +53,22 @@ var (
 		"request": {max: maxForm}, "request_uri": {max: longText}, "registration": {max: maxForm},
 	}
 	tokenGuard = clientGuard(formGuard{
-		"grant_type": {max: 128}, "code": {max: shortText}, "redirect_uri": {max: longText}, "code_verifier": {max: shortText},
-		"refresh_token": {max: shortText}, "scope": {max: longText}, "resource": {max: longText, many: true},
+		"grant_type": {max: 128}, "code": {max: shortText, issued: true}, "redirect_uri": {max: longText}, "code_verifier": {max: shortText},
+		"refresh_token": {max: shortText, issued: true}, "scope": {max: longText}, "resource": {max: longText, many: true},
 	})
-	revokeGuard = clientGuard(formGuard{"token": {max: 16 << 10}, "token_type_hint": {max: 64}})
+	revokeGuard = clientGuard(formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}})
 	// introspectGuard has no client_id and client_secret: resource servers use HTTP Basic.
-	introspectGuard = formGuard{"token": {max: 16 << 10}, "token_type_hint": {max: 64}}
+	introspectGuard = formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
 	pageGuard       = formGuard{"transaction": {max: 64}}
 	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: maxPassword}}
-	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: shortText, many: true}}
+	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 
 // clientGuard adds the parameters of client authentication (OAuth 2.1 section 2.4).
 func clientGuard(g formGuard) formGuard {
-	g["client_id"] = parameter{max: longText}
-	g["client_secret"] = parameter{max: shortText}
-	g["client_assertion"] = parameter{max: 16 << 10}
+	g["client_id"] = parameter{max: longText, issued: true}
+	g["client_secret"] = parameter{max: shortText, issued: true}
+	g["client_assertion"] = parameter{max: 16 << 10, issued: true}
 	g["client_assertion_type"] = parameter{max: shortText}
 	return g
 }
@@ -123,15 +134,18 @@ func (p parameter) check(name string, values []string) (kept []string, problem s
 		// OAuth 2.1 section 3.1: parameters MUST NOT be included more than once.
 		return nil, fmt.Sprintf("the parameter %s is given more than once", name)
 	}
-	if len(values) > 32 {
+	if len(values) > max(p.times, maxTimes) {
 		return nil, fmt.Sprintf("the parameter %s is repeated too often", name)
 	}
 	for _, v := range values {
+		clean := utf8.ValidString(v) && !strings.ContainsFunc(v, isControl)
 		switch {
 		case v == "":
+		case p.issued && (len(v) > p.max || !clean):
+			kept = append(kept, unissued)
 		case len(v) > p.max:
 			return nil, fmt.Sprintf("the parameter %s is too long", name)
-		case !utf8.ValidString(v) || strings.ContainsFunc(v, isControl):
+		case !clean:
 			return nil, fmt.Sprintf("the parameter %s holds characters that are not allowed", name)
 		default:
 			kept = append(kept, v)

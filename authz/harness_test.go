@@ -478,6 +478,12 @@ func redemption(c member, code string) url.Values {
 	return identified(c, values)
 }
 
+// naming adds the resources that a token is for to a token request.
+func naming(values url.Values, resources ...string) url.Values {
+	values["resource"] = resources
+	return values
+}
+
 func refreshing(c member, token string) url.Values {
 	return identified(c, form("grant_type", "refresh_token", "refresh_token", token))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/storage"
@@ -49,8 +50,9 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inspect reads one record: the grant tells whether the family is alive. What cannot be
-// read is an error: nobody knows then whether the token is active.
+// inspect reads one record: the grant tells whether the family is alive and whether the
+// asking resource is part of it still, with which scopes. What cannot be read is an error:
+// nobody knows then whether the token is active.
 func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
 	switch {
@@ -68,8 +70,13 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	if err != nil {
 		return introspection{}, err
 	}
+	allowed, ok := s.resources.served(g.Allowed(s.resources.defines)).At(resource.URI)
+	if !ok {
+		return introspection{}, nil
+	}
+	here := slices.DeleteFunc(strings.Fields(claims.Scope), func(scope string) bool { return !slices.Contains(allowed.Scopes, scope) })
 	return introspection{
-		Active: true, Scope: claims.Scope, ClientID: claims.ClientID, TokenType: "Bearer", Expires: claims.Expires,
+		Active: true, Scope: strings.Join(here, " "), ClientID: claims.ClientID, TokenType: "Bearer", Expires: claims.Expires,
 		IssuedAt: claims.IssuedAt, Subject: claims.Subject, Audience: claims.Audience, Issuer: claims.Issuer, ID: claims.ID,
 	}, nil
 }

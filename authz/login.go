@@ -35,7 +35,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	w.WriteHeader(status)
 	return s.pages.Login(w, templates.Login{
 		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
-		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(t.Resources),
+		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(s.asked(t).Resources()),
 		UserName: userName, Problem: problem,
 	})
 }
@@ -107,22 +107,6 @@ func (s *Server) shownResources(uris []string) []templates.Resource {
 	shown := make([]templates.Resource, len(uris))
 	for i, uri := range uris {
 		shown[i] = templates.Resource{URI: uri, Name: s.resources.byURI[uri].Name}
-	}
-	return shown
-}
-
-// shownScopes lists the scopes of a transaction, each with its sentence and resource.
-func (s *Server) shownScopes(t storage.Transaction) []templates.Scope {
-	var shown []templates.Scope
-	seen := map[string]bool{}
-	for _, uri := range t.Resources {
-		resource := s.resources.byURI[uri]
-		for _, scope := range resource.Scopes {
-			if !seen[scope.Name] && contains(t.Scopes, scope.Name) {
-				seen[scope.Name] = true
-				shown = append(shown, templates.Scope{Name: scope.Name, Description: scope.Description, Resource: resource.Name, Checked: true})
-			}
-		}
 	}
 	return shown
 }

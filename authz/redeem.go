@@ -32,13 +32,22 @@ func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenRe
 		return tokenResponse{}, invalidGrant()
 	}
 	narrowed, err := s.narrow(g, f, "")
-	if g.State != storage.GrantCode {
-		return tokenResponse{}, s.spent(r, g, err)
-	}
-	if err != nil {
+	switch {
+	case g.State != storage.GrantCode:
+		return tokenResponse{}, s.spent(r, g, err != nil && len(f.all("resource")) > 0)
+	case !s.stillRedirects(client, g):
+		return tokenResponse{}, invalidGrant()
+	case err != nil:
 		return tokenResponse{}, err
 	}
 	return s.exchangeCode(r, client, g, narrowed, f)
+}
+
+// stillRedirects reports whether the client has the redirect URI that the code was sent to.
+// One that was taken away may be in other hands by now.
+func (s *Server) stillRedirects(client storage.Client, g storage.Grant) bool {
+	_, err := s.prove(client, g.RedirectURI, "")
+	return err == nil
 }
 
 // presentedRightly checks what a code is bound to: itself, its client, its redirect URI
@@ -65,9 +74,9 @@ func notUnreserved(c rune) bool { return notBase64URL(c) && c != '.' && c != '~'
 
 // spent answers a code that is not waiting any more. The family of a replayed code is
 // revoked (OAuth 2.1 section 4.1.3), and the client hears invalid_grant only when that
-// is certain.
-func (s *Server) spent(r *http.Request, g storage.Grant, narrowing error) error {
-	if g.State != storage.GrantActive || narrowing != nil {
+// is certain. Who names a resource that is not of the grant proves nothing.
+func (s *Server) spent(r *http.Request, g storage.Grant, astray bool) error {
+	if g.State != storage.GrantActive || astray {
 		return invalidGrant()
 	}
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {

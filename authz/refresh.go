@@ -2,6 +2,7 @@ package authz
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -48,11 +49,7 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	narrowed, err := s.narrow(g, f, f.get("scope"))
-	if err != nil {
-		return tokenResponse{}, err
-	}
-	return s.exchangeRefresh(r, client, g, token, narrowed, f.get("refresh_token"), turn)
+	return s.exchangeRefresh(r, client, g, f, token.Generation, turn)
 }
 
 func (s *Server) refreshableNow(g storage.Grant) bool {
@@ -121,13 +118,36 @@ func (s *Server) reused(r *http.Request, g storage.Grant, token storage.RefreshT
 	return invalidGrant()
 }
 
-// exchangeRefresh rotates, or repeats the answer to the token before. When the swap is
-// lost to another request with the same token, what that one wrote is the answer; nothing
-// is revoked on a race.
-func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, token storage.RefreshToken, n narrowed, raw string, turn turn) (tokenResponse, error) {
+// refreshAttempts is how often a refresh begins anew because a resource of its grant ended
+// while it went on. A grant loses each resource once.
+const refreshAttempts = 16
+
+// exchangeRefresh rotates, or repeats the answer to the token before. When the swap is lost,
+// what is there now decides: another request with the same token has written the answer, or
+// a resource has ended and this one may go on with the rest. Nothing is revoked on a race.
+func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, generation uint32, turn turn) (tokenResponse, error) {
+	for range refreshAttempts {
+		narrowed, err := s.narrow(g, f, f.get("scope"))
+		if err != nil {
+			return tokenResponse{}, err
+		}
+		response, err := s.tryRefresh(r, client, g, f, narrowed, turn)
+		var lost *engine.LostError
+		if !errors.As(err, &lost) {
+			return response, err
+		}
+		g, turn = lost.Current, s.turn(lost.Current, generation)
+		if !s.refreshableNow(g) || turn != turnRotate && turn != turnRepeat {
+			return tokenResponse{}, exchangeError(err)
+		}
+	}
+	return tokenResponse{}, fmt.Errorf("authz: refresh: %w: the grant kept changing", storage.ErrUnavailable)
+}
+
+func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, n narrowed, turn turn) (tokenResponse, error) {
 	now := s.cfg.Now()
 	x := engine.Exchange{
-		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, RefreshToken: raw,
+		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, RefreshToken: f.get("refresh_token"),
 		Life: s.life(now, g.Expires), Expires: s.accessExpiry(now, g.Expires), Repeat: turn == turnRepeat,
 	}
 	if !x.Expires.After(now.Truncate(time.Second)) {
@@ -135,11 +155,10 @@ func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g stora
 	}
 	tokens, err := s.engine.Refresh(r.Context(), x)
 	var lost *engine.LostError
-	if errors.As(err, &lost) && s.refreshableNow(lost.Current) && s.turn(lost.Current, token.Generation) == turnRepeat {
-		x.Grant, x.Repeat = lost.Current, true
-		tokens, err = s.engine.Refresh(r.Context(), x)
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, &lost):
+		return tokenResponse{}, err
+	case err != nil:
 		return tokenResponse{}, exchangeError(err)
 	}
 	return s.respond(now, x, tokens), nil

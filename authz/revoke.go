@@ -5,15 +5,19 @@ import (
 	"net/http"
 
 	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 )
 
-// revoke is POST /revoke (RFC 7009). Revoking a refresh token or an access token ends
-// the whole grant. The answer is 200 when nothing of the token is valid any more: it was
-// revoked and that is on record, or it was never ours (section 2.2). An authorization
-// code is no token: the answer is 200 and nothing happens. A token of another client is
-// refused and left alone (section 2.1). While the store cannot tell, the answer is 503,
-// and the client must assume that the token lives (section 2.2.1).
+// revoke is POST /revoke (RFC 7009). A refresh token ends the whole grant, and so does an
+// access token if the client authenticates. Every resource holds access tokens and knows the
+// id of a public client, so without authentication an access token ends its own resource
+// alone, and the grant when that was the last; one for several resources does not say which.
+// The answer is 200 when nothing of that is valid any more: it was ended and that is on
+// record, or it was never ours (section 2.2). An authorization code is no token: the answer
+// is 200 and nothing happens. A token of another client is refused and left alone (section
+// 2.1). While the store cannot tell, the answer is 503, and the client must assume that the
+// token lives (section 2.2.1).
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := revokeGuard.body(w, r)
 	if err != nil {
@@ -26,42 +30,72 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if f.get("token") == "" {
 		return invalidRequest("the parameter token is missing")
 	}
-	id, clientID, err := s.grantOf(r, f.get("token"))
+	held, err := s.heldBy(r, f.get("token"))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		w.WriteHeader(http.StatusOK)
 		return nil
 	case err != nil:
 		return err
-	case clientID != client.ID:
+	case held.clientID != client.ID:
 		return refuse(codeInvalidGrant, "the token was issued to another client")
 	}
-	if err := s.cfg.Store.Revoke(r.Context(), id, "revoked by the client"); err != nil {
+	if err := s.end(r, held, authenticated(client, f)); err != nil {
 		return err
 	}
-	s.cfg.Logger.InfoContext(r.Context(), "grant revoked by the client", "grant", id, "client", client.ID)
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// grantOf returns the grant that a genuine refresh or access token belongs to and the
-// client it was issued to, or [storage.ErrNotFound].
-func (s *Server) grantOf(r *http.Request, token string) (id, clientID string, err error) {
+// authenticated reports whether the client of a form proved who it is, beyond naming itself.
+func authenticated(client storage.Client, f form) bool {
+	return !dcr.Public(client) || f.get("client_assertion") != ""
+}
+
+// holding is what a genuine token is part of.
+type holding struct {
+	grantID, clientID string
+	refresh           bool
+	audience          []string // of an access token
+}
+
+// end ends what a token stands for.
+func (s *Server) end(r *http.Request, h holding, authenticated bool) error {
+	switch {
+	case h.refresh || authenticated:
+		if err := s.cfg.Store.Revoke(r.Context(), h.grantID, "revoked by the client"); err != nil {
+			return err
+		}
+		s.cfg.Logger.InfoContext(r.Context(), "grant revoked by the client", "grant", h.grantID, "client", h.clientID)
+	case len(h.audience) != 1:
+		return invalidRequest("an access token for several resources does not say which of them to end; revoke the refresh token, or a token for one resource")
+	default:
+		if err := s.cfg.Store.EndResource(r.Context(), h.grantID, h.audience[0], "its last resource was ended with an access token"); err != nil {
+			return err
+		}
+		s.cfg.Logger.InfoContext(r.Context(), "resource of a grant ended with an access token", "grant", h.grantID, "client", h.clientID, "resource", h.audience[0])
+	}
+	return nil
+}
+
+// heldBy returns what a genuine refresh or access token is part of, or
+// [storage.ErrNotFound].
+func (s *Server) heldBy(r *http.Request, token string) (holding, error) {
 	if refresh, ok := storage.ParseRefreshToken(token); ok {
 		g, err := s.cfg.Store.Grant(r.Context(), refresh.GrantID)
 		if err != nil {
-			return "", "", err
+			return holding{}, err
 		}
 		genuine, err := s.cfg.Store.Genuine(g, refresh)
 		over := g.State == storage.GrantRevoked && errors.Is(err, storage.ErrRecord) // its master key may be gone
 		if over || err == nil && !genuine {
 			err = storage.ErrNotFound
 		}
-		return g.ID, g.ClientID, err
+		return holding{grantID: g.ID, clientID: g.ClientID, refresh: true}, err
 	}
 	claims, err := s.keys.Verify(token)
 	if errors.Is(err, keyring.ErrToken) {
 		err = storage.ErrNotFound
 	}
-	return claims.GrantID, claims.ClientID, err
+	return holding{grantID: claims.GrantID, clientID: claims.ClientID, audience: claims.Audience}, err
 }

@@ -53,56 +53,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// narrowed is which part of a grant an access token is for.
-type narrowed struct {
-	audience []string
-	scopes   []string
-}
-
-// narrow reads resource (RFC 8707 section 2.2) and, where the grant type has it, scope
-// (OAuth 2.1 section 4.3.1). Both may ask for less than the grant holds, never for more;
-// left out, they mean all of it, as far as it belongs together: a scope that is asked for
-// by name must belong to a resource of the token. The grant itself keeps everything.
-func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error) {
-	audience, problem := parseResources(f.all("resource"))
-	if problem != "" {
-		return narrowed{}, refuse(codeInvalidTarget, "%s", problem)
-	}
-	for _, uri := range audience {
-		if !slices.Contains(g.Resources, uri) {
-			return narrowed{}, refuse(codeInvalidTarget, "resource %s was not granted", printable(uri))
-		}
-	}
-	if len(audience) == 0 {
-		audience = g.Resources
-	}
-	if audience = s.resources.configured(audience); len(audience) == 0 {
-		return narrowed{}, refuse(codeInvalidTarget, "the resource is no longer served here")
-	}
-	asked, problem := parseScope(scope)
-	if problem != "" {
-		return narrowed{}, refuse(codeInvalidScope, "%s", problem)
-	}
-	asked = slices.DeleteFunc(asked, func(name string) bool { return name == offlineAccess })
-	for _, name := range asked {
-		if !slices.Contains(g.Scopes, name) {
-			return narrowed{}, refuse(codeInvalidScope, "scope %s was not granted", name)
-		}
-		if !s.resources.defines(audience, name) {
-			return narrowed{}, refuse(codeInvalidScope, "scope %s does not belong to %s", name, strings.Join(audience, " or "))
-		}
-	}
-	if len(asked) == 0 {
-		asked = g.Scopes
-	}
-	return narrowed{audience: audience, scopes: s.resources.of(audience, asked)}, nil
-}
-
-// configured drops resources that were granted once and are not served any more.
-func (c catalogue) configured(uris []string) []string {
-	return slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { _, ok := c.byURI[uri]; return !ok })
-}
-
 // accessExpiry is when an access token issued now ends: after its own lifetime, and
 // never later than the grant. Times in tokens are whole seconds.
 func (s *Server) accessExpiry(now, grantExpires time.Time) time.Time {

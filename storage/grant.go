@@ -27,8 +27,8 @@ const (
 
 // Grant is what a person allowed a client to do, from the authorization code to the
 // last refresh token: the whole family in one record. A Grant value is a private copy;
-// it changes in the store through [Store.Redeem], [Store.Rotate] and [Store.Revoke]
-// only, each of which swaps the record it was read from.
+// it changes in the store through [Store.Redeem], [Store.Rotate], [Store.EndResource] and
+// [Store.Revoke] only, each of which swaps the record it was read from.
 type Grant struct {
 	ID       string     `json:"id"`
 	State    GrantState `json:"state"`
@@ -36,9 +36,17 @@ type Grant struct {
 	// Subject is the person, UserName what they signed in as.
 	Subject  string `json:"sub"`
 	UserName string `json:"user,omitempty"`
-	// Resources and Scopes are what was consented. Tokens carry a subset.
+	// Access is what was consented, without what has ended since. Tokens carry a part of it.
+	// Records from before there were pairs have none: read it with [Grant.Allowed].
+	Access Access `json:"access,omitempty"`
+	// Resources are those of Access. Scopes are what a program of the release before reads
+	// in place of Access: each counts under each of Resources that defines it, so a scope
+	// that was consented for one of them only is not there.
 	Resources []string `json:"resources"`
 	Scopes    []string `json:"scopes,omitempty"`
+	// Audience is the resources of the first access token. A refresh that names none gets
+	// the same; it is empty for what a program of the release before redeemed.
+	Audience []string `json:"audience,omitempty"`
 	// AuthTime is when the person proved who they are.
 	AuthTime time.Time `json:"auth_time"`
 	Created  time.Time `json:"created"`
@@ -83,9 +91,11 @@ type Lifetime struct {
 
 // NewGrant is what [Store.CreateGrant] needs to know.
 type NewGrant struct {
-	ClientID    string
-	Subject     string
-	UserName    string
+	ClientID string
+	Subject  string
+	UserName string
+	// Access, Resources and Scopes are those of [Grant].
+	Access      Access
 	Resources   []string
 	Scopes      []string
 	AuthTime    time.Time
@@ -101,7 +111,7 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 	now := s.now()
 	g = Grant{
 		State: GrantCode, ClientID: n.ClientID, Subject: n.Subject, UserName: n.UserName,
-		Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
+		Access: slices.Clone(n.Access), Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
 		AuthTime: n.AuthTime, Created: now,
 		CodeExpires: now.Add(n.CodeTTL), RedirectURI: n.RedirectURI, Challenge: n.Challenge,
 		Refreshable: n.Refreshable, Lifetime: Lifetime{Expires: now.Add(n.CodeTTL)},
@@ -218,17 +228,19 @@ func (s *Store) swapAnywhere(ctx context.Context, g, next Grant) (current Grant,
 }
 
 // Redeem spends the code of g: code → active. The caller has checked the code, the
-// client, the redirect URI, PKCE and the resources before. Of many redeemers exactly
+// client, the redirect URI, PKCE and the resources before; those of the access token are
+// kept as [Grant.Audience]. Of many redeemers exactly
 // one gets nil; the others get [ErrConflict] and must not revoke anything. When the
 // record has ended since it was read, the error is [ErrNotFound]. A copy of the database
 // that has taken over since the code was issued may have forgotten that it was redeemed:
 // there the error is [ErrLineage].
-func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
+func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...string) (Grant, error) {
 	if g.State != GrantCode {
 		return g, ErrConflict
 	}
 	next := g
 	next.State = GrantActive
+	next.Audience = slices.Clone(audience)
 	next.Lifetime = life
 	next.Rotated = s.now()
 	return s.swap(ctx, g, next, g.Lineage)

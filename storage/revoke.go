@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,17 +23,33 @@ func (s *Store) Revoke(ctx context.Context, id, because string) error {
 
 // revoke is Revoke, except that it tells when there is no grant.
 func (s *Store) revoke(ctx context.Context, id, because string) error {
+	return s.settle(ctx, id, func(g Grant) Grant { return g.revoked(because) })
+}
+
+// EndResource takes a resource out of a grant for good: no token of the grant is for it any
+// more. The last one ends the family. It returns nil when that is on record or the grant is
+// gone, and an error that wraps [ErrUnavailable] when it is not confirmed.
+func (s *Store) EndResource(ctx context.Context, id, resource, because string) error {
+	err := s.settle(ctx, id, func(g Grant) Grant { return g.withoutResource(resource, because) })
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// settle swaps a grant for what end makes of it, whatever else happens to the grant
+// meanwhile. It returns nil when that is on record, [ErrNotFound] when there is no grant,
+// and [ErrUnavailable] when neither is certain. What end leaves as it was is confirmed.
+func (s *Store) settle(ctx context.Context, id string, end func(Grant) Grant) error {
 	g, err := s.Grant(ctx, id)
 	for range revokeAttempts {
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if g.State == GrantRevoked {
+		next := end(g)
+		if next.State == g.State && len(next.Resources) == len(g.Resources) {
 			g, err = s.confirm(ctx, g)
 		} else {
-			next := g
-			next.State = GrantRevoked
-			next.RevokedBecause = because
 			g, err = s.swapAnywhere(ctx, g, next)
 		}
 		if err == nil {
@@ -40,6 +57,34 @@ func (s *Store) revoke(ctx context.Context, id, because string) error {
 		}
 	}
 	return fmt.Errorf("storage: revoke: %w: the grant kept changing", ErrUnavailable)
+}
+
+// revoked is g after its end. One that has ended keeps its reason.
+func (g Grant) revoked(because string) Grant {
+	if g.State != GrantRevoked {
+		g.State, g.RevokedBecause = GrantRevoked, because
+	}
+	return g
+}
+
+// withoutResource is g after the end of a resource.
+func (g Grant) withoutResource(resource, because string) Grant {
+	switch {
+	case g.State == GrantRevoked || !slices.Contains(g.Resources, resource):
+		return g
+	case len(g.Resources) == 1:
+		return g.revoked(because)
+	}
+	g.Resources = slices.DeleteFunc(slices.Clone(g.Resources), func(uri string) bool { return uri == resource })
+	if len(g.Access) > 0 {
+		g.Access = g.Access.without(resource)
+		left := g.Access.Scopes()
+		g.Scopes = slices.DeleteFunc(slices.Clone(g.Scopes), func(scope string) bool { return !slices.Contains(left, scope) })
+	}
+	if g.State == GrantActive && len(g.Audience) == 0 {
+		g.Audience = []string{resource} // so that a refresh that names nothing is not given another resource instead
+	}
+	return g
 }
 
 // confirm makes sure that what g says will not be forgotten: whoever wrote it may have

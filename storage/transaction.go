@@ -17,12 +17,16 @@ type Transaction struct {
 
 	ClientID string `json:"client"`
 	// ClientDigest is over what the client said about itself when it asked.
-	ClientDigest string   `json:"client_digest,omitempty"`
-	RedirectURI  string   `json:"redirect_uri"`
-	State        string   `json:"state,omitempty"`
-	Challenge    string   `json:"challenge"`
-	Resources    []string `json:"resources"`
-	Scopes       []string `json:"scopes,omitempty"`
+	ClientDigest string `json:"client_digest,omitempty"`
+	RedirectURI  string `json:"redirect_uri"`
+	State        string `json:"state,omitempty"`
+	Challenge    string `json:"challenge"`
+	// Access is what the client asks for. Resources and Scopes say the same to a program of
+	// the release before, and records of that release have nothing else: read it with
+	// [Transaction.Asked].
+	Access    Access   `json:"access,omitempty"`
+	Resources []string `json:"resources"`
+	Scopes    []string `json:"scopes,omitempty"`
 	// ForceLogin is prompt=login: a session that is older than the transaction does
 	// not count.
 	ForceLogin bool      `json:"force_login,omitempty"`

@@ -7,8 +7,8 @@ import (
 )
 
 // Consent is the page on which a person allows or denies: a form with the submit
-// buttons decision=allow and decision=deny, one checkbox named scope per scope, and the
-// hidden inputs transaction and csrf.
+// buttons decision=allow and decision=deny, one checkbox named scope per thing that can be
+// allowed, and the hidden inputs transaction and csrf.
 type Consent struct {
 	// Action is where the form is posted to.
 	Action string
@@ -22,9 +22,8 @@ type Consent struct {
 	// the URI scheme could (section 8.6).
 	LoopbackRedirect   bool
 	PrivateUseRedirect bool
-	// Resources are what the client wants to use, Scopes what it wants to do there.
-	Resources []Resource
-	Scopes    []Scope
+	// Groups are what the client wants to use, one group per resource.
+	Groups []Group
 	// Offline says that the access stays until it is revoked.
 	Offline bool
 	// UserName is the person who is signed in.
@@ -33,13 +32,19 @@ type Consent struct {
 	Problem string
 }
 
-// Scope is one permission that a person can tick.
-type Scope struct {
-	// Name is the value of the checkbox, Description what people read.
+// Group is a resource with what can be allowed there.
+type Group struct {
+	Resource Resource
+	Boxes    []Box
+}
+
+// Box is one thing that a person can tick.
+type Box struct {
+	// Value is what the checkbox sends. Without one there is nothing to choose: the
+	// description is shown alone.
+	Value string
+	// Name is that of a scope, Description what people read.
 	Name, Description string
-	// Resource is the URI or the name of the resource that the scope belongs to. A
-	// scope that several resources share is listed once for each of them and shown once.
-	Resource string
 	// Checked says that the box starts ticked.
 	Checked bool
 }
@@ -50,89 +55,80 @@ type consentView struct {
 	Client    clientView
 	Host      string
 	Resources []Resource
-	Groups    []scopeGroup
+	Groups    []groupView
 	UserName  string
 	Problem   string
 }
 
-// scopeGroup is the scopes that belong to the same resources.
-type scopeGroup struct {
-	// Titles names the resources; it is empty when there is nothing to tell apart.
-	Titles []string
-	Scopes []scopeView
+// Choosable says that there is something to tick.
+func (v consentView) Choosable() bool {
+	return slices.ContainsFunc(v.Groups, func(g groupView) bool {
+		return slices.ContainsFunc(g.Boxes, func(b boxView) bool { return b.Value != "" })
+	})
 }
 
-type scopeView struct {
-	Index             int
-	Name, Description string
-	Shown             string // the name as people see it; the value must stay exact
-	Checked           bool
+// Several says that a resource may be left out.
+func (v consentView) Several() bool { return len(v.Groups) > 1 }
+
+// groupView is a Group made safe to look at. Title names the resource when there is more
+// than one, URI tells it from another one with the same name.
+type groupView struct {
+	Title, URI string
+	Boxes      []boxView
+}
+
+type boxView struct {
+	ID, Value, Description string // the value must stay exact
+	Shown                  string // the name as people see it
+	Checked                bool
 }
 
 // Consent writes the consent page.
 func (s *Set) Consent(w io.Writer, p Consent) error {
-	resources := viewResources(p.Resources)
+	resources := make([]Resource, len(p.Groups))
+	for i, g := range p.Groups {
+		resources[i] = g.Resource
+	}
+	resources = viewResources(resources)
 	return s.render(w, s.consent, "Allow access?", consentView{
 		Consent:   p,
 		Client:    p.Client.view(),
 		Host:      address(p.RedirectHost),
 		Resources: resources,
-		Groups:    groupScopes(p, resources),
+		Groups:    viewGroups(p.Groups, resources),
 		UserName:  brief(p.UserName, maxName),
 		Problem:   brief(p.Problem, maxMessage),
 	})
 }
 
-// groupScopes puts the scopes of each resource together, each scope once: two boxes of
-// one scope could contradict each other.
-func groupScopes(p Consent, shown []Resource) []scopeGroup {
-	var groups []scopeGroup
-	at, done := map[string]int{}, map[string]bool{}
-	for i, s := range p.Scopes {
-		if done[s.Name] {
-			continue
+// viewGroups puts what can be allowed under the resource where it can be. A scope that two
+// resources share has a box under each: who allows it at one has not allowed it at the other.
+func viewGroups(groups []Group, shown []Resource) []groupView {
+	views := make([]groupView, len(groups))
+	for i, g := range groups {
+		if len(groups) > 1 {
+			views[i] = titled(shown, i)
 		}
-		done[s.Name] = true
-		owners := owners(p, s.Name)
-		key := fmt.Sprint(owners)
-		if _, ok := at[key]; !ok {
-			at[key] = len(groups)
-			groups = append(groups, scopeGroup{Titles: titles(owners, shown)})
-		}
-		g := &groups[at[key]]
-		g.Scopes = append(g.Scopes, s.view(i))
-	}
-	return groups
-}
-
-// owners returns the indexes of the resources that a scope belongs to.
-func owners(p Consent, scope string) []int {
-	var found []int
-	for i, r := range p.Resources {
-		if slices.ContainsFunc(p.Scopes, func(s Scope) bool {
-			return s.Name == scope && s.Resource != "" && (s.Resource == r.URI || s.Resource == r.Name)
-		}) {
-			found = append(found, i)
+		for j, b := range g.Boxes {
+			views[i].Boxes = append(views[i].Boxes, b.view(fmt.Sprintf("scope-%d-%d", i, j)))
 		}
 	}
-	return found
+	return views
 }
 
-// titles names the owners of a group when there is more than one resource.
-func titles(owners []int, shown []Resource) []string {
-	if len(shown) < 2 {
-		return nil
+func titled(shown []Resource, i int) groupView {
+	v := groupView{Title: shown[i].Name}
+	for j, other := range shown {
+		if j != i && other.Name == v.Title {
+			v.URI = shown[i].URI
+		}
 	}
-	var names []string
-	for _, i := range owners {
-		names = append(names, shown[i].Name)
-	}
-	return names
+	return v
 }
 
-func (s Scope) view(index int) scopeView {
-	v := scopeView{Index: index, Name: s.Name, Checked: s.Checked}
-	v.Shown, v.Description = brief(s.Name, 2*maxName), brief(s.Description, maxURI)
+func (b Box) view(id string) boxView {
+	v := boxView{ID: id, Value: b.Value, Checked: b.Checked}
+	v.Shown, v.Description = brief(b.Name, 2*maxName), brief(b.Description, maxURI)
 	if v.Description == "" {
 		v.Description, v.Shown = v.Shown, ""
 	}

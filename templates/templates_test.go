@@ -35,11 +35,11 @@ func consent() templates.Consent {
 	return templates.Consent{
 		Action: "/consent", Transaction: "txn-1", CSRF: "csrf-1",
 		Client:       templates.Client{Name: "Example Client"},
-		RedirectHost: "app.example.org", Resources: []templates.Resource{notes},
-		Scopes: []templates.Scope{
-			{Name: "notes:read", Description: "Read your notes", Resource: notes.URI, Checked: true},
-			{Name: "notes:write", Description: "Add and change notes", Resource: notes.URI},
-		},
+		RedirectHost: "app.example.org",
+		Groups: []templates.Group{{Resource: notes, Boxes: []templates.Box{
+			{Value: "notes:read", Name: "notes:read", Description: "Read your notes", Checked: true},
+			{Value: "notes:write", Name: "notes:write", Description: "Add and change notes"},
+		}}},
 		UserName: "reader",
 	}
 }
@@ -94,12 +94,14 @@ func everyPage() map[string]any {
 	wrong.Problem, wrong.UserName = "Wrong password.", "reader"
 	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, "Tick something."
 	private.PrivateUseRedirect = true
-	private.Resources = append(private.Resources, tasks)
+	private.Groups = append(private.Groups, templates.Group{Resource: tasks, Boxes: []templates.Box{{Value: tasks.URI, Description: "Whatever you may do there"}}})
 	bare.Link, bare.Steps = nil, bare.Steps[:1]
 	hostile := consent()
 	hostile.Client.Name = strings.Repeat(`"><script>x</script><p style="x" onclick=x>`, 300)
 	hostile.UserName, hostile.RedirectHost, hostile.Problem = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
-	hostile.Scopes = []templates.Scope{{Name: hostile.Client.Name, Description: hostile.Client.Name, Resource: hostile.Client.Name}}
+	hostile.Groups = []templates.Group{{Resource: templates.Resource{URI: hostile.Client.Name, Name: hostile.Client.Name}, Boxes: []templates.Box{
+		{Value: hostile.Client.Name, Name: hostile.Client.Name, Description: hostile.Client.Name},
+	}}}
 	return map[string]any{
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
@@ -240,9 +242,13 @@ func TestConsent(t *testing.T) {
 		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an application on this device"}, []string{"a program on this computer"}},
 		{"offline", with(func(p *templates.Consent) { p.Offline = true }), []string{"until it is revoked"}, []string{"ends by itself"}},
 		{"problem", with(func(p *templates.Consent) { p.Problem = "Tick one." }), []string{`role="alert">Tick one.</p>`}, nil},
-		{"no scopes", with(func(p *templates.Consent) { p.Scopes = nil }), []string{"no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
+		{"no scopes", with(func(p *templates.Consent) {
+			p.Groups[0].Boxes = []templates.Box{{Description: "Whatever you may do there"}}
+		}), []string{"<p>Whatever you may do there. There are no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
 		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "An application without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
-		{"scope without description", with(func(p *templates.Consent) { p.Scopes = []templates.Scope{{Name: "notes:read"}} }), []string{"<bdi>notes:read</bdi></label>"}, nil},
+		{"scope without description", with(func(p *templates.Consent) {
+			p.Groups[0].Boxes = []templates.Box{{Value: "notes:read", Name: "notes:read"}}
+		}), []string{"<bdi>notes:read</bdi></label>"}, nil},
 	} {
 		check(t, tt.name, render(t, tt.page), tt.want, tt.never)
 	}
@@ -323,8 +329,8 @@ func TestEscaping(t *testing.T) {
 		}
 		c := templates.Consent{
 			Transaction: evil, CSRF: evil, Client: l.Client, RedirectHost: evil,
-			Resources: append([]templates.Resource{tasks}, l.Resources...), UserName: evil, Problem: evil,
-			Scopes: []templates.Scope{{Name: evil, Description: evil, Resource: evil}},
+			Groups:   []templates.Group{{Resource: tasks}, {Resource: l.Resources[0], Boxes: []templates.Box{{Value: evil, Name: evil, Description: evil}}}},
+			UserName: evil, Problem: evil,
 		}
 		e := templates.Error{Title: evil, Message: evil, Code: evil, Steps: []string{evil, evil}, Link: &templates.Link{URL: "https://example.org/?" + evil, Host: "example.org"}}
 		for _, page := range []any{l, c, e} {
@@ -397,35 +403,38 @@ func TestLinkThatIsNotWhatItSays(t *testing.T) {
 	}
 }
 
-func TestScopesOfSeveralResources(t *testing.T) {
+// TestGroups: with several resources each has a group of its own, a scope that two share
+// has a box under each, and a name that two share is told apart by the URI.
+func TestGroups(t *testing.T) {
 	p := consent()
-	p.Resources = []templates.Resource{notes, tasks}
-	p.Scopes = []templates.Scope{
-		{Name: "notes:read", Description: "Read notes", Resource: notes.URI, Checked: true},
-		{Name: "profile", Description: "See your name", Resource: notes.URI},
-		{Name: "tasks:read", Description: "Read tasks", Resource: tasks.URI},
-		{Name: "profile", Description: "See your name", Resource: tasks.URI},
-		{Name: "notes:write", Description: "Write notes", Resource: notes.URI},
-		{Name: "tasks:write", Description: "Write tasks", Resource: tasks.Name},
-		{Name: "elsewhere", Description: "Something else", Resource: "https://other.example.com"},
+	other := templates.Resource{URI: "https://other.example.com/mcp", Name: "Tasks"}
+	p.Groups = []templates.Group{
+		{Resource: notes, Boxes: []templates.Box{
+			{Value: "n read", Name: "read", Description: "Read notes", Checked: true}, {Value: "n profile", Name: "profile", Description: "See your name"},
+		}},
+		{Resource: tasks, Boxes: []templates.Box{{Value: "t profile", Name: "profile", Description: "See your name"}}},
+		{Resource: other, Boxes: []templates.Box{{Value: "other", Description: "Whatever you may do there", Checked: true}}},
 	}
 	got := render(t, p)
 	var legends []string
 	for _, part := range strings.Split(got, "<fieldset>")[1:] {
 		legends = append(legends, text("<"+part[:strings.Index(part, "</legend>")]))
 	}
-	if want := []string{"Notes", "Notes and Tasks", "Tasks", "Permissions"}; !slices.Equal(legends, want) {
+	if want := []string{"Notes", "Tasks " + tasks.URI, "Tasks " + other.URI}; !slices.Equal(legends, want) {
 		t.Errorf("groups %q, want %q", legends, want)
 	}
-	if n := strings.Count(got, `value="profile"`); n != 1 {
-		t.Errorf("a shared scope has %d boxes, want one", n)
+	ids := map[string]bool{}
+	for _, id := range regexp.MustCompile(`<input type="checkbox" id="([^"]*)"`).FindAllStringSubmatch(got, -1) {
+		ids[id[1]] = true
 	}
-	for _, name := range []string{"notes:read", "tasks:read", "notes:write", "elsewhere"} {
-		if strings.Count(got, `name="scope" value="`+name+`"`) != 1 {
-			t.Errorf("scope %s does not have one box", name)
-		}
+	if len(ids) != 4 {
+		t.Errorf("four boxes have the ids %v", ids)
 	}
-	check(t, "lead", text(got), []string{"asks to use Notes and Tasks on your behalf"}, nil)
+	check(t, "boxes", got, []string{
+		`name="scope" value="n read" checked>`, `name="scope" value="n profile">`, `name="scope" value="t profile">`, `name="scope" value="other" checked>`,
+	}, []string{"no single permissions"})
+	check(t, "lead", text(got), []string{"asks to use Notes and Tasks and Tasks on your behalf", "Where nothing is ticked, nothing is allowed.", "Whatever you may do there"}, nil)
+	check(t, "one group", text(render(t, consent())), nil, []string{"Where nothing is ticked"})
 }
 
 func TestPagesStayBounded(t *testing.T) {

@@ -80,20 +80,20 @@ type Authorization struct {
 // IssueCode stores the grant and returns nil when its code may be sent.
 func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	u := &unit{
-		client: newClient(a.Client, a.Grant), grant: a.Grant, code: a.Code,
+		client: newClient(a.Client, a.Grant.RedirectURI, a.Grant.Resources, a.Grant.Scopes), grant: a.Grant, code: a.Code,
 		commit: func(ctx context.Context) (storage.Grant, error) {
 			return a.Grant, e.store.CreateGrant(ctx, a.Grant)
 		},
 	}
 	ctx = u.within(ctx)
-	request, err := e.provider.NewAuthorizeRequest(ctx, authorizeForm(a))
+	request, err := e.provider.NewAuthorizeRequest(ctx, authorizeForm(u))
 	if err != nil {
 		return u.outcome(err)
 	}
-	for _, scope := range a.Grant.Scopes {
+	for _, scope := range u.client.scopes {
 		request.GrantScope(scope)
 	}
-	for _, resource := range a.Grant.Resources {
+	for _, resource := range u.client.resources {
 		request.GrantAudience(resource)
 	}
 	_, err = e.provider.NewAuthorizeResponse(ctx, request, &session{})
@@ -103,15 +103,15 @@ func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 // authorizeForm is the request as fosite wants to read it, made from decisions. The
 // state is a placeholder: fosite refuses requests without one, and ours never passes
 // through it.
-func authorizeForm(a Authorization) *http.Request {
+func authorizeForm(u *unit) *http.Request {
 	return &http.Request{Method: http.MethodGet, Header: http.Header{}, Form: url.Values{
-		"client_id":             {a.Client.ID},
+		"client_id":             {u.client.id},
 		"response_type":         {"code"},
-		"redirect_uri":          {a.Grant.RedirectURI},
-		"scope":                 {strings.Join(a.Grant.Scopes, " ")},
-		"audience":              a.Grant.Resources,
+		"redirect_uri":          {u.grant.RedirectURI},
+		"scope":                 {strings.Join(u.client.scopes, " ")},
+		"audience":              u.client.resources,
 		"state":                 {"-"},
-		"code_challenge":        {a.Grant.Challenge},
+		"code_challenge":        {u.grant.Challenge},
 		"code_challenge_method": {"S256"},
 	}}
 }
@@ -149,7 +149,7 @@ func (e *Engine) Redeem(ctx context.Context, x Exchange) (Tokens, error) {
 		"code":          {x.Code},
 		"code_verifier": {x.Verifier},
 	}, func(ctx context.Context) (storage.Grant, error) {
-		return e.store.Redeem(ctx, x.Grant, x.Life)
+		return e.store.Redeem(ctx, x.Grant, x.Life, x.Audience...)
 	})
 }
 
@@ -168,8 +168,8 @@ func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
 
 func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, commit func(context.Context) (storage.Grant, error)) (Tokens, error) {
 	u := &unit{
-		client: newClient(x.Client, x.Grant), grant: x.Grant, code: x.Code,
-		audience: x.Audience, scopes: x.Scopes, expires: x.Expires, commit: commit,
+		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: x.Grant, code: x.Code,
+		expires: x.Expires, commit: commit,
 		generation: x.Grant.Generation,
 	}
 	if x.RefreshToken != "" && !x.Repeat {

@@ -70,26 +70,28 @@ func exactAudience(allowed, wanted []string) error {
 	return nil
 }
 
-// client is the view of a client that fosite gets in one run: the redirect URI, scopes
-// and resources that were approved for it, and nothing else.
+// client is the view of a client that fosite gets in one run: the redirect URI, resources
+// and scopes that were decided on, and nothing else.
 type client struct {
-	id         string
-	public     bool
-	grantTypes []string
-	grant      storage.Grant
+	id          string
+	public      bool
+	grantTypes  []string
+	redirectURI string
+	resources   []string
+	scopes      []string
 }
 
-func newClient(c storage.Client, g storage.Grant) client {
-	return client{id: c.ID, public: c.Metadata.Public(), grantTypes: c.Metadata.GrantTypes, grant: g}
+func newClient(c storage.Client, redirectURI string, resources, scopes []string) client {
+	return client{id: c.ID, public: c.Metadata.Public(), grantTypes: c.Metadata.GrantTypes, redirectURI: redirectURI, resources: resources, scopes: scopes}
 }
 
 func (c client) GetID() string                      { return c.id }
 func (c client) GetHashedSecret() []byte            { return nil }
-func (c client) GetRedirectURIs() []string          { return []string{c.grant.RedirectURI} }
+func (c client) GetRedirectURIs() []string          { return []string{c.redirectURI} }
 func (c client) GetGrantTypes() fosite.Arguments    { return c.grantTypes }
 func (c client) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
-func (c client) GetScopes() fosite.Arguments        { return c.grant.Scopes }
-func (c client) GetAudience() fosite.Arguments      { return c.grant.Resources }
+func (c client) GetScopes() fosite.Arguments        { return c.scopes }
+func (c client) GetAudience() fosite.Arguments      { return c.resources }
 func (c client) IsPublic() bool                     { return c.public }
 
 // session satisfies fosite. It holds nothing: what a token says is in the unit of work.

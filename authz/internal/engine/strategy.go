@@ -36,8 +36,8 @@ func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) 
 		return "", "", err
 	}
 	token, err := s.keys.Sign(keyring.Claims{
-		Subject: u.grant.Subject, Audience: u.audience, ClientID: u.client.id,
-		Scope: strings.Join(u.scopes, " "), ID: id, GrantID: u.grant.ID,
+		Subject: u.grant.Subject, Audience: u.client.resources, ClientID: u.client.id,
+		Scope: strings.Join(u.client.scopes, " "), ID: id, GrantID: u.grant.ID,
 		IssuedAt: s.now().Unix(), Expires: u.expires.Unix(), AuthTime: u.grant.AuthTime.Unix(),
 	})
 	return token, id, err

@@ -20,9 +20,8 @@ type unit struct {
 	grant  gatehouse.Grant
 	code   string
 
-	audience, scopes []string
-	expires          time.Time
-	generation       uint32 // of the refresh token to hand out
+	expires    time.Time
+	generation uint32 // of the refresh token to hand out
 
 	commit    func(context.Context) (gatehouse.Grant, error)
 	committed bool
@@ -54,8 +53,8 @@ func (u *unit) run(ctx context.Context) error {
 func (u *unit) requester(s fosite.Session) fosite.Requester {
 	return &fosite.Request{
 		ID: u.grant.ID, RequestedAt: u.grant.Created, Client: u.client,
-		RequestedScope: u.grant.Scopes, GrantedScope: u.grant.Scopes,
-		RequestedAudience: u.grant.Resources, GrantedAudience: u.grant.Resources,
+		RequestedScope: u.client.scopes, GrantedScope: u.client.scopes,
+		RequestedAudience: u.client.resources, GrantedAudience: u.client.resources,
 		Form:    url.Values{"code_challenge": {u.grant.Challenge}, "code_challenge_method": {"S256"}},
 		Session: s,
 	}

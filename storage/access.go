@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"slices"
+	"strings"
+)
+
+// Permission is what may be done at one resource: what its scopes allow or, without any,
+// what takes no scope there.
+type Permission struct {
+	Resource string   `json:"resource"`
+	Scopes   []string `json:"scopes,omitempty"`
+}
+
+// Access is pairs of resource and scope: what a client asks for, what a person allows, what
+// a token is for. It has each resource once, in the order in which people see them.
+type Access []Permission
+
+// At returns the permission at a resource, and whether there is one.
+func (a Access) At(resource string) (Permission, bool) {
+	i := slices.IndexFunc(a, func(p Permission) bool { return p.Resource == resource })
+	if i < 0 {
+		return Permission{}, false
+	}
+	return a[i], true
+}
+
+// Resources returns the resources in order.
+func (a Access) Resources() []string {
+	uris := make([]string, len(a))
+	for i, p := range a {
+		uris[i] = p.Resource
+	}
+	return uris
+}
+
+// Scopes returns every scope once, wherever it counts.
+func (a Access) Scopes() []string {
+	var names []string
+	for _, p := range a {
+		for _, name := range p.Scopes {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// String writes the pairs for a log.
+func (a Access) String() string {
+	parts := make([]string, len(a))
+	for i, p := range a {
+		parts[i] = strings.Join(append([]string{p.Resource}, p.Scopes...), " ")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// without returns a copy of a that does not have a resource.
+func (a Access) without(resource string) Access {
+	return slices.DeleteFunc(slices.Clone(a), func(p Permission) bool { return p.Resource == resource })
+}
+
+// Allowed returns what was consented and has not ended. A record from before there were pairs
+// is read as it was meant then: each granted scope counts under each granted resource that
+// defines it now, and a resource that defines none of them is granted without scopes.
+func (g Grant) Allowed(defines func(resource, scope string) bool) Access {
+	return accessOf(g.Access, g.Resources, g.Scopes, defines)
+}
+
+// Asked returns what the client asked for. A record from before there were pairs is read
+// like [Grant.Allowed].
+func (t Transaction) Asked(defines func(resource, scope string) bool) Access {
+	return accessOf(t.Access, t.Resources, t.Scopes, defines)
+}
+
+func accessOf(pairs Access, resources, scopes []string, defines func(resource, scope string) bool) Access {
+	if len(pairs) > 0 {
+		return pairs
+	}
+	for _, resource := range resources {
+		undefined := func(scope string) bool { return !defines(resource, scope) }
+		pairs = append(pairs, Permission{Resource: resource, Scopes: slices.DeleteFunc(slices.Clone(scopes), undefined)})
+	}
+	return pairs
+}

@@ -156,6 +156,7 @@ var storeRaces = map[string]func(*testing.T, *fixture){
 	"StoreRotate":              raceRotate,
 	"StoreRotateAgainstRevoke": raceRotateAgainstRevoke,
 	"StoreRedeemAgainstRevoke": raceRedeemAgainstRevoke,
+	"StoreEndResource":         raceEndResource,
 	"StoreUser":                raceUser,
 	"StoreTransaction":         raceTransaction,
 	"StoreKeySet":              raceKeySet,

@@ -188,6 +188,7 @@ func (f *fixture) grantCalls(t *testing.T, g, code, fresh storage.Grant) map[str
 		"Redeem":       func() error { _, err := f.Redeem(ctx, code, f.life()); return err },
 		"Rotate":       func() error { _, err := f.Rotate(ctx, g, f.life()); return err },
 		"Revoke":       func() error { return f.Revoke(ctx, g.ID, "test") },
+		"EndResource":  func() error { return f.EndResource(ctx, g.ID, g.Resources[0], "test") },
 		"RevokeUser":   func() error { return f.RevokeUser(ctx, g.Subject, "test") },
 		"RevokeClient": func() error { return f.RevokeClient(ctx, g.ClientID, "test") },
 		"UserGrants":   func() error { _, err := grantIDs(f.UserGrants(ctx, g.Subject)); return err },

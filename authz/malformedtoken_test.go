@@ -1,0 +1,82 @@
+package authz_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func bodyOf(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
+
+// malformedTokens are values that no token of ours can be: every single byte alone and
+// inside, every length around the bounds, and bytes at random.
+func malformedTokens() []string {
+	values := []string{"null", "undefined", "Bearer x", `{"a":1}`, "gate_rt_", "gate_ac_", "\xef\xbb\xbfgate_rt_"}
+	for b := range 256 {
+		values = append(values, string([]byte{byte(b)}), "gate_rt_"+string([]byte{byte(b)})+strings.Repeat("A", 69))
+	}
+	for _, n := range []int{100, 511, 512, 513, 514, 4096, 16 << 10, 16<<10 + 1, 60_000} {
+		values = append(values, strings.Repeat("A", n), "gate_rt_"+strings.Repeat("A", n))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		raw := make([]byte, 1+random.IntN(300))
+		for i := range raw {
+			raw[i] = byte(random.Uint32())
+		}
+		values = append(values, string(raw))
+	}
+	return values
+}
+
+// TestA8MalformedTokens: whatever stands where a refresh token or a code should be, the
+// client hears invalid_grant and begins anew. As the token of /revoke it is nothing that
+// could be revoked, at /introspect it is inactive. Nothing is written, and the log has none
+// of it.
+func TestA8MalformedTokens(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	before := h.meter.writes.Load()
+	for _, value := range malformedTokens() {
+		for name, r := range map[string]reply{
+			"refresh": h.toToken(c, refreshing(c, value)),
+			"redeem":  h.toToken(c, redemption(c, value)),
+		} {
+			if faults := refusalFaults(r, http.StatusBadRequest, "invalid_grant"); len(faults) > 0 {
+				t.Fatalf("%s %.60q (%d bytes): %s\n%s", name, value, len(value), strings.Join(faults, "\n"), r)
+			}
+		}
+		if r := h.post("/revoke", "token", value, "client_id", c.ID); r.status != http.StatusOK {
+			t.Fatalf("revoke %.60q (%d bytes): %s", value, len(value), r)
+		}
+		if r := h.introspect(value); r.status != http.StatusOK || r.body != `{"active":false}` {
+			t.Fatalf("introspect %.60q (%d bytes): %s", value, len(value), r)
+		}
+	}
+	if n := h.meter.writes.Load() - before; n != 0 {
+		t.Errorf("%d writes", n)
+	}
+	if strings.Contains(h.log.String(), "AAAA") {
+		t.Error("a token is in the log")
+	}
+}
+
+// TestA8MalformedCredentials: the same holds for what proves who a client is: an id or a
+// secret that cannot be right is wrong, and the client learns that it has to register anew.
+func TestA8MalformedCredentials(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["post"]
+	for _, value := range []string{strings.Repeat("a", 20_000), "a\x00b", "\xff", "\r\n"} {
+		for _, name := range []string{"client_id", "client_secret"} {
+			for path, values := range map[string][]string{"/token": {"grant_type", "refresh_token", "refresh_token", "x"}, "/revoke": {"token", "x"}} {
+				r := h.send(h.newRequest(http.MethodPost, h.issuer+path, replaced(identified(c, form(values...)), name, value)))
+				mustRefuse(t, r, http.StatusUnauthorized, "invalid_client")
+			}
+		}
+		values := form("grant_type", "refresh_token", "refresh_token", "x", "client_assertion", value,
+			"client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		mustRefuse(t, h.send(h.newRequest(http.MethodPost, h.issuer+"/token", values)), http.StatusUnauthorized, "invalid_client")
+	}
+}

@@ -1,0 +1,152 @@
+package authz_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// oldGrants stores grants as the release before wrote them, without pairs, and returns what
+// their client holds, by name. The file is never written again.
+func (h *house) oldGrants() map[string]tokens {
+	h.t.Helper()
+	data, err := os.ReadFile("testdata/grants-without-pairs.json")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var records []struct {
+		Name, Key, Code string
+		Data            []byte
+		RefreshToken    string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal(data, &records); err != nil {
+		h.t.Fatal(err)
+	}
+	held := map[string]tokens{}
+	for i, r := range records {
+		change := storage.Put{Key: r.Key, Data: r.Data, Operation: storage.Version{1, byte(i)}}
+		if _, err := h.meter.Backend.Put(h.t.Context(), change); err != nil {
+			h.t.Fatal(err)
+		}
+		held[r.Name] = tokens{code: r.Code, refresh: r.RefreshToken}
+	}
+	return held
+}
+
+// TestA1GrantsWithoutPairs: a grant from before there were pairs means what it meant then:
+// each scope at each of its resources that defines it, and a resource without scopes whole.
+// It was redeemed for all of them, so a refresh has to name one.
+func TestA1GrantsWithoutPairs(t *testing.T) {
+	t.Parallel()
+	c := cast()["native"]
+	for name, redeem := range map[string]func(h *house) lease{
+		"refreshed": func(h *house) lease { return lease{h: h, c: c, refresh: h.oldGrants()["several resources"].refresh} },
+		"redeemed": func(h *house) lease {
+			code := h.oldGrants()["a code for several resources"].code
+			mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_target")
+			answer := h.toToken(c, naming(redemption(c, code), files))
+			return lease{h: h, c: c, refresh: answer.member(t, "refresh_token")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, build{config: sharing})
+			held := redeem(h)
+			if name == "refreshed" {
+				mustRefuse(t, held.token(), http.StatusBadRequest, "invalid_target")
+			}
+			held.mustHold(notes, []string{"notes:read", "profile"})
+			held.mustHold(tasks, []string{"tasks:read", "profile"})
+			held.mustHold(files, []string{})
+			of := held.token(notes).member(t, "access_token")
+			if r := h.post("/revoke", "token", of, "client_id", c.ID); r.status != http.StatusOK {
+				t.Fatalf("revoke: %s", r)
+			}
+			held.mustHold(notes, nil)
+			held.mustHold(tasks, []string{"tasks:read", "profile"})
+			held.mustHold(files, []string{})
+		})
+	}
+	h := newHouse(t, build{config: sharing})
+	sole := lease{h: h, c: c, refresh: h.oldGrants()["one resource"].refresh}
+	if answer := sole.token(); claims(t, answer.member(t, "access_token"))["aud"] != notes {
+		t.Errorf("a grant for one resource: %s", answer)
+	}
+	sole.mustHold(notes, []string{"notes:read", "notes:write", "profile"})
+}
+
+// TestA1PreviousRelease: a process of the release before rotates a grant of ours during a
+// rolling upgrade, and writes back only the members that it knows. What is left of the
+// grant is never more than was consented, and a refresh that names no resource is refused.
+func TestA1PreviousRelease(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	b := h.newBrowser()
+	b.consentTo(asksFor(c, "notes:read tasks:read profile", notes, tasks, files))
+	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
+	g := h.held(held.refresh)
+	var members map[string]any
+	item := h.item(g.ID)
+	if err := json.Unmarshal(item.Data[9:], &members); err != nil {
+		t.Fatal(err)
+	}
+	delete(members, "access")
+	delete(members, "audience")
+	body, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := storage.Put{Key: "gatehouse:grant:" + g.ID, Data: slices.Concat(item.Data[:9], body), If: storage.Always, Operation: storage.Version{1}}
+	if _, err := h.meter.Backend.Put(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(t, held.token(), http.StatusBadRequest, "invalid_target")
+	held.mustHold(notes, []string{"notes:read"})
+	held.mustHold(tasks, []string{"tasks:read"})
+	held.mustHold(files, nil)
+}
+
+// TestA1Reconfigured: what is no longer configured goes into no token, and what was
+// configured since is not granted by it: neither between the page and the decision nor
+// later.
+func TestA1Reconfigured(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	scopes := func(resource int, drop ...string) {
+		h.cfg.Resources = slices.Clone(h.cfg.Resources)
+		h.cfg.Resources[resource].Scopes = slices.DeleteFunc(slices.Clone(h.cfg.Resources[resource].Scopes), func(s authz.Scope) bool { return slices.Contains(drop, s.Name) })
+		h.restart()
+	}
+	b := h.newBrowser()
+	request := asksFor(c, "notes:read notes:write tasks:read profile", notes, tasks, files)
+	b.consentTo(request)
+	old := b.page
+	scopes(0, "notes:write")
+	if r := b.tick(notes+" notes:read", notes+" notes:write"); r.status != http.StatusBadRequest || strings.Contains(r.body, "notes:write") {
+		t.Errorf("a scope that went away between page and decision: %s", r)
+	}
+	if strings.Contains(old.body, "notes:write") == false {
+		t.Error("it was not on the page before")
+	}
+	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" profile", files), notes)
+	access := held.token(notes).member(t, "access_token")
+	scopes(0, "profile")
+	held.mustHold(notes, []string{"notes:read"})
+	if in := h.introspect(access).json(t); in["active"] != true || in["scope"] != "notes:read" {
+		t.Errorf("a token from before: %v", in)
+	}
+	// Tasks distinguishes nothing any more: a token without scopes would open all of it.
+	scopes(1, "tasks:read", "tasks:write", "profile")
+	held.mustHold(tasks, nil)
+	held.mustHold(files, []string{})
+	h.cfg.Resources = h.cfg.Resources[:2]
+	h.restart()
+	held.mustHold(files, nil)
+	held.mustHold(notes, []string{"notes:read"})
+}

@@ -1,0 +1,324 @@
+package authz_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/authz"
+)
+
+const (
+	files       = "https://files.example.com/mcp"
+	filesSecret = "the-secret-of-the-files-server"
+)
+
+// sharing makes notes and tasks share the scope profile, and adds files, which
+// distinguishes no scopes.
+func sharing(c *authz.Config) {
+	profile := authz.Scope{Name: "profile", Description: "See your name"}
+	c.Resources[0].Scopes = append(c.Resources[0].Scopes, profile)
+	c.Resources[1].Scopes, c.Resources[1].DefaultScopes = append(c.Resources[1].Scopes, profile), nil
+	c.Resources = append(c.Resources, authz.Resource{URI: files, Name: "Files", Introspection: &authz.IntrospectionClient{ID: "files", Secret: filesSecret}})
+}
+
+var introspectors = map[string][2]string{notes: {notes, notesSecret}, tasks: {"tasks", tasksSecret}, files: {"files", filesSecret}}
+
+// asksFor is an authorization request for several resources.
+func asksFor(c member, scope string, resources ...string) url.Values {
+	request := asks(c)
+	request["resource"] = resources
+	if scope != "" {
+		request.Set("scope", scope)
+	}
+	return request
+}
+
+// consentTo opens the consent page of a request.
+func (b *browser) consentTo(request url.Values) reply {
+	b.h.t.Helper()
+	b.walk(request, "perhaps") // an answer that decides nothing
+	return b.page
+}
+
+// tick submits the consent page with these boxes and no others.
+func (b *browser) tick(boxes ...string) reply {
+	b.h.t.Helper()
+	pairs := []string{"decision", "allow", "scope", ""}
+	for _, box := range boxes {
+		pairs = append(pairs, "scope", box)
+	}
+	return b.submit(pairs...)
+}
+
+var fieldset = regexp.MustCompile(`(?s)<fieldset>\s*<legend[^>]*>(.*?)</legend>(.*?)</fieldset>`)
+
+// boxes returns what can be ticked under each legend.
+func (r reply) boxes() map[string][]string {
+	found := map[string][]string{}
+	for _, set := range fieldset.FindAllStringSubmatch(r.body, -1) {
+		for _, tag := range inputTag.FindAllString(set[2], -1) {
+			legend := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(set[1], "")
+			found[legend] = append(found[legend], html.UnescapeString(valAttr.FindStringSubmatch(tag)[1]))
+		}
+	}
+	return found
+}
+
+// lease is a grant as its client holds it.
+type lease struct {
+	h       *house
+	c       member
+	refresh string
+}
+
+// lease redeems the code of a consent for one of its resources.
+func (h *house) lease(c member, consent reply, resource string) lease {
+	h.t.Helper()
+	answer := h.toToken(c, naming(redemption(c, consent.location(h.t).Query().Get("code")), resource))
+	if answer.status != http.StatusOK {
+		h.t.Fatalf("redeem: %s", answer)
+	}
+	return lease{h: h, c: c, refresh: answer.member(h.t, "refresh_token")}
+}
+
+// token refreshes for some resources; with none it names none.
+func (l *lease) token(resources ...string) reply {
+	l.h.t.Helper()
+	values := refreshing(l.c, l.refresh)
+	if len(resources) > 0 {
+		naming(values, resources...)
+	}
+	answer := l.h.toToken(l.c, values)
+	if answer.status == http.StatusOK {
+		l.refresh = answer.member(l.h.t, "refresh_token")
+	}
+	return answer
+}
+
+// mustHold checks what the grant is good for at one resource: want is the scopes, nil means
+// nothing at all. The token, the answer about it and the introspection say the same.
+func (l *lease) mustHold(resource string, want []string) {
+	l.h.t.Helper()
+	answer := l.token(resource)
+	if want == nil {
+		mustRefuse(l.h.t, answer, http.StatusBadRequest, "invalid_target")
+		return
+	}
+	access := answer.member(l.h.t, "access_token")
+	if answer.status != http.StatusOK {
+		l.h.t.Errorf("%s: %s", resource, answer)
+		return
+	}
+	scope := strings.Join(want, " ")
+	in := l.h.introspectAs(introspectors[resource][0], introspectors[resource][1], access).json(l.h.t)
+	told, _ := in["scope"].(string)
+	claimed, _ := claims(l.h.t, access)["scope"].(string)
+	if in["active"] != true || claims(l.h.t, access)["aud"] != resource || claimed != scope || told != scope || answer.member(l.h.t, "scope") != scope {
+		l.h.t.Errorf("%s: a token for %v with %q, introspection %v; want %q", resource, claims(l.h.t, access)["aud"], claimed, in, scope)
+	}
+}
+
+// TestA1WhatIsTickedIsGranted ticks every set of the boxes of a page with three resources,
+// two of which share a scope and one of which has none. What the grant is good for at each
+// resource is what was ticked under its name, and a resource with nothing ticked is not
+// part of the grant.
+func TestA1WhatIsTickedIsGranted(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	b := h.newBrowser()
+	request := asksFor(c, "notes:read tasks:read profile", notes, tasks, files)
+	page := b.consentTo(request).boxes()
+	type box struct{ resource, scope, value string }
+	var all []box
+	for _, of := range []struct {
+		legend, uri string
+		scopes      []string
+	}{{"Notes", notes, []string{"notes:read", "profile"}}, {"Tasks", tasks, []string{"tasks:read", "profile"}}, {"Files", files, []string{""}}} {
+		if len(page[of.legend]) != len(of.scopes) {
+			t.Fatalf("the page has the boxes %q", page)
+		}
+		for i, scope := range of.scopes {
+			all = append(all, box{of.uri, scope, page[of.legend][i]})
+		}
+	}
+	for set := 1; set < 1<<len(all); set++ {
+		var ticked, resources []string
+		want := map[string][]string{}
+		for i, box := range all {
+			if set&(1<<i) == 0 {
+				continue
+			}
+			ticked = append(ticked, box.value)
+			if want[box.resource] == nil {
+				want[box.resource], resources = []string{}, append(resources, box.resource)
+			}
+			if box.scope != "" {
+				want[box.resource] = append(want[box.resource], box.scope)
+			}
+		}
+		b.consentTo(request)
+		held := h.lease(c, b.tick(ticked...), resources[0])
+		for _, resource := range []string{notes, tasks, files} {
+			held.mustHold(resource, want[resource])
+		}
+		if g := h.held(held.refresh); !slices.Equal(g.Resources, resources) || !slices.Equal(g.Access.Resources(), resources) {
+			t.Errorf("ticked %q, on record for %v and %v", ticked, g.Resources, g.Access)
+		}
+	}
+}
+
+// TestA1TokenForSeveral: a token does not say where a scope counts. One for two resources
+// has no scope that was allowed at one of them and not at the other that knows it.
+func TestA1TokenForSeveral(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	b := h.newBrowser()
+	b.consentTo(asksFor(c, "", notes, tasks, files))
+	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
+	both := held.token(notes, tasks)
+	if got := both.member(t, "scope"); got != "notes:read tasks:read" {
+		t.Errorf("a token for both has %q", got)
+	}
+	for resource, want := range map[string]string{notes: "notes:read", tasks: "tasks:read"} {
+		in := h.introspectAs(introspectors[resource][0], introspectors[resource][1], both.member(t, "access_token")).json(t)
+		if in["active"] != true || in["scope"] != want {
+			t.Errorf("%s: introspection says %v", resource, in)
+		}
+	}
+	for _, resources := range [][]string{{tasks}, {notes, tasks}} {
+		values := replaced(naming(refreshing(c, held.refresh), resources...), "scope", "profile")
+		mustRefuse(t, h.toToken(c, values), http.StatusBadRequest, "invalid_scope")
+	}
+	answer := h.toToken(c, replaced(naming(refreshing(c, held.refresh), notes), "scope", "profile"))
+	if answer.member(t, "scope") != "profile" {
+		t.Errorf("where it was allowed: %s", answer)
+	}
+}
+
+// TestA1SeparatorsInNames: the names of scopes may hold nearly every character, URIs of
+// resources and what looks like a box among them. A box is for its own pair and no other.
+func TestA1SeparatorsInNames(t *testing.T) {
+	t.Parallel()
+	odd := []string{tasks, tasks + "/profile", "0", "0:1", "1.0", "a,b", "a;b", "a|b", "a&scope=b", "a+b", "a%20b", "a=b", "<a>", "a#b", "?", "notes:read'"}
+	h, c := newHouse(t, build{config: func(c *authz.Config) {
+		for i := range c.Resources {
+			for _, name := range odd {
+				c.Resources[i].Scopes = append(c.Resources[i].Scopes, authz.Scope{Name: name, Description: "Odd"})
+			}
+			c.Resources[i].DefaultScopes = nil
+		}
+		c.Resources = append(c.Resources, authz.Resource{URI: files, Name: "Files", Introspection: &authz.IntrospectionClient{ID: "files", Secret: filesSecret}})
+	}}), cast()["native"]
+	b := h.newBrowser()
+	request := asksFor(c, strings.Join(odd, " "), notes, tasks, files)
+	page := b.consentTo(request).boxes()
+	all := slices.Concat(page["Notes"], page["Tasks"], page["Files"])
+	if n := len(all); n != 2*len(odd)+1 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != n {
+		t.Fatalf("%d boxes: %q", n, all)
+	}
+	for legend, uri := range map[string]string{"Notes": notes, "Tasks": tasks} {
+		for i, box := range page[legend] {
+			b.consentTo(request)
+			held := h.lease(c, b.tick(box), uri)
+			for _, resource := range []string{notes, tasks, files} {
+				want := []string(nil)
+				if resource == uri {
+					want = odd[i : i+1]
+				}
+				held.mustHold(resource, want)
+			}
+		}
+	}
+	b.consentTo(request)
+	held := h.lease(c, b.tick(all...), files)
+	held.mustHold(notes, odd)
+	held.mustHold(files, []string{})
+}
+
+// TestA1ForeignBoxes: a value that was not on the page is refused, and nothing is granted or
+// used up by it.
+func TestA1ForeignBoxes(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	b := h.newBrowser()
+	refused := func(name string, ticked ...string) {
+		t.Helper()
+		before := h.meter.writes.Load()
+		r := b.tick(ticked...)
+		if faults := pageFaults(r, http.StatusBadRequest); len(faults) > 0 || !strings.Contains(r.body, `name="decision"`) {
+			t.Errorf("%s: %s\n%s", name, strings.Join(faults, "\n"), r)
+		}
+		if n := h.meter.writes.Load() - before; n != 0 {
+			t.Errorf("%s: %d writes", name, n)
+		}
+	}
+	b.consentTo(asksFor(c, "notes:read profile", notes, tasks, files))
+	right := notes + " notes:read"
+	for name, ticked := range map[string][]string{
+		"nothing":                             nil,
+		"a scope without its resource":        {right, "notes:read"},
+		"the scope of another resource":       {right, tasks + " notes:read"},
+		"a scope that was not asked for":      {right, notes + " notes:write"},
+		"a resource whose scopes have boxes":  {right, notes},
+		"a resource that was not asked for":   {right, "https://other.example.com/mcp"},
+		"a scope of a resource without any":   {right, files + " profile"},
+		"two spaces":                          {right, notes + "  profile"},
+		"nothing but what is not on the page": {"profile"},
+	} {
+		refused(name, ticked...)
+	}
+	held := h.lease(c, b.tick(right, right), notes)
+	held.mustHold(notes, []string{"notes:read"})
+	held.mustHold(tasks, nil)
+
+	b.consentTo(asksFor(c, "", files))
+	refused("a box where there is none", files)
+	held = h.lease(c, b.tick(), files)
+	held.mustHold(files, []string{})
+}
+
+// TestA1ResourceWithoutScopes: a resource without scopes says what is allowed there. Beside
+// another one it has a box; alone it has none, and needs none.
+func TestA1ResourceWithoutScopes(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	b := h.newBrowser()
+	for name, tt := range map[string]struct {
+		request url.Values
+		boxes   map[string][]string
+		says    string
+	}{
+		"alone":                       {asksFor(c, "", files), map[string][]string{}, "<p>Whatever you may do there. There are no single permissions"},
+		"beside another":              {asksFor(c, "profile", notes, files), map[string][]string{"Notes": {notes + " profile"}, "Files": {files}}, "<bdi>Whatever you may do there</bdi>"},
+		"with scopes, none asked for": {asksFor(c, "notes:read", notes, tasks), map[string][]string{"Notes": {notes + " notes:read"}, "Tasks": {tasks}}, "<bdi>Whatever you may do there that takes no permission</bdi>"},
+		"one scope of one":            {asksFor(c, "profile", tasks), map[string][]string{"Permissions": {"profile"}}, "<bdi>See your name</bdi>"},
+	} {
+		page := b.consentTo(tt.request)
+		if got := page.boxes(); fmt.Sprint(got) != fmt.Sprint(tt.boxes) || !strings.Contains(page.body, tt.says) {
+			t.Errorf("%s: boxes %q, want %q with %q:\n%s", name, got, tt.boxes, tt.says, page)
+		}
+	}
+}
+
+// TestA1ManyBoxes: a page with more boxes than other parameters may be repeated can be sent.
+func TestA1ManyBoxes(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{config: func(c *authz.Config) {
+		for i := range 100 {
+			c.Resources[1].Scopes = append(c.Resources[1].Scopes, authz.Scope{Name: fmt.Sprintf("tasks:%d", i), Description: fmt.Sprint(i)})
+		}
+		c.Resources[1].DefaultScopes = nil
+	}}), cast()["native"]
+	b := h.newBrowser()
+	page := b.consentTo(asksFor(c, "", notes, tasks)).boxes()
+	held := h.lease(c, b.tick(slices.Concat(page["Notes"], page["Tasks"])...), tasks)
+	if got := strings.Fields(held.token().member(t, "scope")); len(got) != 102 {
+		t.Errorf("%d scopes: %v", len(got), got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ type golden struct {
 // goldenFiles are files of testdata that are never written again: a record that was
 // stored once must be read by every later program. A new encoding version gets a file
 // of its own, and so does a record that gains fields which decide something.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -161,6 +162,40 @@ func TestGoldenDecides(t *testing.T) {
 			if err := s.UseClient(t.Context(), "client", last.Add(use.after)); err != nil || faults.Puts()-before != want {
 				t.Errorf("%s: a use after %v wrote %d times, %v; want %d", file, use.after, faults.Puts()-before, err, want)
 			}
+		}
+	}
+}
+
+// TestGoldenAccess: what was consented is read as it is where a record says so, and as its
+// resources and scopes meant it where it does not.
+func TestGoldenAccess(t *testing.T) {
+	defined := map[string]string{"notes:read": "https://notes.example.com/mcp", "tasks:read": "https://tasks.example.com/mcp"}
+	defines := func(resource, scope string) bool { return scope == "profile" || defined[scope] == resource }
+	for file, want := range map[string][]string{
+		"records-v1.json": {"https://notes.example.com/mcp notes:read", "https://notes.example.com/mcp notes:read", "https://notes.example.com/mcp notes:read", "https://notes.example.com/mcp notes:read"},
+		"records-v1-access.json": {
+			"https://notes.example.com/mcp notes:read profile, https://tasks.example.com/mcp tasks:read, https://files.example.com/mcp",
+			"https://tasks.example.com/mcp tasks:read, https://files.example.com/mcp",
+		},
+	} {
+		s, backend := newStore(t)
+		var got []string
+		for _, record := range storeGoldens(t, backend, file) {
+			switch record.Kind {
+			case "grant":
+				g, err := s.Grant(t.Context(), record.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, g.Allowed(defines).String())
+			case "transaction":
+				if tr, err := s.Transaction(t.Context(), record.ID); err == nil {
+					got = append(got, tr.Asked(defines).String())
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
 }

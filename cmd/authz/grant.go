@@ -56,6 +56,9 @@ type grantRecord struct {
 	ClientName string   `json:"client_name,omitempty"`
 	Resources  []string `json:"resources"`
 	Scopes     []string `json:"scopes"`
+	// Access says which scopes count at which resource. Grants from before there were pairs
+	// have none: there each scope counts at each resource that defines it.
+	Access storage.Access `json:"access,omitempty"`
 
 	Created       time.Time `json:"created"`
 	LastRefreshed time.Time `json:"last_refreshed,omitzero"`
@@ -67,13 +70,21 @@ type grantRecord struct {
 func grantRecordOf(g storage.Grant, clientName string, now time.Time) grantRecord {
 	r := grantRecord{
 		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: clientName,
-		Resources: append([]string{}, g.Resources...), Scopes: append([]string{}, g.Scopes...),
+		Resources: append([]string{}, g.Resources...), Scopes: append([]string{}, scopesOf(g)...), Access: g.Access,
 		Created: g.Created.UTC(), Ends: endOf(g).UTC(), RevokedBecause: g.RevokedBecause,
 	}
 	if g.Generation > 0 {
 		r.LastRefreshed = g.Rotated.UTC()
 	}
 	return r
+}
+
+// scopesOf are the scopes of a grant, at whichever of its resources.
+func scopesOf(g storage.Grant) []string {
+	if len(g.Access) > 0 {
+		return g.Access.Scopes()
+	}
+	return g.Scopes
 }
 
 // expired is the state of a grant that can be refreshed no more. It is on record as long
@@ -152,9 +163,22 @@ func grantLine(r grantRecord) string {
 		client += " " + quoted(r.ClientName)
 	}
 	return strings.Join([]string{
-		wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client, wordsOf(r.Resources), wordsOf(r.Scopes), r.State,
+		wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client, wordsOf(r.Resources), r.scopes(), r.State,
 		moment(r.Created), moment(r.LastRefreshed), moment(r.Ends),
 	}, "\t")
+}
+
+// scopes are the scopes as they stand in a line: those of each resource, in the order of the
+// resources, with a bar between them.
+func (r grantRecord) scopes() string {
+	if len(r.Access) < 2 {
+		return wordsOf(r.Scopes)
+	}
+	parts := make([]string, len(r.Access))
+	for i, p := range r.Access {
+		parts[i] = wordsOf(p.Scopes)
+	}
+	return strings.Join(parts, " | ")
 }
 
 type grantLs struct{ grantSettings }

@@ -245,6 +245,38 @@ func TestGrantLs(t *testing.T) {
 	}
 }
 
+// TestA1GrantLsShowsPairs: of a grant for several resources the scopes stand with their
+// resource, and a resource that ended is not listed any more.
+func TestA1GrantLsShowsPairs(t *testing.T) {
+	const tasks, files = "https://tasks.example.com/mcp", "https://files.example.com/mcp"
+	r := newRecords(t, testKey(1))
+	access := storage.Access{{Resource: tasks, Scopes: []string{"tasks:read", "profile"}}, {Resource: files}, {Resource: demoResource, Scopes: []string{"profile"}}}
+	g := r.active(r.person("amy"), "editor", func(n *storage.NewGrant) {
+		n.Access, n.Resources, n.Scopes = access, access.Resources(), []string{"tasks:read", "profile"}
+	})
+	mustList := func(line string, want storage.Access, scopes ...string) {
+		t.Helper()
+		if table, _ := r.verb(0, r.environ(), "grant", "ls"); !strings.Contains(table, "  "+line+"  active") {
+			t.Errorf("%s\nwant %s", table, line)
+		}
+		listed := r.listed("ls")
+		if len(listed) != 1 || listed[0].Access.String() != want.String() || !slices.Equal(listed[0].Scopes, scopes) {
+			t.Errorf("%+v, want %v", listed, want)
+		}
+	}
+	mustList(tasks+" "+files+" "+demoResource+"  tasks:read profile | - | profile", access, "tasks:read", "profile")
+	if err := r.store.EndResource(t.Context(), g.ID, tasks, "test"); err != nil {
+		t.Fatal(err)
+	}
+	mustList(files+" "+demoResource+"  - | profile", access[1:], "profile")
+	if got := r.listed("ls", "--resource", tasks); len(got) != 0 {
+		t.Errorf("a resource that ended is listed: %v", got)
+	}
+	if got := r.listed("ls", "--resource", files); len(got) != 1 {
+		t.Errorf("a resource that did not end is not listed: %v", got)
+	}
+}
+
 // Nothing that a client says about itself reaches the terminal as it is.
 func TestGrantLsShowsNothingHostile(t *testing.T) {
 	r := newRecords(t, testKey(1))

@@ -58,6 +58,11 @@ func testEndResource(t *testing.T, f *fixture) {
 		t.Errorf("after the last resource the grant is %s because %q", last.State, last.RevokedBecause)
 	}
 	wantSame(t, "the revoked grant", end(files), last)
+	revoked := f.several(t)
+	wantError(t, "Revoke", f.Revoke(t.Context(), revoked.ID, "another reason"), nil)
+	revoked = f.read(t, revoked.ID)
+	wantError(t, "EndResource of a revoked grant", f.EndResource(t.Context(), revoked.ID, notes, "test"), nil)
+	wantSame(t, "a revoked grant", f.read(t, revoked.ID), revoked)
 	wantError(t, "EndResource of no grant", f.EndResource(t.Context(), unique("none"), notes, "test"), nil)
 }
 

@@ -139,7 +139,7 @@ func (r *remote[T]) run(ctx context.Context, address string, under *reading[T]) 
 		// No handler is above this goroutine, and what a stranger wrote must not end the
 		// process.
 		if p := recover(); p != nil {
-			r.log.ErrorContext(ctx, r.what+" not read", "url", address, "panic", p)
+			r.log.WarnContext(ctx, r.what+" not read", "url", address, "panic", p)
 			under.err = ErrUnreachable
 		}
 		r.mu.Lock()

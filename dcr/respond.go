@@ -127,22 +127,22 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 	var tooMany *TooMany
 	switch {
 	case errors.As(err, &tooMany):
-		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", codeUnavailable, "retry_after", tooMany.RetryAfter)
+		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
 		// RFC 6585 section 4. No registration error code says it; this one of RFC 6749
 		// section 4.1.2.1 is for an overload that passes.
 		seconds := max(1, int64(math.Ceil(tooMany.RetryAfter.Seconds())))
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("too many clients were registered; try again in %d seconds", seconds)})
 	case errors.As(err, &refused):
-		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", refused.code, "description", refused.description)
+		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", refused.code, "description", refused.description)
 		if refused.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", challenge.String())
 		}
 		respond(w, refused.status, errorResponse{refused.code, refused.description})
 	default:
-		level := slog.LevelError
-		if errors.Is(err, storage.ErrUnavailable) {
-			level = slog.LevelWarn
+		level := slog.LevelWarn // what anybody can cause, such as a race with oneself, calls for nobody
+		if errors.Is(err, storage.ErrRecord) {
+			level = slog.LevelError
 		}
 		r.log.Log(req.Context(), level, "registration request failed", "path", req.URL.Path, "cause", err)
 		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4

@@ -338,6 +338,6 @@ func (r *round) tell(ctx context.Context) {
 		r.log.InfoContext(ctx, "registry: what the upstream does not list any more is not known: the crawl was interrupted, and the next one can tell")
 	}
 	if r.ledger.Shrink != nil && c.Mode == ModeFull {
-		r.log.ErrorContext(ctx, "registry: "+r.ledger.Shrink.String())
+		r.log.WarnContext(ctx, "registry: the upstream lists much less than before, and somebody has to decide", "shrink", r.ledger.Shrink.String())
 	}
 }

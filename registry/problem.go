@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"gatehouse.example/storage"
@@ -35,6 +36,7 @@ var (
 // the log instead.
 func (h *Handler) told(c *call, err error) *refusal {
 	var p *refusal
+	level := slog.LevelWarn // anybody can ask for more than the store answers in time
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -42,9 +44,10 @@ func (h *Handler) told(c *call, err error) *refusal {
 		p = &refusal{http.StatusServiceUnavailable, "The catalogue cannot be read at present. Try again."}
 	default:
 		p = &refusal{http.StatusInternalServerError, "The catalogue has something that cannot be read."}
+		level = slog.LevelError
 	}
 	if c.r.Context().Err() == nil {
-		h.log.ErrorContext(c.ctx, "registry: a request failed", "status", p.status, "path", c.r.URL.EscapedPath(), "err", err)
+		h.log.Log(c.ctx, level, "registry: a request failed", "status", p.status, "path", c.r.URL.EscapedPath(), "err", err)
 	}
 	return p
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -73,7 +72,9 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err != nil {
 		return err
 	}
-	config.Guard.Logger = slog.New(p.logHandler(s.LogFormat))
+	log, flush := p.logger(s.LogFormat)
+	defer flush()
+	config.Guard.Logger = log
 	gate, err := gateway.New(config)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer st.close()
-	st.log, st.grace, st.streams = config.Guard.Logger, p.grace, newStreams()
+	st.log, st.grace, st.streams = log, p.grace, newStreams()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/quietlog"
 )
 
 // Limits on what a connection may cost. Where every answer is short, a request that takes
@@ -147,7 +148,7 @@ func (st *site) httpServer(h http.Handler) server {
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerSize,
-		ErrorLog:          slog.NewLogLogger(st.log.Handler(), slog.LevelWarn),
+		ErrorLog:          quietlog.ServerLog(st.log.Handler()),
 	}}
 	if st.streams != nil { // the handler bounds how long a body may take
 		s.ReadTimeout, s.WriteTimeout = 0, 0

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/registry"
 )
 
@@ -21,7 +22,7 @@ func (st *site) metrics(keeper *registry.Aggregator) http.Handler {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&catalogueMetrics{status: keeper.Status, log: st.log},
 	)
-	return promhttp.HandlerFor(all, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(st.log.Handler(), slog.LevelWarn)})
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{ErrorLog: quietlog.ServerLog(st.log.Handler())})
 }
 
 // catalogueMetrics reads the status of the catalogue whenever it is asked. It is the same in

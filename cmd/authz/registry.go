@@ -80,7 +80,8 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	if err = errors.Join(err, v.mistakes()); err != nil {
 		return err
 	}
-	log := slog.New(p.logHandler(v.LogFormat))
+	log, flush := p.logger(v.LogFormat)
+	defer flush()
 	st, err := newSite(ctx, v.Listen, v.AdminListen, v.TLSCert, v.TLSKey)
 	if err != nil {
 		return err

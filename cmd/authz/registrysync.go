@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 )
@@ -38,7 +39,9 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	case v.Upstream == "" && !v.keepsOwn:
 		return usageError{errors.New("upstream is not set: name the registry to mirror with --upstream, or servers of your own with --servers-file")}
 	}
-	log := slog.New(atLeast{slog.LevelWarn, p.logHandler(v.LogFormat)})
+	quiet := quietlog.New(atLeast{slog.LevelWarn, p.logHandler(v.LogFormat)})
+	defer quiet.Flush()
+	log := slog.New(quiet)
 	store, err := v.open(ctx, nil)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
 
@@ -26,7 +27,8 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	if err != nil {
 		return err
 	}
-	log := slog.New(p.logHandler(s.LogFormat))
+	log, flush := p.logger(s.LogFormat)
+	defer flush()
 	for _, sentence := range loaded.warnings {
 		log.Warn(sentence)
 	}
@@ -123,9 +125,16 @@ func (p *program) announce(s *settings, st *site, made relaxed) {
 	}
 }
 
+// logger returns the log of a server, which strangers cannot fill, and what to call at the
+// end.
+func (p *program) logger(format string) (*slog.Logger, func()) {
+	quiet := quietlog.New(p.logHandler(format))
+	return slog.New(quiet), quiet.Flush
+}
+
 func (p *program) logHandler(format string) slog.Handler {
 	if format == "json" {
-		return slog.NewJSONHandler(p.stderr, nil)
+		return slog.NewJSONHandler(inertWriter{p.stderr}, nil)
 	}
-	return slog.NewTextHandler(p.stderr, nil)
+	return slog.NewTextHandler(p.stderr, nil) // it quotes whatever is not printable
 }

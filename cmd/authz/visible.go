@@ -70,6 +70,17 @@ func inert(text []byte) []byte {
 	return out
 }
 
+// inertWriter writes JSON lines inert.
+type inertWriter struct{ w io.Writer }
+
+// Write implements [io.Writer].
+func (i inertWriter) Write(text []byte) (int, error) {
+	if _, err := i.w.Write(inert(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 // jsonArray writes a JSON array as its elements come. One that is not closed is not
 // complete, and no JSON.
 type jsonArray struct {

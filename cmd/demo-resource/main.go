@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,6 +46,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/middleware"
 )
 
@@ -107,7 +109,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		fmt.Fprintf(stderr, "demo-resource: %v\n(demo-resource --help lists the flags)\n", err)
 		return 2
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	quiet := quietlog.New(slog.NewTextHandler(stderr, nil))
+	defer quiet.Flush()
+	log := slog.New(quiet)
 	if s.Stdio {
 		err = s.talk(ctx, getenv(credentialVariable), stdin, stdout, log)
 	} else {
@@ -152,7 +156,7 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 		return errors.Join(err, listener.Close())
 	}
 	s.announce(stdout)
-	return serveUntil(ctx, listener, handler)
+	return serveUntil(ctx, listener, handler, quietlog.ServerLog(log.Handler()))
 }
 
 // handler is all that is served.
@@ -200,12 +204,12 @@ func reachable(listen string, addr net.Addr) string {
 
 // serveUntil serves until ctx ends. Then no new request gets in, those in flight may
 // finish, and long streams are ended.
-func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler, complaints *log.Logger) error {
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return streams },
+		ErrorLog: complaints, BaseContext: func(net.Listener) context.Context { return streams },
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -138,7 +139,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	s.chores.grantCreated(grant)
-	s.cfg.Logger.InfoContext(r.Context(), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
+	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
 }

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,7 +172,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 	if err := s.pages.Error(w, templates.Error{
 		Status: shown.status, Title: shown.title, Message: shown.message, Steps: shown.steps, Code: shown.code, Link: shown.link,
 	}); err != nil {
-		s.cfg.Logger.ErrorContext(r.Context(), "page not written", "error", err)
+		s.cfg.Logger.WarnContext(r.Context(), "page not written", "error", err)
 	}
 }
 
@@ -192,11 +193,21 @@ func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 		steps:   []string{"Start again from the application that sent you here."}}
 }
 
-func (s *Server) logRefusal(r *http.Request, status int, code, description string, cause error) {
-	level := slog.LevelInfo
-	if status >= 500 {
-		level = slog.LevelError
+// refusalLevel is how much somebody has to care. An error is what only a fault of ours
+// explains, so nothing that strangers can cause: a crowd, a fetch that comes to nothing, a
+// client that hangs up while the store is asked.
+func refusalLevel(r *http.Request, status int) slog.Level {
+	switch {
+	case status < http.StatusInternalServerError, errors.Is(r.Context().Err(), context.Canceled):
+		return slog.LevelInfo
+	case status == http.StatusServiceUnavailable:
+		return slog.LevelWarn
 	}
+	return slog.LevelError
+}
+
+func (s *Server) logRefusal(r *http.Request, status int, code, description string, cause error) {
+	level := refusalLevel(r, status)
 	attrs := []slog.Attr{slog.String("endpoint", r.URL.Path), slog.Int("status", status), slog.String("code", code), slog.String("description", description)}
 	if cause != nil {
 		attrs = append(attrs, slog.Any("cause", cause))

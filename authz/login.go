@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"gatehouse.example/dcr"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -91,7 +92,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := s.startSession(w, r, user); err != nil {
 		return err
 	}
-	s.cfg.Logger.InfoContext(r.Context(), "signed in", "user", user.Name, "sub", user.Subject)
+	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject)
 	seeOther(w, s.urls.consent+"?transaction="+t.ID)
 	return nil
 }

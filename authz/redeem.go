@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
 
@@ -82,7 +83,7 @@ func (s *Server) spent(r *http.Request, g storage.Grant, astray bool) error {
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {
 		return err
 	}
-	s.cfg.Logger.WarnContext(r.Context(), "authorization code replayed, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject)
+	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "authorization code replayed, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject)
 	return invalidGrant()
 }
 

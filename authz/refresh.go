@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
 
@@ -109,12 +110,12 @@ func (s *Server) reused(r *http.Request, g storage.Grant, token storage.RefreshT
 	because := "an old refresh token was used again"
 	if token.Generation > g.Generation {
 		because = "a refresh token from a forgotten write was used"
-		s.cfg.Logger.ErrorContext(r.Context(), "the store lost an acknowledged rotation", "grant", g.ID, "stored", g.Generation, "presented", token.Generation)
+		s.cfg.Logger.ErrorContext(quietlog.Always(r.Context()), "the store lost an acknowledged rotation", "grant", g.ID, "stored", g.Generation, "presented", token.Generation)
 	}
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, because); err != nil {
 		return err
 	}
-	s.cfg.Logger.WarnContext(r.Context(), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
+	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
 	return invalidGrant()
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/dcr"
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
 
@@ -66,14 +67,14 @@ func (s *Server) end(r *http.Request, h holding, authenticated bool) error {
 		if err := s.cfg.Store.Revoke(r.Context(), h.grantID, "revoked by the client"); err != nil {
 			return err
 		}
-		s.cfg.Logger.InfoContext(r.Context(), "grant revoked by the client", "grant", h.grantID, "client", h.clientID)
+		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "grant revoked by the client", "grant", h.grantID, "client", h.clientID)
 	case len(h.audience) != 1:
 		return invalidRequest("an access token for several resources does not say which of them to end; revoke the refresh token, or a token for one resource")
 	default:
 		if err := s.cfg.Store.EndResource(r.Context(), h.grantID, h.audience[0], "its last resource was ended with an access token"); err != nil {
 			return err
 		}
-		s.cfg.Logger.InfoContext(r.Context(), "resource of a grant ended with an access token", "grant", h.grantID, "client", h.clientID, "resource", h.audience[0])
+		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "resource of a grant ended with an access token", "grant", h.grantID, "client", h.clientID, "resource", h.audience[0])
 	}
 	return nil
 }

@@ -200,7 +200,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found", "error_description": "there is nothing here"})
 }
 
-// recovered turns a panic into a plain 500 and a line in the log.
+// recovered turns a panic into a plain 500 and a line in the log, a warning like all that a
+// request can cause.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -211,7 +212,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.cfg.Logger.ErrorContext(r.Context(), "panic", "endpoint", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			s.cfg.Logger.WarnContext(r.Context(), "panic", "endpoint", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			noStore(w.Header())
 			writeJSON(w, http.StatusInternalServerError, map[string]string{"error": codeServerError, "error_description": "the server could not complete the request"})
 		}()

@@ -30,6 +30,7 @@ package authz
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -52,6 +53,7 @@ type Server struct {
 	pages     *templates.Set
 	passwords *passwords
 	guesses   *limit.Guesses
+	logKey    []byte // hashes what the log must not show
 	chores    *chores
 	cookies   cookies
 	router    http.Handler
@@ -68,7 +70,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.passwords, err = newPasswords(cfg.Rand); err != nil {
 		return nil, err
 	}
-	s.guesses = limit.NewGuesses(cfg.Now)
+	s.guesses, s.logKey = limit.NewGuesses(cfg.Now), make([]byte, 32)
+	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
+		return nil, fmt.Errorf("authz: log key: %w", err)
+	}
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
@@ -81,7 +86,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, Scopes: s.resources.scopeNames(), Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newQuota(cfg).admit,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newQuota(cfg).admit, WrongToken: s.wrongToken,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

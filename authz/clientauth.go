@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
@@ -103,13 +104,14 @@ func readings(raw string) []reading {
 // authenticate returns the client that a request to an endpoint proves to come from (OAuth
 // 2.1 section 2.4). The client uses a method that it registered; a public client may also
 // send HTTP Basic with an empty password, because common libraries try that first. A
-// failure burns nothing. An assertion that was right counts once, whatever comes of the
+// failure burns nothing, and many slow down. An assertion that was right counts once, whatever comes of the
 // request.
 func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage.Client, error) {
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err
 	}
+	wrong := "" // the client that was meant
 	for _, reading := range presented.readings {
 		client, err := s.clients.Resolve(r.Context(), reading.id)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -119,6 +121,7 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage
 			return storage.Client{}, err
 		}
 		if !reading.proves(client, presented.method) {
+			wrong = client.ID
 			continue
 		}
 		if presented.method == metadata.AuthMethodPrivateKeyJWT {
@@ -126,7 +129,30 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage
 		}
 		return client, nil
 	}
-	return storage.Client{}, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again")
+	return storage.Client{}, s.wrongSecret(r, wrong, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again"))
+}
+
+// wrongSecret counts a wrong secret or assertion of a client or resource server that is known,
+// and returns how it is refused: as it is, or with 429 when too many came from that network.
+// A right one is never counted, looked at or made to wait, so nobody can keep a client out
+// that shares its network, or knows its id. That leaves guessing to the length of secrets.
+func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) error {
+	if id == "" {
+		return refused
+	}
+	wait := s.guesses.Wrong(id, proxies(s.cfg.TrustedProxies).client(r))
+	if wait == 0 {
+		return refused
+	}
+	return &apiError{
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, cause: refused.cause,
+		description: "too many wrong credentials of this client came from your network; correct them before you try again",
+	}
+}
+
+// wrongToken does the same for a token that is refused where clients register.
+func (s *Server) wrongToken(r *http.Request, id string) time.Duration {
+	return s.guesses.Wrong("registration of "+id, proxies(s.cfg.TrustedProxies).client(r))
 }
 
 // believe checks the assertion of a client. It is for this server when it names the issuer
@@ -136,7 +162,7 @@ func (s *Server) believe(r *http.Request, client storage.Client, assertion, endp
 	if errors.Is(err, dcr.ErrAssertion) {
 		refused := invalidClient("the client assertion is not valid")
 		refused.cause = err
-		return refused
+		return s.wrongSecret(r, client.ID, refused)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
@@ -43,7 +44,8 @@ type apiError struct {
 	status      int
 	code        string
 	description string
-	cause       error // for the log only
+	retryAfter  time.Duration // for 429
+	cause       error         // for the log only
 }
 
 func (e *apiError) Error() string { return e.code + ": " + e.description }
@@ -73,7 +75,8 @@ type displayedError struct {
 	code           string
 	steps          []string
 	link           *templates.Link
-	cause          error // for the log only
+	retryAfter     time.Duration // for 429
+	cause          error         // for the log only
 }
 
 func (e *displayedError) Error() string { return e.title }
@@ -115,11 +118,22 @@ func (s *Server) writeAPIError(w http.ResponseWriter, r *http.Request, err error
 	if refused.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
 	}
-	if refused.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
+	comeBack(w.Header(), refused.status, refused.retryAfter)
 	writeJSON(w, refused.status, map[string]string{"error": refused.code, "error_description": refused.description})
 }
+
+// comeBack says when to try again (RFC 9110 section 10.2.3).
+func comeBack(h http.Header, status int, wait time.Duration) {
+	switch status {
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusTooManyRequests:
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
+	}
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int { return max(int((d+time.Second-1)/time.Second), 1) }
 
 // internal turns what went wrong in here into what may be said out there.
 func (s *Server) internal(r *http.Request, err error) *apiError {
@@ -165,9 +179,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 		shown = s.internalPage(r, err)
 	}
 	s.logRefusal(r, shown.status, shown.code, shown.title, shown.cause)
-	if shown.status == http.StatusServiceUnavailable || shown.status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
+	comeBack(w.Header(), shown.status, shown.retryAfter)
 	w.WriteHeader(shown.status)
 	if err := s.pages.Error(w, templates.Error{
 		Status: shown.status, Title: shown.title, Message: shown.message, Steps: shown.steps, Code: shown.code, Link: shown.link,

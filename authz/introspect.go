@@ -92,12 +92,17 @@ func (s *Server) resourceServer(r *http.Request) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
+	wrong := ""
 	for _, c := range credentials.readings {
-		if resource, ok := s.resources.byClient[c.id]; ok && sameSecret(c.secret, resource.Introspection.Secret) {
+		resource, ok := s.resources.byClient[c.id]
+		if ok && sameSecret(c.secret, resource.Introspection.Secret) {
 			return resource, nil
 		}
+		if ok {
+			wrong = "resource server " + c.id
+		}
 	}
-	return Resource{}, invalidClient("the resource server is not known, or its secret is not right")
+	return Resource{}, s.wrongSecret(r, wrong, invalidClient("the resource server is not known, or its secret is not right"))
 }
 
 // sameSecret compares in constant time, whatever the lengths.

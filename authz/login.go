@@ -1,7 +1,11 @@
 package authz
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"gatehouse.example/dcr"
@@ -82,8 +86,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
-	if errors.Is(err, errWrongPassword) {
-		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", "user", printable(f.get("username")))
+	var refused *refusedSignIn
+	if errors.As(err, &refused) {
+		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.meant(refused.known, f.get("username")), "from", proxies(s.cfg.TrustedProxies).client(r))
 		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), "The name or the password is not right.")
 	}
 	if err != nil {
@@ -92,9 +97,24 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := s.startSession(w, r, user); err != nil {
 		return err
 	}
+	if err := s.rememberDevice(w, user); err != nil {
+		return err
+	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject)
 	seeOther(w, s.urls.consent+"?transaction="+t.ID)
 	return nil
+}
+
+// meant is the person whose name was typed, for the log. What is nobody's name may be a
+// password in the wrong field, so it is not logged; a keyed hash tells whether it is the
+// same as another time.
+func (s *Server) meant(known, typed string) slog.Attr {
+	if known != "" {
+		return slog.String("user", known)
+	}
+	mac := hmac.New(sha256.New, s.logKey)
+	mac.Write([]byte(typed))
+	return slog.String("unknown_name_hash", hex.EncodeToString(mac.Sum(nil)[:8]))
 }
 
 // shownClient is what people see of a client: its name, whether anybody here vouches for

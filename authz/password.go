@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"runtime"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/argon2"
+
+	"gatehouse.example/internal/fair"
 )
 
 // maxPassword bounds a password, in bytes.
@@ -26,15 +30,26 @@ const (
 	argonSalt    = 16
 )
 
-// passwords hashes and checks passwords with argon2id (RFC 9106). No more than two run
-// at a time, so that a flood of sign-ins takes neither all memory nor all processors.
+// passwords hashes and checks passwords with argon2id (RFC 9106). One processor is left to
+// everything else, and turns are given fairly, so a flood of sign-ins takes neither all
+// memory, nor all processors, nor the turns of other networks.
 type passwords struct {
-	slots chan struct{}
-	dummy string // what an unknown name is checked against, so that it takes as long
+	turns   *fair.Queue
+	dummy   string // what an unknown name is checked against, so that it takes as long
+	matches func(hash, password string) bool
 }
 
-// passwordWait is how long a sign-in waits for its turn.
-const passwordWait = 5 * time.Second
+const (
+	// passwordWait is how long a sign-in waits for its turn.
+	passwordWait = 10 * time.Second
+	// mostHashing bounds how many passwords are hashed at a time, each with 19 MiB.
+	mostHashing = 8
+	// mostWaiting bounds how many wait for that.
+	mostWaiting = 128
+)
+
+// hashing is how many passwords are hashed at a time.
+func hashing() int { return min(max(runtime.GOMAXPROCS(0)-1, 1), mostHashing) }
 
 // newPasswords makes up the dummy, the hash of no password that anybody knows: nothing has to
 // be hashed for it.
@@ -43,23 +58,26 @@ func newPasswords(random io.Reader) (*passwords, error) {
 	if _, err := io.ReadFull(random, drawn); err != nil {
 		return nil, fmt.Errorf("authz: password: %w", err)
 	}
-	return &passwords{slots: make(chan struct{}, 2), dummy: phcString(drawn[:argonSalt], drawn[argonSalt:])}, nil
+	return &passwords{
+		turns: fair.NewQueue(hashing(), mostWaiting), matches: checkPassword,
+		dummy: phcString(drawn[:argonSalt], drawn[argonSalt:]),
+	}, nil
 }
 
 // errCrowded says that too many sign-ins are waiting for their turn.
 var errCrowded = errors.New("authz: too many sign-ins at a time")
 
-// check reports whether password belongs to hash, or returns errCrowded.
-func (p *passwords) check(ctx context.Context, hash, password string) (bool, error) {
+// check reports whether password belongs to hash, or returns errCrowded. It waits in a lane
+// with others from the same network.
+func (p *passwords) check(ctx context.Context, lane string, from netip.Addr, hash, password string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, passwordWait)
 	defer cancel()
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return false, errCrowded
+	leave, err := p.turns.Enter(ctx, lane, from)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errCrowded, err)
 	}
-	return checkPassword(hash, password), nil
+	defer leave()
+	return p.matches(hash, password), nil
 }
 
 // hashPassword returns a PHC string: $argon2id$v=19$m=…,t=…,p=…$salt$hash.

@@ -3,6 +3,7 @@ package authz
 import (
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,11 +17,14 @@ func TestCrowdedSignIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range cap(p.slots) {
-			p.slots <- struct{}{}
+		var leave func()
+		for range hashing() {
+			if leave, err = p.turns.Enter(t.Context(), "any", netip.Addr{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		begin := time.Now()
-		_, err = p.check(t.Context(), p.dummy, "x")
+		_, err = p.check(t.Context(), "any", netip.Addr{}, p.dummy, "x")
 		if !errors.Is(err, errCrowded) || time.Since(begin) != passwordWait {
 			t.Errorf("error %v after %s, want errCrowded after %s", err, time.Since(begin), passwordWait)
 		}
@@ -28,7 +32,7 @@ func TestCrowdedSignIn(t *testing.T) {
 		if !errors.As(error(crowded(err)), &shown) || shown.status != 503 {
 			t.Errorf("the page says %v", shown)
 		}
-		<-p.slots
+		leave()
 		hash, err := hashPassword(rand.Reader, "a password")
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +40,7 @@ func TestCrowdedSignIn(t *testing.T) {
 		if work := func(hash string) string { return hash[:strings.LastIndex(hash[:strings.LastIndex(hash, "$")], "$")] }; len(hash) != len(p.dummy) || work(hash) != work(p.dummy) {
 			t.Errorf("the hash of nobody, %s, does not take the work of %s", p.dummy, hash)
 		}
-		if right, err := p.check(t.Context(), hash, "a password"); err != nil || !right {
+		if right, err := p.check(t.Context(), "any", netip.Addr{}, hash, "a password"); err != nil || !right {
 			t.Errorf("with a free slot: %v, %v", right, err)
 		}
 	})

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/authz/internal/limit"
 	"gatehouse.example/storage"
 )
 
 // ErrUserName says that a string cannot be the name of a person.
 var ErrUserName = errors.New("authz: a name has 1 to 64 characters out of a-z 0-9 . _ @ + - and starts with a letter or digit")
-
-var errWrongPassword = errors.New("authz: wrong name or password")
 
 // CanonicalUserName returns the one spelling of a name: surrounding space dropped, ASCII
 // letters in lowercase. Names are ASCII, so no two of them look alike.
@@ -112,54 +111,55 @@ func changeUser(ctx context.Context, store *storage.Store, name string, change f
 	return fmt.Errorf("authz: user %s: %w", canonical, storage.ErrConflict)
 }
 
+// refusedSignIn says that name and password do not belong together, and who was meant, if
+// that is anybody.
+type refusedSignIn struct{ known string }
+
+func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
+
 // signIn returns the person with that name and password. Unknown, disabled and wrong are
-// one answer and take the same time. Guessing at one account from one network slows down;
-// nobody is locked out.
+// one answer and take the same time. Guessing slows down by network, by name and for browsers
+// that signed in before; nobody is locked out.
 func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
 	canonical, err := CanonicalUserName(name)
 	if err != nil {
 		canonical = ""
 	}
-	key := canonical + " " + proxies(s.cfg.TrustedProxies).network(r)
-	if err := s.guesses.Wait(r.Context(), key); err != nil {
-		return storage.User{}, tooMany(err)
-	}
-	user, err := s.checkSignIn(r, canonical, password)
-	switch {
-	case err == nil:
-		s.guesses.Forget(key)
-	case errors.Is(err, errWrongPassword):
-		s.guesses.Failed(key)
-	}
-	return user, err
-}
-
-func (s *Server) checkSignIn(r *http.Request, canonical, password string) (storage.User, error) {
 	user, err := s.cfg.Store.User(r.Context(), canonical)
+	known := err == nil
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return storage.User{}, err
 	}
-	known := err == nil
-	hash := s.passwords.dummy
-	if known {
-		hash = user.Password
+	if !known {
+		user.Password = s.passwords.dummy
 	}
-	right, err := s.passwords.check(r.Context(), hash, password)
-	if err != nil {
+	from := proxies(s.cfg.TrustedProxies).client(r)
+	attempt, wait := s.guesses.Begin(limit.SignIn{Name: canonical, From: from, Device: s.device(r, user)})
+	if wait > 0 {
+		return storage.User{}, tooMany(wait)
+	}
+	right, err := s.passwords.check(r.Context(), attempt.Lane, from, user.Password, password)
+	switch {
+	case err != nil:
+		attempt.Void()
 		return storage.User{}, crowded(err)
+	case !known || !right || user.Disabled:
+		return storage.User{}, &refusedSignIn{user.Name}
 	}
-	if !known || !right || user.Disabled {
-		return storage.User{}, errWrongPassword
-	}
+	attempt.Right()
 	return user, nil
 }
 
-func tooMany(cause error) *displayedError {
+// tooMany tells a person when to try again. It says nothing about name or password.
+func tooMany(wait time.Duration) *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, cause: cause,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
 		title:   "Too many attempts to sign in",
-		message: "Somebody tried many passwords for this name from your network, so attempts have to wait.",
-		steps:   []string{"Wait a few seconds, go back, and try again."},
+		message: "Too many of them came from your network, or with this name.",
+		steps: []string{
+			fmt.Sprintf("Wait %d seconds, go back, and try again.", wholeSeconds(wait)),
+			"Or sign in with a browser in which you have signed in here before, or from another network.",
+		},
 	}
 }
 

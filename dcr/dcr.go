@@ -80,6 +80,10 @@ type Config struct {
 	// is answered with 429, every other error with 503. The function that it returns is
 	// called when the client was not registered after all, so that a fault counts nothing.
 	Admit func(ctx context.Context, r *http.Request, c storage.Client) (undo func(), err error)
+	// WrongToken, if set, is called for each request with an initial or registration access
+	// token that is refused, with what its path ends in. A wait turns the refusal into 429.
+	// Set it to slow down guessing; a token that is right never comes to it.
+	WrongToken func(r *http.Request, id string) (wait time.Duration)
 	// UnusedFor is how long a registered client is kept that nobody uses. Default 7 days.
 	UnusedFor time.Duration
 	// IdleFor is how long a registered client is kept that was used once, and has no live
@@ -121,6 +125,7 @@ type Registry struct {
 	tokenRequired bool
 	statements    statements
 	admit         func(ctx context.Context, r *http.Request, c storage.Client) (func(), error)
+	wrongToken    func(r *http.Request, id string) time.Duration
 	life          lifetimes
 	crowded       crowded
 }
@@ -131,7 +136,7 @@ func New(c Config) (*Registry, error) {
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: map[string]bool{}, cache: newCache(),
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
-	r.tokenRequired, r.admit, r.life = c.RequireInitialToken, c.Admit, lifetimesOf(c)
+	r.tokenRequired, r.admit, r.wrongToken, r.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
 	if r.now == nil {
 		r.now = time.Now
 	}

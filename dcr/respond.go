@@ -1,6 +1,7 @@
 package dcr
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,11 +88,15 @@ func unauthorized(description string) *refusal {
 type TooMany struct {
 	// RetryAfter is when.
 	RetryAfter time.Duration
+	// What there were too many of; "" means registrations.
+	What string
 }
 
 func (e *TooMany) Error() string {
-	return fmt.Sprintf("dcr: too many registrations; try again after %s", e.RetryAfter)
+	return fmt.Sprintf("dcr: %s; try again after %s", e.what(), e.RetryAfter)
 }
+
+func (e *TooMany) what() string { return cmp.Or(e.What, "too many clients were registered") }
 
 // serve answers a request, or returns why not.
 type serve func(w http.ResponseWriter, r *http.Request) error
@@ -125,6 +130,7 @@ type errorResponse struct {
 func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	var refused *refusal
 	var tooMany *TooMany
+	err = r.slowed(req, err)
 	switch {
 	case errors.As(err, &tooMany):
 		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
@@ -132,7 +138,7 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 		// section 4.1.2.1 is for an overload that passes.
 		seconds := max(1, int64(math.Ceil(tooMany.RetryAfter.Seconds())))
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("too many clients were registered; try again in %d seconds", seconds)})
+		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("%s; try again in %d seconds", tooMany.what(), seconds)})
 	case errors.As(err, &refused):
 		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", refused.code, "description", refused.description)
 		if refused.status == http.StatusUnauthorized {
@@ -148,6 +154,20 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4
 		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the server cannot reach its storage; try again shortly"})
 	}
+}
+
+// slowed counts a token that was refused. When there were too many the answer is to come
+// back later. A request without a token guesses nothing, and a token that is right is never
+// slowed.
+func (r *Registry) slowed(req *http.Request, err error) error {
+	var refused *refusal
+	if r.wrongToken == nil || !errors.As(err, &refused) || refused.status != http.StatusUnauthorized || req.Header.Get("Authorization") == "" {
+		return err
+	}
+	if wait := r.wrongToken(req, configuredID(req)); wait > 0 {
+		return &TooMany{RetryAfter: wait, What: "too many wrong tokens came from your network"}
+	}
+	return err
 }
 
 // challenge is the same for every refused token, whatever is wrong with it.

@@ -22,6 +22,7 @@ type Rates struct {
 const (
 	ratePeriod = time.Hour
 	maxRates   = 100_000
+	sweepEvery = time.Minute
 )
 
 // NewRates returns an empty count of at most perHour events, at least one, that reads the

@@ -1,0 +1,154 @@
+// Package limit bounds guessing and registering, by network beside by name, so that
+// nobody is locked out and nobody's flood is another one's trouble.
+//
+// [Guesses] counts attempts to sign in and wrong secrets of clients in constant memory, in
+// this process only. What strangers send is never kept, so no flood of invented names ends a
+// count.
+//
+//	attempt, wait := guesses.Begin(limit.SignIn{Name: name, From: addr, Device: device})
+//	if wait > 0 {
+//		return tooMany(wait)
+//	}
+//	if right { attempt.Right() }
+//
+// What is refused, all of it for single networks (see [fair.ByNetwork]) and at this moment
+// only: more than 20 failures for one name in ten minutes, or 4 while many networks fail at
+// that name; more than 100 failures whatever the names; more than 3000 sign-ins. A browser
+// that signed in before as the same person has 20 failures of its own, which count for no
+// network.
+//
+// [Rates] counts registrations.
+package limit
+
+import (
+	"net/netip"
+	"time"
+
+	"gatehouse.example/internal/fair"
+)
+
+// period is how long it takes until everything that was used up is there again.
+const period = 10 * time.Minute
+
+// What one network may do in a period. A wider one may do more.
+var (
+	failuresPerName        = fair.Limit{Burst: 20, Per: period}
+	failuresPerSprayedName = fair.Limit{Burst: 4, Per: period}
+	failuresPerNetwork     = fair.Limit{Burst: 100, Per: period}
+	signInsPerNetwork      = fair.Limit{Burst: 3000, Per: period}
+	wrongPerClient         = fair.Limit{Burst: 20, Per: period}
+	wrongPerNetwork        = fair.Limit{Burst: 200, Per: period}
+)
+
+// What one browser may do that signed in before as the same person.
+var (
+	failuresPerDevice = fair.Limit{Burst: 20, Per: period}
+	signInsPerDevice  = fair.Limit{Burst: 100, Per: period}
+)
+
+// sprayed is how many failures for a name, from everywhere, make every network have fewer.
+var sprayed = fair.Limit{Burst: 200, Per: time.Hour}
+
+// Guesses counts attempts to sign in and wrong secrets. It is safe for concurrent use.
+type Guesses struct{ budget *fair.Budget }
+
+// NewGuesses returns an empty count that reads the clock now.
+func NewGuesses(now func() time.Time) *Guesses { return &Guesses{fair.NewBudget(now)} }
+
+// SignIn is an attempt to sign in.
+type SignIn struct {
+	// Name is the name of a person in its one spelling, "" for what can be nobody's.
+	Name string
+	// From is where the attempt comes from.
+	From netip.Addr
+	// Device tells browsers apart that have signed in as this very person before; "" for
+	// all others.
+	Device string
+}
+
+// The lanes of attempts. Neither takes the turns of the other.
+const (
+	LaneKnown    = "known"    // browsers that signed in before
+	LaneStranger = "stranger" // all others
+)
+
+// Attempt is an attempt that may be made. It counts as a failure until something else is
+// said.
+type Attempt struct {
+	// Lane is where it waits for its turn.
+	Lane string
+
+	budget     *fair.Budget
+	failed     []fair.Share // taken, and counted back if it did not fail
+	everywhere []fair.Share // the same, but what was used up here stops nobody
+	forget     []fair.Share // failures that the right password makes up for
+	right      []fair.Share // taken by a right password
+}
+
+// Begin counts an attempt as a failure, or returns how long none may be made. A known
+// browser that has used up what is its own is like any other.
+func (g *Guesses) Begin(s SignIn) (*Attempt, time.Duration) {
+	if s.Device != "" {
+		if a, wait := g.begin(g.known(s)); wait == 0 {
+			return a, 0
+		}
+	}
+	return g.begin(g.stranger(s))
+}
+
+func (g *Guesses) begin(a *Attempt) (*Attempt, time.Duration) {
+	if wait := g.budget.Wait(1, a.right...); wait > 0 {
+		return nil, wait
+	}
+	if wait := g.budget.Take(1, a.failed...); wait > 0 {
+		return nil, wait
+	}
+	g.budget.Spend(1, a.everywhere...)
+	return a, 0
+}
+
+func (g *Guesses) known(s SignIn) *Attempt {
+	failed := []fair.Share{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
+	return &Attempt{
+		Lane: LaneKnown, budget: g.budget, failed: failed, forget: failed,
+		right: []fair.Share{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
+	}
+}
+
+func (g *Guesses) stranger(s SignIn) *Attempt {
+	everywhere := fair.Share{Key: "failed name " + s.Name, Limit: sprayed}
+	perName := failuresPerName
+	if g.budget.Wait(1, everywhere) > 0 {
+		perName = failuresPerSprayedName
+	}
+	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
+	return &Attempt{
+		Lane: LaneStranger, budget: g.budget, everywhere: []fair.Share{everywhere}, forget: named[:1:1],
+		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
+		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
+	}
+}
+
+// Right says that the password was right. What failed before for this name from the same
+// address is forgotten: whoever has the password does not guess.
+func (a *Attempt) Right() {
+	a.Void()
+	for _, share := range a.forget {
+		a.budget.Return(share.Limit.Burst, share)
+	}
+	a.budget.Spend(1, a.right...)
+}
+
+// Void says that nothing was compared.
+func (a *Attempt) Void() {
+	a.budget.Return(1, a.failed...)
+	a.budget.Return(1, a.everywhere...)
+}
+
+// Wrong counts a wrong secret of a client or resource server, whatever kind of secret it
+// is. A wait says that too many came from this network, for this id or for others, and how
+// long it should send none.
+func (g *Guesses) Wrong(id string, from netip.Addr) (wait time.Duration) {
+	shares := append(fair.ByNetwork(from, "wrong "+id+" from", wrongPerClient), fair.ByNetwork(from, "wrong from", wrongPerNetwork)...)
+	return g.budget.Take(1, shares...)
+}

@@ -1,0 +1,199 @@
+package limit
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// failures returns how many of n attempts may be made that all fail.
+func failures(g *Guesses, n int, attempt func(i int) SignIn) (made int) {
+	for i := range n {
+		if _, wait := g.Begin(attempt(i)); wait == 0 {
+			made++
+		}
+	}
+	return made
+}
+
+func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
+
+// TestB5GuessesAtOneName: one address has twenty in ten minutes, and others have theirs.
+func TestB5GuessesAtOneName(t *testing.T) {
+	c := newClock()
+	g := NewGuesses(c.now)
+	guess := SignIn{Name: "a", From: addr("192.0.2.1")}
+	if n := failures(g, 1000, same(guess)); n != 20 {
+		t.Fatalf("%d guesses, want 20", n)
+	}
+	if n := failures(g, 1000, same(SignIn{Name: "a", From: addr("192.0.2.2")})); n != 20 {
+		t.Errorf("%d from the address beside, want 20", n)
+	}
+	if n := failures(g, 1000, same(SignIn{Name: "a", From: addr("192.0.2.3")})); n != 0 {
+		t.Errorf("%d more from the same /24, want none", n)
+	}
+	if _, wait := g.Begin(SignIn{Name: "b", From: addr("192.0.2.1")}); wait != 0 {
+		t.Errorf("another name waits %s", wait)
+	}
+	_, wait := g.Begin(guess)
+	if wait <= 0 || wait > time.Minute {
+		t.Fatalf("the next waits %s, want at most a minute", wait)
+	}
+	c.advance(wait)
+	if _, wait := g.Begin(guess); wait != 0 {
+		t.Errorf("after that it waits %s", wait)
+	}
+}
+
+// TestB5OnePasswordOverManyNames counts by network whatever the names are, in IPv6 too.
+func TestB5OnePasswordOverManyNames(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		from func(i int) netip.Addr
+		want int
+	}{
+		{"an address", func(int) netip.Addr { return addr("192.0.2.1") }, 100},
+		{"a /24", func(i int) netip.Addr { return addr(fmt.Sprintf("192.0.2.%d", i%256)) }, 200},
+		{"a /64", func(i int) netip.Addr { return addr(fmt.Sprintf("2001:db8::%x", i)) }, 100},
+		{"a /56", func(i int) netip.Addr { return addr(fmt.Sprintf("2001:db8:0:%x::1", i%256)) }, 200},
+		{"a /48", func(i int) netip.Addr { return addr(fmt.Sprintf("2001:db8:0:%x::1", i)) }, 400},
+		{"no address", func(int) netip.Addr { return netip.Addr{} }, 100},
+	} {
+		g := NewGuesses(newClock().now)
+		spray := func(i int) SignIn { return SignIn{Name: fmt.Sprint("person", i), From: tt.from(i)} }
+		if n := failures(g, 3000, spray); n > tt.want || n < tt.want*9/10 {
+			t.Errorf("%s: %d names were tried, want %d", tt.name, n, tt.want)
+		}
+		if _, wait := g.Begin(SignIn{Name: "reader", From: addr("198.51.100.1")}); wait != 0 {
+			t.Errorf("%s: another network waits %s", tt.name, wait)
+		}
+	}
+}
+
+// TestB5AnAccountUnderAttack: while a thousand networks guess at one name, each has fewer
+// guesses, and none that has not failed yet is kept from signing in.
+func TestB5AnAccountUnderAttack(t *testing.T) {
+	c := newClock()
+	g := NewGuesses(c.now)
+	made := 0
+	for i := range 1000 {
+		from := addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))
+		made += failures(g, 30, same(SignIn{Name: "reader", From: from}))
+	}
+	if made > 5000 {
+		t.Errorf("%d guesses, want about four for each network", made)
+	}
+	for i := range 100 {
+		attempt, wait := g.Begin(SignIn{Name: "reader", From: addr(fmt.Sprintf("203.0.113.%d", i))})
+		if wait != 0 {
+			t.Fatalf("the person waits %s", wait)
+		}
+		attempt.Right()
+	}
+	if n := failures(g, 30, same(SignIn{Name: "reader", From: addr("198.51.100.1")})); n != 4 {
+		t.Errorf("another network has %d guesses, want 4", n)
+	}
+}
+
+// TestB5AKnownBrowser has failures of its own: a network that is used up does not stop it,
+// what it does wrong counts for no network, and when its own are used up it is like others.
+func TestB5AKnownBrowser(t *testing.T) {
+	g := NewGuesses(newClock().now)
+	home := addr("192.0.2.1")
+	failures(g, 1000, func(i int) SignIn { return SignIn{Name: fmt.Sprint("invented", i), From: home} })
+	failures(g, 1000, same(SignIn{Name: "reader", From: home}))
+	known := SignIn{Name: "reader", From: home, Device: "one"}
+	for i := range 50 {
+		attempt, wait := g.Begin(known)
+		if wait != 0 || attempt.Lane != LaneKnown {
+			t.Fatalf("sign-in %d waits %s", i, wait)
+		}
+		attempt.Right()
+	}
+	if n := failures(g, 1000, same(known)); n != 20 {
+		t.Errorf("a stolen cookie buys %d guesses, want 20", n)
+	}
+	other := SignIn{Name: "reader", From: home, Device: "two"}
+	if _, wait := g.Begin(other); wait != 0 {
+		t.Errorf("another browser of the same person waits %s", wait)
+	}
+	quiet := addr("198.51.100.1")
+	if attempt, wait := g.Begin(SignIn{Name: "reader", From: quiet, Device: "one"}); wait != 0 || attempt.Lane != LaneStranger {
+		t.Errorf("elsewhere the browser whose failures are used up waits %s", wait)
+	}
+	g = NewGuesses(newClock().now)
+	failures(g, 20, same(known))
+	if n := failures(g, 100, same(SignIn{Name: "reader", From: home})); n != 20 {
+		t.Errorf("failures of a known browser count for its network: %d are left of 20", n)
+	}
+}
+
+// TestB5TheRightPassword makes up for what failed before at that name, is not a failure of
+// the network, and is counted.
+func TestB5TheRightPassword(t *testing.T) {
+	g := NewGuesses(newClock().now)
+	from := addr("192.0.2.1")
+	for round := range 2 {
+		failures(g, 19, same(SignIn{Name: "reader", From: from}))
+		attempt, wait := g.Begin(SignIn{Name: "reader", From: from})
+		if wait != 0 {
+			t.Fatalf("round %d: the right password waits %s", round, wait)
+		}
+		attempt.Right()
+	}
+	if n := failures(g, 100, func(i int) SignIn { return SignIn{Name: fmt.Sprint(i), From: from} }); n != 100-2*19 {
+		t.Errorf("%d failures are left to the network, want %d: the right password does not pay for other names", n, 100-2*19)
+	}
+	g = NewGuesses(newClock().now)
+	signedIn := 0
+	for range 10_000 {
+		if attempt, wait := g.Begin(SignIn{Name: "reader", From: from}); wait == 0 {
+			attempt.Right()
+			signedIn++
+		}
+	}
+	if signedIn != 3000 {
+		t.Errorf("%d sign-ins of one address, want 3000", signedIn)
+	}
+	attempt, _ := g.Begin(SignIn{Name: "reader", From: addr("198.51.100.1")})
+	for range 1000 {
+		attempt.Void()
+		if attempt, _ = g.Begin(SignIn{Name: "reader", From: addr("198.51.100.1")}); attempt == nil {
+			t.Fatal("what was not compared counts")
+		}
+	}
+}
+
+// TestB5WrongSecrets are counted by client and network, and by network for all clients.
+func TestB5WrongSecrets(t *testing.T) {
+	c := newClock()
+	g := NewGuesses(c.now)
+	told := func(n int, id func(int) string, from string) (told int) {
+		for i := range n {
+			if g.Wrong(id(i), addr(from)) == 0 {
+				told++
+			}
+		}
+		return told
+	}
+	one := func(id string) func(int) string { return func(int) string { return id } }
+	if n := told(100, one("a"), "192.0.2.1"); n != 20 {
+		t.Errorf("%d wrong secrets, want 20", n)
+	}
+	if n := told(100, one("b"), "192.0.2.1"); n != 20 {
+		t.Errorf("%d of another client, want 20", n)
+	}
+	if n := told(100, one("a"), "198.51.100.1"); n != 20 {
+		t.Errorf("%d from another network, want 20", n)
+	}
+	if n := told(1000, func(i int) string { return fmt.Sprint(i) }, "203.0.113.1"); n > 200 || n < 190 {
+		t.Errorf("%d of many clients, want 200", n)
+	}
+	c.advance(period)
+	if n := told(100, one("a"), "192.0.2.1"); n != 20 {
+		t.Errorf("%d after ten minutes, want 20", n)
+	}
+}

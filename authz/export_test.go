@@ -1,18 +1,18 @@
 package authz
 
-// OnCompare has before called whenever a password is about to be compared, while a place is
-// held for it.
-func (s *Server) OnCompare(before func()) {
+// OnCompare has compare called in place of the comparison of a password with a hash, which
+// it is given, while a place is held for it.
+func (s *Server) OnCompare(compare func(hash, password string, matches func(hash, password string) bool) bool) {
 	matches := s.passwords.matches
-	s.passwords.matches = func(hash, password string) bool {
-		before()
-		return matches(hash, password)
-	}
+	s.passwords.matches = func(hash, password string) bool { return compare(hash, password, matches) }
 }
 
-// SignInsWaiting returns how many passwords wait to be compared, and Hashing how many may be
-// at a time.
+// SignInsWaiting returns how many passwords wait to be compared.
 func (s *Server) SignInsWaiting() int { return s.passwords.turns.Waiting() }
 
-// Hashing returns how many passwords are compared at a time.
+// Hashing returns how many passwords are compared at a time, and SignInsMost how many may
+// wait for that.
 func Hashing() int { return hashing() }
+
+// SignInsMost returns how many passwords may wait to be compared.
+func SignInsMost() int { return mostWaiting }

@@ -157,7 +157,7 @@ func tooMany(wait time.Duration) *displayedError {
 		title:   "Too many attempts to sign in",
 		message: "Too many of them came from your network, or with this name.",
 		steps: []string{
-			fmt.Sprintf("Wait %d seconds, go back, and try again.", wholeSeconds(wait)),
+			fmt.Sprintf("Wait until %d s have passed, go back, and try again.", wholeSeconds(wait)),
 			"Or sign in with a browser in which you have signed in here before, or from another network.",
 		},
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/goccy/go-yaml"
@@ -53,11 +55,32 @@ func (d *document) clientSecret(keys map[string]field) string {
 	case ownGiven && fileGiven:
 		d.fail(file.line, "client_secret and client_secret_file are both set: keep one")
 	case ownGiven:
-		return d.text(own, "client_secret")
+		return d.strong(own.line, "client_secret", d.text(own, "client_secret"))
 	case fileGiven:
-		return d.secretFile(file)
+		return d.strong(file.line, "client_secret_file", d.secretFile(file))
 	}
 	return ""
+}
+
+const (
+	// leastSecret is how many characters a secret of a client or resource server must
+	// have: its length is what stands against guessing.
+	leastSecret = 16
+	// goodSecret is how many it should have.
+	goodSecret = 32
+)
+
+// strong refuses a secret that can be guessed, and warns of one that is short.
+func (d *document) strong(line int, key, secret string) string {
+	n := utf8.RuneCountInString(secret)
+	switch {
+	case n == 0 || n >= goodSecret:
+	case n < leastSecret:
+		d.fail(line, "%s has %d characters, it must have at least %d: make one with openssl rand -base64 32", key, n, leastSecret)
+	default:
+		d.doubts = append(d.doubts, fmt.Sprintf("%s:%d: %s has only %d characters: make one with openssl rand -base64 32", d.name, line, key, n))
+	}
+	return secret
 }
 
 // jsonFile reads the file that a key names.

@@ -20,6 +20,7 @@ type document struct {
 	name   string
 	values map[string]field // by the name of the flag
 	found  []mistake
+	doubts []string // sentences about what weakens the server
 }
 
 // mistake is something wrong in one line of the file.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/storage"
@@ -100,6 +101,9 @@ func (s *settings) relaxSecrets(r *relaxed, origins map[string]origin, random io
 		}
 		s.DevIntrospectionSecret = secret(r.introspection)
 		origins["dev-introspection-secret"] = origin{byDefault, madeUp}
+	}
+	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < leastSecret {
+		r.warnings = append(r.warnings, fmt.Sprintf("dev-introspection-secret has only %d characters: outside --dev it would be refused", n))
 	}
 	shared := false
 	for i := range s.Resources {

@@ -44,9 +44,10 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 			s.StatementIssuers = nil
 		}
 		errs = append(errs, err)
+		l.warnings = from.file.doubts
 	}
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
-	l.warnings = append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(asked)...)
+	l.warnings = append(append(l.warnings, p.env.strangers(everyFlag(k.Model.Node))...), s.doubts(asked)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)
@@ -91,11 +92,6 @@ func (s *settings) doubts(asked func(string) bool) []string {
 	}
 	if s.Store.embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
-	}
-	for _, r := range s.Resources {
-		if i := r.Introspection; i != nil && i.Secret != "" && len(i.Secret) < 16 {
-			out = append(out, "resource "+r.URI+": its client_secret is short enough to be guessed: make one with openssl rand -base64 32")
-		}
 	}
 	return out
 }

@@ -46,6 +46,9 @@ var (
 	signInsPerDevice  = fair.Limit{Burst: 100, Per: period}
 )
 
+// noisy is how many failures make a network stand in line behind those with fewer.
+var noisy = fair.Limit{Burst: 3, Per: time.Hour}
+
 // sprayed is how many failures for a name, from everywhere, make every network have fewer.
 var sprayed = fair.Limit{Burst: 200, Per: time.Hour}
 
@@ -66,10 +69,11 @@ type SignIn struct {
 	Device string
 }
 
-// The lanes of attempts. Neither takes the turns of the other.
+// The lanes of attempts. None takes the turns of another.
 const (
-	LaneKnown    = "known"    // browsers that signed in before
-	LaneStranger = "stranger" // all others
+	LaneKnown = "known" // browsers that signed in before
+	LaneQuiet = "quiet" // networks with few failures in the last hour
+	LaneNoisy = "noisy" // all others
 )
 
 // Attempt is an attempt that may be made. It counts as a failure until something else is
@@ -121,9 +125,13 @@ func (g *Guesses) stranger(s SignIn) *Attempt {
 	if g.budget.Wait(1, everywhere) > 0 {
 		perName = failuresPerSprayedName
 	}
+	noise, lane := fair.ByNetwork(s.From, "noise of", noisy), LaneQuiet
+	if g.budget.Wait(1, noise...) > 0 {
+		lane = LaneNoisy
+	}
 	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
 	return &Attempt{
-		Lane: LaneStranger, budget: g.budget, everywhere: []fair.Share{everywhere}, forget: named[:1:1],
+		Lane: lane, budget: g.budget, everywhere: append(noise, everywhere), forget: named[:1:1],
 		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
 		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
 	}

@@ -121,7 +121,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 		t.Errorf("another browser of the same person waits %s", wait)
 	}
 	quiet := addr("198.51.100.1")
-	if attempt, wait := g.Begin(SignIn{Name: "reader", From: quiet, Device: "one"}); wait != 0 || attempt.Lane != LaneStranger {
+	if attempt, wait := g.Begin(SignIn{Name: "reader", From: quiet, Device: "one"}); wait != 0 || attempt.Lane != LaneQuiet {
 		t.Errorf("elsewhere the browser whose failures are used up waits %s", wait)
 	}
 	g = NewGuesses(newClock().now)
@@ -164,6 +164,34 @@ func TestB5TheRightPassword(t *testing.T) {
 		if attempt, _ = g.Begin(SignIn{Name: "reader", From: addr("198.51.100.1")}); attempt == nil {
 			t.Fatal("what was not compared counts")
 		}
+	}
+}
+
+// TestB5NoisyNetworks stand in a line of their own, for an hour, so that those that take part
+// in a flood are not in the way of those that do not.
+func TestB5NoisyNetworks(t *testing.T) {
+	c := newClock()
+	g := NewGuesses(c.now)
+	lane := func(from string) string {
+		a, wait := g.Begin(SignIn{Name: "reader", From: addr(from)})
+		if wait != 0 {
+			t.Fatalf("%s waits %s", from, wait)
+		}
+		defer a.Void()
+		return a.Lane
+	}
+	failures(g, 3, same(SignIn{Name: "invented", From: addr("192.0.2.1")}))
+	if lane("192.0.2.1") != LaneNoisy || lane("192.0.2.2") != LaneQuiet || lane("198.51.100.1") != LaneQuiet {
+		t.Error("a network with three failures is as good as others, or others are as bad")
+	}
+	c.advance(30 * time.Minute)
+	failures(g, 2, same(SignIn{Name: "invented", From: addr("192.0.2.1")}))
+	if lane("192.0.2.1") != LaneNoisy {
+		t.Error("half an hour makes a network quiet that goes on")
+	}
+	c.advance(time.Hour)
+	if lane("192.0.2.1") != LaneQuiet {
+		t.Error("an hour later the network is noisy still")
 	}
 }
 

@@ -53,10 +53,16 @@ var noisy = fair.Limit{Burst: 3, Per: time.Hour}
 var sprayed = fair.Limit{Burst: 200, Per: time.Hour}
 
 // Guesses counts attempts to sign in and wrong secrets. It is safe for concurrent use.
-type Guesses struct{ budget *fair.Budget }
+//
+// What stops somebody is counted apart from what does not, and known browsers apart from
+// strangers: in constant memory keys share places, and a flood in one count must not fill
+// another.
+type Guesses struct{ strangers, known, soft, secrets *fair.Budget }
 
 // NewGuesses returns an empty count that reads the clock now.
-func NewGuesses(now func() time.Time) *Guesses { return &Guesses{fair.NewBudget(now)} }
+func NewGuesses(now func() time.Time) *Guesses {
+	return &Guesses{fair.NewBudget(now), fair.NewBudget(now), fair.NewBudget(now), fair.NewBudget(now)}
+}
 
 // SignIn is an attempt to sign in.
 type SignIn struct {
@@ -82,39 +88,41 @@ type Attempt struct {
 	// Lane is where it waits for its turn.
 	Lane string
 
-	budget     *fair.Budget
-	failed     []fair.Share // taken, and counted back if it did not fail
-	everywhere []fair.Share // the same, but what was used up here stops nobody
-	forget     []fair.Share // failures that the right password makes up for
-	right      []fair.Share // taken by a right password
+	budget *fair.Budget
+	failed []fair.Share // taken, and counted back if it did not fail
+	forget []fair.Share // failures that the right password makes up for
+	right  []fair.Share // taken by a right password
+
+	soft  *fair.Budget
+	noise []fair.Share // like failed, but what is used up here stops nobody
 }
 
 // Begin counts an attempt as a failure, or returns how long none may be made. A known
 // browser that has used up what is its own is like any other.
 func (g *Guesses) Begin(s SignIn) (*Attempt, time.Duration) {
 	if s.Device != "" {
-		if a, wait := g.begin(g.known(s)); wait == 0 {
+		if a, wait := g.knownBrowser(s).begin(); wait == 0 {
 			return a, 0
 		}
 	}
-	return g.begin(g.stranger(s))
+	return g.stranger(s).begin()
 }
 
-func (g *Guesses) begin(a *Attempt) (*Attempt, time.Duration) {
-	if wait := g.budget.Wait(1, a.right...); wait > 0 {
+func (a *Attempt) begin() (*Attempt, time.Duration) {
+	if wait := a.budget.Wait(1, a.right...); wait > 0 {
 		return nil, wait
 	}
-	if wait := g.budget.Take(1, a.failed...); wait > 0 {
+	if wait := a.budget.Take(1, a.failed...); wait > 0 {
 		return nil, wait
 	}
-	g.budget.Spend(1, a.everywhere...)
+	a.soft.Spend(1, a.noise...)
 	return a, 0
 }
 
-func (g *Guesses) known(s SignIn) *Attempt {
+func (g *Guesses) knownBrowser(s SignIn) *Attempt {
 	failed := []fair.Share{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
 	return &Attempt{
-		Lane: LaneKnown, budget: g.budget, failed: failed, forget: failed,
+		Lane: LaneKnown, budget: g.known, soft: g.soft, failed: failed, forget: failed,
 		right: []fair.Share{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
 	}
 }
@@ -122,16 +130,16 @@ func (g *Guesses) known(s SignIn) *Attempt {
 func (g *Guesses) stranger(s SignIn) *Attempt {
 	everywhere := fair.Share{Key: "failed name " + s.Name, Limit: sprayed}
 	perName := failuresPerName
-	if g.budget.Wait(1, everywhere) > 0 {
+	if g.soft.Wait(1, everywhere) > 0 {
 		perName = failuresPerSprayedName
 	}
 	noise, lane := fair.ByNetwork(s.From, "noise of", noisy), LaneQuiet
-	if g.budget.Wait(1, noise...) > 0 {
+	if g.soft.Wait(1, noise...) > 0 {
 		lane = LaneNoisy
 	}
 	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
 	return &Attempt{
-		Lane: lane, budget: g.budget, everywhere: append(noise, everywhere), forget: named[:1:1],
+		Lane: lane, budget: g.strangers, soft: g.soft, noise: append(noise, everywhere), forget: named[:1:1],
 		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
 		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
 	}
@@ -150,7 +158,7 @@ func (a *Attempt) Right() {
 // Void says that nothing was compared.
 func (a *Attempt) Void() {
 	a.budget.Return(1, a.failed...)
-	a.budget.Return(1, a.everywhere...)
+	a.soft.Return(1, a.noise...)
 }
 
 // Wrong counts a wrong secret of a client or resource server, whatever kind of secret it
@@ -158,5 +166,5 @@ func (a *Attempt) Void() {
 // long it should send none.
 func (g *Guesses) Wrong(id string, from netip.Addr) (wait time.Duration) {
 	shares := append(fair.ByNetwork(from, "wrong "+id+" from", wrongPerClient), fair.ByNetwork(from, "wrong from", wrongPerNetwork)...)
-	return g.budget.Take(1, shares...)
+	return g.secrets.Take(1, shares...)
 }

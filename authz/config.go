@@ -124,7 +124,9 @@ type Scope struct {
 // IntrospectionClient is a resource server's own credential. It is a namespace of its
 // own: it opens nothing but /introspect.
 type IntrospectionClient struct {
-	ID     string
+	ID string
+	// Secret has 32 characters or more that nobody can guess: its length, and not the number
+	// of attempts, is what stands against guessing.
 	Secret string
 }
 

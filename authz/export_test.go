@@ -10,8 +10,7 @@ func (s *Server) OnCompare(compare func(hash, password string, matches func(hash
 // SignInsWaiting returns how many passwords wait to be compared.
 func (s *Server) SignInsWaiting() int { return s.passwords.turns.Waiting() }
 
-// Hashing returns how many passwords are compared at a time, and SignInsMost how many may
-// wait for that.
+// Hashing returns how many passwords are compared at a time.
 func Hashing() int { return hashing() }
 
 // SignInsMost returns how many passwords may wait to be compared.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -97,6 +98,9 @@ type CatalogueState struct {
 	Progress json.RawMessage
 	// Live and Deleted count rows, Servers those that are latest and live.
 	Servers, Live, Deleted int
+	// ByAge says that versions are listed by age. It is false in a catalogue of an earlier
+	// release until somebody has called [CatalogueWriter.Relist].
+	ByAge bool
 	// Owner is who has leased the catalogue, until LeaseUntil. The lease is over if Leased
 	// is false.
 	Leased     bool
@@ -117,7 +121,7 @@ func (s *Store) CatalogueState(ctx context.Context) (CatalogueState, error) {
 func (s *Store) catalogueStateOf(st catalogueState) (CatalogueState, error) {
 	out := CatalogueState{
 		Committed: st.Committed, Changed: st.Changed, Progress: slices.Clone(st.Progress),
-		Servers: st.Servers, Live: st.Live, Deleted: st.Deleted,
+		Servers: st.Servers, Live: st.Live, Deleted: st.Deleted, ByAge: st.Orders >= catalogueOrders,
 	}
 	if l := st.Lease; l != nil {
 		out.Leased, out.Owner, out.LeaseUntil = s.now().Before(l.Until), l.Owner, l.Until
@@ -155,27 +159,26 @@ func (s *Store) CatalogueEntry(ctx context.Context, name, version string) (Catal
 }
 
 // CatalogueVersions reads the rows of a server, deleted ones included, in the order of
-// their versions as text, at most 10 000. There are none of a server that is not known. A
-// row that cannot be read is an error.
-func (s *Store) CatalogueVersions(ctx context.Context, name string) ([]CatalogueEntry, error) {
-	scan := catalogueScan{order: byName, deleted: true, prefix: name + entrySep, limit: maxVersions, size: 64}
+// their versions as text, at most [MaxVersions]. Of versions that whole does not choose,
+// Server and Meta are left out, so that no more is in memory than is wanted; nil chooses
+// all. There are none of a server that is not known. A row that cannot be read is an error
+// beside the others.
+func (s *Store) CatalogueVersions(ctx context.Context, name string, whole func(version string) bool) ([]CatalogueEntry, error) {
+	scan := catalogueScan{order: byName, deleted: true, prefix: name + entrySep, limit: MaxVersions, size: 64, bytes: math.MaxInt, whole: whole}
 	page, err := s.scanCatalogue(ctx, scan, "")
-	if err != nil {
-		return nil, err
+	if err == nil && page.Unreadable > 0 {
+		err = fmt.Errorf("storage: catalogue: %w: a version of %s", ErrRecord, name)
 	}
-	if page.Unreadable > 0 {
-		return nil, fmt.Errorf("storage: catalogue: %w: a version of %s", ErrRecord, name)
-	}
-	return page.Entries, nil
+	return page.Entries, err
 }
 
-// maxVersions is how many versions of one server are read at most.
-const maxVersions = 10000
+// MaxVersions is how many versions of one server are read at most.
+const MaxVersions = 10000
 
 // CatalogueLatest reads the latest row of a server, deleted or not, or returns
 // [ErrNotFound].
 func (s *Store) CatalogueLatest(ctx context.Context, name string) (CatalogueEntry, error) {
-	scan := catalogueScan{order: byLatest, deleted: true, prefix: name + entrySep, limit: 1, size: 4}
+	scan := catalogueScan{order: byLatest, deleted: true, prefix: name + entrySep, limit: 1, size: 4, bytes: maxPageBytes}
 	page, err := s.scanCatalogue(ctx, scan, "")
 	switch {
 	case err != nil:

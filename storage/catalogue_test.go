@@ -401,7 +401,7 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 	}})
 	for what, read := range map[string]func() error{
 		"CataloguePage":     func() error { _, err := s.CataloguePage(t.Context(), storage.CatalogueQuery{}, "", 1); return err },
-		"CatalogueVersions": func() error { _, err := s.CatalogueVersions(t.Context(), "a"); return err },
+		"CatalogueVersions": func() error { _, err := s.CatalogueVersions(t.Context(), "a", nil); return err },
 		"CatalogueLatest":   func() error { _, err := s.CatalogueLatest(t.Context(), "a"); return err },
 	} {
 		operations = 0

@@ -107,6 +107,7 @@ func (w *CatalogueWriter) plan(ctx context.Context, entries []CatalogueEntry) ([
 		row := plannedRow{unless: items[i].Version}
 		row.Name, row.Version = e.Name, e.Version
 		row.row = catalogueRow{versionOf(e, st.Used+1), before}
+		row.row.current.Size = row.row.size()
 		row.Is = row.row.current.listing()
 		if before != nil {
 			row.Was = before.listing()

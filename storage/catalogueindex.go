@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// The catalogue has four orders, each in two lists: of the rows that are live, and of those
+// The catalogue has five orders, each in two lists: of the rows that are live, and of those
 // that are deleted. A row is in one of the two, so that a page of live rows never meets a
 // deleted one, and a page of all is merged from both.
 //
 // An entry is what orders it, then the number of the page that added it, which is never
-// that of another one. The row's version that holds now says which number that is.
+// that of another one. The row's version that holds now says which number that is. Zeros
+// before the number say how large the row is, so that whoever reads rows knows before how
+// much that will be.
 type catalogueOrder string
 
 const (
@@ -20,7 +22,13 @@ const (
 	byVersion catalogueOrder = "version" // version, name
 	byLatest  catalogueOrder = "latest"  // name, version; only rows that are latest
 	byUpdated catalogueOrder = "updated" // time, name, version
+	// byAge is name, version, the last published first. An earlier release did not have it:
+	// see [CatalogueWriter.Relist].
+	byAge catalogueOrder = "age"
 )
+
+// catalogueOrders is how many orders there are.
+const catalogueOrders = 5
 
 // entrySep stands between the parts of an entry, and afterSep behind a row that was read:
 // it comes after all its entries and before every other row. No name and no version has
@@ -44,20 +52,48 @@ func (o catalogueOrder) list(deleted bool) string {
 
 // listing is what the entries of a row in the lists are made of.
 type listing struct {
-	Stamp   uint64    `json:"stamp"`
-	Updated time.Time `json:"updated,omitzero"`
-	Deleted bool      `json:"deleted,omitempty"`
-	Latest  bool      `json:"latest,omitempty"`
+	Stamp     uint64    `json:"stamp"`
+	Updated   time.Time `json:"updated,omitzero"`
+	Published time.Time `json:"published,omitzero"`
+	Deleted   bool      `json:"deleted,omitempty"`
+	Latest    bool      `json:"latest,omitempty"`
+	Size      int       `json:"size,omitempty"`
 }
 
 // listing is that of a version.
 func (v *rowVersion) listing() *listing {
-	return &listing{Stamp: v.Stamp, Updated: v.Updated, Deleted: v.Status == CatalogueDeleted, Latest: v.Latest}
+	return &listing{
+		Stamp: v.Stamp, Updated: v.Updated, Published: v.Published, Deleted: v.Status == CatalogueDeleted, Latest: v.Latest, Size: v.Size,
+	}
 }
 
 // alike reports whether two rows would be in the same lists at the same places.
 func (l *listing) alike(o *listing) bool {
-	return l.Updated.Equal(o.Updated) && l.Deleted == o.Deleted && l.Latest == o.Latest
+	return l.Updated.Equal(o.Updated) && l.Published.Equal(o.Published) && l.Deleted == o.Deleted && l.Latest == o.Latest && l.Size == o.Size
+}
+
+// A row of a size has sizeStep bytes at most, and four times as many with every further
+// size. The size 0 is that of a row whose size is not known.
+const (
+	sizeStep    = 4 << 10
+	unknownSize = 64 << 10
+)
+
+// sizeOf returns the size of a row of so many bytes.
+func sizeOf(bytes int) int {
+	size := 1
+	for most := sizeStep; bytes > most; most *= 4 {
+		size++
+	}
+	return size
+}
+
+// weight is how many bytes a row of a size may have.
+func weight(size int) int {
+	if size == 0 {
+		return unknownSize
+	}
+	return sizeStep << (2 * (min(size, 12) - 1))
 }
 
 // entries are those of a row.
@@ -65,7 +101,7 @@ func (l *listing) entries(name, version string) []Listing {
 	if l == nil {
 		return nil
 	}
-	end := entrySep + strconv.FormatUint(l.Stamp, 36)
+	end := entrySep + strings.Repeat("0", l.Size) + strconv.FormatUint(l.Stamp, 36)
 	if l.Latest {
 		end += latestMark
 	}
@@ -73,6 +109,7 @@ func (l *listing) entries(name, version string) []Listing {
 		{byName.list(l.Deleted), name + entrySep + version + end},
 		{byVersion.list(l.Deleted), version + entrySep + name + end},
 		{byUpdated.list(l.Deleted), entryTime(l.Updated) + entrySep + name + entrySep + version + end},
+		{byAge.list(l.Deleted), name + entrySep + backwards(entryTime(l.Published)) + entrySep + backwards(natural(version)) + entrySep + version + end},
 	}
 	if l.Latest {
 		all = append(all, Listing{byLatest.list(l.Deleted), name + entrySep + version + end})
@@ -87,19 +124,54 @@ func entryTime(at time.Time) string {
 	return fmt.Sprintf("%010x%08x", at.Unix()+yearOne, at.Nanosecond())
 }
 
+// backwards turns the order of texts around. What it returns has neither separator, because
+// no text has the bytes that would become one.
+func backwards(text string) string {
+	turned := []byte(text)
+	for i := range turned {
+		turned[i] = ^turned[i]
+	}
+	return string(turned)
+}
+
+// natural is a version as text in whose order 9 comes before 10: each number has its length
+// before it. It orders versions that were published at the same time.
+func natural(version string) string {
+	var b strings.Builder
+	for i := 0; i < len(version); {
+		end := i
+		for end < len(version) && '0' <= version[end] && version[end] <= '9' {
+			end++
+		}
+		if end > i {
+			b.WriteByte(byte(2 + min(end-i, 0x1d))) // below everything that a version has
+			b.WriteString(version[i:end])
+			i = end
+			continue
+		}
+		b.WriteByte(version[i])
+		i++
+	}
+	return b.String()
+}
+
 // listedRow is an entry of a list taken apart.
 type listedRow struct {
 	Listing
 	name, version string
 	stamp         uint64
+	size          int
 	latest        bool
 }
 
 // parse takes an entry of this order apart. What is no entry is none.
 func (o catalogueOrder) parse(l Listing) (listedRow, bool) {
 	parts := strings.Split(l.Entry, entrySep)
-	if o == byUpdated {
+	switch {
+	case o == byUpdated:
 		parts = parts[1:]
+	case o == byAge && len(parts) == 5:
+		parts = []string{parts[0], parts[3], parts[4]}
 	}
 	if len(parts) != 3 {
 		return listedRow{}, false
@@ -110,7 +182,7 @@ func (o catalogueOrder) parse(l Listing) (listedRow, bool) {
 	}
 	end, latest := strings.CutSuffix(parts[2], latestMark)
 	stamp, err := strconv.ParseUint(end, 36, 64)
-	row.stamp, row.latest = stamp, latest
+	row.stamp, row.latest, row.size = stamp, latest, len(end)-len(strings.TrimLeft(end, "0"))
 	return row, err == nil
 }
 

@@ -22,9 +22,20 @@ type CatalogueQuery struct {
 	// Since, if it is not zero, chooses the rows that were updated later than that, and
 	// orders them by that time first.
 	Since time.Time
+	// Name, if it is set, chooses the versions of one server and orders them by age: the last
+	// published first, and of those published together the highest. Of the others only
+	// Deleted counts then. See [CatalogueState.ByAge].
+	Name string
 	// Match, if it is not nil, chooses rows by the names of their servers. Rows of others
 	// are not read.
 	Match func(name string) bool
+	// Seek, if it is not nil, is an index of what Match chooses: it returns the first name
+	// from a name on that may be chosen, and false if there is none. Without Since, nothing
+	// between is looked at.
+	Seek func(name string) (next string, ok bool)
+	// MaxBytes is how many bytes of records a page has at most, unless it has one row only.
+	// 0 means 8 MiB.
+	MaxBytes int
 }
 
 // CataloguePage is a part of the rows that a query chooses.
@@ -45,8 +56,12 @@ type CataloguePage struct {
 // state again.
 const (
 	maxPage        = 1000 // rows
-	wideIndexPage  = 1000 // entries that are read at once where names are looked at
+	maxPageBytes   = 8 << 20
+	maxReadBytes   = 4 << 20 // of rows that are read at once, if their sizes are known
+	wideIndexPage  = 1000    // entries that are read at once where names are looked at
 	maxIndexPages  = 20
+	seekIndexPage  = 16 // entries that are read at once where Seek says where
+	maxSeeks       = 150
 	maxStaleAtOnce = 16
 	readAttempts   = 16
 )
@@ -68,14 +83,23 @@ type catalogueScan struct {
 	start   string // where the walk begins
 	prefix  string // and what all entries of interest begin with
 	chosen  func(listedRow) bool
+	seek    func(name string) (next string, ok bool)
 	limit   int // rows
+	bytes   int // of records
 	size    int // entries at once
+	// whole chooses versions whose records are wanted, nil all.
+	whole func(version string) bool
+	// held is told of every row on the page; nil is nobody. It may hear of one twice.
+	held func(listedRow, *rowVersion)
 }
 
 // scan chooses the order in which the rows of a query stand together, if there is one.
 func (q CatalogueQuery) scan(limit int) catalogueScan {
-	c := catalogueScan{order: byName, deleted: q.Deleted, limit: limit, size: limit + 1}
+	c := catalogueScan{order: byName, deleted: q.Deleted, limit: limit, size: limit + 1, bytes: cmp.Or(q.MaxBytes, maxPageBytes)}
 	switch {
+	case q.Name != "":
+		c.order, c.prefix = byAge, q.Name+entrySep
+		return c
 	case !q.Since.IsZero():
 		c.order, c.start = byUpdated, entryTime(q.Since)+afterSep
 	case q.Version != "":
@@ -89,6 +113,9 @@ func (q CatalogueQuery) scan(limit int) catalogueScan {
 		return c
 	}
 	c.size = wideIndexPage
+	if q.Seek != nil && c.order != byUpdated {
+		c.seek, c.size = q.Seek, seekIndexPage
+	}
 	c.chosen = func(r listedRow) bool {
 		return (!q.Latest || r.latest) && (q.Version == "" || r.version == q.Version) && (q.Match == nil || q.Match(r.name))
 	}
@@ -103,6 +130,9 @@ func (s *Store) scanCatalogue(ctx context.Context, c catalogueScan, after string
 			return CataloguePage{}, err
 		}
 		w := catalogueWalk{catalogueScan: c, store: s, state: st}
+		if c.order == byAge && st.Orders < catalogueOrders {
+			w.order = byName
+		}
 		if err := w.walk(ctx, max(after, c.start, c.prefix)); err != nil {
 			return CataloguePage{}, err
 		}
@@ -121,6 +151,7 @@ type catalogueWalk struct {
 	store *Store
 	state catalogueState
 	page  CataloguePage
+	read  int             // bytes of records that are on the page
 	last  listedRow       // the last row of the page
 	stale []Listing       // entries that will never hold again
 	bad   map[string]bool // rows that cannot be read, by their keys
@@ -129,29 +160,67 @@ type catalogueWalk struct {
 // walk fills the page. It goes on until it has found one row more, so that nobody is sent
 // on for nothing.
 func (w *catalogueWalk) walk(ctx context.Context, after string) error {
-	for range maxIndexPages {
-		entries, exhausted, err := w.entries(ctx, after)
+	steps := maxIndexPages
+	if w.seek != nil {
+		steps = maxSeeks
+	}
+	var rows []listedRow
+	for range steps {
+		entries, exhausted, err := w.entries(ctx, w.leap(after))
 		if err != nil {
 			return err
 		}
-		n := w.limit + 1 - len(w.page.Entries)
-		for rows := w.choose(entries); len(rows) > 0; n = max(n, manyAtOnce) {
-			n = min(n, len(rows))
-			if full, err := w.take(ctx, rows[:n]); full || err != nil {
-				return err
-			}
-			rows = rows[n:]
+		if len(entries) > 0 {
+			after = entries[len(entries)-1].Entry
 		}
-		if exhausted {
-			return nil
+		rows = append(rows, w.choose(entries)...)
+		if !exhausted && len(rows) <= w.limit-len(w.page.Entries) {
+			w.widen()
+			continue
 		}
-		// What was read was not enough, because of stale entries or because few rows are
-		// of interest. So there is more of it.
-		after, w.size = entries[len(entries)-1].Entry, wideIndexPage
+		if full, err := w.take(ctx, rows); full || exhausted || err != nil {
+			return err
+		}
+		rows = rows[:0]
+		w.widen()
 	}
-	w.page.More, w.page.Next = true, after
-	return nil
+	full, err := w.take(ctx, rows)
+	if !full {
+		w.page.More, w.page.Next = true, after
+	}
+	return err
 }
+
+// widen is for when what was read was not enough, because of stale entries or because few
+// rows are of interest: so there is more of it.
+func (w *catalogueWalk) widen() {
+	if w.seek == nil {
+		w.size = wideIndexPage
+	}
+}
+
+// leap returns the place before the next name that may be chosen, or the end.
+func (w *catalogueWalk) leap(after string) string {
+	if w.seek == nil {
+		return after
+	}
+	begin := ""
+	if w.order == byVersion {
+		begin = w.prefix
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(after, begin), entrySep)
+	next, ok := w.seek(name)
+	switch {
+	case !ok:
+		return begin + endOfNames
+	case next == name:
+		return after
+	}
+	return begin + next + entrySep
+}
+
+// endOfNames comes after every name, and before what begins otherwise.
+const endOfNames = "\xff"
 
 // entries reads the next entries of the list, or of both lists in one order. They are
 // exhausted when there is none behind them.
@@ -198,6 +267,29 @@ func (w *catalogueWalk) choose(entries []Listing) []listedRow {
 
 // take reads rows and puts those that hold on the page, until it has one more than fits.
 func (w *catalogueWalk) take(ctx context.Context, rows []listedRow) (full bool, err error) {
+	for n := w.limit + 1 - len(w.page.Entries); len(rows) > 0; n = max(n, manyAtOnce) {
+		n := w.bearable(rows[:min(n, len(rows))])
+		if full, err := w.takeSome(ctx, rows[:n]); full || err != nil {
+			return full, err
+		}
+		rows = rows[n:]
+	}
+	return false, nil
+}
+
+// bearable returns how many of the rows can be read at once, at least one: no more bytes than
+// the page has room for.
+func (w *catalogueWalk) bearable(rows []listedRow) int {
+	room := min(w.bytes-w.read, maxReadBytes)
+	for i, r := range rows {
+		if room -= weight(r.size); room < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(rows)
+}
+
+func (w *catalogueWalk) takeSome(ctx context.Context, rows []listedRow) (full bool, err error) {
 	keys := make([]string, len(rows))
 	for i, r := range rows {
 		keys[i] = rowKey(r.name, r.version)
@@ -214,14 +306,29 @@ func (w *catalogueWalk) take(ctx context.Context, rows []listedRow) (full bool, 
 		case err != nil:
 			return false, err
 		case v == nil:
-		case len(w.page.Entries) == w.limit:
-			w.page.More, w.page.Next = true, w.last.behind()
+		case !w.add(r, v):
 			return true, nil
-		default:
-			w.page.Entries, w.last = append(w.page.Entries, v.entry(r.name, r.version)), r
 		}
 	}
 	return false, nil
+}
+
+// add puts a row on the page, unless that is full.
+func (w *catalogueWalk) add(r listedRow, v *rowVersion) bool {
+	e := v.entry(r.name, r.version)
+	if w.whole != nil && !w.whole(r.version) {
+		e.Server, e.Meta = nil, nil
+	}
+	bytes := len(e.Server) + len(e.Meta)
+	if n := len(w.page.Entries); n == w.limit || n > 0 && bytes > w.bytes-w.read {
+		w.page.More, w.page.Next = true, w.last.behind()
+		return false
+	}
+	if w.held != nil {
+		w.held(r, v)
+	}
+	w.page.Entries, w.last, w.read = append(w.page.Entries, e), r, w.read+bytes
+	return true
 }
 
 // unreadable counts a row once, however many entries it has.

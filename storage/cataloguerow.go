@@ -35,6 +35,8 @@ type rowVersion struct {
 	Latest        bool      `json:"latest,omitempty"`
 	Origin        string    `json:"origin,omitempty"`
 	Flags         []string  `json:"flags,omitempty"`
+	// Size is that of the row when its entries were written, 0 if an earlier release did.
+	Size int `json:"size,omitempty"`
 
 	// What is behind the head: so many bytes each. A version before has no record of its
 	// own if it is the same.
@@ -79,6 +81,21 @@ func (r catalogueRow) at(st catalogueState) *rowVersion {
 		}
 	}
 	return nil
+}
+
+// rowHeadSize is more than the head of a row has, unless its flags or its status message are
+// long.
+const rowHeadSize = 1 << 10
+
+// size is how large the row is where it is stored.
+func (r catalogueRow) size() int {
+	bytes := rowHeadSize
+	for _, v := range []*rowVersion{r.current, r.previous} {
+		if v != nil {
+			bytes += len(v.server) + len(v.meta) + len(v.StatusMessage)
+		}
+	}
+	return sizeOf(bytes)
 }
 
 // encode returns the row as it is stored.

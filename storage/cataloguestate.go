@@ -26,6 +26,9 @@ type catalogueState struct {
 	Used      uint64    `json:"used"`
 	Committed uint64    `json:"committed"`
 	Changed   time.Time `json:"changed,omitzero"`
+	// Orders is in how many orders all rows are listed, zero where an earlier release has
+	// listed them.
+	Orders int `json:"orders,omitempty"`
 
 	// One of these is set, the sealed one by a store that has master keys.
 	CursorKey       []byte `json:"cursor_key,omitempty"`
@@ -153,8 +156,9 @@ func (s *Store) wholeState(item Item) (st catalogueState, err error) {
 	return st, err
 }
 
-// writeState writes the state. On [ErrConflict] it returns the item that is there.
-func (s *Store) writeState(ctx context.Context, st catalogueState, cond Condition) (Item, error) {
+// writeState writes the state, and before it entries of lists. On [ErrConflict] it returns
+// the item that is there.
+func (s *Store) writeState(ctx context.Context, st catalogueState, cond Condition, listed ...Listing) (Item, error) {
 	var tail []byte
 	if st.pages != (cataloguePages{}) {
 		var err error
@@ -166,7 +170,7 @@ func (s *Store) writeState(ctx context.Context, st catalogueState, cond Conditio
 	if err != nil {
 		return Item{}, err
 	}
-	return s.write(ctx, record{kind: kindCatalogue, id: catalogueID, value: body}, cond)
+	return s.write(ctx, record{kind: kindCatalogue, id: catalogueID, value: body, listed: listed}, cond)
 }
 
 // newState is the state of a catalogue that begins.
@@ -176,7 +180,7 @@ func (s *Store) newState() (catalogueState, error) {
 		return catalogueState{}, fmt.Errorf("storage: random: %w", err)
 	}
 	first := uint64(max(s.now().UnixMilli(), 1))
-	st := catalogueState{First: first, Used: first, Committed: first, CursorKey: key}
+	st := catalogueState{First: first, Used: first, Committed: first, CursorKey: key, Orders: catalogueOrders}
 	return st, s.sealCursorKey(&st)
 }
 

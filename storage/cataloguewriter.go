@@ -50,6 +50,7 @@ type CatalogueWriter struct {
 	state   catalogueState // as it was written last
 	version Version
 	swept   uint64 // the page of which no stale entry is left
+	relisted string // up to where rows are in all orders, if an earlier release listed them
 	over    error  // why nothing more can be written
 }
 
@@ -137,7 +138,7 @@ func (w *CatalogueWriter) renew(ctx context.Context) {
 
 // swap changes the state under the lease and renews that. It fails for good when somebody
 // else has taken the lease, or when the store has forgotten what was committed.
-func (w *CatalogueWriter) swap(ctx context.Context, change func(*catalogueState) error) error {
+func (w *CatalogueWriter) swap(ctx context.Context, change func(*catalogueState) error, listed ...Listing) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range changeAttempts {
@@ -154,7 +155,7 @@ func (w *CatalogueWriter) swap(ctx context.Context, change func(*catalogueState)
 		if err := change(&next); err != nil {
 			return err
 		}
-		item, err := w.store.writeState(ctx, next, Unchanged(w.version))
+		item, err := w.store.writeState(ctx, next, Unchanged(w.version), listed...)
 		if err == nil {
 			w.state, w.version = next, item.Version
 			return nil

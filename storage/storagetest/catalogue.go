@@ -219,7 +219,7 @@ func testCatalogueEmpty(t *testing.T, f *fixture) {
 	wantError(t, "CatalogueEntry", err, storage.ErrNotFound)
 	_, err = f.CatalogueLatest(t.Context(), "example/a")
 	wantError(t, "CatalogueLatest", err, storage.ErrNotFound)
-	versions, err := f.CatalogueVersions(t.Context(), "example/a")
+	versions, err := f.CatalogueVersions(t.Context(), "example/a", nil)
 	if err != nil || len(versions) != 0 {
 		t.Errorf("CatalogueVersions returned %d, %v", len(versions), err)
 	}

@@ -54,7 +54,7 @@ func testCatalogueQueries(t *testing.T, f *fixture) {
 	for _, a := range "abc" {
 		server := name("example/%cb", a)
 		one := storage.CatalogueQuery{Deleted: true, Match: func(name string) bool { return name == server }}
-		versions, err := f.CatalogueVersions(t.Context(), server)
+		versions, err := f.CatalogueVersions(t.Context(), server, nil)
 		wantError(t, "CatalogueVersions", err, nil)
 		wantEntries(t, server, brief(versions), brief(want.query(one))...)
 		one.Latest = true
@@ -68,7 +68,7 @@ func testCatalogueQueries(t *testing.T, f *fixture) {
 	// Names that begin alike keep apart.
 	more := []storage.CatalogueEntry{entry("x", "1", 1, "latest"), entry("x.y", "1", 1, "latest"), entry("x y", "1", 1, "latest"), entry("x", "1.0", 1), entry("x", "1 0", 1)}
 	commit(t, w, more...)
-	versions, err := f.CatalogueVersions(t.Context(), "x")
+	versions, err := f.CatalogueVersions(t.Context(), "x", nil)
 	wantError(t, "CatalogueVersions", err, nil)
 	wantEntries(t, "the versions of x", brief(versions), brief(rows{}.with(more[0], more[3], more[4]).query(everything))...)
 	f.wantCatalogue(t, "with names that begin alike", want.with(more...))
@@ -256,7 +256,7 @@ func testCatalogueUnreadable(t *testing.T, f *fixture) {
 		wantEntries(t, what, brief(page.Entries), brief([]storage.CatalogueEntry{a, c})...)
 		_, err = f.CatalogueEntry(t.Context(), "b", "1.0.0")
 		wantError(t, what, err, storage.ErrRecord)
-		_, err = f.CatalogueVersions(t.Context(), "b")
+		_, err = f.CatalogueVersions(t.Context(), "b", nil)
 		wantError(t, what, err, storage.ErrRecord)
 		_, err = f.CatalogueLatest(t.Context(), "b")
 		wantError(t, what, err, storage.ErrRecord)
@@ -283,7 +283,7 @@ func testCatalogueDown(t *testing.T, f *fixture) {
 	for what, call := range map[string]func(context.Context) error{
 		"CatalogueState":    func(ctx context.Context) error { _, err := f.CatalogueState(ctx); return err },
 		"CatalogueEntry":    func(ctx context.Context) error { _, err := f.CatalogueEntry(ctx, "a", "1.0.0"); return err },
-		"CatalogueVersions": func(ctx context.Context) error { _, err := f.CatalogueVersions(ctx, "a"); return err },
+		"CatalogueVersions": func(ctx context.Context) error { _, err := f.CatalogueVersions(ctx, "a", nil); return err },
 		"CatalogueLatest":   func(ctx context.Context) error { _, err := f.CatalogueLatest(ctx, "a"); return err },
 		"CataloguePage":     func(ctx context.Context) error { _, err := f.CataloguePage(ctx, everything, "", 1); return err },
 		"OpenCatalogue":     func(ctx context.Context) error { _, err := f.OpenCatalogue(ctx, "bob"); return err },

@@ -244,7 +244,7 @@ func (a *Aggregator) step(ctx context.Context) time.Duration {
 		return a.c.Look
 	}
 	wait := a.untilDue(l)
-	pending := a.pending()
+	pending := a.pending() || st.CursorKey != nil && !st.ByAge
 	if st.Leased || wait > 0 && !pending || a.early() {
 		return min(max(wait, time.Second), a.c.Look)
 	}

@@ -92,7 +92,7 @@ func (r *round) remove(ctx context.Context, missing []rowName) error {
 	var pending []change
 	for len(missing) > 0 {
 		name := missing[0].Name
-		f, err := r.family(ctx, name)
+		f, err := r.family(ctx, name, nothing)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (r *round) reconcile(ctx context.Context) error {
 		if r.conflicts[name] {
 			continue
 		}
-		f, err := r.family(ctx, name)
+		f, err := r.family(ctx, name, nothing)
 		if err != nil {
 			return err
 		}

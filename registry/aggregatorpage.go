@@ -4,20 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"gatehouse.example/storage"
 )
 
 // said is what a page says about one server.
 type said struct {
 	items   []Item
 	invalid []InvalidItem
+}
+
+// about reports whether something is said about a version.
+func (s *said) about(version string) bool {
+	return slices.ContainsFunc(s.items, func(i Item) bool { return i.Record.Version() == version }) ||
+		slices.ContainsFunc(s.invalid, func(i InvalidItem) bool { return i.Version == version })
 }
 
 // apply returns what a page changes.
@@ -121,7 +124,7 @@ func (r Record) withoutMeta(key string) (Record, error) {
 
 // listen returns what changes about one server.
 func (r *round) listen(ctx context.Context, name string, s *said, stamp time.Time) ([]change, error) {
-	f, err := r.family(ctx, name)
+	f, err := r.family(ctx, name, s.about)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +132,10 @@ func (r *round) listen(ctx context.Context, name string, s *said, stamp time.Tim
 		r.conflict(ctx, f, s)
 	} else {
 		for _, item := range s.items {
+			if err := f.room(item.Record.Version()); err != nil {
+				r.report.invalid(name, item.Record.Version(), err)
+				continue
+			}
 			r.hear(ctx, f, item, stamp)
 		}
 		for _, bad := range s.invalid {
@@ -142,24 +149,8 @@ func (r *round) listen(ctx context.Context, name string, s *said, stamp time.Tim
 			r.gained++
 		}
 	}
+	r.next = recentOf(f, changes)
 	return changes, nil
-}
-
-// family reads all versions of a server.
-func (r *round) family(ctx context.Context, name string) (*family, error) {
-	var rows []entry
-	err := r.insist(ctx, func() (err error) {
-		rows, err = r.c.Store.CatalogueVersions(ctx, name)
-		if errors.Is(err, storage.ErrRecord) { // what cannot be read is as good as lost, and can be replaced
-			r.log.ErrorContext(ctx, "registry: a record on file is damaged; it is replaced when the upstream is read in full", "name", name, "error", err)
-			var page storage.CataloguePage
-			only := storage.CatalogueQuery{Deleted: true, Match: func(n string) bool { return n == name }}
-			page, err = r.c.Store.CataloguePage(ctx, only, name, storage.MaxCommit)
-			rows = page.Entries
-		}
-		return err
-	})
-	return newFamily(name, rows), err
 }
 
 // hear puts what an upstream says about a version in its place.

@@ -32,7 +32,9 @@ type round struct {
 	tries   int  // in a row that failed
 	fromOld bool // nothing was heard yet since the cursor was read from the store
 	warned  int
-	noted   bool // why the round failed is on record
+	recent  recent // as it is on record
+	next    recent // as it is when the page is committed
+	noted   bool   // why the round failed is on record
 }
 
 func (r *round) run(ctx context.Context) (Report, error) {
@@ -41,6 +43,9 @@ func (r *round) run(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	r.report = &Report{Mode: ModeOwn, Began: r.c.Now().UTC()}
+	if err := r.relist(ctx); err != nil {
+		return *r.report, r.failed(ctx, err)
+	}
 	if err := r.publishOwn(ctx); err != nil {
 		return *r.report, r.failed(ctx, err)
 	}
@@ -59,6 +64,20 @@ func (r *round) run(ctx context.Context) (Report, error) {
 		return *r.report, r.failed(ctx, err)
 	}
 	return *r.report, nil
+}
+
+// relist brings a catalogue of an earlier release into the orders of this one.
+func (r *round) relist(ctx context.Context) error {
+	for more := true; more; {
+		err := r.insist(ctx, func() (err error) {
+			more, err = r.writer.Relist(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin goes on with a crawl that was interrupted, or begins one.
@@ -201,6 +220,7 @@ func (r *round) take(ctx context.Context, page Page) error {
 	if err := r.commit(ctx, changes); err != nil {
 		return err
 	}
+	r.recent = r.next
 	if r.c.Progress != nil {
 		r.c.Progress(c.Report)
 	}
@@ -210,6 +230,7 @@ func (r *round) take(ctx context.Context, page Page) error {
 // commit makes changes visible, together with the ledger. More than fit into one commit are
 // made visible bit by bit: no registry that keeps to its limit has so many on a page.
 func (r *round) commit(ctx context.Context, changes []change) error {
+	r.recent = recent{}
 	for _, c := range changes {
 		r.ledger.count(c)
 	}
@@ -217,17 +238,12 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return fmt.Errorf("registry: aggregator: %w", err)
 	}
-	entries := make([]storage.CatalogueEntry, len(changes))
-	for i, c := range changes {
-		entries[i] = c.entry
-	}
-	for len(entries) > storage.MaxCommit {
-		if err := r.write(ctx, entries[:storage.MaxCommit], nil); err != nil {
-			return err
+	return r.parts(ctx, changes, func(entries []entry, last bool) error {
+		if !last {
+			return r.write(ctx, entries, nil)
 		}
-		entries = entries[storage.MaxCommit:]
-	}
-	return r.write(ctx, entries, progress)
+		return r.write(ctx, entries, progress)
+	})
 }
 
 // write commits. The same commit may be tried again as long as the lease is ours.

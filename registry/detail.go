@@ -1,11 +1,9 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"gatehouse.example/storage"
 )
@@ -33,38 +31,31 @@ func (v view) shows(e storage.CatalogueEntry) bool { return v.deleted || !isDele
 
 func isDeleted(e storage.CatalogueEntry) bool { return e.Status == storage.CatalogueDeleted }
 
-// versions is GET /v0.1/servers/{name}/versions: all of them on one page, the newest first.
+// versions is GET /v0.1/servers/{name}/versions, the newest first. The interface knows no
+// pages of it, so as many are on the first one as on any; whoever wants the others goes on
+// with the cursor as in a list.
 func (h *Handler) versions(c *call) error {
-	v, err := parseView(c.r.URL.RawQuery)
+	q, err := parseVersions(c.name, c.r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	resource := fmt.Sprintf("versions %q %+v", c.name, v)
-	return h.answer(c, resource, func(ctx context.Context, _ storage.CatalogueState) ([]byte, uint64, error) {
-		entries, err := h.entries(ctx, c.name, v)
-		if err != nil {
-			return nil, 0, err
-		}
-		return h.settled(ctx, h.writeList(entries, "", v.shape))
+	return h.answer(c, q.resource(), func(ctx context.Context, st storage.CatalogueState) ([]byte, uint64, error) {
+		return h.listing(ctx, st, q)
 	})
 }
 
-// entries reads the versions of a server, the newest first.
-func (h *Handler) entries(ctx context.Context, name string, v view) ([]storage.CatalogueEntry, error) {
-	entries, err := h.store.CatalogueVersions(ctx, name)
+func parseVersions(name, raw string) (query, error) {
+	v, err := parseView(raw)
 	if err != nil {
-		return nil, err
+		return query{}, err
 	}
-	entries = slices.DeleteFunc(entries, func(e storage.CatalogueEntry) bool { return !v.shows(e) })
-	if len(entries) == 0 {
-		return nil, errNoServer
+	p, err := parameters(raw, "limit", "cursor")
+	if err != nil {
+		return query{}, err
 	}
-	slices.SortFunc(entries, newestFirst)
-	return entries, nil
-}
-
-func newestFirst(a, b storage.CatalogueEntry) int {
-	return cmp.Or(b.Published.Compare(a.Published), CompareVersions(b.Version, a.Version))
+	q := query{name: name, deleted: v.deleted, shape: v.shape, cursor: p["cursor"]}
+	q.limit, err = parseLimit(p["limit"], maxLimit)
+	return q, err
 }
 
 // detail is GET /v0.1/servers/{name}/versions/{version}, where the version may be latest.

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -45,7 +46,8 @@ const (
 )
 
 // family is all versions of one server: as they are on record, and as they are to be. The
-// versions that are on record come first, in the same order.
+// versions that are on record come first, in the same order. A server may have many large
+// ones: records that nobody looks at are left out, until they are written.
 type family struct {
 	name    string
 	was, is []entry
@@ -62,6 +64,14 @@ func (f *family) find(version string) (*entry, bool) {
 		return &entry{Name: f.name, Version: version}, false
 	}
 	return &f.is[i], true
+}
+
+// room refuses a version more than a server may have.
+func (f *family) room(version string) error {
+	if _, known := f.find(version); known || len(f.is) < storage.MaxVersions {
+		return nil
+	}
+	return fmt.Errorf("registry: aggregator: the server has %d versions already", storage.MaxVersions)
 }
 
 // put replaces or adds a version.

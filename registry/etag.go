@@ -19,7 +19,7 @@ type reading func(ctx context.Context, st storage.CatalogueState) (body []byte, 
 // answer answers with what read makes, under a tag that says of which state of the
 // catalogue it is, or says that the reader has it. Then nothing but the state was read.
 func (h *Handler) answer(c *call, resource string, read reading) error {
-	var body []byte
+	var m *made
 	for range steadyReads {
 		st, err := h.store.CatalogueState(c.ctx)
 		if err != nil {
@@ -27,52 +27,68 @@ func (h *Handler) answer(c *call, resource string, read reading) error {
 		}
 		revision := h.revision()
 		tag := h.tag(st, revision, resource)
-		if has(c.r.Header, tag) {
-			h.notModified(c, tag)
+		if held, ok := has(c.r.Header, tag); ok {
+			h.notModified(c, held)
 			return nil
 		}
-		var committed uint64
-		if body, committed, err = read(c.ctx, st); err != nil {
+		m, err = h.makers.answer(c, tag, func(ctx context.Context) (*made, error) {
+			body, committed, err := read(ctx, st)
+			return &made{body: body, steady: committed == st.Committed && revision == h.revision()}, err
+		})
+		if err != nil {
 			return err
 		}
-		if committed == st.Committed && revision == h.revision() {
-			h.ok(c, tag, body)
+		if m.steady {
+			h.ok(c, tag, m)
 			return nil
 		}
 	}
 	// It changes faster than it is read. What was read is whole, but nothing names it.
-	h.ok(c, "", body)
+	h.ok(c, "", m)
 	return nil
 }
 
 // tagFormat is part of every tag: it changes with how this package writes.
-const tagFormat = "1"
+const tagFormat = "2"
 
 // tag names an answer: a strong tag (RFC 9110 section 8.8.3). Two answers that differ have
 // different tags, unless something else than the catalogue and Enrich made the difference.
 func (h *Handler) tag(st storage.CatalogueState, revision, resource string) string {
 	name := sum(st.CursorKey, "etag", tagFormat, strconv.FormatUint(st.Committed, 10), strconv.FormatInt(st.Changed.UnixNano(), 10),
-		h.speaks.key, revision, resource)
+		strconv.FormatBool(st.ByAge), h.speaks.key, revision, resource)
 	return `"` + base64.RawURLEncoding.EncodeToString(name[:macLen]) + `"`
 }
 
-// has reports whether If-None-Match has the tag, compared weakly (RFC 9110 section 13.1.2).
-func has(header http.Header, tag string) bool {
+// gzipTag names the same answer where it is compressed: other bytes, so another strong tag.
+func gzipTag(tag string) string { return strings.TrimSuffix(tag, `"`) + `-gzip"` }
+
+// has reports whether If-None-Match has the tag, compared weakly (RFC 9110 section 13.1.2),
+// and which one: whoever has an answer in one coding has it, whatever coding it asks for now.
+func has(header http.Header, tag string) (held string, ok bool) {
 	for _, field := range header.Values("If-None-Match") {
 		for candidate := range strings.SplitSeq(field, ",") {
-			if strings.TrimPrefix(strings.Trim(candidate, " \t"), "W/") == tag {
-				return true
+			held = strings.TrimPrefix(strings.Trim(candidate, " \t"), "W/")
+			if held == tag || held == gzipTag(tag) {
+				return held, true
 			}
 		}
 	}
-	return false
+	return "", false
 }
 
 // ok answers with a body, under its tag if it has one.
-func (h *Handler) ok(c *call, tag string, body []byte) {
-	if has(c.r.Header, "*") { // there is something, whatever it is
+func (h *Handler) ok(c *call, tag string, m *made) {
+	if _, any := has(c.r.Header, "*"); any { // there is something, whatever it is
 		h.notModified(c, tag)
 		return
+	}
+	body := m.body
+	if wantsGzip(c.r.Header) && m.gzip() != nil {
+		body = m.gzip()
+		c.w.Header().Set("Content-Encoding", "gzip")
+		if tag != "" {
+			tag = gzipTag(tag)
+		}
 	}
 	h.name(c.w.Header(), tag)
 	c.send(http.StatusOK, "application/json", body)

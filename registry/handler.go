@@ -63,6 +63,8 @@ type Handler struct {
 	speaks   voice
 	revision func() string
 	icons    *icons
+	names    *nameIndex
+	makers   *makers
 	pages    *templates.Registry
 	policy   string
 	log      *slog.Logger
@@ -83,6 +85,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 	h := &Handler{
 		store: c.Store, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
 		speaks: voice{key: c.MetaKey, enrich: c.Enrich}, revision: c.Revision,
+		names: newNameIndex(c.Store), makers: newMakers(),
 		pages: pages, policy: pages.ContentSecurityPolicy() + "; form-action 'self'", log: c.Log, now: c.Now,
 	}
 	if c.CacheAge > 0 {
@@ -167,6 +170,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = errNothing
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Vary", "Accept-Encoding") // RFC 9110 section 12.5.5
 	if c.api {
 		allowReaders(w.Header())
 	}

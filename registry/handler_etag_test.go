@@ -116,6 +116,7 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 		revision.Store(time.Now().String())
 		return json.RawMessage(`1`), nil
 	}
+	revision.Store("3")
 	if w := d.get("/v0.1/servers"); w.Code != 200 || w.Header().Get("ETag") != "" || w.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("%d, ETag %q, Cache-Control %q", w.Code, w.Header().Get("ETag"), w.Header().Get("Cache-Control"))
 	}

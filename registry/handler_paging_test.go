@@ -188,7 +188,7 @@ func readWhileOthersWrite(t *testing.T, d *desk, random *rand.Rand, together int
 		t.Errorf("half a page: rounds %d", rounds)
 	}
 	if w := d.patient("/v0.1/servers/com.example%2Fversions/versions"); w.Code == 200 {
-		if n := len(readList(t, w.Body.Bytes()).Servers); n%together != 0 {
+		if n := len(readList(t, w.Body.Bytes()).Servers); n < 100 && n%together != 0 {
 			t.Errorf("half a page: %d versions", n)
 		}
 	} else if w.Code != 404 {

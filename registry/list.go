@@ -15,17 +15,18 @@ import (
 
 const (
 	defaultLimit, maxLimit = 30, 100
-	minSearch              = 3 // characters
-	maxQuery               = 8 << 10
-	// maxScans is how often it is looked further for the first row of a page, where most
-	// rows are not what is searched for.
-	maxScans = 10
-	// maxPageBytes is how many bytes of records a page has, unless it has one only.
-	maxPageBytes = 8 << 20
+	// A search has at least so many characters, and at most those of a name.
+	minSearch, maxSearch = 3, maxName
+	maxQuery             = 8 << 10
+	// maxPageBytes is how many bytes of records a page has, unless it has one only, and
+	// maxAnswer how many an answer has: a record stands in it twice, and with what we say.
+	maxPageBytes = 1 << 20
+	maxAnswer    = 4 << 20
 )
 
 // query is what a list is asked for.
 type query struct {
+	name    string // of one server, "" for all
 	latest  bool
 	version string
 	deleted bool
@@ -40,8 +41,8 @@ type query struct {
 // chosen is what of a query decides which rows there are and how they look. A cursor is good
 // for exactly one such text.
 func (q query) chosen() string {
-	return fmt.Sprintf("latest=%t version=%q deleted=%t since=%s search=%q shape=%d",
-		q.latest, q.version, q.deleted, q.since.Format(time.RFC3339Nano), q.search, q.shape)
+	return fmt.Sprintf("name=%q latest=%t version=%q deleted=%t since=%s search=%q shape=%d",
+		q.name, q.latest, q.version, q.deleted, q.since.Format(time.RFC3339Nano), q.search, q.shape)
 }
 
 // resource is the whole of the query.
@@ -56,12 +57,24 @@ func (h *Handler) list(c *call) error {
 		return err
 	}
 	return h.answer(c, q.resource(), func(ctx context.Context, st storage.CatalogueState) ([]byte, uint64, error) {
+		return h.listing(ctx, st, q)
+	})
+}
+
+// listing writes the page that a query asks for. Where an answer would be too large, it has
+// fewer rows.
+func (h *Handler) listing(ctx context.Context, st storage.CatalogueState, q query) ([]byte, uint64, error) {
+	for {
 		rows, err := h.rows(ctx, st, q)
 		if err != nil {
 			return nil, 0, err
 		}
-		return h.writeList(rows.entries, rows.next, q.shape), rows.committed, nil
-	})
+		body, fitted := h.writeList(rows.entries, rows.next, q.shape)
+		if fitted == len(rows.entries) {
+			return body, rows.committed, nil
+		}
+		q.limit = fitted
+	}
 }
 
 // rows are a page of the catalogue.
@@ -71,62 +84,56 @@ type rows struct {
 	committed uint64
 }
 
-// rows reads the page that a query asks for.
+// rows reads the page that a query asks for. It may have fewer rows than that, or none, and
+// yet there are more: what a request costs is bounded.
 func (h *Handler) rows(ctx context.Context, st storage.CatalogueState, q query) (rows, error) {
-	after := ""
+	chosen, after := q.chosen(), ""
+	if q.name != "" {
+		chosen += fmt.Sprintf(" age=%t", st.ByAge) // it decides the order
+	}
 	if q.cursor != "" {
 		var ok bool
-		if after, ok = openCursor(st.CursorKey, q.chosen(), q.cursor); !ok {
+		if after, ok = openCursor(st.CursorKey, chosen, q.cursor); !ok {
 			return rows{}, badRequest("The cursor is none that this registry gave for this query. Repeat it unchanged with the same query, or begin without it.")
 		}
 	}
-	page, err := h.scan(ctx, q, after)
+	page, err := h.store.CataloguePage(ctx, h.wanted(ctx, st, q), after, q.limit)
 	if err != nil {
 		return rows{}, err
 	}
 	if page.Unreadable > 0 {
 		h.complain("rows of the catalogue cannot be read and are left out", "rows", page.Unreadable)
 	}
+	if q.name != "" && after == "" && len(page.Entries) == 0 && !page.More {
+		return rows{}, unseen(page)
+	}
 	out := rows{entries: page.Entries, committed: page.Committed}
 	if page.More && len(st.CursorKey) > 0 {
-		out.next = sealCursor(st.CursorKey, q.chosen(), page.Next)
+		out.next = sealCursor(st.CursorKey, chosen, page.Next)
 	}
 	return out, nil
 }
 
-// scan looks for the first row behind a place, and reads the page that begins with it.
-func (h *Handler) scan(ctx context.Context, q query, after string) (page storage.CataloguePage, err error) {
-	wanted := q.storage()
-	for range maxScans {
-		page, err = h.store.CataloguePage(ctx, wanted, after, q.limit)
-		if err != nil || len(page.Entries) > 0 || !page.More {
-			break
-		}
-		after = page.Next
+// unseen says why nothing of a server is seen.
+func unseen(page storage.CataloguePage) error {
+	if page.Unreadable > 0 {
+		return storage.ErrRecord
 	}
-	if n := fitting(page.Entries); err == nil && n < len(page.Entries) {
-		return h.store.CataloguePage(ctx, wanted, after, n)
-	}
-	return page, err
+	return errNoServer
 }
 
-// fitting returns how many of the entries a page has room for.
-func fitting(entries []storage.CatalogueEntry) int {
-	bytes := 0
-	for i, e := range entries {
-		bytes += len(e.Server) + len(e.Meta)
-		if i > 0 && bytes > maxPageBytes {
-			return i
-		}
+// wanted returns the query as the store understands it.
+func (h *Handler) wanted(ctx context.Context, st storage.CatalogueState, q query) storage.CatalogueQuery {
+	wanted := storage.CatalogueQuery{Name: q.name, Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since, MaxBytes: maxPageBytes}
+	if q.search == "" {
+		return wanted
 	}
-	return len(entries)
-}
-
-// storage returns the query as the store understands it.
-func (q query) storage() storage.CatalogueQuery {
-	wanted := storage.CatalogueQuery{Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since}
-	if q.search != "" {
-		wanted.Match = func(name string) bool { return strings.Contains(strings.ToLower(name), q.search) }
+	wanted.Match = func(name string) bool { return strings.Contains(strings.ToLower(name), q.search) }
+	if !q.since.IsZero() {
+		return wanted
+	}
+	if names := h.names.at(ctx, st); names != nil {
+		wanted.Seek = (&search{nameList: names, text: q.search, left: maxSearched}).next
 	}
 	return wanted
 }
@@ -150,7 +157,7 @@ func parseQuery(raw string) (query, error) {
 		q.latest, q.version = true, ""
 	}
 	var errs [5]error
-	q.limit, errs[0] = parseLimit(p["limit"])
+	q.limit, errs[0] = parseLimit(p["limit"], defaultLimit)
 	q.search, errs[1] = parseSearch(p["search"])
 	q.shape, errs[2] = parseShape(p["shape"])
 	q.deleted, errs[3] = parseBool("include_deleted", p["include_deleted"])
@@ -194,9 +201,9 @@ func parameters(raw string, known ...string) (map[string]string, error) {
 	return is, nil
 }
 
-func parseLimit(text string) (int, error) {
+func parseLimit(text string, otherwise int) (int, error) {
 	if text == "" {
-		return defaultLimit, nil
+		return otherwise, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n < 1 || n > maxLimit {
@@ -210,8 +217,11 @@ func parseSearch(text string) (string, error) {
 		return "", nil
 	}
 	text = strings.TrimSpace(text)
-	if utf8.RuneCountInString(text) < minSearch {
+	switch n := utf8.RuneCountInString(text); {
+	case n < minSearch:
 		return "", unprocessable("search must have %d characters at least.", minSearch)
+	case n > maxSearch: // no name has more
+		return "", unprocessable("search must have %d characters at most.", maxSearch)
 	}
 	return strings.ToLower(text), nil
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +20,11 @@ func (h *Handler) home(c *call) error {
 	if err != nil {
 		return err
 	}
+	leave, err := h.makers.turn(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	st, err := h.store.CatalogueState(c.ctx)
 	if err != nil {
 		return err
@@ -125,33 +131,61 @@ func (h *Handler) pictures(ctx context.Context, items []Item) []string {
 	return paths
 }
 
+// versionsOnPage is how many versions of a server a page leads to at most.
+const versionsOnPage = 50
+
 // serverPage is GET /servers/{name}: the latest version of a server, or the one that the
-// parameter version names.
+// parameter version names, and some of the others. The parameter cursor leads to older ones.
 func (h *Handler) serverPage(c *call) error {
-	p, err := parameters(c.r.URL.RawQuery, "version")
+	p, err := parameters(c.r.URL.RawQuery, "version", "cursor")
 	if err != nil {
 		return err
 	}
-	entries, err := h.entries(c.ctx, c.name, view{})
+	leave, err := h.makers.turn(c)
 	if err != nil {
 		return err
 	}
-	wanted := func(e storage.CatalogueEntry) bool { return e.Version == p["version"] }
-	if p["version"] == "" {
-		wanted = func(e storage.CatalogueEntry) bool { return e.Latest }
-	}
-	i := slices.IndexFunc(entries, wanted)
-	switch {
-	case i < 0 && p["version"] != "":
-		return errNoVersion
-	case i < 0: // the latest is deleted: any other
-		i = 0
-	}
-	page, err := h.describe(c.ctx, entries, entries[i])
+	defer leave()
+	st, err := h.store.CatalogueState(c.ctx)
 	if err != nil {
 		return err
+	}
+	versions, err := h.rows(c.ctx, st, query{name: c.name, limit: versionsOnPage, cursor: p["cursor"]})
+	if err != nil {
+		return err
+	}
+	e, err := h.chosen(c, p["version"], versions.entries)
+	if err != nil {
+		return err
+	}
+	page, err := h.describe(c.ctx, versions.entries, e)
+	if err != nil {
+		return err
+	}
+	if p["version"] == "" { // then there is no latest one but this
+		page.LatestPage = ""
+	}
+	if p["cursor"] != "" {
+		page.Newest = h.pagePath(c.name) + "?" + url.Values{"version": {e.Version}}.Encode()
+	}
+	if versions.next != "" {
+		page.Older = h.pagePath(c.name) + "?" + url.Values{"version": {e.Version}, "cursor": {versions.next}}.Encode()
 	}
 	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.Server(w, page) })
+}
+
+// chosen reads the version that a page is about: the one with a name, or the latest, or
+// where that is deleted any other.
+func (h *Handler) chosen(c *call, version string, others []storage.CatalogueEntry) (storage.CatalogueEntry, error) {
+	i := slices.IndexFunc(others, func(e storage.CatalogueEntry) bool { return e.Version == version || version == "" && e.Latest })
+	if i >= 0 {
+		return others[i], nil
+	}
+	e, err := h.entry(c.ctx, c.name, cmp.Or(version, latest), view{})
+	if errors.Is(err, errNoVersion) && version == "" && len(others) > 0 {
+		return others[0], nil
+	}
+	return e, err
 }
 
 // describe makes the page about one of the versions of a server.
@@ -181,9 +215,9 @@ func (h *Handler) describe(ctx context.Context, versions []storage.CatalogueEntr
 	}
 	for _, v := range versions {
 		page.Versions = append(page.Versions, h.versionPart(v, v.Version == e.Version))
-		if v.Latest && !e.Latest {
-			page.LatestPage = h.pagePath(r.Name())
-		}
+	}
+	if !e.Latest {
+		page.LatestPage = h.pagePath(r.Name())
 	}
 	return page, nil
 }

@@ -28,7 +28,14 @@ func (h *Handler) page(c *call, status int, write func(io.Writer) error) error {
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
-	c.send(status, "text/html; charset=utf-8", body.Bytes())
+	page := body.Bytes()
+	if wantsGzip(c.r.Header) {
+		if packed := compressed(page); packed != nil {
+			header.Set("Content-Encoding", "gzip")
+			page = packed
+		}
+	}
+	c.send(status, "text/html; charset=utf-8", page)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
 )
 
@@ -40,6 +41,9 @@ func (h *Handler) told(c *call, err error) *refusal {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.Is(err, fair.ErrBusy): // whoever floods is not worth a line in the log each time
+		h.complain("more answers are asked for than can be made: some who ask are told to come again")
+		return &refusal{http.StatusServiceUnavailable, "This registry is busy. Try again."}
 	case errors.Is(err, storage.ErrUnavailable) || c.ctx.Err() != nil:
 		p = &refusal{http.StatusServiceUnavailable, "The catalogue cannot be read at present. Try again."}
 	default:

@@ -178,14 +178,15 @@ func appendOfficial(b []byte, e storage.CatalogueEntry) []byte {
 	return append(b, '}')
 }
 
-// writeList writes a page. Rows that cannot be written are left out.
-func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s shape) []byte {
+// writeList writes a page. Rows that cannot be written are left out. It returns for how many
+// of the rows an answer has room: when that is not all of them, it is not finished.
+func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s shape) (body []byte, fitted int) {
 	size := 64
 	for _, e := range entries {
 		size += 2*len(e.Server) + len(e.Meta) + 512
 	}
 	b, count := append(make([]byte, 0, size), `{"servers":[`...), 0
-	for _, e := range entries {
+	for i, e := range entries {
 		before := len(b)
 		if count > 0 {
 			b = append(b, ',')
@@ -196,6 +197,9 @@ func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s sha
 			b = b[:before]
 			continue
 		}
+		if len(b) > maxAnswer && i > 0 {
+			return nil, i
+		}
 		count++
 	}
 	b = append(b, `],"metadata":{`...)
@@ -203,7 +207,7 @@ func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s sha
 		b = append(append(b, `"nextCursor":"`...), next+`",`...)
 	}
 	b = strconv.AppendInt(append(b, `"count":`...), int64(count), 10)
-	return append(b, `}}`...)
+	return append(b, `}}`...), len(entries)
 }
 
 // appendText writes a string.

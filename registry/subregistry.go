@@ -235,7 +235,9 @@ func (r *round) replaceOwn(ctx context.Context, items []Item, digest string) err
 	stamp := l.stamp(r.c.Now())
 	var all []change
 	for _, name := range union(own, l.Own) {
-		f, err := r.family(ctx, name)
+		f, err := r.family(ctx, name, func(version string) bool {
+			return slices.ContainsFunc(wanted[name], func(item Item) bool { return item.Record.Version() == version })
+		})
 		if err != nil {
 			return err
 		}

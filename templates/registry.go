@@ -102,6 +102,8 @@ type RegistryServer struct {
 	Packages           []RegistryPackage
 	Facts              []RegistryFact // what the registry adds
 	Versions           []RegistryVersion
+	// Older leads to the versions before those, Newest to the first ones. Both may be empty.
+	Older, Newest string
 	// API is where programs read the same.
 	API string
 }
@@ -215,6 +217,7 @@ func (p RegistryServer) view() serverView {
 	v.Initial = initial(v.Title)
 	v.Description, v.Message = brief(p.Description, maxURI), brief(p.Message, maxMessage)
 	v.Home, v.API, v.Icon, v.LatestPage = ours(p.Home), ours(p.API), ours(p.Icon), ours(p.LatestPage)
+	v.Older, v.Newest = ours(p.Older), ours(p.Newest)
 	v.Remotes, v.MoreRemotes = atMost(p.Remotes, maxParts, RegistryRemote.view)
 	v.Packages, v.MorePackages = atMost(p.Packages, maxParts, RegistryPackage.view)
 	v.Facts, v.MoreFacts = atMost(p.Facts, maxParts, RegistryFact.view)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -655,6 +656,19 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// onlyPage returns the only page of a list.
+func onlyPage(pages iter.Seq2[registry.Page, error]) (only registry.Page, err error) {
+	n := 0
+	for page, failed := range pages {
+		only, err = page, failed
+		n++
+	}
+	if n != 1 {
+		return only, fmt.Errorf("%d pages: %w", n, err)
+	}
+	return only, err
+}
+
 func TestVersions(t *testing.T) {
 	upstream := registrytest.New(t)
 	for _, version := range []string{"1.0.0", "1.1.0+build", "release/2 100%", "2.0.0"} {
@@ -662,7 +676,7 @@ func TestVersions(t *testing.T) {
 	}
 	upstream.SetStatus("com.example/notes.v_1-a", "2.0.0", registry.StatusDeleted, "malware")
 	client := newClient(t, registry.ClientConfig{Base: upstream.URL()})
-	page, err := client.Versions(t.Context(), "com.example/notes.v_1-a")
+	page, err := onlyPage(client.Versions(t.Context(), "com.example/notes.v_1-a"))
 	if err != nil || len(page.Items) != 4 || page.Items[0].Record.Version() != "2.0.0" || page.Items[0].Official.Status != registry.StatusDeleted {
 		t.Errorf("%v: %q", err, names(page.Items))
 	}
@@ -684,7 +698,7 @@ func TestVersions(t *testing.T) {
 	}
 	upstream.Forget()
 	for _, name := range []string{"", "notes", "a/b/c", "../..", "a/..", "com.example/a?b"} {
-		if _, err := client.Versions(t.Context(), name); err == nil {
+		if _, err := onlyPage(client.Versions(t.Context(), name)); err == nil {
 			t.Errorf("%q is a name", name)
 		}
 		if _, err := client.Version(t.Context(), name, "1.0.0"); err == nil {
@@ -699,7 +713,7 @@ func TestVersions(t *testing.T) {
 	if asked := upstream.Requests(); len(asked) != 0 {
 		t.Errorf("%q", asked)
 	}
-	if _, err := client.Versions(t.Context(), "a/b"); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := onlyPage(client.Versions(t.Context(), "a/b")); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 	if _, err := client.Version(t.Context(), "com.example/notes.v_1-a", "3.0.0"); !errors.Is(err, registry.ErrNotFound) {

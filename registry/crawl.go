@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -56,8 +57,14 @@ type Page struct {
 // Items goes through the list. A page counts once it was yielded: after an error or an early
 // end, a Query with Cursor set to its Next goes on behind it. The error, if any, comes last.
 func (c *Client) Items(ctx context.Context, q Query) iter.Seq2[Page, error] {
+	return c.pages(ctx, crawl{path: "/servers", asked: q.values(c.pageSize), list: true, cursor: q.Cursor, ifNoneMatch: q.IfNoneMatch})
+}
+
+// pages follows a list to its end.
+func (c *Client) pages(ctx context.Context, begin crawl) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		w := crawl{client: c, query: q, cursor: q.Cursor, seen: map[[sha256.Size]byte]bool{}}
+		w := begin
+		w.client, w.seen = c, map[[sha256.Size]byte]bool{}
 		for {
 			page, err := w.next(ctx)
 			if err != nil {
@@ -73,13 +80,16 @@ func (c *Client) Items(ctx context.Context, q Query) iter.Seq2[Page, error] {
 
 // crawl is one way through a list.
 type crawl struct {
-	client *Client
-	query  Query
-	cursor string
-	seen   map[[sha256.Size]byte]bool // cursors that were followed
-	pages  int
-	empty  int // in a row
-	bytes  int64
+	client      *Client
+	path        string
+	asked       url.Values
+	list        bool // of servers: where that is not found, there is no such interface
+	ifNoneMatch string
+	cursor      string
+	seen        map[[sha256.Size]byte]bool // cursors that were followed
+	pages       int
+	empty       int // in a row
+	bytes       int64
 }
 
 func (w *crawl) next(ctx context.Context) (Page, error) {
@@ -119,9 +129,9 @@ func (w *crawl) mayGoOn() error {
 
 func (w *crawl) request() request {
 	b := w.client.bounds
-	r := request{path: "/servers", query: w.query.values(w.client.pageSize), most: min(b.pageBytes, b.bytes-w.bytes)}
+	r := request{path: w.path, query: maps.Clone(w.asked), most: min(b.pageBytes, b.bytes-w.bytes)}
 	if w.cursor == "" {
-		r.first, r.ifNoneMatch = true, w.query.IfNoneMatch
+		r.first, r.ifNoneMatch = w.list, w.ifNoneMatch
 	} else {
 		r.query.Set("cursor", w.cursor)
 	}
@@ -145,15 +155,16 @@ func (q Query) values(limit int) url.Values {
 	return v
 }
 
-// Versions returns all versions of a server, deleted ones too.
-func (c *Client) Versions(ctx context.Context, name string) (Page, error) {
+// Versions goes through all versions of a server, deleted ones too. Most upstreams list them
+// on one page; those that have more of them lead on as in a list. The error, if any, comes
+// last.
+func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, error] {
 	if !validName(name) {
-		return Page{}, fmt.Errorf("registry: client: %.200q is no name of a server", name)
+		return func(yield func(Page, error) bool) {
+			yield(Page{}, fmt.Errorf("registry: client: %.200q is no name of a server", name))
+		}
 	}
-	return c.page(ctx, request{
-		path: "/servers/" + url.PathEscape(name) + "/versions", most: c.bounds.pageBytes,
-		query: url.Values{"include_deleted": {"true"}},
-	})
+	return c.pages(ctx, crawl{path: "/servers/" + url.PathEscape(name) + "/versions", asked: url.Values{"include_deleted": {"true"}}})
 }
 
 // Version returns one version of a server, also if it is deleted. The version latest is the

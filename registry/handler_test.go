@@ -235,7 +235,7 @@ func TestServedLists(t *testing.T) {
 		"?search=gone&include_deleted=true":    {gone},
 		"?search=notes&version=latest":         {n10},
 		"?search=files&version=0.1":            {files2},
-		"?search=" + strings.Repeat("x", 200): {},
+		"?search=" + strings.Repeat("x", 200):  {},
 		"?search=%C3%A9%C3%A9%C3%A9":           {},
 		// Strictly later, by time, and with what is gone.
 		"?updated_since=2025-10-04T12:30:00Z":                                {files2, n10, gone},

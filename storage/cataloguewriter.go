@@ -46,12 +46,12 @@ type CatalogueWriter struct {
 	writing sync.Mutex // one commit, or the end, at a time
 	unsure  bool       // how the last commit ended is not known
 
-	mu      sync.Mutex
-	state   catalogueState // as it was written last
-	version Version
-	swept   uint64 // the page of which no stale entry is left
+	mu       sync.Mutex
+	state    catalogueState // as it was written last
+	version  Version
+	swept    uint64 // the page of which no stale entry is left
 	relisted string // up to where rows are in all orders, if an earlier release listed them
-	over    error  // why nothing more can be written
+	over     error  // why nothing more can be written
 }
 
 // errClosed is why nothing can be written after Close.

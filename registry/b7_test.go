@@ -1,0 +1,458 @@
+package registry_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+)
+
+// metered counts what is read from a backend.
+type metered struct {
+	storage.Backend
+	items, bytes, lists, most atomic.Int64
+}
+
+func (m *metered) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	items, err := m.Backend.GetMany(ctx, keys)
+	read := int64(0)
+	for _, item := range items {
+		read += int64(len(item.Data))
+	}
+	m.items.Add(int64(len(items)))
+	m.bytes.Add(read)
+	for most := m.most.Load(); read > most && !m.most.CompareAndSwap(most, read); most = m.most.Load() {
+	}
+	return items, err
+}
+
+func (m *metered) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	m.lists.Add(1)
+	return m.Backend.IndexPage(ctx, index, after, limit)
+}
+
+func (m *metered) reset() {
+	m.items.Store(0)
+	m.bytes.Store(0)
+	m.lists.Store(0)
+	m.most.Store(0)
+}
+
+// newMeteredDesk returns a desk whose reads are counted.
+func newMeteredDesk(t testing.TB, config registry.HandlerConfig) (*desk, *metered) {
+	t.Helper()
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &metered{Backend: backend}
+	d := &desk{t: t}
+	if d.store, err = storage.New(m, storage.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.store.Close() })
+	if d.writer, err = d.store.OpenCatalogue(t.Context(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.writer.Close(context.Background()) })
+	d.handler = d.serve(config)
+	return d, m
+}
+
+const heavy = "com.example/heavy"
+
+// heavyRows are versions of one server with records of so many bytes, each published a day
+// after the one before.
+func heavyRows(from, to, size int) (rows []storage.CatalogueEntry) {
+	for i := from; i < to; i++ {
+		version := fmt.Sprintf("1.%d.0", i)
+		record := minimal(object{"name": heavy, "version": version, "x": strings.Repeat("x", size)})
+		rows = append(rows, rowOf(heavy, version, recordIs(string(record)), publishedAt(day(1).AddDate(0, 0, i)), func(e *storage.CatalogueEntry) {
+			e.Latest = i == to-1
+		}))
+	}
+	return rows
+}
+
+// follow reads all pages of a list and returns the versions on them.
+func follow(h http.Handler, target string) (versions []string, largest int, err error) {
+	for next := target; ; {
+		w := ask(h, "GET", next)
+		if w.Code != 200 {
+			return versions, largest, fmt.Errorf("%s: %d %s", next, w.Code, w.Body)
+		}
+		largest = max(largest, w.Body.Len())
+		var l struct {
+			Servers  []struct{ Server struct{ Version string } }
+			Metadata struct{ NextCursor string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
+			return versions, largest, err
+		}
+		for _, s := range l.Servers {
+			versions = append(versions, s.Server.Version)
+		}
+		if l.Metadata.NextCursor == "" {
+			return versions, largest, nil
+		}
+		next = target + "?cursor=" + url.QueryEscape(l.Metadata.NextCursor)
+	}
+}
+
+// TestB7ServerWithManyLargeVersions: eight readers at once read all 1 500 versions of 60 kB
+// of a server, the newest first. No answer is larger than a page, and no read of the store.
+func TestB7ServerWithManyLargeVersions(t *testing.T) {
+	const versions, size, page = 1500, 60_000, 4 << 20
+	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	for from := 0; from < versions; from += 100 {
+		rows := heavyRows(from, from+100, size)
+		rows[99].Latest = from+100 == versions
+		d.commit(rows...)
+	}
+	m.reset()
+	runtime.GC()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var peak atomic.Uint64
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			got, largest, err := follow(d.handler, "/v0.1/servers/com.example%2Fheavy/versions")
+			if err != nil || len(got) != versions || got[0] != "1.1499.0" || got[1] != "1.1498.0" || got[versions-1] != "1.0.0" || largest > page {
+				t.Errorf("%v: %d versions, the largest page has %d bytes", err, len(got), largest)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { readers.Wait(); close(done) }()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		case <-time.After(10 * time.Millisecond):
+		}
+		runtime.ReadMemStats(&now)
+		peak.Store(max(peak.Load(), now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc)))
+	}
+	if most := m.most.Load(); most > 1<<20+4*size {
+		t.Errorf("%d bytes were read at once", most)
+	}
+	if read := m.bytes.Load(); read > 8*versions*(size+2000)*5/4 {
+		t.Errorf("%d bytes were read in all", read)
+	}
+	t.Logf("eight readers: %d MB more on the heap at most, garbage included; %d bytes in the largest read", peak.Load()>>20, m.most.Load())
+
+	for _, target := range []string{"/servers/" + heavy, "/servers/" + heavy + "?version=1.3.0", "/", "/v0.1/servers", "/v0.1/servers?version=latest", "/v0.1/servers?search=heavy&limit=100"} {
+		m.reset()
+		if w := d.get(target); w.Code != 200 || w.Body.Len() > page || m.bytes.Load() > 2<<20 {
+			t.Errorf("%s: %d, %d bytes from %d", target, w.Code, w.Body.Len(), m.bytes.Load())
+		}
+	}
+}
+
+// TestB7PageOfAServerLeadsToAllVersions: people get to the oldest version by links.
+func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
+	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	d.commit(heavyRows(0, 120, 20_000)...)
+	links := regexp.MustCompile(`href="(/servers/[^"]*)"`)
+	seen := map[string]bool{}
+	next, pages := "/servers/"+heavy, 0
+	for next != "" && pages < 20 {
+		w := d.get(next)
+		if w.Code != 200 || w.Body.Len() > 100_000 {
+			t.Fatalf("%s: %d with %d bytes", next, w.Code, w.Body.Len())
+		}
+		next = ""
+		for _, link := range links.FindAllStringSubmatch(w.Body.String(), -1) {
+			to, err := url.Parse(strings.ReplaceAll(link[1], "&amp;", "&"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q := to.Query(); q.Get("cursor") != "" {
+				next = to.String()
+			} else if q.Get("version") != "" {
+				seen[q.Get("version")] = true
+			}
+		}
+		pages++
+	}
+	if len(seen) < 119 || pages < 3 || !seen["1.0.0"] {
+		t.Errorf("%d versions on %d pages", len(seen), pages)
+	}
+	if w := d.get("/servers/" + heavy + "?cursor=x"); w.Code != 400 {
+		t.Errorf("a cursor that is none: %d", w.Code)
+	}
+}
+
+// TestB7VersionsInPages: limit and cursor are those of a list, the first page without them is
+// as before, and a cursor is good for one server and one question.
+func TestB7VersionsInPages(t *testing.T) {
+	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	d.commit(heavyRows(0, 25, 10)...)
+	d.commit(rowOf("com.example/other", "1.0.0"), rowOf(heavy, "0.1.0", isDeleted, isOlder, publishedAt(day(1).AddDate(1, 0, 0))))
+	const target = "/v0.1/servers/com.example%2Fheavy/versions"
+	var whole struct {
+		Servers  []json.RawMessage
+		Metadata map[string]any
+	}
+	if err := json.Unmarshal(d.get(target).Body.Bytes(), &whole); err != nil || len(whole.Servers) != 25 || len(whole.Metadata) != 1 {
+		t.Errorf("%d versions, %v, %v", len(whole.Servers), whole.Metadata, err)
+	}
+	first := d.list(target + "?limit=10")
+	if len(first.Servers) != 10 || first.Metadata.NextCursor == nil {
+		t.Fatalf("%d of 10", len(first.Servers))
+	}
+	cursor := "cursor=" + url.QueryEscape(*first.Metadata.NextCursor)
+	if second := d.list(target + "?limit=20&" + cursor); len(second.Servers) != 15 || second.Metadata.NextCursor != nil {
+		t.Errorf("%d of 15", len(second.Servers))
+	}
+	if all := d.list(target + "?include_deleted=true"); len(all.Servers) != 26 {
+		t.Errorf("%d with the deleted one", len(all.Servers))
+	}
+	for path, want := range map[string]int{
+		target + "?limit=0": 422, target + "?limit=101": 422, target + "?cursor=x": 400, target + "?include_deleted=true&" + cursor: 400,
+		"/v0.1/servers/com.example%2Fother/versions?" + cursor: 400, "/v0.1/servers?" + cursor: 400,
+		"/v0.1/servers/com.example%2Fnobody/versions?limit=1": 404,
+	} {
+		if w := d.get(path); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	// Versions that were published together come with the highest first.
+	for _, version := range []string{"1.9.0", "1.10.0", "1.10.0-rc.1", "2.0.0"} {
+		d.commit(rowOf("com.example/together", version, isOlder))
+	}
+	got, _, err := follow(d.handler, "/v0.1/servers/com.example%2Ftogether/versions")
+	if want := []string{"2.0.0", "1.10.0", "1.10.0-rc.1", "1.9.0"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
+}
+
+// TestB7AnswersAreBounded: what we say ourselves about each record counts as well.
+func TestB7AnswersAreBounded(t *testing.T) {
+	said := json.RawMessage(`"` + strings.Repeat("y", 60<<10) + `"`)
+	d, _ := newMeteredDesk(t, registry.HandlerConfig{
+		MetaKey: "com.example.registry/catalogue", Revision: func() string { return "1" }, Enrich: func(registry.Item) (json.RawMessage, error) { return said, nil },
+	})
+	d.commit(heavyRows(0, 100, 3000)...)
+	got, largest, err := follow(d.handler, "/v0.1/servers/com.example%2Fheavy/versions")
+	if err != nil || len(got) != 100 || largest > 4<<20+200_000 {
+		t.Errorf("%d versions, %d bytes at most, %v", len(got), largest, err)
+	}
+	if got, largest, err = follow(d.handler, "/v0.1/servers"); err != nil || len(got) != 100 || largest > 4<<20+200_000 {
+		t.Errorf("%d rows, %d bytes at most, %v", len(got), largest, err)
+	}
+}
+
+// TestB7OneMakesWhatManyAskFor: those who ask for the same at the same time get what one of
+// them makes, and who comes later what was kept.
+func TestB7OneMakesWhatManyAskFor(t *testing.T) {
+	var made atomic.Int64
+	hold := make(chan struct{})
+	config := registry.HandlerConfig{
+		MetaKey: "com.example.registry/catalogue", Revision: func() string { return "1" },
+		Enrich: func(registry.Item) (json.RawMessage, error) {
+			made.Add(1)
+			<-hold
+			return json.RawMessage(`1`), nil
+		},
+	}
+	d := newDesk(t, config, rowOf("com.example/a", "1.0.0"))
+	answers := make(chan *httptest.ResponseRecorder)
+	for range 8 {
+		go func() { answers <- d.get("/v0.1/servers") }()
+	}
+	for made.Load() == 0 {
+		runtime.Gosched()
+	}
+	close(hold)
+	for range 8 {
+		if w := <-answers; w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if d.get("/v0.1/servers"); made.Load() != 1 {
+		t.Errorf("it was made %d times", made.Load())
+	}
+	if d.commit(rowOf("com.example/a", "1.0.0", isDeprecated)); d.get("/v0.1/servers").Code != 200 || made.Load() != 2 {
+		t.Errorf("after a commit it was made %d times", made.Load())
+	}
+}
+
+// unzip returns what is in a compressed body.
+func unzip(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	r, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
+}
+
+// TestB7Gzip: who takes gzip gets the same bytes compressed under another tag, and is told
+// that nothing changed whichever of the two tags it has. What is short stays as it is.
+func TestB7Gzip(t *testing.T) {
+	d := newDesk(t, registry.HandlerConfig{}, heavyRows(0, 20, 500)...)
+	d.commit(rowOf("com.example/a", "1.0.0"))
+	const list, short = "/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions/latest"
+	plain := d.get(list)
+	tag := plain.Header().Get("ETag")
+	for accept, want := range map[string]bool{
+		"gzip": true, "GZIP": true, "x-gzip": true, "br, gzip;q=0.5": true, "gzip; q=1.0, identity; q=0.5": true, "*": true, "identity;q=0, *;q=0.1": true, "deflate, gzip;q=0.001": true,
+		"": false, "gzip;q=0": false, "gzip;q=0.000": false, "identity": false, "br": false, "*, gzip;q=0": false, "gzip;q=0.3, identity;q=0.7": false, "gzip;q=x": false, "gzip;q=2": false, "*;q=0": false, "gzipped": false,
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			w := ask(d.handler, method, list, "Accept-Encoding: "+accept)
+			length, vary := w.Header().Get("Content-Length"), w.Header().Get("Vary")
+			if is := w.Header().Get("Content-Encoding") == "gzip"; is != want || is == (w.Header().Get("ETag") == tag) || vary != "Accept-Encoding" || w.Code != 200 {
+				t.Errorf("%s with %q: %d %v", method, accept, w.Code, w.Header())
+			}
+			if is := length == plain.Header().Get("Content-Length"); is == want {
+				t.Errorf("%s with %q: %s bytes", method, accept, length)
+			}
+			if method == "HEAD" {
+				continue
+			}
+			if body := w.Body.String(); want && unzip(t, w) != plain.Body.String() || !want && body != plain.Body.String() {
+				t.Errorf("with %q it is something else", accept)
+			}
+		}
+		if w := ask(d.handler, "GET", short, "Accept-Encoding: "+accept); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("a short answer with %q: %v", accept, w.Header())
+		}
+	}
+	packed := ask(d.handler, "GET", list, "Accept-Encoding: gzip").Header().Get("ETag")
+	for _, held := range []string{tag, packed, "W/" + packed, `"x", ` + packed} {
+		for _, accept := range []string{"gzip", "identity"} {
+			w := ask(d.handler, "GET", list, "Accept-Encoding: "+accept, "If-None-Match: "+held)
+			if is := w.Header().Get("ETag"); w.Code != 304 || !strings.Contains(held, is) || w.Header().Get("Vary") == "" || w.Header().Get("Content-Encoding") != "" {
+				t.Errorf("%s and %s: %d %v", held, accept, w.Code, w.Header())
+			}
+		}
+	}
+	page := ask(d.handler, "GET", "/", "Accept-Encoding: gzip")
+	if page.Header().Get("Content-Encoding") != "gzip" || !strings.Contains(unzip(t, page), "com.example/heavy") {
+		t.Errorf("a page for people: %v", page.Header())
+	}
+}
+
+// TestB7MirrorOfLargeServers: a mirror of a registry with such a server reads it page by
+// page, and does not read all versions for each page. The client follows its versions.
+func TestB7MirrorOfLargeServers(t *testing.T) {
+	const versions, size = 80, 60_000
+	origin, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	for from := 0; from < versions; from += 40 {
+		rows := heavyRows(from, from+40, size)
+		rows[39].Latest = from+40 == versions
+		origin.commit(rows...)
+	}
+	upstream := httptest.NewServer(origin.handler)
+	defer upstream.Close()
+	client, err := registry.NewClient(registry.ClientConfig{Base: upstream.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for page, err := range client.Versions(t.Context(), heavy) {
+		if err != nil || page.Bytes > 4<<20 {
+			t.Fatalf("a page of %d bytes, %v", page.Bytes, err)
+		}
+		read += len(page.Items)
+	}
+	if read != versions {
+		t.Errorf("the client read %d versions", read)
+	}
+	mirror, m := newMeteredDesk(t, registry.HandlerConfig{})
+	if err := mirror.writer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{Store: mirror.store, Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range []registry.Order{{}, {Full: true}} {
+		m.reset()
+		report, err := aggregator.SyncWith(t.Context(), order)
+		if err != nil || report.Items != versions {
+			t.Fatalf("%+v %v", report, err)
+		}
+		// Each version is read when it is compared and once to see what is missing.
+		if got := m.bytes.Load(); got > 5*versions*size {
+			t.Errorf("%+v: %d bytes were read of %d", order, got, versions*size)
+		}
+	}
+	got, _, err := follow(mirror.handler, "/v0.1/servers/com.example%2Fheavy/versions")
+	if err != nil || len(got) != versions || got[0] != "1.79.0" {
+		t.Errorf("%d versions in the mirror, %v", len(got), err)
+	}
+	latest := readList(t, mirror.get("/v0.1/servers?version=latest").Body.Bytes())
+	if len(latest.Servers) != 1 {
+		t.Errorf("%d are the latest", len(latest.Servers))
+	}
+}
+
+// TestB7CatalogueOfAnEarlierRelease: whoever fills a catalogue that an earlier release has
+// filled first brings it into the order of ages, also where nothing else is to be done.
+func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
+	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	d.commit(heavyRows(0, 12, 10)...)
+	if err := d.writer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const key = "gatehouse:catalogue:state"
+	item, err := m.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item.Data = bytes.Replace(item.Data, []byte(`"orders"`), []byte(`"ordinx"`), 1)
+	if _, err := m.Put(t.Context(), storage.Put{Key: key, Data: item.Data, If: storage.Always, Operation: storage.Version{1}}); err != nil {
+		t.Fatal(err)
+	}
+	const target = "/v0.1/servers/com.example%2Fheavy/versions"
+	before := d.get(target)
+	cursor := *d.list(target + "?limit=1").Metadata.NextCursor
+	if got, _, err := follow(d.handler, target); err != nil || len(got) != 12 || got[1] != "1.1.0" {
+		t.Errorf("as it is: %q %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{
+		Store: d.store, Wait: func(context.Context, time.Duration) error { cancel(); return ctx.Err() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := aggregator.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := follow(d.handler, target); err != nil || len(got) != 12 || got[0] != "1.11.0" {
+		t.Errorf("by age: %q %v", got, err)
+	}
+	if w := d.get(target, "If-None-Match: "+before.Header().Get("ETag")); w.Code != 200 {
+		t.Errorf("another order has the same tag: %d", w.Code)
+	}
+	if w := d.get(target + "?limit=1&cursor=" + cursor); w.Code != 400 {
+		t.Errorf("a cursor of another order: %d", w.Code)
+	}
+}

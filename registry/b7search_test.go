@@ -1,0 +1,158 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/storage"
+)
+
+// searched says what a search cost: rows that were read, pages of lists, and the names.
+func (m *metered) searched(t *testing.T, d *desk, target string) (names []string, more bool) {
+	t.Helper()
+	m.reset()
+	w := d.get(target)
+	if w.Code != 200 {
+		t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+	}
+	l := readList(t, w.Body.Bytes())
+	return l.names(), l.Metadata.NextCursor != nil
+}
+
+// manyServers commits so many servers of three versions each. Twenty of them are rare.
+func manyServers(t testing.TB, d *desk, n int) {
+	t.Helper()
+	var page []storage.CatalogueEntry
+	for i := range n {
+		name := fmt.Sprintf("com.example.%03d/server-%06d", i%997, i)
+		if i%(n/20) == 0 {
+			name = fmt.Sprintf("com.example.%03d/Rare-%06d", i%997, i)
+		}
+		for v := range 3 {
+			e := rowOf(name, fmt.Sprintf("1.%d.0", v), func(e *storage.CatalogueEntry) { e.Latest = v == 2 })
+			page = append(page, e)
+		}
+		if len(page) > storage.MaxCommit-3 || i == n-1 {
+			d.commit(page...)
+			page = nil
+		}
+	}
+}
+
+// TestB7SearchReadsWhatItFinds: however many servers there are, a search reads rows that it
+// finds and entries of lists beside them, and no others.
+func TestB7SearchReadsWhatItFinds(t *testing.T) {
+	for _, servers := range []int{2000, 100_000} {
+		d, m := newMeteredDesk(t, registry.HandlerConfig{})
+		manyServers(t, d, servers)
+		d.get("/v0.1/servers?search=warm") // reads the names
+		const rare = 20
+		for _, test := range []struct {
+			query              string
+			found, rows, lists int
+			more               bool
+		}{
+			{"search=nowhere&limit=100", 0, 0, 1, false},
+			{"search=rare&limit=100", 3 * rare, 3 * rare, 2*rare + 1, false},
+			{"search=RARE-&version=latest&limit=100", rare, 9 * rare, 2*rare + 1, false},
+			{"search=rare&version=1.1.0&limit=100", rare, 9 * rare, 2*rare + 1, false},
+			{"search=server&limit=30", 30, 31, 3, true},
+			{"search=server&version=latest&limit=100", 100, 101, 8, true},
+			{"search=" + strings.Repeat("server", 30), 0, 0, 1, false},
+		} {
+			names, more := m.searched(t, d, "/v0.1/servers?"+test.query)
+			if len(names) != test.found || more != test.more || m.items.Load() > int64(test.rows) || m.lists.Load() > int64(test.lists) {
+				t.Errorf("%d servers, %s: %d rows, more %t, after %d rows and %d pages of lists; want %+v", servers, test.query, len(names), more, m.items.Load(), m.lists.Load(), test)
+			}
+		}
+	}
+}
+
+// TestB7SearchFollowsTheCatalogue: whatever was committed, by whatever process, is found in
+// every process at once, and what was deleted is not. Walking through all pages gives what
+// is there.
+func TestB7SearchFollowsTheCatalogue(t *testing.T) {
+	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	other := d.serve(registry.HandlerConfig{})
+	progress, err := json.Marshal(map[string]any{"stamp": day(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(progress json.RawMessage, rows ...storage.CatalogueEntry) {
+		t.Helper()
+		if err := d.writer.Commit(t.Context(), rows, progress); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(search string, want ...string) {
+		t.Helper()
+		for _, h := range []*registry.Handler{d.handler, other} {
+			w := ask(h, "GET", "/v0.1/servers?search="+search)
+			if got := readList(t, w.Body.Bytes()).names(); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+				t.Errorf("%s: %q, want %q", search, got, want)
+			}
+		}
+	}
+	check("notes")
+	commit(progress, rowOf("com.example/notes", "1.0.0", updatedAt(day(3))), rowOf("com.example/zebra", "1.0.0", updatedAt(day(3))))
+	check("notes", "com.example/notes 1.0.0")
+	check("EXAMPLE/", "com.example/notes 1.0.0", "com.example/zebra 1.0.0")
+	// What came later has later times, as the aggregator gives them.
+	progress, _ = json.Marshal(map[string]any{"stamp": day(4)})
+	commit(progress, rowOf("com.example/Notes-2", "1.0.0", updatedAt(day(4))), rowOf("com.example/zebra", "2.0.0", updatedAt(day(4))))
+	check("notes", "com.example/Notes-2 1.0.0", "com.example/notes 1.0.0")
+	check("zebra", "com.example/zebra 1.0.0", "com.example/zebra 2.0.0")
+	// A commit that says nothing of times is found as well.
+	commit(json.RawMessage(`{}`), rowOf("com.example/anotes", "1.0.0", updatedAt(day(1))))
+	check("notes", "com.example/Notes-2 1.0.0", "com.example/anotes 1.0.0", "com.example/notes 1.0.0")
+	commit(nil, rowOf("com.example/notes", "1.0.0", isDeleted, updatedAt(day(9))))
+	check("notes", "com.example/Notes-2 1.0.0", "com.example/anotes 1.0.0")
+	check("anotes%0Acom")
+}
+
+// slowNames holds whoever begins to read all names, once.
+type slowNames struct {
+	storage.Backend
+	held atomic.Bool
+	hold chan struct{}
+}
+
+func (s *slowNames) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if after == "" && s.held.CompareAndSwap(false, true) {
+		<-s.hold
+	}
+	return s.Backend.IndexPage(ctx, index, after, limit)
+}
+
+// TestB7SearchWhileTheNamesAreRead: where the names are not there in time a search looks at
+// some of the lists, and leads on to the rest.
+func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
+	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	manyServers(t, d, 8000)
+	slow := &slowNames{Backend: m, hold: make(chan struct{})}
+	store, err := storage.New(slow, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.reset()
+	w := ask(h, "GET", "/v0.1/servers?search=example.996/&limit=100")
+	first := readList(t, w.Body.Bytes())
+	if w.Code != 200 || len(first.Servers) != 0 || first.Metadata.NextCursor == nil || m.lists.Load() > 21 {
+		t.Errorf("%d with %d rows after %d pages of lists", w.Code, len(first.Servers), m.lists.Load())
+	}
+	close(slow.hold)
+	w = ask(h, "GET", "/v0.1/servers?search=example.996/&limit=100&cursor="+*first.Metadata.NextCursor)
+	if second := readList(t, w.Body.Bytes()); len(second.Servers) != 24 || second.Metadata.NextCursor != nil {
+		t.Errorf("the second page: %d %q", w.Code, second.names())
+	}
+}

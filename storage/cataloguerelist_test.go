@@ -1,0 +1,205 @@
+package storage_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+var zeros = regexp.MustCompile("\x000+([1-9a-z][0-9a-z]*L?)$")
+
+// earlier makes of a catalogue what a release before has written: no list of ages, no sizes,
+// and nothing about orders in the state.
+func earlier(b *plainBackend) {
+	for name, entries := range b.indexes {
+		if strings.HasSuffix(name, ":age") {
+			delete(b.indexes, name)
+			continue
+		}
+		for i, entry := range entries {
+			entries[i] = zeros.ReplaceAllString(entry, "\x00$1")
+		}
+		slices.Sort(entries)
+	}
+	for key, item := range b.items {
+		item.Data = bytes.ReplaceAll(bytes.ReplaceAll(item.Data, []byte(`"orders"`), []byte(`"ordinx"`)), []byte(`"size"`), []byte(`"sixx"`))
+		b.items[key] = item
+	}
+}
+
+func versionNames(page storage.CataloguePage) (versions []string) {
+	for _, e := range page.Entries {
+		versions = append(versions, e.Version)
+	}
+	return versions
+}
+
+// TestB7CatalogueOfAnEarlierRelease: it is read as it is, its versions in the order of their
+// text, until a writer has listed all of them by age, bit by bit. What is committed meanwhile
+// is there as well, and a writer that is cut off leaves nothing to mend.
+func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
+	b := newPlain()
+	s := catalogueOn(t, b)
+	w := openCatalogue(t, s)
+	var rows []storage.CatalogueEntry
+	for i := range 700 {
+		e := server("com.example/many", fmt.Sprintf("1.%d.0", i), "x")
+		e.Published = now().Add(time.Duration(i) * time.Hour)
+		e.Latest = i == 699
+		rows = append(rows, e)
+	}
+	if err := w.Commit(t.Context(), rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	earlier(b)
+	all := storage.CatalogueQuery{Name: "com.example/many"}
+	for _, q := range []storage.CatalogueQuery{all, {}} {
+		page, err := s.CataloguePage(t.Context(), q, "", 3)
+		if got := versionNames(page); err != nil || !slices.Equal(got, []string{"1.0.0", "1.1.0", "1.10.0"}) || !page.More {
+			t.Errorf("as it is: %q, %v", got, err)
+		}
+	}
+	byAge := func() bool {
+		st, err := s.CatalogueState(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.ByAge
+	}
+	for range 2 { // the first one is cut off
+		if w = openCatalogue(t, s); byAge() {
+			t.Error("nobody has listed it by age")
+		}
+		if more, err := w.Relist(t.Context()); err != nil || !more {
+			t.Errorf("the first step: %t %v", more, err)
+		}
+		late := server("com.example/many", "0.1.0", "late")
+		late.Published = now().Add(-time.Hour)
+		if err := w.Commit(t.Context(), []storage.CatalogueEntry{late}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if byAge() {
+			t.Error("some rows are not listed by age yet")
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w = openCatalogue(t, s)
+	defer w.Close(t.Context())
+	steps := 0
+	for more := true; more; steps++ {
+		var err error
+		if more, err = w.Relist(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if steps != 3 || !byAge() {
+		t.Errorf("listed by age: %t, after %d steps", byAge(), steps)
+	}
+	var got []string
+	for after, more := "", true; more; {
+		page, err := s.CataloguePage(t.Context(), all, after, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, after, more = append(got, versionNames(page)...), page.Next, page.More
+	}
+	if len(got) != 701 || got[0] != "1.699.0" || got[1] != "1.698.0" || got[699] != "1.0.0" || got[700] != "0.1.0" {
+		t.Errorf("%d versions by age: %.80q", len(got), got)
+	}
+}
+
+// weighing counts the bytes that are read at once.
+type weighing struct {
+	*plainBackend
+	reads []int
+}
+
+func (w *weighing) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	items, err := w.plainBackend.GetMany(ctx, keys)
+	n := 0
+	for _, item := range items {
+		n += len(item.Data)
+	}
+	w.reads = append(w.reads, n)
+	return items, err
+}
+
+// TestB7PagesHaveBoundedBytes: however rows of different sizes stand together, a page has as
+// many as fit, one at least, and no more is read at once than fits and one row.
+func TestB7PagesHaveBoundedBytes(t *testing.T) {
+	const most, largest = 1 << 20, 600_000
+	b := &weighing{plainBackend: newPlain()}
+	s := catalogueOn(t, b)
+	w := openCatalogue(t, s)
+	defer w.Close(t.Context())
+	want := 0
+	for i := range 300 {
+		size := []int{10, 3000, 30_000, 200_000, largest, 10, 10}[i%7]
+		e := server(serverName(i), "1", strings.Repeat("x", size), "latest")
+		e.Meta = []byte(`{}`)
+		if err := w.Commit(t.Context(), []storage.CatalogueEntry{e}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want++
+	}
+	for _, old := range []bool{false, true} {
+		if old {
+			earlier(b.plainBackend)
+		}
+		rows, pages := 0, 0
+		for after, more := "", true; more; pages++ {
+			page, err := s.CataloguePage(t.Context(), storage.CatalogueQuery{MaxBytes: most}, after, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes := 0
+			for _, e := range page.Entries {
+				bytes += len(e.Server) + len(e.Meta)
+			}
+			if bytes > most && len(page.Entries) > 1 || len(page.Entries) == 0 {
+				t.Errorf("a page of %d rows and %d bytes", len(page.Entries), bytes)
+			}
+			rows, after, more = rows+len(page.Entries), page.Next, page.More
+		}
+		if rows != want || pages > 50 {
+			t.Errorf("%d rows of %d on %d pages", rows, want, pages)
+		}
+		bound := most + largest + 4096
+		if old {
+			bound = 16 * largest // what an earlier release has listed is read some rows at a time
+		}
+		if read := slices.Max(b.reads); read > bound {
+			t.Errorf("%d bytes were read at once", read)
+		}
+		b.reads = nil
+	}
+}
+
+// TestB7NamesWithoutRows: names are told from lists alone.
+func TestB7NamesWithoutRows(t *testing.T) {
+	b := &keyCounter{plainBackend: newPlain()}
+	s := catalogueOn(t, b)
+	filled(t, s, 2500, 10)
+	b.keys = 0
+	clear(b.counts)
+	names := map[string]bool{}
+	if err := s.CatalogueNames(t.Context(), time.Time{}, func(name string) { names[name] = true }); err != nil || len(names) != 2500 || b.keys != 0 || b.counts["get"] != 0 {
+		t.Errorf("%d names, %v, after %v", len(names), err, b.counts)
+	}
+	later := 0
+	if err := s.CatalogueNames(t.Context(), now().Add(2489*time.Second), func(string) { later++ }); err != nil || later != 10 {
+		t.Errorf("%d names later, %v", later, err)
+	}
+}

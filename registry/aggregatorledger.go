@@ -183,6 +183,9 @@ type SyncStatus struct {
 	Conflicts int `json:"conflicts"`
 	Vanished  int `json:"vanished"`
 	Shadowed  int `json:"shadowed"`
+	// UnknownStatus counts those that are hidden because the upstream gives them a status
+	// that is none of the three.
+	UnknownStatus int `json:"unknown_status"`
 
 	// Writer is who fills the catalogue at this moment, "" for nobody.
 	Writer string `json:"writer,omitempty"`
@@ -209,7 +212,8 @@ func (l ledger) status(st storage.CatalogueState) SyncStatus {
 		Upstream: l.Upstream, LastFull: l.Full, LastIncrement: l.Increment, LastSync: l.Ended, Failure: l.Failure, Shrink: l.Shrink,
 		Servers: st.Servers, Rows: st.Live, Deleted: st.Deleted, Own: len(l.Own),
 		Changed: l.Flags[FlagChanged], Conflicts: l.Flags[FlagConflict], Vanished: l.Flags[FlagVanished], Shadowed: l.Flags[FlagShadowed],
-		Committed: st.Committed, CommittedAt: st.Changed,
+		UnknownStatus: l.Flags[FlagStatus],
+		Committed:     st.Committed, CommittedAt: st.Changed,
 	}
 	if l.Crawl != nil {
 		s.Running = &l.Crawl.Report

@@ -23,6 +23,12 @@ func (s *said) about(version string) bool {
 		slices.ContainsFunc(s.invalid, func(i InvalidItem) bool { return i.Version == version })
 }
 
+// lists reports whether a version is said to be there.
+func (s *said) lists() bool {
+	return slices.ContainsFunc(s.items, func(i Item) bool { return i.Official.Status != StatusDeleted }) ||
+		slices.ContainsFunc(s.invalid, func(i InvalidItem) bool { return i.Official.Status != StatusDeleted })
+}
+
 // apply returns what a page changes.
 func (r *round) apply(ctx context.Context, page Page) ([]change, error) {
 	about := r.sort(page)
@@ -171,6 +177,7 @@ func (r *round) hear(ctx context.Context, f *family, item Item, stamp time.Time)
 	}
 	flag(&e, FlagVanished, false)
 	flag(&e, FlagShadowed, false)
+	flag(&e, FlagStatus, false)
 	if meta := metaOf(item.Meta); !bytes.Equal(e.Meta, meta) && !sameJSON(e.Meta, meta) {
 		e.Meta = meta
 	}
@@ -192,31 +199,47 @@ func (r *round) changed(ctx context.Context, e entry, item Item) {
 		"name", e.Name, "version", e.Version, "differs_in", strings.Join(before.Differs(item.Record), " "))
 }
 
-// hearOf believes what a registry says about a record that cannot be used any more.
+// hearOf believes what a registry says about a record that cannot be used any more. When it
+// gives a status that nobody understands, the record may be anything but fine: it is hidden.
 func (r *round) hearOf(f *family, bad InvalidItem, stamp time.Time) {
 	there, known := f.find(bad.Version)
-	if !known || there.Origin != OriginUpstream || bad.Official.Status == "" {
+	if !known || there.Origin != OriginUpstream {
 		return
 	}
 	e := *there
 	flag(&e, FlagVanished, false)
 	flag(&e, FlagShadowed, false)
-	describe(&e, bad.Official, stamp)
+	flag(&e, FlagStatus, bad.Official.Status == "")
+	if bad.Official.Status == "" {
+		if live(e) {
+			bury(&e, sayStatus, stamp)
+		}
+	} else {
+		describe(&e, bad.Official, stamp)
+	}
 	f.put(e)
 }
 
-// conflict flags a server of our own that the upstream lists too.
+// conflict flags a server of our own that the upstream lists too. What it has deleted it does
+// not list.
 func (r *round) conflict(ctx context.Context, f *family, s *said) {
 	r.report.Conflicts += len(s.items) + len(s.invalid)
+	if !s.lists() {
+		return
+	}
 	if r.whole {
 		r.conflicts[f.name] = true
 	}
 	for _, e := range f.was {
-		if e.Origin != OriginOwn || !live(e) || flagged(e, FlagConflict) {
-			continue
+		if e.Origin == OriginOwn && !flagged(e, FlagConflict) {
+			r.contest(ctx, &e)
+			f.put(e)
 		}
-		flag(&e, FlagConflict, true)
-		f.put(e)
-		r.log.WarnContext(ctx, "registry: the upstream lists a server with the name of one of our own: ours stays", "name", e.Name, "version", e.Version)
 	}
+}
+
+// contest flags a record of ours whose name the upstream has as well.
+func (r *round) contest(ctx context.Context, e *entry) {
+	flag(e, FlagConflict, true)
+	r.log.WarnContext(ctx, "registry: the upstream lists a server with the name of one of our own: ours stays", "name", e.Name, "version", e.Version)
 }

@@ -34,6 +34,9 @@ const (
 	// FlagVanished: the upstream does not list it any more, and never said that it was
 	// deleted.
 	FlagVanished = "vanished"
+	// FlagStatus: what the upstream says about its status cannot be understood, so it is
+	// hidden.
+	FlagStatus = "status"
 	// FlagShadowed: it is hidden, because a server of our own has its name.
 	FlagShadowed = "shadowed"
 )
@@ -41,6 +44,7 @@ const (
 // What readers are told about rows that no registry has deleted.
 const (
 	sayVanished = "The upstream registry does not list it any more."
+	sayStatus   = "The upstream registry gives it a status that this registry does not know."
 	sayShadowed = "This registry has a server of its own with this name."
 	sayGone     = "This registry does not offer it any more."
 )

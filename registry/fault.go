@@ -90,6 +90,9 @@ func ambiguous(v any, t reflect.Type, at string) (faults []Fault) {
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type, t.NumField())
 	for i := range t.NumField() {
+		if t.Field(i).Anonymous {
+			maps.Copy(fields, jsonFields(t.Field(i).Type))
+		}
 		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
 			fields[name] = t.Field(i).Type
 		}

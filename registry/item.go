@@ -76,6 +76,9 @@ var itemBounds = strictjson.Options{MaxBytes: maxItem, MaxDepth: MaxDepth + 2}
 // with _meta beside it, a record with its status and everything about it inside, and both
 // at once. Where the status stands more than once, it must be the same.
 //
+// A member that nobody knows and that is nested too deep is left out, and so is a _meta that
+// is null: the record is as good without it.
+//
 // What a registry says is taken out of the record: status, the key [MetaOfficial], and of a
 // record without anything beside it all keys of _meta but [MetaPublisher]. Every other
 // member of the record stays byte for byte.
@@ -89,6 +92,7 @@ func ParseItem(data []byte) (Item, error) {
 
 // readItem reads an element of a list, or as much of it as can be read.
 func readItem(data []byte) (Item, *InvalidItem) {
+	data = lenient(data)
 	if err := strictjson.Valid(data, itemBounds); err != nil {
 		return Item{}, &InvalidItem{Err: unreadable("item", err)}
 	}
@@ -256,7 +260,7 @@ func parseOfficial(raw json.RawMessage) (Official, error) {
 	if err := strictjson.Unmarshal(raw, &said, itemBounds); err != nil {
 		invalid := unreadable("item", err)
 		invalid.Faults[0].Place = strings.TrimSuffix("_meta."+MetaOfficial+"."+invalid.Faults[0].Place, ".")
-		return Official{}, invalid
+		return Official{Status: statusAlone(raw)}, invalid
 	}
 	o := Official{StatusMessage: said.StatusMessage, IsLatest: said.IsLatest}
 	var errs [5]error
@@ -273,6 +277,16 @@ func parseOfficial(raw json.RawMessage) (Official, error) {
 	o.PublishedAt, errs[3] = moment("publishedAt", said.PublishedAt)
 	o.UpdatedAt, errs[4] = moment("updatedAt", said.UpdatedAt)
 	return o, cmp.Or(errs[:]...)
+}
+
+// statusAlone reads the status where something else cannot be read. It is empty unless it is
+// one of the three.
+func statusAlone(raw json.RawMessage) Status {
+	var s Status
+	if json.Unmarshal(find(membersOf(raw), "status"), &s) != nil || s.Validate() != nil {
+		return ""
+	}
+	return s
 }
 
 func wrongStatus(place string, s Status) error {

@@ -115,12 +115,19 @@ func wrongVersion(version string) string {
 		return "it must be a version"
 	case version == latest:
 		return "latest is the name of the latest one"
-	case strings.TrimSpace(version) != version || strings.ContainsFunc(version, unicode.IsControl):
-		return "it must have no white space around it and no control characters in it"
+	case strings.TrimSpace(version) != version || strings.ContainsFunc(version, invisible):
+		return "it must have no white space around it, no control characters in it and nothing invisible"
 	case isRange(version):
 		return "it must be one version, not a range"
 	}
 	return ""
+}
+
+// invisible reports what nobody sees, or takes for something else: two texts that differ in it
+// only look the same. A plain space is seen.
+func invisible(c rune) bool {
+	return c != ' ' && (!unicode.IsGraphic(c) || unicode.IsSpace(c)) || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		c == '\u2800' // a Braille pattern without dots
 }
 
 func isRange(version string) bool {
@@ -159,8 +166,8 @@ func wrongIcon(icon message.Icon) string {
 }
 
 func wrongIdentifier(identifier string) string {
-	if strings.ContainsFunc(identifier, unicode.IsSpace) || strings.ContainsFunc(identifier, unicode.IsControl) {
-		return "it must have no white space"
+	if strings.ContainsFunc(identifier, unicode.IsSpace) || strings.ContainsFunc(identifier, invisible) {
+		return "it must have no white space and nothing invisible"
 	}
 	if strings.Contains(identifier, "://") {
 		return wrongLink(identifier, "https", "http")
@@ -189,7 +196,7 @@ func wrongLink(raw string, schemes ...string) string {
 // notInURL reports characters that RFC 3986 section 2 does not have and that end an
 // attribute or a line somewhere. Other letters than those of ASCII are allowed.
 func notInURL(c rune) bool {
-	return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune("\"<>\\^`", c)
+	return unicode.IsSpace(c) || invisible(c) || strings.ContainsRune("\"<>\\^`", c)
 }
 
 // variable is a variable in a URL.

@@ -65,6 +65,9 @@ func (v voice) take(e storage.CatalogueEntry) (row, error) {
 	if !isObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!isObject(e.Meta) || !json.Valid(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
 	}
+	if statusOf(e).Validate() != nil { // it is not for us to say that it is fine
+		return row{}, fmt.Errorf("%w: %s %s has the status %.40q", errRow, e.Name, e.Version, e.Status)
+	}
 	ours := func(s span) bool { return v.owns(s.name) }
 	r.members = spans(r.record)
 	if i := slices.IndexFunc(r.members, named("_meta")); i >= 0 {

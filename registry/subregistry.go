@@ -266,8 +266,14 @@ func (r *round) release(f *family) bool {
 	return slices.ContainsFunc(f.was, func(e entry) bool { return flagged(e, FlagConflict) || flagged(e, FlagShadowed) })
 }
 
+// contests reports whether a row shows that the upstream has a server with this name.
+func contests(e entry) bool {
+	return flagged(e, FlagConflict) || flagged(e, FlagShadowed) || e.Origin == OriginUpstream && live(e)
+}
+
 // own makes a family what it is to be: the versions that are wanted, and no others.
 func (r *round) own(ctx context.Context, f *family, wanted []Item, stamp time.Time) {
+	contested := slices.ContainsFunc(f.was, contests)
 	for i := range f.is {
 		e := &f.is[i]
 		if slices.ContainsFunc(wanted, func(item Item) bool { return item.Record.Version() == e.Version }) || !live(*e) {
@@ -294,6 +300,9 @@ func (r *round) own(ctx context.Context, f *family, wanted []Item, stamp time.Ti
 		}
 		e.Server, e.Meta = raw, metaOf(item.Meta)
 		describe(&e, item.Official, stamp)
+		if contested && !flagged(e, FlagConflict) {
+			r.contest(ctx, &e)
+		}
 		f.put(e)
 	}
 }

@@ -79,6 +79,7 @@ var statusMetrics = slices.Concat([]metric{
 	registry.FlagConflict: func(s registry.SyncStatus) float64 { return float64(s.Conflicts) },
 	registry.FlagVanished: func(s registry.SyncStatus) float64 { return float64(s.Vanished) },
 	registry.FlagShadowed: func(s registry.SyncStatus) float64 { return float64(s.Shadowed) },
+	registry.FlagStatus:   func(s registry.SyncStatus) float64 { return float64(s.UnknownStatus) },
 }))
 
 // unix is a time in seconds, 0 for the zero time.

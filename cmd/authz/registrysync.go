@@ -161,6 +161,7 @@ func sentences(r registry.Report, s registry.SyncStatus) string {
 	}
 	say(r.Changed > 0, "%d are not what they were, which must not be; the first ones stay (--accept-changed takes the others)", r.Changed)
 	say(r.Conflicts > 0, "%d have the names of servers of your own; yours stay", r.Conflicts)
+	say(s.UnknownStatus > 0, "%d are hidden, because the upstream gives them a status that is not known here", s.UnknownStatus)
 	say(r.Stripped > 0, "%d spoke under your own key of _meta; that was left out", r.Stripped)
 	say(true, "the catalogue has %s of %s", counted(s.Rows, "version"), counted(s.Servers, "server"))
 	return text

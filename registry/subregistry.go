@@ -208,7 +208,7 @@ func (r *round) publishOwn(ctx context.Context) error {
 	r.mu.Lock()
 	known := r.published == digest && r.ledger.OwnDigest != ""
 	r.mu.Unlock()
-	if !known && r.ledger.OwnDigest != digest {
+	if !known && r.ledger.OwnDigest != digest || r.order.AcceptChanged {
 		if err := r.replaceOwn(ctx, items, digest); err != nil {
 			return err
 		}
@@ -266,6 +266,24 @@ func (r *round) release(f *family) bool {
 	return slices.ContainsFunc(f.was, func(e entry) bool { return flagged(e, FlagConflict) || flagged(e, FlagShadowed) })
 }
 
+// record puts a record of ours in its place. Another one under a name and version that readers
+// have seen is refused, as an upstream's is: versions do not change (seed, States and
+// transitions), and who has read the first one keeps to it.
+func (r *round) record(ctx context.Context, e *entry, item Item) {
+	raw := item.Record.Raw()
+	if e.Server == nil || r.order.AcceptChanged || sameJSON(e.Server, raw) {
+		if e.Server == nil || !sameJSON(e.Server, raw) {
+			e.Server = raw
+		}
+		flag(e, FlagChanged, false)
+		return
+	}
+	r.report.Changed++
+	flag(e, FlagChanged, true)
+	r.log.ErrorContext(ctx, "registry: the record of one of our servers is another one than before, and is refused: the first one stays; give the changed one another version",
+		"name", e.Name, "version", e.Version, "differs_in", strings.Join(Record{raw: string(e.Server)}.Differs(item.Record), " "))
+}
+
 // contests reports whether a row shows that the upstream has a server with this name.
 func contests(e entry) bool {
 	return flagged(e, FlagConflict) || flagged(e, FlagShadowed) || e.Origin == OriginUpstream && live(e)
@@ -290,15 +308,11 @@ func (r *round) own(ctx context.Context, f *family, wanted []Item, stamp time.Ti
 	for _, item := range wanted {
 		there, known := f.find(item.Record.Version())
 		e := *there
-		raw := item.Record.Raw()
-		if known && e.Origin == OriginOwn && live(e) && !sameJSON(e.Server, raw) {
-			r.log.WarnContext(ctx, "registry: a record of one of our servers is another one now; who has read it before may keep to that one: give it another version",
-				"name", e.Name, "version", e.Version)
-		}
 		if !known || e.Origin != OriginOwn {
 			e = entry{Name: f.name, Version: item.Record.Version(), Origin: OriginOwn}
 		}
-		e.Server, e.Meta = raw, metaOf(item.Meta)
+		r.record(ctx, &e, item)
+		e.Meta = metaOf(item.Meta)
 		describe(&e, item.Official, stamp)
 		if contested && !flagged(e, FlagConflict) {
 			r.contest(ctx, &e)

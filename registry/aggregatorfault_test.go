@@ -525,17 +525,16 @@ func TestRun(t *testing.T) {
 	m.upstream.Fill(30)
 	at := m.clock.Now()
 	m.upstream.SetClock(m.clock.Now)
-	var mu sync.Mutex
 	var rounds []time.Duration
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	turns := &turns{clock: m.clock, waiting: map[int]time.Time{}, processes: 2, until: at.Add(10 * time.Hour), stop: stop}
+	turns.changed.L = &turns.mu
 	var running sync.WaitGroup
-	for i := range 2 {
+	for i := range turns.processes {
 		m.restart(func(c *registry.AggregatorConfig) {
 			c.Owner, c.Look = fmt.Sprint(i), time.Minute
-			c.Progress = func(r registry.Report) {
-				mu.Lock()
-				defer mu.Unlock()
+			c.Progress = func(r registry.Report) { // of one process at a time: it has the lease
 				if r.Pages == 1 {
 					rounds = append(rounds, m.clock.Now().Sub(at))
 				}
@@ -544,10 +543,7 @@ func TestRun(t *testing.T) {
 				if d <= 0 {
 					t.Errorf("it waits for %s", d)
 				}
-				// Two processes move one clock, so each of them moves it by half.
-				if m.later(d / 2); m.clock.Now().Sub(at) > 10*time.Hour {
-					stop()
-				}
+				turns.wait(i, d)
 				return ctx.Err()
 			}
 		})
@@ -562,15 +558,60 @@ func TestRun(t *testing.T) {
 	if len(rounds) < 5 {
 		t.Fatalf("%d rounds: %v", len(rounds), rounds)
 	}
-	for i := 1; i < len(rounds); i++ {
-		// The clock goes on while a round does: what is not early may be late.
-		if between := rounds[i] - rounds[i-1]; between < time.Hour+3*time.Minute { // half of a tenth was drawn
+	for i := 1; i < len(rounds); i++ { // half of a tenth was drawn, and each looks once a minute
+		if between := rounds[i] - rounds[i-1]; between < time.Hour+3*time.Minute || between > time.Hour+4*time.Minute {
 			t.Errorf("%s between two rounds", between)
 		}
 	}
 	if len(m.listed()) != 30 {
 		t.Errorf("%d are listed", len(m.listed()))
 	}
+}
+
+// turns lets several processes wait on one clock: it goes on when all of them wait, to where
+// the first of them wants to go on, and that one goes on alone.
+type turns struct {
+	mu        sync.Mutex
+	changed   sync.Cond
+	clock     *waiting
+	waiting   map[int]time.Time
+	processes int
+	until     time.Time
+	stop      func()
+	over      bool
+}
+
+func (s *turns) wait(process int, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[process] = s.clock.Now().Add(d)
+	for s.next() != process && !s.over {
+		s.changed.Wait()
+	}
+	delete(s.waiting, process)
+}
+
+// next returns who goes on, -1 for nobody yet.
+func (s *turns) next() int {
+	if len(s.waiting) < s.processes {
+		return -1
+	}
+	first := 0
+	for process, at := range s.waiting {
+		if at.Before(s.waiting[first]) || at.Equal(s.waiting[first]) && process < first {
+			first = process
+		}
+	}
+	at := s.waiting[first]
+	s.clock.mu.Lock()
+	s.clock.now = at
+	s.clock.mu.Unlock()
+	if at.After(s.until) {
+		s.over = true
+		s.stop()
+	}
+	s.changed.Broadcast()
+	return first
 }
 
 // After a fault it is tried again before the hour is over, less and less often, and an

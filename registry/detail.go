@@ -2,8 +2,10 @@ package registry
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"gatehouse.example/storage"
 )
@@ -95,6 +97,18 @@ func (h *Handler) entry(ctx context.Context, name, version string, v view) (entr
 func (h *Handler) settled(ctx context.Context, body []byte) ([]byte, uint64, error) {
 	st, err := h.store.CatalogueState(ctx)
 	return body, st.Committed, err
+}
+
+// schema tells programs what records and answers are made of.
+func (h *Handler) schema(c *call) error {
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(Schema()))[:macLen]) + `"`
+	if held, ok := has(c.r.Header, tag); ok {
+		h.notModified(c, held)
+		return nil
+	}
+	h.name(c.w.Header(), tag)
+	c.send(http.StatusOK, "application/schema+json", Schema())
+	return nil
 }
 
 // health says whether the catalogue can be read, and ping that somebody is there.

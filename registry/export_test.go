@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
 )
 
 // ValidateSchema holds a record against its schema without this package in between.
@@ -28,6 +31,9 @@ func ValidateSchema(r Record) error {
 	}
 	return s.Validate(context.Background(), data)
 }
+
+// KnownMembers are the members of a record that this package reads.
+func KnownMembers() []string { return slices.Sorted(maps.Keys(jsonFields(reflect.TypeFor[known]()))) }
 
 // ParsePage reads a list.
 var ParsePage = parsePage

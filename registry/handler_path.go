@@ -86,6 +86,9 @@ func (p *route) findAPI(segments []string) bool {
 	case len(segments) == 1 && segments[0] == "servers":
 		p.serve = (*Handler).list
 		return true
+	case len(segments) == 1 && segments[0] == "schema":
+		p.serve = (*Handler).schema
+		return true
 	case len(segments) == 1 && segments[0] == "health":
 		p.serve = (*Handler).health
 		return true

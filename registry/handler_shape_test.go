@@ -169,17 +169,17 @@ func TestAnswersFollowTheDescription(t *testing.T) {
 		Enrich: func(registry.Item) (json.RawMessage, error) { return json.RawMessage(`{"scanned":true}`), nil },
 	}, rows...)
 	for path, component := range map[string]string{
-		"/v0.1/servers": "ServerList", "/v0.1/servers?limit=3": "ServerList", "/v0.1/servers?limit=2&cursor=next": "ServerList",
-		"/v0.1/servers?include_deleted=true": "ServerList", "/v0.1/servers?updated_since=2025-10-03T00:00:00Z": "ServerList",
-		"/v0.1/servers?version=latest&search=files": "ServerList", "/v0.1/servers?search=nowhere": "ServerList",
-		"/v0.1/servers/com.example%2Fnotes/versions":                            "ServerList",
-		"/v0.1/servers/com.example%2Fgone/versions?include_deleted=true":        "ServerList",
-		"/v0.1/servers/com.example%2Fnotes/versions/latest":                     "ServerResponse",
-		"/v0.1/servers/com.example%2Fa/versions/1.0.0":                          "ServerResponse",
-		"/v0.1/servers/com.example%2Fremote/versions/1.4.0-rc.1+build.7":        "ServerResponse",
-		"/v0.1/servers/org.example.tools%2Ffile_reader.v2/versions/2.0.1":       "ServerResponse",
-		"/v0.1/servers/com.example%2Fgone/versions/latest?include_deleted=true": "ServerResponse",
-		"/v0.1/servers/org.example.tools%2Fz/versions/1.0.0":                    "ServerResponse",
+		"/v0.1/servers": "list", "/v0.1/servers?limit=3": "list", "/v0.1/servers?limit=2&cursor=next": "list",
+		"/v0.1/servers?include_deleted=true": "list", "/v0.1/servers?updated_since=2025-10-03T00:00:00Z": "list",
+		"/v0.1/servers?version=latest&search=files": "list", "/v0.1/servers?search=nowhere": "list",
+		"/v0.1/servers/com.example%2Fnotes/versions":                            "list",
+		"/v0.1/servers/com.example%2Fgone/versions?include_deleted=true":        "list",
+		"/v0.1/servers/com.example%2Fnotes/versions/latest":                     "item",
+		"/v0.1/servers/com.example%2Fa/versions/1.0.0":                          "item",
+		"/v0.1/servers/com.example%2Fremote/versions/1.4.0-rc.1+build.7":        "item",
+		"/v0.1/servers/org.example.tools%2Ffile_reader.v2/versions/2.0.1":       "item",
+		"/v0.1/servers/com.example%2Fgone/versions/latest?include_deleted=true": "item",
+		"/v0.1/servers/org.example.tools%2Fz/versions/1.0.0":                    "item",
 	} {
 		for _, form := range []string{"", "shape=wrapped"} {
 			target := path + "?" + form
@@ -191,14 +191,14 @@ func TestAnswersFollowTheDescription(t *testing.T) {
 				target = strings.Replace(target, "next", *first.Metadata.NextCursor, 1)
 			}
 			w := d.get(target)
-			if err := openAPI(t, component).Validate(t.Context(), w.Body.Bytes()); w.Code != 200 || err != nil {
+			if err := described(t, component).Validate(t.Context(), w.Body.Bytes()); w.Code != 200 || err != nil {
 				t.Errorf("%s: %d %v\n%s", target, w.Code, err, w.Body)
 			}
 		}
 	}
 	// Flat items are records as the description has them, with a status.
 	for _, s := range readRaw(t, d.get("/v0.1/servers?shape=record").Body.Bytes()) {
-		if err := openAPI(t, "ServerDetail").Validate(t.Context(), s); err != nil {
+		if err := described(t, "record").Validate(t.Context(), s); err != nil {
 			t.Errorf("%v\n%s", err, s)
 		}
 	}

@@ -2,7 +2,7 @@ package registry
 
 import (
 	"context"
-	_ "embed" // the schemas
+	_ "embed" // what all dates have in common
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,17 +15,13 @@ import (
 // CurrentSchema is the URI of the schema that records are held against as a whole.
 const CurrentSchema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
-var (
-	//go:embed schemas/2025-12-11.json
-	currentDocument []byte
-	//go:embed schemas/any.json
-	anyDocument []byte
-)
+//go:embed schemas/any.json
+var anyDocument []byte
 
-// currentRules and anyRules are pure functions of the documents above, computed when they
-// are needed first.
+// currentRules and anyRules are pure functions of what is said in this package, computed
+// when they are needed first.
 var (
-	currentRules = sync.OnceValues(func() (*schema.Schema, error) { return compile(currentDocument) })
+	currentRules = sync.OnceValues(func() (*schema.Schema, error) { return compile(recordDocument()) })
 	anyRules     = sync.OnceValues(func() (*schema.Schema, error) { return compile(anyDocument) })
 )
 

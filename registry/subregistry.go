@@ -120,7 +120,7 @@ func (s OwnServer) record() (json.RawMessage, error) {
 	return json.Marshal(r)
 }
 
-// maxDescription is how many characters the schema allows.
+// maxDescription is how many characters a description may have.
 const maxDescription = 100
 
 func cut(text string, most int) string {

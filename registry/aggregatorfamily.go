@@ -3,15 +3,10 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"gatehouse.example/storage"
 )
-
-// maxCommitBytes is how many bytes of records are committed at once: no less than an upstream
-// may send on a page, so that such a page becomes visible as a whole.
-const maxCommitBytes = 32 << 20
 
 // recent is the server of which the last page told last, without records. The next page
 // mostly goes on with its versions, of which there may be thousands.
@@ -76,25 +71,4 @@ func recentOf(f *family, changes []change) recent {
 		}
 	}
 	return recent{f.name, rows}
-}
-
-// parts cuts changes into what is committed at once, with all records, and writes them.
-func (r *round) parts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
-	var part []entry
-	bytes := 0
-	for _, c := range changes {
-		e := c.entry
-		err := r.insist(ctx, func() error { return r.complete(ctx, &e) })
-		if err != nil {
-			return fmt.Errorf("registry: aggregator: %s %s: %w", e.Name, e.Version, err)
-		}
-		if size := len(e.Server) + len(e.Meta); len(part) == storage.MaxCommit || len(part) > 0 && bytes+size > maxCommitBytes {
-			if err := write(part, false); err != nil {
-				return err
-			}
-			part, bytes = nil, 0
-		}
-		part, bytes = append(part, e), bytes+len(e.Server)+len(e.Meta)
-	}
-	return write(part, true)
 }

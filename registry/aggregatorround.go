@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -225,45 +224,6 @@ func (r *round) take(ctx context.Context, page Page) error {
 		r.c.Progress(c.Report)
 	}
 	return nil
-}
-
-// commit makes changes visible, together with the ledger. More than fit into one commit are
-// made visible bit by bit: no registry that keeps to its limit has so many on a page.
-func (r *round) commit(ctx context.Context, changes []change) error {
-	r.recent = recent{}
-	for _, c := range changes {
-		r.ledger.count(c)
-	}
-	progress, err := json.Marshal(r.ledger)
-	if err != nil {
-		return fmt.Errorf("registry: aggregator: %w", err)
-	}
-	return r.parts(ctx, changes, func(entries []entry, last bool) error {
-		if !last {
-			return r.write(ctx, entries, nil)
-		}
-		return r.write(ctx, entries, progress)
-	})
-}
-
-// write commits. The same commit may be tried again as long as the lease is ours.
-func (r *round) write(ctx context.Context, entries []storage.CatalogueEntry, progress json.RawMessage) error {
-	return r.insist(ctx, func() error { return r.writer.Commit(ctx, entries, progress) })
-}
-
-// storeTries is how often a store that does not answer is asked. It takes as long as a
-// failover may.
-const storeTries = 8
-
-// insist asks the store until it answers.
-func (r *round) insist(ctx context.Context, do func() error) (err error) {
-	for try := range storeTries {
-		err = do()
-		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil || r.c.Wait(ctx, time.Second<<min(try, 2)) != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // conclude ends a crawl that has come to its end.

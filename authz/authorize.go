@@ -26,7 +26,7 @@ type authorization struct {
 	prompt    []string
 }
 
-// authorize is GET /authorize: it checks the request, remembers it as a transaction of
+// authorize is GET /authorize: it checks the request, makes it a transaction of
 // this browser and sends the person to sign in or to decide.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.readAuthorization(r)
@@ -259,7 +259,7 @@ func checkPrompt(_ *Server, f form, a *authorization) error {
 	return nil
 }
 
-// begin stores the transaction and sends the browser to its next page.
+// begin has the browser keep the transaction and sends it to its next page.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, session liveSession) error {
 	browser, err := s.browser(w, r)
 	if err != nil {
@@ -276,10 +276,11 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 		Access: a.access, Resources: a.access.Resources(), Scopes: a.access.Scopes(), Created: now, Expires: now.Add(transactionTTL),
 		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
 	}
-	if err := s.cfg.Store.CreateTransaction(r.Context(), t); err != nil {
+	if err := s.keep(w, r, t); err != nil {
 		return err
 	}
 	s.clients.FetchLogo(a.client)
+	s.clients.Asked(a.client)
 	next := s.urls.login
 	if session.satisfies(t) {
 		next = s.urls.consent

@@ -38,7 +38,9 @@ import (
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/authz/internal/limit"
 	"gatehouse.example/dcr"
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 	"gatehouse.example/templates"
 )
 
@@ -55,6 +57,7 @@ type Server struct {
 	guesses   *limit.Guesses
 	logKey    []byte // hashes what the log must not show
 	chores    *chores
+	large     *fair.Budget // of transactions that no cookie holds
 	cookies   cookies
 	router    http.Handler
 }
@@ -74,6 +77,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}
+	s.large = fair.NewBudget(cfg.Now)
 	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
@@ -101,8 +105,18 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 // and /healthz.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
-// Ready reports whether requests can be served: nil, or why not.
-func (s *Server) Ready(ctx context.Context) error { return s.cfg.Store.Ping(ctx) }
+// Ready reports whether requests can be served: nil, or why not. A store that has no room
+// left is [storage.ErrFull]; while room is only short ([storage.Store.Room]) the server is
+// ready, because nobody but new clients waits.
+func (s *Server) Ready(ctx context.Context) error {
+	if err := s.cfg.Store.Ping(ctx); err != nil {
+		return err
+	}
+	if s.cfg.Store.Room() == storage.RoomNone {
+		return fmt.Errorf("authz: %w: %w", storage.ErrUnavailable, storage.ErrFull)
+	}
+	return nil
+}
 
 // endpoints are the absolute URLs of the server, each the issuer followed by a path.
 type endpoints struct {

@@ -132,11 +132,8 @@ func (s *Server) transaction(r *http.Request, id string) (storage.Transaction, e
 	if len(id) != 22 || strings.ContainsFunc(id, notBase64URL) {
 		return storage.Transaction{}, gone()
 	}
-	t, err := s.cfg.Store.Transaction(r.Context(), id)
+	t, err := s.cfg.Store.ResumeTransaction(r.Context(), id, s.cookies.get(r, browserCookie), s.kept(r, id))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Transaction{}, gone()
-	}
-	if err == nil && !t.Browser.Matches(s.cookies.get(r, browserCookie)) {
 		return storage.Transaction{}, gone()
 	}
 	return t, err

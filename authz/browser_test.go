@@ -45,8 +45,9 @@ func TestCookies(t *testing.T) {
 			for name, cookie := range cookiesOf(t, b.submit("username", personName, "password", personPassword)) {
 				set[name] = cookie
 			}
-			names := []string{prefix + "authz_browser", prefix + "authz_session", prefix + "authz_device"}
-			if len(set) != 3 || set[names[0]] == nil || set[names[1]] == nil || set[names[2]] == nil {
+			transaction := prefix + "authz_transaction_" + b.page.url.Query().Get("transaction")
+			names := []string{prefix + "authz_browser", prefix + "authz_session", prefix + "authz_device", transaction}
+			if len(set) != 4 || set[names[0]] == nil || set[names[1]] == nil || set[names[2]] == nil || set[names[3]] == nil {
 				t.Fatalf("cookies %v, want %v", set, names)
 			}
 			for name, cookie := range set {

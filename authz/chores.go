@@ -24,6 +24,9 @@ type chores struct {
 	used    map[string]time.Time // by client id
 	granted map[granted]struct{}
 	rest    []func(context.Context) error // of what requests have begun
+
+	room storage.Room // that the log was told about last
+	said time.Time    // when
 }
 
 // granted is whose lists a new grant made longer.
@@ -106,9 +109,31 @@ func (c *chores) run(ctx context.Context) {
 	}
 }
 
+// saysTime is how often the log hears that the store is still short of room.
+const saysTime = time.Minute
+
+// tellRoom tells the log when the store gets short of room, now and then while it is, and
+// when it has room again.
+func (c *chores) tellRoom(ctx context.Context) {
+	room, now := c.store.Room(), c.now()
+	if room == storage.RoomEnough && room == c.room || room <= c.room && now.Sub(c.said) < saysTime {
+		return
+	}
+	c.room, c.said = room, now
+	switch room {
+	case storage.RoomNone:
+		c.log.ErrorContext(ctx, "the store is full: it refuses to write, so nobody can sign in, refresh or revoke; give it more memory")
+	case storage.RoomTight:
+		c.log.WarnContext(ctx, "the store is nearly full: no clients can register, so that everybody else can go on; give it more memory")
+	default:
+		c.log.InfoContext(ctx, "the store has room again")
+	}
+}
+
 // do does what was noted. What fails is left to the next use. A client that is gone needs
 // nothing.
 func (c *chores) do(ctx context.Context) {
+	c.tellRoom(ctx)
 	used, made, rest := c.take()
 	for _, finish := range rest {
 		if err := finish(ctx); err != nil {

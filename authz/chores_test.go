@@ -93,9 +93,15 @@ func (s *still) opened(keys ...[]byte) *storage.Store {
 
 func (s *still) start(store *storage.Store) {
 	s.t.Helper()
+	s.startWith(store, authz.RegistrationClosed)
+}
+
+// startWith starts a server where some may register.
+func (s *still) startWith(store *storage.Store, who authz.Registration) {
+	s.t.Helper()
 	var err error
 	s.server, err = authz.New(s.t.Context(), authz.Config{
-		Issuer: secureIssuer, Store: store, Resources: bothResources(), Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Issuer: secureIssuer, Store: store, Resources: bothResources(), Registration: who, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)

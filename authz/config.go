@@ -35,8 +35,10 @@ type Config struct {
 	RegistrationPolicy dcr.Policy
 	StatementIssuers   []dcr.StatementIssuer
 	// RegistrationQuota is how many clients of one software may register in an hour from
-	// one network, and ten times as many of all software. Default 600; negative means any number.
-	// Each process counts for itself.
+	// one address, and ten times as many of all software; the networks around an address
+	// have twice and four times that. They are weighed as well: 2 KiB for each, and eight
+	// times that in all. Changes count like registrations. Default 600; negative means any
+	// number. Each process counts for itself.
 	RegistrationQuota int
 	// ClientUnused is how long a registered client is kept that nobody uses, ClientIdle how
 	// long one that was used and has no live grant. Defaults 7 and 90 days, those of dcr.

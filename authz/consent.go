@@ -91,7 +91,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	if err != nil {
 		return err
 	}
-	if err := s.take(r.Context(), t); err != nil {
+	if err := s.take(w, r, t); err != nil {
 		return err
 	}
 	e := to.refuse(codeAccessDenied, "the person declined")
@@ -122,7 +122,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err := s.use(r.Context(), client); err != nil {
 		return err
 	}
-	if err := s.take(r.Context(), t); err != nil {
+	if err := s.take(w, r, t); err != nil {
 		return err
 	}
 	err = s.engine.IssueCode(r.Context(), engine.Authorization{Client: client, Grant: grant, Code: code})
@@ -155,11 +155,15 @@ func unrecorded(cause error) *displayedError {
 	}
 }
 
-// take ends the transaction. The one who comes second is told that the page has expired.
-func (s *Server) take(ctx context.Context, t storage.Transaction) error {
-	err := s.cfg.Store.TakeTransaction(ctx, t)
+// take ends the transaction, before anything is granted. The one who comes second is told
+// that the page has expired.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
+	err := s.cfg.Store.TakeTransaction(r.Context(), t)
 	if errors.Is(err, storage.ErrNotFound) {
 		return gone()
+	}
+	if err == nil {
+		s.letGo(w, r, s.cookies.name(keptCookie+t.ID))
 	}
 	return err
 }

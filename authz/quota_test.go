@@ -150,3 +150,122 @@ func TestRegistrationQuotaRefused(t *testing.T) {
 		t.Errorf("%d registrations, want 2", n)
 	}
 }
+
+// heavyClient is a registration of about 60 KiB.
+func heavyClient(name string) string {
+	var members strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&members, `,"tos_uri#x-%d":"https://client.example.org/%s"`, i, strings.Repeat("a", 2000))
+	}
+	return fmt.Sprintf(`{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none","client_name":%q%s}`, name, &members)
+}
+
+// sends sends JSON as if from an address behind a proxy.
+func (h *house) sends(from, method, target, bearer, body string) reply {
+	h.t.Helper()
+	r, err := http.NewRequest(method, target, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Forwarded-For", from)
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	return h.send(r)
+}
+
+// TestB3RegistrationsAreWeighed: large registrations use up a budget of bytes, of their
+// network and of everybody, before the count is used up.
+func TestB3RegistrationsAreWeighed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, limited(40)) // 800 KiB an hour for one address, 6.25 MiB for all
+	through := func(from string, most int) (n int) {
+		t.Helper()
+		for n = range most {
+			answer := h.sends(from, http.MethodPost, h.issuer+"/register", "", heavyClient(fmt.Sprint(from, n)))
+			if answer.status == http.StatusTooManyRequests {
+				if answer.header.Get("Retry-After") == "" || answer.member(t, "error") == "" {
+					t.Errorf("%s", answer)
+				}
+				return n
+			}
+			if answer.status != http.StatusCreated {
+				t.Fatalf("%s", answer)
+			}
+		}
+		return most
+	}
+	if n := through("192.0.2.1", 39); n < 10 || n > 14 {
+		t.Errorf("one address registered %d large clients, want about 13", n)
+	}
+	if n := through("192.0.2.2", 39) + through("192.0.2.3", 39); n < 10 || n > 14 {
+		t.Errorf("the rest of its /24 registered %d more, want about 13", n)
+	}
+	if n, last := h.allowed("198.51.100.1", "small", 40); n != 40 {
+		t.Errorf("small ones of somebody else: %d, then %s", n, last)
+	}
+	all := 0
+	for i := range 20 {
+		all += through(fmt.Sprintf("203.0.%d.1", i), 39)
+	}
+	if all < 65 || all > 85 {
+		t.Errorf("many networks registered %d more, want about 75 for 6.25 MiB in all", all)
+	}
+	h.clock.advance(time.Hour)
+	if n := through("192.0.2.1", 5); n != 5 {
+		t.Errorf("an hour later %d of 5", n)
+	}
+}
+
+// TestB3PutCountsLikePost: whoever replaces a registration is counted and weighed like
+// whoever registers, with one budget for both.
+func TestB3PutCountsLikePost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, limited(6))
+	client := h.registers("192.0.2.1", "one")
+	token, target := client.member(t, "registration_access_token"), client.member(t, "registration_client_uri")
+	put := func(from, body string) reply {
+		t.Helper()
+		answer := h.sends(from, http.MethodPut, target, token, strings.Replace(body, "{", `{"client_id":"`+client.member(t, "client_id")+`",`, 1))
+		if answer.status == http.StatusOK {
+			token = answer.member(t, "registration_access_token")
+		}
+		return answer
+	}
+	small := `{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none","client_name":"one"}`
+	for i := range 5 {
+		if answer := put("192.0.2.1", small); answer.status != http.StatusOK {
+			t.Fatalf("replacement %d: %s", i, answer)
+		}
+	}
+	writes := h.meter.writes.Load()
+	for _, answer := range []reply{put("192.0.2.1", small), h.registers("192.0.2.1", "one")} {
+		if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") == "" {
+			t.Errorf("after six: %s", answer)
+		}
+	}
+	if h.meter.writes.Load() != writes {
+		t.Error("what was turned away was stored")
+	}
+	n := 0
+	for n < 6 && put("198.51.100.1", heavyClient("one")).status == http.StatusOK {
+		n++
+	}
+	if n < 3 || n > 5 { // 256 KiB
+		t.Errorf("an address replaced a client %d times by 60 KiB, want about 4", n)
+	}
+	for range 3 {
+		if answer := put("203.0.113.1", "{"); answer.status != http.StatusBadRequest {
+			t.Errorf("%s", answer)
+		}
+	}
+	h.faults.SetDown(true)
+	for range 10 {
+		put("203.0.113.1", small)
+	}
+	h.faults.SetDown(false)
+	if answer := put("203.0.113.1", small); answer.status != http.StatusOK {
+		t.Errorf("what was refused or failed was counted: %s", answer)
+	}
+}

@@ -51,6 +51,8 @@ func (h *hole) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	return h.items[put.Key], nil
 }
 
+func (h *hole) Room() storage.Room { return storage.RoomEnough }
+
 // Whoever asks while the store hangs hears 503 within two seconds.
 func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
 	refresh := "gate_rt_" + base64.RawURLEncoding.EncodeToString(make([]byte, 52))

@@ -159,6 +159,12 @@ func (r *Registry) replaceConfiguration(w http.ResponseWriter, req *http.Request
 		return err
 	}
 	var secret string
+	next := client
+	next.Metadata, next.Localized, next.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
+	undo, err := r.admitted(req.Context(), next)
+	if err != nil {
+		return err
+	}
 	client, err = r.change(req.Context(), client, token, func(c storage.Client) (storage.Client, error) {
 		c.Metadata, c.Localized, c.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
 		// The token that was sent stays the previous one: this answer may be lost.
@@ -167,6 +173,7 @@ func (r *Registry) replaceConfiguration(w http.ResponseWriter, req *http.Request
 		return c, err
 	})
 	if err != nil {
+		undo()
 		return err
 	}
 	r.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,

@@ -75,11 +75,12 @@ type Config struct {
 	// StatementIssuers are those whose software statements (RFC 7591 section 2.3) are
 	// believed. Without any, every statement is refused.
 	StatementIssuers []StatementIssuer
-	// Admit, if set, is asked about every client that is about to be registered, after
-	// everything else was found right and before anything is stored or spent. A [TooMany]
-	// is answered with 429, every other error with 503. The function that it returns is
+	// Admit, if set, is asked about every client that is about to be registered, or to be
+	// replaced by its owner, after everything else was found right and before anything is
+	// stored or spent. It hears what the client weighs in bytes; who asks is
+	// [fair.Requester]. A [TooMany] is answered with 429, every other error with 503. The function that it returns is
 	// called when the client was not registered after all, so that a fault counts nothing.
-	Admit func(ctx context.Context, r *http.Request, c storage.Client) (undo func(), err error)
+	Admit func(ctx context.Context, c storage.Client, weight int64) (undo func(), err error)
 	// WrongToken, if set, is called for each request with an initial or registration access
 	// token that is refused, with what its path ends in. A wait turns the refusal into 429.
 	// Set it to slow down guessing; a token that is right never comes to it.
@@ -124,10 +125,10 @@ type Registry struct {
 
 	tokenRequired bool
 	statements    statements
-	admit         func(ctx context.Context, r *http.Request, c storage.Client) (func(), error)
+	admit         func(ctx context.Context, c storage.Client, weight int64) (func(), error)
 	wrongToken    func(r *http.Request, id string) time.Duration
 	life          lifetimes
-	crowded       crowded
+	crowd         crowd
 }
 
 // New returns a Registry, or every mistake in the configuration.
@@ -144,7 +145,7 @@ func New(c Config) (*Registry, error) {
 		r.logos = newLogos(c.Fetcher, r.now)
 	}
 	if r.admit == nil {
-		r.admit = func(context.Context, *http.Request, storage.Client) (func(), error) { return func() {}, nil }
+		r.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }
 	}
 	if r.onRegister == nil {
 		r.onRegister = func(context.Context, storage.Client) {}

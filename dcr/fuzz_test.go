@@ -28,6 +28,8 @@ type sink struct {
 	writes int
 }
 
+func (s *sink) Room() storage.Room { return storage.RoomEnough }
+
 func (s *sink) Put(_ context.Context, put storage.Put) (storage.Item, error) {
 	s.writes++
 	return storage.Item{Data: put.Data, Version: put.Operation}, nil
@@ -79,6 +81,8 @@ type memory struct {
 	storage.Backend
 	items map[string]storage.Item
 }
+
+func (m *memory) Room() storage.Room { return storage.RoomEnough }
 
 func (m *memory) Get(_ context.Context, key string) (storage.Item, error) {
 	item, ok := m.items[key]

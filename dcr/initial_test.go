@@ -201,9 +201,9 @@ func TestAdmit(t *testing.T) {
 	undone := 0
 	f := newFixture(t, func(c *dcr.Config) {
 		c.RequireInitialToken = true
-		c.Admit = func(_ context.Context, r *http.Request, client storage.Client) (func(), error) {
-			if r.URL.Path != "/register" || client.ID == "" || client.Software == "" {
-				t.Errorf("asked about %s %+v", r.URL, client)
+		c.Admit = func(_ context.Context, client storage.Client, weight int64) (func(), error) {
+			if client.ID == "" || client.Software == "" || weight < 100 || weight > 2000 {
+				t.Errorf("asked about %+v, which weighs %d", client, weight)
 			}
 			asked = append(asked, client)
 			return func() { undone++ }, verdict

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"gatehouse.example/storage"
@@ -39,68 +36,6 @@ func (l lifetimes) validate() error {
 		errs = append(errs, errors.New("dcr: MaxUnused and MaxUnusedPerSoftware must be at least 1"))
 	}
 	return errors.Join(errs...)
-}
-
-// maxCrowded bounds how many softwares are remembered. The bound on all clients holds
-// for those that come on top.
-const maxCrowded = 4096
-
-// crowded remembers the softwares of which clients were registered. Its zero value is
-// ready for use.
-type crowded struct {
-	mu        sync.Mutex
-	softwares map[string]bool
-}
-
-func (c *crowded) note(softwares ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.softwares == nil {
-		c.softwares = map[string]bool{"": true}
-	}
-	for _, software := range softwares {
-		if len(c.softwares) < maxCrowded {
-			c.softwares[software] = true
-		}
-	}
-}
-
-// take returns what was noted, and the empty name of all softwares at the end.
-func (c *crowded) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	taken := slices.Sorted(maps.Keys(c.softwares))
-	slices.Reverse(taken)
-	c.softwares = nil
-	return taken
-}
-
-// Tend bounds the clients that nobody has used: of each software of which this process
-// registered clients since the last time, and in all. It is called every few seconds, and
-// costs nothing when nobody registered. What an error leaves is done the next time.
-func (r *Registry) Tend(ctx context.Context) error {
-	softwares := r.crowded.take()
-	if len(softwares) == 0 {
-		return nil
-	}
-	removed := 0
-	defer func() {
-		if removed > 0 {
-			r.log.InfoContext(ctx, "unused clients made room for new ones", "clients", removed)
-		}
-	}()
-	for i, software := range softwares {
-		limit := r.life.maxPerSoftware
-		if software == "" {
-			limit = r.life.maxUnused
-		}
-		n, err := r.store.BoundUnused(ctx, software, limit)
-		if removed += n; err != nil {
-			r.crowded.note(softwares[i:]...)
-			return fmt.Errorf("dcr: tend: %w", err)
-		}
-	}
-	return nil
 }
 
 // Reap removes the registered clients that were used once, but not for a long time, and

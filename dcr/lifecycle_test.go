@@ -15,6 +15,9 @@ import (
 
 const day = 24 * time.Hour
 
+// settled is when a client that nobody asked for may go.
+const settled = 20*time.Minute + time.Second
+
 func (f *fixture) assertThere(t testing.TB, id string, want bool) {
 	t.Helper()
 	_, err := f.store.Client(context.Background(), id)
@@ -66,7 +69,7 @@ func TestTend(t *testing.T) {
 	}
 	var a, b []string
 	for i := range 6 {
-		f.clock.advance(time.Minute)
+		f.clock.advance(settled)
 		a = append(a, f.register(t, fmt.Sprintf(`"client_name":"a","redirect_uris":["http://127.0.0.1:%d/cb"]`, 5000+i)).id)
 	}
 	check := func(want string) {
@@ -86,11 +89,13 @@ func TestTend(t *testing.T) {
 			t.Errorf("there are %s, want %s", there.String(), want)
 		}
 	}
+	f.clock.advance(settled)
 	check("+---+++")
 	for range 3 {
-		f.clock.advance(time.Minute)
+		f.clock.advance(settled)
 		b = append(b, f.register(t, `"client_name":"b"`).id)
 	}
+	f.clock.advance(settled)
 	check("+----+++++")
 	f.backend.gets.Store(0)
 	f.backend.writes.Store(0)
@@ -105,9 +110,10 @@ func TestTendAgain(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware = 1 })
 	var ids []string
 	for i := range 8 {
-		f.clock.advance(time.Minute)
+		f.clock.advance(settled)
 		ids = append(ids, f.register(t, fmt.Sprintf(`"client_name":"%d"`, i/2)).id)
 	}
+	f.clock.advance(settled)
 	f.faults.SetDown(true)
 	if err := f.Tend(context.Background()); !errors.Is(err, storagetest.ErrDown) {
 		t.Errorf("error %v", err)

@@ -88,11 +88,14 @@ func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if client, err = r.fromNetwork(req.Context(), client); err != nil {
+		return err
+	}
 	client, secret, token, err := r.issue(client)
 	if err != nil {
 		return err
 	}
-	undo, err := r.admit(req.Context(), req, client)
+	undo, err := r.admitted(req.Context(), client)
 	if err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secre
 }
 
 func (r *Registry) registered(ctx context.Context, c storage.Client) {
-	r.crowded.note(c.Software)
+	r.crowd.note(c)
 	r.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
 		"redirect_uris", c.Metadata.RedirectURIs, "auth_method", c.Metadata.TokenEndpointAuthMethod)
 	r.onRegister(ctx, c)

@@ -2,6 +2,7 @@ package dcr
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -55,8 +56,10 @@ func validID(id string) bool {
 const (
 	// cacheTime is how old a cached client may be.
 	cacheTime = 5 * time.Second
-	// cacheSize is how many clients one generation of the cache holds.
-	cacheSize = 1024
+	// cacheSize and cacheBytes are how many clients one generation of the cache holds, and
+	// what they weigh.
+	cacheSize  = 1024
+	cacheBytes = 8 << 20
 )
 
 // cache holds clients that were found, for a short time. Clients that do not exist are
@@ -68,7 +71,7 @@ type cached struct {
 	fetched time.Time
 }
 
-func newCache() cache { return cache{newGenerations[cached](cacheSize, cacheSize)} }
+func newCache() cache { return cache{newGenerations[cached](cacheSize, cacheBytes)} }
 
 func (c cache) get(id string, now time.Time) (storage.Client, bool) {
 	entry, ok := c.kept.get(id)
@@ -78,7 +81,16 @@ func (c cache) get(id string, now time.Time) (storage.Client, bool) {
 }
 
 func (c cache) put(client storage.Client, now time.Time) {
-	c.kept.put(client.ID, cached{client, now}, 1)
+	c.kept.put(client.ID, cached{client, now}, int(weigh(client)))
+}
+
+// weigh is about how many bytes a client takes, in the store and in memory.
+func weigh(c storage.Client) int64 {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return maxBody // it was read from JSON, so this does not happen
+	}
+	return int64(len(body))
 }
 
 // drop forgets a client that was changed or removed here. Who is reading it from the store

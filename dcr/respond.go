@@ -145,6 +145,10 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 			w.Header().Set("WWW-Authenticate", challenge.String())
 		}
 		respond(w, refused.status, errorResponse{refused.code, refused.description})
+	case errors.Is(err, storage.ErrFull):
+		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", codeUnavailable, "cause", err)
+		w.Header().Set("Retry-After", strconv.Itoa(int(fullRetry.Seconds())))
+		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the storage of the server is nearly full, so no clients can register; try again later"})
 	default:
 		level := slog.LevelWarn // what anybody can cause, such as a race with oneself, calls for nobody
 		if errors.Is(err, storage.ErrRecord) {

@@ -67,6 +67,19 @@ type Listing struct{ Index, Entry string }
 // copy can take over.
 type Lineage string
 
+// Room is how much room a database has left.
+type Room int
+
+const (
+	// RoomEnough: every write may go on, or nobody knows better.
+	RoomEnough Room = iota
+	// RoomTight: what is left is kept for what exists already, such as refreshing,
+	// redeeming and revoking. New clients wait.
+	RoomTight
+	// RoomNone: the database refuses writes, or is about to.
+	RoomNone
+)
+
 // Backend is the narrow interface that a database driver implements. Every method is
 // safe for concurrent use and returns when its context ends; one that cannot hang may
 // finish what it began. storagetest.TestBackend
@@ -111,6 +124,10 @@ type Backend interface {
 
 	// IndexLen returns how many entries the index has. The cost does not grow with them.
 	IndexLen(ctx context.Context, index string) (int, error)
+
+	// Room says how much room is left, as far as the backend knows. It asks nobody, so it
+	// costs nothing. A write for which there is none is [ErrFull].
+	Room() Room
 
 	// Close releases connections. No method may be called afterwards.
 	Close() error

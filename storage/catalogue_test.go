@@ -125,6 +125,8 @@ func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err err
 	return n, err
 }
 
+func (p *plainBackend) Room() storage.Room { return storage.RoomEnough }
+
 func (p *plainBackend) Close() error { return nil }
 
 func (p *plainBackend) clone() *plainBackend {

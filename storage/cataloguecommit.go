@@ -19,6 +19,8 @@ const MaxCommit = 1000
 // An error other than [ErrEntry] does not say whether the page was committed: [ErrLeased]
 // and [ErrConflict] mean that this writer is over, and another one knows from its state how
 // far it came. After any other error the same may be committed again.
+// While room is short nothing new is committed, which is [ErrFull]: a mirror must not use
+// up what signed-in people need.
 func (w *CatalogueWriter) Commit(ctx context.Context, entries []CatalogueEntry, progress json.RawMessage) error {
 	if err := checkEntries(entries); err != nil {
 		return err
@@ -34,6 +36,9 @@ func (w *CatalogueWriter) Commit(ctx context.Context, entries []CatalogueEntry, 
 	rows, err := w.plan(ctx, entries)
 	if err != nil {
 		return err
+	}
+	if len(rows) > 0 && w.store.Room() != RoomEnough {
+		return fmt.Errorf("storage: commit: %w: %w", ErrUnavailable, ErrFull)
 	}
 	w.unsure = true
 	if len(rows) == 0 {

@@ -2,6 +2,10 @@ package storage
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -40,6 +44,9 @@ type Client struct {
 	// Software is the same for clients that are the same software; empty if nobody counts.
 	// It names a list, and stands in entries of another: a digest is long enough.
 	Software string `json:"software,omitempty"`
+	// Network names the network that registered the client ([Store.NetworkName]) until
+	// somebody uses it; empty if nobody counts.
+	Network string `json:"network,omitempty"`
 	// Secret is empty for public clients, RegistrationToken for clients that cannot
 	// manage themselves.
 	Secret            SecretHash `json:"secret,omitempty"`
@@ -50,6 +57,9 @@ type Client struct {
 	Created       time.Time  `json:"created"`
 	// LastUsed is when the client was last used, to the day; zero if never.
 	LastUsed time.Time `json:"last_used,omitzero"`
+	// Asked is when a person was last sent here by the client while nobody had used it, to
+	// a few minutes; zero if nobody was.
+	Asked time.Time `json:"asked,omitzero"`
 	// Expires is when a client that nobody has used ends; zero if it stays. The first use
 	// makes it zero.
 	Expires  time.Time `json:"expires,omitzero"`
@@ -78,10 +88,12 @@ func (e *RemovedError) Error() string {
 func (e *RemovedError) Is(target error) bool { return target == ErrNotFound }
 
 // CreateClient stores a new client that nobody has used. [ErrConflict] means that the id
-// is taken.
+// is taken. While room is short, one that ends by itself is [ErrFull].
 func (s *Store) CreateClient(ctx context.Context, c Client) error {
 	c.LastUsed, c.Removed = time.Time{}, nil
-	_, err := s.write(ctx, c.record(), Absent)
+	r := c.record()
+	r.yields = !c.Expires.IsZero()
+	_, err := s.write(ctx, r, Absent)
 	return err
 }
 
@@ -107,13 +119,14 @@ func (s *Store) Client(ctx context.Context, id string) (Client, error) {
 }
 
 // UpdateClient replaces a client that was read before, or returns [ErrConflict]. Its id,
-// its software, its creation, its use and its end stay as they are.
+// its software, its network, its creation, its use and its end stay as they are.
 func (s *Store) UpdateClient(ctx context.Context, c Client) error {
 	if c.stays == nil {
 		return fmt.Errorf("storage: update client: it was not read: %w", ErrConflict)
 	}
 	was := c.stays
-	c.ID, c.Source, c.Software, c.Created, c.LastUsed, c.Expires = was.ID, was.Source, was.Software, was.Created, was.LastUsed, was.Expires
+	c.ID, c.Source, c.Software, c.Network, c.Created = was.ID, was.Source, was.Software, was.Network, was.Created
+	c.LastUsed, c.Asked, c.Expires = was.LastUsed, was.Asked, was.Expires
 	c.Removed = nil
 	r := c.record()
 	r.listed = nil // it is listed already
@@ -168,6 +181,7 @@ func (s *Store) use(ctx context.Context, c Client, at time.Time) (unlist func(co
 	}
 	used := c
 	used.LastUsed, used.Expires = at, time.Time{}
+	used.Network, used.Asked = "", time.Time{} // they were for clients that nobody uses
 	if at.Before(c.Created) {
 		used.LastUsed = c.Created // the clocks differ
 	}
@@ -175,6 +189,44 @@ func (s *Store) use(ctx context.Context, c Client, at time.Time) (unlist func(co
 		return nil, err
 	}
 	return func(ctx context.Context) error { return s.unlist(ctx, c.listed(), used.listed()) }, nil
+}
+
+// AskForClient records that a person was sent here by a client that nobody has used yet, so
+// that [Store.BoundUnused] may spare it. One that is gone, or was used, needs no record.
+func (s *Store) AskForClient(ctx context.Context, id string, at time.Time) error {
+	for range changeAttempts {
+		c, err := s.Client(ctx, id)
+		if errors.Is(err, ErrNotFound) || err == nil && (c.Expires.IsZero() || !c.Asked.Before(at)) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		asked := c
+		asked.Asked = at
+		r := asked.record()
+		r.listed = nil // it is listed already
+		if _, err = s.write(ctx, r, Unchanged(c.version)); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("storage: ask for client: %w: the client kept changing", ErrUnavailable)
+}
+
+// NetworkName returns what stands for a network in records: a MAC under a key derived from
+// the first master key, so that a record does not tell where somebody was. It is empty
+// without a master key.
+func (s *Store) NetworkName(network string) (string, error) {
+	if len(s.sealer.keys) == 0 {
+		return "", nil
+	}
+	key, err := hkdf.Key(sha256.New, s.sealer.keys[0].secret, nil, string(s.sealer.associated("gatehouse network of a client", "")), 32)
+	if err != nil {
+		return "", fmt.Errorf("storage: network name: %w", err)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(network))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]), nil
 }
 
 // tombstone is what is left of a removed client, in its place. It is read as a [Client].

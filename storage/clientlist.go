@@ -3,29 +3,29 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 )
 
-// Clients that end unless somebody uses them are listed by their creation, and once more
-// with those of the same software. The others are listed by their last use, or by their
-// creation if nobody has used them.
+// Clients that end unless somebody uses them are listed by their creation, once more with
+// those of the same software, and once more with those that came from the same network.
+// The others are listed by their last use, or by their creation if nobody has used them.
 var (
 	clientsByUse  = key("clients", "by-use")
 	clientsUnused = key("clients", "unused")
 )
 
 func softwareUnused(software string) string { return key("software-unused", software) }
+func networkUnused(network string) string   { return key("network-unused", network) }
 
-// softwareMark stands between the id and the software in an entry of clientsUnused. No
-// client id has one.
-const softwareMark = "\x00"
+// groupMark stands between the id, the software and the network in an entry of a list of
+// unused clients. No client id has one.
+const groupMark = "\x00"
 
-// listed are the entries of a client. The entry in the list of all names the software, so
-// that whoever removes it finds the entry in the list of the software when the client is
-// gone. Therefore it is added first and removed last.
+// listed are the entries of a client. The entry in the list of all names the software and
+// the network, so that whoever removes it finds the entries in their lists when the client
+// is gone. Therefore it is added first and removed last.
 func (c Client) listed() []Listing {
 	switch {
 	case c.Removed != nil:
@@ -35,14 +35,30 @@ func (c Client) listed() []Listing {
 	case c.Expires.IsZero():
 		return []Listing{{clientsByUse, entryOf(c.LastUsed, c.ID)}}
 	}
-	return unusedEntries(entryOf(c.Created, c.ID), c.Software)
+	return unusedEntries(entryOf(c.Created, c.ID), c.Software, c.Network)
 }
 
-func unusedEntries(entry, software string) []Listing {
-	if software == "" {
-		return []Listing{{clientsUnused, entry}}
+func unusedEntries(entry, software, network string) []Listing {
+	inSoftware := inGroup(entry, network)
+	listed := []Listing{{clientsUnused, entry}}
+	if software != "" || network != "" {
+		listed[0].Entry = inGroup(entry+groupMark+software, network)
 	}
-	return []Listing{{clientsUnused, entry + softwareMark + software}, {softwareUnused(software), entry}}
+	if software != "" {
+		listed = append(listed, Listing{softwareUnused(software), inSoftware})
+	}
+	if network != "" {
+		listed = append(listed, Listing{networkUnused(network), entry})
+	}
+	return listed
+}
+
+// inGroup names a group at the end of an entry, if there is one.
+func inGroup(entry, group string) string {
+	if group == "" {
+		return entry
+	}
+	return entry + groupMark + group
 }
 
 // entriesWith are the entries that go with one in a list of clients.
@@ -50,13 +66,14 @@ func entriesWith(index, entry string) []Listing {
 	if index != clientsUnused {
 		return []Listing{{index, entry}}
 	}
-	entry, software, _ := strings.Cut(entry, softwareMark)
-	return unusedEntries(entry, software)
+	entry, groups, _ := strings.Cut(entry, groupMark)
+	software, network, _ := strings.Cut(groups, groupMark)
+	return unusedEntries(entry, software, network)
 }
 
 // clientOf returns the id of the client that an entry names.
 func clientOf(entry string) string {
-	id, _, _ := strings.Cut(entry[min(entryTimeLen, len(entry)):], softwareMark)
+	id, _, _ := strings.Cut(entry[min(entryTimeLen, len(entry)):], groupMark)
 	return id
 }
 
@@ -140,98 +157,4 @@ func (s *Store) forgetClient(ctx context.Context, index, entry string, found err
 		}
 	}
 	return true, s.unlist(ctx, entriesWith(index, entry), nil)
-}
-
-const tooManyUnused = "too many others like it were registered after it, and nobody had used it"
-
-// BoundUnused removes the oldest clients that end unless somebody uses them, until at most
-// so many are left: of one software, or of all if that is empty. It returns how many it
-// removed. However many do that at once, the newest ones stay. One that cannot be read
-// stays and does not count, which the error tells when all others are removed. Called
-// once for each client that is created, it also keeps the list short when there are few.
-func (s *Store) BoundUnused(ctx context.Context, software string, limit int) (removed int, err error) {
-	index := clientsUnused
-	if software != "" {
-		index = softwareUnused(software)
-	}
-	var unreadable error
-	kept, after := 0, ""
-	for {
-		over, page, err := s.tooMany(ctx, index, after, limit+kept)
-		if err == nil && over == 0 {
-			err = s.tidyUnused(ctx, index, page)
-		}
-		if err != nil {
-			return removed, err
-		}
-		if over == 0 {
-			return removed, unreadable
-		}
-		for _, entry := range page[:over] {
-			fate, err := s.removeUnused(ctx, index, entry)
-			switch {
-			case errors.Is(err, ErrRecord):
-				unreadable = err
-			case err != nil:
-				return removed, err
-			}
-			removed, kept = removed+fate.removed, kept+fate.kept
-			after = entry
-		}
-	}
-}
-
-// tooMany returns a page of a list, and how many of its entries are to go so that so many
-// are left. The page is read before the length: what others remove in between makes it
-// fewer, never more.
-func (s *Store) tooMany(ctx context.Context, index, after string, limit int) (over int, page []string, err error) {
-	page, err = s.indexPage(ctx, index, after, pageSize)
-	if err != nil {
-		return 0, nil, err
-	}
-	n, err := s.indexLen(ctx, index)
-	return max(0, min(n-limit, len(page))), page, err
-}
-
-// tidyUnused removes the oldest entries of a list of unused clients if they have ended,
-// up to the first one that has not.
-func (s *Store) tidyUnused(ctx context.Context, index string, page []string) error {
-	for _, entry := range page[:min(tidyLength, len(page))] {
-		c, err := s.Client(ctx, clientOf(entry))
-		if !stale(c, err, index, entry) {
-			return nil // it may be one that cannot be read
-		}
-		if forgotten, err := s.forgetClient(ctx, index, entry, err); err != nil || !forgotten {
-			return err
-		}
-	}
-	return nil
-}
-
-// fate counts what became of an entry: its client was removed, or it is still there. An
-// entry that was stale is neither.
-type fate struct{ removed, kept int }
-
-// removeUnused removes a client that a list of unused ones names, or its stale entry.
-func (s *Store) removeUnused(ctx context.Context, index, entry string) (fate, error) {
-	for range changeAttempts {
-		c, err := s.Client(ctx, clientOf(entry))
-		if stale(c, err, index, entry) {
-			forgotten, err := s.forgetClient(ctx, index, entry, err)
-			if forgotten {
-				return fate{}, err
-			}
-			return fate{kept: 1}, err
-		}
-		if err == nil {
-			err = s.RemoveClient(ctx, c, tooManyUnused)
-		}
-		switch {
-		case err == nil:
-			return fate{removed: 1}, nil
-		case !errors.Is(err, ErrConflict):
-			return fate{kept: 1}, err
-		}
-	}
-	return fate{kept: 1}, fmt.Errorf("storage: remove client: %w: the client kept changing", ErrUnavailable)
 }

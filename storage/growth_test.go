@@ -229,7 +229,7 @@ func TestRegistrationsAreBounded(t *testing.T) {
 				s.now = s.now.Add(step)
 				s.registers(t, i, test.softwares)
 				for software, limit := range map[string]int{fmt.Sprintf("software-%d", i%test.softwares): perSoftware, "": limit} {
-					if _, err := s.BoundUnused(t.Context(), software, limit); err != nil {
+					if _, _, err := s.BoundUnused(t.Context(), storage.Bound{Software: software, Most: limit}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -254,7 +254,7 @@ func TestRegistrationsEnd(t *testing.T) {
 	for i := range made {
 		s.now = s.now.Add(12 * time.Hour)
 		s.registers(t, i, made)
-		if _, err := s.BoundUnused(t.Context(), "", 1000); err != nil {
+		if _, _, err := s.BoundUnused(t.Context(), storage.Bound{Most: 1000}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/sha256"
@@ -30,8 +31,9 @@ type sealer struct {
 }
 
 type masterKey struct {
-	name [4]byte
-	aead cipher.AEAD
+	name   [4]byte
+	secret []byte // what keys for other purposes are derived from
+	aead   cipher.AEAD
 }
 
 func newSealer(keys [][]byte, issuer string) (sealer, error) {
@@ -49,7 +51,7 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
 		}
 		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
-		s.keys = append(s.keys, masterKey{name: [4]byte(sum[:4]), aead: aead})
+		s.keys = append(s.keys, masterKey{name: [4]byte(sum[:4]), secret: bytes.Clone(k), aead: aead})
 	}
 	return s, nil
 }

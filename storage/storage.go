@@ -49,6 +49,9 @@ var (
 	// ErrUnavailable says that the store could not answer. Callers tell the client to
 	// come back (503 with Retry-After), never that something was or was not found.
 	ErrUnavailable = errors.New("storage: unavailable")
+	// ErrFull says that the store has no room for more, or keeps the room that is left for
+	// what is there already: see [Room]. It is an [ErrUnavailable] too.
+	ErrFull = errors.New("storage: full")
 	// ErrRecord says that a stored record cannot be read: it was written by a newer
 	// program, damaged, or sealed under a key that this process does not have.
 	ErrRecord = errors.New("storage: unreadable record")
@@ -107,6 +110,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return unavailable("ping", err)
 }
 
+// Room says how much room the store has left. It costs no round trip.
+func (s *Store) Room() Room { return s.backend.Room() }
+
 // key names the one key of an aggregate.
 func key(kind, id string) string { return "gatehouse:" + kind + ":" + id }
 
@@ -150,6 +156,7 @@ type record struct {
 	on       Lineage
 
 	forgettable bool
+	yields      bool // while room is short it is not written
 }
 
 // write writes r if cond holds. On [ErrConflict] it returns the item that is there,
@@ -157,6 +164,9 @@ type record struct {
 func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, error) {
 	if r.expires.IsZero() && mustEnd[r.kind] {
 		return Item{}, fmt.Errorf("storage: write %s: it must have an end", r.kind)
+	}
+	if r.yields && s.backend.Room() != RoomEnough {
+		return Item{}, unavailable("write "+r.kind, ErrFull)
 	}
 	data, err := encode(r.value, r.expires)
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 const kindTransaction = "transaction"
 
 // Transaction is a validated authorization request whose person is still signing in
-// or deciding. It belongs to one browser.
+// or deciding. It belongs to one browser, which keeps it, sealed
+// ([Store.SealTransaction]); one that is too large for that is a record
+// ([Store.CreateTransaction]). That it was decided is a record in both cases.
 type Transaction struct {
 	ID string `json:"id"`
 	// Browser is the hash of the cookie of the browser that started it.
@@ -32,47 +34,87 @@ type Transaction struct {
 	ForceLogin bool      `json:"force_login,omitempty"`
 	Created    time.Time `json:"created"`
 	Expires    time.Time `json:"expires"`
-	// Taken says that the person has decided. It stays on record until Expires, so that
-	// a decision whose reply is lost is not taken for a second one.
+	// Taken says that the person has decided. Nobody is given such a transaction.
 	Taken bool `json:"taken,omitempty"`
 
-	version Version
+	version Version // of its record; zero if it has none
+	known   bool    // it was read, or opened
 }
 
-// CreateTransaction stores a transaction. A failover may forget it: the person starts
-// again at the application.
+// takenTime is how much longer than a transaction it is on record that it was decided: as
+// long as another process, whose clock is slow, may take the copy in a browser for valid.
+const takenTime = 10 * time.Minute
+
+// takenTransaction is what is left of a transaction that was decided, in its place. It is
+// read as a [Transaction].
+type takenTransaction struct {
+	ID    string `json:"id"`
+	Taken bool   `json:"taken"`
+}
+
+// CreateTransaction stores a transaction that its browser cannot keep. A failover may
+// forget it: the person starts again at the application. While room is short it is
+// [ErrFull].
 func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
-	_, err := s.write(ctx, t.record(), Absent)
+	_, err := s.write(ctx, record{
+		kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true, yields: true,
+	}, Absent)
 	return err
 }
 
-func (t Transaction) record() record {
-	return record{kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true}
-}
-
-// Transaction reads a transaction. It returns [ErrNotFound] for one that is over.
-func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
-	var t Transaction
-	version, err := s.read(ctx, kindTransaction, id, &t)
-	if err != nil {
+// ResumeTransaction returns the transaction with an id that a browser goes on with: the
+// one that it brings sealed, or the one that is on record. The browser is its cookie. It
+// returns [ErrNotFound] for one that is over, was decided, or belongs to another browser.
+func (s *Store) ResumeTransaction(ctx context.Context, id, browser string, sealed []byte) (Transaction, error) {
+	t, err := s.Transaction(ctx, id)
+	var absent *absentError
+	switch {
+	case errors.As(err, &absent):
+		return s.openTransaction(id, HashSecret(browser), sealed)
+	case err != nil:
 		return Transaction{}, err
-	}
-	if t.Taken {
+	case !t.Browser.Matches(browser):
 		return Transaction{}, ErrNotFound
 	}
-	t.version = version
 	return t, nil
 }
 
-// TakeTransaction ends a transaction that was read before: of two decisions on one
-// consent page exactly one counts. The other gets [ErrNotFound], and so does who never
-// read it.
+// absentError is the [ErrNotFound] of a transaction without a record, which may be in a
+// browser.
+type absentError struct{ error }
+
+// Unwrap returns the error itself.
+func (e absentError) Unwrap() error { return e.error }
+
+// Transaction reads a transaction that is on record. It returns [ErrNotFound] for one that
+// is over or was decided.
+func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
+	var t Transaction
+	version, err := s.read(ctx, kindTransaction, id, &t)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Transaction{}, &absentError{err}
+	case err != nil:
+		return Transaction{}, err
+	case t.Taken:
+		return Transaction{}, ErrNotFound
+	}
+	t.version, t.known = version, true
+	return t, nil
+}
+
+// TakeTransaction ends a transaction that was resumed before: of two decisions on one
+// consent page exactly one counts, whichever processes hear them. The other gets
+// [ErrNotFound], and so does who never read it. It is on record for longer than the copy
+// in the browser is valid, and no failover may forget it, so that the copy does not live
+// twice.
 func (s *Store) TakeTransaction(ctx context.Context, t Transaction) error {
-	if t.version == (Version{}) {
+	if !t.known {
 		return ErrNotFound
 	}
-	t.Taken = true
-	_, err := s.write(ctx, t.record(), Unchanged(t.version))
+	_, err := s.write(ctx, record{
+		kind: kindTransaction, id: t.ID, value: takenTransaction{t.ID, true}, expires: t.Expires.Add(takenTime),
+	}, Unchanged(t.version))
 	if errors.Is(err, ErrConflict) {
 		return ErrNotFound
 	}

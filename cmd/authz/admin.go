@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
 // readyTime bounds the question whether the store answers.
 const readyTime = time.Second
 
 // probes answers on the admin listener. /livez says that the process runs, /readyz that
-// it can serve: not while it is stopping, and not without its store.
-func (st *site) probes(ready func(context.Context) error) http.Handler {
+// it can serve: not while it is stopping, and not without its store or while that is full.
+func (st *site) probes(ready func(context.Context) error, room func() storage.Room) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -24,12 +27,24 @@ func (st *site) probes(ready func(context.Context) error) http.Handler {
 		defer cancel()
 		if err := ready(ctx); err != nil {
 			st.log.Warn("not ready", "error", err)
-			say(w, http.StatusServiceUnavailable, "the store does not answer")
+			say(w, http.StatusServiceUnavailable, unready(err))
+			return
+		}
+		if room() != storage.RoomEnough {
+			say(w, http.StatusOK, "ok, but the store is nearly full: no new clients can register")
 			return
 		}
 		say(w, http.StatusOK, "ok")
 	})
 	return mux
+}
+
+// unready names what is wrong with the store.
+func unready(err error) string {
+	if errors.Is(err, storage.ErrFull) {
+		return "the store is full"
+	}
+	return "the store does not answer"
 }
 
 func say(w http.ResponseWriter, status int, sentence string) {

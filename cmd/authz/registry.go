@@ -108,7 +108,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 		return err
 	}
 	v.announce(p.stdout, st)
-	probes := st.catalogueProbes(st.probes(store.Ping), keeper)
+	probes := st.catalogueProbes(st.probes(store.Ping, store.Room), keeper)
 	return besides(ctx, func() error { return st.serve(ctx, health(readers), probes) }, keeper.Run)
 }
 

@@ -68,7 +68,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 			return fmt.Errorf("the person %s: %w", demoPerson, err)
 		}
 	}
-	public, admin, work := http.Handler(front), st.probes(front.Ready), []worker{front.Run}
+	public, admin, work := http.Handler(front), st.probes(front.Ready, store.Room), []worker{front.Run}
 	if l.registry != nil {
 		c, err := l.registry.carried(ctx, s, store, st.log)
 		if err != nil {

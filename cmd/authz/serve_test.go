@@ -29,6 +29,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"gatehouse.example/storage"
 )
 
 // lockedBuffer is a buffer that a server writes while a test reads.
@@ -439,7 +441,9 @@ func hold(t *testing.T, grace time.Duration) *held {
 		<-h.release
 		_, _ = io.WriteString(w, "finished")
 	})
-	go func() { h.done <- st.serve(ctx, public, st.probes(func(context.Context) error { return nil })) }()
+	go func() {
+		h.done <- st.serve(ctx, public, st.probes(func(context.Context) error { return nil }, func() storage.Room { return storage.RoomEnough }))
+	}()
 	go func() {
 		resp, err := http.Get("http://" + st.public.Addr().String())
 		if err == nil {

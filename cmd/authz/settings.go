@@ -52,7 +52,7 @@ type settings struct {
 	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
 
 	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
-	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one network, and ten times as many in all; 0 for any number (default ${default}; 0 with --dev)."`
+	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
 	RegistrationRedirectHosts []string `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
 	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: any)."`
 	RegistrationRefuse        []string `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`

@@ -16,6 +16,7 @@ import (
 type backend struct {
 	client      goredis.UniversalClient
 	standby     *standby // nil until it is watched
+	room        room
 	onRoundTrip func()
 }
 

@@ -162,6 +162,9 @@ func (e *embedded) set(put storage.Put, now time.Time) error {
 	return nil
 }
 
+// Room implements [storage.Backend]: the memory of this process has no bound here.
+func (e *embedded) Room() storage.Room { return storage.RoomEnough }
+
 // Lineage implements [storage.Backend]: nothing can take over.
 func (e *embedded) Lineage(context.Context) (storage.Lineage, error) { return "", nil }
 

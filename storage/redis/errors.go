@@ -19,6 +19,8 @@ import (
 // readError maps the error of a command that changes nothing.
 func readError(what string, err error) error {
 	switch {
+	case isFull(err):
+		return fmt.Errorf("storage/redis: %s: %w: %w", what, storage.ErrFull, err)
 	case errors.Is(err, goredis.Nil):
 		return storage.ErrNotFound
 	case isWrongType(err):

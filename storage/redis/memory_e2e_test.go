@@ -77,7 +77,7 @@ func TestMemoryOfRemoved(t *testing.T) {
 	}
 	t.Logf("what is left of a client: %d bytes", perItem(t, server, removedMemory, 2000, func(i int) {
 		registers(t, store, i)
-		if n, err := store.BoundUnused(t.Context(), "", 0); n != 1 || err != nil {
+		if n, _, err := store.BoundUnused(t.Context(), storage.Bound{Most: 0}); n != 1 || err != nil {
 			t.Fatalf("BoundUnused removed %d, %v", n, err)
 		}
 	}))

@@ -70,7 +70,11 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd, err = b.runPut(ctx, "eval", putScript, put)
 	}
+	b.room.took(put)
 	switch {
+	case errors.Is(err, storage.ErrFull):
+		b.room.refused()
+		return storage.Item{}, err
 	case goredis.HasErrorPrefix(err, "LINEAGE"):
 		return storage.Item{}, storage.ErrLineage
 	case errors.Is(err, storage.ErrNotFound):

@@ -21,8 +21,10 @@ import (
 //
 // A nil standby is that of the embedded server, from which nothing takes over.
 type standby struct {
-	ask    func(context.Context) (replicas, error)
-	fenced bool // the servers have one history at a time, and it has a name
+	ask func(context.Context) (replicas, error)
+	// measure looks at something else at the same time.
+	measure func(context.Context)
+	fenced  bool // the servers have one history at a time, and it has a name
 
 	live   atomic.Pointer[replicas]
 	bereft time.Time   // since when nobody has a replica any more, for look alone
@@ -55,7 +57,7 @@ const (
 // watch starts looking. The first look is over when it returns; its error means that the
 // server does not tell.
 func (b *backend) watch(ctx context.Context, t target, o Options) error {
-	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1)}
+	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1), measure: b.measure}
 	s.live.Store(&replicas{})
 	switch client := b.client.(type) {
 	case *goredis.ClusterClient:
@@ -96,6 +98,7 @@ func (s *standby) run(ctx context.Context) {
 func (s *standby) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
+	s.measure(ctx)
 	live, err := s.ask(ctx)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ type Faults struct {
 	puts     int
 	hook     func() // runs once, before the next Put
 	lineage  storage.Lineage
+	room     storage.Room
 }
 
 // NewFaults wraps a backend.
@@ -34,6 +35,27 @@ func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = down
+}
+
+// SetRoom says how much room is left, instead of what the other backend says, if it is
+// less. With [storage.RoomNone] every Put fails with [storage.ErrFull].
+func (f *Faults) SetRoom(room storage.Room) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.room = room
+}
+
+// Room implements [storage.Backend].
+func (f *Faults) Room() storage.Room {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(f.room, f.backend.Room())
+}
+
+func (f *Faults) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.room == storage.RoomNone
 }
 
 // LoseRequests makes the next n writes fail without effect, in a way that their caller
@@ -155,6 +177,9 @@ func (f *Faults) GetMany(ctx context.Context, keys []string) ([]storage.Item, er
 func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
 	f.countPut()
 	err = f.do(func() (err error) {
+		if f.full() {
+			return storage.ErrFull
+		}
 		if err := f.runHook(ctx, &put); err != nil {
 			return err
 		}

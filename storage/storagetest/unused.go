@@ -26,7 +26,7 @@ func (f *fixture) unused(t *testing.T, software string, ids ...string) {
 // bound is BoundUnused, which must remove so many.
 func (f *fixture) bound(t *testing.T, software string, limit, want int) {
 	t.Helper()
-	removed, err := f.BoundUnused(t.Context(), software, limit)
+	removed, _, err := f.BoundUnused(t.Context(), storage.Bound{Software: software, Most: limit})
 	wantError(t, "BoundUnused", err, nil)
 	if removed != want {
 		t.Errorf("BoundUnused of %q to %d removed %d; want %d", software, limit, removed, want)
@@ -319,12 +319,12 @@ func testBoundUnusedStale(t *testing.T, f *fixture) {
 	f.unused(t, "s", "e", "f")
 	kept := f.backend.item(t, clientKey("d"))
 	f.backend.overwrite(t, clientKey("d"), append([]byte{2}, kept.Data[1:]...))
-	removed, err := f.BoundUnused(t.Context(), "", 2)
+	removed, _, err := f.BoundUnused(t.Context(), storage.Bound{Most: 2})
 	wantError(t, "BoundUnused with one that cannot be read", err, storage.ErrRecord)
 	if removed != 0 {
 		t.Errorf("with one that cannot be read %d were removed; want 0", removed)
 	}
-	removed, err = f.BoundUnused(t.Context(), "", 0)
+	removed, _, err = f.BoundUnused(t.Context(), storage.Bound{Most: 0})
 	wantError(t, "BoundUnused with one that cannot be read", err, storage.ErrRecord)
 	if got := f.backend.item(t, clientKey("d")); removed != 2 || got.Data[0] != 2 {
 		t.Errorf("%d were removed, and what cannot be read has version %d", removed, got.Data[0])
@@ -385,7 +385,7 @@ func raceBoundUnused(t *testing.T, f *fixture) {
 	used := make([]bool, runners)
 	errs := together(2*runners, func(i int) (err error) {
 		if i%2 == 0 {
-			_, err = f.BoundUnused(t.Context(), software, limit)
+			_, _, err = f.BoundUnused(t.Context(), storage.Bound{Software: software, Most: limit})
 			return err
 		}
 		if i%8 != 7 {
@@ -399,7 +399,7 @@ func raceBoundUnused(t *testing.T, f *fixture) {
 		return err
 	})
 	wantError(t, "bounding and using", errors.Join(errs...), nil)
-	_, err := f.BoundUnused(t.Context(), software, limit)
+	_, _, err := f.BoundUnused(t.Context(), storage.Bound{Software: software, Most: limit})
 	wantError(t, "BoundUnused", err, nil)
 	var want []string
 	for i, id := range ids {

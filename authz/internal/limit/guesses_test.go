@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// clock is a time that a test sets.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time          { return c.at }
+func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
+func newClock() *clock                   { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
+
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // failures returns how many of n attempts may be made that all fail.

@@ -1,0 +1,420 @@
+package authz_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/storage"
+)
+
+// keeps returns the transactions that a browser keeps, by the name of their cookie.
+func (b *browser) keeps() map[string]string {
+	b.h.t.Helper()
+	home, err := url.Parse(b.h.issuer)
+	if err != nil {
+		b.h.t.Fatal(err)
+	}
+	kept := map[string]string{}
+	for _, cookie := range b.jar.Cookies(home) {
+		if strings.HasPrefix(cookie.Name, "__Host-authz_transaction_") {
+			kept[cookie.Name] = cookie.Value
+		}
+	}
+	return kept
+}
+
+// putBack gives a browser cookies that it let go.
+func (b *browser) putBack(cookies map[string]string) {
+	b.h.t.Helper()
+	home, err := url.Parse(b.h.issuer)
+	if err != nil {
+		b.h.t.Fatal(err)
+	}
+	for name, value := range cookies {
+		b.jar.SetCookies(home, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: true}})
+	}
+}
+
+// consentPage takes a browser to the page that asks for a decision.
+func (b *browser) consentPage(c member) {
+	b.h.t.Helper()
+	b.open(b.h.issuer + "/authorize?" + asks(c).Encode())
+	if b.follow(); strings.Contains(b.last.body, `name="password"`) {
+		b.submit("username", personName, "password", personPassword)
+		b.follow()
+	}
+	if !strings.Contains(b.last.body, `name="decision"`) {
+		b.h.t.Fatalf("no consent page: %s", b.last)
+	}
+}
+
+// TestB2AuthorizeWritesNothing: whatever a stranger asks for at /authorize, and also what
+// somebody who is signed in asks for, nothing of it is in the store before it is decided.
+func TestB2AuthorizeWritesNothing(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	writes := h.meter.writes.Load()
+	for i := range 100 {
+		b := h.newBrowser()
+		b.open(h.issuer + "/authorize?" + replaced(asks(c), "state", strings.Repeat("s", 10*i)).Encode())
+		if b.follow(); b.last.status != http.StatusOK {
+			t.Fatalf("%s", b.last)
+		}
+		if i < 5 {
+			b.submit("username", personName, "password", "wrong password")
+		}
+	}
+	if n := h.meter.writes.Load() - writes; n != 0 {
+		t.Errorf("strangers caused %d writes", n)
+	}
+	b := h.newBrowser()
+	b.tokens(c, asks(c))
+	writes = h.meter.writes.Load()
+	for range 10 {
+		b.consentPage(c)
+	}
+	if n := h.meter.writes.Load() - writes; n != 0 {
+		t.Errorf("somebody who is signed in caused %d writes without a decision", n)
+	}
+	if b.submit("decision", "deny"); h.meter.writes.Load()-writes != 1 {
+		t.Errorf("a decision is %d writes, want 1", h.meter.writes.Load()-writes)
+	}
+}
+
+// TestB2CopyOfTheCookieIsNoSecondLife: whoever kept the cookie of a transaction that was
+// decided finds that its page has expired, as long as the copy can be opened.
+func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
+	t.Parallel()
+	for _, decision := range []string{"allow", "deny"} {
+		h, c := newHouse(t, build{}), cast()["native"]
+		b := h.newBrowser()
+		b.consentPage(c)
+		copied, page := b.keeps(), b.last
+		_, values := page.inputs(t)
+		values.Set("decision", decision)
+		if answer := h.with(b.jar, postForm(h, "/consent", values)); answer.status != http.StatusSeeOther {
+			t.Fatalf("%s: %s", decision, answer)
+		}
+		if len(copied) != 1 || len(b.keeps()) != 0 {
+			t.Fatalf("%s: the browser keeps %d transactions before and %d after the decision", decision, len(copied), len(b.keeps()))
+		}
+		h.restart() // what is known is on record, not in this process
+		for _, age := range []time.Duration{0, 5 * time.Minute, 4*time.Minute + 50*time.Second, 10 * time.Second, time.Minute} {
+			h.clock.advance(age)
+			b.putBack(copied)
+			for _, path := range []string{"/consent", "/login", "/logo"} {
+				mustShow(t, b.open(h.issuer+path+"?transaction="+values.Get("transaction")), http.StatusBadRequest, "invalid_request")
+			}
+			for _, again := range []string{"allow", "deny"} {
+				values.Set("decision", again)
+				answer := h.with(b.jar, postForm(h, "/consent", values))
+				mustShow(t, answer, http.StatusBadRequest, "invalid_request")
+				if !strings.Contains(answer.body, "This page has expired") {
+					t.Errorf("%s after %s: %s", again, decision, answer)
+				}
+			}
+		}
+	}
+}
+
+// TestB2OneDecisionAcrossProcesses: two processes hear two answers to one page, one from
+// the browser and one from a copy of its cookies. Exactly one counts.
+func TestB2OneDecisionAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	other := newHouse(t, build{store: h.store})
+	b := h.newBrowser()
+	b.consentPage(c)
+	_, values := b.last.inputs(t)
+	// Both have seen that nobody has decided before either writes that somebody has.
+	var arrived atomic.Int64
+	all := make(chan struct{})
+	hold := func(op, key string) {
+		if op == "put" && strings.HasPrefix(key, "gatehouse:transaction:") {
+			if arrived.Add(1) == 2 {
+				close(all)
+			}
+			<-all
+		}
+	}
+	h.meter.before.Store(&hold)
+	answers := make([]reply, 2)
+	var both sync.WaitGroup
+	for i, at := range []*house{h, other} {
+		both.Go(func() { answers[i] = at.with(b.jar, postForm(at, "/consent", replaced(values, "decision", "allow"))) })
+	}
+	both.Wait()
+	codes := 0
+	for _, answer := range answers {
+		if answer.status == http.StatusSeeOther && answer.location(t).Query().Get("code") != "" {
+			codes++
+			continue
+		}
+		mustShow(t, answer, http.StatusBadRequest, "invalid_request")
+	}
+	if codes != 1 {
+		t.Errorf("two answers to one page gave %d codes", codes)
+	}
+}
+
+// TestB2MasterKeyRotation: what was sealed under the master key before goes on, in a new
+// process, until that key is dropped.
+func TestB2MasterKeyRotation(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b, late := h.newBrowser(), h.newBrowser()
+	b.consentPage(c)
+	late.consentPage(c)
+	with := func(keys ...[]byte) {
+		t.Helper()
+		store, err := storage.New(h.meter, storage.Options{Issuer: h.issuer, MasterKeys: keys, Now: h.clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.cfg.Store = store
+		h.restart()
+	}
+	next := bytes.Repeat([]byte{9}, 32)
+	with(next, masterKey)
+	if b.submit("decision", "allow").location(t).Query().Get("code") == "" {
+		t.Errorf("under a new master key: %s", b.last)
+	}
+	if _, err := h.cfg.Store.Reseal(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	with(next)
+	mustShow(t, late.submit("decision", "allow"), http.StatusBadRequest, "invalid_request")
+}
+
+// TestB2SealedTransactionIsBound: a sealed transaction is nothing in another browser, under
+// another id, for another issuer, changed, cut or twice.
+func TestB2SealedTransactionIsBound(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	ask := func(b *browser) (id, name, value string) {
+		t.Helper()
+		b.open(h.issuer + "/authorize?" + asks(c).Encode())
+		id = b.last.location(t).Query().Get("transaction")
+		name = "__Host-authz_transaction_" + id
+		return id, name, cookiesOf(t, b.last)[name].Value
+	}
+	b, other := h.newBrowser(), h.newBrowser()
+	id, name, value := ask(b)
+	id2, name2, value2 := ask(b)
+	ask(other)
+	home, _ := url.Parse(h.issuer)
+	secret := func(b *browser) string {
+		for _, cookie := range b.jar.Cookies(home) {
+			if cookie.Name == "__Host-authz_browser" {
+				return cookie.Value
+			}
+		}
+		return ""
+	}
+	open := func(id string, pairs ...string) reply {
+		r := h.newRequest(http.MethodGet, h.issuer+"/login?transaction="+id, nil)
+		r.Header.Set("Cookie", cookieHeader(pairs...))
+		return h.send(r)
+	}
+	mine := []string{"__Host-authz_browser", secret(b)}
+	if got := open(id, append(mine, name, value)...); got.status != http.StatusOK {
+		t.Fatalf("the browser itself: %s", got)
+	}
+	began, sealed, _ := strings.Cut(value, ".")
+	flipped := []byte(sealed)
+	flipped[40] ^= 1
+	for what, pairs := range map[string][]string{
+		"another browser":       {"__Host-authz_browser", secret(other), name, value},
+		"no browser":            {name, value},
+		"another transaction's": append(mine, name, value2),
+		"only the other":        append(mine, name2, value2),
+		"changed":               append(mine, name, began+"."+string(flipped)),
+		"cut":                   append(mine, name, value[:len(value)-2]),
+		"twice":                 append(mine, name, value, name, value),
+		"the name of http":      append(mine, strings.TrimPrefix(name, "__Host-"), value),
+		"empty":                 append(mine, name, ""),
+		"not base64":            append(mine, name, began+".!!!!"),
+		"not sealed":            append(mine, name, began+".eyJjbGllbnQiOiJ4In0"),
+		"much too long":         append(mine, name, value+strings.Repeat("A", 4000)),
+	} {
+		mustShow(t, open(id, pairs...), http.StatusBadRequest, "invalid_request")
+		_ = what
+	}
+	if got := open(id2, append(mine, name2, value2)...); got.status != http.StatusOK {
+		t.Errorf("the second one: %s", got)
+	}
+	tenant := newHouse(t, build{issuer: secureIssuer + "/tenant"}) // with the same master key
+	r := tenant.newRequest(http.MethodGet, tenant.issuer+"/login?transaction="+id, nil)
+	r.Header.Set("Cookie", cookieHeader(append(mine, name, value)...))
+	mustShow(t, tenant.send(r), http.StatusBadRequest, "invalid_request")
+}
+
+// headerLength is how long the header of an answer is on the wire.
+func headerLength(t *testing.T, r reply) int {
+	t.Helper()
+	dump, err := httputil.DumpResponse(&http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Header: r.header, Body: http.NoBody}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(dump)
+}
+
+// TestB2ManyPages: however many pages a browser opens, the newest ones work, all that it
+// keeps stays well below the 8 KiB of headers that servers beside ours take, and every
+// answer has a header below the 4 KiB that a proxy takes by default.
+func TestB2ManyPages(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	for _, state := range []int{10, 400, 800, 1200, 1240, 1300} {
+		b := h.newBrowser()
+		var pages []string
+		for i := range 12 {
+			h.clock.advance(time.Second)
+			b.open(h.issuer + "/authorize?" + replaced(asks(c), "state", strings.Repeat("s", state)).Encode())
+			if n := headerLength(t, b.last); n > 4000 {
+				t.Errorf("state of %d: the header of an answer has %d bytes", state, n)
+			}
+			pages = append(pages, b.last.location(t).String())
+			total := 0
+			for name, value := range b.keeps() {
+				total += len(name) + len(value) + len("; =")
+			}
+			if total > 5<<10+100 {
+				t.Errorf("state of %d: after %d pages the browser keeps %d bytes", state, i+1, total)
+			}
+		}
+		works := 0
+		for i := len(pages) - 1; i >= 0 && b.open(pages[i]).status == http.StatusOK; i-- {
+			works++
+		}
+		if state == 10 && works < 5 || works < 2 {
+			t.Errorf("state of %d: of 12 pages the newest %d work", state, works)
+		}
+		t.Logf("state of %d: %d pages at a time", state, works)
+	}
+}
+
+// TestB2ManyIssuers: the bound is for all issuers on one host together, because a browser
+// sends all that it keeps for the host.
+func TestB2ManyIssuers(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	for i := range 30 {
+		at := h
+		if i >= 10 {
+			at = newHouse(t, build{issuer: fmt.Sprint(secureIssuer, "/tenant", i%3)})
+		}
+		at.clock.advance(time.Duration(i) * time.Second)
+		other := &browser{h: at, jar: b.jar}
+		other.open(at.issuer + "/authorize?" + asks(c).Encode())
+		if other.follow().status != http.StatusOK {
+			t.Errorf("page %d: %s", i, other.last)
+		}
+		total := 0
+		for name, value := range b.keeps() {
+			total += len(name) + len(value)
+		}
+		if total > 5<<10 {
+			t.Errorf("after %d pages at several issuers the browser keeps %d bytes", i+1, total)
+		}
+	}
+}
+
+// TestB2PagesTogether: two pages that open at the same moment are both good.
+func TestB2PagesTogether(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	b.code(asks(c))
+	answers := make([]reply, 4)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = h.with(b.jar, h.newRequest(http.MethodGet, h.issuer+"/authorize", asks(c))) })
+	}
+	all.Wait()
+	for _, answer := range answers {
+		if b.open(answer.location(t).String()); b.submit("decision", "allow").location(t).Query().Get("code") == "" {
+			t.Errorf("%s", b.last)
+		}
+	}
+}
+
+// TestB2LargeRequests: a request that no cookie holds is stored, works like every other,
+// and is weighed: one network cannot store without end, and nobody else waits for it.
+func TestB2LargeRequests(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{config: func(c *authz.Config) {
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}})
+	c := cast()["native"]
+	large := replaced(asks(c), "state", strings.Repeat("l", 4096))
+	answer := h.newBrowser().walk(large, "allow")
+	if q := answer.location(t).Query(); q.Get("code") == "" || q.Get("state") != strings.Repeat("l", 4096) {
+		t.Fatalf("a large request: %s", answer)
+	}
+	ask := func(from string, values url.Values) reply {
+		r := h.newRequest(http.MethodGet, h.issuer+"/authorize", values)
+		r.Header.Set("X-Forwarded-For", from)
+		return h.send(r)
+	}
+	flood := func(address func(i int) string) (through int) {
+		for i := range 200 {
+			if got := ask(address(i), large); got.status == http.StatusSeeOther {
+				through++
+			} else {
+				mustShow(t, got, http.StatusTooManyRequests, "temporarily_unavailable")
+			}
+		}
+		return through
+	}
+	if n := flood(func(int) string { return "192.0.2.1" }); n < 8 || n > 16 {
+		t.Errorf("one address stored %d large requests, want about 13", n)
+	}
+	if n := flood(func(i int) string { return fmt.Sprint("192.0.2.", i%200+10) }); n > 16 {
+		t.Errorf("the rest of its network stored %d more", n)
+	}
+	if n := flood(func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", 256*i) }); n < 30 || n > 64 {
+		t.Errorf("one IPv6 /48 stored %d, want about 52", n)
+	}
+	for _, from := range []string{"192.0.2.1", "2001:db8::1"} {
+		if got := ask(from, asks(c)); got.status != http.StatusSeeOther {
+			t.Errorf("a usual request of the network that floods: %s", got)
+		}
+	}
+	if got := ask("198.51.100.1", large); got.status != http.StatusSeeOther {
+		t.Errorf("somebody else's large request: %s", got)
+	}
+	h.clock.advance(time.Minute)
+	if got := ask("192.0.2.1", large); got.status != http.StatusSeeOther {
+		t.Errorf("a minute later: %s", got)
+	}
+}
+
+// TestB2OtherBrowserOfALargeRequest: one that is stored belongs to one browser too.
+func TestB2OtherBrowserOfALargeRequest(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}), cast()["native"]
+	b := h.newBrowser()
+	page := b.open(h.issuer + "/authorize?" + replaced(asks(c), "state", strings.Repeat("l", 4096)).Encode()).location(t).String()
+	if got := b.open(page); got.status != http.StatusOK {
+		t.Fatalf("%s", got)
+	}
+	stranger := h.newBrowser()
+	stranger.jar, _ = cookiejar.New(nil)
+	mustShow(t, stranger.open(page), http.StatusBadRequest, "invalid_request")
+	other := h.newBrowser()
+	other.consentPage(c)
+	mustShow(t, other.open(page), http.StatusBadRequest, "invalid_request")
+}

@@ -1,0 +1,100 @@
+package storage
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// sealedTransaction is the purpose of the keys that seal transactions for browsers.
+const sealedTransaction = "gatehouse transaction in a browser"
+
+// SealTransaction returns a transaction in the form in which its browser keeps it: no
+// process has to remember it, and every process with the same master keys can go on with
+// it. It is unreadable, bound to issuer, id and browser, and ends when the transaction
+// does.
+//
+// The form is that of [Sealed]. Strangers have things sealed as often as they like, so
+// each transaction has a key of its own, derived from the first master key (HKDF, RFC
+// 5869): no key is ever used often enough for two equal nonces.
+func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
+	if len(s.sealer.keys) == 0 {
+		return nil, ErrNoMasterKey
+	}
+	id, browser := t.ID, t.Browser
+	t.ID, t.Browser = "", nil // both are known when it is opened
+	if len(t.Access) > 0 {
+		t.Resources, t.Scopes = nil, nil // the release before opens none
+	}
+	plain, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("storage: seal: %w", err)
+	}
+	first := s.sealer.keys[0]
+	aead, err := s.sealer.transactionKey(first, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, sealedHeader, sealedHeader+len(plain)+aead.Overhead())
+	out[0] = sealedVersion
+	copy(out[1:5], first.name[:])
+	if _, err := io.ReadFull(s.rand, out[5:sealedHeader]); err != nil {
+		return nil, fmt.Errorf("storage: seal: %w", err)
+	}
+	return aead.Seal(out, out[5:sealedHeader], plain, s.sealer.transactionBinding(id, browser)), nil
+}
+
+// openTransaction opens what SealTransaction sealed. Whatever is wrong with it, it is
+// [ErrNotFound]: a browser may bring anything.
+func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (Transaction, error) {
+	if len(sealed) < sealedHeader || sealed[0] != sealedVersion {
+		return Transaction{}, ErrNotFound
+	}
+	for _, k := range s.sealer.keys {
+		if [4]byte(sealed[1:5]) != k.name {
+			continue
+		}
+		aead, err := s.sealer.transactionKey(k, id)
+		if err != nil {
+			return Transaction{}, err
+		}
+		plain, err := aead.Open(nil, sealed[5:sealedHeader], sealed[sealedHeader:], s.sealer.transactionBinding(id, browser))
+		if err != nil {
+			continue
+		}
+		t := Transaction{}
+		if err := json.Unmarshal(plain, &t); err != nil || !s.now().Before(t.Expires) {
+			return Transaction{}, ErrNotFound // made by another release, or over
+		}
+		t.ID, t.Browser, t.known = id, browser, true
+		return t, nil
+	}
+	return Transaction{}, ErrNotFound
+}
+
+// transactionKey derives the key that seals one transaction.
+func (s sealer) transactionKey(k masterKey, id string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, k.secret, nil, string(s.associated(sealedTransaction, id)), 32)
+	if err != nil {
+		return nil, fmt.Errorf("storage: transaction key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("storage: transaction key: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("storage: transaction key: %w", err)
+	}
+	return aead, nil
+}
+
+// transactionBinding is the associated data of a sealed transaction: purpose, id, issuer
+// and browser.
+func (s sealer) transactionBinding(id string, browser SecretHash) []byte {
+	return append(s.associated(sealedTransaction, id), browser...)
+}

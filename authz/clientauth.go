@@ -155,10 +155,18 @@ func (s *Server) wrongToken(r *http.Request, id string) time.Duration {
 	return s.guesses.Wrong("registration of "+id, proxies(s.cfg.TrustedProxies).client(r))
 }
 
-// believe checks the assertion of a client. It is for this server when it names the issuer
-// or the endpoint that was called.
+// audiences are what an assertion that is sent to an endpoint may name as this server. The
+// name of an endpoint is no proof that the client meant us: see [AudienceIssuerOrEndpoint].
+func (s *Server) audiences(endpoint string) []string {
+	if s.cfg.AssertionAudience == AudienceIssuerOrEndpoint {
+		return []string{s.cfg.Issuer, s.urls.token, endpoint}
+	}
+	return []string{s.cfg.Issuer}
+}
+
+// believe checks the assertion of a client.
 func (s *Server) believe(r *http.Request, client storage.Client, assertion, endpoint string) error {
-	err := s.clients.Authenticate(r.Context(), client, assertion, []string{s.cfg.Issuer, endpoint})
+	err := s.clients.Authenticate(r.Context(), client, assertion, s.audiences(endpoint))
 	if errors.Is(err, dcr.ErrAssertion) {
 		refused := invalidClient("the client assertion is not valid")
 		refused.cause = err

@@ -45,6 +45,9 @@ type Config struct {
 	ClientUnused, ClientIdle time.Duration
 	// Clients are those that are configured here and not in the store.
 	Clients []storage.Client
+	// AssertionAudience says what client assertions may name as this server; the zero
+	// value is [AudienceIssuer].
+	AssertionAudience AssertionAudience
 
 	// SigningAlgorithm is that of new signing keys: ES256 (the default), EdDSA or RS256.
 	SigningAlgorithm string
@@ -99,6 +102,20 @@ const (
 	RegistrationOpen Registration = "open"
 )
 
+// AssertionAudience says which audience a client assertion may have (RFC 7523 section 3).
+// Whatever it is, an assertion has one audience alone.
+type AssertionAudience string
+
+const (
+	// AudienceIssuer takes the issuer identifier alone (draft-ietf-oauth-rfc7523bis).
+	AudienceIssuer AssertionAudience = "issuer"
+	// AudienceIssuerOrEndpoint takes the URL of the token endpoint, and of the endpoint
+	// that was called, too. Another server that a client uses can announce our token
+	// endpoint as its own, and gets assertions that count here (CVE-2025-27370,
+	// CVE-2025-27371). Set it only for clients that cannot send the issuer.
+	AudienceIssuerOrEndpoint AssertionAudience = "issuer-or-endpoint"
+)
+
 // Resource is a protected server that tokens are issued for.
 type Resource struct {
 	// URI is the resource identifier (RFC 8707 section 2) in canonical form.
@@ -140,6 +157,7 @@ const offlineAccess = "offline_access"
 // is reported, not only the first.
 func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
+	c.AssertionAudience = cmp.Or(c.AssertionAudience, AudienceIssuer)
 	c.RegistrationQuota = cmp.Or(c.RegistrationQuota, 600)
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 5*time.Minute)
 	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
@@ -172,6 +190,7 @@ func (c Config) validate() error {
 	refuse(c.Store == nil, "no store")
 	refuse(c.Store != nil && c.Store.Issuer() != c.Issuer, "the store was opened for another issuer")
 	refuse(!slices.Contains([]Registration{RegistrationClosed, RegistrationToken, RegistrationOpen}, c.Registration), "registration %q is not open, token or closed", c.Registration)
+	refuse(c.AssertionAudience != AudienceIssuer && c.AssertionAudience != AudienceIssuerOrEndpoint, "assertion-audience %q is not issuer or issuer-or-endpoint", c.AssertionAudience)
 	refuse(!slices.Contains([]string{"", "ES256", "EdDSA", "RS256"}, c.SigningAlgorithm), "signing algorithm %q is not ES256, EdDSA or RS256", c.SigningAlgorithm)
 	refuse(c.KeyCache < time.Second, "key-cache %s: it must be at least 1s", c.KeyCache)
 	refuse(c.KeyRotation > 0 && c.KeyRotation < 2*c.KeyCache, "key-rotation %s: it must be 0 for never, or at least %s, for which a key is published before it signs", c.KeyRotation, 2*c.KeyCache)

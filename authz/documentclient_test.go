@@ -109,24 +109,24 @@ func TestDocumentClients(t *testing.T) {
 			id := web.Publish(filepath.Join("../dcr/testdata/documents", tt.file+".json"))
 			web.Document(web.URL("chatgpt.com", "/oauth/jwks.json"), clientKey().set())
 			c, b := described(id, tt.redirect), h.newBrowser()
-			prove := func(values url.Values, endpoint string) url.Values {
+			prove := func(values url.Values) url.Values {
 				if tt.signs {
-					return asserted(values, h.assertion(clientKey(), id, endpoint, nil))
+					return asserted(values, h.assertion(clientKey(), id, h.issuer, nil))
 				}
 				return values
 			}
 			code := b.code(asks(c))
 			showsClient(t, b, tt.host, tt.caution)
-			answer := h.toToken(c, prove(redemption(c, code), h.issuer+"/token"))
+			answer := h.toToken(c, prove(redemption(c, code)))
 			access, refresh := answer.member(t, "access_token"), answer.member(t, "refresh_token")
 			if answer.status != http.StatusOK || !h.active(access) || claims(t, access)["client_id"] != id {
 				t.Fatalf("redeem: %s", answer)
 			}
-			answer = h.toToken(c, prove(refreshing(c, refresh), h.issuer))
+			answer = h.toToken(c, prove(refreshing(c, refresh)))
 			if refresh = answer.member(t, "refresh_token"); answer.status != http.StatusOK || refresh == "" {
 				t.Fatalf("refresh: %s", answer)
 			}
-			answer = h.send(h.newRequest(http.MethodPost, h.issuer+"/revoke", prove(form("token", refresh, "client_id", id), h.issuer+"/revoke")))
+			answer = h.send(h.newRequest(http.MethodPost, h.issuer+"/revoke", prove(form("token", refresh, "client_id", id))))
 			if answer.status != http.StatusOK || h.active(access) {
 				t.Errorf("revoke: %s", answer)
 			}
@@ -285,7 +285,7 @@ func TestClientAssertion(t *testing.T) {
 		h.addClient(other)
 	}
 	code := h.newBrowser().code(asks(c))
-	good := func() string { return h.assertion(clientKey(), c.ID, h.issuer+"/token", nil) }
+	good := func() string { return h.assertion(clientKey(), c.ID, h.issuer, nil) }
 	stranger := func() keyPair {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		if err != nil {
@@ -311,10 +311,10 @@ func TestClientAssertion(t *testing.T) {
 		{"another type", []string{"client_assertion", good(), "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"}, "", 401, "invalid_client"},
 		{"another client_id", []string{"client_assertion", good(), "client_id", "native-client"}, "", 400, "invalid_request"},
 		{"garbage", []string{"client_assertion", "a.b.c"}, "", 401, "invalid_client"},
-		{"another key", []string{"client_assertion", h.assertion(stranger, c.ID, h.issuer+"/token", nil)}, "", 401, "invalid_client"},
-		{"an unknown client", []string{"client_assertion", h.assertion(stranger, "nobody", h.issuer+"/token", nil), "client_id", ""}, "", 401, "invalid_client"},
-		{"a client that registered no keys", []string{"client_assertion", h.assertion(clientKey(), "native-client", h.issuer+"/token", nil), "client_id", ""}, "", 401, "invalid_client"},
-		{"a client that registered a secret", []string{"client_assertion", h.assertion(clientKey(), "basic-client", h.issuer+"/token", nil), "client_id", ""}, "", 401, "invalid_client"},
+		{"another key", []string{"client_assertion", h.assertion(stranger, c.ID, h.issuer, nil)}, "", 401, "invalid_client"},
+		{"an unknown client", []string{"client_assertion", h.assertion(stranger, "nobody", h.issuer, nil), "client_id", ""}, "", 401, "invalid_client"},
+		{"a client that registered no keys", []string{"client_assertion", h.assertion(clientKey(), "native-client", h.issuer, nil), "client_id", ""}, "", 401, "invalid_client"},
+		{"a client that registered a secret", []string{"client_assertion", h.assertion(clientKey(), "basic-client", h.issuer, nil), "client_id", ""}, "", 401, "invalid_client"},
 		{"a client with keys and a secret", []string{"client_assertion", h.assertion(clientKey(), "keys-and-client_secret_basic", h.issuer, nil), "client_id", ""}, "", 401, "invalid_client"},
 		{"a public client with keys", []string{"client_assertion", h.assertion(clientKey(), "keys-and-none", h.issuer, nil), "client_id", ""}, "", 401, "invalid_client"},
 		{"another audience", []string{"client_assertion", h.assertion(clientKey(), c.ID, "https://other.example.com", nil)}, "", 401, "invalid_client"},

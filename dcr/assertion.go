@@ -102,10 +102,10 @@ func refusedAssertion(format string, args ...any) error {
 }
 
 // Authenticate proves that a request comes from a client, by an assertion that it signed
-// (RFC 7523 section 3). audiences are the names of this server: its issuer and the
-// endpoint that was called. Nil means that it does. An error that wraps [ErrAssertion]
-// means that it does not. Any other, such as [ErrUnreachable] or
-// [storage.ErrUnavailable], means that nobody can tell now.
+// (RFC 7523 section 3). audiences are the names by which it may mean this server; it has
+// exactly one of them, as a string or a list of one. Nil means that the client is proven.
+// An error that wraps [ErrAssertion] means that it is not. Any other, such as
+// [ErrUnreachable] or [storage.ErrUnavailable], means that nobody can tell now.
 //
 // An assertion counts once. Its id is taken when everything else is right, so nobody but
 // the client can use one up.
@@ -168,7 +168,7 @@ func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Ti
 	case claims.ID == "" || len(claims.ID) > maxJTI:
 		return time.Time{}, refusedAssertion("jti must have 1 to %d bytes", maxJTI)
 	case !slices.Contains(audiences, oneAudience(claims.Audience)):
-		return time.Time{}, refusedAssertion("aud must be this server and nobody else")
+		return time.Time{}, refusedAssertion("aud must be %s, and nothing else", strings.Join(audiences, " or "))
 	case claims.Expires == nil:
 		return time.Time{}, refusedAssertion("exp is missing")
 	}

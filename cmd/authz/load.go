@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz"
 )
 
 // loaded is what came with the settings of a server.
@@ -92,6 +94,9 @@ func (s *settings) doubts(asked func(string) bool) []string {
 	}
 	if s.Store.embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
+	}
+	if s.AssertionAudience == string(authz.AudienceIssuerOrEndpoint) {
+		out = append(out, "assertion-audience issuer-or-endpoint lets another server that a client uses be taken for that client here (CVE-2025-27370): issuer ends that, if the clients can name it")
 	}
 	return out
 }

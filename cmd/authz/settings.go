@@ -65,6 +65,8 @@ type settings struct {
 	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are vouched for, such as example.com or *.example.com; repeatable."`
 	ClientDocumentsDeny  []string `placeholder:"HOST" help:"Hosts whose documents are refused; repeatable."`
 
+	AssertionAudience string `default:"issuer" placeholder:"issuer|issuer-or-endpoint" help:"What client assertions may name as this server; issuer-or-endpoint takes the token endpoint too, which lets another server of a client use its assertions here, CVE-2025-27370 (default ${default})."`
+
 	InsecureAllowLoopback bool `help:"With --dev: clients may name documents, keys and logos on this machine, and have them fetched."`
 
 	SigningAlgorithm string   `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
@@ -267,6 +269,7 @@ func (s *settings) server() (authz.Config, error) {
 		ClientUnused:       time.Duration(s.ClientUnused),
 		ClientIdle:         time.Duration(s.ClientIdle),
 		Clients:            s.Clients,
+		AssertionAudience:  authz.AssertionAudience(s.AssertionAudience),
 		Documents:          s.documents(),
 		Fetcher:            fetcher,
 		SigningAlgorithm:   s.SigningAlgorithm,

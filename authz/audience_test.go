@@ -1,0 +1,69 @@
+package authz_test
+
+import (
+	"net/http"
+	"testing"
+
+	"gatehouse.example/authz"
+)
+
+// TestA7AssertionsNameTheIssuer: another server of the same client can say that our token
+// endpoint is its own. What the client then signs for it names our endpoint, and counts
+// here only if the operator said so (CVE-2025-27370, CVE-2025-27371).
+func TestA7AssertionsNameTheIssuer(t *testing.T) {
+	t.Parallel()
+	const other = "https://other.example.com"
+	for _, setting := range []authz.AssertionAudience{"", authz.AudienceIssuer, authz.AudienceIssuerOrEndpoint} {
+		h := newHouse(t, build{issuer: secureIssuer + "/tenant", config: func(c *authz.Config) { c.AssertionAudience = setting }})
+		c, also := signing(h), setting == authz.AudienceIssuerOrEndpoint
+		token, revoke := h.issuer+"/token", h.issuer+"/revoke"
+		for _, tt := range []struct {
+			name              string
+			aud               any
+			atToken, atRevoke bool
+		}{
+			{"the issuer", h.issuer, true, true},
+			{"the issuer in a list", []string{h.issuer}, true, true},
+			{"the token endpoint", token, also, also},
+			{"the token endpoint in a list", []string{token}, also, also},
+			{"the revocation endpoint", revoke, false, also},
+			{"the issuer and the endpoint", []string{h.issuer, token}, false, false},
+			{"the issuer twice", []string{h.issuer, h.issuer}, false, false},
+			{"the issuer and another", []string{h.issuer, other}, false, false},
+			{"another and the endpoint", []string{other, token}, false, false},
+			{"another", other, false, false},
+			{"a slash", h.issuer + "/", false, false},
+			{"the authorization endpoint", h.issuer + "/authorize", false, false},
+			{"the introspection endpoint", h.issuer + "/introspect", false, false},
+			{"the origin", secureIssuer, false, false},
+			{"another tenant", secureIssuer + "/other", false, false},
+			{"nobody", nil, false, false},
+			{"a list of nobody", []string{}, false, false},
+			{"a list in a list", []any{[]string{h.issuer}}, false, false},
+		} {
+			with := func(path string, pairs ...string) int {
+				values := asserted(form(pairs...), h.assertion(clientKey(), c.ID, "", map[string]any{"aud": tt.aud}))
+				return h.send(h.newRequest(http.MethodPost, h.issuer+path, values)).status
+			}
+			// A client that is believed hears of the token what is wrong with that.
+			for path, got := range map[string]struct {
+				status int
+				want   bool
+			}{
+				"/token":  {with("/token", "grant_type", "refresh_token", "refresh_token", "none"), tt.atToken},
+				"/revoke": {with("/revoke", "token", "none"), tt.atRevoke},
+			} {
+				if believed := got.status != http.StatusUnauthorized; believed != got.want || got.status >= 500 {
+					t.Errorf("%q: %s at %s: status %d, want believed: %v", setting, tt.name, path, got.status, got.want)
+				}
+			}
+		}
+	}
+	if _, err := authz.New(t.Context(), func() authz.Config {
+		cfg := newHouse(t, build{}).cfg
+		cfg.AssertionAudience = "anybody"
+		return cfg
+	}()); err == nil {
+		t.Error("an unknown setting is taken")
+	}
+}

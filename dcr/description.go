@@ -107,6 +107,10 @@ func refusesLink(raw string, loopback bool) string {
 		return fmt.Sprintf("it has more than %d bytes", maxLink)
 	}
 	u, err := url.Parse(raw)
+	if metadata.CheckHost(raw) != nil {
+		_, why, _ := strings.Cut(metadata.CheckHost(raw).Error(), "host: ")
+		return why
+	}
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return "it is not an absolute URL"

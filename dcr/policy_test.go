@@ -36,7 +36,7 @@ func TestPolicy(t *testing.T) {
 		{"loopback refused, not private-use", dcr.Policy{RefuseLoopback: true}, cursor, true},
 		{"listed host", hosts, "https://client.example.com/cb", true},
 		{"listed host with a port", hosts, "https://client.example.com:8443/cb", true},
-		{"listed host in capitals", hosts, "https://Client.Example.com/cb", true},
+		{"listed host in capitals", hosts, "https://Client.Example.com/cb", false},
 		{"host below a listed one", hosts, "https://a.client.example.com/cb", false},
 		{"host that ends like a listed one", hosts, "https://evilclient.example.com/cb", false},
 		{"host that begins like a listed one", hosts, "https://client.example.com.evil.example/cb", false},

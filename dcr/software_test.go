@@ -18,7 +18,7 @@ func TestSoftware(t *testing.T) {
 		{"another port on loopback", `"redirect_uris":["http://127.0.0.1:4712/cb","https://client.example.com/u/1"]`, true},
 		{"no port on loopback", `"redirect_uris":["http://127.0.0.1/cb","https://client.example.com/u/1"]`, true},
 		{"another path on the web", `"redirect_uris":["http://127.0.0.1:4711/cb","https://client.example.com/u/2?x=y"]`, true},
-		{"more paths on the web", `"redirect_uris":["http://127.0.0.1:4711/cb","https://client.example.com/u/1","https://CLIENT.example.com/u/2"]`, true},
+		{"more paths on the web", `"redirect_uris":["http://127.0.0.1:4711/cb","https://client.example.com/u/1","https://client.example.com/u/2"]`, true},
 		{"another order", `"redirect_uris":["https://client.example.com/u/1","http://127.0.0.1:4711/cb"]`, true},
 		{"another version", `"software_version":"2"`, true},
 		{"another scope", `"scope":"notes:read"`, true},

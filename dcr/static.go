@@ -73,6 +73,9 @@ func validStatic(c storage.Client) error {
 	if err := keys(c.Metadata, &m); err != nil {
 		return err
 	}
+	if err := links(c.Metadata, &m); err != nil {
+		return err
+	}
 	for _, uri := range m.RedirectURIs {
 		if _, err := metadata.ParseRedirect(uri); err != nil {
 			return fmt.Errorf("redirect URI %q: %w", uri, err)

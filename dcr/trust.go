@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
 
@@ -56,7 +57,7 @@ func validHosts(list string, patterns []string) error {
 	for _, pattern := range patterns {
 		host := strings.TrimPrefix(pattern, "*.")
 		u, err := url.Parse("https://" + host + "/")
-		if err != nil || u.Hostname() != host || refusesHost(u, true) != "" {
+		if err != nil || metadata.CheckHost("https://"+host+"/") != nil || u.Hostname() != host || refusesHost(u, true) != "" {
 			return fmt.Errorf("dcr: documents: %s: %q is not a host in lowercase, or *. and one", list, pattern)
 		}
 	}
@@ -106,7 +107,7 @@ func DocumentHost(c storage.Client) string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return metadata.ShownHost(u)
 }
 
 // refusesHost says why the host of a URL cannot be that of a document, or "". There is

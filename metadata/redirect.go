@@ -33,11 +33,11 @@ type RedirectURI struct {
 	url  *url.URL
 }
 
-// Host returns what a consent page shows a person: the host, with its port if there
-// is one, or "scheme://authority" of a private-use URI.
+// Host returns what a consent page shows a person: the host, with its port if it is not
+// the scheme's, or "scheme://authority" of a private-use URI.
 func (r RedirectURI) Host() string {
 	if r.Kind != RedirectPrivateUse {
-		return r.url.Host
+		return ShownHost(r.url)
 	}
 	if r.url.Host != "" {
 		return r.url.Scheme + "://" + r.url.Host
@@ -67,7 +67,8 @@ var forbiddenSchemes = []string{
 // ParseRedirect checks a redirect URI by itself: an absolute URI without fragment,
 // user information, wildcard, dot segment or control character, whose scheme is
 // https, http on a loopback host, or a private-use scheme that is not known to be
-// dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3).
+// dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3). The host
+// of a web URI is written as browsers write it; see [CheckHost].
 func ParseRedirect(raw string) (RedirectURI, error) {
 	fail := func(why string) (RedirectURI, error) {
 		return RedirectURI{}, fmt.Errorf("metadata: %w: %s", ErrRedirectURI, why)
@@ -75,6 +76,8 @@ func ParseRedirect(raw string) (RedirectURI, error) {
 	switch {
 	case raw == "" || len(raw) > maxURI:
 		return fail(fmt.Sprintf("it must have 1 to %d bytes", maxURI))
+	case spellingFault(raw) != "":
+		return fail(spellingFault(raw))
 	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI+"*"):
 		return fail("it holds a character that must be percent-encoded")
 	case strings.Contains(raw, "#"):

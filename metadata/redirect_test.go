@@ -21,7 +21,8 @@ func TestParseRedirect(t *testing.T) {
 		{"https://app.example.com", metadata.RedirectWeb, "app.example.com"},
 		{"https://app.example.com:8443/cb?a=b", metadata.RedirectWeb, "app.example.com:8443"},
 		{"https://127.0.0.1/cb", metadata.RedirectWeb, "127.0.0.1"},
-		{"https://APP.example.com/cb", metadata.RedirectWeb, "APP.example.com"},
+		{"https://app.example.com:443/cb", metadata.RedirectWeb, "app.example.com"},
+		{"http://127.0.0.1:80/cb", metadata.RedirectLoopback, "127.0.0.1"},
 		{"http://127.0.0.1/", metadata.RedirectLoopback, "127.0.0.1"},
 		{"http://127.0.0.1:33418/", metadata.RedirectLoopback, "127.0.0.1:33418"},
 		{"http://127.0.0.1:33418", metadata.RedirectLoopback, "127.0.0.1:33418"},
@@ -43,7 +44,7 @@ func TestParseRedirect(t *testing.T) {
 
 func TestParseRedirectRefuses(t *testing.T) {
 	bad := []string{
-		"", "cb", "/cb", "//app.example.com/cb", "app.example.com/cb", "?a=b", ":", "://x",
+		"https://APP.example.com/cb", "", "cb", "/cb", "//app.example.com/cb", "app.example.com/cb", "?a=b", ":", "://x",
 		"https:", "https://", "https:///cb", "https:cb", "https:/cb", "http:cb", "https://:8443/cb",
 		"https://app.example.com/cb#", "https://app.example.com/cb#x", "com.example.app:/cb#x", "http://127.0.0.1/cb#",
 		"https://user@app.example.com/cb", "https://user:pw@app.example.com/cb", "http://user:pw@127.0.0.1:9/cb", "https://app.example.com@evil.example.org/cb",

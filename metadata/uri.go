@@ -90,12 +90,15 @@ func canonicalHost(u *url.URL) (string, string) {
 	if !validHost(u.Host, host) {
 		return "", "the host is not valid"
 	}
+	if strings.HasPrefix(u.Host, "[") {
+		host = "[" + host + "]"
+	}
+	if why := hostFault(host); why != "" {
+		return "", why
+	}
 	port := u.Port()
 	if strings.HasSuffix(u.Host, ":") || (port != "" && !validPort(port)) {
 		return "", "the port must be a number from 1 to 65535"
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
 	}
 	if port == "" || (u.Scheme == "http" && port == "80") || (u.Scheme == "https" && port == "443") {
 		return host, ""

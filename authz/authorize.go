@@ -136,8 +136,11 @@ func malformed(problem string) *displayedError {
 
 func unprovenRedirect(client storage.Client, requested string, cause error) *displayedError {
 	message := "The application asked to continue at an address that it did not register, so nothing was sent there."
-	if requested == "" {
+	switch _, why, _ := strings.Cut(cause.Error(), metadata.ErrRedirectURI.Error()+": "); {
+	case requested == "":
 		message = "The application did not say where to continue, and it registered more than one address."
+	case slices.Contains(client.Metadata.RedirectURIs, requested):
+		message = "The application registered an address that is not accepted any more, so nothing was sent there: " + printableLong(why) + "."
 	}
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest, cause: cause,

@@ -83,10 +83,14 @@ func TestLogo(t *testing.T) {
 	}
 }
 
-// illustrated stores a client with a home page and a logo.
+// illustrated stores a client with a home page and a logo, that has a redirect URI at the
+// origin of its page too.
 func (h *house) illustrated(id, page, logo string) member {
 	h.t.Helper()
 	c := cast()["native"]
+	if page != "" {
+		c.Metadata.RedirectURIs = append(c.Metadata.RedirectURIs, origin(page)+"/callback")
+	}
 	c.ID, c.Metadata.ClientURI, c.Metadata.LogoURI, c.Source = id, page, logo, storage.ClientRegistered
 	h.addClient(c.Client)
 	return c
@@ -131,6 +135,55 @@ func TestLogoRefused(t *testing.T) {
 	}
 	if n := web.Hits(svg); n != 1 {
 		t.Errorf("a logo that cannot be shown was fetched %d times, want once in a while", n)
+	}
+}
+
+// TestA5WhoMayShowALogo: a picture is shown of clients that are vouched for, of documents
+// at their own origin, and of those whose page and web redirect have its origin. Nothing
+// is fetched of others.
+func TestA5WhoMayShowALogo(t *testing.T) {
+	t.Parallel()
+	h, web := withDocuments(t, nil)
+	at, page := web.URL(clientHost, "/logo.png"), web.URL(clientHost, "/about")
+	web.Serve(at, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(pictureOf(t))
+	})
+	with := func(id string, source storage.ClientSource, redirects ...string) member {
+		c := cast()["native"]
+		c.ID, c.Source, c.Metadata.ClientURI, c.Metadata.LogoURI = id, source, page, at
+		c.Metadata.RedirectURIs = append(c.Metadata.RedirectURIs, redirects...)
+		h.addClient(c.Client)
+		return c
+	}
+	document := func(host string) member {
+		id := web.URL(host, "/client.json")
+		web.Document(id, fmt.Sprintf(`{"client_id":%q,"client_name":"Notes","client_uri":%q,"logo_uri":%q,"redirect_uris":["http://127.0.0.1/callback",%q]}`,
+			id, page, at, web.URL(clientHost, "/callback")))
+		return described(id, "http://127.0.0.1:49152/callback")
+	}
+	for _, tt := range []struct {
+		name string
+		member
+		shown bool
+	}{
+		{"no web redirect", with("one", storage.ClientRegistered), false},
+		{"a web redirect at another port", with("two", storage.ClientRegistered, "https://"+clientHost+"/callback"), false},
+		{"a web redirect at a host below", with("three", storage.ClientRegistered, web.URL("www."+clientHost, "/callback")), false},
+		{"a web redirect elsewhere", with("four", storage.ClientRegistered, web.URL("other.example.org", "/callback")), false},
+		{"a private-use redirect of that name", with("five", storage.ClientRegistered, "myapp://"+clientHost+"/callback"), false},
+		{"a document elsewhere", document("other.example.org"), false},
+		{"one web redirect of several", with("six", storage.ClientRegistered, "https://other.example.org/", web.URL(clientHost, "/callback")), true},
+		{"entered by the operator", with("seven", storage.ClientConfigured), true},
+		{"its document's own", document(clientHost), true},
+	} {
+		fetched := web.Hits(at)
+		if logo := h.asksFor(tt.member).logoOn(); (logo != "") != tt.shown {
+			t.Errorf("%s: the page shows the logo %q, want one: %v", tt.name, logo, tt.shown)
+		}
+		if !tt.shown && web.Hits(at) != fetched {
+			t.Errorf("%s: it was fetched", tt.name)
+		}
 	}
 }
 

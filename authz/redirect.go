@@ -14,10 +14,11 @@ import (
 // proven is a redirect URI that the named client registered: the only place where an
 // authorization response may go. Only Server.prove makes one.
 type proven struct {
-	uri     metadata.RedirectURI
-	source  storage.ClientSource
-	vouched bool
-	state   string
+	uri       metadata.RedirectURI
+	source    storage.ClientSource
+	vouched   bool // somebody here stands behind the client
+	permitted bool // the operator wrote the client, or its private-use scheme, into the configuration
+	state     string
 }
 
 // prove matches the redirect URI of a request with those of a known client (OAuth 2.1
@@ -31,15 +32,25 @@ func (s *Server) prove(client storage.Client, requested, state string) (proven, 
 	if err != nil {
 		return proven{}, err
 	}
-	return proven{uri: uri, source: client.Source, vouched: s.clients.Vouched(client), state: state}, nil
+	return proven{
+		uri: uri, source: client.Source, vouched: s.clients.Vouched(client), state: state,
+		permitted: client.Source == storage.ClientConfigured || s.clients.AllowsScheme(uri.Scheme()),
+	}, nil
 }
 
 // trusted says whether an error may go there before the person has done anything. A
 // web address that somebody registered or published by themselves is shown instead:
 // otherwise this server would be an open redirector for everybody (RFC 9700 section
-// 4.11.2).
+// 4.11.2). So is a private-use scheme that the operator did not name: whoever made up a
+// client could start any program on the person's device by a link to here.
 func (p proven) trusted() bool {
-	return p.uri.Kind != metadata.RedirectWeb || p.vouched
+	switch p.uri.Kind {
+	case metadata.RedirectLoopback:
+		return true
+	case metadata.RedirectPrivateUse:
+		return p.permitted
+	}
+	return p.vouched
 }
 
 // location is the redirect URI with response parameters added to its query. The query
@@ -76,8 +87,8 @@ func (e *redirectedError) parameters() url.Values {
 	return url.Values{"error": {e.code}, "error_description": {e.description}}
 }
 
-// untrusted shows an error that would otherwise be sent to a web address nobody vouches
-// for, and offers the address as a link.
+// untrusted shows an error that would otherwise be sent to an address that is not
+// trusted, and offers the address as a link.
 func untrusted(e *redirectedError, issuer string) *displayedError {
 	host, itself := e.to.uri.Host(), "It registered itself here and nobody has checked it."
 	if e.to.source == storage.ClientDocument {

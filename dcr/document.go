@@ -260,12 +260,7 @@ func usableLink(raw string) string {
 // sameOrigin returns a link if the host of the document, which is verified, is its host
 // too. Another one would lend the client somebody else's page or picture.
 func sameOrigin(address, raw string) string {
-	if raw == "" || refusesLink(raw, true) != "" {
-		return ""
-	}
-	a, errA := url.Parse(address)
-	b, errB := url.Parse(raw)
-	if errA != nil || errB != nil || a.Scheme != b.Scheme || a.Host != strings.ToLower(b.Host) {
+	if raw == "" || refusesLink(raw, true) != "" || originOf(address) != originOf(raw) {
 		return ""
 	}
 	return raw

@@ -11,7 +11,7 @@ import (
 
 // FetchLogo begins to fetch the logo of a client, so that it is there when somebody asks.
 func (r *Registry) FetchLogo(c storage.Client) {
-	if of, ok := logoOf(c); ok && r.logos != nil {
+	if of, ok := r.logoOf(c); ok && r.logos != nil {
 		r.logos.board(of)
 	}
 }
@@ -20,7 +20,7 @@ func (r *Registry) FetchLogo(c storage.Client) {
 // none before ctx ends. It is fetched and drawn anew here, so that a browser never contacts
 // a client's host, and kept for a while, as is that there was none.
 func (r *Registry) Logo(ctx context.Context, c storage.Client) []byte {
-	of, ok := logoOf(c)
+	of, ok := r.logoOf(c)
 	if !ok || r.logos == nil {
 		return nil
 	}
@@ -32,16 +32,6 @@ func (r *Registry) Logo(ctx context.Context, c storage.Client) []byte {
 type logo struct{ url, page string }
 
 func (l logo) key() string { return l.url + " " + l.page } // no URL has a space
-
-// logoOf says where the logo of a client is: a document vouches for pictures of its own
-// origin, everybody else for those of their client_uri's.
-func logoOf(c storage.Client) (logo, bool) {
-	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
-	if c.Source == storage.ClientDocument {
-		l.page = c.ID
-	}
-	return l, l.url != "" && l.page != ""
-}
 
 // logos are pictures that were fetched.
 type logos struct {

@@ -42,6 +42,12 @@ func (r *Registry) MayAskFor(c storage.Client, scope string) bool {
 	return r.Vouched(c) || r.policy.allowsScope(scope)
 }
 
+// AllowsScheme reports whether the operator named a private-use scheme as one of those that
+// clients may have. Without such a list they may have any, and none was named.
+func (r *Registry) AllowsScheme(scheme string) bool {
+	return slices.Contains(r.policy.PrivateUseSchemes, scheme)
+}
+
 func (p Policy) allowsScope(scope string) bool {
 	return len(p.Scopes) == 0 || scope == offlineAccess || slices.Contains(p.Scopes, scope)
 }

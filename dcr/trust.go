@@ -110,6 +110,37 @@ func DocumentHost(c storage.Client) string {
 	return metadata.ShownHost(u)
 }
 
+// logoOf says where the logo of a client is, if it may be shown: that of a client that is
+// vouched for, that of a document at the document's own origin, and otherwise one whose
+// origin is that of a home page and of a web address that gets the client's answers. A
+// picture that anybody could name would lend the client somebody else's face.
+func (r *Registry) logoOf(c storage.Client) (logo, bool) {
+	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
+	if c.Source == storage.ClientDocument {
+		l.page = c.ID
+	}
+	home := originOf(l.url)
+	switch {
+	case l.url == "" || l.page == "" || home == "" || originOf(l.page) != home:
+		return logo{}, false
+	case c.Source == storage.ClientDocument || r.Vouched(c):
+		return l, true
+	}
+	return l, slices.ContainsFunc(c.Metadata.RedirectURIs, func(raw string) bool {
+		uri, err := metadata.ParseRedirect(raw)
+		return err == nil && uri.Kind == metadata.RedirectWeb && originOf(raw) == home
+	})
+}
+
+// originOf is the scheme, host and port of an absolute web URL (RFC 6454 section 4), or "".
+func originOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return u.Scheme + "://" + strings.ToLower(metadata.ShownHost(u))
+}
+
 // refusesHost says why the host of a URL cannot be that of a document, or "". There is
 // one spelling of each.
 func refusesHost(u *url.URL, address bool) string {

@@ -45,23 +45,38 @@ func (r RedirectURI) Host() string {
 	return r.url.Scheme + ":"
 }
 
+// Scheme returns the scheme in lowercase, such as https or cursor.
+func (r RedirectURI) Scheme() string { return r.url.Scheme }
+
 // forbiddenSchemes run code, read local data, reach inside the browser or start a part
 // of the operating system when a user agent follows them, or belong to another protocol.
 // No policy can allow them: none is private (RFC 8252 section 7.1).
 var forbiddenSchemes = []string{
-	"about", "blob", "chrome", "chrome-extension", "data", "edge", "feed", "file", "filesystem",
-	"ftp", "intent", "jar", "java", "javascript", "livescript", "mailto", "mhtml", "mk", "moz-extension", "ms-its",
-	"mocha", "resource", "res", "sms", "tel", "urn", "vbscript", "view-source", "wss", "ws", "wyciwyg",
+	"about", "blob", "chrome", "data", "edge", "feed", "file", "filesystem",
+	"ftp", "intent", "jar", "java", "javascript", "livescript", "mailto", "mhtml", "mk",
+	"mocha", "resource", "res", "sms", "tel", "urn", "vbscript", "view-source", "wss", "ws",
 
 	// Other names and rooms of browsers.
-	"brave", "chrome-search", "chrome-untrusted", "devtools", "extension", "microsoft-edge", "opera",
-	"safari-extension", "safari-web-extension", "vbs", "vivaldi", "x-javascript",
-	// Parts of operating systems that take commands or open files.
-	"android-app", "content", "hcp", "itms-services", "ms-appinstaller", "ms-excel", "ms-msdt", "ms-officecmd",
-	"ms-powerpoint", "ms-search", "ms-settings", "ms-word", "search", "search-ms", "shell", "x-apple.systempreferences",
-	// Other protocols.
-	"afp", "cid", "dav", "dict", "git", "gopher", "imap", "jdbc", "ldap", "ldaps", "mid", "news", "nfs", "nntp",
-	"pop", "rtsp", "sftp", "sip", "sips", "smb", "ssh", "svn", "telnet", "tftp", "vnc",
+	"brave", "devtools", "extension", "opera", "vbs", "vivaldi", "x-javascript",
+	"googlechrome", "googlechromes", "firefox", "firefox-private", "wysiwyg", "wasm", "isolated-app", "externalfile", "drivefs",
+	// Parts of operating systems that take commands, open files or install things.
+	"android-app", "app-prefs", "app-settings", "appinstaller", "applescript", "content", "help", "hcp", "itms", "itms-apps", "itms-appss", "itms-books",
+	"itms-services", "its", "macappstore", "market", "msdt", "onenote", "onenote-cmd", "outlook", "package", "prefs", "search", "search-ms", "settings",
+	"shell", "shortcuts", "tbauth", "windowsdefender", "wyciwyg", "x-man-page", "x-office", "zoommtg",
+	// Other protocols, with programs that call, pay, connect or download.
+	"afp", "bitcoin", "callto", "cid", "cifs", "dav", "davs", "dict", "dns", "ed2k", "ethereum", "facetime", "facetime-audio", "finger", "geo", "git", "go",
+	"gopher", "im", "imap", "info", "irc", "irc6", "ircs", "jabber", "jdbc", "jnlp", "jnlps", "ldap", "ldaps", "magnet", "maps", "mid", "mms", "mmst", "news", "nfs", "nntp",
+	"pop", "rdp", "rlogin", "rtmp", "rtsp", "scp", "service", "session", "sftp", "sip", "sips", "skype", "smb", "smsto", "snews", "snmp", "ssh", "steam", "stun", "svn", "tag",
+	"telnet", "tftp", "tn3270", "turn", "vnc", "webcal", "webcals", "x-callback-url", "xmpp",
+}
+
+// forbiddenPrefixes begin the schemes of one maker's system or browser, old and to come.
+var forbiddenPrefixes = []string{"ms-", "chrome-", "edge-", "moz-", "brave-", "opera-", "x-apple", "bingmaps", "microsoft-edge", "safari-", "web+", "ext+"}
+
+// forbiddenScheme says whether a scheme is never a client's own.
+func forbiddenScheme(scheme string) bool {
+	return slices.Contains(forbiddenSchemes, scheme) ||
+		slices.ContainsFunc(forbiddenPrefixes, func(prefix string) bool { return strings.HasPrefix(scheme, prefix) })
 }
 
 // ParseRedirect checks a redirect URI by itself: an absolute URI without fragment,
@@ -116,7 +131,7 @@ func redirectKind(u *url.URL) (RedirectKind, string) {
 		}
 		return RedirectLoopback, ""
 	}
-	if slices.Contains(forbiddenSchemes, u.Scheme) {
+	if forbiddenScheme(u.Scheme) {
 		return 0, fmt.Sprintf("the scheme %q is never allowed", u.Scheme)
 	}
 	if u.Opaque == "" && u.Host == "" && u.Path == "" {

@@ -1,8 +1,11 @@
 package templates
 
 import (
+	"html/template"
 	"io"
 	"net/url"
+	"slices"
+	"strings"
 )
 
 // Error is a page that says what went wrong and what to do next.
@@ -18,15 +21,24 @@ type Error struct {
 	Link *Link
 }
 
-// Link is a way out of an error page. Anything but an https URL on Host is left out.
+// Link is a way out of an error page: an https URL on Host, or one with an application's
+// own scheme, whose Host is then "scheme://authority" or "scheme:". Anything else is left
+// out, above all what a browser would run or read itself.
 type Link struct{ URL, Host string }
+
+// linkView is a Link that is what it says.
+type linkView struct {
+	URL  template.URL
+	Host string
+	App  bool // it starts a program
+}
 
 // errorView is Error made safe to look at.
 type errorView struct {
 	Status               int
 	Title, Message, Code string
 	Steps                []string
-	Link                 *Link
+	Link                 *linkView
 }
 
 // Error writes the error page.
@@ -47,14 +59,33 @@ func (s *Set) Error(w io.Writer, p Error) error {
 	return s.render(w, s.problem, v.Title, v)
 }
 
-// view returns nil unless the link is https and leads to the host that it names.
-func (l *Link) view() *Link {
+// view returns nil unless the link leads where it says.
+func (l *Link) view() *linkView {
 	if l == nil {
 		return nil
 	}
 	u, err := url.Parse(l.URL)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Host != l.Host {
+	if err != nil || u.User != nil || l.Host == "" || destination(u) != l.Host {
 		return nil
 	}
-	return &Link{URL: l.URL, Host: address(u.Host)}
+	return &linkView{URL: template.URL(l.URL), Host: address(l.Host), App: u.Scheme != "https"}
+}
+
+// destination names what a link leads to, or nothing for what must not be a link.
+func destination(u *url.URL) string {
+	switch {
+	case u.Scheme == "https":
+		return strings.TrimSuffix(u.Host, ":443")
+	case slices.Contains(browserSchemes, u.Scheme) || strings.HasPrefix(u.Scheme, "ms-"):
+		return ""
+	case u.Host != "":
+		return u.Scheme + "://" + u.Host
+	}
+	return u.Scheme + ":"
+}
+
+// browserSchemes are those that are never a link here, whoever made one: a browser runs
+// them, shows what is on the device, or sends in the clear.
+var browserSchemes = []string{
+	"", "about", "blob", "data", "file", "filesystem", "ftp", "http", "intent", "jar", "javascript", "mailto", "tel", "vbscript", "view-source", "ws", "wss",
 }

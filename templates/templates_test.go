@@ -396,6 +396,15 @@ func TestLinkThatIsNotWhatItSays(t *testing.T) {
 		{URL: "https://app.example.org\\@evil.example/", Host: "app.example.org"},
 		{URL: "https://app.example.org/\x00", Host: "app.example.org"},
 		{URL: " https://app.example.org/cb", Host: "app.example.org"},
+		{URL: "javascript:alert(1)", Host: "javascript:"},
+		{URL: "javascript://app.example.org/%0aalert(1)", Host: "javascript://app.example.org"},
+		{URL: "JavaScript:alert(1)", Host: "javascript:"},
+		{URL: "data:text/html,x", Host: "data:"},
+		{URL: "ms-settings:x", Host: "ms-settings:"},
+		{URL: "http://127.0.0.1/cb", Host: "127.0.0.1"},
+		{URL: "myapp://one/cb", Host: "myapp://two"},
+		{URL: "myapp:/cb", Host: "other:"},
+		{URL: "myapp:/cb", Host: "myapp:/cb"},
 	} {
 		p := problem()
 		p.Link = &link

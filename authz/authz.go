@@ -78,7 +78,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}
 	s.large = fair.NewBudget(cfg.Now)
-	s.cookies = cookies{secure: s.urls.base.Scheme == "https"}
+	s.cookies = cookiesOf(s.urls.base)
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Server) Ready(ctx context.Context) error {
 // endpoints are the absolute URLs of the server, each the issuer followed by a path.
 type endpoints struct {
 	base                                      *url.URL
-	authorize, login, consent                 string
+	authorize, login, consent, logout         string
 	token, register, revoke, introspect, jwks string
 }
 
@@ -129,7 +129,7 @@ func endpointsOf(issuer string) endpoints {
 	base, _ := url.Parse(issuer) // validated by Config
 	return endpoints{
 		base:      base,
-		authorize: issuer + "/authorize", login: issuer + "/login", consent: issuer + "/consent",
+		authorize: issuer + "/authorize", login: issuer + "/login", consent: issuer + "/consent", logout: issuer + "/logout",
 		token: issuer + "/token", register: issuer + "/register", revoke: issuer + "/revoke",
 		introspect: issuer + "/introspect", jwks: issuer + "/jwks.json",
 	}

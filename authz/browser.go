@@ -4,8 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,10 +17,19 @@ import (
 // sessionTTL is how long a sign-in lasts, whatever happens.
 const sessionTTL = 12 * time.Hour
 
-// cookies names and makes our two cookies. Over https they are Secure and __Host-, so
-// that no sibling domain can set them (RFC 6265bis section 4.1.3.2). An http loopback
-// issuer uses other names, so the two never mix.
-type cookies struct{ secure bool }
+// cookies names and makes our cookies. Over https they are Secure and __Host-, so that no
+// sibling domain can set them (RFC 6265bis section 4.1.3.2). That prefix wants the path /,
+// and no cookie has a port, so the names hold a part of the issuer's hash: issuers on one
+// host, whatever their paths and ports, do not take each other's for theirs.
+type cookies struct {
+	secure bool
+	issuer string
+}
+
+func cookiesOf(issuer *url.URL) cookies {
+	sum := sha256.Sum256([]byte(issuer.String()))
+	return cookies{secure: issuer.Scheme == "https", issuer: hex.EncodeToString(sum[:6])}
+}
 
 const (
 	browserCookie = "authz_browser" // which browser a transaction belongs to
@@ -27,15 +38,22 @@ const (
 
 func (c cookies) name(base string) string {
 	if c.secure {
-		return "__Host-" + base
+		return "__Host-" + base + "_" + c.issuer
 	}
-	return base
+	return base + "_" + c.issuer
 }
 
 func (c cookies) set(w http.ResponseWriter, base, value string, maxAge time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: c.name(base), Value: value, Path: "/", MaxAge: int(maxAge.Seconds()),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// end makes the browser forget a cookie.
+func (c cookies) end(w http.ResponseWriter, base string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: c.name(base), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -75,7 +93,8 @@ type liveSession struct {
 }
 
 // session returns who is signed in with this browser: nobody if there is no session, if
-// it has expired, or if the person was disabled, removed or replaced meanwhile.
+// it has expired, or if the person was disabled, removed, replaced or given another password
+// meanwhile.
 func (s *Server) session(r *http.Request) (liveSession, error) {
 	secret := s.cookies.get(r, sessionCookie)
 	if !strings.HasPrefix(secret, sessionPrefix) {
@@ -90,12 +109,18 @@ func (s *Server) session(r *http.Request) (liveSession, error) {
 	}
 	user, err := s.cfg.Store.User(r.Context(), session.UserName)
 	switch {
-	case errors.Is(err, storage.ErrNotFound) || (err == nil && (user.Disabled || user.Subject != session.Subject)):
+	case errors.Is(err, storage.ErrNotFound) || (err == nil && !welcome(user, session)):
 		return liveSession{}, nil
 	case err != nil:
 		return liveSession{}, err
 	}
 	return liveSession{Session: session, secret: secret}, nil
+}
+
+// welcome says whether a session is that of a person as they are now. Whoever sets a
+// password ends the sessions that were begun with the one before.
+func welcome(user storage.User, session storage.Session) bool {
+	return !user.Disabled && user.Subject == session.Subject && user.PasswordChanges == session.PasswordChanges
 }
 
 // satisfies says whether a person need not sign in again for a transaction.
@@ -112,7 +137,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	}
 	now := s.cfg.Now()
 	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
-		UserName: user.Name, Subject: user.Subject, AuthTime: now, Expires: now.Add(sessionTTL),
+		UserName: user.Name, Subject: user.Subject, PasswordChanges: user.PasswordChanges, AuthTime: now, Expires: now.Add(sessionTTL),
 	})
 	if err != nil {
 		return err
@@ -174,6 +199,10 @@ func (s *Server) checkCSRF(r *http.Request, t storage.Transaction, form string, 
 	if hmac.Equal([]byte(token), []byte(s.csrf(r, t, form, session))) {
 		return nil
 	}
+	return foreignForm()
+}
+
+func foreignForm() *displayedError {
 	return &displayedError{
 		status: http.StatusForbidden, code: codeInvalidRequest,
 		title:   "This form cannot be accepted",

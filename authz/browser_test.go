@@ -1,6 +1,8 @@
 package authz_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"html"
 	"net/http"
@@ -28,6 +30,18 @@ func cookiesOf(t *testing.T, r reply) map[string]*http.Cookie {
 	return set
 }
 
+// cookieName is what a cookie of an issuer is called, without the prefix of https.
+func cookieName(issuer, base string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return base + "_" + hex.EncodeToString(sum[:6])
+}
+
+// The cookies of secureIssuer.
+var (
+	hostBrowser = "__Host-" + cookieName(secureIssuer, "authz_browser")
+	hostSession = "__Host-" + cookieName(secureIssuer, "authz_session")
+)
+
 // TestCookies: over https all cookies are Secure and bound to the host by their prefix;
 // on an http loopback issuer they have other names, so that the two never mix.
 func TestCookies(t *testing.T) {
@@ -45,8 +59,8 @@ func TestCookies(t *testing.T) {
 			for name, cookie := range cookiesOf(t, b.submit("username", personName, "password", personPassword)) {
 				set[name] = cookie
 			}
-			transaction := prefix + "authz_transaction_" + b.page.url.Query().Get("transaction")
-			names := []string{prefix + "authz_browser", prefix + "authz_session", prefix + "authz_device", transaction}
+			transaction := prefix + cookieName(issuer, "authz_transaction_"+b.page.url.Query().Get("transaction"))
+			names := []string{prefix + cookieName(issuer, "authz_browser"), prefix + cookieName(issuer, "authz_session"), prefix + cookieName(issuer, "authz_device"), transaction}
 			if len(set) != 4 || set[names[0]] == nil || set[names[1]] == nil || set[names[2]] == nil || set[names[3]] == nil {
 				t.Fatalf("cookies %v, want %v", set, names)
 			}
@@ -77,8 +91,8 @@ func TestBrowserCookieIsRenewed(t *testing.T) {
 	h, c := newHouse(t, build{}), cast()["native"]
 	b := h.newBrowser()
 	address := h.issuer + "/authorize?" + asks(c).Encode()
-	first := cookiesOf(t, b.open(address))["__Host-authz_browser"]
-	again := cookiesOf(t, b.open(address))["__Host-authz_browser"]
+	first := cookiesOf(t, b.open(address))[hostBrowser]
+	again := cookiesOf(t, b.open(address))[hostBrowser]
 	if first == nil || again == nil || first.Value != again.Value {
 		t.Errorf("first %v, again %v", first, again)
 	}
@@ -108,7 +122,7 @@ func TestForeignCookies(t *testing.T) {
 	for _, cookie := range b.jar.Cookies(home) {
 		secrets[cookie.Name] = cookie.Value
 	}
-	session := secrets["__Host-authz_session"]
+	session := secrets[hostSession]
 	planted := "gate_se_" + strings.Repeat("A", 43)
 	ask := func(cookies string) string {
 		t.Helper()
@@ -116,23 +130,23 @@ func TestForeignCookies(t *testing.T) {
 		r.Header.Set("Cookie", cookies)
 		return h.send(r).location(t).Query().Get("error")
 	}
-	if got := ask(cookieHeader("__Host-authz_session", session)); got != "consent_required" {
+	if got := ask(cookieHeader(hostSession, session)); got != "consent_required" {
 		t.Fatalf("the session itself: %s", got)
 	}
 	for name, cookies := range map[string]string{
-		"the name of http":    cookieHeader("authz_session", session),
-		"without the prefix":  cookieHeader("Host-authz_session", session),
-		"another capital":     cookieHeader("__host-authz_session", session),
-		"two of them":         cookieHeader("__Host-authz_session", session, "__Host-authz_session", planted),
-		"two, planted first":  cookieHeader("__Host-authz_session", planted, "__Host-authz_session", session),
-		"the same one twice":  cookieHeader("__Host-authz_session", session, "__Host-authz_session", session),
-		"planted":             cookieHeader("__Host-authz_session", planted),
-		"cut":                 cookieHeader("__Host-authz_session", session[:len(session)-1]),
-		"longer":              cookieHeader("__Host-authz_session", session+"A"),
-		"empty":               cookieHeader("__Host-authz_session", ""),
-		"the browser's":       cookieHeader("__Host-authz_session", secrets["__Host-authz_browser"]),
-		"in the other cookie": cookieHeader("__Host-authz_browser", session),
-		"very long":           cookieHeader("__Host-authz_session", "gate_se_"+strings.Repeat("A", 4000)),
+		"the name of http":    cookieHeader(cookieName(secureIssuer, "authz_session"), session),
+		"without the prefix":  cookieHeader("Host-"+cookieName(secureIssuer, "authz_session"), session),
+		"another capital":     cookieHeader("__host-"+cookieName(secureIssuer, "authz_session"), session),
+		"two of them":         cookieHeader(hostSession, session, hostSession, planted),
+		"two, planted first":  cookieHeader(hostSession, planted, hostSession, session),
+		"the same one twice":  cookieHeader(hostSession, session, hostSession, session),
+		"planted":             cookieHeader(hostSession, planted),
+		"cut":                 cookieHeader(hostSession, session[:len(session)-1]),
+		"longer":              cookieHeader(hostSession, session+"A"),
+		"empty":               cookieHeader(hostSession, ""),
+		"the browser's":       cookieHeader(hostSession, secrets[hostBrowser]),
+		"in the other cookie": cookieHeader(hostBrowser, session),
+		"very long":           cookieHeader(hostSession, "gate_se_"+strings.Repeat("A", 4000)),
 	} {
 		if got := ask(cookies); got != "login_required" {
 			t.Errorf("%s: %s, want login_required", name, got)
@@ -148,7 +162,7 @@ func TestSessionFixation(t *testing.T) {
 	b := h.newBrowser()
 	session := func() string {
 		t.Helper()
-		set := cookiesOf(t, b.last)["__Host-authz_session"]
+		set := cookiesOf(t, b.last)[hostSession]
 		if set == nil {
 			t.Fatalf("no session: %s", b.last)
 		}
@@ -167,7 +181,7 @@ func TestSessionFixation(t *testing.T) {
 		t.Fatal("the session kept its secret over a sign-in")
 	}
 	r := h.newRequest(http.MethodGet, h.issuer+"/authorize", replaced(asks(c), "prompt", "none"))
-	r.Header.Set("Cookie", cookieHeader("__Host-authz_session", first))
+	r.Header.Set("Cookie", cookieHeader(hostSession, first))
 	if got := h.send(r).location(t).Query().Get("error"); got != "login_required" {
 		t.Errorf("the session of before is still one: %s", got)
 	}

@@ -51,7 +51,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Groups: s.groups(asked), Offline: refreshable(client),
-		UserName: session.UserName, Problem: problem,
+		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
 	})
 }
 
@@ -182,10 +182,10 @@ func (s *Server) stillRight(ctx context.Context, session liveSession, client sto
 // that are listed: a grant that was stored in between is caught here.
 func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant storage.Grant) error {
 	user, err := s.cfg.Store.User(ctx, session.UserName)
-	if err == nil && !user.Disabled && user.Subject == session.Subject {
+	if err == nil && welcome(user, session.Session) {
 		return nil
 	}
-	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the person was disabled while consenting"); revokeErr != nil {
+	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the person was disabled, or given another password, while consenting"); revokeErr != nil {
 		return revokeErr
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {

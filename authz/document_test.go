@@ -95,12 +95,15 @@ func TestListedWorks(t *testing.T) {
 			}
 			for member, path := range map[string]string{
 				"registration_endpoint": "/register", "introspection_endpoint": "/introspect", "pushed_authorization_request_endpoint": "/par",
-				"device_authorization_endpoint": "/device", "userinfo_endpoint": "/userinfo", "end_session_endpoint": "/logout", "revocation_endpoint": "/revoke",
+				"device_authorization_endpoint": "/device", "userinfo_endpoint": "/userinfo", "revocation_endpoint": "/revoke",
 			} {
 				r := h.send(h.newRequest(http.MethodPost, h.issuer+path, nil))
 				if there := r.status != http.StatusNotFound; there != (listed[member] != "") {
 					t.Errorf("%s: listed %t, there %t", member, listed[member] != "", there)
 				}
+			}
+			if _, ok := document["end_session_endpoint"]; ok {
+				t.Error("/logout is for people: it is no end_session_endpoint, which clients would send them to")
 			}
 			methods := "introspection_endpoint_auth_methods_supported"
 			if _, ok := document[methods]; ok != (listed["introspection_endpoint"] != "") {

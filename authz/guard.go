@@ -61,6 +61,7 @@ var (
 	introspectGuard = formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
 	pageGuard       = formGuard{"transaction": {max: 64}}
 	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: maxPassword}}
+	logoutGuard     = formGuard{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
 	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 

@@ -37,11 +37,15 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	if err != nil {
 		return err
 	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
 	w.WriteHeader(status)
 	return s.pages.Login(w, templates.Login{
 		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
 		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(s.asked(t).Resources()),
-		UserName: userName, Problem: problem,
+		UserName: userName, Account: s.account(r, session), Problem: problem,
 	})
 }
 

@@ -59,13 +59,36 @@ func AddUser(ctx context.Context, store *storage.Store, name, password string) (
 	return user, nil
 }
 
-// SetPassword gives a person another password. Sessions and grants stay.
+// SetPassword gives a person another password, and ends the sessions that were begun with
+// the one before, also one that begins at this moment. Grants stay. The error wraps
+// [storage.ErrNotFound] for an unknown name.
 func SetPassword(ctx context.Context, store *storage.Store, name, password string) error {
 	hash, err := newPassword(password)
 	if err != nil {
 		return err
 	}
-	return changeUser(ctx, store, name, func(u *storage.User) { u.Password = hash })
+	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.PasswordChanges = hash, u.PasswordChanges+1 })
+}
+
+// HasPassword reports whether a person has a password, so that one need not be set again.
+// The error wraps [storage.ErrNotFound] for an unknown name.
+func HasPassword(ctx context.Context, store *storage.Store, name, password string) (bool, error) {
+	user, err := FindUser(ctx, store, name)
+	return err == nil && checkPassword(user.Password, password), err
+}
+
+// FindUser reads a person by any spelling of the name. The error wraps
+// [storage.ErrNotFound] for an unknown one.
+func FindUser(ctx context.Context, store *storage.Store, name string) (storage.User, error) {
+	canonical, err := CanonicalUserName(name)
+	if err != nil {
+		return storage.User{}, err
+	}
+	user, err := store.User(ctx, canonical)
+	if err != nil {
+		return storage.User{}, fmt.Errorf("authz: user %s: %w", canonical, err)
+	}
+	return user, nil
 }
 
 // DisableUser locks a person out: their sessions count no more, and their grants are
@@ -94,21 +117,17 @@ func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
 
 // changeUser swaps a person's record, again if somebody else was faster.
 func changeUser(ctx context.Context, store *storage.Store, name string, change func(*storage.User)) error {
-	canonical, err := CanonicalUserName(name)
-	if err != nil {
-		return err
-	}
 	for range 8 {
-		user, err := store.User(ctx, canonical)
+		user, err := FindUser(ctx, store, name)
 		if err != nil {
-			return fmt.Errorf("authz: user %s: %w", canonical, err)
+			return err
 		}
 		change(&user)
 		if err := store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
 	}
-	return fmt.Errorf("authz: user %s: %w", canonical, storage.ErrConflict)
+	return fmt.Errorf("authz: user %.64s: %w", name, storage.ErrConflict)
 }
 
 // refusedSignIn says that name and password do not belong together, and who was meant, if

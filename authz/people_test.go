@@ -71,8 +71,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestSetPassword: the old password stops working, the new one works, and who is signed
-// in stays so.
+// TestSetPassword: the old password stops working, the new one works, and who was signed
+// in signs in again.
 func TestSetPassword(t *testing.T) {
 	t.Parallel()
 	h, c := newHouse(t, build{}), cast()["native"]
@@ -90,7 +90,9 @@ func TestSetPassword(t *testing.T) {
 	if r := b.submit("username", personName, "password", "another password"); r.status != http.StatusSeeOther {
 		t.Errorf("the new password: %s", r)
 	}
-	signedIn.code(asks(c))
+	if r := signedIn.walk(replaced(asks(c), "prompt", "none"), "allow"); r.location(t).Query().Get("error") != "login_required" {
+		t.Errorf("who was signed in: %s", r)
+	}
 }
 
 // TestDisableEverywhere: disabling a person ends all of their grants, of every client,

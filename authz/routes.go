@@ -86,6 +86,7 @@ func (s *Server) browsers(router *mux.Router) error {
 	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
+	page("/logout", methods{http.MethodPost: form(s.logout)})
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil
@@ -188,6 +189,8 @@ func (s *Server) pageHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", s.pages.ContentSecurityPolicy())
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
+	// There is no Cross-Origin-Opener-Policy: a client that opened the page in a pop-up would
+	// lose its window, and with it the answer.
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 	if s.cookies.secure {

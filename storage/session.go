@@ -11,8 +11,11 @@ const kindSession = "session"
 // Session is a person signed in with one browser. It is stored under the SHA-256 of
 // the cookie's value, so a dump signs nobody in.
 type Session struct {
-	UserName string    `json:"user"`
-	Subject  string    `json:"sub"`
+	UserName string `json:"user"`
+	Subject  string `json:"sub"`
+	// PasswordChanges is that of the person at the sign-in.
+	PasswordChanges int `json:"password_changes,omitempty"`
+
 	AuthTime time.Time `json:"auth_time"`
 	Expires  time.Time `json:"expires"`
 }

@@ -19,7 +19,11 @@ type User struct {
 	// again gets another one.
 	Subject string `json:"sub"`
 	// Password is an argon2id hash in PHC string form.
-	Password string    `json:"password"`
+	Password string `json:"password"`
+	// PasswordChanges counts how often the password was set anew. Sessions of an earlier
+	// count are over.
+	PasswordChanges int `json:"password_changes,omitempty"`
+
 	Created  time.Time `json:"created"`
 	Disabled bool      `json:"disabled,omitempty"`
 

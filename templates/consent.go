@@ -26,8 +26,9 @@ type Consent struct {
 	Groups []Group
 	// Offline says that the access stays until it is revoked.
 	Offline bool
-	// UserName is the person who is signed in.
+	// UserName is the person who is signed in, Account how they end that.
 	UserName string
+	Account  Account
 	// Problem is shown above the form.
 	Problem string
 }
@@ -57,6 +58,7 @@ type consentView struct {
 	Resources []Resource
 	Groups    []groupView
 	UserName  string
+	Account   Account
 	Problem   string
 }
 
@@ -97,6 +99,7 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 		Resources: resources,
 		Groups:    viewGroups(p.Groups, resources),
 		UserName:  brief(p.UserName, maxName),
+		Account:   p.Account.view(),
 		Problem:   brief(p.Problem, maxMessage),
 	})
 }

@@ -21,6 +21,18 @@ type Error struct {
 	Link *Link
 }
 
+// Notice is a page that says what was done, in the form of an error page.
+type Notice struct {
+	// Title and Message say what happened, Steps what the person can do.
+	Title, Message string
+	Steps          []string
+}
+
+// Notice writes a notice.
+func (s *Set) Notice(w io.Writer, n Notice) error {
+	return s.Error(w, Error{Title: n.Title, Message: n.Message, Steps: n.Steps})
+}
+
 // Link is a way out of an error page: an https URL on Host, or one with an application's
 // own scheme, whose Host is then "scheme://authority" or "scheme:". Anything else is left
 // out, above all what a browser would run or read itself.

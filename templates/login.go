@@ -19,8 +19,25 @@ type Login struct {
 	Resources    []Resource
 	// UserName is filled into the form.
 	UserName string
+	// Account is who is signed in already, and has to do so again.
+	Account Account
 	// Problem is shown above the form.
 	Problem string
+}
+
+// Account is the person who is signed in with this browser, for a page on which they can
+// end that. Its buttons belong to the page's form: "sign-out", and "not-you" for whoever
+// wants to go on as somebody else.
+type Account struct {
+	// UserName is empty if nobody is signed in. Then there are no buttons.
+	UserName string
+	// SignOut is where the buttons post to, Token the value of the one that is pressed.
+	SignOut, Token string
+}
+
+func (a Account) view() Account {
+	a.UserName = brief(a.UserName, maxName)
+	return a
 }
 
 // Client is the program that asks for access.
@@ -46,6 +63,7 @@ type loginView struct {
 	Host      string
 	Resources []Resource
 	UserName  string
+	Account   Account
 	Problem   string
 }
 
@@ -57,6 +75,7 @@ func (s *Set) Login(w io.Writer, p Login) error {
 		Host:      address(p.RedirectHost),
 		Resources: viewResources(p.Resources),
 		UserName:  firstRunes(clean(firstBytes(p.UserName, 4*maxUser)), maxUser),
+		Account:   p.Account.view(),
 		Problem:   brief(p.Problem, maxMessage),
 	})
 }

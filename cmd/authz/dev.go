@@ -65,6 +65,7 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		makeUp("registration-quota")
 		warn("clients may register as often as they like: --registration-quota sets a bound")
 	}
+	warn("cookies are shared between the ports of a host: whatever else people open on this one is sent those of their sign-in here")
 	if s.InsecureAllowLoopback {
 		warn("clients may have documents, keys and logos fetched from this machine: leave out --insecure-allow-loopback")
 	}
@@ -187,10 +188,20 @@ func (s *settings) admitDemo(ctx context.Context, store *storage.Store, r *relax
 	case !errors.Is(err, storage.ErrConflict):
 		return err
 	case r.password == "":
-		return authz.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
+		return s.keepDemo(ctx, store)
 	}
 	r.password, r.kept = "", true
 	return nil
+}
+
+// keepDemo sets the password that the operator chose, if it is another one: setting it
+// ends sessions, and several processes may start over one store.
+func (s *settings) keepDemo(ctx context.Context, store *storage.Store) error {
+	same, err := authz.HasPassword(ctx, store, demoPerson, string(s.DevPassword))
+	if same || err != nil {
+		return err
+	}
+	return authz.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
 }
 
 // signIn says how to sign in as demo.

@@ -23,6 +23,7 @@ import (
 type userVerbs struct {
 	Add     userAdd     `cmd:"" help:"Add a person; the password is read from standard input."`
 	Ls      userLs      `cmd:"" help:"List everybody."`
+	Passwd  userPasswd  `cmd:"" help:"Give a person another password, read from standard input, and end their sessions."`
 	Disable userDisable `cmd:"" help:"Lock a person out and revoke what they granted."`
 	Rm      userRm      `cmd:"" help:"Remove a person and revoke what they granted."`
 }
@@ -111,6 +112,26 @@ type userDisable struct {
 // Run locks a person out.
 func (v *userDisable) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "disabled", authz.DisableUser)
+}
+
+type userPasswd struct {
+	storeSettings
+	Name         string `arg:"" help:"The name of the person."`
+	PasswordFile string `placeholder:"FILE" help:"File that holds the password, instead of standard input."`
+}
+
+// Run gives a person another password.
+func (v *userPasswd) Run(ctx context.Context, p *program, k *kong.Context) error {
+	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "changed the password of", func(ctx context.Context, store *storage.Store, name string) error {
+		if _, err := authz.FindUser(ctx, store, name); err != nil {
+			return err
+		}
+		password, err := p.password(v.PasswordFile)
+		if err != nil {
+			return err
+		}
+		return authz.SetPassword(ctx, store, name, password)
+	})
 }
 
 type userRm struct {

@@ -115,7 +115,7 @@ func (h *stand) cookie(name string) string {
 	h.t.Helper()
 	site, _ := url.Parse(h.fleet.issuer)
 	for _, c := range h.visitor.jar.Cookies(site) {
-		if c.Name == name {
+		if strings.HasPrefix(c.Name, name+"_") { // what follows is the issuer's
 			return c.Value
 		}
 	}

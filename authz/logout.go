@@ -1,0 +1,70 @@
+package authz
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"net/http"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+)
+
+// account is what a page shows to whoever is signed in: who they are, and how they end it.
+func (s *Server) account(r *http.Request, session liveSession) templates.Account {
+	if session.secret == "" {
+		return templates.Account{}
+	}
+	return templates.Account{UserName: session.UserName, SignOut: s.urls.logout, Token: s.logoutToken(r, session)}
+}
+
+// logoutToken is bound to browser and session alone: whoever comes back to a page whose
+// transaction is over can still sign out.
+func (s *Server) logoutToken(r *http.Request, session liveSession) string {
+	return s.csrf(r, storage.Transaction{}, "logout", session)
+}
+
+// logout is POST /logout: it ends the session of this browser. Grants stay. "Not you?"
+// goes on with the same request of the client at the sign-in page.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+	f, err := logoutGuard.body(w, r)
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	token := cmp.Or(f.get("not-you"), f.get("sign-out"))
+	if session.secret != "" && !hmac.Equal([]byte(token), []byte(s.logoutToken(r, session))) {
+		return foreignForm()
+	}
+	if err := s.endSession(w, r, session); err != nil {
+		return err
+	}
+	if f.get("not-you") != "" && f.get("transaction") != "" {
+		t, err := s.transaction(r, f.get("transaction"))
+		if err != nil {
+			return err
+		}
+		seeOther(w, s.urls.login+"?transaction="+t.ID)
+		return nil
+	}
+	return s.pages.Notice(w, templates.Notice{
+		Title:   "You are signed out",
+		Message: "This browser is not signed in here any more. What you allowed applications to do stays allowed.",
+		Steps:   []string{"To go on, go back to the application and connect again.", "Otherwise you can close this page."},
+	})
+}
+
+// endSession ends the session in the store first: while the store does not answer, the
+// browser keeps its cookie, and the person learns that nothing was done.
+func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session liveSession) error {
+	if session.secret != "" {
+		if err := s.cfg.Store.DeleteSession(r.Context(), session.secret); err != nil {
+			return err
+		}
+		s.cfg.Logger.InfoContext(r.Context(), "signed out", "user", session.UserName, "sub", session.Subject)
+	}
+	s.cookies.end(w, sessionCookie)
+	return nil
+}

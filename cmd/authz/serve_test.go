@@ -164,7 +164,8 @@ func TestDevNeedsNothing(t *testing.T) {
 	}
 }
 
-// Each relaxation is one warning line, and none is warned about that is not one.
+// Each relaxation is one warning line, and none is warned about that is not one. That
+// cookies are shared between ports is always one.
 func TestDevWarnings(t *testing.T) {
 	const (
 		lost     = "lost at exit"
@@ -177,9 +178,10 @@ func TestDevWarnings(t *testing.T) {
 		plain    = "the issuer is http"
 		network  = "is open to other machines"
 		here     = "clients may have documents, keys and logos fetched from this machine"
+		ports    = "cookies are shared between the ports of a host"
 		keeps    = "the store does not tell how it keeps records" // the test's Redis knows no settings
 	)
-	all := []string{lost, key, register, often, resource, person, shared, plain, network, keeps, here}
+	all := []string{ports, lost, key, register, often, resource, person, shared, plain, network, keeps, here}
 	redis := miniredis.RunT(t)
 	tests := []struct {
 		name    string
@@ -187,13 +189,13 @@ func TestDevWarnings(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		{"alone", nil, nil, []string{lost, key, register, often, resource, person, shared, plain}},
-		{"own key", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, nil, []string{lost, register, often, resource, person, shared, plain}},
-		{"own store", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, []string{"--store", "redis://" + redis.Addr()}, []string{keeps, register, often, resource, person, shared, plain}},
-		{"closed", nil, []string{"--registration", "closed"}, []string{lost, key, resource, person, shared, plain}},
-		{"open by choice", nil, []string{"--registration", "open"}, []string{lost, key, often, resource, person, shared, plain}},
-		{"a bound by choice", nil, []string{"--registration-quota", "600"}, []string{lost, key, register, resource, person, shared, plain}},
-		{"fetches from here", nil, []string{"--insecure-allow-loopback"}, []string{lost, key, register, often, here, resource, person, shared, plain}},
+		{"alone", nil, nil, []string{ports, lost, key, register, often, resource, person, shared, plain}},
+		{"own key", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, nil, []string{ports, lost, register, often, resource, person, shared, plain}},
+		{"own store", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, []string{"--store", "redis://" + redis.Addr()}, []string{ports, keeps, register, often, resource, person, shared, plain}},
+		{"closed", nil, []string{"--registration", "closed"}, []string{ports, lost, key, resource, person, shared, plain}},
+		{"open by choice", nil, []string{"--registration", "open"}, []string{ports, lost, key, often, resource, person, shared, plain}},
+		{"a bound by choice", nil, []string{"--registration-quota", "600"}, []string{ports, lost, key, register, resource, person, shared, plain}},
+		{"fetches from here", nil, []string{"--insecure-allow-loopback"}, []string{ports, lost, key, register, often, here, resource, person, shared, plain}},
 		{"every interface", nil, []string{"--listen", "0.0.0.0:0"}, all[:len(all)-2]},
 	}
 	for _, tt := range tests {

@@ -107,9 +107,8 @@ func refusesLink(raw string, loopback bool) string {
 		return fmt.Sprintf("it has more than %d bytes", maxLink)
 	}
 	u, err := url.Parse(raw)
-	if metadata.CheckHost(raw) != nil {
-		_, why, _ := strings.Cut(metadata.CheckHost(raw).Error(), "host: ")
-		return why
+	if err := metadata.CheckHost(raw); err != nil {
+		return strings.TrimPrefix(err.Error(), "metadata: host: ")
 	}
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":

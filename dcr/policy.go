@@ -19,7 +19,8 @@ type Policy struct {
 	// section 7.1), such as cursor://anysphere.cursor-mcp/oauth/callback.
 	RefusePrivateUse bool
 	// PrivateUseSchemes, if not empty, are the only private-use schemes allowed, in
-	// lowercase and without the colon.
+	// lowercase and without the colon. Errors may be redirected to these at once; see
+	// [Registry.AllowsScheme].
 	PrivateUseSchemes []string
 	// RefuseLoopback refuses redirect URIs on loopback addresses, which programs on
 	// people's own machines use.

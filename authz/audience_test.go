@@ -3,6 +3,7 @@ package authz_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"gatehouse.example/authz"
 )
@@ -42,6 +43,7 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 			{"a list in a list", []any{[]string{h.issuer}}, false, false},
 		} {
 			with := func(path string, pairs ...string) int {
+				h.clock.advance(time.Minute) // wrong ones are slowed down
 				values := asserted(form(pairs...), h.assertion(clientKey(), c.ID, "", map[string]any{"aud": tt.aud}))
 				return h.send(h.newRequest(http.MethodPost, h.issuer+path, values)).status
 			}

@@ -206,7 +206,7 @@ func TestB2SealedTransactionIsBound(t *testing.T) {
 		t.Helper()
 		b.open(h.issuer + "/authorize?" + asks(c).Encode())
 		id = b.last.location(t).Query().Get("transaction")
-		name = "__Host-authz_transaction_" + id
+		name = "__Host-" + cookieName(h.issuer, "authz_transaction_"+id)
 		return id, name, cookiesOf(t, b.last)[name].Value
 	}
 	b, other := h.newBrowser(), h.newBrowser()
@@ -216,7 +216,7 @@ func TestB2SealedTransactionIsBound(t *testing.T) {
 	home, _ := url.Parse(h.issuer)
 	secret := func(b *browser) string {
 		for _, cookie := range b.jar.Cookies(home) {
-			if cookie.Name == "__Host-authz_browser" {
+			if cookie.Name == hostBrowser {
 				return cookie.Value
 			}
 		}
@@ -227,7 +227,7 @@ func TestB2SealedTransactionIsBound(t *testing.T) {
 		r.Header.Set("Cookie", cookieHeader(pairs...))
 		return h.send(r)
 	}
-	mine := []string{"__Host-authz_browser", secret(b)}
+	mine := []string{hostBrowser, secret(b)}
 	if got := open(id, append(mine, name, value)...); got.status != http.StatusOK {
 		t.Fatalf("the browser itself: %s", got)
 	}
@@ -235,7 +235,7 @@ func TestB2SealedTransactionIsBound(t *testing.T) {
 	flipped := []byte(sealed)
 	flipped[40] ^= 1
 	for what, pairs := range map[string][]string{
-		"another browser":       {"__Host-authz_browser", secret(other), name, value},
+		"another browser":       {hostBrowser, secret(other), name, value},
 		"no browser":            {name, value},
 		"another transaction's": append(mine, name, value2),
 		"only the other":        append(mine, name2, value2),

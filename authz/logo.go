@@ -1,9 +1,7 @@
 package authz
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"gatehouse.example/storage"
 )
@@ -23,7 +21,7 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	png := s.clients.Logo(r.Context(), client)
+	png := s.clients.Logo(client)
 	if png == nil {
 		w.WriteHeader(http.StatusNotFound)
 		return nil
@@ -35,16 +33,12 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// logoPath is where the page of a transaction finds the logo, empty if there is none. A
-// page waits a moment for one that is slow, and goes without it.
-func (s *Server) logoPath(ctx context.Context, client storage.Client, t storage.Transaction) string {
-	ctx, cancel := context.WithTimeout(ctx, logoWait)
-	defer cancel()
-	if s.clients.Logo(ctx, client) == nil {
+// logoPath is where the page of a transaction finds the logo, empty if there is none. No
+// page waits for one: the fetch began with the sign-in, and a logo that is not there yet is
+// there the next time.
+func (s *Server) logoPath(client storage.Client, t storage.Transaction) string {
+	if s.clients.Logo(client) == nil {
 		return ""
 	}
 	return s.path("/logo") + "?transaction=" + t.ID
 }
-
-// logoWait is how long a page waits for a logo whose fetch began with the sign-in.
-const logoWait = time.Second

@@ -118,7 +118,8 @@ type Registry struct {
 	documents  Documents
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]
-	logos      *logos // nil: none are shown
+	spent      *fair.Budget // of what strangers may have fetched
+	logos      *icon.Album  // nil: none are shown
 	onRegister func(context.Context, storage.Client)
 	now        func() time.Time
 	log        *slog.Logger
@@ -141,8 +142,9 @@ func New(c Config) (*Registry, error) {
 	if r.now == nil {
 		r.now = time.Now
 	}
+	r.spent = fair.NewBudget(r.now)
 	if c.Fetcher != nil {
-		r.logos = newLogos(c.Fetcher, r.now)
+		r.logos = icon.NewAlbum(c.Fetcher, r.spent, r.now)
 	}
 	if r.admit == nil {
 		r.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
 	"gatehouse.example/storage"
@@ -62,7 +64,7 @@ type Handler struct {
 	age      string
 	speaks   voice
 	revision func() string
-	icons    *icons
+	icons    *icon.Album // nil: none are shown
 	names    *nameIndex
 	makers   *makers
 	pages    *templates.Registry
@@ -103,7 +105,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 		h.now = time.Now
 	}
 	if c.Icons != nil {
-		h.icons = newIcons(c.Icons, h.now)
+		h.icons = icon.NewAlbum(c.Icons, fair.NewBudget(h.now), h.now)
 	}
 	return h, nil
 }
@@ -161,7 +163,7 @@ type call struct {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	ctx, cancel := context.WithTimeout(onBehalf(r), readTime)
 	defer cancel()
 	c := &call{w: w, r: r, ctx: ctx}
 	path, inside := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
@@ -184,6 +186,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.errorPage(c, err)
 	}
+}
+
+// onBehalf is the context of a request that knows where it came from. Whoever calls the
+// handler may have put a better answer there than the connection has, such as what a proxy
+// says.
+func onBehalf(r *http.Request) context.Context {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if fair.Requester(r.Context()).IsValid() || err != nil {
+		return r.Context()
+	}
+	return fair.WithRequester(r.Context(), peer.Addr())
 }
 
 // allowReaders lets pages of every origin read what everybody may read (Fetch standard, CORS

@@ -17,3 +17,6 @@ func (h *Handler) AppendItem(e storage.CatalogueEntry, form string) ([]byte, err
 	}
 	return h.appendItem(nil, e, s)
 }
+
+// PicturesPending returns how many icons are on their way.
+func (h *Handler) PicturesPending() int { return h.icons.Pending() }

@@ -3,15 +3,11 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
@@ -21,26 +17,19 @@ import (
 // from here, so that whoever looks at a page contacts nobody else and gets nothing but
 // pixels (seed, Security rules for consumers of icon metadata).
 
-// depicted is an icon that may be fetched: its URL has the same origin as one of the server's own.
-type depicted struct {
-	icon   message.Icon
-	origin string
-}
-
-func (d depicted) key() string { return d.icon.Src + " " + d.icon.MIMEType } // no URL has a space
-
-// depict chooses the icon of a record. Those that could not be shown are no choice.
-func depict(r Record) (depicted, bool) {
+// depict chooses the icon of a record: where it is, which has the same origin as one of the
+// server's own URLs. Those that could not be shown are no choice.
+func depict(r Record) (icon.Source, bool) {
 	icons := slices.DeleteFunc(r.Icons(), func(i message.Icon) bool {
 		return i.Theme == "dark" || i.MIMEType == "image/svg+xml" || !strings.HasPrefix(i.Src, "https://")
 	})
 	slices.SortStableFunc(icons, func(a, b message.Icon) int { return cmp.Compare(unfit(a), unfit(b)) })
 	for _, i := range icons {
 		if origin := originOf(r, i.Src); origin != "" {
-			return depicted{i, origin}, true
+			return icon.Source{URL: i.Src, Page: origin, Type: i.MIMEType}, true
 		}
 	}
-	return depicted{}, false
+	return icon.Source{}, false
 }
 
 // originOf returns what of the server's own URLs has the origin of an icon, "" if none has
@@ -99,145 +88,6 @@ func misfit(size string) int {
 	return 4096 * (wantedSide - side)
 }
 
-// icons are pictures that were fetched.
-type icons struct {
-	fetch *icon.Fetcher
-	now   func() time.Time
-
-	mu    sync.Mutex
-	kept  shelf
-	open  map[string]chan struct{} // closed when the fetch has ended
-	begun int                      // fetches in the minute
-	since time.Time
-}
-
-const (
-	// maxOpenIcons is how many fetches are under way at once, maxIconsPerMinute how many
-	// begin in a minute: whoever goes through all pages does not make us fetch all icons.
-	maxOpenIcons      = 32
-	maxIconsPerMinute = 300
-	iconTime          = time.Hour
-	noIconTime        = 10 * time.Minute
-	iconFetchTime     = 3 * time.Second
-	// iconWait is how long a page waits for its icons. Later ones are there next time.
-	iconWait = 500 * time.Millisecond
-)
-
-func newIcons(fetch icon.Getter, now func() time.Time) *icons {
-	return &icons{fetch: icon.New(fetch), now: now, open: map[string]chan struct{}{}}
-}
-
-// get returns a picture, or none if there is none before ctx ends.
-func (i *icons) get(ctx context.Context, of depicted) picture {
-	select {
-	case <-i.board(of):
-	case <-ctx.Done():
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p, _ := i.known(of)
-	return p
-}
-
-// board returns what is closed when it is known whether there is a picture, after beginning
-// to fetch it if nobody does.
-func (i *icons) board(of depicted) <-chan struct{} {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if under := i.open[of.key()]; under != nil {
-		return under
-	}
-	under := make(chan struct{})
-	if _, known := i.known(of); known || !i.may() {
-		close(under)
-		return under
-	}
-	i.open[of.key()] = under
-	go i.run(of, under)
-	return under
-}
-
-// may takes one fetch from the budget. It is called with the lock held.
-func (i *icons) may() bool {
-	if now := i.now(); now.Sub(i.since) >= time.Minute || now.Before(i.since) {
-		i.since, i.begun = now, 0
-	}
-	if len(i.open) >= maxOpenIcons || i.begun >= maxIconsPerMinute {
-		return false
-	}
-	i.begun++
-	return true
-}
-
-// run fetches a picture, whoever still waits for it. No handler is above this goroutine, and
-// what a stranger drew must not end the process.
-func (i *icons) run(of depicted, under chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), iconFetchTime)
-	defer cancel()
-	var png []byte
-	defer func() {
-		_ = recover()
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.kept.put(of.key(), newPicture(png, i.now()))
-		delete(i.open, of.key())
-		close(under)
-	}()
-	png, _ = i.fetch.Get(ctx, of.icon, of.origin)
-}
-
-// known is called with the lock held.
-func (i *icons) known(of depicted) (picture, bool) {
-	p, ok := i.kept.get(of.key())
-	return p, ok && i.now().Before(p.until)
-}
-
-// picture is a picture as PNG until it is looked for again. Without a digest it says that
-// there is none.
-type picture struct {
-	png    []byte
-	digest string
-	until  time.Time
-}
-
-func newPicture(png []byte, now time.Time) picture {
-	if png == nil {
-		return picture{until: now.Add(noIconTime)}
-	}
-	sum := sha256.Sum256(png)
-	return picture{png, base64.RawURLEncoding.EncodeToString(sum[:16]), now.Add(iconTime)}
-}
-
-// shelf is a map of bounded size. When its young half is full, the old one is dropped.
-type shelf struct {
-	young, old map[string]picture
-	bytes      int // of the young half
-}
-
-const (
-	shelfPictures = 2048
-	shelfBytes    = 16 << 20
-)
-
-func (s *shelf) get(key string) (picture, bool) {
-	if p, ok := s.young[key]; ok {
-		return p, true
-	}
-	p, ok := s.old[key]
-	if ok {
-		s.put(key, p)
-	}
-	return p, ok
-}
-
-func (s *shelf) put(key string, p picture) {
-	if s.young == nil || len(s.young) >= shelfPictures || s.bytes+len(p.png) > shelfBytes {
-		s.old, s.young, s.bytes = s.young, map[string]picture{}, 0
-	}
-	s.bytes += len(p.png) - len(s.young[key].png)
-	s.young[key] = p
-}
-
 // picture is GET /icons/{name}/{version}/{digest}: a picture that never changes, because a
 // changed one has another digest.
 func (h *Handler) picture(c *call) error {
@@ -253,18 +103,25 @@ func (h *Handler) picture(c *call) error {
 	if err != nil {
 		return err
 	}
-	of, ok := depict(item.Record)
-	if !ok || h.icons == nil {
-		return errNothing
-	}
-	p := h.icons.get(c.ctx, of)
-	if p.digest == "" || p.digest != c.digest {
+	p, ok := h.ready(c.ctx, item)
+	if !ok || p.Digest != c.digest {
 		return errNothing
 	}
 	header := c.w.Header()
 	header.Set("Cache-Control", "max-age=31536000, immutable")
 	header.Set("Content-Security-Policy", "default-src 'none'")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	c.send(http.StatusOK, "image/png", p.png)
+	c.send(http.StatusOK, "image/png", p.PNG)
 	return nil
+}
+
+// ready returns the picture of an item if it is there. Otherwise it will be, if it can be
+// shown: nobody waits for it.
+func (h *Handler) ready(ctx context.Context, item Item) (icon.Picture, bool) {
+	of, ok := depict(item.Record)
+	if !ok || h.icons == nil {
+		return icon.Picture{}, false
+	}
+	h.icons.Want(ctx, of, item.Record.Name())
+	return h.icons.Ready(of)
 }

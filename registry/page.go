@@ -104,28 +104,12 @@ func (h *Handler) item(e storage.CatalogueEntry) (Item, error) {
 	return Item{}, err
 }
 
-// pictures returns where the pictures of items are. Those that are not known within a moment
-// are left out.
+// pictures returns where the pictures of items are. Those that are not ready are left out.
 func (h *Handler) pictures(ctx context.Context, items []Item) []string {
 	paths := make([]string, len(items))
-	if h.icons == nil {
-		return paths
-	}
-	ctx, cancel := context.WithTimeout(ctx, iconWait)
-	defer cancel()
-	chosen := make([]depicted, len(items))
 	for i, item := range items {
-		var ok bool
-		if chosen[i], ok = depict(item.Record); ok {
-			h.icons.board(chosen[i])
-		}
-	}
-	for i, of := range chosen {
-		if of.origin == "" {
-			continue
-		}
-		if p := h.icons.get(ctx, of); p.digest != "" {
-			paths[i] = h.picturePath(items[i].Record.Name(), items[i].Record.Version(), p.digest)
+		if p, ok := h.ready(ctx, item); ok {
+			paths[i] = h.picturePath(item.Record.Name(), item.Record.Version(), p.Digest)
 		}
 	}
 	return paths

@@ -2,6 +2,7 @@ package safefetch
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -76,21 +77,38 @@ func inTurns(addrs []netip.Addr) []netip.Addr {
 	return turns
 }
 
+// connection is what is spoken through, the socket below it, and a place at its address.
+type connection struct {
+	net.Conn
+	socket net.Conn
+	leave  func()
+}
+
+// end closes the socket without a word: TLS would wait for somebody to hear its farewell.
+func (c *connection) end() {
+	c.socket.Close()
+	c.leave()
+}
+
 // connect dials one address after the other, each with an equal share of the time that is
 // left.
-func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (net.Conn, error) {
+func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (*connection, error) {
 	var reasons []string
+	var last error
 	for i, a := range addrs {
 		c, err := f.attempt(ctx, netip.AddrPortFrom(a, t.port), len(addrs)-i)
 		if err == nil {
 			return c, nil
 		}
-		reasons = append(reasons, err.Error())
+		last, reasons = err, append(reasons, Reason(err))
+	}
+	if errors.Is(last, ErrBusy) {
+		return nil, last
 	}
 	return nil, fail(ErrRefused, "%s", strings.Join(reasons, "; "))
 }
 
-func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (net.Conn, error) {
+func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (*connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -99,7 +117,16 @@ func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (net
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
 		defer cancel()
 	}
-	return f.dial(ctx, to)
+	leave, err := f.gate.reach(ctx, to.Addr())
+	if err != nil {
+		return nil, err
+	}
+	socket, err := f.dial(ctx, to)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &connection{socket, socket, leave}, nil
 }
 
 // dialTCP connects to an address that has been judged. It holds no name, so nothing can

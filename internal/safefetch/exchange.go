@@ -8,9 +8,10 @@ import (
 	"io"
 	"math"
 	"mime"
-	"net"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 )
 
 // maxInterim bounds answers that come before the answer (RFC 9110 section 15.2).
@@ -20,14 +21,8 @@ const maxInterim = 5
 // spoken here without the client of net/http, which repeats requests whose connection
 // broke, decompresses, follows, keeps connections and heeds the environment, all of which
 // would have to be switched off and stay so.
-func (f *Fetcher) exchange(ctx context.Context, c net.Conn, t *target) (*Response, error) {
-	if !t.plain {
-		secure := tls.Client(c, f.tlsConfig(t))
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)
-		}
-		c = secure
-	}
+func (f *Fetcher) exchange(ctx context.Context, c *connection, t *target) (*Response, error) {
+	_ = c.SetDeadline(time.Now().Add(f.config.Patience)) // a socket that has none ends with ctx
 	request := t.request()
 	if err := request.Write(c); err != nil {
 		return nil, broken(ctx, "sending to", t, err)
@@ -43,6 +38,7 @@ func (f *Fetcher) exchange(ctx context.Context, c net.Conn, t *target) (*Respons
 	// From here on the body is counted, and net/http bounds its framing. It is never
 	// closed: that would read an endless one to its end. The connection is.
 	head.N = math.MaxInt64
+	_ = c.SetDeadline(time.Now().Add(2 * f.config.Patience))
 	if err := t.check(answer); err != nil {
 		return nil, err
 	}
@@ -74,8 +70,8 @@ func readHead(r *bufio.Reader, request *http.Request) (*http.Response, error) {
 // broken tells an answer that came too late, which is refused like everything that
 // depends on the address, from one that is wrong.
 func broken(ctx context.Context, doing string, t *target, err error) error {
-	if ctx.Err() != nil {
-		return fail(ErrRefused, "%s %s: too slow: %v", doing, t.host, ctx.Err())
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return fail(ErrRefused, "%s %s: too slow: %v", doing, t.host, err)
 	}
 	return fail(ErrMalformed, "%s %s: %v", doing, t.host, err)
 }

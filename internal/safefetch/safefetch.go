@@ -46,6 +46,7 @@ package safefetch
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"math/rand/v2"
@@ -61,6 +62,10 @@ type Config struct {
 	// Timeout bounds a fetch as a whole: the wait for a free place, the lookup,
 	// connecting, TLS, header and body. 0 means 5 s.
 	Timeout time.Duration
+	// Patience bounds how long a host may hold a place without a sign of life: lookup,
+	// connecting and TLS together, then the time to the end of the header. The body may
+	// take twice as long. 0 means 1 s; a larger Timeout does not raise it.
+	Patience time.Duration
 	// Floor is the shortest time after which [ErrRefused] is answered. Later answers come
 	// in steps of it, and never later than Timeout. 0 means 200 ms.
 	Floor time.Duration
@@ -69,8 +74,10 @@ type Config struct {
 	// MaxHeaderBytes bounds the header of an answer. 0 means 16 KiB.
 	MaxHeaderBytes int64
 	// MaxConcurrent bounds how many fetches run at a time, 0 means 32, and MaxPerHost how
-	// many of them for one host name, 0 means 4. Four times as many may wait for a place;
-	// more are turned away with [ErrBusy].
+	// many of them for one host name, 0 means 4. One requester ([fair.WithRequester]) has a
+	// quarter of them, its wider networks and one address that is asked half of them. Four
+	// times as many may wait for a place, in turns by network; more are turned away with
+	// [ErrBusy], first those of the network that has most.
 	MaxConcurrent int
 	MaxPerHost    int
 
@@ -92,6 +99,7 @@ type Config struct {
 
 const (
 	defaultTimeout        = 5 * time.Second
+	defaultPatience       = time.Second
 	defaultFloor          = 200 * time.Millisecond
 	defaultMaxBytes       = 1 << 20
 	defaultMaxHeaderBytes = 16 << 10
@@ -111,7 +119,7 @@ type Fetcher struct {
 
 // New returns a Fetcher that obeys c.
 func New(c Config) (*Fetcher, error) {
-	if c.Timeout < 0 || c.Floor < 0 || c.MaxBytes < 0 || c.MaxHeaderBytes < 0 || c.MaxConcurrent < 0 || c.MaxPerHost < 0 {
+	if c.Timeout < 0 || c.Patience < 0 || c.Floor < 0 || c.MaxBytes < 0 || c.MaxHeaderBytes < 0 || c.MaxConcurrent < 0 || c.MaxPerHost < 0 {
 		return nil, errors.New("safefetch: a bound is negative")
 	}
 	for _, p := range c.Refuse {
@@ -135,6 +143,7 @@ func New(c Config) (*Fetcher, error) {
 
 func (c Config) withDefaults() Config {
 	c.Timeout = orDefault(c.Timeout, defaultTimeout)
+	c.Patience = orDefault(c.Patience, defaultPatience)
 	c.Floor = orDefault(c.Floor, defaultFloor)
 	c.MaxBytes = orDefault(c.MaxBytes, defaultMaxBytes)
 	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, defaultMaxHeaderBytes)
@@ -172,6 +181,9 @@ type Request struct {
 	// the caller has. Only a request with one of them can be answered by 304.
 	IfNoneMatch     string
 	IfModifiedSince string
+	// Lane is what kind of fetch it is. Lanes share the places evenly, however much is
+	// wanted in one of them.
+	Lane string
 }
 
 // Response is an answer with status 200 or 304.
@@ -207,7 +219,8 @@ func (f *Fetcher) get(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.flights.do(ctx, t.key(), func(ctx context.Context) (*Response, error) {
+	enter := func(ctx context.Context) (func(), error) { return f.gate.enter(ctx, r.Lane, t.host) }
+	return f.flights.do(ctx, t.key(), enter, func(ctx context.Context) (*Response, error) {
 		return f.fetch(ctx, t)
 	})
 }
@@ -231,24 +244,36 @@ func (f *Fetcher) settle(ctx context.Context, started time.Time) error {
 	}
 }
 
-// fetch does the work of one flight.
+// fetch does the work of one flight, which has its place.
 func (f *Fetcher) fetch(ctx context.Context, t *target) (*Response, error) {
-	leave, err := f.gate.enter(ctx, t.host)
+	c, err := f.open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer c.end()
+	// Whatever the other side is doing, it ends with the context.
+	stop := context.AfterFunc(ctx, func() { c.socket.Close() })
+	defer stop()
+	return f.exchange(ctx, c, t)
+}
+
+// open returns a connection, with TLS if there is to be some, before the patience ends.
+func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.config.Patience)
+	defer cancel()
 	addrs, err := f.resolve(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	c, err := f.connect(ctx, t, addrs)
-	if err != nil {
-		return nil, err
+	if err != nil || t.plain {
+		return c, err
 	}
-	defer c.Close()
-	// Whatever the other side is doing, it ends with the context.
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	return f.exchange(ctx, c, t)
+	secure := tls.Client(c.socket, f.tlsConfig(t))
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.end()
+		return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)
+	}
+	c.Conn = secure
+	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,10 +18,15 @@ import (
 	"gatehouse.example/internal/safefetch"
 )
 
-// clocked runs inside a bubble and returns how long get took there.
-func clocked(f *safefetch.Fetcher, r safefetch.Request) (time.Duration, *safefetch.Response, error) {
+// clocked runs inside a bubble and returns how long get took there, for an address if one
+// is named.
+func clocked(f *safefetch.Fetcher, r safefetch.Request, requester ...string) (time.Duration, *safefetch.Response, error) {
 	started := time.Now()
-	response, err := f.Get(context.Background(), r)
+	ctx := context.Background()
+	for _, addr := range requester {
+		ctx = from(addr)
+	}
+	response, err := f.Get(ctx, r)
 	return time.Since(started), response, err
 }
 
@@ -127,28 +131,38 @@ func TestOneAttempt(t *testing.T) {
 	})
 }
 
-// TestTheEnd lets every step of a fetch take for ever. All end at the timeout.
-func TestTheEnd(t *testing.T) {
-	for name, play := range map[string]func(net.Conn){
-		"silence": func(c net.Conn) { io.Copy(io.Discard, c) },
-		"a header that trickles": func(c net.Conn) {
+// TestB4TheEnd lets every step of a fetch take for ever. Each ends when the patience does,
+// and all at the timeout.
+func TestB4TheEnd(t *testing.T) {
+	header, body := 1200*time.Millisecond, 2200*time.Millisecond // in steps of the floor
+	for name, c := range map[string]struct {
+		play func(net.Conn)
+		want time.Duration
+	}{
+		"silence": {func(c net.Conn) { io.Copy(io.Discard, c) }, header},
+		"a header that trickles": {func(c net.Conn) {
 			trickle(c, "HTTP/1.1 200 OK\r\n", "X: y\r\n")
-		},
-		"a body that trickles": func(c net.Conn) {
+		}, header},
+		"a status line that trickles": {func(c net.Conn) {
+			trickle(c, "HTTP/1.1 200 O", "K")
+		}, header},
+		"a body that trickles": {func(c net.Conn) {
 			trickle(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "x")
-		},
-		"chunks that trickle": func(c net.Conn) {
+		}, body},
+		"chunks that trickle": {func(c net.Conn) {
 			trickle(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n")
-		},
-		"a body that never comes": func(c net.Conn) {
+		}, body},
+		"a body that never comes": {func(c net.Conn) {
 			says("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")(c)
 			io.Copy(io.Discard, c)
-		},
+		}, body},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newStage(t, play).fetcher(t, safefetch.Config{})
-				expectTimeout(t, f)
+				expectTimeout(t, newStage(t, c.play).fetcher(t, safefetch.Config{}), c.want)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				expectTimeout(t, newStage(t, c.play).fetcher(t, safefetch.Config{Patience: time.Hour}), 5*time.Second)
 			})
 		})
 	}
@@ -160,7 +174,7 @@ func TestTheEnd(t *testing.T) {
 				go io.Copy(io.Discard, there)
 				return here, nil
 			})
-			expectTimeout(t, f)
+			expectTimeout(t, f, header)
 		})
 	})
 	t.Run("the lookup", func(t *testing.T) {
@@ -170,7 +184,7 @@ func TestTheEnd(t *testing.T) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				},
-			}))
+			}), header)
 		})
 	})
 }
@@ -185,12 +199,12 @@ func trickle(c net.Conn, first, then string) {
 	}
 }
 
-func expectTimeout(t *testing.T, f *safefetch.Fetcher) {
+func expectTimeout(t *testing.T, f *safefetch.Fetcher, want time.Duration) {
 	t.Helper()
 	took, _, err := clocked(f, safefetch.Request{URL: "https://client.example.com/"})
 	expectErr(t, "timeout", err, safefetch.ErrRefused)
-	if took != 5*time.Second {
-		t.Errorf("took %v, want 5 s", took)
+	if took != want {
+		t.Errorf("took %v, want %v", took, want)
 	}
 }
 
@@ -198,7 +212,7 @@ func expectTimeout(t *testing.T, f *safefetch.Fetcher) {
 func TestDialing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, says(ok("")))
-		f := s.fetcher(t, safefetch.Config{LookupNetIP: answers("2606:4700::1", "2606:4700::2", "1.1.1.1", "1.1.1.2")})
+		f := s.fetcher(t, safefetch.Config{Patience: 5 * time.Second, LookupNetIP: answers("2606:4700::1", "2606:4700::2", "1.1.1.1", "1.1.1.2")})
 		f.SetDial(func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			if to.Addr() == netip.MustParseAddr("2606:4700::2") {
 				return s.dial(ctx, to)
@@ -320,7 +334,7 @@ func (p *counting) seen() (requests, most int) {
 
 func TestOneFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &counting{takes: time.Second}
+		p := &counting{takes: 900 * time.Millisecond}
 		f := newStage(t, p.play).fetcher(t, safefetch.Config{})
 		var wait sync.WaitGroup
 		request := safefetch.Request{URL: "https://client.example.com/"}
@@ -356,7 +370,7 @@ func TestOneFlight(t *testing.T) {
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &counting{takes: time.Second}
-		f := newStage(t, p.play).fetcher(t, safefetch.Config{})
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{Patience: 5 * time.Second})
 		request := safefetch.Request{URL: "https://client.example.com/"}
 		first, leave := context.WithCancel(context.Background())
 		var wait sync.WaitGroup
@@ -399,6 +413,7 @@ func TestBoardingLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lookups atomic.Int32
 		f := newStage(t, says(ok(""))).fetcher(t, safefetch.Config{
+			Patience: 5 * time.Second,
 			LookupNetIP: func(context.Context, string, string) ([]netip.Addr, error) {
 				lookups.Add(1)
 				time.Sleep(time.Second)
@@ -458,100 +473,5 @@ func TestRefusalWaitsForNobody(t *testing.T) {
 		defer cancel()
 		_, err := f.Get(ctx, safefetch.Request{URL: "https://10.0.0.1/"})
 		expectErr(t, "refusal", err, context.DeadlineExceeded)
-	})
-}
-
-// TestBounds fills the gate: those who run, those who wait, those who are turned away.
-func TestBounds(t *testing.T) {
-	for name, c := range map[string]struct {
-		url    string
-		config safefetch.Config
-		most   int
-		served int
-	}{
-		"one host": {"https://client.example.com/%d", safefetch.Config{MaxPerHost: 2}, 2, 10},
-		"in all":   {"https://h%d.example.org/", safefetch.Config{MaxConcurrent: 3}, 3, 15},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &counting{takes: 900 * time.Millisecond}
-				f := newStage(t, p.play).fetcher(t, c.config)
-				var mu sync.Mutex
-				var served, busy int
-				var wait sync.WaitGroup
-				for i := range 40 {
-					wait.Go(func() {
-						took, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, i)})
-						mu.Lock()
-						defer mu.Unlock()
-						switch {
-						case err == nil:
-							served++
-						case errors.Is(err, safefetch.ErrBusy) && took == 0:
-							busy++
-						default:
-							t.Errorf("%s after %v", safefetch.Reason(err), took)
-						}
-					})
-				}
-				wait.Wait()
-				_, most := p.seen()
-				if most != c.most || served != c.served || busy != 40-c.served {
-					t.Errorf("%d at a time, %d served, %d turned away, want %d, %d, %d", most, served, busy, c.most, c.served, 40-c.served)
-				}
-				// All places are free again.
-				if _, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, 1)}); err != nil {
-					t.Error(safefetch.Reason(err))
-				}
-			})
-		})
-	}
-}
-
-// TestGivingUpFreesPlaces has one who waits for a place in all, and gives up, and one
-// behind him at the same host.
-func TestGivingUpFreesPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &counting{takes: time.Second}
-		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 1, MaxPerHost: 1})
-		var wait sync.WaitGroup
-		ask := func(ctx context.Context, url string, want error) {
-			wait.Go(func() {
-				_, err := f.Get(ctx, safefetch.Request{URL: url})
-				expectErr(t, url, err, want)
-			})
-			synctest.Wait()
-		}
-		brief, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		defer cancel()
-		ask(context.Background(), "https://a.example.org/", nil)
-		ask(brief, "https://b.example.org/1", context.DeadlineExceeded)
-		ask(context.Background(), "https://b.example.org/2", nil)
-		wait.Wait()
-	})
-}
-
-// TestWaitingTakesFromTheTimeout lets three want one place. The second gets it too late,
-// the third not at all or in its last moment.
-func TestWaitingTakesFromTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &counting{takes: 4 * time.Second}
-		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxPerHost: 1})
-		var served atomic.Int32
-		var wait sync.WaitGroup
-		for i := range 3 {
-			wait.Go(func() {
-				took, _, err := clocked(f, safefetch.Request{URL: fmt.Sprint("https://client.example.com/", i)})
-				if err == nil && took == 4*time.Second {
-					served.Add(1)
-				} else if took != 5*time.Second || !errors.Is(err, safefetch.ErrRefused) && !errors.Is(err, safefetch.ErrBusy) {
-					t.Errorf("%s after %v", safefetch.Reason(err), took)
-				}
-			})
-		}
-		wait.Wait()
-		if served.Load() != 1 {
-			t.Errorf("%d were served, want 1", served.Load())
-		}
 	})
 }

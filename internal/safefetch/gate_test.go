@@ -1,0 +1,259 @@
+package safefetch_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/internal/fair"
+	"gatehouse.example/internal/safefetch"
+)
+
+// scattered is a resolver that knows another address for each name.
+func scattered(_ context.Context, _, host string) ([]netip.Addr, error) {
+	sum := sha256.Sum256([]byte(host))
+	return []netip.Addr{netip.AddrFrom4([4]byte{93, 184, sum[0], sum[1]})}, nil
+}
+
+// TestBounds fills the gate: those who run, those who wait, those who are turned away.
+func TestBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		url    string
+		config safefetch.Config
+		most   int
+		served int
+	}{
+		"one host": {"https://client.example.com/%d", safefetch.Config{MaxPerHost: 2}, 2, 10},
+		"in all":   {"https://h%d.example.org/", safefetch.Config{MaxConcurrent: 3, LookupNetIP: scattered}, 3, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &counting{takes: 900 * time.Millisecond}
+				f := newStage(t, p.play).fetcher(t, c.config)
+				var mu sync.Mutex
+				var served, busy int
+				var wait sync.WaitGroup
+				for i := range 40 {
+					wait.Go(func() {
+						took, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, i)})
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err == nil:
+							served++
+						case errors.Is(err, safefetch.ErrBusy) && took == 0:
+							busy++
+						default:
+							t.Errorf("%s after %v", safefetch.Reason(err), took)
+						}
+					})
+				}
+				wait.Wait()
+				_, most := p.seen()
+				if most != c.most || served != c.served || busy != 40-c.served {
+					t.Errorf("%d at a time, %d served, %d turned away, want %d, %d, %d", most, served, busy, c.most, c.served, 40-c.served)
+				}
+				// All places are free again.
+				if _, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, 1)}); err != nil {
+					t.Error(safefetch.Reason(err))
+				}
+			})
+		})
+	}
+}
+
+// TestGivingUpFreesPlaces has one who waits for a place in all, and gives up, and one
+// behind him at the same host.
+func TestGivingUpFreesPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &counting{takes: time.Second}
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 1, MaxPerHost: 1, Patience: 5 * time.Second})
+		var wait sync.WaitGroup
+		ask := func(ctx context.Context, url string, want error) {
+			wait.Go(func() {
+				_, err := f.Get(ctx, safefetch.Request{URL: url})
+				expectErr(t, url, err, want)
+			})
+			synctest.Wait()
+		}
+		brief, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		ask(context.Background(), "https://a.example.org/", nil)
+		ask(brief, "https://b.example.org/1", context.DeadlineExceeded)
+		ask(context.Background(), "https://b.example.org/2", nil)
+		wait.Wait()
+	})
+}
+
+// TestWaitingTakesFromTheTimeout lets three want one place. The second gets it too late,
+// the third not at all or in its last moment.
+func TestWaitingTakesFromTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &counting{takes: 4 * time.Second}
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxPerHost: 1, Patience: 5 * time.Second})
+		var served atomic.Int32
+		var wait sync.WaitGroup
+		for i := range 3 {
+			wait.Go(func() {
+				took, _, err := clocked(f, safefetch.Request{URL: fmt.Sprint("https://client.example.com/", i)})
+				if err == nil && took == 4*time.Second {
+					served.Add(1)
+				} else if took != 5*time.Second || !errors.Is(err, safefetch.ErrRefused) && !errors.Is(err, safefetch.ErrBusy) {
+					t.Errorf("%s after %v", safefetch.Reason(err), took)
+				}
+			})
+		}
+		wait.Wait()
+		if served.Load() != 1 {
+			t.Errorf("%d were served, want 1", served.Load())
+		}
+	})
+}
+
+// from is the context of work for an address.
+func from(addr string) context.Context {
+	return fair.WithRequester(context.Background(), netip.MustParseAddr(addr))
+}
+
+// holding is the stage on which every host is silent until it is released, but those that
+// are named answer at once.
+type holding struct {
+	stage   *stage
+	release chan struct{}
+	held    atomic.Int32
+}
+
+func newHolding(t *testing.T) *holding {
+	h := &holding{release: make(chan struct{})}
+	h.stage = newStage(t, func(c net.Conn) {
+		if h.held.Add(1); c.(interface{ ConnectionState() tls.ConnectionState }).ConnectionState().ServerName == "client.example.com" {
+			h.held.Add(-1)
+			says(ok("x"))(c)
+			return
+		}
+		select {
+		case <-h.release:
+		case <-time.After(time.Hour):
+		}
+	})
+	return h
+}
+
+// TestB4OneRequesterCannotHoldAllFetches: one address wants 200 hosts that never answer, and
+// so does a whole network. Who comes from elsewhere is served at once, with all of them
+// still held.
+func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
+	for name, c := range map[string]struct {
+		floods []string
+		held   int32
+		honest string
+	}{
+		"one address":         {[]string{"192.0.2.1"}, 8, "192.0.2.2"},
+		"a network":           {[]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}, 16, "198.51.100.1"},
+		"one customer's IPv6": {[]string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:100::1"}, 16, "2001:db8:1::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHolding(t)
+				f := h.stage.fetcher(t, safefetch.Config{Patience: time.Hour, Timeout: time.Hour, LookupNetIP: scattered})
+				var wait sync.WaitGroup
+				for i := range 200 {
+					wait.Go(func() {
+						_, err := f.Get(from(c.floods[i%len(c.floods)]), safefetch.Request{URL: fmt.Sprintf("https://h%d.example.org/", i)})
+						if err == nil {
+							t.Error("a host that never answers did")
+						}
+					})
+				}
+				synctest.Wait()
+				if n := h.held.Load(); n != c.held {
+					t.Errorf("they hold %d places, want %d", n, c.held)
+				}
+				took, _, err := clocked(f, safefetch.Request{URL: "https://client.example.com/"}, c.honest)
+				if err != nil || took != 0 {
+					t.Errorf("who comes from elsewhere: %s after %v", safefetch.Reason(err), took)
+				}
+				close(h.release)
+				wait.Wait()
+			})
+		})
+	}
+}
+
+// TestB4SharedFetchWaitsForNobodyElse: somebody whose network waits for its own flood asks
+// for a document first. Who asks for it from elsewhere has it at once.
+func TestB4SharedFetchWaitsForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolding(t)
+		f := h.stage.fetcher(t, safefetch.Config{Patience: time.Hour, Timeout: time.Hour, LookupNetIP: scattered})
+		var wait sync.WaitGroup
+		for i := range 20 {
+			wait.Go(func() {
+				_, _ = f.Get(from("192.0.2.1"), safefetch.Request{URL: fmt.Sprintf("https://h%d.example.org/", i)})
+			})
+		}
+		synctest.Wait()
+		document := safefetch.Request{URL: "https://client.example.com/"}
+		wait.Go(func() {
+			if took, _, err := clocked(f, document, "192.0.2.1"); err != nil || took != time.Second {
+				t.Errorf("who waited for the other's turn: %s after %v", safefetch.Reason(err), took)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if took, _, err := clocked(f, document, "198.51.100.1"); err != nil || took != 0 {
+			t.Errorf("who comes from elsewhere: %s after %v", safefetch.Reason(err), took)
+		}
+		close(h.release)
+		wait.Wait()
+	})
+}
+
+// TestB4OneAddressIsNotFlooded: a wildcard of names at one address is one destination.
+func TestB4OneAddressIsNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolding(t)
+		f := h.stage.fetcher(t, safefetch.Config{Patience: time.Hour, Timeout: time.Hour})
+		var wait sync.WaitGroup
+		for i := range 64 {
+			wait.Go(func() {
+				_, _ = f.Get(from(fmt.Sprintf("192.0.%d.1", i)), safefetch.Request{URL: fmt.Sprintf("https://h%d.example.org/", i)})
+			})
+		}
+		synctest.Wait()
+		if n := h.held.Load(); n != 16 {
+			t.Errorf("%d connections to one address, want 16", n)
+		}
+		close(h.release)
+		wait.Wait()
+	})
+}
+
+// TestB4LanesShareThePlaces: with all places held by one lane, the next place is another's.
+func TestB4LanesShareThePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &counting{takes: 900 * time.Millisecond}
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 4, LookupNetIP: scattered})
+		var wait sync.WaitGroup
+		for i := range 16 {
+			wait.Go(func() {
+				_, _ = f.Get(from(fmt.Sprintf("192.0.%d.1", i)), safefetch.Request{URL: fmt.Sprintf("https://h%d.example.org/", i), Lane: "new"})
+			})
+		}
+		synctest.Wait()
+		took, _, err := clocked(f, safefetch.Request{URL: "https://client.example.com/", Lane: "known"}, "198.51.100.1")
+		if err != nil || took != 1800*time.Millisecond {
+			t.Errorf("the other lane: %s after %v", safefetch.Reason(err), took)
+		}
+		wait.Wait()
+	})
+}

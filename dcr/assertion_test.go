@@ -535,11 +535,13 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		if body != "" {
 			r.web.Document(uri, body)
 		}
+		r.clock.advance(5 * time.Second) // what was read in vain rests
 		if err := authenticate(); !errors.Is(err, dcr.ErrAssertion) || errors.Is(err, dcr.ErrUnreachable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	r.web.Serve(uri, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	r.clock.advance(5 * time.Second)
 	if err := authenticate(); !errors.Is(err, dcr.ErrUnreachable) || errors.Is(err, dcr.ErrAssertion) {
 		t.Errorf("error %v", err)
 	}
@@ -547,6 +549,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		t.Errorf("%d writes", n)
 	}
 	r.web.Document(uri, set)
+	r.clock.advance(5 * time.Second)
 	if err := authenticate(); err != nil {
 		t.Error(err)
 	}

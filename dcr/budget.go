@@ -1,57 +1,39 @@
 package dcr
 
 import (
-	"sync"
+	"context"
 	"time"
+
+	"gatehouse.example/internal/fair"
 )
 
-// A host is asked in vain at most this often: so many times at once, and then once per
-// step. It keeps strangers from sending us to somebody else's server again and again.
-const (
-	budgetSize = 30
-	budgetStep = 2 * time.Second
-	// budgetHosts is how many hosts one generation remembers.
-	budgetHosts = 4096
+// What may be read of what strangers name. A host is asked in vain so many times at once,
+// and then once every two seconds: strangers must not send us to somebody else's server
+// again and again. Names cost nothing, so who asks pays as well, by network: for what was in
+// vain, and less for everything that was not known before.
+var (
+	vainPerHost    = fair.Limit{Burst: 30, Per: time.Minute}
+	vainPerNetwork = fair.Limit{Burst: 60, Per: 2 * time.Minute}
+	newPerNetwork  = fair.Limit{Burst: 120, Per: time.Minute}
 )
 
-// budget counts attempts by host. An attempt that succeeds costs nothing.
-type budget struct {
-	now func() time.Time
+// fare is what reading an address costs: always, and what is returned when it was not in
+// vain.
+type fare struct{ always, inVain []fair.Share }
 
-	mu    sync.Mutex
-	spent *generations[spending]
-}
+func (f fare) all() []fair.Share { return append(f.always[:len(f.always):len(f.always)], f.inVain...) }
 
-// spending is what a host has cost: as many steps as lie between now and the time.
-type spending struct{ until time.Time }
-
-func newBudget(now func() time.Time) *budget {
-	return &budget{now: now, spent: newGenerations[spending](budgetHosts, budgetHosts)}
-}
-
-// take takes one attempt, if there is one.
-func (b *budget) take(host string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now, s := b.now(), spending{}
-	s, _ = b.spent.get(host)
-	if s.until.Before(now) || s.until.Sub(now) > budgetSize*budgetStep { // rested, or the clock was set back
-		s.until = now
+// fareTo is what it costs the requester of ctx to have an address read. One that was good
+// before has an account of its own: what others ask in vain of its host, or from the same
+// network, does not keep it from being read again.
+func fareTo(ctx context.Context, address string, known bool) fare {
+	if known {
+		return fare{inVain: []fair.Share{{Key: "known " + address, Limit: vainPerHost}}}
 	}
-	if s.until.Sub(now) > (budgetSize-1)*budgetStep {
-		return false
+	f := fare{inVain: []fair.Share{{Key: "host " + hostOf(address), Limit: vainPerHost}}}
+	if from := fair.Requester(ctx); from.IsValid() {
+		f.inVain = append(f.inVain, fair.ByNetwork(from, "documents in vain", vainPerNetwork)...)
+		f.always = fair.ByNetwork(from, "documents", newPerNetwork)
 	}
-	s.until = s.until.Add(budgetStep)
-	b.spent.put(host, s, 1)
-	return true
-}
-
-// giveBack returns an attempt that succeeded.
-func (b *budget) giveBack(host string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s, ok := b.spent.get(host); ok {
-		s.until = s.until.Add(-budgetStep)
-		b.spent.put(host, s, 1)
-	}
+	return f
 }

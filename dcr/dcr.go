@@ -49,7 +49,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/message/icon"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )

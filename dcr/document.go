@@ -224,8 +224,14 @@ func (r *Registry) documentKeys(d document, c *storage.Client) error {
 		// RFC 7591 section 2: jwks_uri and jwks MUST NOT both be present.
 		return &unusable{"jwks: use either jwks or jwks_uri"}
 	case !absent(d.JWKS):
-		if _, err := publicKeys(d.JWKS); err != nil {
+		all, err := publicKeys(d.JWKS)
+		if err != nil {
 			return err
+		}
+		if slices.Equal(c.AuthMethods, []string{metadata.AuthMethodPrivateKeyJWT}) {
+			if _, err := usableKeys(all, ""); err != nil {
+				return err
+			}
 		}
 		c.Metadata.JWKS = d.JWKS
 	case d.JWKSURI != "":

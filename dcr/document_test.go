@@ -346,7 +346,7 @@ func TestDocumentLinks(t *testing.T) {
 }
 
 // TestDocumentAnswers: everything but 200 with JSON is no document; what may pass says so,
-// and none of it is kept.
+// and none of it is kept for longer than a moment.
 func TestDocumentAnswers(t *testing.T) {
 	type header = map[string]string
 	for name, tt := range map[string]struct {
@@ -396,6 +396,10 @@ func TestDocumentAnswers(t *testing.T) {
 				r.refuses(t, id, tt.want)
 			}
 			r.web.Document(id, body)
+			if _, err := r.Resolve(t.Context(), id); err == nil || r.web.Hits(id) != 1 {
+				t.Errorf("%v after %d requests, want the answer of the first for a moment", err, r.web.Hits(id))
+			}
+			r.clock.advance(5 * time.Second)
 			r.resolve(t, id)
 			if n := r.web.Hits(r.web.URL("client.example.com", "/other.json")); n != 0 || r.web.Hits(id) != 2 {
 				t.Errorf("%d followed, %d asked", n, r.web.Hits(id))
@@ -630,7 +634,7 @@ func TestDocumentRevalidates(t *testing.T) {
 }
 
 // TestDocumentHostDown: a document is not used beyond its time, and its host that is back
-// is heard at once.
+// is heard after a moment.
 func TestDocumentHostDown(t *testing.T) {
 	r := newReader(t, nil)
 	id := r.publish("client.example.com", nil, "Cache-Control: max-age=600")
@@ -641,6 +645,7 @@ func TestDocumentHostDown(t *testing.T) {
 	r.clock.advance(1)
 	r.unreachable(t, id)
 	r.publish("client.example.com", map[string]any{"client_name": "Notes again"})
+	r.clock.advance(5 * time.Second)
 	if c := r.resolve(t, id); c.Metadata.ClientName != "Notes again" {
 		t.Errorf("client %+v", c)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestGenerations: a hundred thousand invented keys leave two generations, and what is
@@ -45,36 +44,6 @@ func TestGenerationsReplace(t *testing.T) {
 	g.put("heavy", 1, 1000) // alone in its generation, whatever it weighs
 	if _, ok := g.get("heavy"); !ok {
 		t.Error("gone")
-	}
-}
-
-// TestBudgetForgetsClocks: a clock that was set back does not close a host for long, and
-// invented hosts do not fill the memory.
-func TestBudgetForgetsClocks(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := newBudget(func() time.Time { return now })
-	taken := func() (n int) {
-		for b.take("example.com") {
-			n++
-		}
-		return n
-	}
-	if n := taken(); n != budgetSize {
-		t.Errorf("%d at once", n)
-	}
-	now = now.Add(10 * budgetStep)
-	if n := taken(); n != 10 {
-		t.Errorf("%d after ten steps", n)
-	}
-	now = now.Add(-24 * time.Hour)
-	if n := taken(); n != budgetSize {
-		t.Errorf("%d after the clock was set back", n)
-	}
-	for i := range 100_000 {
-		b.take(fmt.Sprint(i, ".example.com"))
-	}
-	if n := len(b.spent.young) + len(b.spent.old); n > 2*budgetHosts {
-		t.Errorf("%d hosts are remembered", n)
 	}
 }
 

@@ -2,7 +2,10 @@ package dcr
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -41,39 +44,94 @@ func readKeys(_ string, raw []byte) ([]jose.JSONWebKey, error) {
 		return nil, asUnusable(err)
 	}
 	var usable []jose.JSONWebKey
+	why := "there is none"
 	for _, raw := range all {
-		if key, ok := verifyingKey(raw); ok {
+		key, fault := verifyingKey(raw)
+		if fault == "" {
 			usable = append(usable, key)
+		} else {
+			why = fault
 		}
+	}
+	if len(usable) == 0 {
+		return nil, &unusable{"jwks: no key fits: " + why}
 	}
 	return usable, nil
 }
 
-// verifyingKey returns a key if an assertion may be signed with it. Of its members (RFC
-// 7517 section 4) certificates and their addresses do not count: nothing here trusts them.
-func verifyingKey(raw json.RawMessage) (jose.JSONWebKey, bool) {
-	var members struct {
-		Type      string   `json:"kty"`
-		ID        string   `json:"kid,omitempty"`
-		Use       string   `json:"use,omitempty"`
-		KeyOps    []string `json:"key_ops,omitempty"`
-		Algorithm string   `json:"alg,omitempty"`
-		Curve     string   `json:"crv,omitempty"`
-		X         string   `json:"x,omitempty"`
-		Y         string   `json:"y,omitempty"`
-		N         string   `json:"n,omitempty"`
-		E         string   `json:"e,omitempty"`
+const (
+	// minModulus is what RFC 7518 section 3.3 demands of an RSA key, in bits. Checking a
+	// signature takes longer with every bit of the modulus and of the exponent, and both are
+	// a stranger's choice, so there is a most: what is in use.
+	minModulus  = 2048
+	maxModulus  = 4096
+	maxExponent = 65537
+	// maxMember bounds a number in a key, in characters: what the largest modulus takes,
+	// and a little for leading zeros.
+	maxMember = 700
+)
+
+// keyMembers are the members of a JSON Web Key that count (RFC 7517 section 4, RFC 7518
+// section 6, RFC 8037 section 2).
+type keyMembers struct {
+	Type      string   `json:"kty"`
+	ID        string   `json:"kid,omitempty"`
+	Use       string   `json:"use,omitempty"`
+	KeyOps    []string `json:"key_ops,omitempty"`
+	Algorithm string   `json:"alg,omitempty"`
+	Curve     string   `json:"crv,omitempty"`
+	X         string   `json:"x,omitempty"`
+	Y         string   `json:"y,omitempty"`
+	N         string   `json:"n,omitempty"`
+	E         string   `json:"e,omitempty"`
+}
+
+// verifyingKey returns a key, or why no assertion may be signed with it. Of its members
+// certificates and their addresses do not count: nothing here trusts them.
+func verifyingKey(raw json.RawMessage) (key jose.JSONWebKey, why string) {
+	var members keyMembers
+	if strictjson.Unmarshal(raw, &members, strictjson.Options{MaxBytes: maxKeySet}) != nil {
+		return key, "it is not a JSON Web Key"
 	}
-	var key jose.JSONWebKey
-	if strictjson.Unmarshal(raw, &members, strictjson.Options{MaxBytes: maxKeySet}) != nil ||
-		members.Use != "" && members.Use != "sig" ||
-		len(members.KeyOps) > 0 && !slices.Contains(members.KeyOps, "verify") {
-		return key, false
+	if why := members.wrong(); why != "" {
+		return key, why
 	}
 	members.KeyOps = nil
 	raw, err := json.Marshal(members)
 	if err != nil || key.UnmarshalJSON(raw) != nil || !key.IsPublic() {
-		return key, false
+		return key, "it is not a public key: its numbers are not those of one"
 	}
-	return key, len(algorithmsOf(key)) > 0
+	if len(algorithmsOf(key)) == 0 {
+		return key, "its alg or crv is not accepted; accepted are P-256 with ES256, Ed25519 with EdDSA, and RSA with RS256 or PS256"
+	}
+	return key, ""
+}
+
+// wrong says what makes a key useless before anything is computed with it, or "".
+func (m keyMembers) wrong() string {
+	switch {
+	case m.Use != "" && m.Use != "sig", len(m.KeyOps) > 0 && !slices.Contains(m.KeyOps, "verify"):
+		return "its use or key_ops says that it does not sign"
+	case len(m.X) > maxMember || len(m.Y) > maxMember || len(m.N) > maxMember || len(m.E) > maxMember:
+		return fmt.Sprintf("a number in it has more than %d characters; RSA keys of %d to %d bits are accepted", maxMember, minModulus, maxModulus)
+	case m.Type != "RSA":
+		return ""
+	}
+	n, wrongN := base64.RawURLEncoding.DecodeString(m.N)
+	e, wrongE := base64.RawURLEncoding.DecodeString(m.E)
+	if wrongN != nil || wrongE != nil {
+		return "n or e is not base64url"
+	}
+	return wrongRSA(new(big.Int).SetBytes(n).BitLen(), new(big.Int).SetBytes(e))
+}
+
+// wrongRSA says why an RSA key of so many bits and with that exponent is not accepted, or "".
+func wrongRSA(bits int, e *big.Int) string {
+	switch {
+	case bits < minModulus || bits > maxModulus:
+		return fmt.Sprintf("its RSA modulus has %d bits; %d to %d are accepted", bits, minModulus, maxModulus)
+	case e.BitLen() > 32 || e.Bit(0) == 0 || e.Int64() < 3 || e.Int64() > maxExponent:
+		return fmt.Sprintf("its RSA exponent is not accepted; accepted are odd ones from 3 to %d", maxExponent)
+	}
+	return ""
 }

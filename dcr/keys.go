@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -107,14 +108,20 @@ func publicKey(member string, raw json.RawMessage) error {
 // any if it is empty. RFC 7517 section 5 has others left out.
 func usableKeys(all []json.RawMessage, alg string) (json.RawMessage, error) {
 	var set keySet
-	for _, raw := range all {
-		key, ok := verifyingKey(raw)
-		if ok && (alg == "" || slices.Contains(algorithmsOf(key), alg)) {
+	var why []string
+	for i, raw := range all {
+		key, fault := verifyingKey(raw)
+		if fault == "" && alg != "" && !slices.Contains(algorithmsOf(key), alg) {
+			fault = "it does not fit token_endpoint_auth_signing_alg " + alg
+		}
+		if fault == "" {
 			set.Keys = append(set.Keys, raw)
+		} else if len(why) < 3 {
+			why = append(why, fmt.Sprintf("jwks.keys[%d]: %s", i, fault))
 		}
 	}
 	if len(set.Keys) == 0 {
-		return nil, invalidMetadata("jwks", "no key fits: use a P-256, Ed25519 or RSA key of 2048 to 8192 bits that fits token_endpoint_auth_signing_alg")
+		return nil, invalidMetadata("jwks", "no key fits: %s", strings.Join(why, "; "))
 	}
 	return json.Marshal(set)
 }
@@ -131,9 +138,7 @@ func algorithmsOf(key jose.JSONWebKey) []string {
 	case ed25519.PublicKey:
 		algs = []string{string(jose.EdDSA)}
 	case *rsa.PublicKey:
-		// RFC 7518 section 3.3: 2048 bits or larger MUST be used. Very large keys make
-		// verifying slow.
-		if n := k.N.BitLen(); n >= 2048 && n <= 8192 {
+		if wrongRSA(k.N.BitLen(), big.NewInt(int64(k.E))) == "" {
 			algs = []string{string(jose.RS256), string(jose.PS256)}
 		}
 	}

@@ -11,10 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/safefetch"
-	"gatehouse.example/storage"
 )
 
 // ErrUnreachable says that what a client publishes could not be read just now, and on
@@ -29,11 +27,12 @@ type unusable struct{ why string }
 func (e *unusable) Error() string { return e.why }
 
 // remote reads documents of one kind at addresses that strangers name, and keeps those
-// that are good. Errors and documents that are not good are not kept (draft section 5.2).
-// Nothing is used beyond its time, whatever became of its host.
+// that are good. An address that was read in vain rests for a moment: it is neither asked
+// nor waited for. Longer, errors and documents that are not good are not kept (draft section
+// 5.2). Nothing is used beyond its time, whatever became of its host.
 type remote[T any] struct {
 	fetcher *safefetch.Fetcher
-	budget  *budget
+	budget  *fair.Budget
 	now     func() time.Time
 	log     *slog.Logger
 	what    string // for the log
@@ -42,12 +41,24 @@ type remote[T any] struct {
 	longest time.Duration // that a document counts
 	parse   func(address string, body []byte) (T, error)
 
-	kept *generations[published[T]]
-	mu   sync.Mutex
-	open map[string]*reading[T]
+	kept  *generations[published[T]]
+	tired *generations[rest]
+	mu    sync.Mutex
+	open  map[string]*reading[T]
+}
+
+// rest is why an address was read in vain, and until when it is not read again.
+type rest struct {
+	err   error
+	until time.Time
 }
 
 const (
+	// restTime is how long an address rests. Whoever mends a document waits no longer.
+	restTime = 5 * time.Second
+	// restingAddresses and restingBytes bound one generation of those that rest.
+	restingAddresses = 4096
+	restingBytes     = 1 << 20
 	// keptDocuments and keptBytes bound one generation of documents of a kind.
 	keptDocuments = 1024
 	keptBytes     = 2 << 20
@@ -62,18 +73,20 @@ func (r *Registry) reads(c Config) error {
 		}
 		return c.Documents.validate()
 	}
-	spent := newBudget(r.now)
-	r.published = &remote[storage.Client]{
-		fetcher: c.Fetcher, budget: spent, now: r.now, log: r.log, what: "metadata document", parse: r.readDocument,
-		accept: []string{"application/json", "application/*+json"}, most: maxDocument, longest: longestDocument,
-		kept: newGenerations[published[storage.Client]](keptDocuments, keptBytes), open: map[string]*reading[storage.Client]{},
-	}
-	r.keySets = &remote[[]jose.JSONWebKey]{
-		fetcher: c.Fetcher, budget: spent, now: r.now, log: r.log, what: "key set", parse: readKeys,
-		accept: []string{"application/json", "application/*+json"}, most: maxKeySet, longest: longestKeys,
-		kept: newGenerations[published[[]jose.JSONWebKey]](keptDocuments, keptBytes), open: map[string]*reading[[]jose.JSONWebKey]{},
-	}
+	r.published = newRemote(r, c.Fetcher, "metadata document", r.readDocument)
+	r.published.most, r.published.longest = maxDocument, longestDocument
+	r.keySets = newRemote(r, c.Fetcher, "key set", readKeys)
+	r.keySets.most, r.keySets.longest = maxKeySet, longestKeys
 	return c.Documents.validate()
+}
+
+func newRemote[T any](r *Registry, fetcher *safefetch.Fetcher, what string, parse func(string, []byte) (T, error)) *remote[T] {
+	return &remote[T]{
+		fetcher: fetcher, budget: r.spent, now: r.now, log: r.log, what: what, parse: parse,
+		accept: []string{"application/json", "application/*+json"},
+		kept:   newGenerations[published[T]](keptDocuments, keptBytes), tired: newGenerations[rest](restingAddresses, restingBytes),
+		open: map[string]*reading[T]{},
+	}
 }
 
 // published is a good document and what its host said about how long it counts.
@@ -87,25 +100,46 @@ type published[T any] struct {
 
 // reading is a fetch under way.
 type reading[T any] struct {
-	done  chan struct{} // closed when value and err are there
-	value T
-	err   error
+	done     chan struct{} // closed when value and err are there
+	value    T
+	err      error
+	kept     published[T] // what was read before, if known
+	known    bool
+	request  safefetch.Request
+	networks map[string]bool // of those who wait; guarded by remote.mu
 }
 
+// maxHaste bounds the networks whose turns a reading takes.
+const maxHaste = 16
+
 // get returns the document at an address. One that was read longer ago than atMost is
-// read again. Of many callers one reads, also if they come one after the other.
+// read again. Of many callers one reads, also if they come one after the other. A caller
+// whose time ends before there is an answer hears [ErrUnreachable], and the reading goes on
+// for the next one.
 func (r *remote[T]) get(ctx context.Context, address string, atMost time.Duration) (T, error) {
+	var none T
 	if value, ok := r.recent(address, atMost); ok {
 		return value, nil
+	}
+	if err := r.resting(address); err != nil {
+		return none, err
 	}
 	under := r.board(ctx, address, atMost)
 	select {
 	case <-under.done:
 		return under.value, under.err
 	case <-ctx.Done():
-		var none T
-		return none, fmt.Errorf("dcr: %w", ctx.Err())
+		return none, fmt.Errorf("%w: %w", ErrUnreachable, ctx.Err())
 	}
+}
+
+// resting returns why an address was read in vain a moment ago.
+func (r *remote[T]) resting(address string) error {
+	t, ok := r.tired.get(address)
+	if now := r.now(); !ok || !now.Before(t.until) || t.until.Sub(now) > restTime {
+		return nil
+	}
+	return t.err
 }
 
 func (r *remote[T]) recent(address string, atMost time.Duration) (T, bool) {
@@ -121,18 +155,35 @@ func (r *remote[T]) board(ctx context.Context, address string, atMost time.Durat
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if under := r.open[address]; under != nil {
+		r.hasten(ctx, under)
 		return under
 	}
-	under := &reading[T]{done: make(chan struct{})}
+	under := &reading[T]{done: make(chan struct{}), networks: map[string]bool{networkOf(ctx): true}}
 	if value, ok := r.recent(address, atMost); ok {
 		under.value = value
 		close(under.done)
 		return under
 	}
+	under.kept, under.known = r.kept.get(address)
+	under.request = r.request(address, under.kept.header, under.known)
 	r.open[address] = under
 	go r.run(context.WithoutCancel(ctx), address, under) // the fetcher bounds its time
 	return under
 }
+
+// hasten lets a reading begin in the turn of another network: whoever asked for a document
+// first may have to wait for his own flood. It is called with the lock held.
+func (r *remote[T]) hasten(ctx context.Context, under *reading[T]) {
+	network := networkOf(ctx)
+	if under.networks[network] || len(under.networks) >= maxHaste {
+		return
+	}
+	under.networks[network] = true
+	go r.fetcher.Hasten(context.WithoutCancel(ctx), under.request)
+}
+
+// networkOf is the narrowest network of a requester.
+func networkOf(ctx context.Context) string { return fair.Networks(fair.Requester(ctx))[0] }
 
 func (r *remote[T]) run(ctx context.Context, address string, under *reading[T]) {
 	defer func() {
@@ -147,22 +198,22 @@ func (r *remote[T]) run(ctx context.Context, address string, under *reading[T]) 
 		r.mu.Unlock()
 		close(under.done)
 	}()
-	under.value, under.err = r.read(ctx, address)
+	under.value, under.err = r.read(ctx, address, under)
 }
 
 // read fetches a document, or makes sure that the one that is kept is still right.
-func (r *remote[T]) read(ctx context.Context, address string) (T, error) {
-	kept, known := r.kept.get(address)
-	purse := hostOf(address)
-	if known {
-		purse = address // others' attempts in vain do not keep a good document from being read again
+func (r *remote[T]) read(ctx context.Context, address string, under *reading[T]) (T, error) {
+	kept, fare := under.kept, fareTo(ctx, address, under.known)
+	if r.budget.Take(1, fare.all()...) > 0 {
+		return r.failed(ctx, address, ErrUnreachable, "too many attempts: at this host in vain, or by this network")
 	}
-	if !r.budget.take(purse) {
-		return r.failed(ctx, address, ErrUnreachable, "too many attempts in vain at "+purse)
+	response, err := r.fetcher.Get(ctx, under.request)
+	if errors.Is(err, safefetch.ErrBusy) {
+		r.budget.Return(1, fare.all()...) // nobody was asked
+		return r.failed(ctx, address, ErrUnreachable, safefetch.Reason(err))
 	}
-	response, err := r.fetcher.Get(ctx, r.request(address, kept.header))
 	if err != nil {
-		return r.failed(ctx, address, verdict(err), safefetch.Reason(err))
+		return r.inVain(ctx, address, verdict(err), safefetch.Reason(err))
 	}
 	if response.Status == http.StatusNotModified {
 		// RFC 9111 section 4.3.4: the header of the answer updates the one that is kept.
@@ -173,18 +224,23 @@ func (r *remote[T]) read(ctx context.Context, address string) (T, error) {
 	} else {
 		kept = published[T]{weight: len(response.Body), header: response.Header}
 		if kept.value, err = r.parse(address, response.Body); err != nil {
-			return r.failed(ctx, address, err, err.Error())
+			return r.inVain(ctx, address, err, err.Error())
 		}
 	}
-	r.budget.giveBack(purse)
+	r.budget.Return(1, fare.inVain...)
 	kept.read, kept.life = r.now(), lifetime(kept.header, r.longest)
 	r.kept.put(address, kept, kept.weight)
 	return kept.value, nil
 }
 
-// request asks for a document, conditionally if there is one already.
-func (r *remote[T]) request(address string, kept http.Header) safefetch.Request {
-	request := safefetch.Request{URL: address, Accept: r.accept, MaxBytes: r.most}
+// request asks for a document, conditionally and in a lane of its own if there is one
+// already: what strangers want to have read for the first time does not hold up the clients
+// that are here.
+func (r *remote[T]) request(address string, kept http.Header, known bool) safefetch.Request {
+	request := safefetch.Request{URL: address, Accept: r.accept, MaxBytes: r.most, Lane: "new"}
+	if known {
+		request.Lane = "known"
+	}
 	if tag := kept.Get("Etag"); fieldValue(tag) {
 		request.IfNoneMatch = tag
 	}
@@ -192,6 +248,12 @@ func (r *remote[T]) request(address string, kept http.Header) safefetch.Request 
 		request.IfModifiedSince = since
 	}
 	return request
+}
+
+// inVain lets an address rest.
+func (r *remote[T]) inVain(ctx context.Context, address string, err error, reason string) (T, error) {
+	r.tired.put(address, rest{err, r.now().Add(restTime)}, len(address)+len(err.Error()))
+	return r.failed(ctx, address, err, reason)
 }
 
 // failed writes down why there is no document.

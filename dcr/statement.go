@@ -44,7 +44,7 @@ func newStatements(issuers []StatementIssuer) (statements, error) {
 		}
 		for _, key := range i.Keys.Keys {
 			if len(algorithmsOf(key)) == 0 {
-				fail("a key is not a public P-256, Ed25519 or RSA key of 2048 to 8192 bits")
+				fail("a key is not a public P-256, Ed25519 or RSA key of 2048 to 4096 bits with an odd exponent of at most 65537")
 			}
 		}
 		known[i.Issuer] = i.Keys.Keys

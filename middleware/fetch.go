@@ -1,12 +1,14 @@
 package middleware
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -222,6 +224,9 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	keys := make(map[keyID]*verifyKey, len(set.Keys))
 	for _, raw := range set.Keys {
 		var jwk jose.JSONWebKey
+		if oversized(raw) {
+			continue
+		}
 		if err := jwk.UnmarshalJSON(raw); err != nil || jwk.KeyID == "" || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
 			continue
 		}
@@ -238,6 +243,22 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	return keys, nil
 }
 
+// maxExponent is the largest public exponent of an RSA key that is in use.
+const maxExponent = 65537
+
+// oversized reports a key whose exponent is larger than that, whatever a parser would make
+// of it: one that cuts it off would make another key.
+func oversized(raw json.RawMessage) bool {
+	var key struct {
+		Exponent string `json:"e"`
+	}
+	if json.Unmarshal(raw, &key) != nil {
+		return false // whoever parses it says why
+	}
+	e, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(key.Exponent, "="))
+	return err == nil && len(bytes.TrimLeft(e, "\x00")) > 3
+}
+
 // usableWith binds each kind of key to its algorithms (RFC 8725 section 3.1).
 func usableWith(key any) []jose.SignatureAlgorithm {
 	switch key := key.(type) {
@@ -250,8 +271,10 @@ func usableWith(key any) []jose.SignatureAlgorithm {
 			return []jose.SignatureAlgorithm{jose.EdDSA}
 		}
 	case *rsa.PublicKey:
-		// RFC 7518 section 3.3: a key of 2048 bits or larger MUST be used.
-		if bits := key.N.BitLen(); bits >= 2048 && bits <= 8192 {
+		// RFC 7518 section 3.3: a key of 2048 bits or larger MUST be used. Every bit makes
+		// checking slower, so there is a most: what is in use.
+		bits := key.N.BitLen()
+		if bits >= 2048 && bits <= 4096 && key.E >= 3 && key.E <= maxExponent && key.E%2 == 1 {
 			return []jose.SignatureAlgorithm{jose.RS256, jose.PS256}
 		}
 	}

@@ -54,6 +54,8 @@ type Budget struct {
 
 	mu   sync.Mutex
 	paid [sketchRows][]time.Duration // since begin, when everything is refilled
+	last time.Duration               // since begin, the latest that was seen
+	back time.Duration               // how far the clock was set back in all
 }
 
 // NewBudget returns a Budget of which nothing is spent, and which reads the clock now.
@@ -71,7 +73,7 @@ func NewBudget(now func() time.Time) *Budget {
 func (b *Budget) Take(weight int64, shares ...Share) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now().Sub(b.begin)
+	now := b.since()
 	if wait := b.wait(now, weight, shares); wait > 0 {
 		return wait
 	}
@@ -84,7 +86,7 @@ func (b *Budget) Take(weight int64, shares ...Share) (wait time.Duration) {
 func (b *Budget) Wait(weight int64, shares ...Share) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.wait(b.now().Sub(b.begin), weight, shares)
+	return b.wait(b.since(), weight, shares)
 }
 
 // Spend takes weight from all shares, whether they have it or not: for what is counted
@@ -92,14 +94,14 @@ func (b *Budget) Wait(weight int64, shares ...Share) time.Duration {
 func (b *Budget) Spend(weight int64, shares ...Share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.spend(b.now().Sub(b.begin), weight, shares)
+	b.spend(b.since(), weight, shares)
 }
 
 // Return gives back what was taken for something that did not happen after all.
 func (b *Budget) Return(weight int64, shares ...Share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now().Sub(b.begin)
+	now := b.since()
 	for _, s := range shares {
 		places := b.places(s.Key)
 		owed := b.owed(now, s, places)
@@ -109,6 +111,18 @@ func (b *Budget) Return(weight int64, shares ...Share) {
 			}
 		}
 	}
+}
+
+// since is the time that has passed. A clock that is set back goes on from where it was, so
+// that nobody owes anything for it. It is called with the lock held.
+func (b *Budget) since() time.Duration {
+	now := b.now().Sub(b.begin) + b.back
+	if now < b.last {
+		b.back += b.last - now
+		now = b.last
+	}
+	b.last = now
+	return now
 }
 
 func (b *Budget) wait(now time.Duration, weight int64, shares []Share) (wait time.Duration) {
@@ -141,8 +155,7 @@ func (b *Budget) owed(now time.Duration, s Share, places [sketchRows]int) time.D
 	return owed
 }
 
-// debt is what one row says. It is never more than one burst, also when the clock was
-// set back.
+// debt is what one row says. It is never more than one burst.
 func (b *Budget) debt(now time.Duration, s Share, row, place int) time.Duration {
 	return min(max(b.paid[row][place]-now, 0), s.Limit.Per)
 }

@@ -53,6 +53,20 @@ func (s *flights) do(ctx context.Context, k key, enter turn, fetch func(context.
 	}
 }
 
+// hasten lends the flight for k the caller's turn, if there is one that has not begun.
+func (s *flights) hasten(ctx context.Context, k key, enter turn, fetch func(context.Context) (*Response, error)) {
+	s.mu.Lock()
+	f := s.open[k]
+	if f == nil || f.hasBegun() {
+		s.mu.Unlock()
+		return
+	}
+	f.waiting++
+	s.mu.Unlock()
+	_ = s.begin(ctx, k, f, enter, fetch)
+	s.leave(k, f)
+}
+
 func (s *flights) board(ctx context.Context, k key) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()

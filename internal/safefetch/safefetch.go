@@ -219,10 +219,25 @@ func (f *Fetcher) get(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	enter := func(ctx context.Context) (func(), error) { return f.gate.enter(ctx, r.Lane, t.host) }
-	return f.flights.do(ctx, t.key(), enter, func(ctx context.Context) (*Response, error) {
-		return f.fetch(ctx, t)
-	})
+	return f.flights.do(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
+}
+
+// Hasten lends the turn of its requester to a fetch that waits for somebody else's, and
+// returns when that fetch has begun or its turn does not come. It begins none.
+func (f *Fetcher) Hasten(ctx context.Context, r Request) {
+	if t, err := f.target(r); err == nil {
+		f.flights.hasten(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
+	}
+}
+
+// turn waits for the places that a fetch needs.
+func (f *Fetcher) turn(lane string, t *target) turn {
+	return func(ctx context.Context) (func(), error) { return f.gate.enter(ctx, lane, t.host) }
+}
+
+// work is what one flight does, which has its places.
+func (f *Fetcher) work(t *target) func(context.Context) (*Response, error) {
+	return func(ctx context.Context) (*Response, error) { return f.fetch(ctx, t) }
 }
 
 // settle waits until a refusal may be told: the next full step of the floor after what
@@ -244,7 +259,7 @@ func (f *Fetcher) settle(ctx context.Context, started time.Time) error {
 	}
 }
 
-// fetch does the work of one flight, which has its place.
+// fetch connects and asks.
 func (f *Fetcher) fetch(ctx context.Context, t *target) (*Response, error) {
 	c, err := f.open(ctx, t)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 		return gone() // nothing of what was asked for is configured any more
 	}
 	shown := s.shownClient(client)
-	shown.Logo = s.logoPath(client, t)
+	shown.Logo = s.logoPath(r.Context(), client, t)
 	w.WriteHeader(status)
 	return s.pages.Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse.example/dcr"
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
 )
@@ -145,6 +146,10 @@ func (s *Server) internal(r *http.Request, err error) *apiError {
 		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
 			description: "the server cannot read what the client publishes about itself; try again shortly", cause: err}
 	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fair.ErrBusy) {
+		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
+			description: "the server could not complete the request in time; try again shortly", cause: err}
+	}
 	return &apiError{status: http.StatusInternalServerError, code: codeServerError,
 		description: "the server could not complete the request", cause: err}
 }
@@ -194,6 +199,10 @@ func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
 			message: "What it publishes about itself cannot be read. Nothing was changed.",
 			steps:   []string{"Wait a minute and load this page again.", "If it stays like this, tell the people who make the application that its address cannot be read from here."}}
+	}
+	if e.status == http.StatusServiceUnavailable && !errors.Is(err, storage.ErrUnavailable) {
+		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is busy right now",
+			message: "The request took too long. Nothing was changed.", steps: []string{"Wait a minute and load this page again."}}
 	}
 	if e.status == http.StatusServiceUnavailable {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"net/http"
 
 	"gatehouse.example/storage"
@@ -34,9 +35,10 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 }
 
 // logoPath is where the page of a transaction finds the logo, empty if there is none. No
-// page waits for one: the fetch began with the sign-in, and a logo that is not there yet is
-// there the next time.
-func (s *Server) logoPath(client storage.Client, t storage.Transaction) string {
+// page waits for one: the fetch began with the sign-in, at the latest begins now, and a
+// logo that is not there yet is there the next time.
+func (s *Server) logoPath(ctx context.Context, client storage.Client, t storage.Transaction) string {
+	s.clients.FetchLogo(ctx, client)
 	if s.clients.Logo(client) == nil {
 		return ""
 	}

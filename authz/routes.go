@@ -30,7 +30,16 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
 	router.NotFoundHandler = http.HandlerFunc(notFound)
-	return s.recovered(router), nil
+	return s.recovered(s.onBehalf(router)), nil
+}
+
+// onBehalf lets everything that a request causes know where it came from, so that its
+// network pays for it.
+func (s *Server) onBehalf(next http.Handler) http.Handler {
+	known := proxies(s.cfg.TrustedProxies)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(fair.WithRequester(r.Context(), known.client(r))))
+	})
 }
 
 // documents are the well-known documents and the keys.

@@ -1,0 +1,183 @@
+package authz_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/dcr"
+	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/internal/webtest"
+)
+
+// silentWeb is a web on which every host is silent until it is released, but those with a page.
+type silentWeb struct {
+	*webtest.Web
+	held    atomic.Int32
+	release chan struct{}
+}
+
+// besieged is a house that reads documents in such a web, behind a proxy of its own.
+func besieged(t *testing.T, change func(*safefetch.Config)) (*house, *silentWeb) {
+	t.Helper()
+	w := &silentWeb{Web: webtest.New(t), release: make(chan struct{})}
+	w.Serve("*", func(rw http.ResponseWriter, r *http.Request) {
+		w.held.Add(1)
+		select {
+		case <-w.release:
+		case <-r.Context().Done():
+		}
+		rw.WriteHeader(http.StatusBadGateway)
+	})
+	return newHouse(t, build{config: func(c *authz.Config) {
+		c.Fetcher, c.Documents = w.Fetcher(change), dcr.Documents{Trust: dcr.TrustAsk}
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}}), w
+}
+
+// begins asks for a sign-in of a client, as from an address.
+func (h *house) begins(from, id string) *httptest.ResponseRecorder {
+	return h.calls(from, httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(described(id, "http://127.0.0.1:49152/callback")).Encode(), nil))
+}
+
+// calls has the server answer a request, as from an address behind the proxy.
+func (h *house) calls(from string, r *http.Request) *httptest.ResponseRecorder {
+	r.RemoteAddr = "127.0.0.1:1234"
+	r.Header.Set("X-Forwarded-For", from)
+	w := httptest.NewRecorder()
+	h.handler.Load().ServeHTTP(w, r)
+	return w
+}
+
+// patient is a fetcher that never gives up by itself, so that what is held stays held.
+func patient(c *safefetch.Config) { c.Timeout, c.Patience = time.Hour, time.Hour }
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// TestB4OneRequesterCannotHoldAllFetches: an address names 160 clients at hosts that never
+// answer. While all that it may hold is held, somebody elsewhere signs in to a client that
+// nobody here has seen, and one at a silent host of his own does not take his place either.
+func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
+	t.Parallel()
+	h, web := besieged(t, patient)
+	var flood sync.WaitGroup
+	for i := range 160 {
+		id := web.URL(fmt.Sprintf("h%d.example.com", i), "/client.json")
+		flood.Go(func() {
+			if got := h.begins("192.0.2.1", id); got.Code != http.StatusServiceUnavailable {
+				t.Errorf("a client at a host that never answers: %d", got.Code)
+			}
+		})
+	}
+	t.Cleanup(flood.Wait)
+	t.Cleanup(func() { close(web.release) })
+	eventually(t, "the flood holds what it may", func() bool { return web.held.Load() == 8 })
+	for i, from := range []string{"192.0.2.2", "198.51.100.1", "2001:db8::1"} {
+		id := web.URL(fmt.Sprintf("honest%d.example.org", i), "/client.json")
+		web.Document(id, fmt.Sprintf(plainDocument, id))
+		if got := h.begins(from, id); got.Code != http.StatusSeeOther {
+			t.Errorf("from %s: %d %s", from, got.Code, got.Body)
+		}
+	}
+	if n := web.held.Load(); n != 8 {
+		t.Errorf("the flood holds %d fetches, want 8", n)
+	}
+}
+
+// TestB4KnownClientsAreReadApart: networks that hold all fetches of clients that nobody has
+// seen do not hold up one that is here: its document is read again.
+func TestB4KnownClientsAreReadApart(t *testing.T) {
+	t.Parallel()
+	h, web := besieged(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 200*time.Millisecond, 4 })
+	known := web.URL("client.example.org", "/client.json")
+	web.Document(known, fmt.Sprintf(plainDocument, known), "Cache-Control: max-age=60")
+	if got := h.begins("198.51.100.1", known); got.Code != http.StatusSeeOther {
+		t.Fatalf("the known client: %d", got.Code)
+	}
+	h.clock.advance(2 * time.Minute)
+	var flood sync.WaitGroup
+	for i := range 20 {
+		id := web.URL(fmt.Sprintf("h%d.example.com", i), "/client.json")
+		flood.Go(func() { h.begins(fmt.Sprintf("203.0.%d.1", i), id) })
+	}
+	t.Cleanup(flood.Wait)
+	t.Cleanup(func() { close(web.release) })
+	eventually(t, "all places are held", func() bool { return web.held.Load() >= 4 })
+	if got := h.begins("198.51.100.1", known); got.Code != http.StatusSeeOther {
+		t.Errorf("the known client is not read again: %d %s", got.Code, got.Body)
+	}
+	if n := web.Hits(known); n != 2 {
+		t.Errorf("its document was read %d times, want 2", n)
+	}
+}
+
+// TestB4DeadlinesAre503: a program whose time ends while something of its client is read is
+// told to come back, at every endpoint, and not that something is broken here.
+func TestB4DeadlinesAre503(t *testing.T) {
+	t.Parallel()
+	h, web := besieged(t, patient)
+	t.Cleanup(func() { close(web.release) })
+	keyed := cast()["native"]
+	keyed.ID, keyed.Metadata.TokenEndpointAuthMethod = "keyed", "private_key_jwt"
+	keyed.Metadata.JWKSURI = web.URL("keys.example.com", "/jwks.json")
+	h.addClient(keyed.Client)
+	document := []string{"client_id", web.URL("client.example.com", "/client.json")}
+	key := func() []string {
+		return []string{"client_assertion_type", dcr.AssertionType, "client_assertion", h.assertion(clientKey(), "keyed", h.issuer, nil)}
+	}
+	for name, test := range map[string]struct {
+		path  string
+		pairs []string
+	}{
+		"a document for a token":      {"/token", append(document, "grant_type", "refresh_token", "refresh_token", "x")},
+		"a document for a revocation": {"/revoke", append(document, "token", "x")},
+		"a key for a token":           {"/token", append(key(), "grant_type", "refresh_token", "refresh_token", "x")},
+		"a key for a revocation":      {"/revoke", append(key(), "token", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := h.post(test.path, test.pairs...)
+			if got.status != http.StatusServiceUnavailable || got.member(t, "error") != "temporarily_unavailable" || got.header.Get("Retry-After") == "" {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// TestB4LogosOfOneClient: whoever changes the logo of a registration again and again has a
+// few fetched, whatever the host says, and another client's logo is fetched all the same.
+func TestB4LogosOfOneClient(t *testing.T) {
+	t.Parallel()
+	h, web := besieged(t, nil)
+	t.Cleanup(func() { close(web.release) })
+	var asked atomic.Int32
+	web.Serve("*", func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(pictureOf(t))
+	})
+	page := web.URL(clientHost, "/about")
+	for i := range 100 {
+		c := h.illustrated("changing", page, web.URL(clientHost, fmt.Sprintf("/victim/%d", i)))
+		h.clock.advance(6 * time.Second) // the server sees the change
+		if got := h.calls("192.0.2.1", httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(c).Encode(), nil)); got.Code != http.StatusSeeOther {
+			t.Fatalf("authorize: %d %s", got.Code, got.Body)
+		}
+	}
+	h.asksSoon(h.illustrated("another", page, web.URL(clientHost, "/other.png")))
+	if n := asked.Load(); n < 2 || n > 12 {
+		t.Errorf("%d fetches for 100 logos of one client in ten minutes and one of another, want at most 12", n)
+	}
+}

@@ -169,8 +169,16 @@ func TestB4LogosOfOneClient(t *testing.T) {
 		_, _ = w.Write(pictureOf(t))
 	})
 	page := web.URL(clientHost, "/about")
+	c := h.illustrated("changing", page, web.URL(clientHost, "/victim"))
 	for i := range 100 {
-		c := h.illustrated("changing", page, web.URL(clientHost, fmt.Sprintf("/victim/%d", i)))
+		stored, err := h.store.Client(t.Context(), c.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored.Metadata.LogoURI = web.URL(clientHost, fmt.Sprintf("/victim/%d", i))
+		if err := h.store.UpdateClient(t.Context(), stored); err != nil {
+			t.Fatal(err)
+		}
 		h.clock.advance(6 * time.Second) // the server sees the change
 		if got := h.calls("192.0.2.1", httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(c).Encode(), nil)); got.Code != http.StatusSeeOther {
 			t.Fatalf("authorize: %d %s", got.Code, got.Body)

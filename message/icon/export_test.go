@@ -1,0 +1,19 @@
+package icon
+
+import (
+	"context"
+	"net/netip"
+)
+
+// HoldPress takes the place in which pictures of the process are drawn, until leave is
+// called.
+func HoldPress() (leave func()) {
+	leave, err := process.turns.Enter(context.Background(), "", netip.Addr{})
+	if err != nil {
+		panic(err)
+	}
+	return leave
+}
+
+// Waiting is how many pictures wait to be drawn.
+func Waiting() int { return process.turns.Waiting() }

@@ -13,6 +13,7 @@ import (
 // vain, and less for everything that was not known before.
 var (
 	vainPerHost    = fair.Limit{Burst: 30, Per: time.Minute}
+	vainFromOne    = fair.Limit{Burst: 15, Per: time.Minute} // of a host's, by one wide network
 	vainPerNetwork = fair.Limit{Burst: 60, Per: 2 * time.Minute}
 	newPerNetwork  = fair.Limit{Burst: 120, Per: time.Minute}
 )
@@ -32,6 +33,9 @@ func fareTo(ctx context.Context, address string, known bool) fare {
 	}
 	f := fare{inVain: []fair.Share{{Key: "host " + hostOf(address), Limit: vainPerHost}}}
 	if from := fair.Requester(ctx); from.IsValid() {
+		networks := fair.Networks(from)
+		widest := networks[len(networks)-1]
+		f.inVain = append(f.inVain, fair.Share{Key: "host " + hostOf(address) + " from " + widest, Limit: vainFromOne})
 		f.inVain = append(f.inVain, fair.ByNetwork(from, "documents in vain", vainPerNetwork)...)
 		f.always = fair.ByNetwork(from, "documents", newPerNetwork)
 	}

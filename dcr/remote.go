@@ -109,8 +109,11 @@ type reading[T any] struct {
 	networks map[string]bool // of those who wait; guarded by remote.mu
 }
 
-// maxHaste bounds the networks whose turns a reading takes.
-const maxHaste = 16
+const (
+	// maxHaste bounds the networks whose turns a reading takes.
+	maxHaste  = 16
+	hasteStep = 10 * time.Millisecond
+)
 
 // get returns the document at an address. One that was read longer ago than atMost is
 // read again. Of many callers one reads, also if they come one after the other. A caller
@@ -179,7 +182,16 @@ func (r *remote[T]) hasten(ctx context.Context, under *reading[T]) {
 		return
 	}
 	under.networks[network] = true
-	go r.fetcher.Hasten(context.WithoutCancel(ctx), under.request)
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		for !r.fetcher.Hasten(ctx, under.request) { // it is about to begin, or has just ended
+			select {
+			case <-under.done:
+				return
+			case <-time.After(hasteStep):
+			}
+		}
+	}()
 }
 
 // networkOf is the narrowest network of a requester.

@@ -345,3 +345,24 @@ func until(t testing.TB, what string, is func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// TestB1PagesWaitForNoIcon: while an icon is being fetched, the pages answer with a letter in
+// its place, and its address answers that there is none.
+func TestB1PagesWaitForNoIcon(t *testing.T) {
+	fetch := &slow{go_: make(chan struct{})}
+	d := newDesk(t, registry.HandlerConfig{Icons: fetch}, pictured("https://a.example.com/", "https://a.example.com/icon.png"))
+	for _, page := range []string{"/", "/servers/com.example/a"} {
+		if got := d.get(page); got.Code != 200 || strings.Contains(got.Body.String(), "<img") {
+			t.Errorf("%s: %d %s", page, got.Code, got.Body)
+		}
+	}
+	until(t, "the icon is asked for", func() bool { return fetch.count() == 1 })
+	if got := d.get("/icons/com.example/a/1.0.0+1/AAAAAAAAAAAAAAAAAAAAAA"); got.Code != 404 {
+		t.Errorf("an icon that is not there: %d", got.Code)
+	}
+	if n := d.handler.PicturesPending(); n != 1 {
+		t.Errorf("%d icons are on their way, want the one that was held all the time", n)
+	}
+	close(fetch.go_)
+	until(t, "the icon is there", func() bool { return strings.Contains(d.get("/").Body.String(), "<img") })
+}

@@ -53,18 +53,20 @@ func (s *flights) do(ctx context.Context, k key, enter turn, fetch func(context.
 	}
 }
 
-// hasten lends the flight for k the caller's turn, if there is one that has not begun.
-func (s *flights) hasten(ctx context.Context, k key, enter turn, fetch func(context.Context) (*Response, error)) {
+// hasten lends the flight for k the caller's turn, if there is one, and reports whether
+// there was.
+func (s *flights) hasten(ctx context.Context, k key, enter turn, fetch func(context.Context) (*Response, error)) bool {
 	s.mu.Lock()
 	f := s.open[k]
-	if f == nil || f.hasBegun() {
+	if f == nil {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	f.waiting++
 	s.mu.Unlock()
 	_ = s.begin(ctx, k, f, enter, fetch)
 	s.leave(k, f)
+	return true
 }
 
 func (s *flights) board(ctx context.Context, k key) *flight {

@@ -223,11 +223,11 @@ func (f *Fetcher) get(ctx context.Context, r Request) (*Response, error) {
 }
 
 // Hasten lends the turn of its requester to a fetch that waits for somebody else's, and
-// returns when that fetch has begun or its turn does not come. It begins none.
-func (f *Fetcher) Hasten(ctx context.Context, r Request) {
-	if t, err := f.target(r); err == nil {
-		f.flights.hasten(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
-	}
+// returns when that fetch has begun or its turn does not come. It begins none, and reports
+// whether there is one.
+func (f *Fetcher) Hasten(ctx context.Context, r Request) bool {
+	t, err := f.target(r)
+	return err == nil && f.flights.hasten(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
 }
 
 // turn waits for the places that a fetch needs.

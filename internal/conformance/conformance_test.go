@@ -139,11 +139,11 @@ func TestRows(t *testing.T) {
 }
 
 var (
-	idForm    = regexp.MustCompile(`^([A-Z]+)-([1-9][0-9]*)$`)
+	idForm    = regexp.MustCompile(`^([A-Z]+[0-9]*)-([1-9][0-9]*)$`)
 	reference = regexp.MustCompile(`\b(AS|RS|REG|DOC|PG|ST|MSG|DEV|NEXT|CL)-[0-9]+\b`)
 )
 
-// TestIDs wants ids such as AS-12: unique, and counted up within their letters.
+// TestIDs wants ids such as AS-12 or B4-1: unique, and counted up within their letters.
 func TestIDs(t *testing.T) {
 	last := map[string]int{}
 	for _, r := range rows(t) {

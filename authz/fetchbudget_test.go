@@ -24,7 +24,7 @@ type silentWeb struct {
 }
 
 // besieged is a house that reads documents in such a web, behind a proxy of its own.
-func besieged(t *testing.T, change func(*safefetch.Config)) (*house, *silentWeb) {
+func besieged(t testing.TB, change func(*safefetch.Config)) (*house, *silentWeb) {
 	t.Helper()
 	w := &silentWeb{Web: webtest.New(t), release: make(chan struct{})}
 	w.Serve("*", func(rw http.ResponseWriter, r *http.Request) {

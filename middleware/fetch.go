@@ -1,14 +1,12 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -224,9 +222,6 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	keys := make(map[keyID]*verifyKey, len(set.Keys))
 	for _, raw := range set.Keys {
 		var jwk jose.JSONWebKey
-		if oversized(raw) {
-			continue
-		}
 		if err := jwk.UnmarshalJSON(raw); err != nil || jwk.KeyID == "" || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
 			continue
 		}
@@ -245,19 +240,6 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 
 // maxExponent is the largest public exponent of an RSA key that is in use.
 const maxExponent = 65537
-
-// oversized reports a key whose exponent is larger than that, whatever a parser would make
-// of it: one that cuts it off would make another key.
-func oversized(raw json.RawMessage) bool {
-	var key struct {
-		Exponent string `json:"e"`
-	}
-	if json.Unmarshal(raw, &key) != nil {
-		return false // whoever parses it says why
-	}
-	e, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(key.Exponent, "="))
-	return err == nil && len(bytes.TrimLeft(e, "\x00")) > 3
-}
 
 // usableWith binds each kind of key to its algorithms (RFC 8725 section 3.1).
 func usableWith(key any) []jose.SignatureAlgorithm {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestB6KeysOfIssuersAreBounded: an RSA key whose exponent or size makes checking slow is no
-// key, also when a parser that cuts numbers off would make the right one of it.
+// key.
 func TestB6KeysOfIssuersAreBounded(t *testing.T) {
 	private := middlewaretest.NewKey(t, jose.RS256).(*rsa.PrivateKey)
 	coded := base64.RawURLEncoding.EncodeToString

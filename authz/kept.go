@@ -121,7 +121,7 @@ func (s *Server) keepHere(r *http.Request, t storage.Transaction) error {
 		return fmt.Errorf("authz: transaction: %w", err)
 	}
 	weight := int64(len(body))
-	shares := append(fair.ByNetwork(proxies(s.cfg.TrustedProxies).client(r), "large transactions", fair.Limit{Burst: largeEach, Per: transactionTTL}),
+	shares := append(fair.ByNetwork(fair.Requester(r.Context()), "large transactions", fair.Limit{Burst: largeEach, Per: transactionTTL}),
 		fair.Share{Key: "large transactions", Limit: fair.Limit{Burst: largeAll, Per: transactionTTL}})
 	if wait := s.large.Take(weight, shares...); wait > 0 {
 		return tooLarge()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"gatehouse.example/dcr"
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -92,7 +93,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
 	var refused *refusedSignIn
 	if errors.As(err, &refused) {
-		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.meant(refused.known, f.get("username")), "from", proxies(s.cfg.TrustedProxies).client(r))
+		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.meant(refused.known, f.get("username")), "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), "The name or the password is not right.")
 	}
 	if err != nil {

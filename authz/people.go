@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/limit"
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
 )
 
@@ -152,7 +153,7 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 	if !known {
 		user.Password = s.passwords.dummy
 	}
-	from := proxies(s.cfg.TrustedProxies).client(r)
+	from := fair.Requester(r.Context())
 	attempt, wait := s.guesses.Begin(limit.SignIn{Name: canonical, From: from, Device: s.device(r, user)})
 	if wait > 0 {
 		return storage.User{}, tooMany(wait)

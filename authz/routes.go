@@ -76,8 +76,8 @@ func (s *Server) programs(router *mux.Router) {
 		router.Path(s.path("/introspect")).Handler(timely{methods{http.MethodPost: s.api(s.introspect)}})
 	}
 	if s.cfg.Registration != RegistrationClosed {
-		router.Path(s.path("/register")).Handler(cors{"POST", timely{s.requested(s.clients.Register())}})
-		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", timely{s.requested(s.clients.Configuration())}})
+		router.Path(s.path("/register")).Handler(cors{"POST", timely{s.clients.Register()}})
+		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", timely{s.clients.Configuration()}})
 	}
 }
 
@@ -119,13 +119,6 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	t.next.ServeHTTP(w, r)
-}
-
-// requested tells rooms that do not see the request whose address it came from.
-func (s *Server) requested(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(fair.WithRequester(r.Context(), proxies(s.cfg.TrustedProxies).client(r))))
-	})
 }
 
 // path puts a path under the issuer's.

@@ -15,23 +15,6 @@ func (p proxies) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
-// network is where a request comes from: the address, or the /64 of an IPv6 address,
-// which one person has whole.
-func (p proxies) network(r *http.Request) string {
-	addr := p.client(r)
-	if !addr.Is6() {
-		if addr.IsValid() {
-			return addr.String()
-		}
-		return ""
-	}
-	prefix, err := addr.Prefix(64)
-	if err != nil {
-		return ""
-	}
-	return prefix.String()
-}
-
 // client is the address of whoever sent the request to the first proxy that is believed.
 // Each proxy adds to the end of the header who sent the request to it, so the header is
 // read from its end up to the first address that is no proxy of ours; what stands before

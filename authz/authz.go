@@ -58,6 +58,7 @@ type Server struct {
 	logKey    []byte // hashes what the log must not show
 	chores    *chores
 	large     *fair.Budget // of transactions that no cookie holds
+	alarm     *alarm
 	cookies   cookies
 	router    http.Handler
 }
@@ -82,6 +83,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
 	}
+	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
+	cfg.Store.OnForged(s.alarm.raise)
 	s.keys, err = keyring.Open(ctx, keysOf(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
@@ -105,10 +108,14 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 // and /healthz.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
-// Ready reports whether requests can be served: nil, or why not. A store that has no room
-// left is [storage.ErrFull]; while room is only short ([storage.Store.Room]) the server is
-// ready, because nobody but new clients waits.
+// Ready reports whether requests can be served: nil, or why not. An error that wraps
+// [storage.ErrForged] says that a record was met in the last five minutes that no server of
+// this issuer wrote. A store that has no room left is [storage.ErrFull]; while room is only
+// short ([storage.Store.Room]) the server is ready, because nobody but new clients waits.
 func (s *Server) Ready(ctx context.Context) error {
+	if err := s.alarm.recent(); err != nil {
+		return err
+	}
 	if err := s.cfg.Store.Ping(ctx); err != nil {
 		return err
 	}

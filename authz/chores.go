@@ -176,11 +176,11 @@ func (c *chores) reap(ctx context.Context) {
 	}
 }
 
-// resealTime is how often it is made sure that no secret is sealed under a master key
-// that is not the first.
+// resealTime is how often it is made sure that nothing is sealed under a master key that is
+// not the first.
 const resealTime = time.Hour
 
-// reseal seals secrets under the first master key, again and again while there are others.
+// reseal seals records under the first master key, again and again while there are others.
 func (c *chores) reseal(ctx context.Context) {
 	if c.store.MasterKeys() < 2 {
 		return
@@ -191,11 +191,11 @@ func (c *chores) reseal(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			c.log.WarnContext(ctx, "not every secret could be sealed under the first master key", "error", err)
+			c.log.WarnContext(ctx, "not every record could be sealed under the first master key", "error", err)
 		case done.Unreadable > 0:
-			c.log.ErrorContext(ctx, "secrets are sealed under none of the master keys", "secrets", done.Unreadable)
+			c.log.ErrorContext(ctx, "records are sealed under none of the master keys", "records", done.Unreadable)
 		default:
-			c.log.InfoContext(ctx, "every secret is sealed under the first master key", "secrets", done.Looked, "sealed", done.Sealed)
+			c.log.InfoContext(ctx, "every record is sealed under the first master key", "records", done.Looked, "sealed", done.Sealed)
 		}
 		select {
 		case <-ctx.Done():
@@ -203,4 +203,40 @@ func (c *chores) reseal(ctx context.Context) {
 		case <-time.After(resealTime):
 		}
 	}
+}
+
+// switchTime is how often a server looks whether records are to be sealed.
+const switchTime = time.Minute
+
+// seal seals the records of a store from before there were seals, when somebody has thrown
+// the switch, until all of them are.
+func (c *chores) seal(ctx context.Context) {
+	for {
+		form, err := c.sealed(ctx)
+		switch {
+		case ctx.Err() != nil || form == storage.FormSealed:
+			return
+		case err != nil:
+			c.log.WarnContext(ctx, "not every record could be sealed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(switchTime):
+		}
+	}
+}
+
+// sealed does what is to be done now.
+func (c *chores) sealed(ctx context.Context) (storage.Form, error) {
+	form, _, err := c.store.Form(ctx)
+	if err != nil || form != storage.FormSealing {
+		return form, err
+	}
+	done, err := c.store.SealRecords(ctx, nil)
+	if err != nil {
+		return form, err
+	}
+	c.log.InfoContext(ctx, "records are sealed", "form", done.Form, "records", done.Looked, "sealed", done.Sealed, "unreadable", done.Unreadable)
+	return done.Form, nil
 }

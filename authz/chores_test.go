@@ -374,7 +374,7 @@ func TestListsAreTidied(t *testing.T) {
 	}
 }
 
-const sealedAnew = "every secret is sealed under the first master key"
+const sealedAnew = "every record is sealed under the first master key"
 
 // TestRunReseals: with two master keys a server that runs seals everything under the first
 // one, says so, and leaves nothing that needs the second one.
@@ -389,9 +389,9 @@ func TestRunReseals(t *testing.T) {
 		}
 		end := s.run()
 		synctest.Wait()
-		s.wantLogged(sealedAnew+`" secrets=2 sealed=2`, true)
+		s.wantLogged(sealedAnew+`" records=3 sealed=3`, true)
 		time.Sleep(time.Hour + time.Second)
-		s.wantLogged(sealedAnew+`" secrets=2 sealed=0`, true)
+		s.wantLogged(sealedAnew+`" records=3 sealed=0`, true)
 		end()
 
 		s.start(alone)
@@ -413,7 +413,7 @@ func TestRunReseals(t *testing.T) {
 // an error in the log. One master key is nothing to reseal.
 func TestRunResealsAgain(t *testing.T) {
 	t.Parallel()
-	const postponed, unreadable = "not every secret could be sealed", "secrets are sealed under none of the master keys"
+	const postponed, unreadable = "not every record could be sealed", "records are sealed under none of the master keys"
 	inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
 		s.granted(s.opened(masterKey), "registered")
 		s.faults.SetDown(true)
@@ -425,13 +425,13 @@ func TestRunResealsAgain(t *testing.T) {
 		time.Sleep(time.Hour + time.Second)
 		s.wantLogged(sealedAnew, true)
 		s.wantLogged(unreadable, false)
-		s.granted(s.opened(bytes.Repeat([]byte{1}, 32)), "registered")
+		s.granted(s.opened(bytes.Repeat([]byte{1}, 32), newKey), "registered")
 		time.Sleep(time.Hour)
-		s.wantLogged(unreadable+`" secrets=1`, true)
+		s.wantLogged(unreadable+`" records=1`, true)
 		end()
 	})
 	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
-		s.granted(s.opened(newKey), "registered")
+		s.granted(s.opened(newKey, masterKey), "registered")
 		end := s.run()
 		time.Sleep(2 * time.Hour)
 		s.wantLogged("seal", false)

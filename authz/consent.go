@@ -129,7 +129,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if errors.Is(err, storage.ErrConflict) {
 		return gone() // the person's grants were revoked while this one was being stored
 	}
-	if errors.Is(err, storage.ErrUnavailable) {
+	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrRecord) {
 		return unrecorded(err)
 	}
 	if err != nil {

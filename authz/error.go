@@ -138,6 +138,10 @@ func wholeSeconds(d time.Duration) int { return max(int((d+time.Second-1)/time.S
 
 // internal turns what went wrong in here into what may be said out there.
 func (s *Server) internal(r *http.Request, err error) *apiError {
+	if errors.Is(err, storage.ErrRecord) { // forged or damaged: never "there is none"
+		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
+			description: "the server cannot use what is in its storage; try again later", cause: err}
+	}
 	if errors.Is(err, storage.ErrUnavailable) {
 		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
 			description: "the server cannot reach its storage; try again shortly", cause: err}
@@ -199,6 +203,11 @@ func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
 			message: "What it publishes about itself cannot be read. Nothing was changed.",
 			steps:   []string{"Wait a minute and load this page again.", "If it stays like this, tell the people who make the application that its address cannot be read from here."}}
+	}
+	if errors.Is(err, storage.ErrRecord) {
+		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",
+			message: "It cannot use what is in its storage. Nothing was changed.",
+			steps:   []string{"Wait a few minutes and load this page again.", "If it stays like this, tell the people who run this service."}}
 	}
 	if e.status == http.StatusServiceUnavailable && !errors.Is(err, storage.ErrUnavailable) {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is busy right now",

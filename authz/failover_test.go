@@ -10,6 +10,7 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // held returns the grant that a refresh token names, as it is on record.
@@ -328,7 +329,7 @@ func TestForgottenAndRefused(t *testing.T) {
 			older := h.item(id)
 			older.Data = []byte(strings.Replace(string(older.Data), `"lineage":"one"`, `"lineage":""`, 1))
 			older.Version[0] ^= 1
-			again(h, older, id)
+			again(h, storagetest.SealAnew(t, masterKey, h.issuer, "gatehouse:grant:"+id, older), id)
 		}},
 		"the person is disabled": {1, func(t *testing.T, h *house, id string) {
 			older := h.item(id)

@@ -23,7 +23,7 @@ func keysOf(cfg Config) keyring.Config {
 }
 
 // Run does the work that no request waits for, until ctx ends: it follows the signing
-// keys in the store and rotates them, seals secrets under the first master key, records
+// keys in the store and rotates them, seals records under the first master key, records
 // the last use of clients and keeps lists short. Any number of processes with one store
 // may run.
 //
@@ -34,6 +34,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })
 	work.Go(func() { s.chores.reseal(ctx) })
+	work.Go(func() { s.chores.seal(ctx) })
 	work.Go(func() { s.chores.reap(ctx) })
 	defer work.Wait()
 	return s.keys.Run(ctx)

@@ -53,6 +53,8 @@ func (h *hole) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 
 func (h *hole) Room() storage.Room { return storage.RoomEnough }
 
+func (h *hole) IndexPage(context.Context, string, string, int) ([]string, error) { return nil, nil }
+
 // Whoever asks while the store hangs hears 503 within two seconds.
 func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
 	refresh := "gate_rt_" + base64.RawURLEncoding.EncodeToString(make([]byte, 52))

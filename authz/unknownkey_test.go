@@ -113,8 +113,8 @@ func TestDamagedKeysAreNoAnswer(t *testing.T) {
 	if err := s.store.SwapKeySet(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	mustRefuse(t, s.introspect(s.token.access), http.StatusInternalServerError, "server_error")
-	mustRefuse(t, s.revoke(s.token.access), http.StatusInternalServerError, "server_error")
+	mustRefuse(t, s.introspect(s.token.access), http.StatusServiceUnavailable, "temporarily_unavailable")
+	mustRefuse(t, s.revoke(s.token.access), http.StatusServiceUnavailable, "temporarily_unavailable")
 	if !strings.Contains(s.log.String(), "no active key") {
 		t.Error("the log does not say what is wrong")
 	}

@@ -125,6 +125,11 @@ func newFixture(t testing.TB, change func(*dcr.Config)) *fixture {
 			t.Error(err)
 		}
 	})
+	if _, err := f.store.SealRecords(context.Background(), nil); err != nil { // so that it has begun
+		t.Fatal(err)
+	}
+	f.backend.writes.Store(0)
+	f.backend.gets.Store(0)
 	config := dcr.Config{
 		Store: f.store, Endpoint: registerURL, Scopes: []string{"notes:read", "notes:write", "offline_access"},
 		Now: f.clock.now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),

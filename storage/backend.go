@@ -129,6 +129,12 @@ type Backend interface {
 	// costs nothing. A write for which there is none is [ErrFull].
 	Room() Room
 
+	// Scan returns some keys of items that begin with prefix, and where to go on: "" at the
+	// end, as at the beginning. Limit is how many there should be, and may be missed. A key
+	// that is there all the time comes at least once, one that comes or goes meanwhile may.
+	// Indexes do not come. A cursor means nothing to another process.
+	Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error)
+
 	// Close releases connections. No method may be called afterwards.
 	Close() error
 }

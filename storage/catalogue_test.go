@@ -127,6 +127,17 @@ func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err err
 
 func (p *plainBackend) Room() storage.Room { return storage.RoomEnough }
 
+func (p *plainBackend) Scan(_ context.Context, prefix, _ string, _ int) (keys []string, next string, err error) {
+	err = p.do("scan", func() {
+		for key := range p.items {
+			if strings.HasPrefix(key, prefix) {
+				keys = append(keys, key)
+			}
+		}
+	})
+	return keys, "", err
+}
+
 func (p *plainBackend) Close() error { return nil }
 
 func (p *plainBackend) clone() *plainBackend {

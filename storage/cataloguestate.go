@@ -119,7 +119,7 @@ func pack(head any, tail ...[]byte) (packed, error) {
 
 // unpack reads the head of an item and returns what follows it.
 func (s *Store) unpack(kind string, item Item, head any) (tail []byte, err error) {
-	body, err := s.body(kind, item)
+	body, err := s.body(kind, "", item) // no record of the catalogue is sealed
 	if err != nil {
 		return nil, err
 	}

@@ -83,9 +83,8 @@ func (s *Store) before(page uint64, item Item) (Put, error) {
 		return Put{}, err
 	}
 	if row.current != nil {
-		data, err := encode(body, time.Time{})
-		return Put{Data: data}, err
+		return Put{Data: s.frame(formPlain, kindCatalogueRow, "", Version{}, 0, body)}, nil
 	}
-	data, err := encode(body, s.now().Add(takenBackTime))
-	return Put{Data: data, TTL: takenBackTime + slack}, err
+	until := uint64(s.now().Add(takenBackTime).UnixMilli())
+	return Put{Data: s.frame(formPlain, kindCatalogueRow, "", Version{}, until, body), TTL: takenBackTime + slack}, nil
 }

@@ -54,6 +54,13 @@ func goldens(t *testing.T, file string) []golden {
 func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
 	t.Helper()
 	records := goldens(t, file)
+	if !slices.ContainsFunc(records, func(r golden) bool { return r.Kind == "keyset" }) {
+		// They stood beside a key set, which says that nothing is sealed.
+		change := storage.Put{Key: "gatehouse:keyset:signing", Data: []byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00{\"keys\":[]}"), Operation: storage.Version{1}}
+		if _, err := backend.Put(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i, record := range records {
 		change := storage.Put{Key: record.Key, Data: record.Data, Operation: storage.Version{byte(i + 1)}}
 		if _, err := backend.Put(t.Context(), change); err != nil {

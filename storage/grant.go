@@ -181,11 +181,11 @@ func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
 
 // swap replaces g by next if nothing changed since g was read and lineage on answers.
 // On [ErrConflict] it returns the grant that is there now; if there is none any more,
-// [ErrNotFound]. Who only sealed the seed anew meanwhile is not in the way.
+// [ErrNotFound]. Who only sealed it anew meanwhile is not in the way.
 func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (current Grant, err error) {
 	for range resealAttempts {
 		current, err = s.swapOnce(ctx, g, next, on)
-		if !errors.Is(err, ErrConflict) || !g.onlyResealed(current) {
+		if !errors.Is(err, ErrConflict) || g.version == (Version{}) || !g.onlyResealed(current) {
 			return current, err
 		}
 		g.version, g.Seed, next.Seed = current.version, current.Seed, current.Seed
@@ -200,17 +200,13 @@ func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant,
 		next.version = item.Version
 		return next, nil
 	case errors.Is(err, ErrConflict):
-		return s.instead(item)
+		return s.instead(g.ID, item)
 	}
 	return Grant{}, err
 }
 
-// onlyResealed reports whether nothing but the seal of its seed tells g from a later
-// record.
+// onlyResealed reports whether nothing but seals tells g from a later record.
 func (g Grant) onlyResealed(later Grant) bool {
-	if bytes.Equal(g.Seed, later.Seed) {
-		return false
-	}
 	g.Seed, later.Seed = nil, nil
 	a, errA := json.Marshal(g)
 	b, errB := json.Marshal(later)

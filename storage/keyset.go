@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -15,7 +16,16 @@ const (
 type KeySet struct {
 	Keys []SigningKey `json:"keys"`
 
-	version Version
+	version  Version
+	switched time.Time // when the switch was thrown that makes records sealed
+}
+
+// storedKeySet is the record: the keys, and the switch. It has no keys where people or
+// clients were there first.
+type storedKeySet struct {
+	KeySet
+	Records  Form      `json:"records,omitempty"`
+	Switched time.Time `json:"switched,omitzero"`
 }
 
 // SigningKey is one key of a [KeySet]. Its life is decided by authz/internal/keyring.
@@ -56,14 +66,65 @@ func (s *Store) OpenKey(kid string, sealed Sealed) ([]byte, error) {
 	return s.Open(kindKeySet, kid, sealed)
 }
 
-// KeySet reads the key set, or returns [ErrNotFound].
+// KeySet reads the key set, or returns [ErrNotFound] if there never was one. One that is
+// gone is [ErrForged].
 func (s *Store) KeySet(ctx context.Context) (KeySet, error) {
-	var set KeySet
-	version, err := s.read(ctx, kindKeySet, keySetID, &set)
+	set, _, err := s.keySet(ctx)
+	switch {
+	case err != nil:
+		return KeySet{}, err
+	case len(set.Keys) == 0 && s.forms.keys.Load():
+		return KeySet{}, s.forged(kindKeySet, keySetID, errors.New("its keys are gone"))
+	case len(set.Keys) == 0:
+		return KeySet{}, ErrNotFound
+	}
+	s.forms.keys.Store(true)
+	return set, nil
+}
+
+// keySet reads the record of the key set, and learns from it how records are written.
+func (s *Store) keySet(ctx context.Context) (KeySet, Item, error) {
+	item, err := s.get(ctx, kindKeySet, keySetID)
+	if errors.Is(err, ErrNotFound) {
+		return KeySet{}, Item{}, s.noKeySet(ctx)
+	}
+	if err == nil {
+		err = s.firstSight(ctx, item)
+	}
 	if err != nil {
+		return KeySet{}, Item{}, err
+	}
+	set, err := s.decodeKeySet(item)
+	return set, item, err
+}
+
+// firstSight looks for records that were sealed after a key set that is not: then it is not
+// the one that they came after.
+func (s *Store) firstSight(ctx context.Context, item Item) error {
+	if !s.seals(kindKeySet) || len(item.Data) == 0 || item.Data[0] != plainForm || s.forms.load() != formUnknown {
+		return nil
+	}
+	found, err := s.evidence(ctx)
+	if found > formPlain {
+		s.forms.raise(formSealing)
+	}
+	return err
+}
+
+func (s *Store) decodeKeySet(item Item) (KeySet, error) {
+	var stored storedKeySet
+	if err := s.decode(kindKeySet, keySetID, item, &stored); err != nil {
 		return KeySet{}, err
 	}
-	set.version = version
+	if s.seals(kindKeySet) {
+		f := formPlain
+		if item.Data[0] == sealedForm {
+			f = formOf(stored.Records)
+		}
+		s.learn(f)
+	}
+	set := stored.KeySet
+	set.version, set.switched = item.Version, stored.Switched
 	for i := range set.Keys {
 		set.Keys[i].fillIn()
 	}
@@ -81,6 +142,39 @@ func (k *SigningKey) fillIn() {
 // SwapKeySet replaces the key set that was read before; a set that was never read
 // replaces nothing. [ErrConflict] means that another process was first.
 func (s *Store) SwapKeySet(ctx context.Context, set KeySet) error {
-	_, err := s.write(ctx, record{kind: kindKeySet, id: keySetID, value: set}, Unchanged(set.version))
-	return err
+	f, err := s.formToWrite(ctx, kindKeySet)
+	if err != nil {
+		return err
+	}
+	err = s.swapKeySet(ctx, set, f)
+	if !errors.Is(err, ErrConflict) || set.version != (Version{}) || s.forms.keys.Load() {
+		return err
+	}
+	there, _, readErr := s.keySet(ctx)
+	if readErr != nil || len(there.Keys) > 0 {
+		return err
+	}
+	set.version, set.switched = there.version, there.switched // one without keys is no other
+	return s.swapKeySet(ctx, set, s.forms.load())
+}
+
+// swapKeySet is SwapKeySet that sets the switch too.
+func (s *Store) swapKeySet(ctx context.Context, set KeySet, f form) error {
+	stored := storedKeySet{KeySet: set, Switched: set.switched}
+	if f > formPlain {
+		stored.Records = formNames[f]
+	}
+	body, err := encode(stored)
+	if err != nil {
+		return err
+	}
+	_, err = s.writeBody(ctx, record{kind: kindKeySet, id: keySetID}, f, body, Unchanged(set.version))
+	if err != nil {
+		return err
+	}
+	if s.seals(kindKeySet) {
+		s.learn(f)
+	}
+	s.forms.keys.Store(s.forms.keys.Load() || len(set.Keys) > 0)
+	return nil
 }

@@ -74,11 +74,12 @@ func (s *Store) UseInitialToken(ctx context.Context, t InitialToken) error {
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
+		id := t.record().id
 		t = InitialToken{}
 		if item.Version == (Version{}) {
 			continue // it is gone
 		}
-		if err := s.decode(kindInitialToken, item, &t); err != nil {
+		if err := s.decode(kindInitialToken, id, item, &t); err != nil {
 			return err
 		}
 		t.version = item.Version

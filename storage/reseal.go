@@ -2,29 +2,35 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 )
 
 // Resealed counts what [Store.Reseal] met.
 type Resealed struct {
-	Looked int // secrets that were looked at
-	Sealed int // of them, those that were sealed anew
-	// Unreadable secrets are sealed under none of the master keys, or are in a record that
-	// cannot be read. They stay as they are.
+	Looked int // records that were looked at
+	Sealed int // of them, those that were sealed anew, or a secret in them
+	// Unreadable records cannot be verified with the master keys, or hold a secret that none
+	// of them opens. They stay as they are.
 	Unreadable int
 }
 
-// Reseal seals every secret under the first master key that is sealed under another one:
-// the signing keys, the seeds of grants that are not over, and the catalogue's key. When it returns without an
-// error and nothing is unreadable, the other master keys are needed no more, provided
-// that no process seals under them any longer. It may run beside any number of others
-// and changes no token. progress, if it is not nil, hears how far it has come.
-//
-// The seeds of revoked grants are left alone: nothing opens them again.
+// Reseal seals every record, and every secret in one, under the first master key that is
+// not: of every kind, those of revoked grants and what is left of removed clients included.
+// While [Store.Form] is plain, only secrets are sealed. When it returns without an error and
+// nothing is unreadable, the other master keys are needed no more, provided that no process
+// seals under them any longer. It may run beside any number of others and changes no token.
+// progress, if it is not nil, hears how far it has come.
 func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, error) {
 	if len(s.sealer.keys) == 0 {
 		return Resealed{}, ErrNoMasterKey
+	}
+	if progress == nil {
+		progress = func(Resealed) {}
 	}
 	var done Resealed
 	if err := s.resealKeySet(ctx, &done); err != nil {
@@ -33,35 +39,64 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 	if err := done.without(s.resealCatalogue(ctx, &done)); err != nil {
 		return done, err
 	}
-	for name, err := range s.indexed(ctx, userIndex) {
-		if err == nil {
-			err = s.resealGrants(ctx, name, &done, progress)
-		}
+	for cursor := ""; ; {
+		keys, next, err := s.scan(ctx, cursor)
 		if err != nil {
 			return done, err
 		}
+		if err := s.resealKeys(ctx, keys, &done, progress); err != nil {
+			return done, err
+		}
+		if cursor = next; cursor == "" {
+			return done, nil
+		}
 	}
-	return done, nil
 }
 
-// resealGrants reseals the grants of one person.
-func (s *Store) resealGrants(ctx context.Context, name string, done *Resealed, progress func(Resealed)) error {
-	u, err := s.User(ctx, name)
-	if err != nil {
-		return done.without(err)
+// scan returns some keys of records.
+func (s *Store) scan(ctx context.Context, cursor string) (keys []string, next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	if keys, next, err = s.backend.Scan(ctx, keyPrefix, cursor, manyAtOnce); err != nil {
+		return nil, "", unavailable("scan", err)
 	}
-	for g, err := range s.UserGrants(ctx, u.Subject) {
-		if err == nil {
-			err = s.resealGrant(ctx, g, done)
+	return keys, next, nil
+}
+
+// resealKeys reseals what is under keys.
+func (s *Store) resealKeys(ctx context.Context, keys []string, done *Resealed, progress func(Resealed)) error {
+	keys = slices.DeleteFunc(keys, func(k string) bool {
+		kind, _ := kindAndID(k)
+		return kind == kindKeySet || !s.seals(kind)
+	})
+	items, err := s.getMany(ctx, keys)
+	if err != nil && !errors.Is(err, ErrRecord) {
+		return err
+	}
+	for i, k := range keys {
+		kind, id := kindAndID(k)
+		var item Item
+		if items != nil {
+			item = items[i]
+		} else if item, err = s.get(ctx, kind, id); err != nil { // one of them is no item
+			if err = done.without(err); err != nil {
+				return err
+			}
 		}
-		if err = done.without(err); err != nil {
+		if item.Version == (Version{}) {
+			continue
+		}
+		if err := done.without(s.resealRecord(ctx, kind, id, item, done)); err != nil {
 			return err
 		}
-		if progress != nil {
-			progress(*done)
-		}
+		progress(*done)
 	}
 	return nil
+}
+
+func kindAndID(k string) (kind, id string) {
+	kind, id, _ = strings.Cut(strings.TrimPrefix(k, keyPrefix), ":")
+	return kind, id
 }
 
 // without counts what cannot be read and forgives it, so that one damaged record does not
@@ -69,6 +104,7 @@ func (s *Store) resealGrants(ctx context.Context, name string, done *Resealed, p
 func (r *Resealed) without(err error) error {
 	switch {
 	case errors.Is(err, ErrRecord):
+		r.Looked++
 		r.Unreadable++
 		return nil
 	case errors.Is(err, ErrNotFound):
@@ -77,33 +113,110 @@ func (r *Resealed) without(err error) error {
 	return err
 }
 
+// count counts a record that was looked at.
+func (r *Resealed) count(sealed bool, unreadable error) {
+	r.Looked++
+	if sealed {
+		r.Sealed++
+	}
+	if unreadable != nil {
+		r.Unreadable++
+	}
+}
+
 // resealAttempts bounds how often a record that keeps changing is tried.
 const resealAttempts = 16
 
+// resealRecord changes nothing of a record but its seals: neither does it live longer, nor
+// does a grant count as rotated in the lineage that answers.
+func (s *Store) resealRecord(ctx context.Context, kind, id string, item Item, done *Resealed) error {
+	for range resealAttempts {
+		ms, body, err := s.unframe(kind, id, item)
+		if err != nil {
+			return err
+		}
+		body, changed, secret := s.resealSecret(kind, id, body)
+		if secret != nil && !errors.Is(secret, ErrRecord) {
+			return secret
+		}
+		if !changed && s.asWritten(item) {
+			done.count(false, secret)
+			return nil
+		}
+		r := record{kind: kind, id: id}
+		if ms != 0 {
+			r.expires = time.UnixMilli(int64(ms))
+		}
+		item, err = s.writeBody(ctx, r, s.forms.load(), body, Unchanged(item.Version))
+		switch {
+		case err == nil:
+			done.count(true, secret)
+			return nil
+		case !errors.Is(err, ErrConflict):
+			return err
+		case item.Version == Version{}:
+			return nil
+		}
+	}
+	return fmt.Errorf("storage: reseal: %w: a record of kind %s kept changing", ErrUnavailable, kind)
+}
+
+// asWritten reports whether a record that was read is sealed as it would be now.
+func (s *Store) asWritten(item Item) bool {
+	return s.forms.load() == formPlain || s.underFirst(item)
+}
+
+// resealSecret seals the seed of a grant under the first key, if it is sealed under another
+// one. That of a revoked grant is never opened again, so it may stay when nobody can.
+func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed bool, err error) {
+	if kind != kindGrant {
+		return body, false, nil
+	}
+	var g Grant
+	if err := json.Unmarshal(body, &g); err != nil {
+		return body, false, fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
+	}
+	changed, err = s.reseal(kind, id, &g.Seed)
+	if errors.Is(err, ErrRecord) && g.State == GrantRevoked {
+		return body, false, nil
+	}
+	if err != nil || !changed {
+		return body, false, err
+	}
+	body, err = encode(g)
+	return body, true, err
+}
+
 func (s *Store) resealKeySet(ctx context.Context, done *Resealed) error {
 	for range resealAttempts {
-		set, err := s.KeySet(ctx)
+		set, item, err := s.keySet(ctx)
 		if errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		before := *done
+		changed := !s.asWritten(item)
+		var unreadable error
 		for i := range set.Keys {
 			if k := &set.Keys[i]; len(k.Private) > 0 {
-				if err := s.reseal(kindKeySet, k.ID, &k.Private, done); err != nil {
+				resealed, err := s.reseal(kindKeySet, k.ID, &k.Private)
+				if errors.Is(err, ErrRecord) {
+					unreadable, err = err, nil
+				}
+				if err != nil {
 					return err
 				}
+				changed = changed || resealed
 			}
 		}
-		if done.Sealed == before.Sealed {
-			return nil
+		if changed {
+			err = s.SwapKeySet(ctx, set)
 		}
-		if err := s.SwapKeySet(ctx, set); !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, ErrConflict) {
+			done.count(changed && err == nil, unreadable)
 			return err
 		}
-		*done = before
 	}
 	return fmt.Errorf("storage: reseal: %w: the key set kept changing", ErrUnavailable)
 }
@@ -120,54 +233,29 @@ func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
 		if err != nil || len(st.SealedCursorKey) == 0 {
 			return err
 		}
-		before := *done
-		if err := s.reseal(kindCatalogue, catalogueID, &st.SealedCursorKey, done); err != nil || done.Sealed == before.Sealed {
-			return err
+		changed, err := s.reseal(kindCatalogue, catalogueID, &st.SealedCursorKey)
+		if err == nil && changed {
+			_, err = s.writeState(ctx, st, Unchanged(item.Version))
 		}
-		if _, err := s.writeState(ctx, st, Unchanged(item.Version)); !errors.Is(err, ErrConflict) {
-			return err
+		if err == nil {
+			done.count(changed, nil)
 		}
-		*done = before
-	}
-	return fmt.Errorf("storage: reseal: %w: the state of the catalogue kept changing", ErrUnavailable)
-}
-
-// resealGrant changes nothing of a grant but its seal: neither does it live longer, nor
-// does it count as rotated in the lineage that answers.
-func (s *Store) resealGrant(ctx context.Context, g Grant, done *Resealed) (err error) {
-	for range resealAttempts {
-		if g.State == GrantRevoked {
-			return nil
-		}
-		before, next := *done, g
-		if err := s.reseal(kindGrant, g.ID, &next.Seed, done); err != nil || done.Sealed == before.Sealed {
-			return err
-		}
-		if g, err = s.swapOnce(ctx, g, next, ""); err == nil {
-			return nil
-		}
-		*done = before
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
-	return fmt.Errorf("storage: reseal: %w: a grant kept changing", ErrUnavailable)
+	return fmt.Errorf("storage: reseal: %w: the state of the catalogue kept changing", ErrUnavailable)
 }
 
 // reseal seals one secret under the first key if it is sealed under another one.
-func (s *Store) reseal(kind, id string, secret *Sealed, done *Resealed) error {
-	done.Looked++
+func (s *Store) reseal(kind, id string, secret *Sealed) (changed bool, err error) {
+	if len(*secret) == 0 {
+		return false, nil
+	}
 	plain, err := s.Open(kind, id, *secret)
-	if errors.Is(err, ErrRecord) {
-		done.Unreadable++
-		return nil
-	}
 	if err != nil || s.sealer.first(*secret) {
-		return err
+		return false, err
 	}
-	if *secret, err = s.Seal(kind, id, plain); err != nil {
-		return err
-	}
-	done.Sealed++
-	return nil
+	*secret, err = s.Seal(kind, id, plain)
+	return err == nil, err
 }

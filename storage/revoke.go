@@ -97,19 +97,19 @@ func (s *Store) confirm(ctx context.Context, g Grant) (Grant, error) {
 	case err == nil:
 		return g, nil
 	case errors.Is(err, ErrConflict):
-		return s.instead(item)
+		return s.instead(g.ID, item)
 	}
 	return Grant{}, unavailable("confirm", err)
 }
 
 // instead returns the grant that was found in place of the one that was expected, and
 // [ErrConflict]; if there is none any more, [ErrNotFound].
-func (s *Store) instead(item Item) (Grant, error) {
+func (s *Store) instead(id string, item Item) (Grant, error) {
 	if item.Version == (Version{}) {
 		return Grant{}, ErrNotFound
 	}
 	var g Grant
-	if err := s.decode(kindGrant, item, &g); err != nil {
+	if err := s.decode(kindGrant, id, item, &g); err != nil {
 		return Grant{}, err
 	}
 	g.version = item.Version

@@ -31,9 +31,10 @@ type sealer struct {
 }
 
 type masterKey struct {
-	name   [4]byte
+	name   [nameLen]byte
 	secret []byte // what keys for other purposes are derived from
 	aead   cipher.AEAD
+	macs   *macs
 }
 
 func newSealer(keys [][]byte, issuer string) (sealer, error) {
@@ -50,8 +51,12 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 		if err != nil {
 			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
 		}
+		macs, err := newMACs(k)
+		if err != nil {
+			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
+		}
 		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
-		s.keys = append(s.keys, masterKey{name: [4]byte(sum[:4]), secret: bytes.Clone(k), aead: aead})
+		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), aead: aead, macs: macs})
 	}
 	return s, nil
 }

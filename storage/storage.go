@@ -20,9 +20,12 @@
 // sent again with the same id, and a backend that already applied it says so: a
 // retry is never mistaken for a second write.
 //
-// What is refused: a record of an unknown encoding version, a sealed value under an
-// unknown key or with other associated data, an unlimited lifetime for anything that
-// a stranger can create.
+// Where there are master keys, every record but those of the catalogue carries a MAC: what
+// no process with the keys has written is [ErrForged]. See [Form] for stores from before.
+//
+// What is refused: a record of an unknown encoding version or without its seal, a sealed
+// value under an unknown key or with other associated data, an unlimited lifetime for
+// anything that a stranger can create.
 package storage
 
 import (
@@ -32,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 )
 
@@ -61,9 +65,13 @@ var (
 type Options struct {
 	// Issuer is the issuer identifier; it is bound into refresh tokens and sealed values.
 	Issuer string
-	// MasterKeys seal secrets at rest: 32 bytes each, the first seals and all open.
-	// A store without keys can hold people and clients, but nothing sealed.
+	// MasterKeys seal records, and secrets in them: 32 bytes each, the first seals and all
+	// open. A store without keys can hold a catalogue, and what nobody sealed.
 	MasterKeys [][]byte
+	// MustSeal says that every record in the store is sealed, whatever the store itself says.
+	// Set it when [Store.Form] is [FormSealed]: then whoever puts an older copy in place of
+	// everything that tells so is found out.
+	MustSeal bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Rand is the source of randomness; nil means crypto/rand.Reader.
@@ -77,6 +85,10 @@ type Store struct {
 	sealer  sealer
 	now     func() time.Time
 	rand    io.Reader
+
+	mustSeal  bool
+	forms     forms
+	listeners atomic.Pointer[[]func(error)] // of OnForged
 }
 
 // New returns a Store over backend, or an error if a master key is not 32 bytes long.
@@ -85,7 +97,7 @@ func New(backend Backend, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand}
+	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -114,7 +126,10 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Room() Room { return s.backend.Room() }
 
 // key names the one key of an aggregate.
-func key(kind, id string) string { return "gatehouse:" + kind + ":" + id }
+func key(kind, id string) string { return keyPrefix + kind + ":" + id }
+
+// keyPrefix is what every key of ours begins with.
+const keyPrefix = "gatehouse:"
 
 // slack is how long a key outlives its record: expiry is decided by the record, the
 // key's lifetime only frees memory.
@@ -130,10 +145,13 @@ const (
 // read decodes the record under kind and id into v and returns its version.
 func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, error) {
 	item, err := s.get(ctx, kind, id)
+	if err == nil {
+		err = s.mayBePlain(ctx, kind, item)
+	}
 	if err != nil {
 		return Version{}, err
 	}
-	return item.Version, s.decode(kind, item, v)
+	return item.Version, s.decode(kind, id, item, v)
 }
 
 // get returns the item under kind and id.
@@ -142,7 +160,7 @@ func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
 	defer cancel()
 	item, err := s.backend.Get(ctx, key(kind, id))
 	if err != nil {
-		return Item{}, unavailable("read "+kind, err)
+		return Item{}, s.fault("read", kind, id, err)
 	}
 	return item, nil
 }
@@ -168,22 +186,43 @@ func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, erro
 	if r.yields && s.backend.Room() != RoomEnough {
 		return Item{}, unavailable("write "+r.kind, ErrFull)
 	}
-	data, err := encode(r.value, r.expires)
+	body, err := encode(r.value)
 	if err != nil {
 		return Item{}, err
 	}
-	put := Put{Key: key(r.kind, r.id), If: cond, Data: data, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
+	f, err := s.formToWrite(ctx, r.kind)
+	if err != nil {
+		return Item{}, err
+	}
+	return s.writeBody(ctx, r, f, body, cond)
+}
+
+// writeBody is write for a body that is encoded.
+func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, cond Condition) (Item, error) {
+	put := Put{Key: key(r.kind, r.id), If: cond, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
 	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
 		return Item{}, fmt.Errorf("storage: random: %w", err)
 	}
+	expires := uint64(0)
 	if !r.expires.IsZero() {
+		expires = uint64(r.expires.UnixMilli())
 		put.TTL = max(r.expires.Sub(s.now()), 0) + slack
 	}
+	put.Data = s.frame(f, r.kind, r.id, put.Operation, expires, body)
 	item, err := s.put(ctx, put)
 	if err != nil {
-		err = unavailable("write "+r.kind, err)
+		err = s.fault("write", r.kind, r.id, err)
 	}
 	return item, err
+}
+
+// fault is [unavailable] for one record. What the backend calls no item is forged where
+// records are sealed.
+func (s *Store) fault(what, kind, id string, err error) error {
+	if errors.Is(err, ErrRecord) {
+		return s.unreadable(kind, id, err)
+	}
+	return unavailable(what+" "+kind, err)
 }
 
 // mustEnd are the kinds of records that strangers can make, or that keep a right alive.
@@ -222,32 +261,24 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("storage: %s: %w: %w", what, ErrUnavailable, err)
 }
 
-// encodingVersion is the first byte of every record. A record is this byte, the
-// expiry in milliseconds since 1970 as eight bytes (zero: none), and JSON, or in the
-// catalogue what is packed.
-const encodingVersion = 1
-
+// A record in the plain form is its encoding version (1), the expiry in milliseconds since
+// 1970 as eight bytes (zero: none), and the body: JSON, or in the catalogue what is packed.
 const headerLen = 1 + 8
 
-func encode(v any, expires time.Time) ([]byte, error) {
-	body, done := v.(packed)
-	if !done {
-		var err error
-		if body, err = json.Marshal(v); err != nil {
-			return nil, fmt.Errorf("storage: encode: %w", err)
-		}
+func encode(v any) ([]byte, error) {
+	if body, done := v.(packed); done {
+		return body, nil
 	}
-	data := make([]byte, headerLen, headerLen+len(body))
-	data[0] = encodingVersion
-	if !expires.IsZero() {
-		putUint64(data[1:], uint64(expires.UnixMilli()))
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("storage: encode: %w", err)
 	}
-	return append(data, body...), nil
+	return body, nil
 }
 
 // decode reads an item into v.
-func (s *Store) decode(kind string, item Item, v any) error {
-	body, err := s.body(kind, item)
+func (s *Store) decode(kind, id string, item Item, v any) error {
+	body, err := s.body(kind, id, item)
 	if err != nil {
 		return err
 	}
@@ -258,15 +289,13 @@ func (s *Store) decode(kind string, item Item, v any) error {
 }
 
 // body returns what follows the header of an item. Expiry is decided here, by the record.
-func (s *Store) body(kind string, item Item) ([]byte, error) {
-	if len(item.Data) < headerLen {
-		return nil, fmt.Errorf("storage: %s: %w: too short", kind, ErrRecord)
+func (s *Store) body(kind, id string, item Item) ([]byte, error) {
+	ms, body, err := s.unframe(kind, id, item)
+	if err == nil && ms != 0 && s.now().UnixMilli() >= int64(ms) {
+		err = ErrNotFound
 	}
-	if item.Data[0] != encodingVersion {
-		return nil, fmt.Errorf("storage: %s: %w: encoding version %d is not known to this program", kind, ErrRecord, item.Data[0])
+	if err != nil {
+		return nil, err
 	}
-	if ms := uint64At(item.Data[1:]); ms != 0 && s.now().UnixMilli() >= int64(ms) {
-		return nil, ErrNotFound
-	}
-	return item.Data[headerLen:], nil
+	return body, nil
 }

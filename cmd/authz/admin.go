@@ -27,7 +27,7 @@ func (st *site) probes(ready func(context.Context) error, room func() storage.Ro
 		defer cancel()
 		if err := ready(ctx); err != nil {
 			st.log.Warn("not ready", "error", err)
-			say(w, http.StatusServiceUnavailable, unready(err))
+			say(w, http.StatusServiceUnavailable, notReady(err))
 			return
 		}
 		if room() != storage.RoomEnough {
@@ -39,9 +39,12 @@ func (st *site) probes(ready func(context.Context) error, room func() storage.Ro
 	return mux
 }
 
-// unready names what is wrong with the store.
-func unready(err error) string {
-	if errors.Is(err, storage.ErrFull) {
+// notReady names what is wrong with the store: the rest is in the log.
+func notReady(err error) string {
+	switch {
+	case errors.Is(err, storage.ErrForged):
+		return "a record in the store is forged: the log says which"
+	case errors.Is(err, storage.ErrFull):
 		return "the store is full"
 	}
 	return "the store does not answer"

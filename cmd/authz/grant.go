@@ -15,7 +15,7 @@ import (
 )
 
 // grantVerbs administer what people allowed clients to do. They work on the store of a
-// running server, which sees the change at once, and need no master key.
+// running server, which sees the change at once.
 type grantVerbs struct {
 	Ls     grantLs     `cmd:"" help:"List grants, the oldest first; without --user and --client person by person."`
 	Revoke grantRevoke `cmd:"" help:"End grants: their tokens stop working."`

@@ -30,6 +30,7 @@ type records struct {
 	redis  *miniredis.Miniredis
 	store  *storage.Store
 	issuer string
+	keys   []string
 	now    time.Time // zero for the time it is
 }
 
@@ -47,7 +48,7 @@ func openRecords(t *testing.T, server *miniredis.Miniredis, keys ...string) *rec
 // openRecordsOf is openRecords for another issuer.
 func openRecordsOf(t *testing.T, issuer string, server *miniredis.Miniredis, keys ...string) *records {
 	t.Helper()
-	r := &records{t: t, redis: server, issuer: issuer}
+	r := &records{t: t, redis: server, issuer: issuer, keys: keys}
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "redis://" + r.redis.Addr()})
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +73,12 @@ func openRecordsOf(t *testing.T, issuer string, server *miniredis.Miniredis, key
 	return r
 }
 
-// environ is the environment of a process that works on the store.
+// environ is the environment of a process that works on the store, with keys of its own if
+// there are any.
 func (r *records) environ(keys ...string) []string {
+	if len(keys) == 0 {
+		keys = r.keys
+	}
 	return []string{
 		"AUTHZ_STORE=redis://" + r.redis.Addr(), "AUTHZ_ISSUER=" + r.issuer, "AUTHZ_MASTER_KEYS=" + strings.Join(keys, ","),
 		"AUTHZ_DEV_INTROSPECTION_SECRET=" + testSecret,

@@ -13,35 +13,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// keyVerbs administer the signing keys, and the seals on every secret. They work on the
+// keyVerbs administer the signing keys, and the seals on records. They work on the
 // store of a running server, which sees another signing key within about a minute.
 type keyVerbs struct {
-	Ls     keyLs     `cmd:"" help:"List the signing keys."`
-	Rotate keyRotate `cmd:"" help:"Make the next signing key."`
-	Revoke keyRevoke `cmd:"" help:"Destroy a signing key; what it signed is refused."`
-	Reseal keyReseal `cmd:"" help:"Seal every secret in the store under the first master key."`
-}
-
-// keySettings are what a verb needs to make keys that the server can open.
-type keySettings struct {
-	storeSettings
-	Issuer         string     `placeholder:"URL" help:"The issuer of the server: the keys are sealed for it."`
-	MasterKeys     masterKeys `placeholder:"KEYS" help:"The master keys of the server."`
-	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
-}
-
-// keyStoreOf fills the settings of a verb and opens the store that they name.
-func (p *program) keyStoreOf(ctx context.Context, k *kong.Context, s *keySettings) (*storage.Store, error) {
-	if err := p.loadStore(k); err != nil {
-		return nil, err
-	}
-	switch {
-	case s.Issuer == "":
-		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config")}
-	case len(s.MasterKeys) == 0:
-		return nil, usageError{errors.New("master-keys is not set: give the keys of the server as AUTHZ_MASTER_KEYS, or the file that holds them as AUTHZ_MASTER_KEYS_FILE")}
-	}
-	return s.openWith(ctx, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys})
+	Ls          keyLs          `cmd:"" help:"List the signing keys."`
+	Rotate      keyRotate      `cmd:"" help:"Make the next signing key."`
+	Revoke      keyRevoke      `cmd:"" help:"Destroy a signing key; what it signed is refused."`
+	Reseal      keyReseal      `cmd:"" help:"Seal everything in the store under the first master key."`
+	SealRecords keySealRecords `cmd:"" help:"Begin to seal every record, for good: when every server runs a release that knows it."`
 }
 
 // keyRecord is a signing key as --json prints it: without its parts.
@@ -62,13 +41,13 @@ func keyRecordOf(k storage.SigningKey) keyRecord {
 }
 
 type keyLs struct {
-	keySettings
+	storeSettings
 	JSON bool `name:"json" help:"Print the records as a JSON array."`
 }
 
 // Run lists the keys. A server that never started has none.
 func (v *keyLs) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
@@ -106,7 +85,7 @@ func moment(t time.Time) string {
 
 // newKeySettings are those of a verb that may make a key.
 type newKeySettings struct {
-	keySettings
+	storeSettings
 	SigningAlgorithm string `placeholder:"ALG" help:"Algorithm of the new key: ES256, EdDSA or RS256 (default: that of the active key)."`
 }
 
@@ -118,7 +97,7 @@ type keyRotate struct {
 
 // Run makes the next key.
 func (v *keyRotate) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
@@ -146,7 +125,7 @@ type keyRevoke struct {
 
 // Run destroys a key.
 func (v *keyRevoke) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}

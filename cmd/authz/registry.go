@@ -33,7 +33,7 @@ type registryVerbs struct {
 // [settings]. In the file of an authorization server they stand under the key registry;
 // see loadRegistry.
 type registrySettings struct {
-	storeSettings
+	storePlace
 
 	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store, if the authorization server uses it too; see authz serve."`
 	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`

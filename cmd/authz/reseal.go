@@ -16,20 +16,20 @@ import (
 )
 
 type keyReseal struct {
-	keySettings
+	storeSettings
 	JSON bool `name:"json" help:"Print the numbers as JSON."`
 }
 
-// Run seals every secret under the first master key and says whether the others are
+// Run seals everything under the first master key and says whether the others are
 // still needed.
 func (v *keyReseal) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, err := p.keyStoreOf(ctx, k, &v.keySettings)
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	line := p.statusLine()
-	line.show("looking at the secrets in the store")
+	line.show("looking at the records in the store")
 	done, err := store.Reseal(ctx, func(r storage.Resealed) { line.show(met(r)) })
 	line.clear()
 	if err != nil {
@@ -50,7 +50,7 @@ func (v *keyReseal) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // met says how far it has come.
 func met(r storage.Resealed) string {
-	return fmt.Sprintf("%s looked at, %d sealed anew", counted(r.Looked, "secret"), r.Sealed)
+	return fmt.Sprintf("%s looked at, %d sealed anew", counted(r.Looked, "record"), r.Sealed)
 }
 
 // resealed is what was found in the store, as --json prints it.
@@ -64,19 +64,19 @@ type resealed struct {
 // sentences say what to do next.
 func (r resealed) sentences() string {
 	if r.MasterKeys == 1 {
-		return fmt.Sprintf("there is one master key, so there is nothing else to open: %s looked at\n", counted(r.Looked, "secret"))
+		return fmt.Sprintf("there is one master key, so there is nothing else to open: %s looked at\n", counted(r.Looked, "record"))
 	}
-	return fmt.Sprintf("every secret is sealed under the first master key: %s looked at, %d sealed anew\n", counted(r.Looked, "secret"), r.Sealed) +
+	return fmt.Sprintf("every record is sealed under the first master key: %s looked at, %d sealed anew\n", counted(r.Looked, "record"), r.Sealed) +
 		"if every server ran with this key first when this began, the other master keys can be dropped; else run this again when all do\n"
 }
 
-// mistake says that a secret cannot be opened.
+// mistake says that a record cannot be read.
 func (r resealed) mistake() error {
 	if r.Unreadable == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %s cannot be opened with the master keys and the issuer that were given, and stay as they are: "+
-		"give the key that is missing too, behind the first, and drop none", r.Unreadable, counted(r.Looked, "secret"))
+	return fmt.Errorf("%d of %s cannot be verified or opened with the master keys and the issuer that were given, and stay as they are: "+
+		"give the key that is missing too, behind the first, and drop none", r.Unreadable, counted(r.Looked, "record"))
 }
 
 // statusLine is a line on a terminal that is written again and again.

@@ -20,21 +20,21 @@ func (r *records) first(g storage.Grant) string {
 	return token
 }
 
-const sealedLine = "every secret is sealed under the first master key"
+const sealedLine = "every record is sealed under the first master key"
 
 // What was issued under an old master key works when that was dropped, whether the verb
 // sealed it anew or a server did.
 func TestMasterKeyDropped(t *testing.T) {
 	for name, reseal := range map[string]func(*testing.T, *records, []string){
 		"verb": func(t *testing.T, r *records, both []string) {
-			// Two signing keys, one of them pending, and the grant; the revoked one is left alone.
+			// The signing keys, the person, the client and both grants, the revoked one too.
 			out, _ := r.verb(0, r.environ(both...), "key", "reseal")
-			if !strings.HasPrefix(out, sealedLine+": 3 secrets looked at, 3 sealed anew\n") || !strings.Contains(out, "the other master keys can be dropped") {
+			if !strings.HasPrefix(out, sealedLine+": 5 records looked at, 5 sealed anew\n") || !strings.Contains(out, "the other master keys can be dropped") {
 				t.Errorf("%s", out)
 			}
 			out, _ = r.verb(0, r.environ(both...), "key", "reseal", "--json")
 			var numbers resealed
-			if err := json.Unmarshal([]byte(out), &numbers); err != nil || (numbers != resealed{MasterKeys: 2, Looked: 3}) {
+			if err := json.Unmarshal([]byte(out), &numbers); err != nil || (numbers != resealed{MasterKeys: 2, Looked: 5}) {
 				t.Errorf("again: %v %s", err, out)
 			}
 		},
@@ -68,11 +68,11 @@ func TestMasterKeyDropped(t *testing.T) {
 				t.Error("an access token from before is not active")
 			}
 			server.refresh(t, "editor", refresh)
-			if g, err := r.store.Grant(t.Context(), gone.ID); err != nil || !bytes.Equal(g.Seed, gone.Seed) {
-				t.Errorf("the seed of a revoked grant was touched: %v", err)
+			if g, err := openRecords(t, r.redis, after).store.Grant(t.Context(), gone.ID); err != nil || g.State != storage.GrantRevoked {
+				t.Errorf("a revoked grant is %s, %v", g.State, err)
 			}
 			out, _ := r.verb(0, r.environ(after), "key", "reseal")
-			if out != "there is one master key, so there is nothing else to open: 3 secrets looked at\n" {
+			if out != "there is one master key, so there is nothing else to open: 5 records looked at\n" {
 				t.Errorf("%s", out)
 			}
 		})
@@ -109,7 +109,7 @@ func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 				eventually(t, "it says that it is done", func() bool { return strings.Contains(servers[s].stderr.String(), sealedLine) })
 			}
 		}
-		demo, err := r.store.User(t.Context(), demoPerson)
+		demo, err := openRecords(t, r.redis, keys[0]...).store.User(t.Context(), demoPerson)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,25 +132,26 @@ func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 
 // A secret that no key opens is counted, stays, and hides no other.
 func TestResealUnreadable(t *testing.T) {
-	r := newRecords(t, testKey(1))
+	r := newRecords(t, testKey(2))
 	amy := r.person("amy")
-	lost := r.active(amy, "editor", nil)
-	openRecords(t, r.redis, testKey(2)).active(amy, "editor", nil)
+	r.active(amy, "editor", nil)
+	other := openRecords(t, r.redis, testKey(1), testKey(2))
+	lost := other.active(amy, "editor", nil)
 	environ := r.environ(testKey(3), testKey(2))
 	out, complaint := r.verb(1, environ, "key", "reseal")
-	if out != "" || !strings.Contains(complaint, "1 of 2 secrets cannot be opened") || !strings.Contains(complaint, "drop none") {
+	if out != "" || !strings.Contains(complaint, "1 of 4 records cannot be verified or opened") || !strings.Contains(complaint, "drop none") {
 		t.Errorf("%s%s", out, complaint)
 	}
 	out, complaint = r.verb(1, environ, "key", "reseal", "--json")
 	var numbers resealed
-	if err := json.Unmarshal([]byte(out), &numbers); err != nil || (numbers != resealed{MasterKeys: 2, Looked: 2, Unreadable: 1}) || !strings.Contains(complaint, "cannot be opened") {
+	if err := json.Unmarshal([]byte(out), &numbers); err != nil || (numbers != resealed{MasterKeys: 2, Looked: 4, Unreadable: 1}) || !strings.Contains(complaint, "or opened") {
 		t.Errorf("%v %s%s", err, out, complaint)
 	}
-	if g, err := r.store.Grant(t.Context(), lost.ID); err != nil || !bytes.Equal(g.Seed, lost.Seed) {
+	if g, err := other.store.Grant(t.Context(), lost.ID); err != nil || !bytes.Equal(g.Seed, lost.Seed) {
 		t.Errorf("it was touched: %v", err)
 	}
 	out, _ = r.verb(0, r.environ(testKey(3), testKey(2), testKey(1)), "key", "reseal")
-	if !strings.HasPrefix(out, sealedLine+": 2 secrets looked at, 1 sealed anew\n") {
+	if !strings.HasPrefix(out, sealedLine+": 4 records looked at, 1 sealed anew\n") {
 		t.Errorf("with the key that was missing: %s", out)
 	}
 	r.redis.SetError("LOADING the store is gone")

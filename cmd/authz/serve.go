@@ -63,6 +63,9 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 	case err != nil:
 		return err
 	}
+	if err := s.adviseOnRecords(ctx, store, st.log); err != nil {
+		return err
+	}
 	if s.Dev {
 		if err := s.admitDemo(ctx, store, &l.relaxed); err != nil {
 			return fmt.Errorf("the person %s: %w", demoPerson, err)
@@ -81,6 +84,20 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 	}
 	p.announce(s, st, l.relaxed)
 	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
+}
+
+// adviseOnRecords says what is to be done so that nobody who can write to the store is
+// believed. A store that is forgotten at exit needs nothing.
+func (s *settings) adviseOnRecords(ctx context.Context, store *storage.Store, log *slog.Logger) error {
+	form, _, err := store.Form(ctx)
+	switch {
+	case err != nil || s.Store.embedded():
+	case form == storage.FormPlain:
+		log.Warn("records in the store are believed whoever wrote them: when every server runs this release, authz key seal-records ends that")
+	case form == storage.FormSealed && s.Records != recordsSealed:
+		log.Info("every record in the store is sealed: set records: sealed, so that a store without its switch is found out")
+	}
+	return err
 }
 
 // worker is work that goes on until ctx ends.

@@ -291,7 +291,7 @@ func TestProcessesShareAStore(t *testing.T) {
 	}
 
 	var out, complaints bytes.Buffer
-	status := run(t.Context(), []string{"user", "ls"}, environ, strings.NewReader(""), &out, &complaints)
+	status := run(t.Context(), []string{"user", "ls"}, append(environ, "AUTHZ_ISSUER=http://127.0.0.1:8080"), strings.NewReader(""), &out, &complaints)
 	if status != 0 || strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "demo") {
 		t.Errorf("user ls: %d %s %s", status, out.String(), complaints.String())
 	}

@@ -19,11 +19,21 @@ import (
 	"gatehouse.example/storage"
 )
 
-// storeSettings say which store a verb works on.
-type storeSettings struct {
+// storePlace says where the store is.
+type storePlace struct {
 	Config    string   `placeholder:"FILE" help:"YAML file with settings."`
 	Store     storeURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
 	StoreFile string   `placeholder:"FILE" help:"File that holds the store URL."`
+}
+
+// storeSettings say which store a verb works on, and what it takes to read and write its
+// records: all of them are sealed for the issuer, under the master keys.
+type storeSettings struct {
+	storePlace
+	Issuer         string     `placeholder:"URL" help:"The issuer of the server: records are sealed for it."`
+	MasterKeys     masterKeys `placeholder:"KEYS" help:"The master keys of the server."`
+	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
+	Records        string     `default:"auto" placeholder:"auto|sealed" help:"What the server has: sealed if it refuses records without a seal (default ${default})."`
 }
 
 // settings are everything that serve can be told, each once, with its default. The
@@ -31,7 +41,7 @@ type storeSettings struct {
 // the environment variable. A secret has a twin with -file behind its name, which names
 // a file to read it from.
 type settings struct {
-	storeSettings
+	storePlace
 
 	Dev                        bool     `help:"Try everything on this machine: what is missing is made up, and each relaxation is listed at the start."`
 	DevResource                []string `sep:"none" placeholder:"URI" help:"With --dev: a server that tokens are for, instead of the demo resource; repeatable."`
@@ -48,8 +58,9 @@ type settings struct {
 
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For tells senders apart; repeatable."`
 
-	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store: base64 of 32 bytes each, comma separated; the first seals, all open."`
+	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal records in the store, and secrets in them: base64 of 32 bytes each, comma separated; the first seals, all open."`
 	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
+	Records        string     `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto goes by the switch in the store, sealed refuses them whatever it says; see authz key seal-records (default ${default})."`
 
 	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
 	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
@@ -151,7 +162,7 @@ func (s *settings) formMistakes() error {
 	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
-	errs = append(errs, logFormatMistake(s.LogFormat))
+	errs = append(errs, logFormatMistake(s.LogFormat), recordsMistake(s.Records))
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}
@@ -165,6 +176,13 @@ func (s *settings) formMistakes() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func recordsMistake(records string) error {
+	if records != "auto" && records != recordsSealed {
+		return fmt.Errorf("records %q is not known: it is auto or sealed", records)
+	}
+	return nil
 }
 
 func logFormatMistake(format string) error {

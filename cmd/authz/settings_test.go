@@ -266,7 +266,7 @@ func TestTrustedProxies(t *testing.T) {
 	if config, err := s.server(); err != nil || len(config.TrustedProxies) != 2 || config.TrustedProxies[1].String() != "10.0.0.0/8" {
 		t.Errorf("the server trusts %v, %v", config.TrustedProxies, err)
 	}
-	s = settings{Listen: "127.0.0.1:0", AdminListen: off, LogFormat: "text", TrustedProxies: []string{"everybody"}}
+	s = settings{Listen: "127.0.0.1:0", AdminListen: off, LogFormat: "text", Records: "auto", TrustedProxies: []string{"everybody"}}
 	if err := s.formMistakes(); err == nil || !strings.Contains(err.Error(), `trusted-proxies "everybody" is not a network`) {
 		t.Errorf("everybody as a proxy: %v", err)
 	}

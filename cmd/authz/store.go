@@ -20,28 +20,32 @@ func (s *settings) openStore(ctx context.Context, log *slog.Logger) (*storage.St
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys})
+	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
-// open opens the store for a verb that works beside a running server. It takes no
-// master keys: people are not sealed.
+// recordsSealed is the setting records that refuses records without a seal.
+const recordsSealed = "sealed"
+
+// open opens the store for a verb that works beside a running server.
 func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
-	return s.openWith(ctx, storage.Options{})
-}
-
-// openWith opens the store for a verb that needs more than the records.
-func (s *storeSettings) openWith(ctx context.Context, o storage.Options) (*storage.Store, error) {
 	switch {
 	case s.Store == "":
 		return nil, usageError{errors.New("store is not set: name the store of the server with --store or --config")}
 	case s.Store.embedded():
 		return nil, usageError{errors.New("store embedded: lives inside the running server, and nothing outside can reach it: run the server with --store redis://… to administer it")}
+	case s.Issuer == "":
+		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
+	case len(s.MasterKeys) == 0:
+		return nil, usageError{errors.New("master-keys is not set: give the keys of the server as AUTHZ_MASTER_KEYS, or the file that holds them as AUTHZ_MASTER_KEYS_FILE; records are sealed under them")}
+	}
+	if err := recordsMistake(s.Records); err != nil {
+		return nil, usageError{err}
 	}
 	backend, err := redis.Open(ctx, redis.Options{URL: string(s.Store)})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	return storage.New(backend, o)
+	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
 // storeMistake finds a mistake in the store's URL without connecting to it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -217,6 +218,19 @@ func (e *embedded) index(name string) *list {
 		e.indexes[name] = l
 	}
 	return l
+}
+
+// Scan implements [storage.Backend]. Everything is one page.
+func (e *embedded) Scan(ctx context.Context, prefix, _ string, _ int) (keys []string, next string, err error) {
+	err = e.do(ctx, "scan", func(time.Time) error {
+		for _, key := range e.server.Keys() {
+			if strings.HasPrefix(key, prefix) {
+				keys = append(keys, key)
+			}
+		}
+		return nil
+	})
+	return keys, "", err
 }
 
 // Close implements [storage.Backend].

@@ -173,9 +173,9 @@ func testClientUseRefused(t *testing.T, f *fixture) {
 
 	f.clock.advance(48 * time.Hour)
 	kept := f.backend.item(t, clientKey("c"))
-	f.backend.overwrite(t, clientKey("c"), append([]byte{2}, kept.Data[1:]...))
+	f.backend.overwrite(t, clientKey("c"), append([]byte{3}, kept.Data[1:]...))
 	wantError(t, "UseClient of one that cannot be read", f.UseClient(t.Context(), "c", f.clock.Now()), storage.ErrRecord)
-	if got := f.backend.item(t, clientKey("c")); got.Data[0] != 2 {
+	if got := f.backend.item(t, clientKey("c")); got.Data[0] != 3 {
 		t.Error("a record that cannot be read was overwritten")
 	}
 }
@@ -229,7 +229,7 @@ func testClientsStale(t *testing.T, f *fixture) {
 	f.wantClients(t, "a minute later", "c", "d", "a", "f")
 	f.wantIndexed(t, "a minute later", clientsByUse, "c", "d", "a", "f")
 
-	f.backend.overwrite(t, clientKey("c"), []byte{2})
+	f.backend.overwrite(t, clientKey("c"), []byte{3})
 	got, err := clientIDs(f.Clients(t.Context()))
 	wantError(t, "Clients with one that cannot be read", err, storage.ErrRecord)
 	wantEntries(t, "those that can be read", got, "d", "a", "f")

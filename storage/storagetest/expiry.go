@@ -89,7 +89,7 @@ func testEncoding(t *testing.T, f *fixture) {
 	}
 	for what, damage := range map[string]func(data []byte) []byte{
 		"version 0":      newer(0),
-		"version 2":      newer(2),
+		"version 3":      newer(3),
 		"version 255":    newer(255),
 		"nothing":        func([]byte) []byte { return nil },
 		"half a header":  func(data []byte) []byte { return data[:5] },
@@ -116,12 +116,12 @@ func testEncoding(t *testing.T, f *fixture) {
 func testNewer(t *testing.T, f *fixture) {
 	for kind, test := range newerRecords(t, f) {
 		written := f.backend.item(t, test.key)
-		f.backend.overwrite(t, test.key, append([]byte{2}, written.Data[1:]...))
+		f.backend.overwrite(t, test.key, append([]byte{3}, written.Data[1:]...))
 		newer := f.backend.item(t, test.key)
 		for what, call := range test.reads {
 			err := call()
 			wantError(t, what+" of a newer "+kind, err, storage.ErrRecord)
-			if err == nil || !strings.Contains(err.Error(), "encoding version 2 is not known to this program") {
+			if err == nil || !strings.Contains(err.Error(), "encoding version 3 is not known to this program") {
 				t.Errorf("%s of a newer %s returned error %v; it does not say what is wrong", what, kind, err)
 			}
 			f.wantUntouched(t, what+" of a newer "+kind, test.key, newer)
@@ -170,7 +170,8 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 		"TakeTransaction":   func() error { return f.TakeTransaction(ctx, deciding) },
 	}}
 
-	key = f.last(t, f.SwapKeySet(ctx, storage.KeySet{}))
+	first := storage.KeySet{Keys: []storage.SigningKey{f.signingKey(t, "k")}}
+	key = f.last(t, f.SwapKeySet(ctx, first))
 	set, err := f.KeySet(ctx)
 	wantError(t, "KeySet", err, nil)
 	records["key set"] = newerRecord{key, map[string]func() error{

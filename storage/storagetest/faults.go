@@ -279,3 +279,11 @@ func (f *Faults) IndexLen(ctx context.Context, index string) (int, error) {
 
 // Close implements [storage.Backend].
 func (f *Faults) Close() error { return f.backend.Close() }
+
+// Scan implements [storage.Backend].
+func (f *Faults) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
+	if err := f.read(); err != nil {
+		return nil, "", err
+	}
+	return f.backend.Scan(ctx, prefix, cursor, limit)
+}

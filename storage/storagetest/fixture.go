@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
 type isolated struct {
 	storage.Backend
 	prefix string
+	master []byte // the key under which records are sealed
 
 	mu      sync.Mutex
 	written []storage.Put
@@ -99,6 +101,14 @@ func (b *isolated) IndexLen(ctx context.Context, index string) (int, error) {
 	return b.Backend.IndexLen(ctx, b.prefix+index)
 }
 
+func (b *isolated) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
+	keys, next, err := b.Backend.Scan(ctx, b.prefix+prefix, cursor, limit)
+	for i := range keys {
+		keys[i] = strings.TrimPrefix(keys[i], b.prefix)
+	}
+	return keys, next, err
+}
+
 func (b *isolated) writes() []storage.Put {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,11 +160,14 @@ func (b *isolated) restore(t *testing.T, key string, older storage.Item) {
 	}
 }
 
-// edit changes the JSON of a record, whatever writes it now.
+// edit changes the JSON of a record, as somebody does who has the master key.
 func (b *isolated) edit(t *testing.T, key string, change func(members map[string]any)) {
 	t.Helper()
-	const header = 9 // the encoding version and the expiry
 	data := b.item(t, key).Data
+	header := 9 // the encoding version and the expiry
+	if data[0] == 2 {
+		header += 4 + 16 // the name of the master key and the MAC
+	}
 	var members map[string]any
 	if err := json.Unmarshal(data[header:], &members); err != nil {
 		t.Fatal(err)
@@ -164,7 +177,7 @@ func (b *isolated) edit(t *testing.T, key string, change func(members map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.overwrite(t, key, append(data[:header:header], body...))
+	b.restore(t, key, SealAnew(t, b.master, issuer, key, storage.Item{Data: append(data[:header:header], body...), Version: operation()}))
 }
 
 // remove deletes the item under key.
@@ -203,9 +216,11 @@ type fixture struct {
 func newFixture(t *testing.T, b storage.Backend) *fixture {
 	t.Helper()
 	f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
-	f.backend = &isolated{Backend: b, prefix: unique("")}
+	f.backend = &isolated{Backend: b, prefix: unique(""), master: f.keys[0]}
 	f.faults = NewFaults(f.backend)
 	f.Store = f.store(t, issuer, f.keys...)
+	_, err := f.SealRecords(t.Context(), nil) // so that it has begun
+	wantError(t, "SealRecords", err, nil)
 	return f
 }
 

@@ -341,14 +341,14 @@ func testRevokeForgotten(t *testing.T, f *fixture) {
 func testRevokeUnreadable(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 3)
 	damaged := f.backend.item(t, grantKey(ids[0]))
-	f.backend.overwrite(t, grantKey(ids[0]), append([]byte{2}, damaged.Data[1:]...))
+	f.backend.overwrite(t, grantKey(ids[0]), append([]byte{3}, damaged.Data[1:]...))
 	for range 2 {
 		wantError(t, "RevokeUser", f.RevokeUser(t.Context(), grants[0].Subject, "test"), storage.ErrRecord)
 		f.wantRevoked(t, grants[1])
 		f.wantRevoked(t, grants[2])
 		f.wantIndexed(t, "the index", userGrants(grants[0].Subject), ids[0])
 	}
-	f.backend.overwrite(t, grantKey(ids[0]), damaged.Data)
+	f.backend.restore(t, grantKey(ids[0]), damaged)
 	wantError(t, "RevokeUser", f.RevokeUser(t.Context(), grants[0].Subject, "test"), nil)
 	f.wantRevoked(t, grants[0])
 	f.wantIndexed(t, "the index", userGrants(grants[0].Subject))

@@ -207,7 +207,7 @@ func testGrantListsOld(t *testing.T, f *fixture) {
 func testGrantListsUnread(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 3)
 	subject := grants[0].Subject
-	f.backend.overwrite(t, grantKey(ids[1]), []byte{2})
+	f.backend.overwrite(t, grantKey(ids[1]), []byte{3})
 	f.clock.advance(50 * time.Second)
 	got, err := grantIDs(f.UserGrants(t.Context(), subject))
 	wantError(t, "UserGrants", err, storage.ErrRecord)

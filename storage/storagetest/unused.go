@@ -318,7 +318,7 @@ func testBoundUnusedStale(t *testing.T, f *fixture) {
 
 	f.unused(t, "s", "e", "f")
 	kept := f.backend.item(t, clientKey("d"))
-	f.backend.overwrite(t, clientKey("d"), append([]byte{2}, kept.Data[1:]...))
+	f.backend.overwrite(t, clientKey("d"), append([]byte{3}, kept.Data[1:]...))
 	removed, _, err := f.BoundUnused(t.Context(), storage.Bound{Most: 2})
 	wantError(t, "BoundUnused with one that cannot be read", err, storage.ErrRecord)
 	if removed != 0 {
@@ -326,7 +326,7 @@ func testBoundUnusedStale(t *testing.T, f *fixture) {
 	}
 	removed, _, err = f.BoundUnused(t.Context(), storage.Bound{Most: 0})
 	wantError(t, "BoundUnused with one that cannot be read", err, storage.ErrRecord)
-	if got := f.backend.item(t, clientKey("d")); removed != 2 || got.Data[0] != 2 {
+	if got := f.backend.item(t, clientKey("d")); removed != 2 || got.Data[0] != 3 {
 		t.Errorf("%d were removed, and what cannot be read has version %d", removed, got.Data[0])
 	}
 	f.wantIndexed(t, "what cannot be read", clientsUnused, "d")

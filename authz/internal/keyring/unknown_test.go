@@ -247,8 +247,8 @@ func TestUnknownWhileSlow(t *testing.T) {
 	}
 }
 
-// TestUnknownInDamagedSet: a record that cannot be read says nothing about a key either;
-// a store without keys says that there is none.
+// TestUnknownInDamagedSet: a record that cannot be read says nothing about a key either, and
+// one that was taken away does not.
 func TestUnknownInDamagedSet(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]struct {
@@ -257,7 +257,7 @@ func TestUnknownInDamagedSet(t *testing.T) {
 	}{
 		"a record of the future": {func(i storage.Item) (storage.Item, bool) { i.Data[0] = 99; return i, true }, storage.ErrRecord},
 		"half a record":          {func(i storage.Item) (storage.Item, bool) { i.Data = i.Data[:len(i.Data)/2]; return i, true }, storage.ErrRecord},
-		"no record":              {func(i storage.Item) (storage.Item, bool) { return i, false }, keyring.ErrToken},
+		"no record":              {func(i storage.Item) (storage.Item, bool) { return i, false }, storage.ErrRecord},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := newMemory()

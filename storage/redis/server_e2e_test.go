@@ -20,7 +20,7 @@ import (
 // What a user of Redis must be allowed to run: at each server, in another database than
 // 0, where there are replicas, and in a cluster.
 const (
-	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zcard info"
+	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zcard info scan"
 	inDatabase = everywhere + " select"
 	withOthers = inDatabase + " wait"
 	inCluster  = everywhere + " wait asking command cluster|slots"

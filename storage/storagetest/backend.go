@@ -33,6 +33,7 @@ func TestBackend(t *testing.T, open Open) {
 		"IndexBytes":        testIndexBytes,
 		"IndexWhileRemoved": testIndexWhileRemoved,
 		"Cancelled":         testCancelled,
+		"Scan":              testScan,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

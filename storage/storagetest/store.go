@@ -82,6 +82,9 @@ var grantTests = suite{
 }
 
 var otherTests = suite{
+	"Forms":             testForms,
+	"FormsHeard":        testFormsHeard,
+	"SealEveryKind":     testSealEveryKind,
 	"User":              testUser,
 	"UserList":          testUserList,
 	"Session":           testSession,

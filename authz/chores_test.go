@@ -389,9 +389,9 @@ func TestRunReseals(t *testing.T) {
 		}
 		end := s.run()
 		synctest.Wait()
-		s.wantLogged(sealedAnew+`" records=3 sealed=3`, true)
+		s.wantLogged(sealedAnew+`" records=5 sealed=5`, true)
 		time.Sleep(time.Hour + time.Second)
-		s.wantLogged(sealedAnew+`" records=3 sealed=0`, true)
+		s.wantLogged(sealedAnew+`" records=5 sealed=0`, true)
 		end()
 
 		s.start(alone)

@@ -10,6 +10,7 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // oldGrants stores grants as the release before wrote them, without pairs, and returns what
@@ -30,7 +31,8 @@ func (h *house) oldGrants() map[string]tokens {
 	}
 	held := map[string]tokens{}
 	for i, r := range records {
-		change := storage.Put{Key: r.Key, Data: r.Data, Operation: storage.Version{1, byte(i)}}
+		item := storagetest.SealAnew(h.t, masterKey, h.issuer, r.Key, storage.Item{Data: r.Data, Version: storage.Version{1, byte(i)}})
+		change := storage.Put{Key: r.Key, Data: item.Data, Operation: item.Version}
 		if _, err := h.meter.Backend.Put(h.t.Context(), change); err != nil {
 			h.t.Fatal(err)
 		}
@@ -93,7 +95,7 @@ func TestA1PreviousRelease(t *testing.T) {
 	g := h.held(held.refresh)
 	var members map[string]any
 	item := h.item(g.ID)
-	if err := json.Unmarshal(item.Data[9:], &members); err != nil {
+	if err := json.Unmarshal(item.Data[recordHeader:], &members); err != nil {
 		t.Fatal(err)
 	}
 	delete(members, "access")
@@ -102,7 +104,9 @@ func TestA1PreviousRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := storage.Put{Key: "gatehouse:grant:" + g.ID, Data: slices.Concat(item.Data[:9], body), If: storage.Always, Operation: storage.Version{1}}
+	key := "gatehouse:grant:" + g.ID
+	item = storagetest.SealAnew(t, masterKey, h.issuer, key, storage.Item{Data: slices.Concat(item.Data[:recordHeader], body), Version: storage.Version{1}})
+	change := storage.Put{Key: key, Data: item.Data, If: storage.Always, Operation: item.Version}
 	if _, err := h.meter.Backend.Put(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}

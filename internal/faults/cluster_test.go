@@ -4,6 +4,7 @@ package faults
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -39,21 +40,23 @@ type ring struct {
 func newRing(t *testing.T, replicas int) *ring {
 	t.Helper()
 	cluster := redistest.StartCluster(t, 3, replicas, redistest.Config{Persistent: true, Args: []string{"--cluster-require-full-coverage", "no"}})
-	r := &ring{siege: siegeOf(t, cluster.URL()), cluster: cluster, store: openStore(t, cluster.URL()), told: map[string]int{}}
+	r := &ring{siege: siegeOf(t, cluster.URL()), cluster: cluster, told: map[string]int{}}
+	r.store = openStore(t, r.fleet)
 	r.journal.forgets = replicas > 0
 	r.begin(r.seed)
 	return r
 }
 
-// openStore opens the store behind the processes. It has no master key.
-func openStore(t *testing.T, address string) *storage.Store {
+// openStore opens the store behind the processes.
+func openStore(t *testing.T, f *fleet) *storage.Store {
 	t.Helper()
-	backend, err := redis.Open(t.Context(), redis.Options{URL: address})
+	backend, err := redis.Open(t.Context(), redis.Options{URL: f.config.Store})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = backend.Close() })
-	store, err := storage.New(backend, storage.Options{})
+	key, _ := base64.StdEncoding.DecodeString(f.config.MasterKeys)
+	store, err := storage.New(backend, storage.Options{Issuer: f.issuer, MasterKeys: [][]byte{key}})
 	if err != nil {
 		t.Fatal(err)
 	}

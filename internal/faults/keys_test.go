@@ -20,7 +20,6 @@ import (
 
 	"gatehouse.example/middleware"
 	"gatehouse.example/storage"
-	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
 )
 
@@ -128,14 +127,7 @@ func newKeyLoad(t *testing.T) *keyLoad {
 		l.at[i] = l.fleet.start("--key-cache", keyCache.String(), "--key-rotation", keyRotation.String(), "--access-token-ttl", "30m")
 		l.resources[i] = &resourceServer{at: l.at[i]}
 	}
-	backend, err := redis.Open(t.Context(), redis.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.store, err = storage.New(backend, storage.Options{Issuer: l.fleet.issuer}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.store.Close() })
+	l.store = openStore(t, l.fleet)
 	return l
 }
 

@@ -15,14 +15,17 @@ import (
 
 // SealAnew returns an item whose MAC is right for what it says, as somebody makes it who
 // has the master key: for tests that change a record behind the back of a [storage.Store].
-// The key is that of the backend. An item in the plain form has no MAC and stays as it is.
+// The key is that of the backend. An item in the plain form is brought into the sealed one.
 //
 // It follows the format of records and not the code that is tested.
 func SealAnew(t testing.TB, masterKey []byte, issuer, key string, item storage.Item) storage.Item {
 	t.Helper()
 	const head, header = 13, 29 // encoding version, expiry and name of the key; and the MAC
-	if len(item.Data) < header || item.Data[0] != 2 {
-		return item
+	item.Data = slices.Clone(item.Data)
+	if item.Data[0] == 1 {
+		plain := item.Data
+		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), masterKey...))
+		item.Data = slices.Concat([]byte{2}, plain[1:9], sum[:4], make([]byte, header-head), plain[9:])
 	}
 	derived, err := hkdf.Key(sha256.New, masterKey, nil, "gatehouse record mac 1", 32)
 	if err != nil {
@@ -37,7 +40,6 @@ func SealAnew(t testing.TB, masterKey []byte, issuer, key string, item storage.I
 	mac.Write(item.Version[:])
 	mac.Write(item.Data[:head])
 	mac.Write(item.Data[header:])
-	item.Data = slices.Clone(item.Data)
 	copy(item.Data[head:header], mac.Sum(nil))
 	return item
 }

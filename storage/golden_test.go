@@ -24,6 +24,8 @@ type golden struct {
 	ID   string `json:"id"` // what the record is read by
 	Key  string `json:"key"`
 	Data []byte `json:"data"`
+	// Version is the operation that wrote it, where its seal is over that.
+	Version []byte `json:"version,omitempty"`
 	// Want is the record in plain JSON. One that is over is there and not found.
 	Want json.RawMessage `json:"want"`
 	Over bool            `json:"over,omitempty"`
@@ -35,7 +37,7 @@ type golden struct {
 // goldenFiles are files of testdata that are never written again: a record that was
 // stored once must be read by every later program. A new encoding version gets a file
 // of its own, and so does a record that gains fields which decide something.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -63,6 +65,7 @@ func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
 	}
 	for i, record := range records {
 		change := storage.Put{Key: record.Key, Data: record.Data, Operation: storage.Version{byte(i + 1)}}
+		copy(change.Operation[:], record.Version)
 		if _, err := backend.Put(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}

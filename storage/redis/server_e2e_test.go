@@ -181,6 +181,7 @@ func everyMethod(t *testing.T, url, key string) error {
 		func() error { return b.IndexAdd(t.Context(), index, "entry") },
 		func() error { _, err := b.IndexPage(t.Context(), index, "", 10); return err },
 		func() error { _, err := b.IndexLen(t.Context(), index); return err },
+		func() error { _, _, err := b.Scan(t.Context(), "gatehouse:", "", 10); return err },
 		func() error { return b.IndexRemove(t.Context(), index, "entry") },
 		func() error { _, err := b.Put(t.Context(), fresh(key, on)); return err },
 		func() error { _, err := b.Get(t.Context(), key); return err },

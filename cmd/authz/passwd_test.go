@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
 // visitor is a browser in front of a running server.
@@ -69,15 +71,16 @@ func (v *visitor) read(res *http.Response, err error) string {
 // no more, and who was signed in with it signs in again. A server that starts with the same
 // AUTHZ_DEV_PASSWORD signs nobody out.
 func TestA6PasswdReachesTheServer(t *testing.T) {
-	r := newRecords(t, testKey(1))
-	r.client("editor", "Editor")
-	environ := []string{"AUTHZ_STORE=redis://" + r.redis.Addr(), "AUTHZ_MASTER_KEYS=" + testKey(1), "AUTHZ_DEV_PASSWORD=first password"}
+	store := miniredis.RunT(t)
+	environ := []string{"AUTHZ_STORE=redis://" + store.Addr(), "AUTHZ_MASTER_KEYS=" + testKey(1), "AUTHZ_DEV_PASSWORD=first password"}
 	server := start(t, environ, "--dev", "--listen", "127.0.0.1:0")
+	r := openRecordsOf(t, server.shown("issuer"), store, testKey(1))
+	r.client("editor", "Editor")
 	signed := newVisitor(t, server, "editor")
 	if !signed.signIn(demoPerson, "first password") {
 		t.Fatal("the first password does not sign in")
 	}
-	start(t, append(environ, "AUTHZ_ISSUER="+server.shown("issuer")), "--dev", "--listen", "127.0.0.1:0")
+	start(t, append(environ, "AUTHZ_ISSUER="+r.issuer), "--dev", "--listen", "127.0.0.1:0")
 	if !strings.Contains(signed.page(), `name="decision"`) {
 		t.Error("another process with the same password signed the person out")
 	}
@@ -85,7 +88,7 @@ func TestA6PasswdReachesTheServer(t *testing.T) {
 	if err := os.WriteFile(file, []byte("second password\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := r.verb(0, environ[:1], "user", "passwd", "Demo", "--password-file", file); out != "changed the password of Demo\n" {
+	if out, _ := r.verb(0, r.environ(), "user", "passwd", "Demo", "--password-file", file); out != "changed the password of Demo\n" {
 		t.Errorf("it says %q", out)
 	}
 	if !strings.Contains(signed.page(), `name="password"`) {

@@ -24,7 +24,17 @@
 //	})
 //	...
 //	go server.Run(ctx)
-//	http.Serve(listener, server)
+//	front := &http.Server{
+//		Handler:           middleware.CloseUnclear(server),
+//		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second,
+//		IdleTimeout:       2 * time.Minute, MaxHeaderBytes: 32 << 10,
+//	}
+//	front.Serve(listener)
+//
+// The listener is the embedder's, and so is what a connection may cost on it: the times and
+// sizes above, how many connections there may be at once, and that one ends after a request
+// whose end two readers could see at different places (RFC 9112 section 6.1), for which
+// middleware.CloseUnclear goes around everything that the listener serves.
 package authz
 
 import (

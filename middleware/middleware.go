@@ -39,6 +39,10 @@
 //	for _, path := range guard.MetadataPaths() {
 //		mux.Handle(path, guard.Metadata())
 //	}
+//
+// The listener is yours, and so is what a connection may cost on it: set the timeouts of
+// http.Server and MaxHeaderBytes, bound how many connections there are, and put
+// [CloseUnclear] around everything that the listener serves.
 package middleware
 
 import (

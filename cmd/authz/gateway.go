@@ -53,6 +53,8 @@ type gatewaySettings struct {
 
 	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: believe what Mcp-Method and Mcp-Name say about a message. Only a server that speaks revision 2026-07-28 and no older one checks them."`
 
+	listenSettings
+
 	AllowedOrigins []string `placeholder:"ORIGIN" help:"On loopback: web pages that may call, such as https://inspector.example.org, or * for all; repeatable."`
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are believed; repeatable."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
@@ -84,12 +86,12 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer st.close()
-	st.log, st.grace, st.streams = log, p.grace, newStreams()
+	st.log, st.grace, st.streams, st.notice = log, p.grace, newStreams(), gate.Stop
+	st.bounds, st.trusted = s.listenSettings, config.Guard.TrustedProxies
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
 	s.announce(p.stdout, st.public.Addr())
-	context.AfterFunc(ctx, gate.Stop)
 	return st.serve(ctx, gate, nil)
 }
 

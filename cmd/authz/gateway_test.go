@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -245,15 +244,6 @@ func TestGatewayEnds(t *testing.T) {
 				t.Errorf("the log:\n%s", r.stderr.String())
 			}
 		})
-	}
-}
-
-// Answers may take as long as they like, and clients that dribble are cut off.
-func TestGatewayLimits(t *testing.T) {
-	st := &site{log: slog.New(slog.DiscardHandler), streams: newStreams()}
-	s := st.httpServer(http.NotFoundHandler())
-	if s.ReadTimeout != 0 || s.WriteTimeout != 0 || s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
-		t.Errorf("%+v", s.Server)
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *gatewaySettings) formMistakes() error {
 		errs = append(errs, fmt.Errorf("max-body %d is not a size: it must be more than 0", s.MaxBody))
 	}
 	_, err := networks(s.TrustedProxies)
-	return errors.Join(append(errs, logFormatMistake(s.LogFormat), err)...)
+	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), err)...)
 }
 
 // parseAssertionKey reads a private key in PEM, as openssl writes it. Its errors do not

@@ -8,40 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"gatehouse.example/gateway"
-	"gatehouse.example/internal/quietlog"
+	"gatehouse.example/internal/listener"
 )
-
-// Limits on what a connection may cost. Where every answer is short, a request that takes
-// longer than this is not worth waiting for.
-const (
-	headerTime = 5 * time.Second
-	readTime   = 15 * time.Second
-	writeTime  = 30 * time.Second
-	idleTime   = 2 * time.Minute
-	headerSize = 32 << 10
-)
-
-// listen opens a listener, or says in a sentence why it cannot.
-func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", addr)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s %s: the port is taken: end the program that uses it, or choose another with --%s", setting, addr, setting)
-	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s %s: this user may not open the port: choose one above 1023 with --%s", setting, addr, setting)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s %s: this machine does not have the address: choose another with --%s", setting, addr, setting)
-	case err != nil:
-		return nil, fmt.Errorf("%s %s: %w", setting, addr, err)
-	}
-	return listener, nil
-}
 
 // certificate loads the key pair of the public listener, nil without TLS.
 func certificate(cert, key string) (*tls.Config, error) {
@@ -61,8 +34,29 @@ type site struct {
 	tls           *tls.Config  // for the public listener, nil for none
 	draining      atomic.Bool
 	log           *slog.Logger
+	bounds        listenSettings
+	trusted       []netip.Prefix
 	grace         time.Duration
 	streams       *streams // nil when every answer is short
+	notice        func()   // told when the server begins to stop; may be nil
+}
+
+// listenSettings bound what listens. They are settings of everything that serves.
+type listenSettings struct {
+	Drain          duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while readiness is off, so that balancers notice; not after SIGINT (default ${default})."`
+	MaxConnections int      `default:"10000" placeholder:"N" help:"How many connections may be open at once; one network gets a part of them, a trusted proxy all (default ${default})."`
+}
+
+// boundMistakes returns what is wrong with them.
+func (b listenSettings) boundMistakes() error {
+	var errs []error
+	if b.Drain < 0 {
+		errs = append(errs, fmt.Errorf("drain %s is below 0", b.Drain))
+	}
+	if b.MaxConnections <= 0 {
+		errs = append(errs, fmt.Errorf("max-connections %d is not a number of connections: it must be more than 0", b.MaxConnections))
+	}
+	return errors.Join(errs...)
 }
 
 // streams is the life of answers that may be long.
@@ -83,13 +77,13 @@ func newSite(ctx context.Context, public, admin, cert, key string) (*site, error
 		return nil, err
 	}
 	st := &site{tls: certificate}
-	if st.public, err = listen(ctx, "listen", public); err != nil {
+	if st.public, err = listener.Open(ctx, "listen", public); err != nil {
 		return nil, err
 	}
 	if admin == off {
 		return st, nil
 	}
-	if st.admin, err = listen(ctx, "admin-listen", admin); err != nil {
+	if st.admin, err = listener.Open(ctx, "admin-listen", admin); err != nil {
 		st.close()
 		return nil, err
 	}
@@ -103,14 +97,18 @@ func (st *site) close() {
 	}
 }
 
-// serve answers until ctx ends, then lets the requests in flight finish.
+// adminConnections is how many connections the admin listener takes: only what watches
+// this process comes there.
+const adminConnections = 256
+
+// serve answers until ctx ends, then lets the requests in flight finish. The admin listener
+// stays to the end, so that /readyz can say that the server is stopping.
 func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
-	front, back := st.httpServer(public), st.httpServer(admin)
-	front.TLSConfig = st.tls
+	front, back := st.front(public), listener.New(admin, listener.Config{Connections: adminConnections, Log: st.log})
 	failed := make(chan error, 2)
-	go func() { failed <- front.serve(st.public) }()
+	go func() { failed <- front.Serve(st.public) }()
 	if st.admin != nil {
-		go func() { failed <- back.serve(st.admin) }()
+		go func() { failed <- back.Serve(st.admin) }()
 	}
 	select {
 	case err := <-failed:
@@ -118,48 +116,30 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 		return err
 	case <-ctx.Done():
 	}
-	st.drain(front.Server)
+	front.Stop(ctx, st.ending())
 	return back.Close()
 }
 
-// drain ends the public server. The admin listener stays, so that /readyz can say so.
-func (st *site) drain(front *http.Server) {
-	st.draining.Store(true)
-	st.log.Info("stopping: waiting for requests in flight", "at_most", st.grace.String())
-	ctx, cancel := context.WithTimeout(context.Background(), st.grace)
-	defer cancel()
+// front is the server of the public listener.
+func (st *site) front(h http.Handler) *listener.Server {
+	c := listener.Config{TLS: st.tls, Connections: st.bounds.MaxConnections, TrustedProxies: st.trusted, Log: st.log}
 	if st.streams != nil {
-		defer time.AfterFunc(st.grace/2, func() { st.streams.end(gateway.ErrStopping) }).Stop()
+		c.Streams = st.streams
 	}
-	if err := front.Shutdown(ctx); err != nil {
-		st.log.Warn("requests were cut off: they took too long to finish")
-		_ = front.Close()
-	}
+	return listener.New(h, c)
 }
 
-// server is an http.Server that knows whether it speaks TLS.
-type server struct{ *http.Server }
-
-func (st *site) httpServer(h http.Handler) server {
-	s := server{&http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       readTime,
-		WriteTimeout:      writeTime,
-		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    headerSize,
-		ErrorLog:          quietlog.ServerLog(st.log.Handler()),
-	}}
-	if st.streams != nil { // the handler bounds how long a body may take
-		s.ReadTimeout, s.WriteTimeout = 0, 0
-		s.BaseContext = func(net.Listener) context.Context { return st.streams }
+func (st *site) ending() listener.Stop {
+	how := listener.Stop{Drain: time.Duration(st.bounds.Drain), Grace: st.grace, Notice: st.beginStopping}
+	if st.streams != nil {
+		how.EndStreams = func() { st.streams.end(gateway.ErrStopping) }
 	}
-	return s
+	return how
 }
 
-func (s server) serve(l net.Listener) error {
-	if s.TLSConfig != nil {
-		return s.ServeTLS(l, "", "")
+func (st *site) beginStopping() {
+	st.draining.Store(true)
+	if st.notice != nil {
+		st.notice()
 	}
-	return s.Serve(l)
 }

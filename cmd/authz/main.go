@@ -32,20 +32,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"gatehouse.example/internal/listener"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default action is back: a second one ends the process.
-	context.AfterFunc(ctx, stop)
 	quietRedis()
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(listener.Signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
 // The exit statuses.
@@ -87,7 +84,7 @@ type program struct {
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{
 		env: newEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
-		rand: rand.Reader, grace: 10 * time.Second,
+		rand: rand.Reader, grace: listener.Grace,
 	}
 	return p.run(ctx, args)
 }

@@ -69,6 +69,8 @@ type registryServe struct {
 	Icons        bool     `default:"true" negatable:"" help:"Fetch the icons of servers, and show them on the pages (default ${default})."`
 	TLSCert      string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey       string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
+
+	listenSettings
 }
 
 // registryScope is what a token needs to read a protected registry.
@@ -87,7 +89,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 		return err
 	}
 	defer st.close()
-	st.log, st.grace = log, p.grace
+	st.log, st.grace, st.bounds = log, p.grace, v.listenSettings
 	for _, sentence := range append(warnings, v.doubts(st.public.Addr())...) {
 		log.Warn(sentence)
 	}

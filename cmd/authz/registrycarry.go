@@ -22,7 +22,7 @@ import (
 // file, and what the two would share is the server's.
 
 // apart are the keys of the section that only a registry of its own has.
-var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format"}
+var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format"}
 
 // registry returns the registry that the server carries, nil without registry-at, and
 // every mistake in the section of the file. There may be no file.

@@ -211,7 +211,7 @@ func (v *registryServe) mistakes() error {
 	if v.CacheAge < 0 {
 		errs = append(errs, fmt.Errorf("cache-age %s is below 0", v.CacheAge))
 	}
-	return errors.Join(append(errs, tlsMistake(v.TLSCert, v.TLSKey))...)
+	return errors.Join(append(errs, v.boundMistakes(), tlsMistake(v.TLSCert, v.TLSKey))...)
 }
 
 // doubts returns a sentence for each setting that does nothing or weakens the registry.

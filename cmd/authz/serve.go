@@ -37,7 +37,8 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	defer st.close()
-	st.log, st.grace = log, p.grace
+	st.log, st.grace, st.bounds = log, p.grace, s.listenSettings
+	st.trusted, _ = s.trustedProxies() // a mistake was reported
 	if loaded.origins["issuer"].where == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
@@ -103,9 +104,10 @@ func (s *settings) adviseOnRecords(ctx context.Context, store *storage.Store, lo
 // worker is work that goes on until ctx ends.
 type worker = func(ctx context.Context) error
 
-// besides lets work run while serve does, and returns when all have ended.
+// besides lets work run while serve does, which goes on for a while after ctx has ended,
+// and returns when all have ended.
 func besides(ctx context.Context, serve func() error, work ...worker) error {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	worked := make(chan error, len(work))
 	for _, run := range work {
 		go func() { worked <- run(ctx) }()

@@ -56,6 +56,8 @@ type settings struct {
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
+	listenSettings
+
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For tells senders apart; repeatable."`
 
 	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal records in the store, and secrets in them: base64 of 32 bytes each, comma separated; the first seals, all open."`
@@ -162,7 +164,7 @@ func (s *settings) formMistakes() error {
 	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
-	errs = append(errs, logFormatMistake(s.LogFormat), recordsMistake(s.Records))
+	errs = append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records))
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}

@@ -7,11 +7,11 @@ import (
 )
 
 // TestDeps keeps the demo what it shows: a server that anybody could write with the
-// middleware, the messages of the protocol and the official SDK. Its log is kept short as
-// those of our other programs are.
+// middleware, the messages of the protocol and the official SDK. How it listens, and keeps its
+// log short, is what all our programs do.
 func TestDeps(t *testing.T) {
 	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
-		"gatehouse.example/middleware", "gatehouse.example/message", "gatehouse.example/internal/quietlog",
+		"gatehouse.example/middleware", "gatehouse.example/message", "gatehouse.example/internal/listener", "gatehouse.example/internal/quietlog",
 		"github.com/modelcontextprotocol/go-sdk/...", "github.com/alecthomas/kong",
 	}})
 }

@@ -34,27 +34,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/internal/listener"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/middleware"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default action is back: a second one ends the process.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(listener.Signalled(context.Background()), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // devIssuer and devResource are what "authz serve --dev" is and knows without being told.
@@ -66,18 +61,21 @@ const (
 
 // settings are the flags. Those without a value have their default from serve.
 type settings struct {
-	Listen           string `placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${listen})."`
-	Resource         string `placeholder:"URL" help:"The URL that clients dial (default: /mcp on the address of --listen)."`
-	Issuer           string `placeholder:"URL" help:"The authorization server whose tokens are accepted (default ${issuer})."`
-	Archive          string `placeholder:"URL" help:"Where the tool archive_notes sends notes. Without it there is no such tool."`
-	ArchiveToken     secret `placeholder:"TOKEN" help:"The token for the archive. The command line is there for everybody to read: better use the environment, or a file."`
-	ArchiveTokenFile string `placeholder:"FILE" help:"A file with the token for the archive."`
-	Stdio            bool   `help:"Talk over standard input and output, without OAuth. The credential is in ${credential}."`
+	Listen           string        `placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${listen})."`
+	Resource         string        `placeholder:"URL" help:"The URL that clients dial (default: /mcp on the address of --listen)."`
+	Issuer           string        `placeholder:"URL" help:"The authorization server whose tokens are accepted (default ${issuer})."`
+	Archive          string        `placeholder:"URL" help:"Where the tool archive_notes sends notes. Without it there is no such tool."`
+	ArchiveToken     secret        `placeholder:"TOKEN" help:"The token for the archive. The command line is there for everybody to read: better use the environment, or a file."`
+	ArchiveTokenFile string        `placeholder:"FILE" help:"A file with the token for the archive."`
+	Drain            time.Duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while their answers close the connection; not after SIGINT (default ${default})."`
+	Stdio            bool          `help:"Talk over standard input and output, without OAuth. The credential is in ${credential}."`
 }
 
 // Validate finds flags that do not go together. It is called when they have been read.
 func (s settings) Validate() error {
 	switch {
+	case s.Drain < 0:
+		return fmt.Errorf("--drain %s is below 0", s.Drain)
 	case s.Stdio && (s.Listen != "" || s.Resource != "" || s.Issuer != ""):
 		return errors.New("--stdio has no address and no issuer: leave out --listen, --resource and --issuer")
 	case s.ArchiveToken != "" && s.ArchiveTokenFile != "":
@@ -134,9 +132,6 @@ func fromEnvironment(getenv func(string) string) kong.Resolver {
 	})
 }
 
-// grace is how long requests in flight may take to finish at the end.
-const grace = 3 * time.Second
-
 // serve serves over HTTP until ctx ends.
 func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger) error {
 	s.Listen, s.Issuer = cmp.Or(s.Listen, devListen), cmp.Or(s.Issuer, devIssuer)
@@ -144,19 +139,19 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", s.Listen)
+	door, err := listener.Open(ctx, "listen", s.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", s.Listen, err)
+		return err
 	}
 	if s.Resource == "" {
-		s.Resource = "http://" + reachable(s.Listen, listener.Addr()) + "/mcp"
+		s.Resource = "http://" + reachable(s.Listen, door.Addr()) + "/mcp"
 	}
 	handler, err := s.handler(desk{notes: newNotebook(), archive: archive, caller: callerOf}, log)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, door.Close())
 	}
 	s.announce(stdout)
-	return serveUntil(ctx, listener, handler, quietlog.ServerLog(log.Handler()))
+	return s.serveUntil(ctx, door, handler, log)
 }
 
 // handler is all that is served.
@@ -204,25 +199,17 @@ func reachable(listen string, addr net.Addr) string {
 
 // serveUntil serves until ctx ends. Then no new request gets in, those in flight may
 // finish, and long streams are ended.
-func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler, complaints *log.Logger) error {
+func (s settings) serveUntil(ctx context.Context, door net.Listener, handler http.Handler, log *slog.Logger) error {
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: complaints, BaseContext: func(net.Listener) context.Context { return streams },
-	}
+	server := listener.New(handler, listener.Config{Streams: streams, Log: log})
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(door) }()
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	time.AfterFunc(grace/2, endStreams)
-	if server.Shutdown(bounded) != nil {
-		return server.Close()
-	}
+	server.Stop(ctx, listener.Stop{Drain: s.Drain, Grace: listener.Grace, EndStreams: endStreams})
 	return nil
 }

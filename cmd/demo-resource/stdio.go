@@ -105,6 +105,9 @@ func (l *line) ended() error {
 	}
 }
 
+// grace is how long answers may take to finish at the end of the input.
+const grace = 3 * time.Second
+
 // settle waits for answers that are under way.
 func (l *line) settle() {
 	done := make(chan struct{})

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -163,13 +162,13 @@ func (p *process) Stderr() string { return p.stderr.String() }
 // Stop asks the process to end and expects that it ends well. It may be called again.
 func (p *process) Stop(t testing.TB) {
 	t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(os.Interrupt) // it does not wait for balancers
 	select {
 	case <-p.exited:
 	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
 		<-p.exited
-		t.Errorf("%s did not stop within %s of SIGTERM", p.name, patience)
+		t.Errorf("%s did not stop within %s", p.name, patience)
 		return
 	}
 	if p.err != nil {

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -181,18 +180,18 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop sends SIGTERM and expects that the process ends well.
+// stop sends SIGINT, after which nobody waits for balancers, and expects that the process ends well.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.client.CloseIdleConnections() // the process would wait for those that were never used
 	cmd, exited := p.running()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatalf("stop %s: %v", p.address, errors.Join(err, p.err))
 	}
 	select {
 	case <-exited:
 	case <-time.After(patience):
-		t.Fatalf("authz at %s did not stop within %s of SIGTERM", p.address, patience)
+		t.Fatalf("authz at %s did not stop within %s", p.address, patience)
 	}
 	if p.err != nil {
 		t.Errorf("authz at %s stopped with %v", p.address, p.err)

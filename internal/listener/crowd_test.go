@@ -1,0 +1,157 @@
+package listener
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// crowded is a listener with 64 places, at which connections from anywhere arrive.
+type crowded struct {
+	pipeListener
+	t     *testing.T
+	crowd *crowd
+}
+
+func newCrowded(t *testing.T, trusted ...string) *crowded {
+	c := Config{Connections: 64, Log: silent}
+	for _, network := range trusted {
+		c.TrustedProxies = append(c.TrustedProxies, netip.MustParsePrefix(network))
+	}
+	s := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), c)
+	l := pipeListener{make(chan net.Conn), make(chan struct{})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() {
+		close(l.ended)
+		_ = s.Close()
+	})
+	return &crowded{l, t, s.crowd}
+}
+
+// connect opens connections from an address and returns those that were let in: a request on
+// them is answered.
+func (c *crowded) connect(addr string, count int) (in []net.Conn) {
+	c.t.Helper()
+	for range count {
+		client, server := net.Pipe()
+		c.conns <- from{server, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 1))}
+		_ = client.SetDeadline(time.Now().Add(patience))
+		_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		if err == nil {
+			_, err = io.ReadFull(client, make([]byte, len("HTTP/1.1 200")))
+		}
+		if err == nil {
+			go func() { _, _ = io.Copy(io.Discard, client) }()
+			in = append(in, client)
+		}
+	}
+	return in
+}
+
+// One address that opens connections without end gets an eighth of the places, its
+// neighbours a quarter together, and everybody else is served beside it.
+func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
+	c := newCrowded(t)
+	flood := c.connect("192.0.2.1", 100)
+	if len(flood) != 8 {
+		t.Errorf("one address has %d of 64 places", len(flood))
+	}
+	if n := len(c.connect("192.0.2.2", 5)) + len(c.connect("192.0.2.3", 100)); n != 8 {
+		t.Errorf("its neighbours have %d places, together with it a quarter are 16", n)
+	}
+	if n := len(c.connect("198.51.100.7", 1)); n != 1 {
+		t.Error("a stranger to the flood is not let in")
+	}
+	if n := len(c.connect("2001:db8:0:1::1", 4)) + len(c.connect("2001:db8:0:1:ffff::2", 100)); n != 8 {
+		t.Errorf("one /64 has %d places", n)
+	}
+	if n := len(c.connect("2001:db8:0:2::1", 100)); n != 8 {
+		t.Errorf("another /64 of the same /56 has %d places", n)
+	}
+	if n := len(c.connect("2001:db8:0:3::1", 100)); n != 0 {
+		t.Errorf("the /56 has %d places more than a quarter", n)
+	}
+	if n := len(c.connect("::ffff:192.0.2.1", 1)); n != 0 {
+		t.Error("an IPv4 address that is written as IPv6 is another one")
+	}
+	for _, conn := range flood[:3] {
+		_ = conn.Close()
+	}
+	c.until(30) // 16 and 1 and 16 places were taken, three are free
+	if n := len(c.connect("192.0.2.1", 100)); n != 3 {
+		t.Errorf("%d places come back with the connections that ended", n)
+	}
+}
+
+// until waits for the number of open connections.
+func (c *crowded) until(want int) {
+	c.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		c.crowd.mu.Lock()
+		all := c.crowd.all
+		c.crowd.mu.Unlock()
+		if all == want {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("%d connections are open, want %d", all, want)
+		}
+	}
+}
+
+// The number in all holds for everybody, and the share of a network not for a proxy that
+// brings everybody.
+func TestB9AllConnectionsAreBounded(t *testing.T) {
+	c := newCrowded(t, "10.0.0.0/8", "fd00::/8")
+	if n := len(c.connect("10.0.0.1", 30)) + len(c.connect("fd00::1", 30)); n != 60 {
+		t.Errorf("%d connections of proxies are let in", n)
+	}
+	if n := len(c.connect("192.0.2.1", 100)); n != 4 {
+		t.Errorf("%d places are left, want 4", n)
+	}
+	if n := len(c.connect("10.0.0.1", 1)); n != 0 {
+		t.Error("a proxy has more places than there are")
+	}
+}
+
+// Nothing is kept of networks without connections, and the log tells of refusals once in a
+// minute, with their number.
+func TestB9RefusedConnectionsCostNothing(t *testing.T) {
+	c := newCrowded(t)
+	var log bytes.Buffer
+	now := time.Now()
+	c.crowd.log, c.crowd.now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
+	in := c.connect("192.0.2.1", 1000)
+	now = now.Add(tellEvery)
+	c.connect("192.0.2.1", 1)
+	if lines := strings.Count(log.String(), "level=WARN"); lines != 2 || !strings.Contains(log.String(), "refused=1 ") || !strings.Contains(log.String(), "refused=992 ") {
+		t.Errorf("%d lines for 993 refusals:\n%s", lines, log.String())
+	}
+	for _, conn := range in {
+		_ = conn.Close()
+	}
+	c.until(0)
+	if len(c.crowd.from) != 0 {
+		t.Errorf("networks without connections are remembered: %v", c.crowd.from)
+	}
+}
+
+// The files that the process may open bound the connections too.
+func TestB9FilesAreLeft(t *testing.T) {
+	files := openFiles()
+	if files == 0 {
+		t.Skip("not known here")
+	}
+	if most := newCrowd(Config{Connections: 1 << 30, Log: silent}).most; most != files/2 {
+		t.Errorf("%d connections with %d files", most, files)
+	}
+	if most := newCrowd(Config{Log: silent}).most; most != min(DefaultConnections, files/2) {
+		t.Errorf("%d connections by default", most)
+	}
+}

@@ -1,0 +1,88 @@
+package listener
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"testing"
+
+	"gatehouse.example/internal/listener/listenertest"
+)
+
+// secure serves over TLS, and returns a client that speaks HTTP/2 with it and one that dials
+// it.
+func secure(t *testing.T) (*Server, string, *http.Client, func() (net.Conn, error)) {
+	t.Helper()
+	issued := httptest.NewUnstartedServer(nil)
+	issued.EnableHTTP2 = true
+	issued.StartTLS()
+	t.Cleanup(issued.Close)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, r.Proto)
+	})
+	s, addr := running(t, handler, Config{TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: issued.TLS.Certificates}})
+	trusted := issued.Client().Transport.(*http.Transport).TLSClientConfig
+	dial := func() (net.Conn, error) {
+		return tls.Dial("tcp", addr, &tls.Config{RootCAs: trusted.RootCAs, ServerName: "example.com"})
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted.RootCAs, ServerName: "example.com"}, ForceAttemptHTTP2: true}}
+	t.Cleanup(client.CloseIdleConnections)
+	return s, "https://" + addr, client, dial
+}
+
+// post sends a body of unknown length and reports whether the connection was there before.
+func post(t *testing.T, client *http.Client, url string) (reused bool) {
+	t.Helper()
+	body, in := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(in, "a body of unknown length")
+		_ = in.Close()
+	}()
+	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { reused = got.Reused }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "POST", url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "HTTP/2.0" {
+		t.Errorf("%q, %v", text, err)
+	}
+	return reused
+}
+
+// HTTP/2 says by itself where a request ends: its connections are kept, also after bodies of
+// unknown length. HTTP/1.1 over the same TLS is attacked in vain.
+func TestB9HTTP2IsNotAffected(t *testing.T) {
+	_, url, client, dial := secure(t)
+	post(t, client, url)
+	for range 3 {
+		if !post(t, client, url) {
+			t.Fatal("the connection ended with the answer")
+		}
+	}
+	listenertest.Smuggling(t, dial, "example.com", "/")
+}
+
+// A server that stops tells clients over HTTP/2 too to go elsewhere.
+func TestB9HTTP2Drains(t *testing.T) {
+	s, url, client, _ := secure(t)
+	post(t, client, url)
+	if !post(t, client, url) {
+		t.Fatal("the connection ended with the answer")
+	}
+	s.stopping.Store(true)
+	post(t, client, url) // this answer says so
+	for range 3 {
+		if post(t, client, url) {
+			t.Fatal("a connection is used that was to end")
+		}
+	}
+}

@@ -7,5 +7,6 @@
 //   - github.com/gorilla/mux: gorilla_test.go
 //   - the official Go SDK of the protocol: gosdk_test.go
 //   - github.com/mark3labs/mcp-go: mcpgo/mcpgo_test.go, a module of its own
+//   - a listener of one's own: listener_test.go
 //   - what docs/middleware.md shows: page_test.go
 package examples

@@ -1,0 +1,26 @@
+package examples
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"gatehouse.example/internal/listener/listenertest"
+	"gatehouse.example/middleware"
+)
+
+// TestB9OwnListener does what the page says about a listener of one's own, and attacks it.
+func TestB9OwnListener(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	server := &http.Server{Handler: middleware.CloseUnclear(mux), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	listenertest.Smuggling(t, listenertest.Dial(listener.Addr().String()), "notes.example.com", "/mcp")
+}

@@ -55,6 +55,7 @@ func (d *document) clientSecret(keys map[string]field) string {
 	case ownGiven && fileGiven:
 		d.fail(file.line, "client_secret and client_secret_file are both set: keep one")
 	case ownGiven:
+		d.inline = true
 		return d.strong(own.line, "client_secret", d.text(own, "client_secret"))
 	case fileGiven:
 		return d.strong(file.line, "client_secret_file", d.secretFile(file))

@@ -17,10 +17,12 @@ import (
 
 // document is a configuration file that was read.
 type document struct {
-	name   string
-	values map[string]field // by the name of the flag
-	found  []mistake
-	doubts []string // sentences about what weakens the server
+	name    string
+	values  map[string]field // by the name of the flag
+	found   []mistake
+	secrets []secretPlace // the files with secrets that lists in it name
+	inline  bool          // such a list holds a secret itself
+	doubts  []string      // sentences about what weakens the server
 }
 
 // mistake is something wrong in one line of the file.
@@ -274,6 +276,7 @@ func (d *document) secretFile(f field) string {
 	if name == "" {
 		return ""
 	}
+	d.secrets = append(d.secrets, secretPlace{"client_secret_file", name})
 	text, err := secretFrom(name)
 	if err != nil {
 		d.fail(f.line, "client_secret_file: %v", err)

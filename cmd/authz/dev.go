@@ -81,7 +81,9 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		s.follow(s.Listen)
 		makeUp("issuer")
 	}
-	return r, s.relaxSecrets(&r, origins, random)
+	err := s.relaxSecrets(&r, origins, random)
+	r.warnings = append(r.warnings, s.exposed()...)
+	return r, err
 }
 
 // relaxSecrets gives the person demo a password and every resource without its own
@@ -119,23 +121,6 @@ func (s *settings) relaxSecrets(r *relaxed, origins map[string]origin, random io
 		r.introspection = ""
 	}
 	return nil
-}
-
-// exposed returns a warning for each way in which the server can be reached without
-// TLS.
-func (s *settings) exposed(addr net.Addr) []string {
-	var out []string
-	if strings.HasPrefix(s.Issuer, "http:") {
-		out = append(out, "the issuer is http: passwords and tokens are not encrypted, which only loopback can bear")
-	}
-	switch {
-	case loopback(addr):
-	case s.Dev:
-		out = append(out, fmt.Sprintf("%s is open to other machines, and so is everything above", addr))
-	case s.TLSCert == "":
-		out = append(out, fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr))
-	}
-	return out
 }
 
 func loopback(addr net.Addr) bool {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -103,10 +104,10 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Conf
 		return gateway.Config{}, nil, err
 	}
 	mistakes := []error{err}
-	_, err = from.fill(flags)
+	origins, err := from.fill(flags)
 	config, also := s.gateway(p.rand)
 	err = errors.Join(append(mistakes, err, s.mistakes(), also)...)
-	return config, append(p.env.strangers(everyFlag(k.Model.Node)), s.doubts()...), err
+	return config, slices.Concat(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(), secretRisks(flags, origins, from.file)), err
 }
 
 // gateway returns the configuration of the gateway.
@@ -194,12 +195,9 @@ func (s *gatewaySettings) exposed(addr net.Addr) []string {
 
 // doubts returns a sentence for each setting that does nothing or weakens the gateway.
 func (s *gatewaySettings) doubts() []string {
-	var out []string
-	doubt := func(applies bool, sentence string) {
-		if applies {
-			out = append(out, sentence)
-		}
-	}
+	var out risks
+	doubt := func(applies bool, sentence string) { out.add(applies, "%s", sentence) }
+	out.proxies(s.TrustedProxies)
 	upstream, err := url.Parse(s.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
 		"the upstream is http on another machine: whoever is on the way there reads and changes what passes, and whoever reaches it can call it as anybody")

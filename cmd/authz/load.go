@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -54,6 +55,7 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)
 	}
+	l.warnings = slices.Concat(l.warnings, secretRisks(flags, l.origins, from.file), s.risks())
 	l.registry, err = s.registry(k.Model, from.file)
 	return l, errors.Join(append(errs, err, s.mistakes())...)
 }

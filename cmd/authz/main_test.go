@@ -55,7 +55,7 @@ func setup(env *testscript.Env) error {
 	env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, prefix) })
 	env.Setenv("REDIS", "redis://"+server.Addr())
 	env.Setenv("TAKEN", taken.Addr().String())
-	env.Setenv("KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	env.Setenv("KEY", "QocLGFfcLQqGhbDUJydxil6JJZpW+xU+Xe7J9hmWUF0=")
 	env.Setenv("COLUMNS", "100")
 	upstream := httptest.NewServer(http.HandlerFunc(littleUpstream))
 	env.Defer(upstream.Close)

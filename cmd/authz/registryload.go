@@ -54,13 +54,14 @@ func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, 
 	if from.file != nil {
 		errs = append(errs, from.file.asRegistry(own, servers))
 	}
-	_, err = from.fill(flags)
+	origins, err := from.fill(flags)
 	errs = append(errs, err)
 	if from.file != nil {
 		errs = append(errs, s.ownFrom(from.file))
 	}
 	s.keepsOwn = s.keepsOwn || s.ServersFile != ""
-	return p.env.strangers(everyFlag(k.Model.Node)), errors.Join(append(errs, s.registryMistakes())...)
+	warnings := append(p.env.strangers(everyFlag(k.Model.Node)), secretRisks(flags, origins, from.file)...)
+	return warnings, errors.Join(append(errs, s.registryMistakes())...)
 }
 
 // asRegistry leaves of the file of an authorization server what is for its registry. Keys of
@@ -185,7 +186,7 @@ func (s *registrySettings) registryMistakes() error {
 		}
 	}
 	_, err := s.client()
-	return errors.Join(append(errs, err, logFormatMistake(s.LogFormat))...)
+	return errors.Join(append(errs, err, s.MasterKeys.mistakes(), logFormatMistake(s.LogFormat))...)
 }
 
 // mistakes returns what else is wrong with the settings of the server.
@@ -216,12 +217,11 @@ func (v *registryServe) mistakes() error {
 
 // doubts returns a sentence for each setting that does nothing or weakens the registry.
 func (v *registryServe) doubts(addr net.Addr) []string {
-	var out []string
-	doubt := func(applies bool, sentence string) {
-		if applies {
-			out = append(out, sentence)
-		}
-	}
+	var out risks
+	doubt := func(applies bool, sentence string) { out.add(applies, "%s", sentence) }
+	out.keys(v.MasterKeys)
+	out.admin(v.AdminListen)
+	out.store(v.Store)
 	doubt(v.Store == "" || v.Store.embedded(), "the catalogue is kept in this process and lost at exit: --store redis://… keeps it")
 	doubt(v.Upstream == "" && !v.keepsOwn, "the catalogue stays as it is: there is neither an upstream to mirror nor a server of your own")
 	upstream, err := url.Parse(v.Upstream)

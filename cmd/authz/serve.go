@@ -80,7 +80,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		}
 		public, admin, work = c.over(front), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
 	}
-	for _, sentence := range append(l.relaxed.warnings, s.exposed(st.public.Addr())...) {
+	for _, sentence := range l.relaxed.warnings {
 		st.log.Warn(sentence)
 	}
 	p.announce(s, st, l.relaxed)

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -175,13 +176,14 @@ func TestDevWarnings(t *testing.T) {
 		resource = "tokens are for a demo resource"
 		person   = "there is a person demo"
 		shared   = "resources introspect with their URI and one shared secret"
-		plain    = "the issuer is http"
+		plain    = "http does not encrypt passwords and tokens"
+		ajar     = "any client still gets in with a metadata document"
 		network  = "is open to other machines"
 		here     = "clients may have documents, keys and logos fetched from this machine"
 		ports    = "cookies are shared between the ports of a host"
 		keeps    = "the store does not tell how it keeps records" // the test's Redis knows no settings
 	)
-	all := []string{ports, lost, key, register, often, resource, person, shared, plain, network, keeps, here}
+	all := []string{ports, lost, key, register, often, resource, person, shared, plain, network, keeps, here, ajar}
 	redis := miniredis.RunT(t)
 	tests := []struct {
 		name    string
@@ -192,11 +194,11 @@ func TestDevWarnings(t *testing.T) {
 		{"alone", nil, nil, []string{ports, lost, key, register, often, resource, person, shared, plain}},
 		{"own key", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, nil, []string{ports, lost, register, often, resource, person, shared, plain}},
 		{"own store", []string{"AUTHZ_MASTER_KEYS=" + testKey(1)}, []string{"--store", "redis://" + redis.Addr()}, []string{ports, keeps, register, often, resource, person, shared, plain}},
-		{"closed", nil, []string{"--registration", "closed"}, []string{ports, lost, key, resource, person, shared, plain}},
+		{"closed", nil, []string{"--registration", "closed"}, []string{ports, lost, key, resource, person, shared, plain, ajar}},
 		{"open by choice", nil, []string{"--registration", "open"}, []string{ports, lost, key, often, resource, person, shared, plain}},
 		{"a bound by choice", nil, []string{"--registration-quota", "600"}, []string{ports, lost, key, register, resource, person, shared, plain}},
 		{"fetches from here", nil, []string{"--insecure-allow-loopback"}, []string{ports, lost, key, register, often, here, resource, person, shared, plain}},
-		{"every interface", nil, []string{"--listen", "0.0.0.0:0"}, all[:len(all)-2]},
+		{"every interface", nil, []string{"--listen", "0.0.0.0:0"}, all[:len(all)-3]},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -256,9 +258,8 @@ func introspect(t *testing.T, issuer, id, secret string, want int) {
 }
 
 func testKey(first byte) string {
-	key := make([]byte, 32)
-	key[0] = first
-	return base64.StdEncoding.EncodeToString(key)
+	key := sha256.Sum256([]byte{first})
+	return base64.StdEncoding.EncodeToString(key[:])
 }
 
 // Several processes with one store, one issuer and the same keys are one server.

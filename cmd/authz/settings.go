@@ -140,6 +140,9 @@ func (s *settings) required() error {
 	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
 	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open, token or closed")
 	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
+	if !s.Dev {
+		errs = append(errs, s.MasterKeys.mistakes())
+	}
 	return errors.Join(errs...)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -188,20 +187,20 @@ func TestFollow(t *testing.T) {
 }
 
 func TestExposed(t *testing.T) {
-	loopback, network := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
 	for _, tt := range []struct {
 		name string
 		s    settings
-		addr net.Addr
 		want int
 	}{
-		{"https behind a proxy on this machine", settings{Issuer: "https://auth.example.com"}, loopback, 0},
-		{"https behind a proxy elsewhere", settings{Issuer: "https://auth.example.com"}, network, 1},
-		{"TLS here", settings{Issuer: "https://auth.example.com", TLSCert: "cert.pem"}, network, 0},
-		{"dev", settings{Issuer: "http://127.0.0.1:8080", Dev: true}, loopback, 1},
-		{"dev for everybody", settings{Issuer: "http://127.0.0.1:8080", Dev: true}, network, 2},
+		{"https behind a proxy on this machine", settings{Issuer: "https://auth.example.com", Listen: "127.0.0.1:8080"}, 0},
+		{"https behind a proxy elsewhere", settings{Issuer: "https://auth.example.com", Listen: "0.0.0.0:8080"}, 1},
+		{"https behind a proxy elsewhere, on all addresses", settings{Issuer: "https://auth.example.com", Listen: ":8080"}, 1},
+		{"https behind a proxy elsewhere, on one address", settings{Issuer: "https://auth.example.com", Listen: "192.0.2.1:8080"}, 1},
+		{"TLS here", settings{Issuer: "https://auth.example.com", TLSCert: "cert.pem", Listen: ":443"}, 0},
+		{"dev", settings{Issuer: "http://127.0.0.1:8080", Dev: true, Listen: "localhost:8080"}, 1},
+		{"dev for everybody", settings{Issuer: "http://127.0.0.1:8080", Dev: true, Listen: "[::]:8080"}, 2},
 	} {
-		if got := tt.s.exposed(tt.addr); len(got) != tt.want {
+		if got := tt.s.exposed(); len(got) != tt.want {
 			t.Errorf("%s: %q", tt.name, got)
 		}
 	}

@@ -41,7 +41,7 @@ func newCrowd(c Config) *crowd {
 		most = DefaultConnections
 	}
 	if files := openFiles() / 2; files > 0 && files < most {
-		c.Log.Warn("fewer connections than asked for are taken: half of the files that this process may open", "connections", files, "asked", most)
+		c.Log.Info("fewer connections than asked for are taken: half of the files that this process may open", "connections", files, "asked", most)
 		most = files
 	}
 	return &crowd{most: most, trusted: c.TrustedProxies, log: c.Log, now: time.Now, from: map[string]int{}}

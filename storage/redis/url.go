@@ -58,6 +58,16 @@ var (
 		"write &, #, %, + and a space as %26, %23, %25, %2B and %20")
 )
 
+// PlainServers returns the servers, as host:port, that a store URL reaches without TLS. It is
+// nil for an embedded store, and for a URL that [Open] refuses.
+func PlainServers(url string) []string {
+	t, err := parseURL(url)
+	if err != nil || t.embedded || t.secure {
+		return nil
+	}
+	return t.addrs
+}
+
 var schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 
 func parseURL(raw string) (target, error) {

@@ -1,0 +1,433 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// keyOf is a master key of 32 bytes as it is configured.
+func keyOf(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)[:32]) }
+
+// A key that no random source would have made is warned about; one that is a single byte is
+// refused by everything that seals, and warned about with --dev.
+func TestC2MasterKeys(t *testing.T) {
+	counting := make([]byte, 32)
+	backwards := make([]byte, 32)
+	for i := range counting {
+		counting[i], backwards[i] = byte(i), byte(255-3*i)
+	}
+	for name, tt := range map[string]struct {
+		key     string
+		refused bool
+	}{
+		"zero":                {keyOf(string(make([]byte, 32))), true},
+		"one byte":            {keyOf(strings.Repeat("\xff", 32)), true},
+		"one letter":          {keyOf(strings.Repeat("a", 32)), true},
+		"zero behind another": {testKey(1) + "," + keyOf(string(make([]byte, 32))), true},
+		"two bytes":           {keyOf(strings.Repeat("\x01\xfe", 16)), false},
+		"half of it twice":    {keyOf(strings.Repeat("0\x8f\x02\xa3u\xee\x16\x99\xc4\x5b\xf1\x0d\x77\xba\x2c\xe3", 2)), false},
+		"a number":            {keyOf("\x00\x01" + string(make([]byte, 30))), false},
+		"counting":            {keyOf(string(counting)), false},
+		"counting backwards":  {keyOf(string(backwards)), false},
+		"text":                {keyOf("correct horse battery staple 1234"), false},
+		"text behind another": {testKey(1) + "," + keyOf("The quick brown fox jumps over the lazy dog"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const refusal, warning = "is one byte again and again", "warning: master-keys: key"
+			status, said := check(t, []string{"AUTHZ_MASTER_KEYS=" + tt.key}, "--config", plainFile(t, ""))
+			if tt.refused && (status != exitRefused || strings.Count(said, refusal) != 1) || !tt.refused && (status != exitDone || strings.Count(said, warning) != 1) {
+				t.Errorf("exit status %d:\n%s", status, said)
+			}
+			if status, said := check(t, []string{"AUTHZ_MASTER_KEYS=" + tt.key}, "--dev"); status != exitDone || strings.Count(said, warning) != 1 {
+				t.Errorf("with --dev: exit status %d:\n%s", status, said)
+			}
+			if strings.Contains(said, tt.key) {
+				t.Error("the key is printed")
+			}
+		})
+	}
+	var out, said lockedBuffer
+	zero := []string{"AUTHZ_MASTER_KEYS=" + keyOf(string(make([]byte, 32)))}
+	if status := run(t.Context(), []string{"registry", "serve", "--listen", "127.0.0.1:0"}, zero, nil, &out, &said); status != exitRefused {
+		t.Errorf("a registry: exit status %d:\n%s", status, said.String())
+	}
+}
+
+// No random key is taken for a pattern.
+func TestC2RandomKeysAreGood(t *testing.T) {
+	key := make([]byte, 32)
+	for range 20_000 {
+		if _, err := rand.Read(key); err != nil || patterned(key) {
+			t.Fatalf("%x, %v", key, err)
+		}
+	}
+}
+
+// plainFile is a configuration without a risk, and more lines.
+func plainFile(t *testing.T, more string) string {
+	t.Helper()
+	return save(t, "gatehouse.yaml", `
+issuer: https://auth.example.com
+store: redis://127.0.0.1:6379
+resources:
+  - uri: https://notes.example.com/mcp
+`+registered(more)+more)
+}
+
+// registered says who may register unless other lines do.
+func registered(more string) string {
+	if strings.Contains(more, "registration:") {
+		return ""
+	}
+	return "registration: open\n"
+}
+
+// check runs check-config and returns its exit status and what it complains about.
+func check(t *testing.T, environ []string, args ...string) (int, string) {
+	t.Helper()
+	var out, said bytes.Buffer
+	status := run(t.Context(), append([]string{"check-config"}, args...), environ, nil, &out, &said)
+	return status, said.String()
+}
+
+// goodKeys is a master key that nobody can guess, from the environment.
+func goodKeys() []string { return []string{"AUTHZ_MASTER_KEYS=" + testKey(1)} }
+
+func TestC2TrustedProxies(t *testing.T) {
+	for network, want := range map[string]bool{
+		"0.0.0.0/0": true, "::/0": true, "0.0.0.0/1": true, "128.0.0.0/1": true, "8000::/1": true, "::ffff:0:0/96": true, "::ffff:0.0.0.0/97": true,
+		"64.0.0.0/8": true, "11.0.0.0/8": true, "10.0.0.0/7": true, "2001::/16": true, "fc00::/6": true, "100.0.0.0/9": true,
+		"10.0.0.0/8": false, "172.16.0.0/12": false, "192.168.0.0/16": false, "127.0.0.0/8": false, "fd00::/8": false, "fc00::/7": false,
+		"192.0.2.1/32": false, "198.51.0.0/16": false, "192.0.0.0/12": false, "2001:db8::/32": false, "2001:d00::/24": false,
+	} {
+		if got := wide(netip.MustParsePrefix(network)); got != want {
+			t.Errorf("%s: too wide is %t", network, got)
+		}
+		if status, said := check(t, goodKeys(), "--config", plainFile(t, "trusted-proxies: ["+network+", 192.0.2.7]\n")); status != exitDone || strings.Contains(said, "warning: trusted-proxies "+netip.MustParsePrefix(network).Masked().String()) != want {
+			t.Errorf("%s: exit status %d:\n%s", network, status, said)
+		}
+	}
+}
+
+func TestC2AdminListener(t *testing.T) {
+	for listen, want := range map[string]bool{
+		":9090": true, "0.0.0.0:9090": true, "[::]:9090": true, "[::ffff:0.0.0.0]:9090": true, "203.0.113.5:9090": true, "[2001:db8::1]:9090": true,
+		"127.0.0.1:9090": false, "[::1]:9090": false, "localhost:9090": false, "10.0.0.1:9090": false, "[fd00::1]:9090": false, "off": false,
+	} {
+		if status, said := check(t, goodKeys(), "--config", plainFile(t, ""), "--admin-listen", listen); status != exitDone || strings.Contains(said, "warning: admin-listen "+listen) != want {
+			t.Errorf("%s: exit status %d:\n%s", listen, status, said)
+		}
+	}
+}
+
+func TestC2StoreWithoutTLS(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://redis.example.com:6379":                  "redis.example.com:6379",
+		"redis://gate:hunter22@10.0.0.1":                  "10.0.0.1:6379",
+		"redis+sentinel://127.0.0.1:1,10.0.0.2:2/main":    "10.0.0.2:2",
+		"redis+cluster://a.example.com:1,b.example.com:2": "a.example.com:1, b.example.com:2",
+		"redis://[2001:db8::1]:6379":                      "[2001:db8::1]:6379",
+		"redis://localhost.example.com":                   "localhost.example.com:6379",
+		"rediss://redis.example.com":                      "",
+		"rediss+sentinel://10.0.0.1:1/main":               "",
+		"rediss+cluster://10.0.0.1:1":                     "",
+		"redis://localhost":                               "",
+		"redis://127.0.0.2:6379":                          "",
+		"redis://[::1]:6379/3":                            "",
+		"redis+sentinel://127.0.0.1:1,[::1]:2/main?db=3":  "",
+		"embedded:": "",
+	} {
+		_, said := check(t, append(goodKeys(), "AUTHZ_STORE="+url), "--config", plainFile(t, ""))
+		if want != "" && !strings.Contains(said, "warning: store "+want+": without TLS") || want == "" && strings.Contains(said, "without TLS") {
+			t.Errorf("%s:\n%s", url, said)
+		}
+		if strings.Contains(said, "hunter22") {
+			t.Errorf("%s: a password is printed:\n%s", url, said)
+		}
+	}
+}
+
+// Whoever closes registration and leaves documents open has closed nothing.
+func TestC2Clients(t *testing.T) {
+	for _, registration := range []string{"open", "token", "closed"} {
+		for _, documents := range []string{"ask", "allow", "deny", "off"} {
+			_, said := check(t, goodKeys(), "--config", plainFile(t, "registration: "+registration+"\nclient-documents: "+documents+"\n"))
+			vouched := strings.Contains(said, "warning: client-documents allow: ")
+			ajar := strings.Contains(said, "warning: registration closed: ")
+			if vouched != (documents == "allow") || ajar != (registration == "closed" && (documents == "ask" || documents == "allow")) {
+				t.Errorf("registration %s, documents %s:\n%s", registration, documents, said)
+			}
+		}
+	}
+}
+
+// Each way of giving a secret that others can read is one line, for each secret, in each
+// program; the others are none.
+func TestC2SecretsOnTheCommandLine(t *testing.T) {
+	file := plainFile(t, "")
+	secretFile := save(t, "secret", testKey(1))
+	storeFile := save(t, "store", "redis://gate:hunter22@127.0.0.1:6379")
+	for name, tt := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"none":           {[]string{"--master-keys-file", secretFile}, nil},
+		"keys":           {[]string{"--master-keys", testKey(1)}, []string{"master-keys"}},
+		"a store":        {[]string{"--master-keys-file", secretFile, "--store", "redis://gate:hunter22@127.0.0.1:6379"}, []string{"store"}},
+		"a store's file": {[]string{"--master-keys-file", secretFile, "--store-file", storeFile}, nil},
+		"no password":    {[]string{"--master-keys-file", secretFile, "--store", "redis://127.0.0.1:6380"}, nil},
+		"both":           {[]string{"--master-keys", testKey(1), "--store", "redis://:hunter22@127.0.0.1:6379"}, []string{"master-keys", "store"}},
+		"dev's":          {[]string{"--master-keys", testKey(1), "--dev", "--dev-password", "hunter22", "--dev-introspection-secret", "hunter22hunter22"}, []string{"dev-introspection-secret", "dev-password", "master-keys"}},
+	} {
+		status, said := check(t, nil, append([]string{"--config", file}, tt.args...)...)
+		for _, key := range []string{"master-keys", "store", "dev-password", "dev-introspection-secret"} {
+			if strings.Contains(said, "warning: "+key+" is on the command line") != slices.Contains(tt.want, key) {
+				t.Errorf("%s, %s: exit status %d:\n%s", name, key, status, said)
+			}
+		}
+		if status != exitDone || strings.Contains(said, "hunter22") || strings.Contains(said, testKey(1)) {
+			t.Errorf("%s: exit status %d:\n%s", name, status, said)
+		}
+	}
+	issuer := middlewaretest.NewIssuer(t)
+	gate := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", "http://127.0.0.1:9/mcp", "--introspection-secret", "hunter22hunter22", "--trusted-proxies", "0.0.0.0/0")
+	for _, want := range []string{"introspection-secret is on the command line", "trusted-proxies 0.0.0.0/0: "} {
+		if !strings.Contains(gate.stderr.String(), want) {
+			t.Errorf("the gateway does not say %q:\n%s", want, gate.stderr.String())
+		}
+	}
+	registry := startRegistry(t, nil, "--master-keys", testKey(1), "--admin-listen", ":0")
+	for _, want := range []string{"master-keys is on the command line", "admin-listen :0: "} {
+		if !strings.Contains(registry.stderr.String(), want) {
+			t.Errorf("the registry does not say %q:\n%s", want, registry.stderr.String())
+		}
+	}
+}
+
+// openFolder is a folder that everybody on this machine can enter, unlike those of tests.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gatehouse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if whoReads(saveIn(t, dir, "probe", "", 0o644)) == "" {
+		t.Skip("the folder for temporary files is private here")
+	}
+	return dir
+}
+
+func saveIn(t *testing.T, dir, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // past the umask
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Every file with a secret is looked at: those that flags name, those that lists in the file
+// name, the private key of TLS, and the file itself if secrets stand in it.
+func TestC2FilesThatOthersRead(t *testing.T) {
+	dir := openFolder(t)
+	writeCertificate(t, dir)
+	const everybody = "everybody on this machine can read "
+	names := map[string]string{"master-keys-file": testKey(1), "store-file": "redis://gate:hunter22@127.0.0.1:6379", "client_secret_file": "hunter22hunter22", "web": "hunter22hunter22"}
+	for _, mode := range []os.FileMode{0o600, 0o400, 0o640, 0o644, 0o604} {
+		for name, text := range names {
+			_ = os.Remove(filepath.Join(dir, name))
+			saveIn(t, dir, name, text, mode)
+		}
+		if err := os.Chmod(dir+"/key.pem", mode); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(dir + "/gatehouse.yaml")
+		config := saveIn(t, dir, "gatehouse.yaml", `
+issuer: https://auth.example.com
+registration: open
+resources:
+  - uri: https://notes.example.com/mcp
+    introspection: {client_id: notes, client_secret_file: `+dir+`/client_secret_file}
+clients:
+  - client_id: web
+    redirect_uris: [https://web.example.com/callback]
+    client_secret_file: `+dir+`/web
+`, 0o644) // it names secrets and holds none
+		status, said := check(t, nil, "--config", config, "--master-keys-file", dir+"/master-keys-file", "--store-file", dir+"/store-file", "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
+		want := 0
+		if mode&0o004 != 0 {
+			want = 5
+		}
+		if got := strings.Count(said, everybody); status != exitDone || got != want {
+			t.Errorf("mode %o: exit status %d, %d warnings, want %d:\n%s", mode, status, got, want, said)
+		}
+		if strings.Contains(said, "config: ") || strings.Contains(said, "hunter22") {
+			t.Errorf("mode %o:\n%s", mode, said)
+		}
+	}
+}
+
+// The file of settings is a secret as soon as one stands in it, wherever.
+func TestC2FileThatHoldsSecrets(t *testing.T) {
+	dir := openFolder(t)
+	for name, line := range map[string]string{
+		"nothing":    "",
+		"keys":       "master-keys: " + testKey(1),
+		"a store":    "store: redis://gate:hunter22@127.0.0.1:6379",
+		"a resource": "resources: [{uri: https://notes.example.com/mcp, introspection: {client_id: notes, client_secret: hunter22hunter22}}]",
+		"a client":   "clients: [{client_id: web, redirect_uris: [https://web.example.com/callback], client_secret: hunter22hunter22}]",
+	} {
+		text := "registration: open\n" + line + "\n"
+		if !strings.Contains(text, "resources:") {
+			text += "resources: [{uri: https://notes.example.com/mcp}]\n"
+		}
+		if !strings.Contains(text, "store:") {
+			text += "store: redis://127.0.0.1\n"
+		}
+		for _, mode := range []os.FileMode{0o644, 0o600} {
+			config := saveIn(t, dir, strings.ReplaceAll(name, " ", "-"), text, mode)
+			environ := []string{"AUTHZ_ISSUER=https://auth.example.com"}
+			if !strings.Contains(text, "master-keys") {
+				environ = append(environ, goodKeys()...)
+			}
+			status, said := check(t, environ, "--config", config)
+			if got, want := strings.Contains(said, "warning: config: everybody"), mode == 0o644 && name != "nothing"; status != exitDone || got != want {
+				t.Errorf("%s, mode %o: exit status %d, want a warning: %t\n%s", name, mode, status, want, said)
+			}
+		}
+	}
+}
+
+// A folder that others cannot enter protects what is below it, and a link is what it leads to.
+func TestC2FoldersProtectFiles(t *testing.T) {
+	dir := openFolder(t)
+	open := saveIn(t, dir, "open/secret", "x", 0o644)
+	inside := saveIn(t, dir, "closed/below/secret", "x", 0o644)
+	if err := os.Chmod(dir+"/closed", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(inside, dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(open, dir+"/closed/link"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{open: true, inside: false, dir + "/link": false, dir + "/closed/link": true, dir + "/nowhere": false, dir: false, "/dev/null": false} {
+		if got := whoReads(path) != ""; got != want {
+			t.Errorf("%s: others read it: %t", path, got)
+		}
+	}
+}
+
+// hazard is one thing that an operator may do, and what the warning about it begins with.
+type hazard struct {
+	name string
+	line string // in the file
+	args []string
+	says string
+}
+
+// Any two of them together, all, and none: each is warned about once, nothing else is, and
+// warnings alone are no failure. With a mistake beside them the exit status is 1, and they are
+// still there.
+func TestC2WarningsTogether(t *testing.T) {
+	hazards := []hazard{
+		{"a wide network", "trusted-proxies: [0.0.0.0/0]\n", nil, "trusted-proxies 0.0.0.0/0: "},
+		{"an open admin listener", "", []string{"--admin-listen", ":9090"}, "admin-listen :9090: "},
+		{"a plain store", "", []string{"--store", "redis://redis.example.com"}, "store redis.example.com:6379: "},
+		{"documents for all", "client-documents: allow\n", nil, "client-documents allow: "},
+		{"a pattern", "", []string{"--master-keys-file", save(t, "counting", keyOf("abcdefghijklmnopqrstuvwxyzabcdefgh"))}, "master-keys: key 1 follows a pattern"},
+		{"an open listener", "", []string{"--listen", "0.0.0.0:8080"}, "listen 0.0.0.0:8080 is open"},
+		{"a secret in sight", "", []string{"--dev-password", "hunter22"}, "dev-password is on the command line"},
+	}
+	together := func(which []hazard, broken bool) {
+		lines, args, names := "", []string(nil), []string(nil)
+		for _, h := range which {
+			lines, args, names = lines+h.line, append(args, h.args...), append(names, h.name)
+		}
+		if broken {
+			args = append(args, "--code-ttl", "0s")
+		}
+		environ := goodKeys()
+		if slices.Contains(args, "--master-keys-file") {
+			environ = nil
+		}
+		status, said := check(t, environ, append([]string{"--config", plainFile(t, lines)}, args...)...)
+		want := exitDone
+		if broken {
+			want = exitRefused
+		}
+		expected := len(which)
+		for _, h := range which {
+			if strings.Count(said, "authz: warning: "+h.says) != 1 {
+				t.Errorf("%q: no line begins with %q:\n%s", names, h.says, said)
+			}
+			if h.name == "a secret in sight" {
+				expected++ // and it has no effect
+			}
+		}
+		if got := strings.Count(said, "warning: "); status != want || got != expected {
+			t.Errorf("%q, a mistake beside it: %t: exit status %d, %d warnings, want %d and %d:\n%s", names, broken, status, got, want, expected, said)
+		}
+	}
+	together(nil, false)
+	for i := range hazards {
+		for j := i; j < len(hazards); j++ {
+			together([]hazard{hazards[i], hazards[j]}[:1+min(1, j-i)], j%2 == 1)
+		}
+	}
+	together(hazards, false)
+	together(hazards, true)
+}
+
+// The start says the same, line by line.
+func TestC2StartSaysTheSame(t *testing.T) {
+	redis := miniredis.RunT(t)
+	config := save(t, "gatehouse.yaml", fmt.Sprintf(`
+issuer: https://auth.example.com
+listen: 0.0.0.0:0
+admin-listen: 0.0.0.0:0
+store: redis://%s
+registration: closed
+client-documents: allow
+trusted-proxies: ["::/0"]
+resources:
+  - uri: https://notes.example.com/mcp
+`, redis.Addr()))
+	environ := []string{"AUTHZ_MASTER_KEYS=" + keyOf("abcdefghijklmnopqrstuvwxyzabcdefgh"), "AUTHZ_DEV_PASSWORD=hunter22"}
+	r := start(t, environ, "--config", config)
+	_, said := check(t, environ, "--config", config)
+	count := 0
+	for line := range strings.Lines(said) {
+		sentence := strings.TrimSpace(strings.TrimPrefix(line, "authz: warning: "))
+		count++
+		if !strings.Contains(r.stderr.String(), sentence) {
+			t.Errorf("the start does not say: %s", sentence)
+		}
+	}
+	if count != 7 {
+		t.Errorf("%d warnings:\n%s", count, said)
+	}
+}

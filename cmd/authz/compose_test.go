@@ -1,28 +1,49 @@
 package main
 
 import (
-	"bytes"
+	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"gatehouse.example/internal/listener"
 )
 
-// compose is the part of docker-compose.yaml that concerns this program.
+// compose is the part of a compose file that concerns this program.
 type compose struct {
-	Services map[string]struct {
-		Command     []string
-		Environment map[string]string
-		Ports       []string
-		NetworkMode string `yaml:"network_mode"`
+	Services map[string]composeService
+	Networks map[string]struct {
+		IPAM struct{ Config []struct{ Subnet string } }
 	}
+	Volumes map[string]any
+	Secrets map[string]any
 }
 
-func readCompose(t *testing.T) compose {
+type composeService struct {
+	Command     []string
+	Entrypoint  []string
+	Environment map[string]string
+	Ports       []string
+	Volumes     []string
+	Build       any
+	NetworkMode string                                `yaml:"network_mode"`
+	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+	Healthcheck struct{ Test []string }
+	Restart     string
+	Grace       duration `yaml:"stop_grace_period"`
+}
+
+// composeFiles are both of them.
+var composeFiles = []string{"docker-compose.yaml", "docker-compose.tls.yaml"}
+
+func readCompose(t *testing.T, name string) compose {
 	t.Helper()
-	data, err := os.ReadFile("../../docker-compose.yaml")
+	data, err := os.ReadFile("../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,16 +54,13 @@ func readCompose(t *testing.T) compose {
 	return c
 }
 
-// The server in docker-compose.yaml has a configuration that this program accepts.
-func TestComposeConfiguration(t *testing.T) {
-	service := readCompose(t).Services["authz"]
-	if !slices.Equal(service.Command, []string{"serve"}) {
-		t.Errorf("command %q", service.Command)
-	}
+// configured is the environment of a service, with a master key in place of the one in the
+// volume.
+func (s composeService) configured(t *testing.T) (environ []string) {
+	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, "master-keys", testKey(1)+"\n")
-	var environ []string
-	for name, value := range service.Environment {
+	for name, value := range s.Environment {
 		if strings.HasPrefix(value, "${") {
 			value = ""
 		}
@@ -54,16 +72,162 @@ func TestComposeConfiguration(t *testing.T) {
 			t.Errorf("%s is not a setting", name)
 		}
 	}
-	var out, complaints bytes.Buffer
-	if status := run(t.Context(), []string{"check-config"}, environ, nil, &out, &complaints); status != 0 || strings.Count(complaints.String(), "\n") != 1 || !strings.Contains(complaints.String(), "warning: store redis:6379: without TLS") {
-		t.Errorf("exit status %d:\n%s", status, complaints.String()) // that network has nobody else in it
+	return environ
+}
+
+// The server in docker-compose.yaml has a configuration that this program accepts. Its
+// network has nobody else in it, so it is warned about the way to the store and no more.
+func TestComposeConfiguration(t *testing.T) {
+	service := readCompose(t, "docker-compose.yaml").Services["authz"]
+	if !slices.Equal(service.Command, []string{"serve"}) {
+		t.Errorf("command %q", service.Command)
+	}
+	status, said := check(t, service.configured(t))
+	if status != exitDone || strings.Count(said, "\n") != 1 || !strings.Contains(said, "warning: store redis:6379: without TLS") {
+		t.Errorf("exit status %d:\n%s", status, said)
+	}
+}
+
+// So has the one behind TLS, which runs without --dev, and believes the network of its proxy
+// alone.
+func TestC5ComposeBehindTLS(t *testing.T) {
+	c := readCompose(t, "docker-compose.tls.yaml")
+	service := c.Services["authz"]
+	if !slices.Equal(service.Command, []string{"serve", "--config", "/gatehouse.yaml"}) || service.Environment["AUTHZ_DEV"] != "" || len(service.Ports) != 0 {
+		t.Errorf("command %q, environment %q, ports %q", service.Command, service.Environment, service.Ports)
+	}
+	status, said := check(t, service.configured(t), "--config", "../../docs/examples/gatehouse.yaml")
+	if status != exitDone || strings.Count(said, "\n") != 2 || !strings.Contains(said, "warning: store redis:6379: without TLS") || !strings.Contains(said, "only a proxy that ends TLS may reach it") {
+		t.Errorf("exit status %d:\n%s", status, said)
+	}
+	if front := c.Networks["front"].IPAM.Config; len(front) != 1 || front[0].Subnet != service.Environment["AUTHZ_TRUSTED_PROXIES"] {
+		t.Errorf("the proxy's network is %v, the server believes %s", front, service.Environment["AUTHZ_TRUSTED_PROXIES"])
+	}
+	caddy, err := os.ReadFile("../../docs/examples/Caddyfile")
+	if err != nil || !strings.Contains(string(caddy), "\nauth.example.com {\n\treverse_proxy authz:8080\n}") {
+		t.Errorf("the proxy does not lead to the server: %v\n%s", err, caddy)
+	}
+}
+
+// A fresh clone needs nothing but the one command: no file that is not there, no variable
+// without a default, and everybody waits until what it needs is well.
+func TestC5ComposeOnAFreshClone(t *testing.T) {
+	for _, name := range composeFiles {
+		c := readCompose(t, name)
+		if len(c.Secrets) != 0 {
+			t.Errorf("%s: secrets come from files that are not there: %v", name, c.Secrets)
+		}
+		for service, s := range c.Services {
+			for _, volume := range s.Volumes {
+				from, _, _ := strings.Cut(volume, ":")
+				if path, ok := strings.CutPrefix(from, "./"); ok {
+					if _, err := os.Stat("../../" + path); err != nil {
+						t.Errorf("%s: %s: %v", name, service, err)
+					}
+				} else if _, ok := c.Volumes[from]; !ok {
+					t.Errorf("%s: %s: there is no volume %s", name, service, from)
+				}
+			}
+			for other, on := range s.DependsOn {
+				want := "service_healthy"
+				if other == "key" {
+					want = "service_completed_successfully"
+				}
+				if on.Condition != want {
+					t.Errorf("%s: %s waits for %s until %q", name, service, other, on.Condition)
+				}
+			}
+			if (s.Restart == "no") != (len(s.Healthcheck.Test) == 0) {
+				t.Errorf("%s: %s runs on without a health check, or has one and ends", name, service)
+			}
+			if s.Build != nil && time.Duration(s.Grace) < 5*time.Second+listener.Grace {
+				t.Errorf("%s: %s is killed after %s, while it stops", name, service, s.Grace)
+			}
+			for variable, value := range s.Environment {
+				if strings.HasPrefix(value, "${") && !strings.Contains(value, ":-") {
+					t.Errorf("%s: %s: %s has no default", name, service, variable)
+				}
+			}
+		}
+		if on := c.Services["authz"].DependsOn; len(on) != 2 {
+			t.Errorf("%s: authz waits for %v", name, on)
+		}
+	}
+}
+
+// The one-shot service makes a key that the server takes, which nobody else can read, and
+// keeps it at the next start.
+func TestC5ComposeMakesTheMasterKey(t *testing.T) {
+	for _, name := range composeFiles {
+		c := readCompose(t, name)
+		key, server := c.Services["key"], c.Services["authz"]
+		if !slices.Contains(key.Volumes, "keys:/keys") || !slices.Contains(server.Volumes, "keys:/keys:ro") || server.Environment["AUTHZ_MASTER_KEYS_FILE"] != "/keys/master-keys" || key.Restart != "no" {
+			t.Errorf("%s: %+v, %+v", name, key, server)
+		}
+		dir, tools := t.TempDir(), t.TempDir()
+		write(t, tools, "chown", "#!/bin/sh\n[ $1 = 65532:65532 ]\n") // only root may give files away
+		if err := os.Chmod(tools+"/chown", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var made []string
+		for range 2 {
+			script := strings.ReplaceAll(key.Command[0], "/keys/", dir+"/")
+			shell := exec.Command(key.Entrypoint[0], append(key.Entrypoint[1:], script)...)
+			shell.Env = []string{"PATH=" + tools + ":" + os.Getenv("PATH")}
+			if out, err := shell.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, out)
+			}
+			text, err := secretFrom(dir + "/master-keys")
+			if err != nil {
+				t.Fatal(err)
+			}
+			made = append(made, text)
+		}
+		var keys masterKeys
+		if err := keys.UnmarshalText([]byte(made[0])); err != nil || len(keys) != 1 || patterned(keys[0]) || made[0] != made[1] {
+			t.Errorf("%s: %v, made once: %t", name, err, made[0] == made[1])
+		}
+		if info, err := os.Stat(dir + "/master-keys"); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// What the containers ask themselves is a command that they have.
+func TestC5HealthChecks(t *testing.T) {
+	for _, name := range composeFiles {
+		test := readCompose(t, name).Services["authz"].Healthcheck.Test
+		if len(test) != 4 || !slices.Equal(test[:3], []string{"CMD", "/authz", "health"}) {
+			t.Errorf("%s: authz is asked by %q", name, test)
+		}
+	}
+	if test := readCompose(t, "docker-compose.yaml").Services["demo"].Healthcheck.Test; !slices.Equal(test, []string{"CMD", "/demo-resource", "--check"}) {
+		t.Errorf("the demo is asked by %q", test)
+	}
+	r := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for url, want := range map[string]int{
+		r.shown("issuer") + "/healthz":              exitDone,
+		"http://" + r.shown("admin on") + "/readyz": exitDone,
+		r.shown("issuer") + "/elsewhere":            exitRefused,
+		"http://" + gone.Addr().String():            exitRefused,
+		"nowhere at all":                            exitRefused,
+	} {
+		var out, said lockedBuffer
+		if status := run(t.Context(), []string{"health", url}, nil, nil, &out, &said); status != want || (said.String() == "") != (want == exitDone) {
+			t.Errorf("%s: exit status %d, want %d:\n%s", url, status, want, said.String())
+		}
 	}
 }
 
 // Browser, demo and server know the server by one name, and nothing is published
 // beyond this machine.
 func TestComposeNames(t *testing.T) {
-	c := readCompose(t)
+	c := readCompose(t, "docker-compose.yaml")
 	authz, demo := c.Services["authz"], c.Services["demo"]
 	if demo.NetworkMode != "service:authz" {
 		t.Errorf("the demo's network_mode is %q", demo.NetworkMode)

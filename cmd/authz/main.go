@@ -9,6 +9,7 @@
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
+//	authz health [URL]                       ask a server on this machine whether it answers
 //	authz version
 //
 // Every flag --some-name of serve, gateway and registry is also the environment variable
@@ -67,6 +68,7 @@ type grammar struct {
 	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward what is allowed."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
+	Health      healthVerb    `cmd:"" help:"Ask a server on this machine whether it answers, for the health checks of containers."`
 	Version     versionVerb   `cmd:"" help:"Print the version."`
 }
 

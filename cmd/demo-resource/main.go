@@ -68,6 +68,7 @@ type settings struct {
 	ArchiveToken     secret        `placeholder:"TOKEN" help:"The token for the archive. The command line is there for everybody to read: better use the environment, or a file."`
 	ArchiveTokenFile string        `placeholder:"FILE" help:"A file with the token for the archive."`
 	Drain            time.Duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while their answers close the connection; not after SIGINT (default ${default})."`
+	Check            bool          `help:"Serve nothing: ask the server at --listen whether it answers, for the health checks of containers."`
 	Stdio            bool          `help:"Talk over standard input and output, without OAuth. The credential is in ${credential}."`
 }
 
@@ -110,9 +111,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	quiet := quietlog.New(slog.NewTextHandler(stderr, nil))
 	defer quiet.Flush()
 	log := slog.New(quiet)
-	if s.Stdio {
+	switch {
+	case s.Check:
+		err = s.check(ctx)
+	case s.Stdio:
 		err = s.talk(ctx, getenv(credentialVariable), stdin, stdout, log)
-	} else {
+	default:
 		err = s.serve(ctx, stdout, log)
 	}
 	if err != nil {
@@ -170,6 +174,28 @@ func (s settings) announce(stdout io.Writer) {
 	fmt.Fprintf(stdout, "Next: have the authorization server run (%s),\nand give a client the first address:\n", s.counterpart())
 	fmt.Fprintf(stdout, "  claude mcp add --transport http notes %s\n", s.Resource)
 }
+
+// check asks the server at the address of --listen whether it answers, whatever it says.
+func (s settings) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	listen := cmp.Or(s.Listen, devListen)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(listen, address(listen))+"/.well-known/oauth-protected-resource", nil)
+	if err != nil {
+		return fmt.Errorf("listen %s is not an address", listen)
+	}
+	resp, err := (&http.Transport{}).RoundTrip(req) // no proxy, no redirect
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// address is a listener that somebody else has opened.
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
 
 // counterpart is how to run an authorization server that fits.
 func (s settings) counterpart() string {

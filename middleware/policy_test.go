@@ -218,7 +218,7 @@ func TestOptional(t *testing.T) {
 		{"a stream without credentials", newRequest("GET", resource), 418, ""},
 		{"a good token", post(issuer, "notes:read", callTool("list_notes")), 418, ""},
 		{"a good token with too little", post(issuer, "notes:read", callTool("add_note")), 403, "notes:write"},
-		{"a bad token", post(issuer, "anonymous", callTool("whoami"), "Authorization", "Bearer "+good[:len(good)-4]), 401, ""},
+		{"a bad token", post(issuer, "anonymous", callTool("whoami"), "Authorization", "Bearer "+good[:len(good)-4]), 401, "notes:read notes:write"},
 		{"another scheme", post(issuer, "anonymous", callTool("whoami"), "Authorization", "Basic YTpi"), 401, "notes:read notes:write"},
 		{"an empty header", post(issuer, "anonymous", callTool("whoami"), "Authorization", ""), 401, "notes:read notes:write"},
 		{"two headers", post(issuer, "anonymous", callTool("whoami"), "Authorization", "Bearer "+good, "Authorization", "Bearer "+good), 400, ""},

@@ -118,7 +118,11 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch p, ok := r.Context().Value(passKey{}).(*pass); {
 			case !ok || p.guard != g || p.token == nil:
-				g.refuse(w, r, Event{Needed: needed}, g.start)
+				refusal := g.start
+				if len(needed) > 0 {
+					refusal.scopes = needed
+				}
+				g.refuse(w, r, Event{Needed: needed}, refusal)
 			case !p.token.HasScope(needed...):
 				g.refuse(w, r, Event{Needed: needed, Token: p.token}, insufficient(needed))
 			default:
@@ -206,6 +210,11 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err 
 	var c challenge
 	if !errors.As(err, &c) {
 		c = unavailable(err)
+	}
+	if c.code == "invalid_token" && c.scopes == nil {
+		// RFC 6750 section 3: a client that has to begin anew learns in one step what to ask for,
+		// as without a token.
+		c.scopes = g.start.scopes
 	}
 	event.Status, event.Code, event.Err = c.status, c.code, err
 	g.observe(r, event)

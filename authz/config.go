@@ -78,6 +78,10 @@ type Config struct {
 	// They take a Fetcher.
 	Documents dcr.Documents
 
+	// Catalogue is the URL of pages that list servers, such as those of a registry on the same
+	// listener. The page for people at the issuer leads there. Empty for none.
+	Catalogue string
+
 	// TrustedProxies are the addresses of proxies in front of the server: whoever comes
 	// through them is told apart by the X-Forwarded-For that they write. Others may write
 	// what they like.

@@ -93,6 +93,11 @@ func (s *Server) browsers(router *mux.Router) error {
 	}))
 	page := func(path string, m methods) { router.Path(s.path(path)).Handler(m) }
 	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
+	for _, path := range slices.Compact([]string{s.path("/"), s.path("")}) {
+		if path != "" {
+			router.Path(path).HandlerFunc(s.home)
+		}
+	}
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
 	page("/logout", methods{http.MethodPost: form(s.logout)})

@@ -1,4 +1,5 @@
-// Package templates holds the pages that people see: sign-in, consent and error.
+// Package templates holds the pages that people see: sign-in, consent, error, and the one
+// at the address of the server itself.
 //
 // The pages are embedded HTML with typed data. They need no JavaScript, load nothing
 // from anywhere, and carry their whole style in one element whose hash is in the
@@ -31,7 +32,7 @@ var embedded embed.FS
 
 // Set is the parsed pages. It is safe for concurrent use.
 type Set struct {
-	login, consent, problem *template.Template
+	login, consent, problem, home *template.Template
 
 	style  template.CSS
 	policy string
@@ -50,7 +51,7 @@ func New() (*Set, error) {
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
 	for name, page := range map[string]**template.Template{
-		"login": &s.login, "consent": &s.consent, "error": &s.problem,
+		"login": &s.login, "consent": &s.consent, "error": &s.problem, "home": &s.home,
 	} {
 		*page, err = template.New("layout.html").Option("missingkey=error").
 			ParseFS(embedded, "pages/layout.html", "pages/"+name+".html")

@@ -73,6 +73,8 @@ func render(t testing.TB, page any) string {
 		err = set.Consent(b, page)
 	case templates.Error:
 		err = set.Error(b, page)
+	case templates.Home:
+		err = set.Home(b, page)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +107,7 @@ func everyPage() map[string]any {
 	return map[string]any{
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
+		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},
 		"error": problem(), "short error": bare, "empty error": templates.Error{},
 	}
 }

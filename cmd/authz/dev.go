@@ -189,6 +189,17 @@ func (s *settings) keepDemo(ctx context.Context, store *storage.Store) error {
 	return authz.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
 }
 
+// tell lists what is relaxed.
+func (r relaxed) tell(w io.Writer) {
+	if len(r.warnings) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "Relaxed by --dev, for one person on one machine:")
+	for _, sentence := range r.warnings {
+		fmt.Fprintf(w, "  - %s\n", sentence)
+	}
+}
+
 // signIn says how to sign in as demo.
 func (r relaxed) signIn() string {
 	switch {

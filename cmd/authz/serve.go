@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -57,6 +59,9 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		return err
 	}
 	config.Store, config.Logger = store, st.log
+	if s.RegistryAt != "" {
+		config.Catalogue = s.catalogueURL()
+	}
 	front, err := authz.New(ctx, config)
 	switch {
 	case errors.Is(err, storage.ErrRecord):
@@ -79,9 +84,6 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 			return fmt.Errorf("the registry: %w", err)
 		}
 		public, admin, work = c.over(front), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
-	}
-	for _, sentence := range l.relaxed.warnings {
-		st.log.Warn(sentence)
 	}
 	p.announce(s, st, l.relaxed)
 	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
@@ -120,11 +122,12 @@ func besides(ctx context.Context, serve func() error, work ...worker) error {
 	return errors.Join(errs...)
 }
 
-// announce says that the server is ready and what people need to use it. Only --dev
-// prints secrets, and only those that it made up.
+// announce says that the server is ready and what people need to use it, and with --dev,
+// after that, all that it relaxes. Only --dev prints secrets, and only those that it made up.
 func (p *program) announce(s *settings, st *site, made relaxed) {
-	line := func(label, value string) { fmt.Fprintf(p.stdout, "  %-14s %s\n", label, value) }
-	fmt.Fprintln(p.stdout, "Gatehouse is ready.")
+	var text strings.Builder // in one piece, whoever else prints
+	line := func(label, value string) { fmt.Fprintf(&text, "  %-14s %s\n", label, value) }
+	fmt.Fprintln(&text, "Gatehouse is ready.")
 	line("issuer", s.Issuer)
 	line("listening on", st.public.Addr().String())
 	if st.admin != nil {
@@ -142,6 +145,8 @@ func (p *program) announce(s *settings, st *site, made relaxed) {
 	for _, r := range s.Resources {
 		line("connect to", r.URI)
 	}
+	made.tell(&text)
+	_, _ = io.WriteString(p.stdout, text.String())
 }
 
 // logger returns the log of a server, which strangers cannot fill, and what to call at the

@@ -1,0 +1,64 @@
+package authz_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// acceptOfBrowsers is what a browser accepts when somebody opens an address.
+const acceptOfBrowsers = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+
+// A person who opens the issuer sees what it is; a program hears in JSON that there is nothing,
+// as before, and so does whoever asks in another way than by opening it.
+func TestB8RootIsAPageForPeople(t *testing.T) {
+	t.Parallel()
+	for issuer, paths := range map[string][]string{
+		secureIssuer:                          {"/"},
+		loopbackIssuer:                        {"/"},
+		"https://auth.example.com/tenant/one": {"/tenant/one", "/tenant/one/"},
+	} {
+		h := newHouse(t, build{issuer: issuer})
+		for _, path := range paths {
+			for _, tt := range []struct {
+				method, accept string
+				page           bool
+			}{
+				{"GET", acceptOfBrowsers, true}, {"GET", "text/html", true}, {"HEAD", acceptOfBrowsers, true}, {"GET", "TEXT/HTML;q=0.1", true}, {"GET", "application/json, text/html", true},
+				{"GET", "", false}, {"GET", "*/*", false}, {"GET", "application/json", false}, {"GET", "text/*", false}, {"GET", "text/html;q=0", false},
+				{"GET", "text/html;q=none", false}, {"GET", "text/htmlx", false}, {"POST", acceptOfBrowsers, false}, {"PUT", acceptOfBrowsers, false}, {"OPTIONS", acceptOfBrowsers, false},
+			} {
+				r := h.newRequest(tt.method, origin(issuer)+path, nil)
+				r.Header.Del("Accept")
+				if tt.accept != "" {
+					r.Header.Set("Accept", tt.accept)
+				}
+				got := h.send(r)
+				name := tt.method + " " + path + " " + tt.accept
+				if got.header.Get("Vary") != "Accept" {
+					t.Errorf("%s: caches mix people and programs: %v", name, got.header)
+				}
+				if !tt.page {
+					if got.status != http.StatusNotFound || got.header.Get("Content-Type") != "application/json" || !strings.Contains(got.body, `"not_found"`) {
+						t.Errorf("%s: %s", name, got)
+					}
+					continue
+				}
+				if got.status != http.StatusOK || got.header.Get("Content-Type") != "text/html; charset=utf-8" || got.header.Get("Content-Security-Policy") == "" ||
+					got.header.Get("X-Frame-Options") != "DENY" || got.header.Get("Access-Control-Allow-Origin") != "" || len(got.header["Set-Cookie"]) != 0 {
+					t.Errorf("%s: %s %v", name, got, got.header)
+				}
+				if tt.method == "GET" && (!strings.Contains(got.body, "<h1>") || !strings.Contains(got.body, issuer) || strings.Contains(got.body, "which servers there are")) {
+					t.Errorf("%s: %s", name, got.body)
+				}
+			}
+		}
+		for _, path := range []string{"/elsewhere", "//", "/%2f", "/tenant"} {
+			r := h.newRequest("GET", origin(issuer)+path, nil)
+			r.Header.Set("Accept", acceptOfBrowsers)
+			if got := h.send(r); got.status != http.StatusNotFound {
+				t.Errorf("%s%s: %s", issuer, path, got)
+			}
+		}
+	}
+}

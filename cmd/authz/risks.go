@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/metadata"
@@ -32,6 +33,7 @@ func (s *settings) risks() []string {
 	r.store(s.Store)
 	r.add(s.ClientDocuments == "allow", "client-documents allow: consent pages vouch for every host that a stranger names: "+
 		"write ask, or deny with the hosts you know under client-documents-allow")
+	r.add(s.AccessTokenTTL > 0 && s.AccessTokenTTL <= earlyRefresh, "access-token-ttl %s: clients that refresh five minutes early do so at each call: write 10m, or introspection where tokens have to end sooner", s.AccessTokenTTL)
 	open := s.ClientDocuments == "ask" || s.ClientDocuments == "allow"
 	r.add(s.Registration == string(authz.RegistrationClosed) && open, "registration closed: any client still gets in with a metadata document of its own (client-documents %s): "+
 		"write client-documents: off, or deny with the hosts you know under client-documents-allow", s.ClientDocuments)
@@ -40,6 +42,10 @@ func (s *settings) risks() []string {
 	}
 	return r
 }
+
+// earlyRefresh is the life of a token with which clients that refresh five minutes before its
+// end, as two widely used ones do, refresh at nearly every call.
+const earlyRefresh = duration(6 * time.Minute)
 
 // keys judges master keys that are not random.
 func (r *risks) keys(keys masterKeys) {

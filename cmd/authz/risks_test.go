@@ -431,3 +431,22 @@ resources:
 		t.Errorf("%d warnings:\n%s", count, said)
 	}
 }
+
+// Tokens that live for six minutes or less are refreshed at each call by clients that refresh
+// five minutes early; the default is not among them.
+func TestB4AccessTokenLifeIsWarnedAbout(t *testing.T) {
+	for life, want := range map[string]bool{"": false, "10m": false, "361s": false, "1h": false, "6m": true, "360s": true, "5m": true, "1s": true} {
+		args := []string{"--config", plainFile(t, "")}
+		if life != "" {
+			args = append(args, "--access-token-ttl", life)
+		}
+		status, said := check(t, goodKeys(), args...)
+		if got := strings.Contains(said, "warning: access-token-ttl "); status != exitDone || got != want {
+			t.Errorf("%q: exit status %d, warned about: %t, want %t\n%s", life, status, got, want, said)
+		}
+	}
+	var out, said bytes.Buffer
+	if status := run(t.Context(), []string{"check-config", "--effective", "--config", plainFile(t, "")}, goodKeys(), nil, &out, &said); status != exitDone || !strings.Contains(out.String(), "access-token-ttl: 10m  # default") {
+		t.Errorf("exit status %d:\n%s%s", status, out.String(), said.String())
+	}
+}

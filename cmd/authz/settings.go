@@ -86,7 +86,7 @@ type settings struct {
 	KeyRotation      duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
 	KeyCache         duration `default:"5m" placeholder:"TIME" help:"How long others may keep the published keys; a new key is published for twice as long before it signs (default ${default})."`
 
-	AccessTokenTTL duration `name:"access-token-ttl" default:"5m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
+	AccessTokenTTL duration `name:"access-token-ttl" default:"10m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
 	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
 	RefreshWindow  duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
 	RefreshIdle    duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`

@@ -184,8 +184,8 @@ func TestB8JSONLinesAreInert(t *testing.T) {
 // TestB5ShortDevSecret: on one's own machine a short secret is a warning.
 func TestB5ShortDevSecret(t *testing.T) {
 	r := start(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=short"}, "--dev", "--listen", "127.0.0.1:0")
-	if !strings.Contains(r.stderr.String(), "dev-introspection-secret has only 5 characters: outside --dev it would be refused") {
-		t.Errorf("no warning:\n%s", r.stderr.String())
+	if !strings.Contains(r.stdout.String(), "dev-introspection-secret has only 5 characters: outside --dev it would be refused") {
+		t.Errorf("no warning:\n%s", r.stdout.String())
 	}
 	introspect(t, r.shown("issuer"), "http://127.0.0.1:8081/mcp", "short", http.StatusOK)
 }

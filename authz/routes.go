@@ -30,12 +30,13 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
 	router.NotFoundHandler = http.HandlerFunc(notFound)
-	return s.recovered(s.onBehalf(router)), nil
+	return s.recovered(s.OnBehalf(router)), nil
 }
 
-// onBehalf lets everything that a request causes know where it came from, so that its
-// network pays for it.
-func (s *Server) onBehalf(next http.Handler) http.Handler {
+// OnBehalf returns a handler that answers like next, and lets everything that a request
+// causes know where it came from, so that its network pays for it. The server does so by
+// itself. It is for handlers that stand beside it behind the same proxies.
+func (s *Server) OnBehalf(next http.Handler) http.Handler {
 	known := proxies(s.cfg.TrustedProxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(fair.WithRequester(r.Context(), known.client(r))))

@@ -83,7 +83,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		if err != nil {
 			return fmt.Errorf("the registry: %w", err)
 		}
-		public, admin, work = c.over(front), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
+		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
 	}
 	p.announce(s, st, l.relaxed)
 	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)

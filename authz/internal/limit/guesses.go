@@ -12,7 +12,7 @@
 //	if right { attempt.Right() }
 //
 // What is refused, all of it for single networks (see [fair.ByNetwork]) and at this moment
-// only: more than 20 failures for one name in ten minutes, or 4 while many networks fail at
+// only: more than 30 failures for one name in ten minutes, or 4 while many networks fail at
 // that name; more than 100 failures whatever the names; more than 3000 sign-ins. A browser
 // that signed in before as the same person has 20 failures of its own, which count for no
 // network.
@@ -32,7 +32,7 @@ const period = 10 * time.Minute
 
 // What one network may do in a period. A wider one may do more.
 var (
-	failuresPerName        = fair.Limit{Burst: 20, Per: period}
+	failuresPerName        = fair.Limit{Burst: 30, Per: period}
 	failuresPerSprayedName = fair.Limit{Burst: 4, Per: period}
 	failuresPerNetwork     = fair.Limit{Burst: 100, Per: period}
 	signInsPerNetwork      = fair.Limit{Burst: 3000, Per: period}

@@ -28,16 +28,16 @@ func failures(g *Guesses, n int, attempt func(i int) SignIn) (made int) {
 
 func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
 
-// TestB5GuessesAtOneName: one address has twenty in ten minutes, and others have theirs.
+// TestB5GuessesAtOneName: one address has thirty in ten minutes, and others have theirs.
 func TestB5GuessesAtOneName(t *testing.T) {
 	c := newClock()
 	g := NewGuesses(c.now)
 	guess := SignIn{Name: "a", From: addr("192.0.2.1")}
-	if n := failures(g, 1000, same(guess)); n != 20 {
-		t.Fatalf("%d guesses, want 20", n)
+	if n := failures(g, 1000, same(guess)); n != 30 {
+		t.Fatalf("%d guesses, want 30", n)
 	}
-	if n := failures(g, 1000, same(SignIn{Name: "a", From: addr("192.0.2.2")})); n != 20 {
-		t.Errorf("%d from the address beside, want 20", n)
+	if n := failures(g, 1000, same(SignIn{Name: "a", From: addr("192.0.2.2")})); n != 30 {
+		t.Errorf("%d from the address beside, want 30", n)
 	}
 	if n := failures(g, 1000, same(SignIn{Name: "a", From: addr("192.0.2.3")})); n != 0 {
 		t.Errorf("%d more from the same /24, want none", n)
@@ -138,8 +138,8 @@ func TestB5AKnownBrowser(t *testing.T) {
 	}
 	g = NewGuesses(newClock().now)
 	failures(g, 20, same(known))
-	if n := failures(g, 100, same(SignIn{Name: "reader", From: home})); n != 20 {
-		t.Errorf("failures of a known browser count for its network: %d are left of 20", n)
+	if n := failures(g, 100, same(SignIn{Name: "reader", From: home})); n != 30 {
+		t.Errorf("failures of a known browser count for its network: %d are left of 30", n)
 	}
 }
 

@@ -149,10 +149,10 @@ func TestB2OneDecisionAcrossProcesses(t *testing.T) {
 		}
 	}
 	h.meter.before.Store(&hold)
-	answers := make([]reply, 2)
+	answers, allow := make([]reply, 2), replaced(values, "decision", "allow")
 	var both sync.WaitGroup
 	for i, at := range []*house{h, other} {
-		both.Go(func() { answers[i] = at.with(b.jar, postForm(at, "/consent", replaced(values, "decision", "allow"))) })
+		both.Go(func() { answers[i] = at.with(b.jar, postForm(at, "/consent", allow)) })
 	}
 	both.Wait()
 	codes := 0

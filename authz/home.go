@@ -17,8 +17,12 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
-	s.page(func(w http.ResponseWriter, _ *http.Request) error {
-		return s.pages.Home(w, templates.Home{Issuer: s.cfg.Issuer, Catalogue: s.cfg.Catalogue})
+	s.page(func(w http.ResponseWriter, r *http.Request) error {
+		session, err := s.session(r)
+		if err != nil {
+			return err
+		}
+		return s.pages.Home(w, templates.Home{Issuer: s.cfg.Issuer, Catalogue: s.cfg.Catalogue, Account: s.account(r, session)})
 	}).ServeHTTP(w, r)
 }
 

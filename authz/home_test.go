@@ -62,3 +62,29 @@ func TestB8RootIsAPageForPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestA6HomeOfWhoIsSignedIn: the page at the issuer says who is signed in, and ends that.
+func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	b := h.newBrowser().atConsent(personName)
+	home := func() string {
+		t.Helper()
+		r := h.newRequest("GET", h.issuer+"/", nil)
+		r.Header.Set("Accept", acceptOfBrowsers)
+		got := b.do(r)
+		if got.status != http.StatusOK || got.header.Get("Cache-Control") != "no-store" {
+			t.Fatalf("the page at the issuer: %s %v", got, got.header)
+		}
+		return got.body
+	}
+	if body := home(); !strings.Contains(body, "You are signed in as") || !strings.Contains(body, personName) {
+		t.Fatalf("it does not say who is signed in:\n%s", body)
+	}
+	if answer := b.press("sign-out"); answer.status != http.StatusOK || b.signedIn() {
+		t.Errorf("signing out there: %s", answer)
+	}
+	if body := home(); strings.Contains(body, personName) {
+		t.Errorf("after it the page still says who was signed in:\n%s", body)
+	}
+}

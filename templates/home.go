@@ -13,6 +13,8 @@ type Home struct {
 	// Catalogue is the URL of the pages that list servers, empty for none. Anything but http
 	// and https is left out.
 	Catalogue string
+	// Account is who is signed in with this browser, empty for nobody.
+	Account Account
 }
 
 // Home writes the page.
@@ -21,5 +23,6 @@ func (s *Set) Home(w io.Writer, p Home) error {
 	if u, err := url.Parse(p.Catalogue); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		p.Catalogue = ""
 	}
+	p.Account = p.Account.view()
 	return s.render(w, s.home, "Sign-in for your servers", p)
 }

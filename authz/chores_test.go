@@ -456,7 +456,7 @@ func TestRunEndsWhileTheStoreHangs(t *testing.T) {
 		},
 		"while it follows the keys": func(_ *testing.T, _ *still, hang func()) { hang(); time.Sleep(2 * time.Minute) },
 		"while it reseals": func(t *testing.T, s *still, hang func()) {
-			s.granted(s.opened(masterKey), "registered")
+			s.granted(s.opened(masterKey, newKey), "registered")
 			hang()
 			time.Sleep(time.Hour + 300*time.Millisecond)
 		},

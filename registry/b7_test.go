@@ -303,7 +303,7 @@ func TestB7OneMakesWhatManyAskFor(t *testing.T) {
 func TestB7MirrorOfLargeServers(t *testing.T) {
 	versions, size := 80, 60_000
 	if raceEnabled {
-		size = 12_000
+		versions = 40
 	}
 	origin, _ := newMeteredDesk(t, registry.HandlerConfig{})
 	for from := 0; from < versions; from += 40 {
@@ -347,7 +347,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 		}
 	}
 	got, _, err := follow(mirror.handler, "/v0.1/servers/com.example%2Fheavy/versions")
-	if err != nil || len(got) != versions || got[0] != "1.79.0" {
+	if err != nil || len(got) != versions || got[0] != fmt.Sprintf("1.%d.0", versions-1) {
 		t.Errorf("%d versions in the mirror, %v", len(got), err)
 	}
 	latest := readList(t, mirror.get("/v0.1/servers?version=latest").Body.Bytes())

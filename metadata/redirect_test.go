@@ -51,7 +51,7 @@ func TestParseRedirectRefuses(t *testing.T) {
 		"https://a@b@app.example.com/cb", "cursor://user@host/cb", "https://app.example.com%40evil.example.org/cb", "https://app.example.com%2540evil.example.org/cb",
 		"https://app.example.com\\@evil.example.org/cb", "https:\\\\evil.example.org/cb", "https:/\\evil.example.org/cb",
 		"http://app.example.com/cb", "http://192.168.1.2/cb", "http://0.0.0.0/cb", "http://[::]/cb", "http://127.1/cb", "http://127.0.0.1.example.com/cb",
-		"http://localhost.example.com/cb", "http://localhost./cb", "http://LOCALHOST/cb", "http://[::ffff:127.0.0.1]/cb", "http://2130706433/cb", "http://0x7f.0.0.1/cb", "http://[::1%25lo]/cb",
+		"http://localhost.example.com/cb", "http://app.localhost/cb", "http://app.localhost:8080/cb", "http://127.0.0.1.localhost/cb", "http://localhost./cb", "http://LOCALHOST/cb", "http://[::ffff:127.0.0.1]/cb", "http://2130706433/cb", "http://0x7f.0.0.1/cb", "http://[::1%25lo]/cb",
 		"HTTPS://app.example.com/cb", "HTTP://127.0.0.1/cb", "Https://app.example.com/cb", "JavaScript:alert(1)", "Cursor://host/cb",
 		"http://127.0.0.1:0/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:99999999/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:8x/cb",
 		"https://*.example.com/cb", "https://app.example.com/*", "https://app.example.com/cb?*", "cursor://*/cb",

@@ -88,3 +88,19 @@ func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
 		t.Errorf("after it the page still says who was signed in:\n%s", body)
 	}
 }
+
+// TestB6NoIDTokensArePromised: the document that OpenID clients read is the same as the
+// other, and says nothing of ID tokens, which there are none of.
+func TestB6NoIDTokensArePromised(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	oauth, openID := h.get("/.well-known/oauth-authorization-server"), h.get("/.well-known/openid-configuration")
+	if oauth.status != http.StatusOK || oauth.body != openID.body {
+		t.Errorf("two documents:\n%s\n%s", oauth.body, openID.body)
+	}
+	for _, member := range []string{"id_token", "subject_types", "userinfo"} {
+		if strings.Contains(openID.body, member) {
+			t.Errorf("it promises %s:\n%s", member, openID.body)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func TestTokenStops(t *testing.T) {
 // What the protocol needs passes, and so does what nobody knows.
 func TestHeadersThatPass(t *testing.T) {
 	up := newUpstream(t)
-	g := newGate(t, up.URL)
+	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.InsecureUnboundSessions = true })
 	fields := []string{
 		"Accept", "application/json, text/event-stream", "Accept-Encoding", "br", "Accept-Language", "en", "User-Agent", "client/1.0", "Content-Type", "application/json",
 		"Mcp-Protocol-Version", "2025-11-25", "Last-Event-Id", "7", "Mcp-Session-Id", "abc", "Mcp-Method", "ping", "Mcp-Name", "x", "Mcp-Param-City", "Basel",

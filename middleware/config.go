@@ -43,9 +43,14 @@ type Config struct {
 	// EndStreams ends the context of a request when its token expires, so that a long
 	// stream does not outlive what opened it.
 	EndStreams bool
-	// Sessions binds the session ids that the handler gives out to who received them, for
-	// handlers that do not do so themselves.
+	// Sessions binds the session ids that the handler gives out to who received them, so that
+	// nobody goes on with the session of somebody else. Set it when several processes serve
+	// the resource: they share a key. The default is a key that this guard draws.
 	Sessions *Handles
+	// InsecureUnboundSessions leaves session ids as they are. It is safe only in front of a
+	// handler that holds each session to the subject of its first token by itself: many
+	// official SDKs do not, and then any valid token goes on with a session whose id is known.
+	InsecureUnboundSessions bool
 	// ResourceName and ResourceDocumentation are shown to people by clients.
 	ResourceName          string
 	ResourceDocumentation string
@@ -82,6 +87,9 @@ func (c *Config) validate() error {
 	}
 	if slices.Contains(c.Audiences, "") {
 		errs = append(errs, errors.New("an audience is empty"))
+	}
+	if c.Sessions != nil && c.InsecureUnboundSessions {
+		errs = append(errs, errors.New("sessions cannot be bound and unbound: set Sessions or InsecureUnboundSessions"))
 	}
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))

@@ -30,6 +30,10 @@
 //		Resource:             "https://notes.example.com/mcp",
 //		AuthorizationServers: []string{"https://auth.example.com"},
 //		Scopes:               []string{"notes:read", "notes:write"},
+//		Policy: middleware.Policy{Tools: map[string][]string{
+//			"list_notes": {"notes:read"},
+//			"add_note":   {"notes:write"},
+//		}},
 //	})
 //	if err != nil {
 //		return err
@@ -102,7 +106,7 @@ func New(c Config) (*Guard, error) {
 	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
-		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, sessions: c.Sessions,
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, sessions: c.handles(),
 		maxBody: c.MaxBody, now: c.Now, watch: c.Observe, log: c.Logger,
 	}
 	if g.maxBody <= 0 {

@@ -1,9 +1,22 @@
 package middleware
 
-import "net/http"
+import (
+	"crypto/rand"
+	"net/http"
+)
 
 // sessionHeader carries the id of a session, in revisions of the protocol that have them.
 const sessionHeader = "Mcp-Session-Id"
+
+// handles are what binds session ids, nil if nothing does.
+func (c *Config) handles() *Handles {
+	if c.Sessions != nil || c.InsecureUnboundSessions {
+		return c.Sessions
+	}
+	key := make([]byte, minHandleKey)
+	_, _ = rand.Read(key) // never fails
+	return &Handles{key: key}
+}
 
 // openSession turns the bound session id of a request back into the one that the handler
 // gave out. Somebody else's is answered like one that has ended, so that nobody learns

@@ -23,7 +23,7 @@ func otherSpellings(name string) []string {
 // under another.
 func TestA2HeadersOfAnotherSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	guard := newGuard(t, issuer)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.InsecureUnboundSessions = true })
 	var seen http.Header
 	handler := guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }))
 	send := func(name string) {

@@ -33,6 +33,7 @@ func (s settings) guardConfig(tools map[string][]string, log *slog.Logger) middl
 		Resource: s.Resource, AuthorizationServers: []string{s.Issuer}, ResourceName: "Notes (demo)",
 		Scopes: []string{scopeRead, scopeWrite}, Policy: middleware.Policy{Tools: tools},
 		EndStreams: true, MaxBody: maxBody, Logger: log,
+		InsecureUnboundSessions: true, // the handler knows who calls, and holds each session to them itself
 	}
 }
 

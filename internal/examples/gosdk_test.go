@@ -487,7 +487,7 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	if res := post(t, resource, id, as("reader"), ping); res.StatusCode != http.StatusOK {
 		t.Errorf("reader: %s", res.Status)
 	}
-	if res := post(t, resource, id, as("stranger"), ping); res.StatusCode != http.StatusForbidden {
+	if res := post(t, resource, id, as("stranger"), ping); res.StatusCode != http.StatusNotFound {
 		t.Errorf("stranger: %s", res.Status)
 	}
 }

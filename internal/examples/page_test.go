@@ -27,6 +27,10 @@ func protect(mux *http.ServeMux, handler http.Handler) error {
 		Resource:             "https://notes.example.com/mcp",
 		AuthorizationServers: []string{"https://auth.example.com"},
 		Scopes:               []string{"notes:read", "notes:write"},
+		Policy: middleware.Policy{Tools: map[string][]string{
+			"list_notes": {"notes:read"},
+			"add_note":   {"notes:write"},
+		}},
 	})
 	if err != nil {
 		return err

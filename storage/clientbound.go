@@ -1,10 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 )
@@ -47,66 +47,91 @@ func (s *Store) Unused(ctx context.Context, b Bound) (int, error) { return s.ind
 // removed. Called once for each client that is created, it also keeps the list short when
 // there are few.
 func (s *Store) BoundUnused(ctx context.Context, b Bound) (removed int, full bool, err error) {
-	over, page, err := s.tooMany(ctx, b)
+	page, err := s.indexPage(ctx, b.index(), "", pageSize)
 	if err != nil {
 		return 0, false, err
 	}
-	if over == 0 {
-		return 0, false, s.tidyUnused(ctx, b.index(), page)
-	}
-	candidates := s.indexed(ctx, b.index())
-	if b.Software != "" {
-		if candidates, err = s.fullestFirst(ctx, b); err != nil {
-			return 0, false, err
-		}
-	}
-	return s.removeOver(ctx, b, over, candidates)
-}
-
-// tooMany returns how many are to go, and a page of the list. The page is read before the
-// length: what others remove in between makes it fewer, never more.
-func (s *Store) tooMany(ctx context.Context, b Bound) (over int, page []string, err error) {
-	page, err = s.indexPage(ctx, b.index(), "", pageSize)
-	if err != nil {
-		return 0, nil, err
-	}
 	n, err := s.indexLen(ctx, b.index())
 	if err != nil {
-		return 0, nil, err
+		return 0, false, err
 	}
-	return max(0, min(n, n-b.Most)), page, nil
+	if n <= b.Most {
+		return 0, false, s.tidyUnused(ctx, b.index(), page)
+	}
+	return s.removeUntil(ctx, b)
 }
 
-// removeOver removes so many of the candidates.
-func (s *Store) removeOver(ctx context.Context, b Bound, over int, candidates iter.Seq2[string, error]) (removed int, full bool, err error) {
-	var unreadable error
-	for entry, err := range candidates {
+// removeUntil removes clients until at most so many are left.
+func (s *Store) removeUntil(ctx context.Context, b Bound) (removed int, full bool, err error) {
+	var done tally
+	for after := ""; ; {
+		candidates, err := s.candidates(ctx, b, after)
 		if err != nil {
-			return removed, false, err
+			return done.removed, false, err
+		}
+		// The candidates are read before the length: what others remove in between makes it
+		// fewer to remove, never more.
+		n, err := s.indexLen(ctx, b.index())
+		if err != nil {
+			return done.removed, false, err
+		}
+		over := n - b.Most - done.unreadable
+		if over <= 0 || len(candidates) == 0 {
+			return done.removed, over > 0 && done.spared > 0, done.problem
+		}
+		if full, err = s.removeOver(ctx, b, over, candidates, &done); full || err != nil || b.Software != "" {
+			return done.removed, full, cmp.Or(err, done.problem)
+		}
+		after = candidates[len(candidates)-1]
+	}
+}
+
+// tally is what became of the candidates so far.
+type tally struct {
+	removed, unreadable, spared int
+	problem                     error // why some cannot be read
+}
+
+// candidates returns entries of a list in the order in which they go: all of one software,
+// of the others a page.
+func (s *Store) candidates(ctx context.Context, b Bound, after string) ([]string, error) {
+	if b.Software == "" {
+		return s.indexPage(ctx, b.index(), after, pageSize)
+	}
+	return s.fullestFirst(ctx, b)
+}
+
+// removeOver removes so many of the candidates, and reports whether those that are left are
+// spared although they are too many.
+func (s *Store) removeOver(ctx context.Context, b Bound, over int, candidates []string, done *tally) (full bool, err error) {
+	for _, entry := range candidates {
+		if over <= 0 {
+			return false, nil
 		}
 		if b.spares(timeOf(entry)) {
-			return removed, true, unreadable // and so are all that follow
+			return true, nil // and so are all that follow
 		}
 		fate, err := s.removeUnused(ctx, b, entry)
 		switch {
 		case errors.Is(err, ErrRecord):
-			unreadable = err
+			done.problem = err
 		case err != nil:
-			return removed, false, err
+			return false, err
 		}
-		removed, over = removed+fate.removed, over-fate.removed-fate.stale-fate.unreadable
-		if over <= 0 {
-			return removed, false, unreadable
+		done.removed, done.unreadable = done.removed+fate.removed, done.unreadable+fate.unreadable
+		if fate == (fateOf{}) {
+			done.spared++
 		}
+		over -= fate.removed + fate.stale + fate.unreadable
 	}
-	return removed, false, unreadable
+	return over > 0 && done.spared > 0 && b.Software != "", nil
 }
 
 // fullestFirst returns the entries of a list in the order in which they go: always the
 // oldest one of the network of which most are left. Those that are spared come last.
-func (s *Store) fullestFirst(ctx context.Context, b Bound) (iter.Seq2[string, error], error) {
-	byNetwork, spared := map[string][]string{}, ""
-	size := map[string]int{}
+func (s *Store) fullestFirst(ctx context.Context, b Bound) ([]string, error) {
+	byNetwork, size := map[string][]string{}, map[string]int{}
+	var ordered, spared []string
 	for entry, err := range s.indexed(ctx, b.index()) {
 		if err != nil {
 			return nil, err
@@ -114,27 +139,20 @@ func (s *Store) fullestFirst(ctx context.Context, b Bound) (iter.Seq2[string, er
 		_, network, _ := strings.Cut(entry, groupMark)
 		size[network]++
 		if b.spares(timeOf(entry)) {
-			spared = entry
+			spared = append(spared, entry)
 			continue
 		}
 		byNetwork[network] = append(byNetwork[network], entry)
 	}
-	return func(yield func(string, error) bool) {
-		for len(byNetwork) > 0 {
-			next := fullest(byNetwork, size)
-			entry := byNetwork[next][0]
-			if byNetwork[next] = byNetwork[next][1:]; len(byNetwork[next]) == 0 {
-				delete(byNetwork, next)
-			}
-			size[next]--
-			if !yield(entry, nil) {
-				return
-			}
+	for len(byNetwork) > 0 {
+		next := fullest(byNetwork, size)
+		ordered = append(ordered, byNetwork[next][0])
+		if byNetwork[next] = byNetwork[next][1:]; len(byNetwork[next]) == 0 {
+			delete(byNetwork, next)
 		}
-		if spared != "" {
-			yield(spared, nil)
-		}
-	}, nil
+		size[next]--
+	}
+	return append(ordered, spared...), nil
 }
 
 // fullest is the network that has most, and among equals the one with the oldest.
@@ -163,33 +181,33 @@ func (s *Store) tidyUnused(ctx context.Context, index string, page []string) err
 	return nil
 }
 
-// fate counts what became of an entry: its client was removed, it was stale, or its client
+// fateOf counts what became of an entry: its client was removed, it was stale, or its client
 // stays and does not count. One that was spared is none of them.
-type fate struct{ removed, stale, unreadable int }
+type fateOf struct{ removed, stale, unreadable int }
 
 // removeUnused removes a client that a list of unused ones names, or its stale entry.
-func (s *Store) removeUnused(ctx context.Context, b Bound, entry string) (fate, error) {
+func (s *Store) removeUnused(ctx context.Context, b Bound, entry string) (fateOf, error) {
 	for range changeAttempts {
 		c, err := s.Client(ctx, clientOf(entry))
 		if stale(c, err, b.index(), entry) {
 			forgotten, err := s.forgetClient(ctx, b.index(), entry, err)
 			if forgotten {
-				return fate{stale: 1}, err
+				return fateOf{stale: 1}, err
 			}
-			return fate{unreadable: 1}, err
+			return fateOf{unreadable: 1}, err
 		}
 		if err == nil && b.spares(c.Asked) {
-			return fate{}, nil
+			return fateOf{}, nil
 		}
 		if err == nil {
 			err = s.RemoveClient(ctx, c, tooManyUnused)
 		}
 		switch {
 		case err == nil:
-			return fate{removed: 1}, nil
+			return fateOf{removed: 1}, nil
 		case !errors.Is(err, ErrConflict):
-			return fate{unreadable: 1}, err
+			return fateOf{unreadable: 1}, err
 		}
 	}
-	return fate{unreadable: 1}, fmt.Errorf("storage: remove client: %w: the client kept changing", ErrUnavailable)
+	return fateOf{unreadable: 1}, fmt.Errorf("storage: remove client: %w: the client kept changing", ErrUnavailable)
 }

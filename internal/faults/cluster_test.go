@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -76,7 +75,6 @@ func (r *ring) keys(h *stand) []string {
 		"gatehouse:client:" + h.client,
 		"gatehouse:client-grants:" + h.client,
 		r.lists("gatehouse:clients:*"),
-		"gatehouse:transaction:" + h.transaction(),
 		"gatehouse:session:" + hash(h.cookie("authz_session")),
 		"gatehouse:user:" + personName,
 		"gatehouse:user-grants:" + demo.Subject,
@@ -124,18 +122,6 @@ func (h *stand) cookie(name string) string {
 	}
 	h.t.Fatalf("there is no cookie %s", name)
 	return ""
-}
-
-// transaction is the page in progress on which a decision is asked for.
-func (h *stand) transaction() string {
-	h.t.Helper()
-	body, err := h.decision.request.GetBody()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	text, _ := io.ReadAll(body)
-	filled, _ := url.ParseQuery(string(text))
-	return filled.Get("transaction")
 }
 
 // moves moves the slot of a key that somebody needs. While it is half moved, before its

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,7 +28,7 @@ func (p *party) authorizeURL() string {
 // certain only when it was refused or not sent.
 func (p *party) consent(at *process) answer {
 	browser := *at.client
-	browser.Jar = p.browser.Jar
+	browser.Jar = newTab(p.browser.Jar)
 	began := time.Now()
 	r := newRequest(http.MethodGet, p.authorizeURL(), "")
 	for range 8 {
@@ -43,6 +46,34 @@ func (p *party) consent(at *process) answer {
 		}
 	}
 	return answer{Op: "consent", At: at.address, Began: began, Took: time.Since(began), Err: fmt.Errorf("the pages do not end")}
+}
+
+// tab is one of many pages that are open in one browser. A browser keeps only the newest
+// few requests that nobody has decided, and these tests open hundreds at once: so each
+// keeps its own, and shares everything else.
+type tab struct{ shared, own http.CookieJar }
+
+func newTab(shared http.CookieJar) http.CookieJar {
+	own, _ := cookiejar.New(nil) // it takes no options, so it cannot fail
+	return tab{shared, own}
+}
+
+func undecided(c *http.Cookie) bool { return strings.Contains(c.Name, "authz_transaction_") }
+
+// SetCookies implements http.CookieJar.
+func (t tab) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	for _, c := range cookies {
+		jar := t.shared
+		if undecided(c) {
+			jar = t.own
+		}
+		jar.SetCookies(u, []*http.Cookie{c})
+	}
+}
+
+// Cookies implements http.CookieJar.
+func (t tab) Cookies(u *url.URL) []*http.Cookie {
+	return append(slices.DeleteFunc(t.shared.Cookies(u), undecided), t.own.Cookies(u)...)
 }
 
 // next is what a browser does with an answer: it follows a redirect, fills in a form, or

@@ -133,13 +133,24 @@ func authorization(s *site, address string, jar http.CookieJar, at *process) ans
 	return a
 }
 
+func tabOf(tabs *sync.Map, page string) http.CookieJar {
+	tab, _ := tabs.Load(page)
+	return tab.(http.CookieJar)
+}
+
 // authorizing: whoever is sent to a page is shown it.
 func authorizing(t testing.TB, s *site) trial {
-	try := func(at *process) answer { return authorization(s, s.way.authorizeURL(), s.way.browser.Jar, at) }
+	var tabs sync.Map // by the page that each was sent to
+	try := func(at *process) answer {
+		tab := newTab(s.way.browser.Jar)
+		a := authorization(s, s.way.authorizeURL(), tab, at)
+		tabs.Store(a.Code, tab)
+		return a
+	}
 	judge := func(t testing.TB, said []answer) {
 		said = append(said, must(t, "sent to a page", try(s.process), succeeded))
 		for _, a := range only(said, granted) {
-			must(t, "shown the page", authorization(s, a.Code, s.way.browser.Jar, s.process), func(a answer) bool {
+			must(t, "shown the page", authorization(s, a.Code, tabOf(&tabs, a.Code), s.process), func(a answer) bool {
 				action, form := parseForm(a.body)
 				return succeeded(a) && strings.HasSuffix(action, "/consent") && form.Has("transaction")
 			})

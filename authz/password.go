@@ -45,7 +45,7 @@ const (
 	// mostHashing bounds how many passwords are hashed at a time, each with 19 MiB.
 	mostHashing = 8
 	// mostWaiting bounds how many wait for that.
-	mostWaiting = 64
+	mostWaiting = 192
 )
 
 // hashing is how many passwords are hashed at a time.

@@ -13,7 +13,7 @@ import (
 const maxNames = 16 << 10
 
 // errURI is also about hosts that only tables of Unicode could tell from each other.
-var errURI = errors.New("uri: it has no scheme, or a host with characters or xn-- labels that this server cannot judge")
+var errURI = errors.New("uri: it has no scheme, is escaped again and again, or has a host with characters or xn-- labels that this server cannot judge")
 
 // A URI has many spellings, and each server has its own idea of what is one spelling of
 // another. The policy judges every reading that a server could take, and asks for what all
@@ -45,6 +45,9 @@ type readings struct {
 // nobody could read it, or why this program cannot.
 func readingsOf(uri string) (readings, error) {
 	r := readings{strict: [strictReadings]string{asWritten: uri, writtenDecoded: unescapeBytes(uri), normalForm: normalURI(uri)}}
+	if _, ok := settle(uri); !ok {
+		return r, errURI
+	}
 	r.loose = splitReadings(uri)
 	web, err := parseWebURL(uri)
 	switch {
@@ -77,12 +80,26 @@ func resolvedURI(uri string) string {
 	return strings.ToLower(scheme) + ":" + authority + resolvePath(hierarchy) + unescapeBytes(tail)
 }
 
+// maxEscapes is how often a URI may be escaped. Each time costs a look at all of it.
+const maxEscapes = 8
+
+// settle decodes a text until nothing is escaped. It is false for one that is escaped more
+// often than anybody needs.
+func settle(s string) (string, bool) {
+	for range maxEscapes {
+		decoded := unescapeBytes(s)
+		if decoded == s {
+			return s, true
+		}
+		s = decoded
+	}
+	return s, false
+}
+
 // resolvePath is what a path means to a handler that decodes it as often as it can, takes
 // each backslash for a slash, and resolves dot segments and empty ones.
 func resolvePath(p string) string {
-	for decoded := unescapeBytes(p); decoded != p; decoded = unescapeBytes(p) {
-		p = decoded
-	}
+	p, _ = settle(p)
 	if p = strings.ReplaceAll(p, `\`, "/"); p == "" {
 		return ""
 	}

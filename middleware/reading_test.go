@@ -115,6 +115,19 @@ func TestA1NamesAreBounded(t *testing.T) {
 	}
 }
 
+// TestA1EscapesAreBounded: what is escaped again and again is decoded a few times and no
+// more, or a short text would cost as much as a long one squared.
+func TestA1EscapesAreBounded(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource})
+	for levels, want := range map[int]int{1: http.StatusTeapot, 7: http.StatusTeapot, 8: http.StatusBadRequest, 7000: http.StatusBadRequest} {
+		uri := "notes://box/%" + strings.Repeat("25", levels-1) + "41"
+		if status := reads(t, issuer, token, uri, map[string][]string{"*": nil}); status != want {
+			t.Errorf("escaped %d times: %d, want %d", levels, status, want)
+		}
+	}
+}
+
 // The pieces that addresses of TestA1OtherReaders are made of.
 var (
 	pieceSchemes = []string{"file", "http", "https", "HTTP", "ws", "wss", "ftp", "repo", "Repo", "notes", "redis", "urn"}

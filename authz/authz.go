@@ -63,7 +63,7 @@ type Server struct {
 	engine    *engine.Engine
 	clients   *dcr.Registry
 	pages     *templates.Set
-	passwords *passwords
+	passwords *passwordTurns
 	guesses   *limit.Guesses
 	logKey    []byte // hashes what the log must not show
 	chores    *chores
@@ -81,7 +81,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
-	if s.passwords, err = newPasswords(cfg.Rand); err != nil {
+	if s.passwords, err = newPasswords(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
 	s.guesses, s.logKey = limit.NewGuesses(cfg.Now), make([]byte, 32)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"gatehouse.example/internal/passwords"
 )
 
 // maxForm bounds a query or a form body, maxParameters the number of its parameters.
@@ -60,7 +62,7 @@ var (
 	// introspectGuard has no client_id and client_secret: resource servers use HTTP Basic.
 	introspectGuard = formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
 	pageGuard       = formGuard{"transaction": {max: 64}}
-	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: maxPassword}}
+	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
 	logoutGuard     = formGuard{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
 	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gatehouse.example/internal/passwords"
 )
 
 // Whoever does not get a turn is told so in time; nothing is said about the password.
 func TestCrowdedSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := newPasswords(rand.Reader)
+		p, err := newPasswords(rand.Reader, passwords.Check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +35,7 @@ func TestCrowdedSignIn(t *testing.T) {
 			t.Errorf("the page says %v", shown)
 		}
 		leave()
-		hash, err := hashPassword(rand.Reader, "a password")
+		hash, err := passwords.Hash(rand.Reader, "a password")
 		if err != nil {
 			t.Fatal(err)
 		}

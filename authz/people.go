@@ -10,6 +10,7 @@ import (
 
 	"gatehouse.example/authz/internal/limit"
 	"gatehouse.example/internal/fair"
+	"gatehouse.example/internal/passwords"
 	"gatehouse.example/storage"
 )
 
@@ -75,7 +76,7 @@ func SetPassword(ctx context.Context, store *storage.Store, name, password strin
 // The error wraps [storage.ErrNotFound] for an unknown name.
 func HasPassword(ctx context.Context, store *storage.Store, name, password string) (bool, error) {
 	user, err := FindUser(ctx, store, name)
-	return err == nil && checkPassword(user.Password, password), err
+	return err == nil && passwords.Check(user.Password, password), err
 }
 
 // FindUser reads a person by any spelling of the name. The error wraps

@@ -12,6 +12,9 @@
 //	authz health [URL]                       ask a server on this machine whether it answers
 //	authz version
 //
+// It starts itself with the argument check-passwords when somebody signs in, as a process that
+// does nothing else and ends after a minute without.
+//
 // Every flag --some-name of serve, gateway and registry is also the environment variable
 // AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
 // environment beats the file, the file beats the default. The structs settings and
@@ -33,17 +36,25 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/internal/listener"
+	"gatehouse.example/internal/passwords"
 )
 
 func main() {
+	if slices.Equal(os.Args[1:], []string{passwords.WorkerArgument}) {
+		os.Exit(passwords.RunWorker())
+	}
 	quietRedis()
-	os.Exit(run(listener.Signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	p := newProgram(os.Environ(), os.Stdin, os.Stdout, os.Stderr)
+	p.passwordCheckers = passwords.ThisProgram
+	os.Exit(p.run(listener.Signalled(context.Background()), os.Args[1:]))
 }
 
 // The exit statuses.
@@ -80,15 +91,20 @@ type program struct {
 	stderr io.Writer
 	rand   io.Reader
 	grace  time.Duration // how long requests in flight may take to finish at the end
+
+	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
+}
+
+func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
+	return &program{
+		env: newEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
+		rand: rand.Reader, grace: listener.Grace,
+	}
 }
 
 // run does what args say and returns the exit status. It ends when ctx does.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{
-		env: newEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
-		rand: rand.Reader, grace: listener.Grace,
-	}
-	return p.run(ctx, args)
+	return newProgram(environ, stdin, stdout, stderr).run(ctx, args)
 }
 
 func (p *program) run(ctx context.Context, args []string) int {

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/internal/passwords"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
@@ -59,6 +60,11 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		return err
 	}
 	config.Store, config.Logger = store, st.log
+	if p.passwordCheckers != nil {
+		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
+		defer checkers.Close()
+		config.CheckPassword = checkers.Check
+	}
 	if s.RegistryAt != "" {
 		config.Catalogue = s.catalogueURL()
 	}

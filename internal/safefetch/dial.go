@@ -21,12 +21,16 @@ func lookupAbsolute(ctx context.Context, network, host string) ([]netip.Addr, er
 	return net.DefaultResolver.LookupNetIP(ctx, network, host+".")
 }
 
-// resolve returns the addresses to dial, in order. All that the name has are judged, not
+// resolve returns the addresses to dial, in order, and none if the proxy is asked by name. All that the name has are judged, not
 // only those that will be dialled: a name that points inside with one of its addresses is
 // not a public name. (Draft section 8.6: MUST NOT fetch what resolves to special-use
 // addresses.)
 func (f *Fetcher) resolve(ctx context.Context, t *target) ([]netip.Addr, error) {
 	addrs, err := f.lookup(ctx, t)
+	t.named = err == nil && len(addrs) > 0
+	if err != nil && f.mayAskByName(t) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fail(ErrRefused, "lookup of %s: %v", t.host, err)
 	}
@@ -38,7 +42,18 @@ func (f *Fetcher) resolve(ctx context.Context, t *target) ([]netip.Addr, error) 
 	if len(addrs) == 0 {
 		return nil, fail(ErrRefused, "%s has no address", t.host)
 	}
+	if f.config.ProxyByName && f.mayAskByName(t) && !addrs[0].Unmap().IsLoopback() {
+		return nil, nil
+	}
 	return inTurns(addrs), nil
+}
+
+// mayAskByName reports whether a proxy looks a name up instead of us. A stranger owns what is
+// said about his name, and could say nothing to us and an address inside to the proxy: one
+// failed lookup is not enough, unless nothing can be looked up here.
+func (f *Fetcher) mayAskByName(t *target) bool {
+	return f.config.Proxy != nil && !t.plain && !t.local && !t.address.IsValid() && !privateName(t.host) &&
+		(t.ours || f.config.ProxyByName || f.nameless.Load())
 }
 
 func (f *Fetcher) lookup(ctx context.Context, t *target) ([]netip.Addr, error) {
@@ -47,6 +62,11 @@ func (f *Fetcher) lookup(ctx context.Context, t *target) ([]netip.Addr, error) {
 		return []netip.Addr{t.address}, nil
 	case t.local: // RFC 6761 section 6.3: never looked up
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
+	}
+	if f.mayAskByName(t) { // the proxy needs some of the time
+		half, cancel := context.WithTimeout(ctx, f.opening()/2)
+		defer cancel()
+		ctx = half
 	}
 	return f.config.LookupNetIP(ctx, "ip", t.host)
 }
@@ -81,22 +101,27 @@ func inTurns(addrs []netip.Addr) []netip.Addr {
 type connection struct {
 	net.Conn
 	socket net.Conn
-	leave  func()
+	leave  func() // nil when no place is held
 }
 
 // end closes the socket without a word: TLS would wait for somebody to hear its farewell.
 func (c *connection) end() {
 	c.socket.Close()
-	c.leave()
+	if c.leave != nil {
+		c.leave()
+	}
 }
 
 // connect dials one address after the other, each with an equal share of the time that is
 // left.
 func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (*connection, error) {
+	if len(addrs) == 0 {
+		return f.tunnel(ctx, t, netip.Addr{})
+	}
 	var reasons []string
 	var last error
 	for i, a := range addrs {
-		c, err := f.attempt(ctx, netip.AddrPortFrom(a, t.port), len(addrs)-i)
+		c, err := f.attempt(ctx, t, a, len(addrs)-i)
 		if err == nil {
 			return c, nil
 		}
@@ -108,7 +133,7 @@ func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (*
 	return nil, fail(ErrRefused, "%s", strings.Join(reasons, "; "))
 }
 
-func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (*connection, error) {
+func (f *Fetcher) attempt(ctx context.Context, t *target, to netip.Addr, left int) (*connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -117,16 +142,33 @@ func (f *Fetcher) attempt(ctx context.Context, to netip.AddrPort, left int) (*co
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
 		defer cancel()
 	}
-	leave, err := f.gate.reach(ctx, to.Addr())
+	if t.ours {
+		return f.way(ctx, t, to)
+	}
+	leave, err := f.gate.reach(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	socket, err := f.dial(ctx, to)
+	c, err := f.way(ctx, t, to)
 	if err != nil {
 		leave()
 		return nil, err
 	}
-	return &connection{socket, socket, leave}, nil
+	c.leave = leave
+	return c, nil
+}
+
+// way connects to an address, through the proxy if there is one. Loopback is this machine,
+// which no proxy is on the way to.
+func (f *Fetcher) way(ctx context.Context, t *target, to netip.Addr) (*connection, error) {
+	if f.config.Proxy != nil && !to.Unmap().IsLoopback() {
+		return f.tunnel(ctx, t, to)
+	}
+	socket, err := f.dial(ctx, netip.AddrPortFrom(to, t.port))
+	if err != nil {
+		return nil, err
+	}
+	return &connection{Conn: socket, socket: socket}, nil
 }
 
 // dialTCP connects to an address that has been judged. It holds no name, so nothing can

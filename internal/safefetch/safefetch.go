@@ -19,7 +19,7 @@
 //     one, and because TLS that must be verified is no language that other servers speak;
 //   - redirects, compressed answers, protocols other than HTTP/1.1, TLS below 1.2.
 //
-// There is no proxy, whatever the environment says, no cookie, no credential, no
+// There is no proxy but [Config.Proxy], whatever the environment says, no cookie, no credential, no
 // referrer, no connection that is used twice and no second attempt after a connection was
 // made. Time, bytes, header bytes and concurrency are bounded. Of several callers who want
 // one URL at one time, one fetches and all get the answer.
@@ -54,6 +54,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -89,6 +90,17 @@ type Config struct {
 	// stranger can make the server read from the machine that it runs on.
 	InsecureAllowLoopback bool
 
+	// Proxy, if set, opens the way to everything but loopback: set it where there is no direct
+	// way to the public web. The environment never sets one. Names are looked up here, all
+	// addresses judged as without a proxy, and the proxy asked for one of them. Only when
+	// [Fetcher.Reach] found that no name can be looked up here, the proxy is asked for names:
+	// then addresses that are written as such and names that networks use for themselves are
+	// refused here, and what the proxy connects to is for the proxy to judge.
+	Proxy *Proxy
+	// ProxyByName has the proxy asked for names although they can be looked up here; those that
+	// point inside here are refused first. Set it for a proxy that allows names, not addresses.
+	ProxyByName bool
+
 	// LookupNetIP finds the addresses of a host name; it is called with the network "ip",
 	// once per fetch, and must heed its context. Nil means the resolver of the system,
 	// without its search list.
@@ -108,13 +120,15 @@ const (
 	defaultRequestBytes   = 64 << 10 // of a request that says nothing
 )
 
-// Fetcher fetches. It is safe for concurrent use and holds nothing between fetches.
+// Fetcher fetches. It is safe for concurrent use and holds nothing of what it fetched.
 type Fetcher struct {
 	config  Config
 	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
 	jitter  func(most time.Duration) time.Duration
 	gate    *gate
 	flights *flights
+	// nameless: there is a proxy, and no name can be looked up here.
+	nameless atomic.Bool
 }
 
 // New returns a Fetcher that obeys c.
@@ -272,9 +286,18 @@ func (f *Fetcher) fetch(ctx context.Context, t *target) (*Response, error) {
 	return f.exchange(ctx, c, t)
 }
 
+// opening is how long it may take until a request can be sent. A proxy does by itself what a
+// host is given that time for.
+func (f *Fetcher) opening() time.Duration {
+	if f.config.Proxy != nil {
+		return 2 * f.config.Patience
+	}
+	return f.config.Patience
+}
+
 // open returns a connection, with TLS if there is to be some, before the patience ends.
 func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.config.Patience)
+	ctx, cancel := context.WithTimeout(ctx, f.opening())
 	defer cancel()
 	addrs, err := f.resolve(ctx, t)
 	if err != nil {
@@ -284,7 +307,7 @@ func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
 	if err != nil || t.plain {
 		return c, err
 	}
-	secure := tls.Client(c.socket, f.tlsConfig(t))
+	secure := tls.Client(c.Conn, f.tlsConfig(t))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		c.end()
 		return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)

@@ -25,6 +25,8 @@ type target struct {
 	maxBytes int64
 	etag     string
 	since    string
+	ours     bool // no stranger named it
+	named    bool // it was found to have an address
 }
 
 // key names everything that makes a difference to the answer.

@@ -118,6 +118,7 @@ type Registry struct {
 	static     map[string]storage.Client
 	cache      cache
 	documents  Documents
+	pinned     map[string]storage.Client // by client_id
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]
 	spent      *fair.Budget // of what strangers may have fetched

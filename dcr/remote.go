@@ -77,7 +77,7 @@ func (r *Registry) reads(c Config) error {
 	r.published.most, r.published.longest = maxDocument, longestDocument
 	r.keySets = newRemote(r, c.Fetcher, "key set", readKeys)
 	r.keySets.most, r.keySets.longest = maxKeySet, longestKeys
-	return c.Documents.validate()
+	return errors.Join(c.Documents.validate(), r.pin(c.Documents.Pinned))
 }
 
 func newRemote[T any](r *Registry, fetcher *safefetch.Fetcher, what string, parse func(string, []byte) (T, error)) *remote[T] {

@@ -11,7 +11,7 @@ import (
 )
 
 // Resolve returns the client with a client_id: a configured one, one from the store, or
-// the one that a metadata document at that address describes. An unknown id is
+// the one that a metadata document at that address describes, which is not fetched if it is pinned. An unknown id is
 // [storage.ErrNotFound], and an id that cannot be one costs no trip to the store. A
 // document that cannot be used is a [DocumentError], and one that cannot be read just now
 // is [ErrUnreachable]. The caller decides what a disabled client may do, and changes
@@ -21,6 +21,9 @@ import (
 // document is seen as it was for as long as its host said, between a minute and a day.
 func (r *Registry) Resolve(ctx context.Context, id string) (storage.Client, error) {
 	if client, ok := r.static[id]; ok {
+		return client, nil
+	}
+	if client, ok := r.pinned[id]; ok {
 		return client, nil
 	}
 	if r.SupportsDocuments() && isDocument(id) {

@@ -69,6 +69,7 @@ type Server struct {
 	chores    *chores
 	large     *fair.Budget // of transactions that no cookie holds
 	alarm     *alarm
+	egress    *egress // nil: the way to the public web is taken to be there
 	cookies   cookies
 	router    http.Handler
 }
@@ -109,7 +110,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
-	s.chores = newChores(cfg, s.clients)
+	s.chores, s.egress = newChores(cfg, s.clients), newEgress(cfg, s.clients)
 	s.router, err = s.routes()
 	return s, err
 }
@@ -153,8 +154,9 @@ func endpointsOf(issuer string) endpoints {
 }
 
 // document is the server metadata (RFC 8414 section 2), made from what is switched on:
-// what is listed works, and what works is listed.
-func (s *Server) document() metadata.AuthorizationServer {
+// what is listed works, and what works is listed. With documents, metadata documents of
+// clients are.
+func (s *Server) document(documents bool) metadata.AuthorizationServer {
 	methods := []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost, metadata.AuthMethodPrivateKeyJWT}
 	doc := metadata.AuthorizationServer{
 		Issuer:                            s.cfg.Issuer,
@@ -173,7 +175,7 @@ func (s *Server) document() metadata.AuthorizationServer {
 		CodeChallengeMethodsSupported:     []string{"S256"},
 		AuthorizationResponseIssParameter: true, // RFC 9207 section 3
 		ProtectedResources:                s.resources.uris(),
-		ClientIDMetadataDocumentSupported: s.clients.SupportsDocuments(),
+		ClientIDMetadataDocumentSupported: documents,
 	}
 	if s.cfg.Registration != RegistrationClosed {
 		doc.RegistrationEndpoint = s.urls.register

@@ -80,6 +80,9 @@ type Config struct {
 	// Documents says which client ID metadata documents are read; the zero value is none.
 	// They take a Fetcher.
 	Documents dcr.Documents
+	// Egress is how the server notices that it could read none of them; the zero value does
+	// not. It takes a running [Server.Run] to be noticed later than at the beginning.
+	Egress EgressCheck
 
 	// Catalogue is the URL of pages that list servers, such as those of a registry on the same
 	// listener. The page for people at the issuer leads there. Empty for none.
@@ -217,6 +220,7 @@ func (c Config) validate() error {
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
+	errs = append(errs, c.Egress.validate())
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }
 

@@ -199,6 +199,9 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 
 func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 	e := s.internal(r, err)
+	if errors.Is(err, dcr.ErrUnreachable) && s.egress.isMissing(r.Context()) {
+		return s.enclosed(e)
+	}
 	if errors.Is(err, dcr.ErrUnreachable) {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
 			message: "What it publishes about itself cannot be read. Nothing was changed.",

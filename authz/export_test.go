@@ -1,5 +1,10 @@
 package authz
 
+import (
+	"context"
+	"time"
+)
+
 // OnCompare has compare called in place of the comparison of a password with a hash, which
 // it is given, while a place is held for it.
 func (s *Server) OnCompare(compare func(hash, password string, matches func(hash, password string) bool) bool) {
@@ -15,3 +20,9 @@ func Hashing() int { return hashing() }
 
 // SignInsMost returns how many passwords may wait to be compared.
 func SignInsMost() int { return mostWaiting }
+
+// LookOut looks for the way to the public web, as Run does from time to time.
+func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }
+
+// NextLook is how long Run would wait before it looks again.
+func (s *Server) NextLook() time.Duration { return s.egress.wait() }

@@ -24,7 +24,8 @@ func keysOf(cfg Config) keyring.Config {
 
 // Run does the work that no request waits for, until ctx ends: it follows the signing
 // keys in the store and rotates them, seals records under the first master key, records
-// the last use of clients and keeps lists short. Any number of processes with one store
+// the last use of clients, keeps lists short and looks whether there is a way to the public
+// web. Any number of processes with one store
 // may run.
 //
 // A server that never runs signs and checks with the keys in the store too: it reads
@@ -36,6 +37,7 @@ func (s *Server) Run(ctx context.Context) error {
 	work.Go(func() { s.chores.reseal(ctx) })
 	work.Go(func() { s.chores.seal(ctx) })
 	work.Go(func() { s.chores.reap(ctx) })
+	work.Go(func() { s.egress.run(ctx) })
 	defer work.Wait()
 	return s.keys.Run(ctx)
 }

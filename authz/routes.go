@@ -3,6 +3,7 @@ package authz
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,11 +46,7 @@ func (s *Server) OnBehalf(next http.Handler) http.Handler {
 
 // documents are the well-known documents and the keys.
 func (s *Server) documents(router *mux.Router) error {
-	doc := s.document()
-	if err := doc.Validate(); err != nil {
-		return fmt.Errorf("authz: %w", err)
-	}
-	document, err := metadata.Serve(doc)
+	document, err := s.serverMetadata()
 	if err != nil {
 		return fmt.Errorf("authz: %w", err)
 	}
@@ -63,6 +60,30 @@ func (s *Server) documents(router *mux.Router) error {
 	}
 	router.Path(s.path("/jwks.json")).Handler(s.keys.JWKS())
 	return nil
+}
+
+// changingAge is how long a cache may keep the server metadata where it may change: what a client
+// reads is at most so much older than what the server knows.
+const changingAge = 30 * time.Second
+
+// serverMetadata answers with the one document at all its addresses, as it is at the moment.
+func (s *Server) serverMetadata() (http.Handler, error) {
+	age := metadata.MaxAge
+	if s.egress != nil {
+		age = changingAge
+	}
+	served := map[bool]http.Handler{}
+	for _, documents := range []bool{false, true} {
+		doc := s.document(documents)
+		handler, err := metadata.ServeFor(doc, age)
+		if err := errors.Join(doc.Validate(), err); err != nil {
+			return nil, err
+		}
+		served[documents] = handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served[s.offersDocuments(r.Context())].ServeHTTP(w, r)
+	}), nil
 }
 
 // programs are the API routes: CORS for everybody and no cookies.

@@ -23,7 +23,11 @@ const corsRequestHeaders = "Accept, Authorization, Content-Type, If-None-Match, 
 // matching If-None-Match (RFC 9110 section 13.1.2). Metadata is public, so every
 // origin may read it, without credentials; OPTIONS answers preflights. Every other
 // method gets 405 with Allow (RFC 9110 section 15.5.6).
-func Serve(doc any) (http.Handler, error) {
+func Serve(doc any) (http.Handler, error) { return ServeFor(doc, MaxAge) }
+
+// ServeFor is [Serve] for a document that a cache may keep for another time, in whole seconds:
+// one that another document may take the place of.
+func ServeFor(doc any, maxAge time.Duration) (http.Handler, error) {
 	body, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: document: %w", err)
@@ -37,7 +41,7 @@ func Serve(doc any) (http.Handler, error) {
 		"X-Content-Type-Options":        {"nosniff"},
 	}
 	d.cached = http.Header{
-		"Cache-Control": {"public, max-age=" + strconv.Itoa(int(MaxAge/time.Second))},
+		"Cache-Control": {"public, max-age=" + strconv.Itoa(int(maxAge/time.Second))},
 		"Etag":          {etag},
 	}
 	d.content = http.Header{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"gatehouse.example/storage"
@@ -15,7 +16,8 @@ const readyTime = time.Second
 
 // probes answers on the admin listener. /livez says that the process runs, /readyz that
 // it can serve: not while it is stopping, and not without its store or while that is full.
-func (st *site) probes(ready func(context.Context) error, room func() storage.Room) http.Handler {
+// While it can, it names what it does without.
+func (st *site) probes(ready func(context.Context) error, without func(context.Context) []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -30,13 +32,19 @@ func (st *site) probes(ready func(context.Context) error, room func() storage.Ro
 			say(w, http.StatusServiceUnavailable, notReady(err))
 			return
 		}
-		if room() != storage.RoomEnough {
-			say(w, http.StatusOK, "ok, but the store is nearly full: no new clients can register")
-			return
-		}
-		say(w, http.StatusOK, "ok")
+		say(w, http.StatusOK, strings.Join(append([]string{"ok"}, without(ctx)...), ", but "))
 	})
 	return mux
+}
+
+// tight names what a store that is nearly full does without.
+func tight(room func() storage.Room) func(context.Context) []string {
+	return func(context.Context) []string {
+		if room() == storage.RoomEnough {
+			return nil
+		}
+		return []string{"the store is nearly full: no new clients can register"}
+	}
 }
 
 // notReady names what is wrong with the store: the rest is in the log.

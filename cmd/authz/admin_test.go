@@ -26,7 +26,7 @@ func TestB2ReadinessNamesTheStore(t *testing.T) {
 		{storage.ErrUnavailable, storage.RoomEnough, http.StatusServiceUnavailable, "the store does not answer\n"},
 	} {
 		st := &site{log: slog.New(slog.DiscardHandler)}
-		probes := st.probes(func(context.Context) error { return tt.err }, func() storage.Room { return tt.room })
+		probes := st.probes(func(context.Context) error { return tt.err }, tight(func() storage.Room { return tt.room }))
 		w := httptest.NewRecorder()
 		probes.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 		if w.Code != tt.status || w.Body.String() != tt.want {

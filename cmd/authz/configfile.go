@@ -182,9 +182,14 @@ func (d *document) oneOrMore(f field, key string) []string {
 func (d *document) assign(flag *kong.Flag, f field, from origin) error {
 	var list []string
 	var text string
-	if flag.IsSlice() {
+	switch _, mapping := f.node.(*ast.MappingNode); {
+	case mapping && flag.Tag.Has("pairs"):
+		for _, pair := range d.pairs(f, flag.Name) {
+			list = append(list, pair.key+"="+d.text(pair.field, pair.key))
+		}
+	case flag.IsSlice():
 		list = d.oneOrMore(f, flag.Name)
-	} else {
+	default:
 		text = d.text(f, flag.Name)
 	}
 	if err := d.mistakes(); err != nil {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,8 +91,14 @@ type process struct {
 // startProcess runs authz and waits for a line.
 func startProcess(t *testing.T, ready string, args ...string) *process {
 	t.Helper()
+	return startProcessWith(t, nil, ready, args...)
+}
+
+// startProcessWith does so with an environment of its own besides that of the test.
+func startProcessWith(t *testing.T, environ []string, ready string, args ...string) *process {
+	t.Helper()
 	p := &process{running: new(running), cmd: exec.Command("authz", args...), ended: make(chan error, 1)}
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.stdout, &p.stderr, slices.Concat(os.Environ(), []string{noLookout}, environ)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

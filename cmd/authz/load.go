@@ -49,8 +49,9 @@ func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
 		errs = append(errs, err)
 		l.warnings = from.file.doubts
 	}
+	errs = append(errs, s.readPinned())
 	asked := func(name string) bool { return l.origins[name].rank > byDefault }
-	l.warnings = append(append(l.warnings, p.env.strangers(everyFlag(k.Model.Node))...), s.doubts(asked)...)
+	l.warnings = append(append(l.warnings, p.env.strangers(everyFlag(k.Model.Node))...), append(s.doubts(asked), s.egressDoubts(asked)...)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)

@@ -50,6 +50,8 @@ type registrySettings struct {
 
 	// named are the servers of our own under servers, resources those under resources.
 	named, resources []registry.OwnServer
+	// fetching is how icons are fetched: as the server does that carries the registry.
+	fetching safefetch.Config
 	// keepsOwn says that there are such lists, if only empty ones: servers of our own that are
 	// in the catalogue and not in a list any more have to go.
 	keepsOwn bool
@@ -110,7 +112,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 		return err
 	}
 	v.announce(p.stdout, st)
-	probes := st.catalogueProbes(st.probes(store.Ping, store.Room), keeper)
+	probes := st.catalogueProbes(st.probes(store.Ping, tight(store.Room)), keeper)
 	return besides(ctx, func() error { return st.serve(ctx, health(readers), probes) }, keeper.Run)
 }
 
@@ -233,7 +235,7 @@ func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix s
 		config.Enrich, config.Revision = file.Enrich, file.Revision
 	}
 	if v.Icons {
-		fetcher, err := safefetch.New(safefetch.Config{})
+		fetcher, err := safefetch.New(v.fetching)
 		if err != nil {
 			return readers{}, err
 		}

@@ -49,6 +49,8 @@ func (s *settings) registry(app *kong.Application, file *document) (*registrySer
 	v, err := registryFrom(app, d)
 	v.named, v.keepsOwn = named, v.ListResources || v.ServersFile != "" || d.values["servers"] != field{}
 	v.Store, v.MasterKeys = s.Store, s.MasterKeys
+	v.fetching, _ = s.fetching() // a mistake is reported elsewhere
+	v.fetching.InsecureAllowLoopback = false
 	if s.Issuer != "" { // else that is reported
 		v.Issuer = []string{s.Issuer}
 	}

@@ -31,6 +31,8 @@ func (s *settings) risks() []string {
 	r.proxies(s.TrustedProxies)
 	r.admin(s.AdminListen)
 	r.store(s.Store)
+	risk := s.proxyRisk()
+	r.add(risk != "", "%s", risk)
 	r.add(s.ClientDocuments == "allow", "client-documents allow: consent pages vouch for every host that a stranger names: "+
 		"write ask, or deny with the hosts you know under client-documents-allow")
 	r.add(s.AccessTokenTTL > 0 && s.AccessTokenTTL <= earlyRefresh, "access-token-ttl %s: clients that refresh five minutes early do so at each call: write 10m, or introspection where tokens have to end sooner", s.AccessTokenTTL)

@@ -32,6 +32,8 @@ func confidential(flag *kong.Flag) bool {
 		return value != ""
 	case masterKeys:
 		return len(value) > 0
+	case proxyURL:
+		return value.String() != string(value)
 	case storeURL:
 		return value.String() != string(value)
 	}

@@ -75,6 +75,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 	case err != nil:
 		return err
 	}
+	go front.EgressMissing(ctx) // begins to look, while the rest is made ready
 	if err := s.adviseOnRecords(ctx, store, st.log); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 			return fmt.Errorf("the person %s: %w", demoPerson, err)
 		}
 	}
-	public, admin, work := http.Handler(front), st.probes(front.Ready, store.Room), []worker{front.Run}
+	public, admin, work := http.Handler(front), st.probes(front.Ready, without(front, store.Room)), []worker{front.Run}
 	if l.registry != nil {
 		c, err := l.registry.carried(ctx, s, store, st.log)
 		if err != nil {
@@ -91,8 +92,19 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		}
 		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
 	}
-	p.announce(s, st, l.relaxed)
+	p.announce(s, st, l.relaxed, front.EgressMissing(ctx))
 	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
+}
+
+// without names what the server does without while it is ready.
+func without(front *authz.Server, room func() storage.Room) func(context.Context) []string {
+	return func(ctx context.Context) []string {
+		names := tight(room)(ctx)
+		if front.EgressMissing(ctx) {
+			names = append(names, noEgress+" unless they are pinned: see proxy, client-documents-pinned and egress-check")
+		}
+		return names
+	}
 }
 
 // adviseOnRecords says what is to be done so that nobody who can write to the store is
@@ -130,7 +142,7 @@ func besides(ctx context.Context, serve func() error, work ...worker) error {
 
 // announce says that the server is ready and what people need to use it, and with --dev,
 // after that, all that it relaxes. Only --dev prints secrets, and only those that it made up.
-func (p *program) announce(s *settings, st *site, made relaxed) {
+func (p *program) announce(s *settings, st *site, made relaxed, enclosed bool) {
 	var text strings.Builder // in one piece, whoever else prints
 	line := func(label, value string) { fmt.Fprintf(&text, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(&text, "Gatehouse is ready.")
@@ -139,6 +151,7 @@ func (p *program) announce(s *settings, st *site, made relaxed) {
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.announceEgress(&text, enclosed)
 	if s.Dev {
 		line("sign in", made.signIn())
 	}

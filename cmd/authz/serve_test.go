@@ -59,11 +59,15 @@ type running struct {
 	status         chan int
 }
 
+// noLookout keeps tests from looking for the public web, unless they set something else.
+const noLookout = "AUTHZ_EGRESS_CHECK=off"
+
 // start runs "authz serve" with args and environ and waits until it is ready.
 func start(t *testing.T, environ []string, args ...string) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{stop: stop, status: make(chan int, 1)}
+	environ = append([]string{noLookout}, environ...)
 	go func() {
 		r.status <- run(ctx, append([]string{"serve"}, args...), environ, strings.NewReader(""), &r.stdout, &r.stderr)
 	}()
@@ -449,7 +453,7 @@ func hold(t *testing.T, grace time.Duration) *held {
 		_, _ = io.WriteString(w, "finished")
 	})
 	go func() {
-		h.done <- st.serve(ctx, public, st.probes(func(context.Context) error { return nil }, func() storage.Room { return storage.RoomEnough }))
+		h.done <- st.serve(ctx, public, st.probes(func(context.Context) error { return nil }, tight(func() storage.Room { return storage.RoomEnough })))
 	}()
 	go func() {
 		resp, err := http.Get("http://" + st.public.Addr().String())
@@ -530,7 +534,7 @@ func TestSignals(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			var stdout, stderr lockedBuffer
 			cmd := exec.Command("authz", "serve", "--dev", "--listen", "127.0.0.1:0", "--drain", "0s")
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			cmd.Stdout, cmd.Stderr, cmd.Env = &stdout, &stderr, append(os.Environ(), noLookout)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

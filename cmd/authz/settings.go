@@ -78,6 +78,8 @@ type settings struct {
 	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are vouched for, such as example.com or *.example.com; repeatable."`
 	ClientDocumentsDeny  []string `placeholder:"HOST" help:"Hosts whose documents are refused; repeatable."`
 
+	egressSettings
+
 	AssertionAudience string `default:"issuer" placeholder:"issuer|issuer-or-endpoint" help:"What client assertions may name as this server; issuer-or-endpoint takes the token endpoint too, which lets another server of a client use its assertions here, CVE-2025-27370 (default ${default})."`
 
 	InsecureAllowLoopback bool `help:"With --dev: clients may name documents, keys and logos on this machine, and have them fetched."`
@@ -171,7 +173,7 @@ func (s *settings) formMistakes() error {
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.clientMistakes())
+	errs = append(errs, s.clientMistakes(), s.egressMistakes())
 	for _, life := range []struct {
 		name string
 		duration
@@ -281,7 +283,8 @@ func (s *settings) follow(addr string) {
 func (s *settings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
 	proxies, _ := s.trustedProxies() // a mistake was reported
-	fetcher, err := safefetch.New(safefetch.Config{InsecureAllowLoopback: s.InsecureAllowLoopback})
+	fetching, _ := s.fetching()      // a mistake was reported
+	fetcher, err := safefetch.New(fetching)
 	return authz.Config{
 		Issuer:             s.Issuer,
 		Resources:          s.Resources,
@@ -295,6 +298,7 @@ func (s *settings) server() (authz.Config, error) {
 		AssertionAudience:  authz.AssertionAudience(s.AssertionAudience),
 		Documents:          s.documents(),
 		Fetcher:            fetcher,
+		Egress:             authz.EgressCheck{Hosts: s.lookout()},
 		SigningAlgorithm:   s.SigningAlgorithm,
 		KeyRotation:        cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
 		KeyCache:           time.Duration(s.KeyCache),
@@ -323,7 +327,7 @@ func (s *settings) documents() dcr.Documents {
 		return dcr.Documents{}
 	}
 	return dcr.Documents{
-		Trust: dcr.Trust(s.ClientDocuments), Allow: s.ClientDocumentsAllow, Deny: s.ClientDocumentsDeny,
+		Trust: dcr.Trust(s.ClientDocuments), Allow: s.ClientDocumentsAllow, Deny: s.ClientDocumentsDeny, Pinned: s.pinned,
 		InsecureAllowLoopback: s.InsecureAllowLoopback,
 	}
 }

@@ -142,7 +142,7 @@ func (f *fleet) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AUTHZ_") })
 	return append(env,
 		"AUTHZ_ISSUER="+f.issuer, "AUTHZ_STORE="+f.config.Store, "AUTHZ_MASTER_KEYS="+f.config.MasterKeys,
-		"AUTHZ_DEV_RESOURCE="+resource, "AUTHZ_DEV_PASSWORD="+personPassword, "AUTHZ_DEV_INTROSPECTION_SECRET="+introspectionSecret,
+		"AUTHZ_DEV_RESOURCE="+resource, "AUTHZ_DEV_PASSWORD="+personPassword, "AUTHZ_DEV_INTROSPECTION_SECRET="+introspectionSecret, "AUTHZ_EGRESS_CHECK=off",
 	)
 }
 

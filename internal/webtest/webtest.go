@@ -16,6 +16,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"log"
 	"math/big"
@@ -24,6 +25,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +73,18 @@ func New(t testing.TB) *Web {
 
 // URL is the address of a path at a host.
 func (w *Web) URL(host, path string) string { return "https://" + host + ":" + w.port + path }
+
+// RootFile is a file with the certificate that programs have to trust to read this web, for
+// SSL_CERT_FILE.
+func (w *Web) RootFile() string {
+	w.t.Helper()
+	name := filepath.Join(w.t.TempDir(), "roots.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.authority.certificate.Raw})
+	if err := os.WriteFile(name, block, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return name
+}
 
 // Serve answers at an address, with its query if it has one.
 func (w *Web) Serve(address string, h http.HandlerFunc) {

@@ -42,9 +42,15 @@ func newFlow(t testing.TB, authz *process, resource string) *flow {
 	if status != http.StatusCreated {
 		t.Fatalf("register: %d %v", status, answer)
 	}
+	return flowOf(t, authz, answer["client_id"].(string), resource)
+}
+
+// flowOf has the person allow a client that is known.
+func flowOf(t testing.TB, authz *process, client, resource string) *flow {
+	t.Helper()
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
-	f := &flow{authz: authz, resource: resource, client: answer["client_id"].(string), verifier: base64.RawURLEncoding.EncodeToString(secret)}
+	f := &flow{authz: authz, resource: resource, client: client, verifier: base64.RawURLEncoding.EncodeToString(secret)}
 	sum := sha256.Sum256([]byte(f.verifier))
 	redirect := allow(t, newBrowser(t), authz.URL+"/authorize?"+url.Values{
 		"response_type": {"code"}, "client_id": {f.client}, "redirect_uri": {flowRedirect}, "resource": {resource},

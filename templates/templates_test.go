@@ -108,7 +108,8 @@ func everyPage() map[string]any {
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
 		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},
-		"error": problem(), "short error": bare, "empty error": templates.Error{},
+		"enclosed home": templates.Home{Issuer: "https://auth.example.com", Enclosed: true, Registers: true, Pinned: []string{"Notes", "Tasks"}},
+		"error":         problem(), "short error": bare, "empty error": templates.Error{},
 	}
 }
 
@@ -336,7 +337,8 @@ func TestEscaping(t *testing.T) {
 			UserName: evil, Problem: evil,
 		}
 		e := templates.Error{Title: evil, Message: evil, Code: evil, Steps: []string{evil, evil}, Link: &templates.Link{URL: "https://example.org/?" + evil, Host: "example.org"}}
-		for _, page := range []any{l, c, e} {
+		h := templates.Home{Issuer: evil, Catalogue: evil, Enclosed: true, Pinned: []string{evil, evil}}
+		for _, page := range []any{l, c, e, h} {
 			got := render(t, page)
 			if strings.Contains(got, evil) {
 				t.Errorf("%T carries %q as it is", page, evil)

@@ -127,7 +127,7 @@ func (e *egress) consequence() string {
 	if e.pinned {
 		return ", but for those that are pinned"
 	}
-	return ", and are not offered any more"
+	return ", and are not offered"
 }
 
 // wait is how long the next look waits.

@@ -248,7 +248,11 @@ func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 			}
 		})
 	}
-	<-began
+	select {
+	case <-began:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody looks")
+	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if e.server().EgressMissing(gone) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,4 +206,18 @@ func TestB1LookoutFollowsThePolicy(t *testing.T) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
+}
+
+// TestB1IconsOfTheCarriedRegistry: what the registry inside of a server fetches comes through
+// the proxy of the server.
+func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
+	web := webtest.New(t)
+	proxy := web.Proxy()
+	icon := web.URL("notes.example.com", "/icon.png")
+	file := save(t, "gatehouse.yaml", "registry:\n  servers:\n    - url: "+web.URL("notes.example.com", "/mcp")+"\n      title: Notes\n      version: 1.0.0\n      icon: "+icon+"\n")
+	r := start(t, []string{"AUTHZ_PROXY=" + proxy.URL, "AUTHZ_PROXY_BY_NAME=true"}, "--dev", "--listen", "127.0.0.1:0", "--registry-at", "/registry", "--config", file)
+	eventually(t, "the proxy is asked for the icon", func() bool {
+		opened(t, r.shown("issuer")+"/registry/")
+		return slices.Contains(proxy.Asked(), strings.TrimSuffix(strings.TrimPrefix(icon, "https://"), "/icon.png"))
+	})
 }

@@ -2,6 +2,7 @@ package safefetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -95,6 +96,36 @@ func inTurns(addrs []netip.Addr) []netip.Addr {
 		}
 	}
 	return turns
+}
+
+// opening is how long it may take until a request can be sent. A proxy does by itself what a
+// host is given that time for.
+func (f *Fetcher) opening() time.Duration {
+	if f.config.Proxy != nil {
+		return 2 * f.config.Patience
+	}
+	return f.config.Patience
+}
+
+// open returns a connection, with TLS if there is to be some, before the patience ends.
+func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.opening())
+	defer cancel()
+	addrs, err := f.resolve(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.connect(ctx, t, addrs)
+	if err != nil || t.plain {
+		return c, err
+	}
+	secure := tls.Client(c.Conn, f.tlsConfig(t))
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.end()
+		return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)
+	}
+	c.Conn = secure
+	return c, nil
 }
 
 // connection is what is spoken through, the socket below it, and a place at its address.

@@ -39,7 +39,7 @@ func (f *Fetcher) Reach(caller context.Context, hosts []string) error {
 			cancel() // the others end at once
 			continue
 		}
-		reasons = append(reasons, Reason(r.err))
+		reasons = append(reasons, strings.TrimPrefix(Reason(r.err), "safefetch: "+ErrRefused.Error()+": "))
 	}
 	if caller.Err() == nil {
 		f.nameless.Store(f.config.Proxy != nil && !named)

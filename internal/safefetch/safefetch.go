@@ -46,7 +46,6 @@ package safefetch
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"math/rand/v2"
@@ -284,34 +283,4 @@ func (f *Fetcher) fetch(ctx context.Context, t *target) (*Response, error) {
 	stop := context.AfterFunc(ctx, func() { c.socket.Close() })
 	defer stop()
 	return f.exchange(ctx, c, t)
-}
-
-// opening is how long it may take until a request can be sent. A proxy does by itself what a
-// host is given that time for.
-func (f *Fetcher) opening() time.Duration {
-	if f.config.Proxy != nil {
-		return 2 * f.config.Patience
-	}
-	return f.config.Patience
-}
-
-// open returns a connection, with TLS if there is to be some, before the patience ends.
-func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.opening())
-	defer cancel()
-	addrs, err := f.resolve(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	c, err := f.connect(ctx, t, addrs)
-	if err != nil || t.plain {
-		return c, err
-	}
-	secure := tls.Client(c.Conn, f.tlsConfig(t))
-	if err := secure.HandshakeContext(ctx); err != nil {
-		c.end()
-		return nil, fail(ErrRefused, "TLS with %s: %v", t.host, err)
-	}
-	c.Conn = secure
-	return c, nil
 }

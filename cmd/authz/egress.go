@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,13 +22,57 @@ import (
 type egressSettings struct {
 	ClientDocumentsPinned []string `sep:"none" pairs:"" placeholder:"URL=FILE" help:"Documents of clients that are known here and never fetched: the client_id, and a file with what is published there; repeatable."`
 
-	Proxy       proxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched of clients, such as http://proxy.example.com:3128 (default: none, whatever HTTPS_PROXY says)."`
-	ProxyFile   string   `placeholder:"FILE" help:"File that holds that URL."`
-	ProxyByName bool     `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
+	proxySettings
 	EgressCheck []string `default:"claude.ai,chatgpt.com" placeholder:"HOST|off" help:"Hosts of which one is connected to from time to time, and asked nothing, to see whether documents can be read at all; repeatable (default ${default})."`
 
 	// pinned are the documents themselves, by client_id.
 	pinned map[string][]byte
+}
+
+// proxySettings name the proxy of a program that fetches what others name.
+type proxySettings struct {
+	Proxy       proxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none; HTTPS_PROXY counts for nothing that strangers name)."`
+	ProxyFile   string   `placeholder:"FILE" help:"File that holds that URL."`
+	ProxyByName bool     `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
+}
+
+// fetching is how what strangers name is fetched.
+func (s *proxySettings) fetching() (safefetch.Config, error) {
+	c := safefetch.Config{ProxyByName: s.ProxyByName}
+	if s.Proxy == "" {
+		return c, nil
+	}
+	var err error
+	if c.Proxy, err = safefetch.ParseProxy(string(s.Proxy)); err != nil {
+		return c, fmt.Errorf("proxy cannot be used: %s", strings.TrimPrefix(err.Error(), "safefetch: proxy: "))
+	}
+	return c, nil
+}
+
+// proxyMistakes returns what is wrong with them.
+func (s *proxySettings) proxyMistakes() error {
+	_, err := s.fetching()
+	if s.ProxyByName && s.Proxy == "" {
+		return errors.Join(err, errors.New("proxy-by-name is set and proxy is not: there is nobody to ask"))
+	}
+	return err
+}
+
+// client is how an address that the operator chose is asked, nil for the usual way. Loopback
+// is this machine, which no proxy is on the way to.
+func (s *proxySettings) client() *http.Client {
+	u, err := url.Parse(string(s.Proxy))
+	if s.Proxy == "" || err != nil {
+		return nil
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		if metadata.IsLoopbackHost(r.URL.Hostname()) {
+			return nil, nil
+		}
+		return u, nil
+	}
+	return &http.Client{Transport: transport}
 }
 
 // usualLookout is what egress-check is by default.
@@ -51,20 +96,6 @@ func (s *settings) lookout() []string {
 }
 
 func (s *egressSettings) egressOff() bool { return slices.Equal(s.EgressCheck, []string{off}) }
-
-// fetching is how what clients name is fetched.
-func (s *settings) fetching() (safefetch.Config, error) {
-	c := safefetch.Config{InsecureAllowLoopback: s.InsecureAllowLoopback, ProxyByName: s.ProxyByName}
-	if s.Proxy == "" {
-		return c, nil
-	}
-	var err error
-	c.Proxy, err = safefetch.ParseProxy(string(s.Proxy))
-	if err != nil {
-		return c, fmt.Errorf("proxy cannot be used: %s", strings.TrimPrefix(err.Error(), "safefetch: proxy: "))
-	}
-	return c, nil
-}
 
 // readPinned reads the files of the documents that are pinned.
 func (s *egressSettings) readPinned() error {
@@ -92,13 +123,9 @@ func (s *egressSettings) readPinned() error {
 
 // egressMistakes finds settings that contradict each other.
 func (s *settings) egressMistakes() error {
-	_, err := s.fetching()
-	errs := []error{err}
+	errs := []error{s.proxyMistakes()}
 	if s.ClientDocuments == off && len(s.ClientDocumentsPinned) > 0 {
 		errs = append(errs, errors.New("client-documents is off: leave out client-documents-pinned, or say deny, which takes those that are pinned and no others"))
-	}
-	if s.ProxyByName && s.Proxy == "" {
-		errs = append(errs, errors.New("proxy-by-name is set and proxy is not: there is nobody to ask"))
 	}
 	if slices.Contains(s.EgressCheck, off) && len(s.EgressCheck) > 1 {
 		errs = append(errs, errors.New("egress-check is off and names hosts: keep one of them"))

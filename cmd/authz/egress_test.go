@@ -221,3 +221,25 @@ func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 		return slices.Contains(proxy.Asked(), strings.TrimSuffix(strings.TrimPrefix(icon, "https://"), "/icon.png"))
 	})
 }
+
+// TestB1RegistryThroughTheProxy: a registry of its own reads its upstream and fetches icons
+// through the proxy that it is given, also when the environment names another.
+func TestB1RegistryThroughTheProxy(t *testing.T) {
+	web := webtest.New(t)
+	proxy := web.Proxy()
+	upstream := web.URL("registry.example.com", "")
+	web.Serve(upstream+"/v0.1/servers", littleUpstream)
+	web.Serve("*", littleUpstream)
+	file := save(t, "registry.yaml", "servers:\n  - url: "+web.URL("notes.example.com", "/mcp")+"\n    title: Notes\n    version: 1.0.0\n    icon: "+web.URL("notes.example.com", "/icon.png")+"\n")
+	p := startProcessWith(t, []string{"SSL_CERT_FILE=" + web.RootFile(), "HTTPS_PROXY=http://127.0.0.1:1", "AUTHZ_PROXY=" + proxy.URL, "AUTHZ_EGRESS_CHECK="}, "programs",
+		"registry", "serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--config", file, "--proxy-by-name")
+	eventually(t, "the upstream is read", func() bool { return strings.Contains(opened(t, p.shown("pages")), "com.example/first") })
+	eventually(t, "the proxy is asked for the icon", func() bool {
+		opened(t, p.shown("pages"))
+		return slices.Contains(proxy.Asked(), strings.TrimPrefix(web.URL("notes.example.com", ""), "https://"))
+	})
+	var out, said strings.Builder
+	if status := run(t.Context(), []string{"registry", "serve", "--proxy", "socks5://hunter22@proxy.example.com"}, nil, nil, &out, &said); status != exitRefused || !strings.Contains(said.String(), "proxy cannot be used") || strings.Contains(said.String(), "hunter22") {
+		t.Errorf("exit status %d: %s", status, said.String())
+	}
+}

@@ -46,12 +46,11 @@ type registrySettings struct {
 	ListResources bool     `default:"true" negatable:"" help:"List the servers under resources: in the file of the authorization server (default ${default})."`
 	Resource      string   `placeholder:"URL" help:"The URL by which clients know this registry: whoever reads it then needs a token for it with the scope mcp-registry:read."`
 	Issuer        []string `sep:"none" placeholder:"URL" help:"With --resource: an authorization server whose tokens are accepted; repeatable."`
-	LogFormat     string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+	proxySettings
+	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
 	// named are the servers of our own under servers, resources those under resources.
 	named, resources []registry.OwnServer
-	// fetching is how icons are fetched: as the server does that carries the registry.
-	fetching safefetch.Config
 	// keepsOwn says that there are such lists, if only empty ones: servers of our own that are
 	// in the catalogue and not in a list any more have to go.
 	keepsOwn bool
@@ -178,6 +177,7 @@ func (s *registrySettings) client() (*registry.Client, error) {
 	}
 	client, err := registry.NewClient(registry.ClientConfig{
 		Base: s.Upstream, InsecureAllowHTTP: s.InsecureUpstreamHTTP, UserAgent: "gatehouse-registry/" + strings.Fields(version())[0],
+		HTTP: s.proxySettings.client(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("upstream %s: %s", s.Upstream, withoutClient(err))
@@ -235,7 +235,11 @@ func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix s
 		config.Enrich, config.Revision = file.Enrich, file.Revision
 	}
 	if v.Icons {
-		fetcher, err := safefetch.New(v.fetching)
+		fetching, err := v.fetching()
+		if err != nil {
+			return readers{}, err
+		}
+		fetcher, err := safefetch.New(fetching)
 		if err != nil {
 			return readers{}, err
 		}

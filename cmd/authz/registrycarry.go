@@ -22,7 +22,7 @@ import (
 // file, and what the two would share is the server's.
 
 // apart are the keys of the section that only a registry of its own has.
-var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format"}
+var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format", "proxy", "proxy-file", "proxy-by-name"}
 
 // registry returns the registry that the server carries, nil without registry-at, and
 // every mistake in the section of the file. There may be no file.
@@ -49,8 +49,7 @@ func (s *settings) registry(app *kong.Application, file *document) (*registrySer
 	v, err := registryFrom(app, d)
 	v.named, v.keepsOwn = named, v.ListResources || v.ServersFile != "" || d.values["servers"] != field{}
 	v.Store, v.MasterKeys = s.Store, s.MasterKeys
-	v.fetching, _ = s.fetching() // a mistake is reported elsewhere
-	v.fetching.InsecureAllowLoopback = false
+	v.proxySettings = s.proxySettings
 	if s.Issuer != "" { // else that is reported
 		v.Issuer = []string{s.Issuer}
 	}

@@ -85,7 +85,7 @@ func (d *document) asRegistry(own, servers []string) error {
 	if section, ok := around["registry"]; ok {
 		d.values = d.section(section, "registry", own)
 	}
-	for _, shared := range [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}} {
+	for _, shared := range [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}} {
 		if slices.ContainsFunc(shared, func(key string) bool { return d.values[key] != field{} }) {
 			continue
 		}
@@ -186,7 +186,7 @@ func (s *registrySettings) registryMistakes() error {
 		}
 	}
 	_, err := s.client()
-	return errors.Join(append(errs, err, s.MasterKeys.mistakes(), logFormatMistake(s.LogFormat))...)
+	return errors.Join(append(errs, err, s.proxyMistakes(), s.MasterKeys.mistakes(), logFormatMistake(s.LogFormat))...)
 }
 
 // mistakes returns what else is wrong with the settings of the server.

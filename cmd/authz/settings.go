@@ -284,6 +284,7 @@ func (s *settings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
 	proxies, _ := s.trustedProxies() // a mistake was reported
 	fetching, _ := s.fetching()      // a mistake was reported
+	fetching.InsecureAllowLoopback = s.InsecureAllowLoopback
 	fetcher, err := safefetch.New(fetching)
 	return authz.Config{
 		Issuer:             s.Issuer,

@@ -50,7 +50,7 @@ type egress struct {
 	check  EgressCheck
 	reach  func(context.Context, []string) error
 	log    *slog.Logger
-	pinned bool // some documents are pinned
+	offers bool // documents are offered all the same
 
 	begin  sync.Once
 	looked chan struct{} // closed when the first look has ended
@@ -68,7 +68,7 @@ func newEgress(cfg Config, clients *dcr.Registry) *egress {
 	}
 	check := cfg.Egress
 	check.Every, check.Again = cmp.Or(check.Every, 5*time.Minute), cmp.Or(check.Again, 5*time.Second)
-	return &egress{check: check, reach: cfg.Fetcher.Reach, log: cfg.Logger, pinned: len(clients.Pinned()) > 0, looked: make(chan struct{})}
+	return &egress{check: check, reach: cfg.Fetcher.Reach, log: cfg.Logger, offers: offersWithoutEgress(cfg, clients), looked: make(chan struct{})}
 }
 
 // isMissing reports whether no way was found when it was last looked for, and waits for the
@@ -124,7 +124,7 @@ func (e *egress) hasLooked() bool {
 }
 
 func (e *egress) consequence() string {
-	if e.pinned {
+	if e.offers {
 		return ", but for those that are pinned"
 	}
 	return ", and are not offered"
@@ -164,10 +164,16 @@ func (e *egress) run(ctx context.Context) {
 func (s *Server) EgressMissing(ctx context.Context) bool { return s.egress.isMissing(ctx) }
 
 // offersDocuments reports whether the metadata says that documents are read: while none can be
-// fetched, clients that can register do so instead. Where some are pinned, those clients come
-// by them, and cannot know that others cannot.
+// fetched, clients that can register do so instead.
 func (s *Server) offersDocuments(ctx context.Context) bool {
-	return s.clients.SupportsDocuments() && (len(s.clients.Pinned()) > 0 || !s.egress.isMissing(ctx))
+	return s.clients.SupportsDocuments() && (offersWithoutEgress(s.cfg, s.clients) || !s.egress.isMissing(ctx))
+}
+
+// offersWithoutEgress reports whether documents are offered while none can be fetched: where some
+// are pinned and not everybody can register. Where everybody can, those whose documents are
+// not pinned would be kept out by the offer, and the others lose nothing without it.
+func offersWithoutEgress(cfg Config, clients *dcr.Registry) bool {
+	return len(clients.Pinned()) > 0 && cfg.Registration != RegistrationOpen
 }
 
 // enclosed tells a person that the application is not to blame, and what ends it.

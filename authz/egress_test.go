@@ -180,6 +180,25 @@ func TestB1StrangersDoNotDecide(t *testing.T) {
 	}
 }
 
+// TestB1PinsWithOpenRegistration: where everybody can register, the metadata does not lead those
+// astray whose documents are not pinned. With a token for registering it still offers documents.
+func TestB1PinsWithOpenRegistration(t *testing.T) {
+	t.Parallel()
+	const id = "https://client.example.com/client.json"
+	for registration, want := range map[authz.Registration]bool{authz.RegistrationOpen: false, authz.RegistrationToken: true, authz.RegistrationClosed: true} {
+		e := newEnclosed(t, func(c *authz.Config) {
+			c.Registration = registration
+			c.Documents = dcr.Documents{Trust: dcr.TrustAsk, Pinned: map[string][]byte{id: fmt.Appendf(nil, plainDocument, id)}}
+		})
+		if e.offers() != want {
+			t.Errorf("registration %s without a way to the web: documents are offered: %v", registration, !want)
+		}
+		if b := e.newBrowser(); b.tokens(described(id, "http://127.0.0.1:49152/callback"), asks(described(id, "http://127.0.0.1:49152/callback"))).refresh == "" {
+			t.Errorf("registration %s: the pinned client is not let in", registration)
+		}
+	}
+}
+
 // TestB1PinnedClientsNeedNoEgress: with pins documents stay offered, whatever else is closed,
 // and a pinned client signs in where nothing can be fetched; the others hear in words that they
 // cannot. Where only pins are taken, nothing is looked for.

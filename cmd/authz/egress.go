@@ -211,7 +211,7 @@ func (s *settings) announceEgress(w io.Writer, missing bool) {
 // insteadOfDocuments says how clients connect without.
 func (s *settings) insteadOfDocuments() string {
 	switch {
-	case len(s.pinned) > 0:
+	case len(s.pinned) > 0 && s.Registration != "open":
 		return ", but for those that are pinned"
 	case s.Registration == "closed":
 		return ", and clients cannot register: only those that are configured connect"

@@ -86,7 +86,7 @@ func TestEventsArriveOneByOne(t *testing.T) {
 					_ = http.NewResponseController(w).Flush()
 				}
 			}), change)
-			for _, r := range []*http.Request{g.request(t, "GET", "/mcp", ""), g.request(t, "POST", "/mcp", call("tools/list", nil))} {
+			for _, r := range []*http.Request{g.request(t, "GET", "/mcp", "", "Mcp-Protocol-Version", "2025-11-25"), g.request(t, "POST", "/mcp", call("tools/list", nil))} {
 				res := openRequest(t, r)
 				events := lines(res.Body)
 				for n := range 3 {
@@ -95,7 +95,7 @@ func TestEventsArriveOneByOne(t *testing.T) {
 					case <-time.After(patience):
 						t.Fatal("the upstream does not want to write")
 					}
-					if got := soon(t, "an event", events); got != fmt.Sprintf("id: %d", n) {
+					if got := soon(t, "an event", events); !strings.HasPrefix(got, fmt.Sprintf("id: %d.", n)) {
 						t.Fatalf("%s: %q, want event %d", r.Method, got, n)
 					}
 					soon(t, "its data", events)

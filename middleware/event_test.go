@@ -167,9 +167,9 @@ func TestStreamsBeginWithAnEvent(t *testing.T) {
 		id, rest, cut := strings.Cut(rest, "\ndata:\n\n")
 		return id, primed && cut && rest == event
 	}
-	ends := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams = true })
+	ends := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams, c.InsecureUnboundSessions = true, true })
 	lists := newGuard(t, issuer, func(c *middleware.Config) {
-		c.EndStreams, c.Policy = true, middleware.Policy{Tools: map[string][]string{"*": nil}}
+		c.EndStreams, c.InsecureUnboundSessions, c.Policy = true, true, middleware.Policy{Tools: map[string][]string{"*": nil}}
 	})
 	last := ""
 	for _, guard := range []*middleware.Guard{ends, ends, lists} {
@@ -187,7 +187,7 @@ func TestStreamsBeginWithAnEvent(t *testing.T) {
 		handler http.Handler
 		method  string
 	}{
-		"streams do not end": {newGuard(t, issuer), handler("text/event-stream", 200), "GET"},
+		"streams do not end": {newGuard(t, issuer, func(c *middleware.Config) { c.InsecureUnboundSessions = true }), handler("text/event-stream", 200), "GET"},
 		"no stream":          {ends, handler("application/json", 200), "GET"},
 		"an error":           {ends, handler("text/event-stream", 404), "GET"},
 		"the answer to POST": {ends, handler("text/event-stream", 200), "POST"},

@@ -56,18 +56,28 @@ func (h *Handles) Open(purpose string, token *Token, bound string) (string, erro
 // usable reports whether there is a key.
 func (h *Handles) usable() bool { return len(h.key) >= minHandleKey }
 
-// mac covers each part with its length before it, so that no two lists of parts are one.
+// mac is what binds a handle, as text.
 func (h *Handles) mac(purpose string, token *Token, handle string) string {
-	parts := [...]string{purpose, "", "", handle}
-	if token != nil {
-		parts[1], parts[2] = token.Issuer, token.Subject
+	issuer, subject := principalOf(token)
+	return base64.RawURLEncoding.EncodeToString(macOf(h.key, purpose, issuer, subject, handle))
+}
+
+// principalOf returns whom a token speaks for, nobody without one.
+func principalOf(token *Token) (issuer, subject string) {
+	if token == nil {
+		return "", ""
 	}
-	mac := hmac.New(sha256.New, h.key)
+	return token.Issuer, token.Subject
+}
+
+// macOf covers each part with its length before it, so that no two lists of parts are one.
+func macOf(key []byte, parts ...string) []byte {
+	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		mac.Write(size[:])
 		mac.Write([]byte(part))
 	}
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	return mac.Sum(nil)
 }

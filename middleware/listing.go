@@ -1,75 +1,92 @@
 package middleware
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"gatehouse.example/message"
 )
 
-// maxList bounds what is read of an answer that may hold a list, and one event of a
-// stream, in bytes.
-const maxList = 16 << 20
-
-var errListTooLarge = fmt.Errorf("middleware: the answer has more than %d bytes", maxList)
-
-// lists are the members of results that hold lists of what the policy names, and the
-// member by which an item is named there.
-var lists = [...]struct {
+// list is one kind of lists: the method that asks for it, the member of the result that
+// holds it, and the member by which an item is named there.
+type list struct {
 	method, member, name string
 	kind                 kind
-}{
+}
+
+// lists are all kinds whose items the policy names.
+var lists = [...]list{
 	{"tools/list", "tools", "name", tool},
 	{"prompts/list", "prompts", "name", prompt},
 	{"resources/list", "resources", "uri", resourceURI},
 	{"resources/templates/list", "resourceTemplates", "uriTemplate", resourceURI},
 }
 
-// mayList reports whether the answer to a request may hold a list that the policy changes:
-// the answer to its method, and a stream that is opened again, which repeats answers.
-func (g *Guard) mayList(r *http.Request, got received) bool {
-	if g.policy.listing == ListAll {
-		return false
-	}
+// filters reports whether the policy changes lists of a kind.
+func (g *Guard) filters(l list) bool {
+	return g.policy.listing != ListAll && len(g.policy.part(l.kind)) > 0
+}
+
+// filtersMethod reports whether the policy changes the list that a method asks for.
+func (g *Guard) filtersMethod(method string) bool {
 	for _, l := range lists {
-		if len(g.policy.part(l.kind)) > 0 && (got.Method == l.method || (got.Method == "" && r.Method == http.MethodGet)) {
-			return true
+		if l.method == method {
+			return g.filters(l)
 		}
 	}
 	return false
 }
 
-// lister takes out of lists what a token may not see.
-type lister struct {
-	guard *Guard
-	token *Token
+// mayList reports whether the answer to a request may hold a list that the policy changes:
+// the answer to its method, and a stream that is opened again, which repeats answers.
+func (g *Guard) mayList(r *http.Request, got received) bool {
+	if got.Method == "" && r.Method == http.MethodGet {
+		return slices.ContainsFunc(lists[:], g.filters)
+	}
+	return g.filtersMethod(got.Method)
 }
 
-// message returns a message as the client may see it.
+// lister takes out of lists what a token may not see.
+type lister struct {
+	guard  *Guard
+	token  *Token
+	method string // that asked for a list, empty for a stream that repeats answers
+}
+
+// unreadable is why a message is not passed on, and whose answer it was as far as that is
+// known.
+type unreadable struct {
+	id  message.ID
+	err error
+}
+
+// Error implements error.
+func (u unreadable) Error() string { return u.err.Error() }
+
+// Unwrap returns the reason.
+func (u unreadable) Unwrap() error { return u.err }
+
+// message returns a message as the client may see it. Its errors are unreadable.
 func (l lister) message(data []byte) ([]byte, error) {
 	m, err := message.Decode(data, message.Limits{MaxBytes: maxList, MaxDepth: maxListDepth})
 	if err != nil {
-		return nil, err
+		var refused *message.DecodeError
+		errors.As(err, &refused)
+		return nil, unreadable{refused.ID, err}
 	}
 	response, ok := m.(message.ResultResponse)
 	if !ok {
 		return data, nil
 	}
-	var members map[string]json.RawMessage
-	if err := response.Result.Decode(&members); err != nil {
-		return nil, err
-	}
-	changed, err := l.result(members)
-	if err != nil || !changed {
-		return data, err
-	}
-	if response.Result, err = message.NewObject(members); err != nil {
-		return nil, err
+	changed, err := l.result(&response)
+	switch {
+	case err != nil:
+		return nil, unreadable{response.ID, err}
+	case !changed:
+		return data, nil
 	}
 	return message.Encode(response)
 }
@@ -77,37 +94,58 @@ func (l lister) message(data []byte) ([]byte, error) {
 // maxListDepth is more than what schemas of tools need.
 const maxListDepth = 256
 
-// result filters the lists in a result. What depends on the token must not be cached for
-// others (MCP, Caching: cacheScope).
-func (l lister) result(members map[string]json.RawMessage) (changed bool, err error) {
+// result filters the lists in a result, and seals the cursor that goes on with one. What
+// depends on the token must not be cached for others (MCP, Caching: cacheScope).
+func (l lister) result(response *message.ResultResponse) (changed bool, err error) {
+	members := map[string]json.RawMessage{}
+	if err := response.Result.Decode(&members); err != nil {
+		return false, err
+	}
+	method := l.method
 	for _, list := range lists {
-		raw, ok := members[list.member]
-		if !ok || len(l.guard.policy.part(list.kind)) == 0 {
+		raw, err := response.Result.Member(list.member)
+		if err != nil {
+			return false, err // a reader to whom case is nothing would take it for the list
+		}
+		if raw == nil || !l.guard.filters(list) {
 			continue
 		}
-		var items []json.RawMessage
-		if err := json.Unmarshal(raw, &items); err != nil {
+		if members[list.member], err = l.items(list, raw); err != nil {
 			return false, fmt.Errorf("middleware: %s: %w", list.member, err)
 		}
-		seen := make([]json.RawMessage, 0, len(items))
-		for _, item := range items {
-			shown, err := l.item(list.kind, list.name, item)
-			if err != nil {
-				return false, fmt.Errorf("middleware: %s: %w", list.member, err)
-			}
-			if shown != nil {
-				seen = append(seen, shown)
-			}
-		}
-		if members[list.member], err = json.Marshal(seen); err != nil {
-			return false, err
-		}
 		changed = true
+		if method == "" {
+			method = list.method
+		}
 	}
-	if _, ok := members["cacheScope"]; ok && changed {
+	sealed, err := l.sealCursor(method, response.Result, members)
+	if err != nil || !changed && !sealed {
+		return false, err
+	}
+	if _, ok := members["cacheScope"]; ok {
 		members["cacheScope"] = json.RawMessage(`"private"`)
 	}
-	return changed, nil
+	response.Result, err = message.NewObject(members)
+	return true, err
+}
+
+// items returns what a client may see of a list.
+func (l lister) items(of list, raw json.RawMessage) (json.RawMessage, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, err
+	}
+	seen := make([]json.RawMessage, 0, len(items))
+	for _, item := range items {
+		shown, err := l.item(of.kind, of.name, item)
+		if err != nil {
+			return nil, err
+		}
+		if shown != nil {
+			seen = append(seen, shown)
+		}
+	}
+	return json.Marshal(seen)
 }
 
 // item returns an item as the client may see it, nil if not at all.
@@ -179,118 +217,3 @@ func marked(item message.Object, missing []string) (json.RawMessage, error) {
 	}
 	return json.Marshal(members)
 }
-
-// wholeList is an answer that is one message.
-type wholeList struct {
-	lister
-	to   http.ResponseWriter
-	body bytes.Buffer
-}
-
-func (b *wholeList) Write(p []byte) (int, error) {
-	if b.body.Len()+len(p) > maxList {
-		return 0, errListTooLarge
-	}
-	return b.body.Write(p)
-}
-
-// finish writes the message. One that cannot be read is not shown: it could hold what the
-// policy hides.
-func (b *wholeList) finish() error {
-	out, err := b.message(b.body.Bytes())
-	if err != nil {
-		plainJSON(b.to.Header())
-		b.to.Header().Del("Content-Length")
-		writeJSON(b.to, http.StatusBadGateway, problem{Description: "The list could not be read."})
-		return err
-	}
-	b.to.Header().Set("Content-Length", strconv.Itoa(len(out)))
-	b.to.WriteHeader(http.StatusOK)
-	_, err = b.to.Write(out)
-	return err
-}
-
-// listStream is an answer that is a stream of events (HTML standard, section 9.2.6). An
-// event goes on when it is complete.
-type listStream struct {
-	lister
-	to    http.ResponseWriter
-	began bool
-	event bytes.Buffer // the lines of the event so far, each with its end
-	line  []byte       // the beginning of a line
-	err   error        // why the stream ended
-}
-
-func (s *listStream) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0 && s.err == nil; {
-		end := bytes.IndexByte(rest, '\n')
-		if end < 0 {
-			s.line = append(s.line, rest...)
-			break
-		}
-		s.line = append(s.line, rest[:end+1]...)
-		rest = rest[end+1:]
-		s.err = s.take()
-	}
-	if s.err == nil && s.event.Len()+len(s.line) > maxList {
-		s.err = errListTooLarge
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	return len(p), nil
-}
-
-// take adds a complete line to the event, and sends the event on after its last one.
-func (s *listStream) take() error {
-	if !s.began { // a byte order mark before the first line is none of its characters
-		s.began, s.line = true, bytes.TrimPrefix(s.line, []byte("\ufeff"))
-	}
-	blank := len(bytes.TrimRight(s.line, "\r\n")) == 0
-	s.event.Write(s.line)
-	s.line = s.line[:0]
-	if !blank {
-		return nil
-	}
-	defer s.event.Reset()
-	out, err := s.filtered(s.event.Bytes())
-	if err != nil { // it could hold what the policy hides
-		s.guard.log.Warn("an event of a stream was left out", "error", err)
-		return nil
-	}
-	_, err = s.to.Write(out)
-	return err
-}
-
-// filtered returns an event with its message as the client may see it. Other fields of the
-// event stay.
-func (s *listStream) filtered(event []byte) ([]byte, error) {
-	var data [][]byte
-	var others bytes.Buffer
-	for line := range bytes.Lines(event) {
-		field := bytes.TrimRight(line, "\r\n")
-		if bytes.IndexByte(field, '\r') >= 0 {
-			return nil, errors.New("middleware: a carriage return inside of a line") // other readers end the line there
-		}
-		if value, ok := bytes.CutPrefix(field, []byte("data")); ok && (len(value) == 0 || value[0] == ':') {
-			data = append(data, bytes.TrimPrefix(bytes.TrimPrefix(value, []byte(":")), []byte(" ")))
-		} else if len(field) > 0 {
-			others.Write(line)
-		}
-	}
-	joined := bytes.Join(data, []byte("\n"))
-	if len(bytes.TrimSpace(joined)) == 0 {
-		return event, nil
-	}
-	out, err := s.message(joined)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(out, joined) {
-		return event, nil
-	}
-	return slices.Concat(others.Bytes(), []byte("data: "), out, []byte("\n\n")), nil
-}
-
-// finish lets go of an event that was not completed: no reader would use it.
-func (s *listStream) finish() error { return s.err }

@@ -82,8 +82,9 @@ type Guard struct {
 	headers   headers
 	policy    *policy
 	optional  bool
-	ends      bool // whether streams end with the token
-	sessions  *Handles
+	ends      bool     // whether streams end with the token
+	handles   *Handles // that seal cursors
+	sessions  *Handles // that bind sessions and events; nil when they are not bound
 	maxBody   int
 	now       func() time.Time
 	watch     func(*http.Request, Event)
@@ -106,8 +107,11 @@ func New(c Config) (*Guard, error) {
 	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
-		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, sessions: c.handles(),
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
 		maxBody: c.MaxBody, now: c.Now, watch: c.Observe, log: c.Logger,
+	}
+	if !c.InsecureUnboundSessions {
+		g.sessions = g.handles
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody

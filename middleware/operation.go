@@ -47,7 +47,8 @@ type operation struct {
 // received is a message that was read for the policy.
 type received struct {
 	operation
-	id message.ID // zero for what has no answer
+	id   message.ID       // zero for what has no answer
+	list *message.Request // for a list that the policy filters
 }
 
 // receive reads the message in the body of a request and puts the same bytes back for the
@@ -69,12 +70,12 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 	if err != nil {
 		return received{}, undecoded(err)
 	}
-	got, err := understand(m)
-	if err == nil {
-		err = g.policy.judgeable(got.operation)
-	}
+	got, err := g.policy.understand(m)
 	if err != nil {
-		return received{}, fault(got.id, message.CodeInvalidParams, err)
+		return received{}, err
+	}
+	if request, ok := m.(message.Request); ok && g.filtersMethod(request.Method) {
+		got.list = &request
 	}
 	return got, headersFor(r, got)
 }
@@ -130,18 +131,32 @@ func fault(id message.ID, code message.Code, why error) error {
 	return refused
 }
 
-// understand finds what a message is about. The members that it looks at must be there and
-// must not be there in another case as well, which others would read.
-func understand(m message.Message) (received, error) {
+// understand finds what a message is about. Its method must be one that no server takes for
+// another; the members that it looks at must be there and must not be there in another case
+// as well, which others would read. Its errors are refusals.
+func (p *policy) understand(m message.Message) (received, error) {
+	var got received
+	var method string
+	var params message.Object
 	switch m := m.(type) {
 	case message.Request:
-		op, err := operationOf(m.Method, m.Params)
-		return received{op, m.ID}, err
+		got.id, method, params = m.ID, m.Method, m.Params
 	case message.Notification:
-		op, err := operationOf(m.Method, m.Params)
-		return received{operation: op}, err
+		method, params = m.Method, m.Params
+	default:
+		return got, nil // a response: what it answers, the handler knows
 	}
-	return received{}, nil // a response: what it answers, the handler knows
+	if err := p.unclear(method); err != nil {
+		return got, fault(got.id, message.CodeInvalidRequest, err)
+	}
+	var err error
+	if got.operation, err = operationOf(method, params); err == nil {
+		err = p.judgeable(got.operation)
+	}
+	if err != nil {
+		return got, fault(got.id, message.CodeInvalidParams, err)
+	}
+	return got, nil
 }
 
 func operationOf(method string, params message.Object) (operation, error) {

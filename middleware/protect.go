@@ -48,22 +48,35 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 		event.Needed, err = g.judge(got, token)
 	}
 	if err == nil {
-		err = g.openSession(r, token)
+		err = g.openHandles(w, r, got, token)
 	}
 	if err != nil {
 		g.refuse(w, r, event, err)
 		return
 	}
 	g.observe(r, event)
-	if g.ends && token != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), token.Expiry.Add(leeway).Sub(g.now())) // as long as it is accepted
-		defer cancel()
-		r = r.WithContext(ctx)
-	}
-	g.resume(r)
-	out := g.answer(w, r, got, token)
+	ctx, stop := g.life(r.Context(), token)
+	defer stop()
+	r = r.WithContext(ctx)
+	out := g.answer(w, r, got, token, stop)
 	next.ServeHTTP(out, r)
 	out.finish()
+}
+
+// openHandles gives the handler what it gave out: its session id, the id of an event, the
+// cursor of a list. What was given to somebody else is refused (MCP Security Best Practices,
+// State Handle Hijacking).
+func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got received, token *Token) error {
+	if err := g.refuseQueryHandles(w, r, got); err != nil {
+		return err
+	}
+	if err := g.openSession(r, token); err != nil {
+		return err
+	}
+	if err := g.openEvent(r, token); err != nil {
+		return err
+	}
+	return g.openCursor(r, got, token)
 }
 
 // read returns what the request is about, as far as the policy wants to know.

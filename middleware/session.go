@@ -8,9 +8,9 @@ import (
 // sessionHeader carries the id of a session, in revisions of the protocol that have them.
 const sessionHeader = "Mcp-Session-Id"
 
-// handles are what binds session ids, nil if nothing does.
+// handles are what binds session ids and ids of events, and seals cursors.
 func (c *Config) handles() *Handles {
-	if c.Sessions != nil || c.InsecureUnboundSessions {
+	if c.Sessions != nil {
 		return c.Sessions
 	}
 	key := make([]byte, minHandleKey)

@@ -1,0 +1,313 @@
+package middleware
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"gatehouse.example/message"
+)
+
+// maxLine bounds a line of an event that has to be seen whole, in bytes.
+const maxLine = 64 << 10
+
+var (
+	errOldTransport = errors.New("middleware: the server speaks HTTP with SSE of revision 2024-11-05, whose sessions cannot be bound to who opened them")
+	errLongLine     = fmt.Errorf("middleware: a line of the stream that is no data has more than %d bytes", maxLine)
+	errUnfinished   = errors.New("middleware: the stream ended in the middle of an event")
+)
+
+// oldTransport is what the client hears of it.
+const oldTransport = "This server answers in HTTP with SSE of protocol revision 2024-11-05, which is not supported here: its sessions cannot be bound to a person. Use Streamable HTTP."
+
+// eventStream is an answer that is a stream of events (HTML standard, section 9.2.6). It is
+// written anew, line by line, so that all readers see the same lines: ids of events are bound
+// to who receives them, and where lists are filtered, an event goes on when it is complete.
+type eventStream struct {
+	*response
+	status  int
+	started bool // whether the header went out
+	over    bool // whether something else ended the stream
+	lines   bool // whether a line was seen
+	cr      bool // whether the last line ended with CR, so that LF is part of its end
+	through bool // whether the rest of the line goes on as it comes
+	line    []byte
+	out     bytes.Buffer // what goes on next
+	event
+}
+
+// event is what is known of an event that is not complete.
+type event struct {
+	name    string
+	id      []byte       // the line, empty without one
+	any     bool         // whether it has a field
+	whole   bytes.Buffer // its lines
+	others  bytes.Buffer // its lines that are no data
+	data    bytes.Buffer
+	hasData bool
+}
+
+// newEventStream begins a stream. The one that opens the old transport is known by its first
+// event alone, so where a request may be for that, the header waits for it.
+func newEventStream(o *response, status int) *eventStream {
+	s := &eventStream{response: o, status: status}
+	if !o.mayBeOld() {
+		s.start()
+	}
+	return s
+}
+
+// mayBeOld reports whether a request could open a stream of the old transport: clients of
+// newer ones have a session or say which revision they speak.
+func (o *response) mayBeOld() bool {
+	return o.guard.sessions != nil && o.request.Method == http.MethodGet &&
+		len(o.request.Header[sessionHeader]) == 0 && len(o.request.Header[versionHeader]) == 0
+}
+
+// start sends the header.
+func (s *eventStream) start() {
+	if s.started {
+		return
+	}
+	s.started = true
+	s.Header().Del("Content-Length")
+	s.response.ResponseWriter.WriteHeader(s.status)
+	if s.opens && s.status == http.StatusOK {
+		s.prime()
+	}
+}
+
+// Write takes what the handler writes.
+func (s *eventStream) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && !s.over; {
+		rest = s.next(rest)
+	}
+	if err := s.send(); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// next takes what comes until a line ends, and returns the rest.
+func (s *eventStream) next(p []byte) []byte {
+	if s.cr && p[0] == '\n' {
+		s.cr = false
+		return p[1:]
+	}
+	s.cr = false
+	end := lineEnd(p)
+	if end == len(p) {
+		s.keep(p)
+		return nil
+	}
+	s.keep(p[:end])
+	s.cr = p[end] == '\r'
+	if !s.over {
+		s.endLine()
+	}
+	return p[end+1:]
+}
+
+// lineEnd returns where the first line ends, the length if it does not.
+func lineEnd(p []byte) int {
+	end := len(p)
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		end = i
+	}
+	if i := bytes.IndexByte(p[:end], '\r'); i >= 0 {
+		end = i
+	}
+	return end
+}
+
+// keep takes a part of a line. Lines of data may be as long as they like where nobody looks at
+// them.
+func (s *eventStream) keep(part []byte) {
+	if s.through {
+		s.out.Write(part)
+		return
+	}
+	s.line = append(s.line, part...)
+	switch field, _, _ := bytes.Cut(s.line, []byte(":")); {
+	case s.lists && s.whole.Len()+len(s.line) > maxList:
+		s.fail(unreadable{err: errListTooLarge})
+	case s.lists || len(s.line) <= maxLine:
+	case string(field) != "data":
+		s.fail(unreadable{err: errLongLine})
+	default:
+		s.start()
+		s.out.Write(s.line)
+		s.line, s.through, s.any = nil, true, true
+	}
+}
+
+// endLine takes the end of a line.
+func (s *eventStream) endLine() {
+	if s.through {
+		s.through = false
+		s.out.WriteByte('\n')
+		return
+	}
+	line := s.line
+	s.line = s.line[:0]
+	if !s.lines { // a byte order mark before the first line is none of its characters
+		s.lines, line = true, bytes.TrimPrefix(line, []byte("\ufeff"))
+	}
+	if len(line) > 0 {
+		s.field(line)
+		return
+	}
+	if s.endEvent(); s.over {
+		return
+	}
+	if s.any || s.out.Len() > maxLine { // it is another event, or nothing but comments
+		s.start()
+	}
+	s.event = event{}
+}
+
+// field takes a line that is not empty.
+func (s *eventStream) field(line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	s.any = s.any || len(name) > 0
+	switch string(name) {
+	case "event":
+		s.name = strings.TrimSpace(string(value))
+		if s.guard.sessions != nil && strings.EqualFold(s.name, "endpoint") {
+			s.fail(unreadable{err: errOldTransport})
+			return
+		}
+	case "id":
+		line = s.bindEvent(line, value)
+		s.id = line
+	case "data":
+		if s.lists {
+			s.addData(line, value)
+			return
+		}
+	}
+	s.emit(line)
+}
+
+func (s *eventStream) addData(line, value []byte) {
+	if s.hasData {
+		s.data.WriteByte('\n')
+	}
+	s.hasData = true
+	s.data.Write(value)
+	s.whole.Write(line)
+	s.whole.WriteByte('\n')
+}
+
+// emit sends a line on, together with its event where that is looked at.
+func (s *eventStream) emit(line []byte) {
+	to := &s.out
+	if s.lists {
+		to = &s.whole
+		s.others.Write(line)
+		s.others.WriteByte('\n')
+	}
+	to.Write(line)
+	to.WriteByte('\n')
+}
+
+// endEvent sends an event on. One that cannot be read could hold what the policy hides.
+func (s *eventStream) endEvent() {
+	if !s.lists || len(bytes.TrimSpace(s.data.Bytes())) == 0 || s.isNoMessage() && isPlain(s.data.Bytes()) {
+		s.out.Write(s.whole.Bytes())
+		s.out.WriteByte('\n')
+		return
+	}
+	out, err := (lister{s.guard, s.token, s.got.Method}).message(s.data.Bytes())
+	switch {
+	case err != nil && s.isNoMessage():
+		s.warn(err) // nobody waits for it
+	case err != nil:
+		s.fail(err)
+	case bytes.Equal(out, s.data.Bytes()):
+		s.out.Write(s.whole.Bytes())
+		s.out.WriteByte('\n')
+	default:
+		s.out.Write(s.others.Bytes())
+		fmt.Fprintf(&s.out, "data: %s\n\n", out)
+	}
+}
+
+// isNoMessage reports whether clients take an event for something else than a message.
+func (s *eventStream) isNoMessage() bool { return s.name != "" && s.name != "message" }
+
+// send writes what may go on.
+func (s *eventStream) send() error {
+	if !s.started || s.out.Len() == 0 {
+		return nil
+	}
+	defer s.out.Reset()
+	_, err := s.response.ResponseWriter.Write(s.out.Bytes())
+	return err
+}
+
+func (s *eventStream) flush() error {
+	if !s.started {
+		return nil // there is nothing to see yet
+	}
+	return http.NewResponseController(s.response.ResponseWriter).Flush()
+}
+
+// fail ends a stream with an error that the client can see: whoever waits for an answer hears
+// that none will come.
+func (s *eventStream) fail(why error) {
+	s.over = true
+	defer s.stop()
+	old := errors.Is(why, errOldTransport)
+	switch {
+	case s.started:
+		s.warn(why)
+		s.sayLost(why, old)
+	case old:
+		s.warn(why)
+		s.undescribe()
+		writeJSON(s.response.ResponseWriter, http.StatusNotImplemented, problem{Description: oldTransport})
+	default:
+		s.withhold(s.status, why)
+	}
+	_ = http.NewResponseController(s.response.ResponseWriter).Flush() // not supported: it goes out later
+}
+
+// sayLost writes the event that ends a stream. It has the id of the one that it stands for,
+// so that a stream which is opened again goes on behind that.
+func (s *eventStream) sayLost(why error, old bool) {
+	id, text := s.got.id, errWithheld
+	if known := (unreadable{}); id.IsZero() && errors.As(why, &known) {
+		id = known.id
+	}
+	if old {
+		text = oldTransport
+	}
+	body, _ := message.Encode(message.ErrorResponse{ID: id, Unread: id.IsZero(), Error: message.Error{Code: message.CodeInternalError, Message: text}}) // it can be written
+	if len(s.id) > 0 {
+		fmt.Fprintf(&s.out, "%s\n", s.id)
+	}
+	fmt.Fprintf(&s.out, "data: %s\n\n", body)
+	_ = s.send() // fails only when the client is gone
+}
+
+// finish sends what is left. An event that has begun when the time of the stream is over is of
+// no use to anybody.
+func (s *eventStream) finish() {
+	if s.over {
+		return
+	}
+	if s.request.Context().Err() == nil && (len(s.line) > 0 || s.through) {
+		s.endLine()
+	}
+	if s.lists && s.hasData && !s.over && s.request.Context().Err() == nil {
+		s.fail(unreadable{err: errUnfinished})
+	}
+	if !s.over {
+		s.start()
+		_ = s.send() // fails only when the client is gone
+	}
+}

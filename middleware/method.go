@@ -1,0 +1,78 @@
+package middleware
+
+import (
+	"errors"
+	"strings"
+)
+
+// judgedMethods are the methods whose parameters are looked at, or whose answers are
+// filtered: whoever takes another spelling for one of them would get around that.
+var judgedMethods = [...]string{
+	"tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete", "subscriptions/listen",
+	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+}
+
+// maxMethod bounds the name of a method, in bytes.
+const maxMethod = 256
+
+var (
+	errMethod        = errors.New("method: it must be written as methods are: ASCII letters, digits, and - _ . : $ between single slashes")
+	errMethodUnclear = errors.New("method: it differs from one that this server judges only in case or in what separates words")
+)
+
+// unclear refuses a method that some server could read as another one. Servers compare the
+// names of methods byte for byte, or trim, fold, route and decode them first.
+func (p *policy) unclear(method string) error {
+	if !isMethod(method) {
+		return errMethod
+	}
+	folded := foldMethod(method)
+	for _, judged := range judgedMethods {
+		if method != judged && folded == foldMethod(judged) {
+			return errMethodUnclear
+		}
+	}
+	named := false
+	unclear := false
+	for i := range p.methods {
+		r := &p.methods[i]
+		named = named || r.pattern == method
+		unclear = unclear || !fits(r.pattern, method) && fits(foldMethod(r.pattern), folded)
+	}
+	if unclear && !named {
+		return errMethodUnclear
+	}
+	return nil
+}
+
+// isMethod reports whether a text is written as methods are.
+func isMethod(s string) bool {
+	if s == "" || len(s) > maxMethod {
+		return false
+	}
+	for segment := range strings.SplitSeq(s, "/") {
+		if strings.Trim(segment, ".") == "" {
+			return false
+		}
+		for i := range len(segment) {
+			if c := segment[i]; !alphanumeric(c) && strings.IndexByte("-_.:$", c) < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// foldMethod is a method, or a pattern of some, as it would look to a program to which case
+// counts for nothing, and everything that separates words is the same.
+func foldMethod(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			return c + 'a' - 'A'
+		case strings.ContainsRune("-_.:$", c):
+			return '/'
+		}
+		return c
+	}, s)
+}

@@ -1,0 +1,39 @@
+package middleware
+
+import (
+	"net/http"
+	"strings"
+
+	"gatehouse.example/message"
+)
+
+// queryHandles are parameters of a query by which servers find a session or a stream, in
+// lowercase letters and digits alone. In the transport of revision 2024-11-05, whoever knows
+// such an id goes on with the session.
+var queryHandles = map[string]bool{"sessionid": true, "mcpsessionid": true, "lasteventid": true}
+
+// refuseQueryHandles refuses handles in a query: they are bound to nobody. Whoever sent a
+// request gets a message back.
+func (g *Guard) refuseQueryHandles(w http.ResponseWriter, r *http.Request, got received) error {
+	if g.sessions == nil || !hasHandle(r.URL.RawQuery) {
+		return nil
+	}
+	if !g.policy.reads {
+		got, _ = g.receive(w, r) // for the id alone
+	}
+	refused := challenge{status: http.StatusBadRequest, description: "Sessions and streams that the query names are not supported here, because they cannot be bound to a person. Use Streamable HTTP."}
+	if !got.id.IsZero() {
+		refused.body, _ = message.Encode(message.ErrorResponse{ID: got.id, Error: message.Error{Code: message.CodeInvalidRequest, Message: refused.description}}) // it can be written
+	}
+	return refused
+}
+
+func hasHandle(query string) bool {
+	for part := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(part, "=")
+		if queryHandles[strings.ReplaceAll(fold(unescape(name)), "-", "")] {
+			return true
+		}
+	}
+	return false
+}

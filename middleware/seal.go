@@ -1,0 +1,76 @@
+package middleware
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"encoding/base64"
+	"slices"
+)
+
+// leastSealed is the size to which a text is filled up before it is sealed, in bytes. Longer
+// ones are filled up to the next power of two, so that a length says little.
+const leastSealed = 256
+
+// seal returns a text that only [Handles.unseal] with the same purpose and a token of the
+// same principal turns back, and that nobody else can read. The same text is sealed alike
+// each time, so that clients see when a server repeats itself. The MAC of the text is what
+// its encryption begins with (a synthetic initialization vector, as in RFC 5297), so no two
+// texts are encrypted alike.
+func (h *Handles) seal(purpose string, token *Token, text string) string {
+	sealed := fill(text)
+	tag := h.sealTag(purpose, token, sealed)
+	h.encrypt(tag, sealed)
+	return base64.RawURLEncoding.EncodeToString(append(tag, sealed...))
+}
+
+// unseal returns the text that was sealed, or [ErrHandle].
+func (h *Handles) unseal(purpose string, token *Token, sealed string) (string, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil || len(raw) < aes.BlockSize {
+		return "", ErrHandle
+	}
+	tag, filled := raw[:aes.BlockSize], raw[aes.BlockSize:]
+	h.encrypt(tag, filled) // which is its own reverse
+	if !hmac.Equal(tag, h.sealTag(purpose, token, filled)) {
+		return "", ErrHandle
+	}
+	end := len(filled) - 1
+	for end >= 0 && filled[end] == 0 {
+		end--
+	}
+	if end < 0 {
+		return "", ErrHandle
+	}
+	return string(filled[:end]), nil
+}
+
+// fill adds what ends a text, and then zeros.
+func fill(text string) []byte {
+	size := leastSealed
+	for size < len(text)+1 {
+		size *= 2
+	}
+	filled := make([]byte, size)
+	copy(filled, text)
+	filled[len(text)] = 0x80
+	return filled
+}
+
+// sealTag is the MAC of a filled text and of all that it is bound to.
+func (h *Handles) sealTag(purpose string, token *Token, filled []byte) []byte {
+	issuer, subject := principalOf(token)
+	return slices.Clip(macOf(h.derived("cursors: MAC"), purpose, issuer, subject, string(filled))[:aes.BlockSize])
+}
+
+// encrypt encrypts in place, in counter mode (NIST SP 800-38A section 6.5).
+func (h *Handles) encrypt(tag, text []byte) {
+	block, err := aes.NewCipher(h.derived("cursors: encryption"))
+	if err != nil {
+		panic(err) // the key has 32 bytes
+	}
+	cipher.NewCTR(block, tag).XORKeyStream(text, text)
+}
+
+// derived is a key of 32 bytes for one use.
+func (h *Handles) derived(use string) []byte { return macOf(h.key, "gatehouse: a key", use) }

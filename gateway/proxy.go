@@ -80,7 +80,7 @@ func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 		transport = newTransport()
 	}
 	return &httputil.ReverseProxy{
-		Transport:      silent{transport},
+		Transport:      reopening{silent{transport}, &g.ended},
 		FlushInterval:  -1, // streams pass as they come
 		Rewrite:        g.rewrite,
 		ModifyResponse: g.admitAnswer,
@@ -162,8 +162,8 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 		return err
 	}
 	visitOf(res.Request.Context()).leave(res.Request, res.Header)
-	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: err == nil && media == "text/event-stream"}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // the guard looks no further than the type, either
+	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: media == "text/event-stream", ended: &g.ended}
 	return nil
 }
 
@@ -192,16 +192,26 @@ type answer struct {
 	request *http.Request
 	log     *slog.Logger
 	events  bool
+	ended   *endedStreams
 }
 
-// Read implements io.Reader. A stream of events whose time is over ends like one that is
-// complete: an event that has begun is of no use to anybody (HTML standard, section 9.2.6).
+// Close implements io.Closer. It comes before the client can see the end.
+func (a *answer) Close() error {
+	if a.events && a.request.Context().Err() != nil {
+		a.ended.note(a.request)
+	}
+	return a.ReadCloser.Close()
+}
+
+// Read implements io.Reader. A stream of events whose time is over, or which the guard ended,
+// ends like one that is complete: an event that has begun is of no use to anybody (HTML
+// standard, section 9.2.6).
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	ctx := a.request.Context()
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
-	case a.events && (stopping(ctx) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
+	case a.events && ctx.Err() != nil:
 		return n, io.EOF
 	case ctx.Err() == nil:
 		a.log.Warn("the upstream hung up in the middle of an answer", "path", a.request.URL.EscapedPath(), "error", err)

@@ -104,6 +104,7 @@ func TestA4CursorsAreSealed(t *testing.T) {
 				"with padding":        as(issuer, "reader", method, quoted(sealed+"=")),
 				"altered at first":    as(issuer, "reader", method, quoted(altered(sealed, 0))),
 				"altered at last":     as(issuer, "reader", method, quoted(altered(sealed, len(sealed)-2))),
+				"a line break":        as(issuer, "reader", method, quoted(sealed[:9]+"\n"+sealed[9:])),
 				"a blank":             as(issuer, "reader", method, quoted(sealed+" ")),
 				"short":               as(issuer, "reader", method, `"AAAA"`),
 				"a number":            as(issuer, "reader", method, "1"),

@@ -26,8 +26,8 @@ func (h *Handles) seal(purpose string, token *Token, text string) string {
 
 // unseal returns the text that was sealed, or [ErrHandle].
 func (h *Handles) unseal(purpose string, token *Token, sealed string) (string, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
-	if err != nil || len(raw) < aes.BlockSize {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil || len(raw) < aes.BlockSize || base64.RawURLEncoding.EncodeToString(raw) != sealed { // which has one spelling
 		return "", ErrHandle
 	}
 	tag, filled := raw[:aes.BlockSize], raw[aes.BlockSize:]

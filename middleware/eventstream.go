@@ -130,11 +130,11 @@ func (s *eventStream) keep(part []byte) {
 		return
 	}
 	s.line = append(s.line, part...)
-	switch field, _, _ := bytes.Cut(s.line, []byte(":")); {
+	switch {
 	case s.lists && s.whole.Len()+len(s.line) > maxList:
 		s.fail(unreadable{err: errListTooLarge})
 	case s.lists || len(s.line) <= maxLine:
-	case string(field) != "data":
+	case !bytes.HasPrefix(s.line, []byte("data:")):
 		s.fail(unreadable{err: errLongLine})
 	default:
 		s.start()

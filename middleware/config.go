@@ -43,13 +43,16 @@ type Config struct {
 	// EndStreams ends the context of a request when its token expires, so that a long
 	// stream does not outlive what opened it.
 	EndStreams bool
-	// Sessions binds the session ids that the handler gives out to who received them, so that
-	// nobody goes on with the session of somebody else. Set it when several processes serve
-	// the resource: they share a key. The default is a key that this guard draws.
+	// Sessions binds the session ids and the ids of events that the handler gives out to who
+	// received them, so that nobody goes on with the session or the stream of somebody else,
+	// and seals the cursors of lists that the policy filters. Set it when several processes
+	// serve the resource: they share a key. The default is a key that this guard draws.
 	Sessions *Handles
-	// InsecureUnboundSessions leaves session ids as they are. It is safe only in front of a
-	// handler that holds each session to the subject of its first token by itself: many
+	// InsecureUnboundSessions leaves session ids and ids of events as they are, and lets the
+	// transport of revision 2024-11-05 through. It is safe only in front of a handler that
+	// holds each session and each stream to the subject of its first token by itself: many
 	// official SDKs do not, and then any valid token goes on with a session whose id is known.
+	// Cursors are sealed all the same, with a key that this guard draws.
 	InsecureUnboundSessions bool
 	// ResourceName and ResourceDocumentation are shown to people by clients.
 	ResourceName          string

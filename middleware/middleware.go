@@ -16,7 +16,9 @@
 //   - tokens for another audience, from another issuer, expired, not yet valid, of
 //     another type than at+jwt, signed with an algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
-//     foreign Origin.
+//     foreign Origin;
+//   - session ids, ids of events and cursors that somebody else was given, and the transport
+//     of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
 // The token ends here: it is neither in the request that the handler sees nor in its
 // context, so no handler can pass it on to another server (the seed, Access token

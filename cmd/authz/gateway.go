@@ -42,7 +42,7 @@ type gatewaySettings struct {
 	AssertionKey     secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
 	AssertionKeyFile string `placeholder:"FILE" help:"File that holds it."`
 
-	SessionKey     secret `placeholder:"KEY" help:"Key that binds session ids to people, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
+	SessionKey     secret `placeholder:"KEY" help:"Key that binds session ids and ids of events to people and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
 	SessionKeyFile string `placeholder:"FILE" help:"File that holds it."`
 
 	IntrospectionClientID   string `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`

@@ -26,14 +26,10 @@ func (p *policy) unclear(method string) error {
 	if !isMethod(method) {
 		return errMethod
 	}
-	folded := foldMethod(method)
-	for _, judged := range judgedMethods {
-		if method != judged && folded == foldMethod(judged) {
-			return errMethodUnclear
-		}
+	if err := unlikeJudged(method); err != nil {
+		return err
 	}
-	named := false
-	unclear := false
+	folded, named, unclear := foldMethod(method), false, false
 	for i := range p.methods {
 		r := &p.methods[i]
 		named = named || r.pattern == method
@@ -41,6 +37,25 @@ func (p *policy) unclear(method string) error {
 	}
 	if unclear && !named {
 		return errMethodUnclear
+	}
+	return nil
+}
+
+// validMethodPattern refuses a name of a policy that no method would ever fit.
+func validMethodPattern(pattern string) error {
+	if pattern != "" && !isMethod(strings.ReplaceAll(pattern, "*", "x")) {
+		return errMethod
+	}
+	return unlikeJudged(pattern)
+}
+
+// unlikeJudged refuses what folds to a method that is judged and is not that method.
+func unlikeJudged(method string) error {
+	folded := foldMethod(method)
+	for _, judged := range judgedMethods {
+		if method != judged && folded == foldMethod(judged) {
+			return errMethodUnclear
+		}
 	}
 	return nil
 }

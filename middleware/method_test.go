@@ -78,6 +78,23 @@ func TestA4MethodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
+// TestA4NamesThatNoMethodHas: a policy that names what no method could fit is a mistake, not a
+// rule that never counts.
+func TestA4NamesThatNoMethodHas(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	for name, good := range map[string]bool{
+		"Tools/Call": false, "tools.list": false, "tools call": false, "tools/": false, "/tools/*": false, "tools//*": false, "t\u00f6\u00f6ls/*": false,
+		"*": true, "tools/call": true, "tools/*": true, "*/list": true, "logging/setLevel": true, "example.com/*": true, "notifications/**": true,
+	} {
+		_, err := middleware.New(middleware.Config{
+			Resource: resource, AuthorizationServers: []string{issuer.URL()}, Policy: middleware.Policy{Methods: map[string][]string{name: nil}},
+		})
+		if (err == nil) != good || !good && !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // FuzzMethod: no method gets through that a lenient server, which trims, decodes and folds,
 // takes for one that the token does not cover.
 func FuzzMethod(f *testing.F) {

@@ -89,6 +89,11 @@ func (p *Policy) validate() error {
 	}
 	check("scopes", map[string][]string{"every request": p.Scopes})
 	check("methods", p.Methods)
+	for name := range p.Methods {
+		if err := validMethodPattern(name); err != nil {
+			errs = append(errs, fmt.Errorf("policy: methods: %s: %w", name, err))
+		}
+	}
 	check("tools", p.Tools)
 	check("prompts", p.Prompts)
 	check("resources", p.Resources)

@@ -41,9 +41,10 @@ func (p *policy) unclear(method string) error {
 	return nil
 }
 
-// validMethodPattern refuses a name of a policy that no method would ever fit.
-func validMethodPattern(pattern string) error {
-	if pattern != "" && !isMethod(strings.ReplaceAll(pattern, "*", "x")) {
+// ValidMethodPattern returns why no method would ever fit a name in [Policy.Methods], nil for a
+// name that could count: the guard refuses methods in other spellings before the policy.
+func ValidMethodPattern(pattern string) error {
+	if !isMethod(strings.ReplaceAll(pattern, "*", "x")) {
 		return errMethod
 	}
 	return unlikeJudged(pattern)

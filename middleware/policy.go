@@ -90,7 +90,7 @@ func (p *Policy) validate() error {
 	check("scopes", map[string][]string{"every request": p.Scopes})
 	check("methods", p.Methods)
 	for name := range p.Methods {
-		if err := validMethodPattern(name); err != nil {
+		if err := ValidMethodPattern(name); name != "" && err != nil {
 			errs = append(errs, fmt.Errorf("policy: methods: %s: %w", name, err))
 		}
 	}

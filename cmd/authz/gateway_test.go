@@ -412,6 +412,14 @@ func TestScopesFile(t *testing.T) {
 	}
 }
 
+// TestA4ScopesFileNamesMethods: a method that no request could have is a mistake, with its line.
+func TestA4ScopesFileNamesMethods(t *testing.T) {
+	_, err := readScopes("scopes.yaml", []byte("methods:\n  ping: []\n  Tools/Call: notes:admin\n"))
+	if err == nil || !strings.Contains(err.Error(), "scopes.yaml:3: methods: Tools/Call: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 // FuzzScopesFile: whatever is in the file, the middleware takes the policy that is read, or
 // the file is refused with its name.
 func FuzzScopesFile(f *testing.F) {

@@ -75,6 +75,8 @@ func (d *document) scopesByName(f field, what string, named *[]string) map[strin
 		}
 		if pair.key == "" {
 			d.fail(pair.line, "%s: a name is empty", what)
+		} else if err := middleware.ValidMethodPattern(pair.key); what == "methods" && err != nil {
+			d.fail(pair.line, "methods: %s: %v", pair.key, err)
 		}
 		lines[pair.key] = pair.line
 		out[pair.key] = d.scopeList(pair.field, pair.key)

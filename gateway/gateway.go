@@ -108,7 +108,6 @@ type Gateway struct {
 	reads     bool                   // whether the guard reads messages
 	bodyTime  time.Duration
 	stopping  atomic.Bool
-	ended     endedStreams
 	log       *slog.Logger
 }
 

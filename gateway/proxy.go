@@ -80,7 +80,7 @@ func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 		transport = newTransport()
 	}
 	return &httputil.ReverseProxy{
-		Transport:      reopening{silent{transport}, &g.ended},
+		Transport:      reopening{silent{transport}},
 		FlushInterval:  -1, // streams pass as they come
 		Rewrite:        g.rewrite,
 		ModifyResponse: g.admitAnswer,
@@ -163,7 +163,7 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	}
 	visitOf(res.Request.Context()).leave(res.Request, res.Header)
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // the guard looks no further than the type, either
-	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: media == "text/event-stream", ended: &g.ended}
+	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: media == "text/event-stream"}
 	return nil
 }
 
@@ -192,15 +192,6 @@ type answer struct {
 	request *http.Request
 	log     *slog.Logger
 	events  bool
-	ended   *endedStreams
-}
-
-// Close implements io.Closer. It comes before the client can see the end.
-func (a *answer) Close() error {
-	if a.events && a.request.Context().Err() != nil {
-		a.ended.note(a.request)
-	}
-	return a.ReadCloser.Close()
 }
 
 // Read implements io.Reader. A stream of events whose time is over, or which the guard ended,

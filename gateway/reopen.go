@@ -4,46 +4,43 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync"
+	"strings"
 	"time"
-
-	"gatehouse.example/middleware"
 )
 
 const (
-	// reopenTime is for how long an upstream may take a stream that the gateway ended for one
-	// that goes on.
-	reopenTime = 5 * time.Second
-	// firstPause and longestPause are between two tries to open a stream again.
+	// reopenTries and the pauses between them, each twice as long as the one before, give an
+	// upstream some five seconds to notice that a stream has ended.
+	reopenTries  = 12
 	firstPause   = 10 * time.Millisecond
-	longestPause = 320 * time.Millisecond
-	// maxEnded bounds how many sessions are remembered whose streams have ended lately.
-	maxEnded = 8192
+	longestPause = 640 * time.Millisecond
 )
 
 // reopening is a transport that opens a stream behind the one before. When a stream ends with
 // its token, the client opens it anew at once, perhaps before the upstream has noticed the
 // end, and servers answer 409 then: there may be one stream at a time. So the request is sent
 // again until the upstream has noticed. GET changes nothing, and 409 says that nothing was
-// done.
-type reopening struct {
-	http.RoundTripper
-	ended *endedStreams
-}
+// done. It does not matter which of several gateways ended the stream.
+type reopening struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (o reopening) RoundTrip(r *http.Request) (*http.Response, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	pause := firstPause
+	for try := 1; ; try++ {
 		res, err := o.RoundTripper.RoundTrip(r)
-		if err != nil || res.StatusCode != http.StatusConflict || r.Method != http.MethodGet || r.Body != nil && r.Body != http.NoBody || !o.ended.has(r) {
+		if err != nil || res.StatusCode != http.StatusConflict || !opensStream(r) || try == reopenTries || !wait(r.Context(), pause) {
 			return res, err
-		}
-		if !wait(r.Context(), pause) {
-			return res, nil
 		}
 		_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // so that the connection can be used again
 		_ = res.Body.Close()
+		pause = min(2*pause, longestPause)
 	}
+}
+
+// opensStream reports whether a request asks for a stream, and can be sent again.
+func opensStream(r *http.Request) bool {
+	return r.Method == http.MethodGet && (r.Body == nil || r.Body == http.NoBody) &&
+		strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), "text/event-stream")
 }
 
 // wait reports whether there was time for a pause.
@@ -56,60 +53,4 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// endedStreams are the sessions whose streams the gateway has ended lately, and when. They
-// are for requests to the upstream, in whose context the token is.
-type endedStreams struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// note remembers that a stream of the session of a request ends. It is called before the
-// client can see the end.
-func (e *endedStreams) note(r *http.Request) {
-	session, ok := sessionOf(r)
-	if !ok {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	if len(e.at) >= maxEnded {
-		e.forget(now)
-	}
-	if e.at == nil {
-		e.at = map[string]time.Time{}
-	}
-	e.at[session] = now
-}
-
-// forget makes room: what is old goes, and all if that is nothing.
-func (e *endedStreams) forget(now time.Time) {
-	for session, at := range e.at {
-		if now.Sub(at) > reopenTime {
-			delete(e.at, session)
-		}
-	}
-	if len(e.at) >= maxEnded {
-		clear(e.at)
-	}
-}
-
-func (e *endedStreams) has(r *http.Request) bool {
-	session, ok := sessionOf(r)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at, noted := e.at[session]
-	return ok && noted && time.Since(at) <= reopenTime
-}
-
-// sessionOf names the session of a request, and whose it is.
-func sessionOf(r *http.Request) (string, bool) {
-	id := r.Header.Get("Mcp-Session-Id")
-	who := ""
-	if token, ok := middleware.TokenFrom(r.Context()); ok {
-		who = token.Principal()
-	}
-	return who + "\n" + id, id != ""
 }

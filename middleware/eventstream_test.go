@@ -220,7 +220,7 @@ func TestA3LongLines(t *testing.T) {
 func TestA3StreamsAreNotCompressed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
-	for _, r := range []*http.Request{stream(issuer, "reader", "Accept-Encoding", "gzip"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip", "Accept", "application/json, text/event-stream")} {
+	for _, r := range []*http.Request{stream(issuer, "reader", "Accept-Encoding", "gzip"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip", "Accept", "application/json, text/event-stream"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip", "Accept", "*/*")} {
 		var h inner
 		serve(guard.Protect(&h), r)
 		if got := h.requests[0].Header.Get("Accept-Encoding"); got != "" {

@@ -59,7 +59,7 @@ func shown(t *testing.T, data string) (names []string, tools []shownTool) {
 			CacheScope string      `json:"cacheScope"`
 		} `json:"result"`
 	}
-	if err := json.Unmarshal([]byte(data), &answer); err != nil || answer.ID != 7 || answer.Result.NextCursor == "" || strings.Contains(data, "abc") || answer.Result.CacheScope != "private" {
+	if err := json.Unmarshal([]byte(data), &answer); err != nil || answer.ID != 7 || len(answer.Result.NextCursor) < 300 || answer.Result.CacheScope != "private" {
 		t.Fatalf("%v: %s", err, data)
 	}
 	for _, tool := range answer.Result.Tools {
@@ -176,7 +176,7 @@ func TestListsAreNotCompressed(t *testing.T) {
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	for body, want := range map[string]string{request("tools/list", `{}`): "", callTool("whoami"): "gzip"} {
 		var h inner
-		serve(guard.Protect(&h), post(issuer, "", body, "Accept-Encoding", "gzip"))
+		serve(guard.Protect(&h), post(issuer, "", body, "Accept-Encoding", "gzip", "Accept", "application/json"))
 		if got := h.requests[0].Header.Get("Accept-Encoding"); got != want {
 			t.Errorf("%s: Accept-Encoding %q, want %q", body, got, want)
 		}

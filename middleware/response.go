@@ -43,7 +43,7 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 		lists: g.mayList(r, got), opens: g.ends && token != nil && r.Method == http.MethodGet,
 	}
 	out.strict = out.lists && (got.Method != "" || opensStream(r))
-	if out.lists || out.readsStreams() && (r.Method == http.MethodGet || acceptsStream(r)) {
+	if out.lists || out.readsStreams() && mayGetStream(r) {
 		r.Header.Del("Accept-Encoding") // the answer is read here
 	}
 	if out.lists {
@@ -56,8 +56,15 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 // readsStreams reports whether streams of events are looked into.
 func (o *response) readsStreams() bool { return o.lists || o.opens || o.guard.sessions != nil }
 
-func acceptsStream(r *http.Request) bool {
-	return strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), streamType)
+func acceptsStream(r *http.Request) bool { return strings.Contains(accepted(r), streamType) }
+
+func accepted(r *http.Request) string { return strings.ToLower(strings.Join(r.Header["Accept"], ",")) }
+
+// mayGetStream reports whether a server could answer a request with a stream (RFC 9110 section
+// 12.5.1: without Accept, anything).
+func mayGetStream(r *http.Request) bool {
+	accepts := accepted(r)
+	return r.Method == http.MethodGet || accepts == "" || acceptsStream(r) || strings.Contains(accepts, "*/*") || strings.Contains(accepts, "text/*")
 }
 
 // opensStream reports whether a request without a message has a sign of the protocol: some

@@ -72,19 +72,11 @@ func (a *wholeAnswer) finish() {
 	_, _ = a.response.ResponseWriter.Write(body) // fails only when the client is gone
 }
 
-// isFlat reports whether a text is an object without anything in it that could be a list, as
-// errors of OAuth and of many servers are.
+// isFlat reports whether a text is an object without arrays and objects in it, as errors of
+// OAuth and of many servers are: it holds no list.
 func isFlat(text []byte) bool {
-	members := map[string]json.RawMessage{}
-	if strictjson.Unmarshal(text, &members, strictjson.Options{MaxBytes: maxPlain, MaxDepth: 1}) != nil {
-		return false
-	}
-	for _, value := range members {
-		if value[0] == '{' || value[0] == '[' {
-			return false
-		}
-	}
-	return true
+	var members map[string]json.RawMessage
+	return strictjson.Unmarshal(text, &members, strictjson.Options{MaxBytes: maxPlain, MaxDepth: 1}) == nil
 }
 
 // maxPlain bounds a text that is no message, in bytes.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"gatehouse.example/message"
 )
@@ -52,7 +54,7 @@ func cursorIn(o message.Object, member string) (string, error) {
 
 // openCursor gives the handler the cursor that it gave out, in the message of a request for a
 // filtered list. Nothing else in the message changes.
-func (g *Guard) openCursor(r *http.Request, got received, token *Token) error {
+func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 	if got.list == nil {
 		return nil
 	}
@@ -71,11 +73,34 @@ func (g *Guard) openCursor(r *http.Request, got received, token *Token) error {
 	if err != nil {
 		return err
 	}
+	got.cursor = cursor
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	if r.Header["Content-Length"] != nil {
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	return nil
+}
+
+// repeats reports whether a text holds the cursor of its request, as some servers quote what
+// they refuse.
+func (r *received) repeats(text string) bool { return r.cursor != "" && strings.Contains(text, r.cursor) }
+
+// withoutCursor is the answer of a server that failed, without a cursor that it quotes.
+func (r *received) withoutCursor(failed message.ErrorResponse) (out message.ErrorResponse, changed bool) {
+	if r.repeats(failed.Error.Message) || r.repeats(unescapedJSON(failed.Error.Data)) {
+		failed.Error.Message, failed.Error.Data = "The server refused to go on with the list.", nil
+		return failed, true
+	}
+	return failed, false
+}
+
+// unescapedJSON is a value in JSON in which letters stand for themselves.
+func unescapedJSON(value json.RawMessage) string {
+	var any any
+	if len(value) == 0 || json.Unmarshal(value, &any) != nil {
+		return string(value)
+	}
+	return fmt.Sprint(any)
 }
 
 // withCursor is a request with another cursor.

@@ -155,6 +155,34 @@ func TestA4CursorsThatSayNothing(t *testing.T) {
 	}
 }
 
+// TestA4CursorsAreNotQuoted: what a server says about a cursor that it refuses does not hold
+// the cursor.
+func TestA4CursorsAreNotQuoted(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	w := httptest.NewRecorder()
+	guard.Protect(&paging{next: `"after:drop_notes/1"`, media: jsonType}).ServeHTTP(w, as(issuer, "reader", "tools/list", ""))
+	sealed := quoted(nextIn(t, w.Body.String()))
+	for _, tt := range []struct {
+		status      int
+		media, body string
+		kept        string // of it
+	}{
+		{400, "text/plain", "invalid cursor after:drop_notes/1", ""},
+		{400, jsonType, `{"error":"invalid cursor after:drop_notes/1"}`, ""},
+		{200, jsonType, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"invalid cursor \"after:drop_notes/1\""}}`, "-32602"},
+		{400, jsonType, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"invalid","data":{"cursor":"after:dr\u006fp_notes\/1"}}}`, "-32602"},
+		{200, streamType, "data: " + `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"after:drop_notes/1"}}` + "\n\n", "-32602"},
+		{429, jsonType, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"slow down","data":{"seconds":5}}}`, "slow down"},
+	} {
+		w := httptest.NewRecorder()
+		guard.Protect(answering(tt.status, tt.body, "Content-Type", tt.media)).ServeHTTP(w, as(issuer, "reader", "tools/list", sealed))
+		if w.Code != tt.status || strings.Contains(w.Body.String(), "notes") || !strings.Contains(w.Body.String(), tt.kept) {
+			t.Errorf("%s: %d %s", tt.body, w.Code, w.Body)
+		}
+	}
+}
+
 // TestA4CursorsHaveOneLength: cursors of names that are short and long cannot be told apart.
 func TestA4CursorsHaveOneLength(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)

@@ -219,7 +219,7 @@ func (s *eventStream) endEvent() {
 		s.out.WriteByte('\n')
 		return
 	}
-	out, err := (lister{s.guard, s.token, s.got.Method}).message(s.data.Bytes())
+	out, err := (lister{s.guard, s.token, s.got}).message(s.data.Bytes())
 	switch {
 	case err != nil && s.isNoMessage():
 		s.warn(err) // nobody waits for it

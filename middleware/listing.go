@@ -51,9 +51,9 @@ func (g *Guard) mayList(r *http.Request, got received) bool {
 
 // lister takes out of lists what a token may not see.
 type lister struct {
-	guard  *Guard
-	token  *Token
-	method string // that asked for a list, empty for a stream that repeats answers
+	guard *Guard
+	token *Token
+	got   received // without a method for a stream that repeats answers
 }
 
 // unreadable is why a message is not passed on, and whose answer it was as far as that is
@@ -76,6 +76,11 @@ func (l lister) message(data []byte) ([]byte, error) {
 		var refused *message.DecodeError
 		errors.As(err, &refused)
 		return nil, unreadable{refused.ID, err}
+	}
+	if failed, ok := m.(message.ErrorResponse); ok {
+		if failed, changed := l.got.withoutCursor(failed); changed {
+			return message.Encode(failed)
+		}
 	}
 	response, ok := m.(message.ResultResponse)
 	if !ok {
@@ -101,7 +106,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	if err := response.Result.Decode(&members); err != nil {
 		return false, err
 	}
-	method := l.method
+	method := l.got.Method
 	for _, list := range lists {
 		raw, err := response.Result.Member(list.member)
 		if err != nil {

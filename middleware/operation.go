@@ -46,8 +46,9 @@ type operation struct {
 // received is a message that was read for the policy.
 type received struct {
 	operation
-	id   message.ID       // zero for what has no answer
-	list *message.Request // for a list that the policy filters
+	id     message.ID       // zero for what has no answer
+	list   *message.Request // for a list that the policy filters
+	cursor string           // the server's, with which that goes on; empty without one
 }
 
 // receive reads the message in the body of a request and puts the same bytes back for the

@@ -48,7 +48,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 		event.Needed, err = g.judge(got, token)
 	}
 	if err == nil {
-		err = g.openHandles(w, r, got, token)
+		err = g.openHandles(w, r, &got, token)
 	}
 	if err != nil {
 		g.refuse(w, r, event, err)
@@ -66,8 +66,8 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 // openHandles gives the handler what it gave out: its session id, the id of an event, the
 // cursor of a list. What was given to somebody else is refused (MCP Security Best Practices,
 // State Handle Hijacking).
-func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got received, token *Token) error {
-	if err := g.refuseQueryHandles(w, r, got); err != nil {
+func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got *received, token *Token) error {
+	if err := g.refuseQueryHandles(w, r, *got); err != nil {
 		return err
 	}
 	if err := g.openSession(r, token); err != nil {

@@ -50,12 +50,12 @@ func (a *wholeAnswer) finish() {
 	body, why := a.kept.Bytes(), error(nil)
 	switch {
 	case isJSON(a.media):
-		if body, why = (lister{a.guard, a.token, a.got.Method}).message(body); why == nil {
+		if body, why = (lister{a.guard, a.token, a.got}).message(body); why == nil {
 			a.Header().Set("Content-Type", jsonType) // without what some readers see in its parameters
-		} else if body = a.kept.Bytes(); isFlat(body) {
+		} else if body = a.kept.Bytes(); isFlat(body) && !a.got.repeats(string(body)) {
 			why = nil
 		}
-	case !isPlain(body):
+	case !isPlain(body) || a.got.repeats(string(body)):
 		why = fmt.Errorf("middleware: an answer of the type %.50q", a.media)
 	}
 	if why != nil {

@@ -83,7 +83,9 @@ func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 
 // repeats reports whether a text holds the cursor of its request, as some servers quote what
 // they refuse.
-func (r *received) repeats(text string) bool { return r.cursor != "" && strings.Contains(text, r.cursor) }
+func (r *received) repeats(text string) bool {
+	return r.cursor != "" && strings.Contains(text, r.cursor)
+}
 
 // withoutCursor is the answer of a server that failed, without a cursor that it quotes.
 func (r *received) withoutCursor(failed message.ErrorResponse) (out message.ErrorResponse, changed bool) {

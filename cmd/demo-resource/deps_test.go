@@ -12,6 +12,6 @@ import (
 func TestDeps(t *testing.T) {
 	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
 		"gatehouse.example/middleware", "gatehouse.example/message", "gatehouse.example/internal/listener", "gatehouse.example/internal/quietlog",
-		"github.com/modelcontextprotocol/go-sdk/...", "github.com/alecthomas/kong",
+		"github.com/modelcontextprotocol/go-sdk/...", "github.com/google/jsonschema-go/...", "github.com/alecthomas/kong",
 	}})
 }

@@ -110,6 +110,39 @@ func TestSchemas(t *testing.T) {
 	})
 }
 
+// TestB7SchemasHaveOneTypeEach: each value of what a tool takes and returns has one type,
+// so that clients understand it that know no lists of types. The Inspector warns of those.
+func TestB7SchemasHaveOneTypeEach(t *testing.T) {
+	eachEraAt(t, archivingDesk(t), func(t *testing.T, _ demo, as func(string, string) *caller) {
+		_, tools := describe(t, as("reader", "notes:read notes:write"))
+		for _, tool := range tools {
+			for _, raw := range []json.RawMessage{tool.InputSchema, tool.OutputSchema} {
+				var parsed map[string]any
+				if err := json.Unmarshal(raw, &parsed); err != nil {
+					t.Fatal(err)
+				}
+				checkOneType(t, tool.Name, parsed)
+			}
+		}
+	})
+}
+
+// checkOneType looks at a schema and those within it.
+func checkOneType(t *testing.T, where string, schema map[string]any) {
+	t.Helper()
+	if _, ok := schema["type"].(string); !ok {
+		t.Errorf("%s: the type is %v", where, schema["type"])
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		inner, _ := property.(map[string]any)
+		checkOneType(t, where+"."+name, inner)
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		checkOneType(t, where+"[]", items)
+	}
+}
+
 // checkSchemas calls a tool and holds its arguments and its result against its schemas.
 func checkSchemas(t *testing.T, c *caller, tool described, arguments string) {
 	t.Helper()

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"gatehouse.example/middleware"
@@ -97,7 +99,7 @@ func (d desk) keep(ctx context.Context, caller *middleware.Token, _ nothing) (ar
 
 // addTool adds a tool that runs only for callers whose token has its scopes.
 func addTool[In, Out any](server *mcp.Server, d desk, tool mcp.Tool, do func(context.Context, *middleware.Token, In) (Out, error)) {
-	tool.Icons = iconsOf(tool.Name)
+	tool.Icons, tool.OutputSchema = iconsOf(tool.Name), returned[Out]()
 	needs := d.needs()[tool.Name]
 	mcp.AddTool(server, &tool, func(ctx context.Context, request *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		var none Out
@@ -113,4 +115,19 @@ func addTool[In, Out any](server *mcp.Server, d desk, tool mcp.Tool, do func(con
 		out, err := do(ctx, caller, in)
 		return nil, out, err
 	})
+}
+
+// returned describes what a tool returns. Its lists are never null, and the schema does not
+// say that they could be: clients that know one type for each value could not read it.
+func returned[Out any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[Out](nil)
+	if err != nil {
+		panic(err) // a type of ours that has no schema
+	}
+	for _, property := range schema.Properties {
+		if slices.Equal(property.Types, []string{"null", "array"}) {
+			property.Type, property.Types = "array", nil
+		}
+	}
+	return schema
 }

@@ -38,16 +38,22 @@ type chromium struct {
 }
 
 // openChromium starts a browser of its own for the test. It accepts the certificate of
-// a local TLS server. A machine without Chromium fails the test.
-func openChromium(t testing.TB) *chromium {
+// a local TLS server. Flags are those of Chromium's command line, without dashes. A machine
+// without Chromium fails the test.
+func openChromium(t testing.TB, flags ...string) *chromium {
 	t.Helper()
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(findChromium(t)), chromedp.UserDataDir(t.TempDir()),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("ignore-certificate-errors", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.WindowSize(1000, 1100))
+		chromedp.Flag("no-proxy-server", true), chromedp.WindowSize(1000, 1100),
+	}
+	for _, flag := range flags {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)

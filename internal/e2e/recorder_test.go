@@ -17,7 +17,7 @@ import (
 )
 
 // until waits for what other goroutines bring about.
-func until(t *testing.T, what string, condition func() bool) {
+func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

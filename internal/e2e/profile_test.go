@@ -1,0 +1,57 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"testing"
+)
+
+var loopbackPort = regexp.MustCompile(`^(http://(?:127\.0\.0\.1|localhost)):\d+`)
+
+// checkProfile compares how a client registered with what is on record about it, by which
+// the authorization server is tested. The ports of loopback URLs may be any.
+func checkProfile(t *testing.T, said *tape, name string) {
+	t.Helper()
+	file := filepath.Join("../../dcr/testdata/clients", name+".json")
+	recorded, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+	}
+	sent := said.all("/register")
+	if len(sent) == 0 {
+		t.Error("nobody registered")
+	}
+	for _, h := range sent {
+		if got, want := withoutPorts(t, h.body), withoutPorts(t, string(recorded)); !reflect.DeepEqual(got, want) {
+			t.Errorf("it registers with\n%s\n%s has\n%s", h.body, file, recorded)
+		}
+	}
+}
+
+func withoutPorts(t *testing.T, body string) (members map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
+		t.Errorf("%v: %s", err, body)
+	}
+	var anyPort func(v any) any
+	anyPort = func(v any) any {
+		switch v := v.(type) {
+		case string:
+			return loopbackPort.ReplaceAllString(v, "$1")
+		case []any:
+			for i := range v {
+				v[i] = anyPort(v[i])
+			}
+		}
+		return v
+	}
+	for name, v := range members {
+		members[name] = anyPort(v)
+	}
+	return members
+}

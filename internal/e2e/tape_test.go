@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// tape writes down what a client says to the authorization server and to the demo.
+type tape struct {
+	mu    sync.Mutex
+	heard []heard
+}
+
+// heard is a request on its way through, with the status of its answer.
+type heard struct {
+	method, path string
+	header       http.Header
+	body         string
+	status       int
+}
+
+// startTaped runs both commands for each other with their default settings, and a tape on
+// the way to each. Arguments are for the authorization server.
+func startTaped(t *testing.T, args ...string) (authz *process, resource string, said *tape) {
+	t.Helper()
+	said = &tape{}
+	own, other := freeAddress(t), freeAddress(t)
+	issuer := said.front(t, own)
+	resource = said.front(t, other) + "/mcp"
+	authz = startAuthz(t, nil, append([]string{"--listen", own, "--issuer", issuer, "--dev-resource", resource}, args...)...)
+	startDemo(t, nil, "--listen", other, "--resource", resource, "--issuer", issuer)
+	return authz, resource, said
+}
+
+// front returns the URL of a proxy for an address, which changes nothing.
+func (w *tape) front(t *testing.T, address string) string {
+	t.Helper()
+	target := &url.URL{Scheme: "http", Host: address}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		FlushInterval: -1, Transport: w,
+		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+		},
+	})
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *tape) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = append(w.heard, heard{r.Method, r.URL.Path, r.Header.Clone(), string(body), resp.StatusCode})
+	return resp, nil
+}
+
+// all returns what was heard at a path and answered with a status below 300.
+func (w *tape) all(path string) []heard {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.heard), func(h heard) bool {
+		return h.path != path || h.method == http.MethodOptions || h.status > 299
+	})
+}
+
+// called says whether a message with the method was answered by the demo.
+func (w *tape) called(method string) bool {
+	return slices.ContainsFunc(w.all("/mcp"), func(h heard) bool { return strings.Contains(h.body, `"method":"`+method+`"`) })
+}
+
+// granted counts the tokens that were handed out for a type of grant.
+func (w *tape) granted(grantType string) (n int) {
+	for _, h := range w.all("/token") {
+		if form, err := url.ParseQuery(h.body); err == nil && form.Get("grant_type") == grantType {
+			n++
+		}
+	}
+	return n
+}
+
+// story tells what was said, for a test that fails. It holds no secrets but those of this
+// test.
+func (w *tape) story() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b strings.Builder
+	for _, h := range w.heard {
+		b.WriteString(strings.Join([]string{http.StatusText(h.status), h.method, h.path, h.header.Get("User-Agent"), h.body, "\n"}, " "))
+	}
+	return b.String()
+}

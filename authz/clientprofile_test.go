@@ -38,6 +38,7 @@ var profiles = []profile{
 	{name: "mcporter-0.12", redirect: "http://127.0.0.1:40435/callback", scope: both, margin: time.Minute},
 	{name: "mcp-remote-0.15", redirect: "http://localhost:20148/oauth/callback", scope: offline, prompt: "consent"},
 	{name: "inspector-cli", redirect: "http://127.0.0.1:6276/oauth/callback", scope: offline, prompt: "consent"},
+	{name: "inspector-web-2.12", redirect: "http://127.0.0.1:6274/oauth/callback", scope: offline, prompt: "consent"},
 	{name: "use-mcp-0.0", redirect: "http://127.0.0.1:39003/oauth/callback", scope: both},
 	{name: "ai-sdk-mcp-2.0", redirect: "http://127.0.0.1:41999/callback", scope: both},
 	{name: "mcp-go-1.2", redirect: "http://127.0.0.1:8085/oauth/callback", scope: both},

@@ -3,29 +3,84 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/url"
-	"path"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
-// signedIn are two ways in which a product may become known. Which one it takes with the
-// default settings depends on whether the server reaches the host of its document.
+// signIn is how a product becomes known: by a document, if its maker has one and the server
+// offers to read documents, and otherwise by a registration.
 type signIn struct {
-	profile  string // the file in dcr/testdata/clients that says how it registers
-	document string // the client_id of its document, "" for one without
+	profile  string // how it registers: a file in dcr/testdata/clients
+	document string // the same document as its maker's, a file in dcr/testdata/documents
 }
 
-// run drives a product with a server that offers registration alone.
+// run drives a product with the default settings of the server, which offers documents where
+// it has a way to the public web. A product with a document is driven in both ways wherever
+// the test runs: with documents that are on file, and with none.
 func (s signIn) run(t *testing.T, folder string, drive func(p *product, resource string)) {
-	t.Run("registration", func(t *testing.T) {
+	t.Run("default settings", func(t *testing.T) { s.check(t, s.drive(t, folder, drive)) })
+	if s.document == "" {
+		return
+	}
+	t.Run("without documents", func(t *testing.T) {
 		said := s.drive(t, folder, drive, "--client-documents", "off")
-		checkProfile(t, said, s.profile)
+		s.check(t, said)
+		if len(said.all("/register")) == 0 {
+			t.Error("it did not register")
+		}
+	})
+	t.Run("with documents", func(t *testing.T) {
+		said := s.drive(t, folder, drive, "--client-documents-pinned", s.id(t)+"="+s.file(), "--egress-check", "off")
+		s.check(t, said)
+		if n := len(said.all("/register")); n != 0 {
+			t.Errorf("it registered %d times although documents are offered", n)
+		}
 	})
 }
 
+// check holds a sign-in against what is on record about the product.
+func (s signIn) check(t *testing.T, said *tape) {
+	t.Helper()
+	if len(said.all("/register")) > 0 || s.document == "" {
+		checkProfile(t, said, s.profile)
+		return
+	}
+	for _, h := range said.all("/token") {
+		if form, err := url.ParseQuery(h.body); err != nil || form.Get("client_id") != s.id(t) {
+			t.Errorf("it calls itself %s, want %s", form.Get("client_id"), s.id(t))
+		}
+	}
+}
+
+func (s signIn) file() string {
+	return filepath.Join("../../dcr/testdata/documents", s.document+".json")
+}
+
+// id is where the document of the product is.
+func (s signIn) id(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile(s.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		ID string `json:"client_id"`
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatal(err)
+	}
+	return document.ID
+}
+
+// drive has a product sign in and list the tools. With the default lifetime of tokens, it
+// refreshes none while it does.
 func (s signIn) drive(t *testing.T, folder string, drive func(p *product, resource string), args ...string) *tape {
 	t.Helper()
 	p := install(t, folder)
@@ -39,11 +94,14 @@ func (s signIn) drive(t *testing.T, folder string, drive func(p *product, resour
 	if said.granted("authorization_code") == 0 || !said.called("tools/list") {
 		t.Errorf("signed in %d times, listed tools: %t", said.granted("authorization_code"), said.called("tools/list"))
 	}
+	if n := said.granted("refresh_token"); n != 0 {
+		t.Errorf("%d refreshes of new tokens", n)
+	}
 	return said
 }
 
 func TestB9CodexSignsIn(t *testing.T) {
-	s := signIn{"codex-0.169", "https://chatgpt.com/oauth/codex/client.json"}
+	s := signIn{"codex-0.169", "codex"}
 	s.run(t, "codex", func(p *product, resource string) {
 		codex := p.native("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
 		add := p.start(codex, "mcp", "add", "notes", "--url", resource)
@@ -61,7 +119,7 @@ func TestB9CodexSignsIn(t *testing.T) {
 }
 
 func TestB9ClaudeCodeSignsIn(t *testing.T) {
-	s := signIn{"claude-code-2.1", "https://claude.ai/oauth/claude-code-client-metadata"}
+	s := signIn{"claude-code-2.1", "claude-code"}
 	s.run(t, "claude", func(p *product, resource string) {
 		claude := p.native("@anthropic-ai/claude-code-linux-x64/claude")
 		p.run(claude, "mcp", "add", "--transport", "http", "notes", resource)
@@ -144,6 +202,31 @@ func TestB9InspectorSignsIn(t *testing.T) {
 	})
 }
 
+// In its page, the Inspector connects when somebody switches the server on, and the sign-in
+// takes the place of the page.
+func TestB9InspectorPageSignsIn(t *testing.T) {
+	signIn{profile: "inspector-web-2.12"}.run(t, "inspector", func(p *product, resource string) {
+		p.env = append(p.env, "MCP_INSPECTOR_SECRET_STORE=memory", "MCP_AUTO_OPEN_ENABLED=false")
+		web := p.start(p.node(".bin/mcp-inspector"), resource)
+		chrome := openChromium(p.t)
+		chrome.open(web.prints(`http://127\.0\.0\.1:\d+/?\?MCP_INSPECTOR_API_TOKEN=\w+`))
+		chrome.do("switch the server on", chromedp.Click(chromedp.CSS(`input[aria-label^="Connect or disconnect"]`), chromedp.NodeReady))
+		chrome.typeInto(`input[name="username"]`, personName)
+		chrome.typeInto(`input[name="password"]`, personPassword+kb.Enter)
+		chrome.click(`button[name="decision"][value="allow"]`)
+		until(p.t, "it is connected", func() bool { return chrome.holds(`document.body.innerText.includes("Authorization complete")`) })
+		chrome.do("open the tools", chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("label")].find((e) => e.innerText === "Tools").click()`))
+		for _, tool := range []string{"add_note", "list_notes", "whoami"} {
+			find := `[...document.querySelectorAll("button")].find((e) => e.innerText === "` + tool + `")`
+			until(p.t, "it shows "+tool, func() bool { return chrome.holds(find + " !== undefined") })
+			chrome.do("open "+tool, chromedp.Evaluate[chromedp.Void](find+".click()"))
+			if text := chrome.await("body"); strings.Contains(strings.ToLower(text), "warning") {
+				p.t.Errorf("it warns of %s:\n%s", tool, text)
+			}
+		}
+	})
+}
+
 func TestB9McpRemoteSignsIn(t *testing.T) {
 	signIn{profile: "mcp-remote-0.15"}.run(t, "mcp-remote", func(p *product, resource string) {
 		remote := p.start(p.node(".bin/mcp-remote"), resource)
@@ -162,10 +245,4 @@ func says(t *testing.T, text string, parts ...string) {
 			t.Errorf("it does not say %q:\n%s", part, text)
 		}
 	}
-}
-
-// TestB9VersionsAreNamed: the page about clients names the versions that were driven.
-func TestB9VersionsAreNamed(t *testing.T) {
-	_ = path.Base
-	_ = slices.Clone[[]int]
 }

@@ -37,7 +37,8 @@ func startTaped(t *testing.T, args ...string) (authz *process, resource string, 
 	own, other := freeAddress(t), freeAddress(t)
 	issuer := said.front(t, own)
 	resource = said.front(t, other) + "/mcp"
-	authz = startAuthz(t, nil, append([]string{"--listen", own, "--issuer", issuer, "--dev-resource", resource}, args...)...)
+	args = append([]string{"serve", "--dev", "--admin-listen", "off", "--listen", own, "--issuer", issuer, "--dev-resource", resource}, args...)
+	authz = start(t, build(t, "authz"), own, []string{"AUTHZ_DEV_PASSWORD=" + personPassword}, args)
 	startDemo(t, nil, "--listen", other, "--resource", resource, "--issuer", issuer)
 	return authz, resource, said
 }

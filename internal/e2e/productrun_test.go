@@ -183,6 +183,25 @@ func TestB9McporterSignsIn(t *testing.T) {
 	})
 }
 
+// Where registration is closed, mcporter is a client that the operator configured, with the
+// one redirect URI that it was told.
+func TestB9ConfiguredMcporterSignsIn(t *testing.T) {
+	p := install(t, "mcporter")
+	fixed := "http://" + freeAddress(t) + "/callback"
+	file := filepath.Join(p.home, "gatehouse.yaml")
+	p.write(file, "registration: closed\nclients:\n  - client_id: tools\n    redirect_uris: ["+fixed+"]\n", 0o600)
+	_, resource, said := startTaped(t, "--config", file)
+	mcporter := p.node("mcporter/dist/cli.js")
+	p.run(mcporter, "config", "add", "notes", resource, "--oauth-client-id", "tools", "--oauth-redirect-url", fixed)
+	auth := p.start(mcporter, "auth", "notes")
+	auth.allows()
+	auth.end()
+	says(t, p.run(mcporter, "list", "notes", "--schema"), "list_notes", "add_note")
+	if len(said.all("/register")) != 0 || said.granted("authorization_code") != 1 {
+		t.Errorf("it registered, or did not sign in:\n%s", said.story())
+	}
+}
+
 // The Inspector has nothing to say about the schemas of the demo's tools. On its command
 // line it prints the page instead of opening it.
 func TestB9InspectorSignsIn(t *testing.T) {

@@ -16,7 +16,7 @@ func TestB7ClientsPageNamesWhatIsDriven(t *testing.T) {
 	code := read(t, "productrun_test.go") + read(t, "libraries_test.go")
 	rows := 0
 	for _, row := range listed {
-		if !regexp.MustCompile(`@`+regexp.QuoteMeta(row[1])+`\b`).MatchString(pins) {
+		if !regexp.MustCompile(`@` + regexp.QuoteMeta(row[1]) + `\b`).MatchString(pins) {
 			t.Errorf("version %s is not what is installed", row[1])
 		}
 		for _, test := range strings.Split(row[2], ", ") {

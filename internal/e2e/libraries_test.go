@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,11 +105,9 @@ func TestB9UseMCPSignsIn(t *testing.T) {
 func (c *chromium) awaits(selector string, texts ...string) {
 	c.t.Helper()
 	until(c.t, selector+" says "+strings.Join(texts, " or "), func() bool {
-		return slices.Contains(texts, strings.TrimSpace(ask(c, selector, chromedp.Evaluate[string]("document.querySelector("+quote(selector)+").textContent"))))
+		return slices.Contains(texts, strings.TrimSpace(ask(c, selector, chromedp.Evaluate[string]("document.querySelector("+strconv.Quote(selector)+").textContent"))))
 	})
 }
-
-func quote(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 
 // window waits for a window that the page has opened, at an address with a part.
 func (c *chromium) window(part string) *chromium {

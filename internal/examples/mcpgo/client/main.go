@@ -47,7 +47,7 @@ func run(ctx context.Context, server, redirect string) error {
 	}
 	err = initialize(ctx, c)
 	if !client.IsOAuthAuthorizationRequiredError(err) {
-		return fmt.Errorf("connected without a token: %w", err)
+		return fmt.Errorf("it should be asked to sign in, not: %v", err)
 	}
 	if err := signIn(ctx, client.GetOAuthHandler(err)); err != nil {
 		return err

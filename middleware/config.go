@@ -69,6 +69,12 @@ type Config struct {
 	// CachedTokens is how many verified tokens are remembered, until they expire at the
 	// latest. The default is 8192; less than zero remembers none.
 	CachedTokens int
+	// StaleKeys bounds how old keys may be that serve while their issuer cannot be reached,
+	// counted from when they were fetched; after that the answer is 503. What the issuer itself
+	// allows, by max-age, is allowed in any case. Set it shorter when a key that was taken back
+	// must end sooner, longer when the issuer may be away for days. The default is 24 hours; less
+	// than zero ends keys with what the issuer allows.
+	StaleKeys time.Duration
 	// Client fetches the metadata and keys of the issuers, and asks them about tokens.
 	// Redirects are refused whatever it says. The default gives up after five seconds.
 	Client *http.Client

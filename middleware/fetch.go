@@ -51,26 +51,32 @@ func newFetcher(configured *http.Client) *fetcher {
 	return &fetcher{client: client}
 }
 
-// keys finds the metadata of an issuer and returns the keys that it points at, and how
-// long they may be used.
-func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (map[keyID]*verifyKey, time.Duration, error) {
+// fetched is a key set that was read.
+type fetched struct {
+	keys map[keyID]*verifyKey
+	life time.Duration // how long they may be used
+	held time.Duration // how long a cache on the way had kept them
+}
+
+// keys finds the metadata of an issuer and returns the keys that it points at.
+func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
 	address, err := f.discover(ctx, issuer, urls, func(doc metadata.AuthorizationServer) (string, error) {
 		return doc.JWKSURI, validKeyAddress(issuer, doc.JWKSURI)
 	})
 	if err != nil {
-		return nil, 0, err
+		return fetched{}, err
 	}
 	body, header, err := f.get(ctx, address)
 	if err != nil {
-		return nil, 0, err
+		return fetched{}, err
 	}
 	keys, err := parseKeys(body)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", address, err)
+		return fetched{}, fmt.Errorf("%s: %w", address, err)
 	}
-	return keys, cacheAge(header), nil
+	return fetched{keys, cacheAge(header), heldFor(header)}, nil
 }
 
 // introspectionEndpoint finds where an issuer tells about tokens.
@@ -139,6 +145,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, http.Header,
 		return nil, nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Cache-Control", "no-cache") // RFC 9111 section 5.2.1.4: caches on the way ask the issuer
 	res, err := f.client.Do(req)
 	if err != nil {
 		return nil, nil, err
@@ -219,21 +226,30 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	if err := json.Unmarshal(data, &set); err != nil {
 		return nil, fmt.Errorf("key set: %w", err)
 	}
-	keys := make(map[keyID]*verifyKey, len(set.Keys))
+	keys, fit := make(map[keyID]*verifyKey, len(set.Keys)), make(map[jose.SignatureAlgorithm][]*verifyKey)
 	for _, raw := range set.Keys {
 		var jwk jose.JSONWebKey
-		if err := jwk.UnmarshalJSON(raw); err != nil || jwk.KeyID == "" || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
+		if err := jwk.UnmarshalJSON(raw); err != nil || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
 			continue
 		}
 		for _, algorithm := range usableWith(jwk.Key) {
-			id := keyID{jwk.KeyID, algorithm}
-			if _, taken := keys[id]; !taken && (jwk.Algorithm == "" || jwk.Algorithm == string(algorithm)) {
-				keys[id] = &verifyKey{public: jwk.Key, algorithm: algorithm}
+			if jwk.Algorithm != "" && jwk.Algorithm != string(algorithm) {
+				continue
+			}
+			id, key := keyID{jwk.KeyID, algorithm}, &verifyKey{public: jwk.Key, algorithm: algorithm}
+			fit[algorithm] = append(fit[algorithm], key)
+			if _, taken := keys[id]; !taken && jwk.KeyID != "" {
+				keys[id] = key
 			}
 		}
 	}
-	if len(keys) == 0 {
+	if len(fit) == 0 {
 		return nil, errors.New("key set: it holds no key for ES256, EdDSA, RS256 or PS256")
+	}
+	for algorithm, all := range fit {
+		if len(all) == 1 { // what a token without "kid" is signed with is clear
+			keys[keyID{"", algorithm}] = all[0]
+		}
 	}
 	return keys, nil
 }
@@ -281,4 +297,18 @@ func cacheAge(header http.Header) time.Duration {
 		}
 	}
 	return defaultKeyAge
+}
+
+// heldFor is how long a cache on the way kept an answer (RFC 9111 section 5.1): what the
+// issuer published since then is not in it. What nobody can read counts as a day.
+func heldFor(header http.Header) time.Duration {
+	value := strings.TrimSpace(header.Get("Age"))
+	if value == "" {
+		return 0
+	}
+	seconds, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		return maxKeyAge
+	}
+	return time.Duration(seconds) * time.Second
 }

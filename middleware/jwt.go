@@ -104,8 +104,6 @@ func (h jwsHeader) check() error {
 	case !strings.EqualFold(h.Type, "at+jwt") && !strings.EqualFold(h.Type, "application/at+jwt"):
 		// RFC 9068 section 4: any other "typ" MUST be rejected. ID tokens are not access tokens.
 		return invalid("The token is not an access token.")
-	case h.KeyID == "":
-		return invalid("The access token does not name its key.")
 	case h.Critical != nil || h.Unencoded != nil || h.Compressed != nil:
 		// RFC 7515 section 4.1.11: extensions that are not understood MUST be refused.
 		return invalid("The access token uses an extension that is not understood.")

@@ -173,7 +173,7 @@ func (g *Guard) trust(c Config) error {
 		if err != nil {
 			return err
 		}
-		from := &issuer{name: name, urls: urls, fetch: fetcher, now: g.now, log: g.log}
+		from := &issuer{name: name, urls: urls, fetch: fetcher, stale: cmp.Or(c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
 		if asked, ok := c.Introspection[name]; ok {
 			from.asks = newIntrospector(asked, from, g.accepted, c.CachedTokens)
 			if asked.Opaque {

@@ -170,11 +170,12 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 	if claims.IssuedAt.IsZero() {
 		return judged{}, invalid("The access token has no time of issue.")
 	}
-	key, keys, err := from.key(ctx, token.key)
+	signed := func(key *verifyKey) bool { return key.signed(append(b2[:0], token.input...), signature) }
+	key, keys, err := from.key(ctx, signedBy{id: token.key, issued: claims.IssuedAt.Time, check: signed})
 	if err != nil {
 		return judged{}, err
 	}
-	if !key.signed(append(b2[:0], token.input...), signature) {
+	if token.key.id != "" && !signed(key) {
 		return judged{}, invalid("The signature of the access token is wrong.")
 	}
 	g.headers.add(token.head, token.key)

@@ -73,7 +73,7 @@ func TestEveryLetterCounts(t *testing.T) {
 		issuer := middlewaretest.NewIssuer(t)
 		issuer.Rotate(algorithm)
 		guard := newGuard(t, issuer)
-		good := issuer.Mint(claims{"aud": resource})
+		good := issuer.Mint(claims{"aud": resource, "iat": time.Now().Add(-time.Minute).Unix()}) // older than what is known
 		wantVerdict(t, guard, good, nil)
 		for i := range len(good) {
 			for _, with := range letters {
@@ -97,7 +97,7 @@ func input(t testing.TB, issuer *middlewaretest.Issuer, algorithm jose.Signature
 	t.Helper()
 	now := time.Now()
 	payload, err := json.Marshal(claims{"iss": issuer.URL(), "sub": "reader", "client_id": "client", "aud": resource,
-		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "jti": rand.Text()})
+		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(time.Minute).Unix(), "jti": rand.Text()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -48,6 +50,8 @@ type gatewaySettings struct {
 	IntrospectionClientID   string `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`
 	IntrospectionSecret     secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are believed until they expire)."`
 	IntrospectionSecretFile string `placeholder:"FILE" help:"File that holds it."`
+
+	StaleKeys duration `default:"24h" placeholder:"TIME" help:"How old the keys of an issuer may be that serve while it cannot be reached; 0: as long as it allows, no longer (default ${default})."`
 
 	EndStreams bool `default:"true" negatable:"" help:"End a stream when the token that opened it expires (default ${default})."`
 	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"How long a message may be that is read for the scopes (default ${default})."`
@@ -120,6 +124,7 @@ func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
 		Guard: middleware.Config{
 			Resource: s.Resource, ResourceName: s.ResourceName, AuthorizationServers: s.Issuer, Introspection: s.introspection(),
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
+			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // there zero means the default
 			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,

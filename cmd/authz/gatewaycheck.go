@@ -66,6 +66,9 @@ func (s *gatewaySettings) formMistakes() error {
 	if s.MaxBody <= 0 {
 		errs = append(errs, fmt.Errorf("max-body %d is not a size: it must be more than 0", s.MaxBody))
 	}
+	if s.StaleKeys < 0 {
+		errs = append(errs, fmt.Errorf("stale-keys %s is less than no time", s.StaleKeys))
+	}
 	_, err := networks(s.TrustedProxies)
 	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), err)...)
 }

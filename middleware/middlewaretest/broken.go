@@ -58,10 +58,11 @@ func (b *breaker) mint(overrides Claims) string {
 	return b.issuer.mint(b.issuer.claims(overrides))
 }
 
-// payload returns the claims of a good token.
+// payload returns the claims of a good token. It is a minute old, so that a server which
+// knows the issuer's keys can tell that it has none for the token.
 func (b *breaker) payload() []byte {
 	b.issuer.t.Helper()
-	payload, err := json.Marshal(b.issuer.claims(Claims{"aud": b.resource}))
+	payload, err := json.Marshal(b.issuer.claims(Claims{"aud": b.resource, "iat": time.Now().Add(-time.Minute).Unix()}))
 	if err != nil {
 		b.issuer.t.Fatalf("middlewaretest: %v", err)
 	}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refusedGateway runs "authz gateway" with settings that are wrong, and returns what it says.
+func refusedGateway(t *testing.T, args ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	p := &program{env: newEnvironment(nil), stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, rand: rand.Reader}
+	args = append([]string{"gateway", "--listen", "127.0.0.1:0", "--resource", guarded, "--issuer", "https://auth.example.com", "--upstream", "http://127.0.0.1:9000"}, args...)
+	if status := p.run(t.Context(), args); status == 0 {
+		t.Fatalf("%v: exit status 0", args)
+	}
+	return stderr.String()
+}
+
+func TestA6StaleKeysOfTheGateway(t *testing.T) {
+	for set, want := range map[duration]time.Duration{duration(day): 24 * time.Hour, duration(time.Minute): time.Minute, 0: -1} {
+		s := gatewaySettings{Resource: guarded, StaleKeys: set}
+		if config, err := s.gateway(rand.Reader); err != nil || config.Guard.StaleKeys != want {
+			t.Errorf("%s: %s, %v", set, config.Guard.StaleKeys, err)
+		}
+	}
+	if says := refusedGateway(t, "--stale-keys=-1h"); !strings.Contains(says, "stale-keys -1h") {
+		t.Error(says)
+	}
+}

@@ -2,7 +2,8 @@ package gateway
 
 import (
 	"net/http"
-	"strings"
+
+	"gatehouse.example/internal/headername"
 )
 
 // unsent are the headers of a request that never reach the upstream, in lowercase and with
@@ -10,7 +11,7 @@ import (
 // more characters.
 //
 // The upstream would believe them: it trusts who calls it, and a client could write them.
-var unsent = newNames(
+var unsent = headername.NewSet(
 	// Ours. What the gateway verified is set anew.
 	"gatehouse*",
 	// Credentials. Those of the client end here (the seed, Access token privilege: the token
@@ -39,55 +40,12 @@ var unsent = newNames(
 // unanswered are the headers of an answer that never reach the client. The guard alone says
 // how to sign in and who may read; cookies would never come back; and other ways to the
 // upstream are not the client's.
-var unanswered = newNames("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc")
-
-// names are names of headers, and beginnings of them.
-type names struct {
-	whole      map[string]bool
-	beginnings []string
-}
-
-func newNames(patterns ...string) names {
-	n := names{whole: map[string]bool{}}
-	for _, pattern := range patterns {
-		if beginning, ok := strings.CutSuffix(pattern, "*"); ok {
-			n.beginnings = append(n.beginnings, beginning)
-		} else {
-			n.whole[pattern] = true
-		}
-	}
-	return n
-}
-
-// has compares a name as it would look to a program that gets headers as variables, to
-// which "_", "." and "-" are the same (CGI, RFC 3875 section 4.1.18).
-func (n names) has(name string) bool {
-	name = strings.Map(folded, name)
-	if n.whole[name] {
-		return true
-	}
-	for _, beginning := range n.beginnings {
-		if strings.HasPrefix(name, beginning) {
-			return true
-		}
-	}
-	return false
-}
-
-func folded(c rune) rune {
-	switch {
-	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
-		return c
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return '-'
-}
+var unanswered = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc")
 
 // strip removes what has one of the names.
-func (n names) strip(header http.Header) {
+func strip(header http.Header, names headername.Set) {
 	for name := range header {
-		if n.has(name) {
+		if names.Has(name) {
 			delete(header, name)
 		}
 	}

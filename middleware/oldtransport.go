@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/headername"
 	"gatehouse.example/message"
 )
 
@@ -31,7 +32,7 @@ func (g *Guard) refuseQueryHandles(w http.ResponseWriter, r *http.Request, got r
 func hasHandle(query string) bool {
 	for part := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
 		name, _, _ := strings.Cut(part, "=")
-		if queryHandles[strings.ReplaceAll(fold(unescape(name)), "-", "")] {
+		if queryHandles[strings.ReplaceAll(headername.Fold(unescape(name)), "-", "")] {
 			return true
 		}
 	}

@@ -7,7 +7,8 @@ package framing
 
 import (
 	"net/http"
-	"strings"
+
+	"gatehouse.example/internal/headername"
 )
 
 // Unclear reports whether the connection of a request has to end with its answer: with
@@ -33,17 +34,7 @@ func Unclear(r *http.Request) bool {
 
 // frames reports whether a name is another spelling of a header that says how long a body is.
 func frames(name string) bool {
-	const length, encoding = "Content-Length", "Transfer-Encoding"
-	if len(name) != len(length) && len(name) != len(encoding) || name == length {
-		return false
-	}
-	folded := strings.Map(func(c rune) rune {
-		if c == '_' || c == '.' {
-			return '-'
-		}
-		return c
-	}, name)
-	return strings.EqualFold(folded, length) || strings.EqualFold(folded, encoding)
+	return name != "Content-Length" && (headername.Is(name, "content-length") || headername.Is(name, "transfer-encoding"))
 }
 
 // Close returns a handler that answers like next, and says with every final answer that the

@@ -75,6 +75,11 @@ type Config struct {
 	// Transport connects to the upstream. The default uses no proxy of the environment,
 	// follows no redirect, and verifies certificates.
 	Transport http.RoundTripper
+	// PassHeaders are headers of clients that reach the upstream although their names have the
+	// shape of those by which servers tell who calls, such as X-Team-User, Acme-Role or
+	// X-Api-Key: without it they are dropped. Name one only when the upstream does not believe
+	// it, or when clients are meant to send it.
+	PassHeaders []string
 	// BodyTime is how long a message may take to arrive. The default is 30 seconds.
 	BodyTime time.Duration
 }
@@ -106,6 +111,7 @@ type Gateway struct {
 	asserter  *asserter              // nil without assertions
 	proxy     *httputil.ReverseProxy // nil when nothing is forwarded
 	reads     bool                   // whether the guard reads messages
+	passes    passing
 	bodyTime  time.Duration
 	stopping  atomic.Bool
 	log       *slog.Logger
@@ -124,6 +130,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.metadata = g.guard.Metadata()
 	if g.places, err = newPlaces(c.Guard.Resource, c.Upstream); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if g.passes, err = newPassing(c.PassHeaders); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards()); err != nil {

@@ -126,7 +126,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.Path, out.URL.RawPath = under(g.places.upstream, v.rest)
 	out.URL.RawQuery = pr.In.URL.RawQuery // nothing was decided by it
 	out.Trailer = nil
-	strip(out.Header, unsent)
+	strip(out.Header, g.passes.drops)
 	// RFC 9110 section 7.6.3: a gateway MUST send Via with each request that it forwards.
 	out.Header.Add("Via", strings.TrimPrefix(pr.In.Proto, "HTTP/")+" gatehouse")
 	out.Header["X-Forwarded-For"] = []string{senders(pr.In, v.remote)}
@@ -157,7 +157,7 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	case http.StatusSwitchingProtocols:
 		return errSwitched
 	}
-	strip(res.Header, unanswered)
+	strip(res.Header, unanswered.Has)
 	if err := g.relocate(res); err != nil {
 		return err
 	}

@@ -44,6 +44,8 @@ type gatewaySettings struct {
 	AssertionKey     secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
 	AssertionKeyFile string `placeholder:"FILE" help:"File that holds it."`
 
+	PassHeaders []string `placeholder:"NAME" help:"Headers of clients that reach the server although their names look like who calls, such as X-Api-Key; repeatable (default: they are dropped)."`
+
 	SessionKey     secret `placeholder:"KEY" help:"Key that binds session ids and ids of events to people and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
 	SessionKeyFile string `placeholder:"FILE" help:"File that holds it."`
 
@@ -128,7 +130,7 @@ func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
 			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,
-		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders,
+		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders, PassHeaders: s.PassHeaders,
 	}, errors.Join(err1, err2, err3)
 }
 
@@ -201,12 +203,14 @@ func (s *gatewaySettings) exposed(addr net.Addr) []string {
 // doubts returns a sentence for each setting that does nothing or weakens the gateway.
 func (s *gatewaySettings) doubts() []string {
 	var out risks
-	doubt := func(applies bool, sentence string) { out.add(applies, "%s", sentence) }
+	doubt := func(applies bool, sentence string, values ...any) { out.add(applies, sentence, values...) }
 	out.proxies(s.TrustedProxies)
 	upstream, err := url.Parse(s.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
 		"the upstream is http on another machine: whoever is on the way there reads and changes what passes, and whoever reaches it can call it as anybody")
 	doubt(s.InsecureTrustMCPHeaders, "/verify believes Mcp-Method and Mcp-Name: a server that does not check them lets anybody with a token call everything")
+	telling := gateway.TellingHeaders(s.PassHeaders)
+	doubt(len(telling) > 0, "clients write %s themselves: the server must not take it for who calls", strings.Join(telling, " and "))
 	doubt(s.InsecureTrustMCPHeaders && s.Scopes == "", "insecure-trust-mcp-headers has no effect without scopes")
 	doubt(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
 	doubt(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")

@@ -7,8 +7,15 @@ import (
 	"net/http"
 	"slices"
 
+	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 )
+
+// maxListSteps bounds the work on the names of one list: some hundred thousand tools, or some
+// ten thousand resources, each of which is read in many ways.
+const maxListSteps = 1 << 28
+
+var errListWork = errors.New("it has more or longer names than can be compared with the policy")
 
 // list is one kind of lists: the method that asks for it, the member of the result that
 // holds it, and the member by which an item is named there.
@@ -106,7 +113,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	if err := response.Result.Decode(&members); err != nil {
 		return false, err
 	}
-	method := l.got.Method
+	method, work := l.got.Method, new(wildcard.Work)
 	for _, list := range lists {
 		raw, err := response.Result.Member(list.member)
 		if err != nil {
@@ -115,7 +122,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 		if raw == nil || !l.guard.filters(list) {
 			continue
 		}
-		if members[list.member], err = l.items(list, raw); err != nil {
+		if members[list.member], err = l.items(work, list, raw); err != nil {
 			return false, fmt.Errorf("middleware: %s: %w", list.member, err)
 		}
 		changed = true
@@ -135,14 +142,14 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 }
 
 // items returns what a client may see of a list.
-func (l lister) items(of list, raw json.RawMessage) (json.RawMessage, error) {
+func (l lister) items(w *wildcard.Work, of list, raw json.RawMessage) (json.RawMessage, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, err
 	}
 	seen := make([]json.RawMessage, 0, len(items))
 	for _, item := range items {
-		shown, err := l.item(of.kind, of.name, item)
+		shown, err := l.item(w, of.kind, of.name, item)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +161,10 @@ func (l lister) items(of list, raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // item returns an item as the client may see it, nil if not at all.
-func (l lister) item(k kind, member string, raw json.RawMessage) (json.RawMessage, error) {
+func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessage) (json.RawMessage, error) {
+	if w.Steps > maxListSteps {
+		return nil, errListWork
+	}
 	o, err := message.NewObject(raw)
 	if err != nil {
 		return nil, err
@@ -163,7 +173,7 @@ func (l lister) item(k kind, member string, raw json.RawMessage) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	needed, known := l.guard.policy.needs(operation{Operation{calls(k), name}, k, []string{name}})
+	needed, known := l.guard.policy.needs(w, operation{Operation{calls(k), name}, k, []string{name}})
 	missing := l.token.missing(needed)
 	switch {
 	case !known:

@@ -2,7 +2,10 @@ package middleware
 
 import (
 	"errors"
+	"slices"
 	"strings"
+
+	"gatehouse.example/internal/wildcard"
 )
 
 // judgedMethods are the methods whose parameters are looked at, or whose answers are
@@ -29,16 +32,31 @@ func (p *policy) unclear(method string) error {
 	if err := unlikeJudged(method); err != nil {
 		return err
 	}
-	folded, named, unclear := foldMethod(method), false, false
-	for i := range p.methods {
-		r := &p.methods[i]
-		named = named || r.pattern == method
-		unclear = unclear || !fits(r.pattern, method) && fits(foldMethod(r.pattern), folded)
+	if len(p.methods) == 0 {
+		return nil
 	}
-	if unclear && !named {
-		return errMethodUnclear
+	var w, v wildcard.Work
+	written, rules := p.methods[asWritten].set.Match(&w, method), p.methods[asWritten].rules
+	if slices.ContainsFunc(written, func(at int) bool { return rules[at].pattern == method }) {
+		return nil
+	}
+	for _, at := range p.folded.Match(&v, foldMethod(method)) {
+		if !slices.Contains(written, at) {
+			return errMethodUnclear
+		}
 	}
 	return nil
+}
+
+// foldPatterns returns patterns of methods as [foldMethod] leaves them, each at its place.
+func foldPatterns(of rules) *wildcard.Set {
+	var out []string
+	if len(of) > 0 {
+		for _, r := range of[asWritten].rules {
+			out = append(out, foldMethod(r.pattern))
+		}
+	}
+	return wildcard.New(out)
 }
 
 // ValidMethodPattern returns why no method would ever fit a name in [Policy.Methods], nil for a

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 )
 
@@ -222,12 +223,19 @@ func watched(params message.Object) (kind, []string, error) {
 	if err != nil || value == nil {
 		return nameless, nil, err
 	}
+	if len(value) > maxWatched {
+		return nameless, nil, errTooMany // nobody takes them apart first
+	}
 	var uris []string
 	if json.Unmarshal(value, &uris) != nil {
 		return nameless, nil, errors.New("resourceSubscriptions: it must be an array of strings")
 	}
 	return resourceURI, uris, nil
 }
+
+// maxWatched is more than the names that may be in a message have in JSON, each character
+// escaped, and the space between them.
+const maxWatched = 16 * maxNames
 
 // text returns a member that must be a string which is not empty.
 func text(o message.Object, member string) (string, error) {
@@ -258,25 +266,34 @@ func object(o message.Object, member string) (message.Object, error) {
 	return inner, nil
 }
 
-// judgeable refuses names that the policy cannot judge: none at all, unless a pattern is
-// for that too, more than can be compared with every pattern in little time, and URIs that
-// this program cannot read in every way in which a server could.
+// judgeable refuses what the policy cannot judge in little time or at all: long names and many
+// of them, none at all, unless a pattern is for that too, and URIs that this program cannot
+// read in every way in which a server could.
 func (p *policy) judgeable(op operation) error {
 	part := p.part(op.kind)
 	if len(part) == 0 {
 		return nil
+	}
+	if len(op.names) > maxNamed {
+		return errTooMany
 	}
 	size := 0
 	for _, name := range op.names {
 		if size += len(name); size > maxNames {
 			return fmt.Errorf("the names that it is about have more than %d bytes", maxNames)
 		}
-		if _, fits := part.find(name); name == "" && !fits {
-			return errors.New("it does not say what it is about")
-		}
-		if _, err := readingsOf(name); op.kind == resourceURI && name != "" && err != nil {
-			return err
+		if name == "" {
+			if _, fits := part.find(new(wildcard.Work), name); !fits {
+				return errors.New("it does not say what it is about")
+			}
+		} else if op.kind == resourceURI && !canBeRead(name) {
+			return errURI
 		}
 	}
 	return nil
 }
+
+// maxNamed bounds how many names one message may be about.
+const maxNamed = 512
+
+var errTooMany = fmt.Errorf("it is about more than %d names", maxNamed)

@@ -1,13 +1,12 @@
 package middleware
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strings"
+
+	"gatehouse.example/internal/wildcard"
 )
 
 // Policy says which scopes the operations of a server need. An operation needs all that
@@ -111,24 +110,27 @@ func (p *Policy) validate() error {
 type policy struct {
 	scopes                             []string
 	methods, tools, prompts, resources rules
+	folded                             *wildcard.Set       // the methods, as others may read them
 	implied                            map[string][]string // a scope and all that it includes
 	listing                            Listing
 	reads                              bool // whether messages are looked at
 }
 
 func newPolicy(p Policy) *policy {
-	return &policy{
+	out := &policy{
 		scopes:  once(p.Scopes),
-		methods: newRules(p.Methods), tools: newRules(p.Tools), prompts: newRules(p.Prompts), resources: newRules(p.Resources),
+		methods: newRules(p.Methods), tools: newRules(p.Tools), prompts: newRules(p.Prompts), resources: newURIRules(p.Resources),
 		implied: closure(p.Implies), listing: p.Listing, reads: p.ReadsMessages(),
 	}
+	out.folded = foldPatterns(out.methods)
+	return out
 }
 
 // needs returns the scopes that a message needs. It is false for one that names something
 // which the policy does not name.
-func (p *policy) needs(op operation) ([]string, bool) {
+func (p *policy) needs(w *wildcard.Work, op operation) ([]string, bool) {
 	out := p.scopes
-	if more, ok := p.methods.find(op.Method); ok {
+	if more, ok := p.methods.find(w, op.Method); ok {
 		out = union(out, more)
 	}
 	part := p.part(op.kind)
@@ -140,7 +142,7 @@ func (p *policy) needs(op operation) ([]string, bool) {
 		if op.kind == resourceURI {
 			find = part.findURI
 		}
-		more, ok := find(name)
+		more, ok := find(w, name)
 		if !ok {
 			return nil, false
 		}
@@ -176,107 +178,6 @@ func (p *policy) effective(granted []string) []string {
 		}
 	}
 	return out
-}
-
-// rules are patterns in the order in which they are tried.
-type rules []rule
-
-type rule struct {
-	pattern   string
-	readings  [strictReadings]string // of the pattern, as URIs are read; for resources
-	closeness int
-	scopes    []string
-}
-
-func newRules(named map[string][]string) rules {
-	out := make(rules, 0, len(named))
-	for pattern, scopes := range named {
-		read, _ := readingsOf(pattern)
-		out = append(out, rule{pattern, read.strict, closeness(pattern), once(scopes)})
-	}
-	slices.SortFunc(out, func(a, b rule) int {
-		return cmp.Or(cmp.Compare(b.closeness, a.closeness), cmp.Compare(a.pattern, b.pattern))
-	})
-	return out
-}
-
-// closeness orders patterns: a name comes first, then what has the most characters that
-// stand for themselves.
-func closeness(pattern string) int {
-	stars := strings.Count(pattern, "*")
-	if stars == 0 {
-		return math.MaxInt
-	}
-	return len(pattern) - stars
-}
-
-// find returns what the rules say about a name. Of patterns that are equally close all
-// count.
-func (rs rules) find(name string) (scopes []string, ok bool) { return rs.findReading(name, asWritten) }
-
-// findReading returns what the rules say about one reading of a name. A pattern stands for
-// what is written like it, and for what it is itself in that reading.
-func (rs rules) findReading(name string, reading int) (scopes []string, ok bool) {
-	closest := 0
-	for i := range rs {
-		r := &rs[i]
-		switch {
-		case ok && r.closeness < closest:
-			return scopes, true
-		case fits(r.pattern, name) || r.readings[reading] != "" && r.readings[reading] != r.pattern && fits(r.readings[reading], name):
-			scopes, closest, ok = union(scopes, r.scopes), r.closeness, true
-		}
-	}
-	return scopes, ok
-}
-
-// findURI returns all that the rules say about any reading of a URI.
-func (rs rules) findURI(uri string) (scopes []string, ok bool) {
-	if uri == "" {
-		return rs.find(uri)
-	}
-	read, err := readingsOf(uri)
-	if err != nil {
-		return nil, false
-	}
-	for i, reading := range read.strict {
-		if reading == "" && i != asWritten {
-			continue
-		}
-		more, known := rs.findReading(reading, i)
-		if !known {
-			return nil, false
-		}
-		scopes = union(scopes, more)
-	}
-	for _, reading := range read.loose {
-		more, _ := rs.findReading(reading, resolved)
-		scopes = union(scopes, more)
-	}
-	return scopes, true
-}
-
-// fits reports whether a name is what a pattern stands for.
-func fits(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, head)
-	if !ok {
-		return false
-	}
-	for {
-		part, more, wild := strings.Cut(rest, "*")
-		if !wild {
-			return strings.HasSuffix(name, part)
-		}
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name, rest = name[at+len(part):], more
-	}
 }
 
 // closure returns, for every scope that implies others, all that it covers.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 	"gatehouse.example/metadata"
 )
@@ -89,7 +90,7 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 
 // judge returns what a message needs, and a refusal unless the token covers it.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
-	needed, known := g.policy.needs(got.operation)
+	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
 	switch {
 	case !known:
 		return nil, unknown(got.id)

@@ -51,7 +51,7 @@ func readingsOf(uri string) (readings, error) {
 	r.loose = splitReadings(uri)
 	web, err := parseWebURL(uri)
 	switch {
-	case errors.Is(err, errWebHost) || err != nil && r.strict[normalForm] == "":
+	case nobodyReads(err, r.strict[normalForm]):
 		return r, errURI
 	case err != nil:
 		r.strict[resolved] = resolvedURI(uri)
@@ -66,6 +66,19 @@ func readingsOf(uri string) (readings, error) {
 	}
 	r.loose = distinct(append(r.loose, looseReadings(web, hierarchy)...)...)
 	return r, nil
+}
+
+// canBeRead reports whether a URI has readings, which costs less than to know them.
+func canBeRead(uri string) bool {
+	if _, ok := settle(uri); !ok {
+		return false
+	}
+	_, err := parseWebURL(uri)
+	return !nobodyReads(err, normalURI(uri))
+}
+
+func nobodyReads(err error, normal string) bool {
+	return errors.Is(err, errWebHost) || err != nil && normal == ""
 }
 
 // resolvedURI is the reading for what the URL Standard refuses.

@@ -48,6 +48,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/internal/arrival"
 	"gatehouse.example/middleware"
 )
 
@@ -80,7 +81,9 @@ type Config struct {
 	// X-Api-Key: without it they are dropped. Name one only when the upstream does not believe
 	// it, or when clients are meant to send it.
 	PassHeaders []string
-	// BodyTime is how long a message may take to arrive. The default is 30 seconds.
+	// BodyTime is how long the body of a request may take to arrive; a large one has a second
+	// more for each 16 KiB that have arrived. The default is 30 seconds. That of Guard counts
+	// for nothing.
 	BodyTime time.Duration
 }
 
@@ -120,10 +123,10 @@ type Gateway struct {
 // New checks the configuration and returns a gateway. It opens no connection.
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{
-		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, defaultBodyTime),
+		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
 		reads: c.Guard.Policy.ReadsMessages(), log: cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)),
 	}
-	c.Guard.Observe = g.observing(c.Guard.Observe)
+	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
 	var err error
 	if g.guard, err = middleware.New(c.Guard); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -190,7 +193,7 @@ var forwarded = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.hurry(w, r)
+	r, body := arrival.Bound(w, r, g.bodyTime)
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		g.refuse(w, r, notAllowed(forwarded))
 		return
@@ -210,13 +213,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == pathWellKnown || strings.HasPrefix(path, pathWellKnown+"/"):
 		g.metadata.ServeHTTP(w, r)
 	default:
-		g.enter(w, r, parts)
+		g.enter(w, r, parts, body)
 	}
 }
 
 // enter lets requests to the resource through the guard. Where nothing is forwarded, that is
 // for preflights alone: other proxies do not know what the guard allows.
-func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment) {
+func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment, body *arrival.Body) {
 	rest, ok := g.places.public.rest(parts)
 	switch {
 	case !ok, g.proxy == nil && r.Method != http.MethodOptions:
@@ -224,8 +227,8 @@ func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment)
 	case !slices.Contains(forwarded, r.Method):
 		g.refuse(w, r, notAllowed(forwarded))
 	default:
-		v := &visit{rest: rest}
-		g.protected.ServeHTTP(w, v.begin(w, r, g))
+		v := &visit{rest: rest, body: body, streams: !g.reads}
+		g.protected.ServeHTTP(w, v.begin(r))
 	}
 }
 

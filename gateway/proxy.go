@@ -220,7 +220,7 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	v := visitOf(ctx)
 	v.leave(r, w.Header())
-	unsent := v.failed()
+	unsent := v.body.Failure()
 	switch {
 	case errors.Is(unsent, os.ErrDeadlineExceeded):
 		g.refuse(w, r, refusal{status: http.StatusRequestTimeout, description: "The message took too long to arrive."})

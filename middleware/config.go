@@ -66,6 +66,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// MaxBody bounds a body that is read for the policy, in bytes. The default is 4 MiB.
 	MaxBody int
+	// BodyTime is how long the body of a request may take to arrive, whoever reads it; a large
+	// one has a second more for each 16 KiB that have arrived. It takes the place of ReadTimeout
+	// of http.Server, and needs a ResponseWriter on which http.ResponseController can set
+	// deadlines. The default is 30 seconds; less than zero leaves that to your listener.
+	BodyTime time.Duration
 	// CachedTokens is how many verified tokens are remembered, until they expire at the
 	// latest. The default is 8192; less than zero remembers none.
 	CachedTokens int

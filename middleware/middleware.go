@@ -61,6 +61,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/internal/arrival"
 	"gatehouse.example/metadata"
 )
 
@@ -88,6 +89,7 @@ type Guard struct {
 	handles   *Handles // that seal cursors
 	sessions  *Handles // that bind sessions and events; nil when they are not bound
 	maxBody   int
+	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
 	log       *slog.Logger
@@ -110,7 +112,7 @@ func New(c Config) (*Guard, error) {
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
-		maxBody: c.MaxBody, now: c.Now, watch: c.Observe, log: c.Logger,
+		maxBody: c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: c.Now, watch: c.Observe, log: c.Logger,
 	}
 	if !c.InsecureUnboundSessions {
 		g.sessions = g.handles

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"gatehouse.example/internal/wildcard"
@@ -106,6 +107,9 @@ func readable(r *http.Request) error {
 func unread(err error) error {
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return challenge{status: http.StatusRequestEntityTooLarge, description: fmt.Sprintf("A message may have at most %d bytes.", tooLarge.Limit)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return challenge{status: http.StatusRequestTimeout, description: "The message took too long to arrive."}
 	}
 	return challenge{status: http.StatusBadRequest, description: "The message did not arrive as a whole."}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/internal/arrival"
 	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 	"gatehouse.example/metadata"
@@ -20,9 +21,13 @@ import (
 // only and leaves the body unread; otherwise the handler gets the same bytes.
 //
 // The request that next receives has no Authorization header; [TokenFrom] returns what
-// the token said.
+// the token said. Its body ends with an error that is [os.ErrDeadlineExceeded] when it takes
+// longer than [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.bodyTime > 0 {
+			r, _ = arrival.Bound(w, r, g.bodyTime)
+		}
 		if err := g.admitOrigin(r); err != nil {
 			g.refuse(w, r, Event{}, err)
 			return

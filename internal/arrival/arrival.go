@@ -23,6 +23,7 @@ type Body struct {
 	io.ReadCloser
 	control *http.ResponseController
 	within  time.Duration
+	now     func() time.Time
 	began   time.Time // zero until somebody reads
 	got     int64     // bytes so far
 	counted int64     // those that the deadline knows of
@@ -35,11 +36,15 @@ type Body struct {
 // when somebody begins to read. It returns the request and its body, nil without one. Reading
 // after the end is [os.ErrDeadlineExceeded].
 func Bound(w http.ResponseWriter, r *http.Request, within time.Duration) (*http.Request, *Body) {
+	return bound(w, r, within, time.Now)
+}
+
+func bound(w http.ResponseWriter, r *http.Request, within time.Duration, now func() time.Time) (*http.Request, *Body) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return r, nil
 	}
-	b := &Body{ReadCloser: r.Body, control: http.NewResponseController(w), within: within}
-	b.until(time.Now().Add(within))
+	b := &Body{ReadCloser: r.Body, control: http.NewResponseController(w), within: within, now: now}
+	b.until(now().Add(within))
 	out := new(http.Request)
 	*out = *r
 	out.Body = b
@@ -70,7 +75,7 @@ func (b *Body) Read(p []byte) (int, error) {
 
 func (b *Body) extend() {
 	if b.began.IsZero() {
-		b.began = time.Now()
+		b.began = b.now()
 	}
 	b.counted = b.got
 	b.until(b.began.Add(b.within + time.Duration(b.got)*time.Second/rate))

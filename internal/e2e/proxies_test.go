@@ -266,7 +266,7 @@ func (p *proxied) clean(what, token, method string) int {
 func TestA8RecipesServe(t *testing.T) {
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
-		res, body := p.send(p.call("POST", "/mcp", token, "Mcp-Session-Id: abc", "Mcp-Protocol-Version: 2025-11-25", "Accept: application/json, text/event-stream", "Last-Event-Id: 7", "User-Agent: client/1"))
+		res, body := p.send(p.call("POST", "/mcp", token, "Mcp-Session-Id: abc", "Mcp-Protocol-Version: 2025-11-25", "Accept: application/json, text/event-stream", "Last-Event-Id: 7", "User-Agent: client/1", "Mcp-Param-City: Basel"))
 		if res == nil || res.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
 			t.Fatalf("a good request: %v %s", res, body)
 		}
@@ -280,11 +280,15 @@ func TestA8RecipesServe(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
+		if got := requests[0].Header.Get("Mcp-Param-City"); got != "Basel" && !strings.HasSuffix(t.Name(), "nginx-verify.conf") {
+			t.Errorf("Mcp-Param-City: %q", got)
+		}
 		if got := requests[0].Header.Get("X-Forwarded-For"); !strings.HasPrefix(got, "127.0.0.1") {
 			t.Errorf("X-Forwarded-For: %q", got)
 		}
 		p.challenges(token)
 		p.streams(token)
+		p.unknown()
 	})
 }
 
@@ -318,6 +322,19 @@ func (p *proxied) challenges(token string) {
 	}
 	if n, _ := p.server.taken(); len(n) > 0 {
 		t.Errorf("%d requests reach the server", len(n))
+	}
+}
+
+// unknown wants 503 for a token that nobody can judge at the moment.
+func (p *proxied) unknown() {
+	p.t.Helper()
+	p.issuer.SetDown(true)
+	token := middlewaretest.NewIssuer(p.t).Mint(middlewaretest.Claims{"iss": p.issuer.URL(), "aud": publicResource, "scope": "notes:read"})
+	if res, _ := p.send(p.call("POST", "/mcp", token)); res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || res.Header.Get("Www-Authenticate") != "" {
+		p.t.Errorf("the issuer is away: %v", res)
+	}
+	if n := p.clean("the issuer is away", token, "POST"); n > 0 {
+		p.t.Errorf("%d requests reach the server", n)
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware/middlewaretest"
 )
@@ -258,6 +256,21 @@ func TestB7DuplicatesInOtherLanguages(t *testing.T) {
 	})
 }
 
+// TestB7PythonHandsOnWhatItJudged: the application behind the guard may read JSON in another
+// way, so it gets the message as the guard understood it.
+func TestB7PythonHandsOnWhatItJudged(t *testing.T) {
+	cmd := pythonServer(t, "127.0.0.1:0")
+	cmd.Args = []string{cmd.Path, "-B", "-c", `
+import guard, sys
+print(guard.authorize({"scope": ""}, sys.stdin.buffer.read()).decode())`}
+	cmd.Env = append(cleanEnvironment(), "RESOURCE=https://notes.example.com/mcp", "ISSUER=https://auth.example.com")
+	cmd.Stdin = strings.NewReader(`{"method":"tools/call","params":{"name":"add_note"},"params":{"name":"list_notes"},"method":"ping"}`)
+	out, err := cmd.CombinedOutput()
+	if want := `{"method": "ping", "params": {"name": "list_notes"}}` + "\n"; err != nil || string(out) != want {
+		t.Errorf("the message is handed on as %s (%v), want %s", out, err, want)
+	}
+}
+
 // TestB7AttacksInOtherLanguages: nothing of what a protected server must refuse gets
 // through, but for what the example says, and all of it has the keys fetched once or so.
 func TestB7AttacksInOtherLanguages(t *testing.T) {
@@ -344,7 +357,7 @@ func TestB7KeysInOtherLanguages(t *testing.T) {
 			issuer.SetDown(false)
 		}
 		before, begin := issuer.KeyRequests(), time.Now()
-		issuer.Rotate(jose.ES256)
+		issuer.Rotate("ES256")
 		untilGood(t, server, good)
 		if n, most := issuer.KeyRequests()-before, 1+int(time.Since(begin)/(30*time.Second)); n > most {
 			t.Errorf("the new key had the keys fetched %d times, want at most %d", n, most)
@@ -384,9 +397,10 @@ func TestB7RevocationInOtherLanguages(t *testing.T) {
 		says := func(text string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 		}
+		issuer.SetDocument("/elsewhere", says(`{"active":true}`))
 		for name, odd := range map[string]any{
 			"nothing":    nil,
-			"a redirect": http.RedirectHandler(issuer.URL()+"/jwks.json", http.StatusTemporaryRedirect),
+			"a redirect": http.RedirectHandler(issuer.URL()+"/elsewhere", http.StatusTemporaryRedirect),
 			"no object":  says("active"),
 			"null":       says("null"),
 		} {

@@ -19,7 +19,7 @@ import (
 // language is one of the examples of docs/languages.md: a protected notes server.
 type language struct {
 	name    string
-	command func(t *testing.T, address string) *exec.Cmd
+	command func(t *testing.T) *exec.Cmd
 	// introspects says that it asks the issuer about tokens.
 	introspects bool
 	// passes are the attacks that get through, with the reason. Only the issuer could make
@@ -53,7 +53,7 @@ func examplesOf(t *testing.T, language string) string {
 }
 
 // typescriptServer runs the files where their packages are found. Node reads TypeScript.
-func typescriptServer(t *testing.T, _ string) *exec.Cmd {
+func typescriptServer(t *testing.T) *exec.Cmd {
 	t.Helper()
 	node, sdk := typescript(t)
 	dir := t.TempDir()
@@ -69,21 +69,20 @@ func typescriptServer(t *testing.T, _ string) *exec.Cmd {
 }
 
 // pythonServer runs the files with the packages of Debian, which are for its own Python.
-func pythonServer(t *testing.T, address string) *exec.Cmd {
+func pythonServer(t *testing.T) *exec.Cmd {
 	t.Helper()
 	const python = "/usr/bin/python3"
 	if out, err := exec.Command(python, "-c", "import jwt, cryptography, uvicorn").CombinedOutput(); err != nil {
 		t.Fatalf("%s needs python3-jwt, python3-cryptography and python3-uvicorn; scripts/test installs them: %v\n%s", python, err, out)
 	}
-	_, port, _ := strings.Cut(address, ":")
-	cmd := exec.Command(python, "-B", "-m", "uvicorn", "server:app", "--host", "127.0.0.1", "--port", port)
+	cmd := exec.Command(python, "-B", "server.py")
 	cmd.Dir = examplesOf(t, "python")
 	return cmd
 }
 
 // javaServer runs the file as it is. Java is no part of the whole check: it is used where
 // it is there.
-func javaServer(t *testing.T, _ string) *exec.Cmd {
+func javaServer(t *testing.T) *exec.Cmd {
 	t.Helper()
 	java, err := exec.LookPath("java")
 	var jars []string
@@ -102,7 +101,7 @@ func javaServer(t *testing.T, _ string) *exec.Cmd {
 // secret are how it asks about tokens, if it does.
 func startLanguage(t *testing.T, l language, address, issuer, id, secret string) *process {
 	t.Helper()
-	cmd := l.command(t, address)
+	cmd := l.command(t)
 	_, port, _ := strings.Cut(address, ":")
 	cmd.Env = append(cleanEnvironment(), "RESOURCE=http://"+address+"/mcp", "ISSUER="+issuer, "PORT="+port)
 	if l.introspects {

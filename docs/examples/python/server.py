@@ -1,9 +1,12 @@
-"""A protected notes server: uvicorn server:app --port 9000
+"""A protected notes server: python3 server.py
 
 With the official SDK it is app = Guard(mcp.streamable_http_app()).
 """
 
 import json
+import os
+
+import uvicorn
 
 from guard import Guard, answer, read
 
@@ -48,3 +51,6 @@ def text(words):
 
 
 app = Guard(notes)
+
+if __name__ == "__main__":
+    uvicorn.run(app, host="127.0.0.1", port=int(os.environ.get("PORT", "9000")))

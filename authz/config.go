@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/passwords"
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -181,7 +182,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.RefreshWindow = cmp.Or(c.RefreshWindow, 30*time.Second)
 	c.RefreshIdle = cmp.Or(c.RefreshIdle, 30*24*time.Hour)
 	c.RefreshMax = cmp.Or(c.RefreshMax, 90*24*time.Hour)
-	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Logger = slog.New(requestid.LogHandler(cmp.Or(c.Logger, slog.Default()).Handler()))
 	if c.CheckPassword == nil {
 		c.CheckPassword = passwords.Check
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"gatehouse.example/internal/fair"
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/metadata"
 )
 
@@ -31,15 +32,17 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
 	router.NotFoundHandler = http.HandlerFunc(notFound)
-	return s.recovered(s.OnBehalf(router)), nil
+	return s.OnBehalf(s.recovered(router)), nil
 }
 
-// OnBehalf returns a handler that answers like next, and lets everything that a request
-// causes know where it came from, so that its network pays for it. The server does so by
+// OnBehalf returns a handler that answers like next, gives each request the id that its lines
+// in the log and its answer name, and lets everything that a request causes know where it came
+// from, so that its network pays for it. The server does so by
 // itself. It is for handlers that stand beside it behind the same proxies.
 func (s *Server) OnBehalf(next http.Handler) http.Handler {
 	known := proxies(s.cfg.TrustedProxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = requestid.Begin(w, r)
 		next.ServeHTTP(w, r.WithContext(fair.WithRequester(r.Context(), known.client(r))))
 	})
 }
@@ -191,7 +194,7 @@ type cors struct {
 func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, X-Request-Id")
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", c.methods+", OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name")

@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/arrival"
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/middleware"
 )
 
@@ -124,7 +125,7 @@ type Gateway struct {
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
-		reads: c.Guard.Policy.ReadsMessages(), log: cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)),
+		reads: c.Guard.Policy.ReadsMessages(), log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
 	}
 	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
 	var err error
@@ -193,6 +194,7 @@ var forwarded = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = requestid.Begin(w, r)
 	r, body := arrival.Bound(w, r, g.bodyTime)
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		g.refuse(w, r, notAllowed(forwarded))

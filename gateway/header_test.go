@@ -85,7 +85,7 @@ func TestHeadersThatPass(t *testing.T) {
 	fields := []string{
 		"Accept", "application/json, text/event-stream", "Accept-Encoding", "br", "Accept-Language", "en", "User-Agent", "client/1.0", "Content-Type", "application/json",
 		"Mcp-Protocol-Version", "2025-11-25", "Last-Event-Id", "7", "Mcp-Session-Id", "abc", "Mcp-Method", "ping", "Mcp-Name", "x", "Mcp-Param-City", "Basel",
-		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "X-Request-Id", "1", "X-Api-Version", "2", "If-None-Match", "\"a\"",
+		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate", "a=1", "X-Api-Version", "2", "If-None-Match", "\"a\"",
 	}
 	r := g.request(t, "POST", "/mcp", "")
 	for i := 0; i < len(fields); i += 2 {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/middleware"
 )
 
@@ -95,7 +96,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	if token, ok := middleware.TokenFrom(r.Context()); ok {
 		var err error
 		if v.identity, err = g.identify(token); err != nil {
-			g.log.Error("nobody can be told who calls", "error", err)
+			g.log.ErrorContext(r.Context(), "nobody can be told who calls", "error", err)
 			g.refuse(w, r, refusal{status: http.StatusInternalServerError, description: "The gateway failed."})
 			return
 		}
@@ -132,8 +133,22 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out.Header["X-Forwarded-For"] = []string{senders(pr.In, v.remote)}
 	out.Header["X-Forwarded-Host"] = []string{g.places.resource.Host}
 	out.Header["X-Forwarded-Proto"] = []string{g.places.resource.Scheme}
+	pass(pr.In.Context(), out.Header)
 	for name, values := range v.identity {
 		out.Header[name] = values
+	}
+}
+
+// pass names the request to the upstream as our log does. What the client called it stays in
+// our log, and what it says of its trace goes on only as the specification has it: a
+// traceparent that cannot be read is not passed on, nor a tracestate without one (W3C Trace
+// Context, section 4.3).
+func pass(ctx context.Context, header http.Header) {
+	id := requestid.From(ctx)
+	header[requestid.Header] = []string{id.Own}
+	if id.Trace == "" {
+		header.Del(requestid.TraceHeader)
+		header.Del("Tracestate")
 	}
 }
 
@@ -205,7 +220,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	case a.events && ctx.Err() != nil:
 		return n, io.EOF
 	case ctx.Err() == nil:
-		a.log.Warn("the upstream hung up in the middle of an answer", "path", a.request.URL.EscapedPath(), "error", err)
+		a.log.WarnContext(ctx, "the upstream hung up in the middle of an answer", "path", a.request.URL.EscapedPath(), "error", err)
 	}
 	return n, err
 }
@@ -243,6 +258,6 @@ func (g *Gateway) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	if errors.Is(err, errCredentials) || errors.Is(err, errElsewhere) || errors.Is(err, errSwitched) {
 		why = refusal{status: http.StatusBadGateway, description: "The server behind the gateway gave an answer that cannot be passed on."}
 	}
-	g.log.Warn("the upstream failed", "upstream", g.places.upstream.String(), "path", r.URL.EscapedPath(), "error", err)
+	g.log.WarnContext(r.Context(), "the upstream failed", "upstream", g.places.upstream.String(), "path", r.URL.EscapedPath(), "error", err)
 	why.write(w)
 }

@@ -14,6 +14,8 @@ import (
 var unsent = headername.NewSet(
 	// Ours. What the gateway verified is set anew.
 	"gatehouse*",
+	// What a client calls its request, which the upstream would log as our name of it.
+	"x-request-id",
 	// Credentials. Those of the client end here (the seed, Access token privilege: the token
 	// MUST NOT be passed on).
 	"authorization", "proxy-authorization", "cookie", "cookie2", "x-authorization", "x-access-token", "x-id-token", "x-serverless-authorization",
@@ -115,7 +117,7 @@ func strip(header http.Header, drops func(string) bool) {
 // unanswered are the headers of an answer that never reach the client. The guard alone says
 // how to sign in and who may read; cookies would never come back; and other ways to the
 // upstream are not the client's.
-var unanswered = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc")
+var unanswered = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
 
 // TellingHeaders returns those of some names that a server could take for who calls: what
 // [Config.PassHeaders] lets through although a client writes it.

@@ -79,7 +79,7 @@ func (g *Gateway) confirm(w http.ResponseWriter, r *http.Request) {
 	}
 	headers, err := g.identify(token)
 	if err != nil {
-		g.log.Error("nobody can be told who calls", "error", err)
+		g.log.ErrorContext(r.Context(), "nobody can be told who calls", "error", err)
 		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway failed.", retryAfter: retryAfter})
 		return
 	}

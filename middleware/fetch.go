@@ -163,6 +163,7 @@ func (f *fetcher) introspect(ctx context.Context, address, id, secret, token str
 	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
+	passOn(req)
 	req.Header["Idempotency-Key"] = []string{} // is not sent, and lets net/http try another connection
 	res, err := f.client.Do(req)
 	if err != nil {

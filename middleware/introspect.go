@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gatehouse.example/internal/requestid"
 )
 
 // Introspection is how tokens of one issuer are looked up there (RFC 7662). What cannot be
@@ -139,7 +141,7 @@ func newIntrospector(c Introspection, from *issuer, accepted []string, size int)
 // errIntrospection when that cannot be known. One question serves all who want to know,
 // and goes on when some of them give up.
 func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Time, error) {
-	q := i.question(i.id(token), token)
+	q := i.question(ctx, i.id(token), token)
 	select {
 	case <-q.done:
 		return &q.answer, q.asked.Add(i.Fresh), q.err
@@ -162,7 +164,7 @@ func (i *introspector) id(token string) digest {
 }
 
 // question finds an answer that is remembered, joins who asks already, or begins to ask.
-func (i *introspector) question(id digest, token string) *question {
+func (i *introspector) question(ctx context.Context, id digest, token string) *question {
 	if q := i.remembered(id); q != nil {
 		return q
 	}
@@ -182,7 +184,7 @@ func (i *introspector) question(id digest, token string) *question {
 		return q
 	}
 	i.asking[id] = q
-	go i.resolve(q, id, token)
+	go i.resolve(about(ctx), q, id, token)
 	return q
 }
 
@@ -198,8 +200,8 @@ func (i *introspector) remembered(id digest) *question {
 }
 
 // resolve asks, and remembers the answer. What went wrong is not remembered.
-func (i *introspector) resolve(q *question, id digest, token string) {
-	q.answer, q.err = i.request(token)
+func (i *introspector) resolve(ctx context.Context, q *question, id digest, token string) {
+	q.answer, q.err = i.request(ctx, token)
 	if q.err == nil {
 		q.err = q.answer.check(i.issuer.name, i.accepted, i.issuer.now())
 	}
@@ -222,9 +224,14 @@ func (i *introspector) resolve(q *question, id digest, token string) {
 	close(q.done)
 }
 
-// request sends the question. It does not depend on the request that it is for.
-func (i *introspector) request(token string) (answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), totalTimeout)
+// about returns a context that does not end with that of a request, and is about it.
+func about(ctx context.Context) context.Context {
+	return requestid.With(context.Background(), requestid.From(ctx))
+}
+
+// request sends the question. It goes on when the request that it is for ends.
+func (i *introspector) request(ctx context.Context, token string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
 	address, err := i.address(ctx)
 	if err != nil {

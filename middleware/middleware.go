@@ -126,6 +126,7 @@ func New(c Config) (*Guard, error) {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
+	g.log = slog.New(LogHandler(g.log.Handler()))
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}

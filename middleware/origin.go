@@ -63,7 +63,7 @@ const mcpParam = "mcp-param-"
 // credentials, and with the headers that it needs to react to a challenge.
 func setCORS(header http.Header) {
 	header.Set("Access-Control-Allow-Origin", "*")
-	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, MCP-Protocol-Version, Mcp-Session-Id")
+	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, MCP-Protocol-Version, Mcp-Session-Id, X-Request-Id")
 }
 
 // preflight answers OPTIONS, which never carries credentials (Fetch standard, section

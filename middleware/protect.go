@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"gatehouse.example/internal/arrival"
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 	"gatehouse.example/metadata"
@@ -25,6 +27,7 @@ import (
 // longer than [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = requestid.Begin(w, r)
 		if g.bodyTime > 0 {
 			r, _ = arrival.Bound(w, r, g.bodyTime)
 		}
@@ -57,7 +60,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next 
 		err = g.openHandles(w, r, &got, token)
 	}
 	if err != nil {
-		g.refuse(w, r, event, err)
+		g.refuse(w, r, event, answering(got.id, err))
 		return
 	}
 	g.observe(r, event)
@@ -83,6 +86,19 @@ func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got *receive
 		return err
 	}
 	return g.openCursor(r, got, token)
+}
+
+// answering makes a refusal of a request that was read its answer: clients know the requests
+// that fail by their ids (JSON-RPC 2.0, section 5).
+func answering(id message.ID, err error) error {
+	var refusal challenge
+	if id.IsZero() || !errors.As(err, &refusal) || refusal.body != nil {
+		return err
+	}
+	failure := message.Error{Code: message.CodeInvalidRequest, Message: refusal.description}
+	failure.Data, _ = json.Marshal(problem{Error: refusal.code, Description: refusal.description})
+	refusal.body, _ = message.Encode(message.ErrorResponse{ID: id, Error: failure})
+	return refusal
 }
 
 // read returns what the request is about, as far as the policy wants to know.

@@ -171,7 +171,7 @@ func answerTo(id message.ID, text string) []byte {
 }
 
 func (o *response) warn(why error) {
-	o.guard.log.Warn("an answer was not passed on", "method", o.got.Method, "error", why)
+	o.guard.log.WarnContext(o.request.Context(), "an answer was not passed on", "method", o.got.Method, "error", why)
 }
 
 // withheld is what is left of an answer that is not passed on.

@@ -9,7 +9,7 @@ import (
 // judgedHeaders are the headers by which the guard decides, or which it takes out.
 var judgedHeaders = headername.NewSet(
 	"authorization", "proxy-authorization", "origin", "host", "forwarded", "cookie",
-	"accept", "connection", "transfer-encoding", "last-event-id",
+	"accept", "connection", "transfer-encoding", "last-event-id", "x-request-id", "traceparent",
 	"mcp-session-id", "mcp-method", "mcp-name", "mcp-protocol-version",
 	"content-*", "x-forwarded-*",
 )

@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/authz"
 	"gatehouse.example/internal/passwords"
 	"gatehouse.example/internal/quietlog"
+	"gatehouse.example/internal/requestid"
 	"gatehouse.example/storage"
 )
 
@@ -172,7 +173,7 @@ func (p *program) announce(s *settings, st *site, made relaxed, enclosed bool) {
 // end.
 func (p *program) logger(format string) (*slog.Logger, func()) {
 	quiet := quietlog.New(p.logHandler(format))
-	return slog.New(quiet), quiet.Flush
+	return slog.New(requestid.LogHandler(quiet)), quiet.Flush
 }
 
 func (p *program) logHandler(format string) slog.Handler {

@@ -33,6 +33,7 @@ func (s settings) guardConfig(tools map[string][]string, log *slog.Logger) middl
 		Resource: s.Resource, AuthorizationServers: []string{s.Issuer}, ResourceName: "Notes (demo)",
 		Scopes: []string{scopeRead, scopeWrite}, Policy: middleware.Policy{Tools: tools},
 		EndStreams: true, MaxBody: maxBody, Logger: log,
+		Observe:                 observing(log),
 		InsecureUnboundSessions: true, // the handler knows who calls, and holds each session to them itself
 	}
 }
@@ -58,7 +59,7 @@ func newHandler(guard *middleware.Guard, resource string, endpoint http.Handler)
 
 // newEndpoint is the protocol server behind the guard.
 func newEndpoint(server *mcp.Server, ids *sessions, log *slog.Logger) http.Handler {
-	return arrived(ids.check(sdkSession(eras(server, log))))
+	return arrived(ids.check(middleware.AnswerErrors(logged(log, sdkSession(eras(server, log))))))
 }
 
 // eras answers clients of both eras on one endpoint. The header says which: only the

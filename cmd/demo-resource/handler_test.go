@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Co
 		var guard *middleware.Guard
 		if guard, err = middleware.New(config); err == nil {
 			server := newServer(d)
-			handler, err = newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
+			handler, err = newHandler(guard, s.Resource, newEndpoint(server, newSessions(server, log), log))
 		}
 	}
 	if err != nil {
@@ -77,6 +78,7 @@ func (d demo) as(person, scopes string) *caller {
 type caller struct {
 	resource, token, session string
 	modern                   bool
+	revision                 string // of the session, unless it is 2025-11-25
 	nextID                   string // instead of the next number
 	ids                      int
 }
@@ -94,7 +96,7 @@ func (c *caller) request(t *testing.T, method, body string) *http.Request {
 	}
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
-		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		r.Header.Set("Mcp-Protocol-Version", cmp.Or(c.revision, "2025-11-25"))
 	}
 	return r
 }
@@ -126,9 +128,10 @@ func send(t *testing.T, r *http.Request) (*http.Response, string) {
 
 func (c *caller) initialize(t *testing.T) {
 	t.Helper()
-	hello := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+	version := fmt.Sprintf(`"protocolVersion":%q`, cmp.Or(c.revision, "2025-11-25"))
+	hello := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` + version + `,"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 	resp, text := send(t, c.request(t, http.MethodPost, hello))
-	if resp.StatusCode != http.StatusOK || !strings.Contains(text, `"protocolVersion":"2025-11-25"`) {
+	if resp.StatusCode != http.StatusOK || !strings.Contains(text, version) {
 		t.Fatalf("initialize: %s %s", resp.Status, text)
 	}
 	if c.session = resp.Header.Get("Mcp-Session-Id"); c.session == "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 
@@ -33,6 +34,8 @@ var (
 // request stands alone, with its answer in the same exchange, and two clients of one person
 // cannot be told from one.
 type sessions struct {
+	log *slog.Logger
+
 	mu  sync.Mutex
 	ids map[session]*message.SessionIDs
 }
@@ -42,8 +45,8 @@ type sessions struct {
 type session struct{ principal, id string }
 
 // newSessions watches which sessions of a server begin and end.
-func newSessions(server *mcp.Server) *sessions {
-	s := &sessions{ids: map[session]*message.SessionIDs{}}
+func newSessions(server *mcp.Server, log *slog.Logger) *sessions {
+	s := &sessions{log: slog.New(middleware.LogHandler(log.Handler())), ids: map[session]*message.SessionIDs{}}
 	server.AddReceivingMiddleware(s.remember)
 	return s
 }
@@ -63,6 +66,7 @@ func (s *sessions) check(next http.Handler) http.Handler {
 			r, err = s.use(r, request.ID)
 		}
 		if err != nil {
+			s.log.InfoContext(r.Context(), "request refused", "verb", r.Method, "method", request.Method, "reason", err)
 			refuse(w, request, err)
 			return
 		}

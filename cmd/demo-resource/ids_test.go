@@ -27,7 +27,7 @@ func newWatchedDemo(t *testing.T) (demo, *sessions) {
 		t.Fatal(err)
 	}
 	server := newServer(d)
-	ids := newSessions(server)
+	ids := newSessions(server, log)
 	if listening.Config.Handler, err = newHandler(guard, s.Resource, newEndpoint(server, ids, log)); err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (s settings) handler(d desk, log *slog.Logger) (http.Handler, error) {
 		return nil, err
 	}
 	server := newServer(d)
-	return newHandler(guard, s.Resource, newEndpoint(server, newSessions(server), log))
+	return newHandler(guard, s.Resource, newEndpoint(server, newSessions(server, log), log))
 }
 
 // announce says what runs and what to do next.

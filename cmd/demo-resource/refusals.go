@@ -1,0 +1,47 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+
+	"gatehouse.example/middleware"
+)
+
+// observing logs what the guard refuses: what was asked for, why not, and who asked.
+func observing(log *slog.Logger) func(*http.Request, middleware.Event) {
+	log = slog.New(middleware.LogHandler(log.Handler()))
+	return func(r *http.Request, e middleware.Event) {
+		if e.Status != 0 {
+			log.InfoContext(r.Context(), "request refused", "verb", r.Method, "decision", e)
+		}
+	}
+}
+
+// logged logs what is refused behind the guard, where the guard has let it through.
+func logged(log *slog.Logger, next http.Handler) http.Handler {
+	log = slog.New(middleware.LogHandler(log.Handler()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(out, r)
+		if out.status >= http.StatusBadRequest {
+			log.InfoContext(r.Context(), "request refused", "verb", r.Method, "status", out.status, "reason", http.StatusText(out.status))
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *statusWriter) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController flush, and reach deadlines.
+func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -1,0 +1,12 @@
+package requestid_test
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the package free of everything but the standard library.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/requestid"}})
+}

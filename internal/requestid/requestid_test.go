@@ -1,0 +1,101 @@
+package requestid_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"gatehouse.example/internal/requestid"
+)
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// begin returns the id that a request gets whose header has these fields.
+func begin(t *testing.T, fields ...string) requestid.ID {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	id := requestid.From(requestid.Begin(w, r).Context())
+	if id.Own == "" || w.Header().Get("X-Request-Id") != id.Own {
+		t.Fatalf("the answer says %q about the request %q", w.Header().Get("X-Request-Id"), id.Own)
+	}
+	return id
+}
+
+// TestC1OwnIDsAreDrawnHere sends what a stranger may: what is well-formed is kept beside our
+// own id, and nothing else at all.
+func TestC1OwnIDsAreDrawnHere(t *testing.T) {
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	for _, tt := range []struct {
+		name          string
+		fields        []string
+		parent, trace string
+	}{
+		{"nothing", nil, "", ""},
+		{"an id", []string{"X-Request-Id", "7f9c2ba4-e88f-827d-6160-45507605853e"}, "7f9c2ba4-e88f-827d-6160-45507605853e", ""},
+		{"an underscore", []string{"X-Request-Id", "web.1:42_a"}, "web.1:42_a", ""},
+		{"dots and colons", []string{"X-Request-Id", "web.1:42-a"}, "web.1:42-a", ""},
+		{"64 bytes", []string{"X-Request-Id", strings.Repeat("a", 64)}, strings.Repeat("a", 64), ""},
+		{"65 bytes", []string{"X-Request-Id", strings.Repeat("a", 65)}, "", ""},
+		{"a line break", []string{"X-Request-Id", "a\nlevel=ERROR"}, "", ""},
+		{"a pair", []string{"X-Request-Id", "a request=b"}, "", ""},
+		{"quotes", []string{"X-Request-Id", `a"b`}, "", ""},
+		{"not ASCII", []string{"X-Request-Id", "ａ"}, "", ""},
+		{"an escape of terminals", []string{"X-Request-Id", "\x1b[2J"}, "", ""},
+		{"two", []string{"X-Request-Id", "a", "X-Request-Id", "b"}, "", ""},
+		{"another spelling", []string{"X_Request_Id", "a"}, "", ""},
+
+		{"a trace", []string{"Traceparent", traceparent}, "", trace},
+		{"both", []string{"Traceparent", traceparent, "X-Request-Id", "a"}, "a", trace},
+		{"a later version", []string{"Traceparent", "01" + traceparent[2:] + "-more"}, "", trace},
+		{"more in this version", []string{"Traceparent", traceparent + "-more"}, "", ""},
+		{"a later version, glued", []string{"Traceparent", "01" + traceparent[2:] + "more"}, "", ""},
+		{"a version that is forbidden", []string{"Traceparent", "ff" + traceparent[2:]}, "", ""},
+		{"uppercase", []string{"Traceparent", strings.ToUpper(traceparent)}, "", ""},
+		{"a trace of zeros", []string{"Traceparent", "00-" + strings.Repeat("0", 32) + traceparent[35:]}, "", ""},
+		{"a parent of zeros", []string{"Traceparent", traceparent[:36] + strings.Repeat("0", 16) + "-01"}, "", ""},
+		{"other separators", []string{"Traceparent", strings.ReplaceAll(traceparent, "-", "_")}, "", ""},
+		{"two traces", []string{"Traceparent", traceparent, "Traceparent", traceparent}, "", ""},
+		{"too long", []string{"Traceparent", "01" + traceparent[2:] + "-" + strings.Repeat("a", 128)}, "", ""},
+		{"too short", []string{"Traceparent", traceparent[:54]}, "", ""},
+	} {
+		id := begin(t, tt.fields...)
+		if id.Parent != tt.parent || id.Trace != tt.trace {
+			t.Errorf("%s: got %+v, want parent %q and trace %q", tt.name, id, tt.parent, tt.trace)
+		}
+		if len(id.Own) != 26 || id.Own == id.Parent {
+			t.Errorf("%s: our own id is %q", tt.name, id.Own)
+		}
+	}
+	if a, b := begin(t, "X-Request-Id", "a"), begin(t, "X-Request-Id", "a"); a.Own == b.Own {
+		t.Error("two requests that were called the same have the same id here")
+	}
+}
+
+// TestC1OneIDForARequest begins a request twice, as a guard inside of a gateway does.
+func TestC1OneIDForARequest(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := requestid.Begin(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	again := requestid.Begin(w, r)
+	if first, second := requestid.From(r.Context()), requestid.From(again.Context()); first != second {
+		t.Errorf("the request is %v, and then %v", first, second)
+	}
+}
+
+func TestC1LinesSayTheirRequest(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(requestid.LogHandler(requestid.LogHandler(slog.NewTextHandler(&out, nil)))).With("a", 1)
+	id := requestid.ID{Own: "OWN", Parent: "theirs"}
+	log.InfoContext(requestid.With(t.Context(), id), "one")
+	log.InfoContext(t.Context(), "two")
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasSuffix(lines[0], "msg=one a=1 request=OWN parent=theirs") || !strings.HasSuffix(lines[1], "msg=two a=1") {
+		t.Errorf("the log has\n%s", out.String())
+	}
+}

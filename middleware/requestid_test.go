@@ -1,0 +1,50 @@
+package middleware_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// TestC1QuestionsNameTheirRequest: an issuer that is asked about a token learns for which
+// request, by the id that our log and our answer have for it.
+func TestC1QuestionsNameTheirRequest(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	var asked, seen, inner string
+	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Header.Get("X-Request-Id")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"active":false}`)
+	}))
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) {
+		c.Observe = func(r *http.Request, _ middleware.Event) { seen = middleware.RequestID(r.Context()) }
+	})
+	request := withToken("an-opaque-token")
+	request.Header.Set("X-Request-Id", "theirs")
+	answer := serve(guard.Protect(&recorded{&inner}), request).Header.Get("X-Request-Id")
+	if answer == "" || asked != answer || seen != answer || inner != "" {
+		t.Errorf("the answer is about %q, the question about %q, the event about %q", answer, asked, seen)
+	}
+	answers(issuer, `{"active":true,"sub":"reader","aud":"`+resource+`","client_id":"editor","exp":4102444800}`)
+	if answer = serve(guard.Protect(&recorded{&inner}), withToken("another")).Header.Get("X-Request-Id"); inner != answer || answer == "" {
+		t.Errorf("the answer is about %q, the handler about %q", answer, inner)
+	}
+}
+
+// recorded notes what the request is called that reached the handler.
+type recorded struct{ id *string }
+
+func (h *recorded) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	*h.id = middleware.RequestID(r.Context())
+}
+
+// TestC1NoIDOfOurs: without a guard around it a request has no id.
+func TestC1NoIDOfOurs(t *testing.T) {
+	if id := middleware.RequestID(httptest.NewRequest(http.MethodGet, "/", nil).Context()); id != "" {
+		t.Errorf("a request that nobody guards is %q", id)
+	}
+}

@@ -1,14 +1,22 @@
 package message
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Icon is an image that stands for something, as an entry of a property icons.
 type Icon struct {
-	// Src ("src") is the URL of the image, or a data: URL with the image in base64.
+	// Src ("src") is the URL of the image, https or http, or a data: URL with the image in
+	// base64. What shows icons takes https and data: alone (seed, Security rules for consumers
+	// of icon metadata 2).
 	Src string `json:"src"`
 	// MIMEType ("mimeType") is given when the type that a server sends is missing or
 	// generic. It is advice: what counts is what the image is.
@@ -22,12 +30,12 @@ type Icon struct {
 
 var iconSize = regexp.MustCompile(`^([1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any)$`)
 
-// Validate reports every member that the protocol does not allow. It does not look at
-// where Src leads.
+// Validate reports every member that the protocol does not allow (seed, Icon and the icons
+// property). It does not look at where Src leads, nor at what the image is.
 func (i Icon) Validate() error {
 	var errs []error
-	if i.Src == "" {
-		errs = append(errs, errors.New("message: icon: src is required"))
+	if err := validSrc(i.Src); err != nil {
+		errs = append(errs, err)
 	}
 	for _, size := range i.Sizes {
 		if !iconSize.MatchString(size) {
@@ -38,4 +46,58 @@ func (i Icon) Validate() error {
 		errs = append(errs, fmt.Errorf("message: icon: the theme %.20q is neither light nor dark", i.Theme))
 	}
 	return errors.Join(errs...)
+}
+
+// validSrc wants an absolute URL of the web with a host, or an image in base64, which all
+// readers take for the same: some drop line breaks and blanks, take a backslash for a slash,
+// or find a host without slashes before it (URL Standard, section 4.4).
+func validSrc(src string) error {
+	if src == "" {
+		return errors.New("message: icon: src is required")
+	}
+	if !utf8.ValidString(src) || strings.ContainsFunc(src, notInURL) {
+		return fmt.Errorf("message: icon: src %.40q has a character that a URL does not have", src)
+	}
+	scheme, rest, _ := strings.Cut(src, ":")
+	switch strings.ToLower(scheme) {
+	case "https", "http":
+		return validAddress(src)
+	case "data":
+		return validData(rest)
+	}
+	return fmt.Errorf("message: icon: src %.40q must be an https or http URL, or a data: URL with an image in base64", src)
+}
+
+// notInURL reports characters that RFC 3986 does not have and that are invisible, are read as
+// others, or end an attribute somewhere. Other letters than those of ASCII are allowed.
+func notInURL(c rune) bool {
+	return c == ' ' || !unicode.IsPrint(c) || strings.ContainsRune("\"<>\\^`{|}", c)
+}
+
+func validAddress(src string) error {
+	switch u, err := url.Parse(src); {
+	case err != nil || u.Opaque != "" || u.Hostname() == "" || strings.Contains(u.Host, "%"):
+		return fmt.Errorf("message: icon: src %.40q is not a URL with a host", src)
+	case u.User != nil:
+		return errors.New("message: icon: src must have no user name and no password") // not repeated here
+	}
+	return nil
+}
+
+var imageType = regexp.MustCompile(`^(?i:image)/[A-Za-z0-9][A-Za-z0-9.+-]{0,63}(;[A-Za-z0-9-]{1,32}=[A-Za-z0-9.+-]{1,64})*$`)
+
+// validData reads what follows "data:" (RFC 2397 section 3).
+func validData(rest string) error {
+	head, text, _ := strings.Cut(rest, ",")
+	media, coded := strings.CutSuffix(head, ";base64")
+	if !coded || text == "" {
+		return errors.New("message: icon: src is a data: URL that does not hold base64")
+	}
+	if !imageType.MatchString(media) {
+		return fmt.Errorf("message: icon: src is a data: URL of the type %.40q, which is none of images", media)
+	}
+	if _, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))); err != nil {
+		return errors.New("message: icon: src is a data: URL that does not hold base64")
+	}
+	return nil
 }

@@ -155,12 +155,12 @@ func wrongFolder(path string) string {
 // wrongIcon says why an icon cannot be used, or "". The schema wants an https URL, where the
 // protocol allows data: as well.
 func wrongIcon(icon message.Icon) string {
+	if wrong := wrongLink(icon.Src, "https"); wrong != "" {
+		return "src: " + wrong
+	}
 	if err := icon.Validate(); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return strings.TrimPrefix(first, "message: icon: ")
-	}
-	if wrong := wrongLink(icon.Src, "https"); wrong != "" {
-		return "src: " + wrong
 	}
 	return ""
 }

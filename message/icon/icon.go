@@ -8,7 +8,9 @@
 //     the server that names it; redirects, credentials and addresses that are not public
 //     are none of what package safefetch does;
 //   - every type that is not PNG, JPEG or WebP by its first bytes, and one that is not the
-//     declared type. SVG, which can hold script, is refused;
+//     declared type. So SVG is refused, however it is declared: it is a program with text,
+//     styles, references and filters. No kept library for Go draws it within bounds, and a
+//     sanitiser is safe only if it reads SVG exactly as every browser does;
 //   - more than 256 KiB, 4096 pixels on a side or a million in all, before any pixel is
 //     decoded, what takes a decoder much more time than its bytes and pixels suggest, and
 //     pictures that move.
@@ -51,8 +53,11 @@ func New(fetch Getter) *Fetcher { return &Fetcher{fetch: fetch} }
 // which is any of its URLs; the picture must be there too. Errors are [ErrRefused] or, when
 // another try may help, those of the fetch.
 func (f *Fetcher) Get(ctx context.Context, i message.Icon, origin string) ([]byte, error) {
-	body, ok := strings.CutPrefix(i.Src, "data:")
-	if !ok {
+	if err := (message.Icon{Src: i.Src}).Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	scheme, body, _ := strings.Cut(i.Src, ":")
+	if !strings.EqualFold(scheme, "data") {
 		return f.GetURL(ctx, i.Src, origin, i.MIMEType)
 	}
 	declared, data, err := readData(body)

@@ -2,6 +2,7 @@ package icon_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -158,6 +159,28 @@ func TestRedrawRefused(t *testing.T) {
 	} {
 		if out, err := icon.Redraw(test.data, test.declared...); !errors.Is(err, icon.ErrRefused) || out != nil {
 			t.Errorf("%s: %d bytes, %v; want it refused", name, len(out), err)
+		}
+	}
+}
+
+// TestC2SVGIsRefused: in every dress in which a reader may know SVG.
+func TestC2SVGIsRefused(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write([]byte(svg))
+	_ = z.Close()
+	wide := []byte{0xff, 0xfe}
+	for _, c := range []byte(svg) {
+		wide = append(wide, c, 0)
+	}
+	for name, data := range map[string][]byte{
+		"plain": []byte(svg), "with a byte order mark": []byte("\ufeff" + svg), "behind a comment": []byte("<!-- \x89PNG -->" + svg), "behind an entity": []byte("<!DOCTYPE svg [<!ENTITY a 'b'>]>" + svg),
+		"packed": zipped.Bytes(), "in UTF-16": wide, "behind blanks": []byte("\n\n \t" + svg), "behind the magic of PNG": append([]byte("\x89PNG\r\n\x1a\n"), svg...),
+	} {
+		for _, declared := range []string{"", "image/svg+xml", "image/png", "IMAGE/SVG+XML; charset=utf-8", "application/octet-stream", "text/xml"} {
+			if out, err := icon.Redraw(data, declared); !errors.Is(err, icon.ErrRefused) || out != nil {
+				t.Errorf("%s as %q: %d bytes, %v", name, declared, len(out), err)
+			}
 		}
 	}
 }

@@ -12,15 +12,18 @@ import (
 )
 
 // Policy is what a deployment allows to be registered. The zero value allows every
-// redirect URI that [metadata.ParseRedirect] accepts, and every scope and grant type that
-// exists.
+// redirect URI that [metadata.ParseRedirect] accepts, but for private-use schemes that
+// anybody could claim, and every scope and grant type that exists. It does not concern
+// clients of the configuration, nor what a client registered before.
 type Policy struct {
 	// RefusePrivateUse refuses redirect URIs with a private-use scheme (RFC 8252
 	// section 7.1), such as cursor://anysphere.cursor-mcp/oauth/callback.
 	RefusePrivateUse bool
 	// PrivateUseSchemes, if not empty, are the only private-use schemes allowed, in
 	// lowercase and without the colon. Errors may be redirected to these at once; see
-	// [Registry.AllowsScheme].
+	// [Registry.AllowsScheme]. Set it for clients whose scheme is neither a domain name in
+	// reverse order, such as com.example.app, nor that of a client that is widely used, such
+	// as cursor: without a list, only those are allowed.
 	PrivateUseSchemes []string
 	// RefuseLoopback refuses redirect URIs on loopback addresses, which programs on
 	// people's own machines use.
@@ -44,7 +47,7 @@ func (r *Registry) MayAskFor(c storage.Client, scope string) bool {
 }
 
 // AllowsScheme reports whether the operator named a private-use scheme as one of those that
-// clients may have. Without such a list they may have any, and none was named.
+// clients may have. Without such a list none was named.
 func (r *Registry) AllowsScheme(scheme string) bool {
 	return slices.Contains(r.policy.PrivateUseSchemes, scheme)
 }
@@ -113,6 +116,8 @@ func (p Policy) refusesScheme(raw string) string {
 		return "private-use schemes are not allowed here; use https or http on a loopback address"
 	case len(p.PrivateUseSchemes) > 0 && !slices.Contains(p.PrivateUseSchemes, scheme):
 		return fmt.Sprintf("the scheme %.64q is not one of those allowed here: %s", scheme, strings.Join(p.PrivateUseSchemes, ", "))
+	case len(p.PrivateUseSchemes) == 0 && !reverseDomain(scheme) && !slices.Contains(knownSchemes, scheme):
+		return fmt.Sprintf("the scheme %.64q could be anybody's: use a domain name of yours in reverse order, such as com.example.app, or http on a loopback address", scheme)
 	}
 	return ""
 }

@@ -67,7 +67,7 @@ type settings struct {
 	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
 	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
 	RegistrationRedirectHosts []string `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
-	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: any)."`
+	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
 	RegistrationRefuse        []string `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`
 	RegistrationScopes        []string `placeholder:"SCOPE" help:"The only scopes that they may have; repeatable (default: any)."`
 	RegistrationGrantTypes    []string `placeholder:"TYPE" help:"The only grant types that they may have; repeatable (default: any that exists)."`

@@ -212,7 +212,7 @@ func TestA3Together(t *testing.T) {
 // happened as far as anybody is told; one whose reply was lost has happened once.
 func TestA3Unconfirmed(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHouse(t, build{config: sharing}).hurried(), cast()["native"]
 	w := h.twoTokens(c)
 	h.meter.once(&h.meter.after, "get", "grant", func() { h.faults.SetDown(true) })
 	mustRefuse(t, h.revoke(c, w.ofNotes), http.StatusServiceUnavailable, "temporarily_unavailable")

@@ -161,7 +161,7 @@ func TestRefreshAcrossTakeover(t *testing.T) {
 // revocation that was forgotten between its two steps is made, never only reported.
 func TestRevokedOnEveryLineage(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHouse(t, build{}).hurried(), cast()["native"]
 	revoke := func(token string) reply { return h.post("/revoke", "token", token, "client_id", c.ID) }
 	dead := func(what string, held tokens) {
 		t.Helper()

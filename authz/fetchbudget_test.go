@@ -130,6 +130,7 @@ func TestB4DeadlinesAre503(t *testing.T) {
 	t.Parallel()
 	h, web := besieged(t, patient)
 	t.Cleanup(func() { close(web.release) })
+	h.hurried()
 	keyed := cast()["native"]
 	keyed.ID, keyed.Metadata.TokenEndpointAuthMethod = "keyed", "private_key_jwt"
 	keyed.Metadata.JWKSURI = web.URL("keys.example.com", "/jwks.json")

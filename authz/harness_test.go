@@ -83,13 +83,15 @@ func call(hook *atomic.Pointer[func(op, key string)], op, key string) {
 }
 
 // hold lets the first n reads of grants return only when all of them have been made, so
-// that every reader sees the same record. The reply is held, not the request, because a
-// request has a deadline.
-func (m *meter) hold(n int) {
+// that every reader sees the same record.
+func (m *meter) hold(n int) { m.holdReadsOf("grant", n) }
+
+// holdReadsOf is hold for another kind of record.
+func (m *meter) holdReadsOf(kind string, n int) {
 	var made atomic.Int64
 	all := make(chan struct{})
 	f := func(op, key string) {
-		if op != "get" || !strings.HasPrefix(key, "gatehouse:grant:") {
+		if op != "get" || !strings.HasPrefix(key, "gatehouse:"+kind+":") {
 			return
 		}
 		if made.Add(1) == int64(n) {
@@ -232,11 +234,27 @@ func (h *house) openStore() {
 	}
 	h.faults = storagetest.NewFaults(backend)
 	h.meter = &meter{Backend: h.faults}
-	h.store, err = storage.New(h.meter, storage.Options{Issuer: h.issuer, MasterKeys: [][]byte{masterKey}, Now: h.clock.Now})
+	h.store = h.storeWithin(time.Minute) // the machine may be slow
+	h.t.Cleanup(func() { _ = backend.Close() })
+}
+
+// storeWithin is the store of the house with a time for writes, and for requests.
+func (h *house) storeWithin(within time.Duration) *storage.Store {
+	h.t.Helper()
+	store, err := storage.New(h.meter, storage.Options{Issuer: h.issuer, MasterKeys: [][]byte{masterKey}, Now: h.clock.Now, WriteTime: within})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = h.store.Close() })
+	return store
+}
+
+// hurried restarts the server with the time that operators have by default, for tests that wait
+// until it is over.
+func (h *house) hurried() *house {
+	h.t.Helper()
+	h.cfg.Store = h.storeWithin(0)
+	h.restart()
+	return h
 }
 
 // restart replaces the server by a new one over the same store, as a new process would.

@@ -332,18 +332,30 @@ func TestB2ManyIssuers(t *testing.T) {
 	}
 }
 
-// TestB2PagesTogether: two pages that open at the same moment are both good.
+// TestB2PagesTogether: pages that open at the same moment are all good. None of the requests
+// has a cookie that an answer to another one set.
 func TestB2PagesTogether(t *testing.T) {
 	t.Parallel()
 	h, c := newHouse(t, build{}), cast()["native"]
 	b := h.newBrowser()
 	b.code(asks(c))
 	answers := make([]reply, 4)
+	requests := make([]*http.Request, len(answers))
+	home, _ := url.Parse(h.issuer)
+	for i := range requests {
+		requests[i] = h.newRequest(http.MethodGet, h.issuer+"/authorize", asks(c))
+		for _, cookie := range b.jar.Cookies(home) {
+			requests[i].AddCookie(cookie)
+		}
+	}
 	var all sync.WaitGroup
-	for i := range answers {
-		all.Go(func() { answers[i] = h.with(b.jar, h.newRequest(http.MethodGet, h.issuer+"/authorize", asks(c))) })
+	for i, r := range requests {
+		all.Go(func() { answers[i] = h.send(r) })
 	}
 	all.Wait()
+	for _, answer := range answers {
+		b.jar.SetCookies(home, (&http.Response{Header: answer.header}).Cookies())
+	}
 	for _, answer := range answers {
 		if b.open(answer.location(t).String()); b.submit("decision", "allow").location(t).Query().Get("code") == "" {
 			t.Errorf("%s", b.last)

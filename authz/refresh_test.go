@@ -186,7 +186,7 @@ func TestRefreshAgainstRevoke(t *testing.T) {
 // the server waits, and the client hears 503. Its retry gets the successor.
 func TestRefreshAfterUncertainty(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHouse(t, build{}).hurried(), cast()["native"]
 	held := h.tokens(c)
 	h.faults.LoseReplies(1 << 30)
 	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")

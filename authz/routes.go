@@ -92,17 +92,17 @@ func (s *Server) serverMetadata() (http.Handler, error) {
 // programs are the API routes: CORS for everybody and no cookies.
 func (s *Server) programs(router *mux.Router) {
 	post := func(path string, h handler) {
-		router.Path(s.path(path)).Handler(cors{"POST", timely{methods{http.MethodPost: s.api(h)}}})
+		router.Path(s.path(path)).Handler(cors{"POST", s.timely(methods{http.MethodPost: s.api(h)})})
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
 	if s.resources.introspectable() {
 		// A resource server is no browser: no CORS.
-		router.Path(s.path("/introspect")).Handler(timely{methods{http.MethodPost: s.api(s.introspect)}})
+		router.Path(s.path("/introspect")).Handler(s.timely(methods{http.MethodPost: s.api(s.introspect)}))
 	}
 	if s.cfg.Registration != RegistrationClosed {
-		router.Path(s.path("/register")).Handler(cors{"POST", timely{s.clients.Register()}})
-		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", timely{s.clients.Configuration()}})
+		router.Path(s.path("/register")).Handler(cors{"POST", s.timely(s.clients.Register())})
+		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", s.timely(s.clients.Configuration())})
 	}
 }
 
@@ -131,17 +131,23 @@ func (s *Server) browsers(router *mux.Router) error {
 	return nil
 }
 
-// requestTime bounds a request as a whole, however often it asks the store: whoever
-// calls hears 503 within two seconds when the store does not answer.
-const requestTime = 1900 * time.Millisecond
+// timely returns a handler that bounds a request as a whole, however often it asks the store:
+// whoever calls hears 503 within the two seconds that one write has ([storage.Options]) when
+// the store does not answer.
+func (s *Server) timely(next http.Handler) http.Handler {
+	return timely{next, s.cfg.Store.WriteTime() * 95 / 100}
+}
 
 // timely ends the context of a request in time. The time begins when the body is there:
 // how slowly a client may send is for the listener to say.
-type timely struct{ next http.Handler }
+type timely struct {
+	next   http.Handler
+	within time.Duration
+}
 
 func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // whoever reads on gets the same error
-	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	ctx, cancel := context.WithTimeout(r.Context(), t.within)
 	defer cancel()
 	r = r.WithContext(ctx)
 	r.Body = struct {

@@ -369,10 +369,9 @@ func TestAssertionIsTakenOnce(t *testing.T) {
 	token, client := s.good(t, f.clock.now()), s.client()
 	var won atomic.Int64
 	var group sync.WaitGroup
-	begin := make(chan struct{})
+	f.backend.hold("put", "assertion", 200) // nobody has taken it when all have judged it
 	for range 200 {
 		group.Go(func() {
-			<-begin
 			switch err := f.Authenticate(context.Background(), client, token, audiences); {
 			case err == nil:
 				won.Add(1)
@@ -381,7 +380,6 @@ func TestAssertionIsTakenOnce(t *testing.T) {
 			}
 		})
 	}
-	close(begin)
 	group.Wait()
 	if won.Load() != 1 {
 		t.Errorf("%d won", won.Load())

@@ -40,6 +40,32 @@ type counting struct {
 	mu     sync.Mutex
 	stored []byte
 	hook   func() // runs once, before the next Put
+	gate   *gate  // at which calls wait for each other; nil without one
+}
+
+// gate holds the first calls of one kind until there are so many, so that none of them has
+// seen what another one does next.
+type gate struct {
+	op, kind string
+	all      chan struct{}
+	missing  atomic.Int64
+}
+
+// hold lets the first n calls of op ("get", after it; "put", before it) on a kind of record go
+// on only together.
+func (c *counting) hold(op, kind string, n int) {
+	c.gate = &gate{op: op, kind: "gatehouse:" + kind + ":", all: make(chan struct{})}
+	c.gate.missing.Store(int64(n))
+}
+
+func (g *gate) wait(op, key string) {
+	if g == nil || op != g.op || !strings.HasPrefix(key, g.kind) {
+		return
+	}
+	if g.missing.Add(-1) == 0 {
+		close(g.all)
+	}
+	<-g.all
 }
 
 // before has a function run once, before the next Put reaches the backend.
@@ -56,7 +82,9 @@ func (c *counting) Get(ctx context.Context, key string) (storage.Item, error) {
 	if c.down.Load() {
 		return storage.Item{}, errDown
 	}
-	return c.Backend.Get(ctx, key)
+	item, err := c.Backend.Get(ctx, key)
+	c.gate.wait("get", key)
+	return item, err
 }
 
 func (c *counting) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
@@ -72,6 +100,7 @@ func (c *counting) Put(ctx context.Context, put storage.Put) (storage.Item, erro
 	if hook != nil {
 		hook()
 	}
+	c.gate.wait("put", put.Key)
 	return c.Backend.Put(ctx, put)
 }
 
@@ -115,7 +144,7 @@ func newFixture(t testing.TB, change func(*dcr.Config)) *fixture {
 	f.faults = storagetest.NewFaults(embedded)
 	f.backend = &counting{Backend: f.faults}
 	f.store, err = storage.New(f.backend, storage.Options{
-		Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}, Now: f.clock.now,
+		Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}, Now: f.clock.now, WriteTime: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,13 @@ import (
 // registerWith posts a body with Authorization headers.
 func (f *fixture) registerWith(t testing.TB, body string, authorization ...string) answer {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(body))
+	return f.registerIn(context.Background(), t, body, authorization...)
+}
+
+// registerIn registers with a request that ends with ctx.
+func (f *fixture) registerIn(ctx context.Context, t testing.TB, body string, authorization ...string) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, registerURL, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	for _, value := range authorization {
 		r.Header.Add("Authorization", value)
@@ -121,6 +127,7 @@ func TestInitialTokenRace(t *testing.T) {
 	token := f.mint(t, 3, time.Hour)
 	var made, refused atomic.Int64
 	var group sync.WaitGroup
+	f.backend.hold("get", "initial-token", 12) // all have seen three left
 	for range 12 {
 		group.Go(func() {
 			switch a := f.registerWith(t, minimal, "Bearer "+token); a.status {
@@ -238,7 +245,9 @@ func TestAdmit(t *testing.T) {
 		t.Errorf("%d left, undone %d times", f.left(t, token), undone)
 	}
 	f.faults.LoseRequests(1 << 30)
-	a = f.registerWith(t, minimal, "Bearer "+token)
+	ctx, giveUp := context.WithCancel(t.Context())
+	f.backend.before(giveUp)
+	a = f.registerIn(ctx, t, minimal, "Bearer "+token)
 	f.faults.LoseRequests(0)
 	if undone != 1 || a.status != http.StatusServiceUnavailable {
 		t.Errorf("a registration that the store did not take was undone %d times, want once: %d", undone, a.status)

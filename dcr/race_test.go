@@ -42,6 +42,7 @@ func TestManyReplacements(t *testing.T) {
 	m := f.register(t, "")
 	answers := make([]answer, 8)
 	var group sync.WaitGroup
+	f.backend.hold("get", "client", len(answers)) // all have seen the first token
 	for i := range answers {
 		group.Go(func() {
 			answers[i] = f.put(t, m.id, m.update(`"client_name":"`+strings.Repeat("x", i+1)+`"`), m.bearer())

@@ -9,7 +9,7 @@ import (
 const pageSize = 100
 
 func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	if err := s.backend.IndexRemove(ctx, index, entry); err != nil {
 		return unavailable("index", err)
@@ -41,7 +41,7 @@ func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, err
 }
 
 func (s *Store) indexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	page, err := s.backend.IndexPage(ctx, index, after, limit)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) indexPage(ctx context.Context, index, after string, limit int) (
 }
 
 func (s *Store) indexLen(ctx context.Context, index string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	n, err := s.backend.IndexLen(ctx, index)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *Store) onLineage(ctx context.Context, believed Lineage, write func(Line
 }
 
 func (s *Store) lineage(ctx context.Context) (Lineage, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	l, err := s.backend.Lineage(ctx)
 	if err != nil {

@@ -98,7 +98,7 @@ func (s *Store) forget(ctx context.Context, index, entry, item string) error {
 
 // exists reports whether there is an item, expired or not.
 func (s *Store) exists(ctx context.Context, item string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	_, err := s.backend.Get(ctx, item)
 	switch {

@@ -38,7 +38,7 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, error) {
 
 // DeleteSession ends a session.
 func (s *Store) DeleteSession(ctx context.Context, secret string) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
 	if err := s.backend.Delete(ctx, key(kindSession, hex.EncodeToString(HashSecret(secret)))); err != nil {
 		return unavailable("delete session", err)

@@ -29,6 +29,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -72,6 +73,11 @@ type Options struct {
 	// Set it when [Store.Form] is [FormSealed]: then whoever puts an older copy in place of
 	// everything that tells so is found out.
 	MustSeal bool
+	// WriteTime bounds a write with its retries; a read, and one attempt to write, have 35 %
+	// of it. Zero means two seconds. Set it where the store or the machine is slow, as on one
+	// that runs tests beside other things: whoever asks waits that much longer when the store
+	// does not answer.
+	WriteTime time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Rand is the source of randomness; nil means crypto/rand.Reader.
@@ -86,18 +92,27 @@ type Store struct {
 	now     func() time.Time
 	rand    io.Reader
 
+	writeTime   time.Duration // bounds a write with its retries
+	attemptTime time.Duration // bounds one attempt
+
 	mustSeal  bool
 	forms     forms
 	listeners atomic.Pointer[[]func(error)] // of OnForged
 }
 
-// New returns a Store over backend, or an error if a master key is not 32 bytes long.
+// New returns a Store over backend, or an error if a master key is not 32 bytes long or the
+// time for a write is below 0.
 func New(backend Backend, o Options) (*Store, error) {
+	if o.WriteTime < 0 {
+		return nil, errors.New("storage: a write cannot have less than no time")
+	}
 	sealer, err := newSealer(o.MasterKeys, o.Issuer)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal}
+	s.writeTime = cmp.Or(o.WriteTime, defaultWriteTime)
+	s.attemptTime = s.writeTime * 35 / 100
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -109,6 +124,9 @@ func New(backend Backend, o Options) (*Store, error) {
 
 // Issuer returns the issuer identifier that the store was opened for.
 func (s *Store) Issuer() string { return s.issuer }
+
+// WriteTime returns how long a write may take with its retries.
+func (s *Store) WriteTime() time.Duration { return s.writeTime }
 
 // Close closes the backend.
 func (s *Store) Close() error { return s.backend.Close() }
@@ -135,11 +153,9 @@ const keyPrefix = "gatehouse:"
 // key's lifetime only frees memory.
 const slack = time.Minute
 
-// writeTime bounds a write with its retries, attemptTime one attempt.
 const (
-	writeTime   = 2 * time.Second
-	attemptTime = 700 * time.Millisecond
-	retryPause  = 10 * time.Millisecond
+	defaultWriteTime = 2 * time.Second
+	retryPause       = 10 * time.Millisecond
 )
 
 // read decodes the record under kind and id into v and returns its version.
@@ -156,7 +172,7 @@ func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, erro
 
 // get returns the item under kind and id.
 func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
 	item, err := s.backend.Get(ctx, key(kind, id))
 	if err != nil {
@@ -233,10 +249,10 @@ var mustEnd = map[string]bool{
 // put sends one operation until its outcome is known or time is over. Sending it
 // again is safe: the operation id makes it the same write.
 func (s *Store) put(ctx context.Context, put Put) (Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
 	for {
-		attempt, stop := context.WithTimeout(ctx, attemptTime)
+		attempt, stop := context.WithTimeout(ctx, s.attemptTime)
 		item, err := s.backend.Put(attempt, put)
 		stop()
 		if !errors.Is(err, ErrUncertain) {

@@ -74,7 +74,7 @@ func (s *Store) UpdateUser(ctx context.Context, u User) error {
 
 // DeleteUser removes a person. Their grants are revoked by [Store.RevokeUser].
 func (s *Store) DeleteUser(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
 	if err := s.backend.Delete(ctx, key(kindUser, name)); err != nil {
 		return unavailable("delete user", err)

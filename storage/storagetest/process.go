@@ -32,7 +32,7 @@ func (f *fixture) process() *process {
 
 func (f *fixture) storeOn(t *testing.T, p *process) *storage.Store {
 	t.Helper()
-	s, err := storage.New(p, storage.Options{Issuer: issuer, MasterKeys: f.keys, Now: f.clock.Now})
+	s, err := storage.New(p, storage.Options{Issuer: issuer, MasterKeys: f.keys, Now: f.clock.Now, WriteTime: unhurried})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, faults: storagetest.NewFaults(backend)}
-	b.store, err = storage.New(b.faults, storage.Options{Issuer: issuer, MasterKeys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Now: now})
+	b.store, err = storage.New(b.faults, storage.Options{Issuer: issuer, MasterKeys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Now: now, WriteTime: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func newStore(t testing.TB, backend storage.Backend, o storage.Options) *storage
 
 func ourStore(t testing.TB) *storage.Store {
 	t.Helper()
-	return newStore(t, newBackend(t), storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}})
+	return newStore(t, newBackend(t), storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}, WriteTime: time.Minute})
 }
 
 func config(store *storage.Store, algorithm string) keyring.Config {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +57,46 @@ func newStore(t testing.TB, backend storage.Backend, o storage.Options) *storage
 func ourStore(t testing.TB) *storage.Store {
 	t.Helper()
 	return newStore(t, newBackend(t), storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}, WriteTime: time.Minute})
+}
+
+// gated is a backend whose next readers of the key set go on only when there are so many.
+type gated struct {
+	storage.Backend
+	missing atomic.Int64
+	all     atomic.Pointer[chan struct{}]
+}
+
+func newGated(t testing.TB) *gated {
+	t.Helper()
+	g := &gated{Backend: newBackend(t)}
+	g.hold(0)
+	return g
+}
+
+func (g *gated) store(t testing.TB) *storage.Store {
+	t.Helper()
+	return newStore(t, g, storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}, WriteTime: time.Minute})
+}
+
+func (g *gated) hold(n int64) {
+	all := make(chan struct{})
+	g.all.Store(&all)
+	g.missing.Store(n)
+}
+
+func (g *gated) Get(ctx context.Context, key string) (storage.Item, error) {
+	item, err := g.Backend.Get(ctx, key)
+	if !strings.HasPrefix(key, "gatehouse:keyset:") {
+		return item, err
+	}
+	all := *g.all.Load()
+	switch left := g.missing.Add(-1); {
+	case left == 0:
+		close(all)
+	case left > 0:
+		<-all
+	}
+	return item, err
 }
 
 func config(store *storage.Store, algorithm string) keyring.Config {
@@ -320,12 +361,13 @@ func TestPublished(t *testing.T) {
 // and all use them.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
-	store := ourStore(t)
+	gate := newGated(t)
 	rings := make([]*keyring.Ring, 16)
+	gate.hold(int64(len(rings))) // all have seen that there is none
 	var wg sync.WaitGroup
 	for i := range rings {
 		wg.Go(func() {
-			ring, err := keyring.Open(context.Background(), config(store, ""))
+			ring, err := keyring.Open(context.Background(), config(gate.store(t), "")) // a store of its own, as a process has
 			if err != nil {
 				t.Error(err)
 				return

@@ -263,11 +263,13 @@ func TestOneWinner(t *testing.T) {
 // parallelism leave one active and one pending key.
 func TestRotateTogether(t *testing.T) {
 	t.Parallel()
-	store := ourStore(t)
+	gate := newGated(t)
+	store := gate.store(t)
 	for range 20 {
 		open(t, config(store, ""))
 		var wg sync.WaitGroup
 		kids := make([]string, 8)
+		gate.hold(int64(len(kids))) // all have seen the same keys
 		for i := range kids {
 			wg.Go(func() {
 				key, err := keyring.Rotate(context.Background(), config(store, ""), false)

@@ -69,6 +69,15 @@ func (v consentView) Choosable() bool {
 	})
 }
 
+// Asked is how many boxes there are. The number stands beside the buttons, which are in sight
+// before all boxes are.
+func (v consentView) Asked() (n int) {
+	for _, g := range v.Groups {
+		n += len(g.Boxes)
+	}
+	return n
+}
+
 // Several says that a resource may be left out.
 func (v consentView) Several() bool { return len(v.Groups) > 1 }
 

@@ -52,7 +52,7 @@ func TestC1EveryFailureIsAnswered(t *testing.T) {
 	}{
 		{"an unknown method", "notes/burn", `{}`, message.CodeMethodNotFound, http.StatusOK},
 		{"a method of clients", "sampling/createMessage", `{}`, message.CodeMethodNotFound, http.StatusOK},
-		{"almost a method", "Tools/List", `{}`, message.CodeMethodNotFound, http.StatusOK},
+		{"almost a method", "Tools/List", `{}`, message.CodeInvalidRequest, http.StatusBadRequest},
 		{"a notification as a request", "notifications/initialized", `{}`, 0, 0},
 		{"an unknown tool", "tools/call", `{"name":"burn_notes","arguments":{}}`, message.CodeInvalidParams, http.StatusForbidden},
 		{"a tool without a name", "tools/call", `{"arguments":{}}`, 0, 0},

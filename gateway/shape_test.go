@@ -47,7 +47,7 @@ func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
 		}
 	}
 	pass := []string{
-		"User-Agent", "Sec-Fetch-User", "Mcp-Param-User", "Mcp-Param-Api-Key", "Mcp-Session-Id", "Mcp-Name", "Idempotency-Key", "X-Request-Id", "X-Api-Version", "X-Keyboard", "X-Mcp-Toolsets", "Priority",
+		"User-Agent", "Sec-Fetch-User", "Mcp-Param-User", "Mcp-Param-Api-Key", "Mcp-Session-Id", "Mcp-Name", "Idempotency-Key", "X-Correlation-Id", "X-Api-Version", "X-Keyboard", "X-Mcp-Toolsets", "Priority",
 		"Accept-Language", "X-Stainless-Os", "Sentry-Trace", "Prefer",
 	}
 	slices.Sort(pass)
@@ -76,7 +76,7 @@ func TestA8HeadersThatTheOperatorNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if got := gateway.TellingHeaders([]string{"X-Api-Key", "X-Request-Id", "Acme-Role"}); !slices.Equal(got, []string{"X-Api-Key", "Acme-Role"}) {
+	if got := gateway.TellingHeaders([]string{"X-Api-Key", "X-Correlation-Id", "Acme-Role"}); !slices.Equal(got, []string{"X-Api-Key", "Acme-Role"}) {
 		t.Errorf("%q", got)
 	}
 }

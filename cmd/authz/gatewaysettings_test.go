@@ -33,11 +33,11 @@ func TestA6StaleKeysOfTheGateway(t *testing.T) {
 }
 
 func TestA8PassHeadersOfTheGateway(t *testing.T) {
-	s := gatewaySettings{Resource: guarded, PassHeaders: []string{"X-Api-Key", "X-Request-Id"}}
+	s := gatewaySettings{Resource: guarded, PassHeaders: []string{"X-Api-Key", "X-Correlation-Id"}}
 	if config, err := s.gateway(rand.Reader); err != nil || len(config.PassHeaders) != 2 {
 		t.Errorf("%q, %v", config.PassHeaders, err)
 	}
-	if says := strings.Join(s.doubts(), "\n"); !strings.Contains(says, "clients write X-Api-Key themselves") || strings.Contains(says, "X-Request-Id") {
+	if says := strings.Join(s.doubts(), "\n"); !strings.Contains(says, "clients write X-Api-Key themselves") || strings.Contains(says, "X-Correlation-Id") {
 		t.Error(says)
 	}
 	if says := refusedGateway(t, "--pass-headers", "Authorization"); !strings.Contains(says, `header "Authorization" cannot be passed on`) {

@@ -83,6 +83,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.refuseEarly(r, f.get("username")); err != nil {
+		return err
+	}
 	t, err := s.transaction(r, f.get("transaction"))
 	if err != nil {
 		return err

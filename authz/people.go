@@ -138,6 +138,23 @@ type refusedSignIn struct{ known string }
 
 func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
 
+// refuseEarly refuses what [Server.signIn] would refuse, before anything is read for it: a
+// network that has used up its attempts costs next to nothing. Browsers that may have signed
+// in before are told apart there.
+func (s *Server) refuseEarly(r *http.Request, name string) error {
+	if s.cookies.get(r, deviceCookie) != "" {
+		return nil
+	}
+	canonical, err := CanonicalUserName(name)
+	if err != nil {
+		canonical = ""
+	}
+	if wait := s.guesses.Wait(limit.SignIn{Name: canonical, From: fair.Requester(r.Context())}); wait > 0 {
+		return tooMany(wait)
+	}
+	return nil
+}
+
 // signIn returns the person with that name and password. Unknown, disabled and wrong are
 // one answer and take the same time. Guessing slows down by network, by name and for browsers
 // that signed in before; nobody is locked out.

@@ -21,27 +21,28 @@ import (
 
 var floods = flag.Bool("floods", false, "measure what /token and a person feel of floods")
 
-const floodTime = 3 * time.Second
+const floodTime = 10 * time.Second
 
 // flood is what strangers send to a server: so many requests at once, or so many in a second
-// for three seconds, from so many addresses of as many networks.
+// for ten seconds, from so many addresses of as many networks.
 type flood struct {
-	name               string
-	atOnce, everyOther int // everyOther is requests in a second
-	addresses          int
-	request            func(f flooder, i int) *http.Request
+	name              string
+	atOnce, perSecond int
+	addresses         int
+	request           func(f flooder, i int) *http.Request
 }
 
 var allFloods = []flood{
 	{name: "nothing", addresses: 1},
-	{name: "the keys, 500 a second", everyOther: 500, addresses: 100, request: flooder.keys},
-	{name: "/authorize, 500 a second, 1 address", everyOther: 500, addresses: 1, request: flooder.authorize},
-	{name: "/authorize, 500 a second, 100 addresses", everyOther: 500, addresses: 100, request: flooder.authorize},
-	{name: "registrations, 500 a second", everyOther: 500, addresses: 100, request: flooder.register},
-	{name: "clients with documents, 500 a second", everyOther: 500, addresses: 100, request: flooder.document},
-	{name: "refresh tokens of nobody, 500 a second", everyOther: 500, addresses: 100, request: flooder.guess},
-	{name: "wrong secrets at /introspect, 500 a second", everyOther: 500, addresses: 100, request: flooder.introspect},
-	{name: "pages of the catalogue, 300 a second", everyOther: 300, addresses: 100, request: flooder.catalogue},
+	{name: "the keys, 500 a second", perSecond: 500, addresses: 100, request: flooder.keys},
+	{name: "/authorize, 500 a second, 1 address", perSecond: 500, addresses: 1, request: flooder.authorize},
+	{name: "/authorize, 500 a second, 100 addresses", perSecond: 500, addresses: 100, request: flooder.authorize},
+	{name: "registrations, 500 a second", perSecond: 500, addresses: 100, request: flooder.register},
+	{name: "clients with documents, 500 a second", perSecond: 500, addresses: 100, request: flooder.document},
+	{name: "refresh tokens of nobody, 500 a second", perSecond: 500, addresses: 100, request: flooder.guess},
+	{name: "wrong secrets at /introspect, 500 a second", perSecond: 500, addresses: 100, request: flooder.introspect},
+	{name: "pages of the catalogue, 300 a second", perSecond: 300, addresses: 100, request: flooder.catalogue},
+	{name: "700 health checks at once, 1 address", atOnce: 700, addresses: 1, request: flooder.health},
 	{name: "200 right passwords at once, 1 address", atOnce: 200, addresses: 1, request: flooder.signIn},
 	{name: "700 names of nobody at once, 1 address", atOnce: 700, addresses: 1, request: flooder.signInAsNobody},
 	{name: "700 names of nobody at once, 100 addresses", atOnce: 700, addresses: 100, request: flooder.signInAsNobody},
@@ -137,10 +138,10 @@ func TestFlooder(t *testing.T) {
 	}
 	kind := allFloods[number]
 	f := flooder{t: t, held: &flow{authz: &process{URL: os.Getenv(floodServer)}, client: os.Getenv(floodClient), resource: devResource}}
-	n := kind.atOnce + kind.everyOther*int(floodTime/time.Second)
+	n := kind.atOnce + kind.perSecond*int(floodTime/time.Second)
 	requests := make([]*http.Request, n)
 	for i := range requests {
-		requests[i] = kind.request(f, i%kind.addresses)
+		requests[i] = kind.request(f, i)
 	}
 	clients := make([]http.RoundTripper, kind.addresses)
 	for i := range clients {
@@ -151,8 +152,8 @@ func TestFlooder(t *testing.T) {
 	fmt.Println("begin")
 	begin := time.Now()
 	for i, r := range requests {
-		if kind.everyOther > 0 {
-			time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(kind.everyOther))))
+		if kind.perSecond > 0 {
+			time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(kind.perSecond))))
 		}
 		all.Go(func() {
 			resp, err := clients[i%kind.addresses].RoundTrip(r)
@@ -202,6 +203,7 @@ func (f flooder) form(path string, values url.Values) *http.Request {
 	return f.post(path, "application/x-www-form-urlencoded", values.Encode())
 }
 
+func (f flooder) health(int) *http.Request    { return newGet(f.t, f.held.authz.URL+"/healthz") }
 func (f flooder) keys(int) *http.Request      { return newGet(f.t, f.held.authz.URL+"/jwks.json") }
 func (f flooder) authorize(int) *http.Request { return newGet(f.t, f.held.ask()) }
 func (f flooder) catalogue(int) *http.Request {

@@ -108,6 +108,13 @@ func (g *Guesses) Begin(s SignIn) (*Attempt, time.Duration) {
 	return g.stranger(s).begin()
 }
 
+// Wait returns how long a browser that has not signed in before may make no attempt, and
+// counts nothing. What it refuses, [Guesses.Begin] would refuse too.
+func (g *Guesses) Wait(s SignIn) time.Duration {
+	a := g.stranger(s)
+	return max(a.budget.Wait(1, a.right...), a.budget.Wait(1, a.failed...))
+}
+
 func (a *Attempt) begin() (*Attempt, time.Duration) {
 	if wait := a.budget.Wait(1, a.right...); wait > 0 {
 		return nil, wait

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,27 +148,40 @@ func (s *Store) refusesPlain(kind string) bool {
 	return s.mustSeal || s.forms.atLeast(need)
 }
 
-// noKeySet is the error for a store without a key set. Where there was one, or there are
-// records that come after one, somebody has taken it away: making it anew would make all
-// tokens and the switch anew.
-func (s *Store) noKeySet(ctx context.Context) error {
+// laterKeySet is what to make of a store in which no key set was found. Where there was one, or
+// there are records that come after one, somebody has taken it away: making it anew would make
+// all tokens and the switch anew. But another may have made the first one since then, so it
+// is looked for once more.
+func (s *Store) laterKeySet(ctx context.Context) (Item, error) {
+	sign, err := s.signOfKeySet(ctx)
+	if sign == nil || err != nil {
+		return Item{}, cmp.Or(err, ErrNotFound)
+	}
+	item, err := s.get(ctx, kindKeySet, keySetID)
+	if errors.Is(err, ErrNotFound) {
+		err = s.forged(kindKeySet, keySetID, sign)
+	}
+	return item, err
+}
+
+// signOfKeySet says how it is known that there was a key set, nil if it is not.
+func (s *Store) signOfKeySet(ctx context.Context) (sign, err error) {
 	if !s.seals(kindKeySet) {
-		return ErrNotFound
+		return nil, nil
 	}
 	if s.forms.keys.Load() || s.forms.atLeast(formSealing) {
-		return s.forged(kindKeySet, keySetID, errors.New("it is gone"))
+		return errors.New("it is gone"), nil
 	}
 	found, err := s.evidence(ctx)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case found > formPlain, found == formPlain && s.mustSeal:
-		return s.forged(kindKeySet, keySetID, errors.New("it is gone, though there are people or clients"))
-	}
-	if found == formPlain {
+		return errors.New("it is gone, though there are people or clients"), nil
+	case found == formPlain:
 		s.learn(found)
 	}
-	return ErrNotFound
+	return nil, nil
 }
 
 // learn notes what the store has just told.

@@ -86,7 +86,7 @@ func (s *Store) KeySet(ctx context.Context) (KeySet, error) {
 func (s *Store) keySet(ctx context.Context) (KeySet, Item, error) {
 	item, err := s.get(ctx, kindKeySet, keySetID)
 	if errors.Is(err, ErrNotFound) {
-		return KeySet{}, Item{}, s.noKeySet(ctx)
+		item, err = s.laterKeySet(ctx)
 	}
 	if err == nil {
 		err = s.firstSight(ctx, item)

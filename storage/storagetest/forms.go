@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -134,6 +135,49 @@ func testFormsHeard(t *testing.T, begun *fixture) {
 	for _, s := range []*storage.Store{f.Store, other.Store, f.store(t, issuer, f.keys...)} {
 		_, err = s.KeySet(ctx)
 		wantError(t, "KeySet that is gone", err, storage.ErrForged)
+	}
+}
+
+// lateRead is a backend whose next reader of a key set learns what was there before something
+// else happened.
+type lateRead struct {
+	storage.Backend
+	meanwhile func()
+}
+
+func (b *lateRead) Get(ctx context.Context, key string) (storage.Item, error) {
+	item, err := b.Backend.Get(ctx, key)
+	if do := b.meanwhile; do != nil && strings.HasPrefix(key, "gatehouse:keyset:") {
+		b.meanwhile = nil
+		do()
+	}
+	return item, err
+}
+
+// testFirstKeySet: whoever reads that there is no key set while another makes the first one, and
+// people after it, has not found that somebody took one away.
+func testFirstKeySet(t *testing.T, begun *fixture) {
+	for name, sameStore := range map[string]bool{"of another process": false, "of this process": true} {
+		f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
+		f.backend = &isolated{Backend: begun.backend.Backend, prefix: unique(""), master: f.keys[0]}
+		late := &lateRead{Backend: f.backend}
+		f.faults = NewFaults(late)
+		f.Store = f.store(t, issuer, f.keys...)
+		first := f.Store
+		if !sameStore {
+			first = f.store(t, issuer, f.keys...)
+		}
+		f.OnForged(func(err error) { t.Errorf("the first key set %s: alarm: %v", name, err) })
+		late.meanwhile = func() {
+			wantError(t, "SwapKeySet", first.SwapKeySet(t.Context(), storage.KeySet{Keys: []storage.SigningKey{{ID: "k", State: storage.KeyActive}}}), nil)
+			_, err := first.KeySet(t.Context())
+			wantError(t, "KeySet", err, nil)
+			wantError(t, "CreateUser", first.CreateUser(t.Context(), storage.User{Name: "ann", Subject: "a"}), nil)
+		}
+		set, err := f.KeySet(t.Context())
+		if err != nil || len(set.Keys) != 1 {
+			t.Errorf("the first key set %s: %+v, %v", name, set, err)
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ var grantTests = suite{
 var otherTests = suite{
 	"Forms":             testForms,
 	"FormsHeard":        testFormsHeard,
+	"FirstKeySet":       testFirstKeySet,
 	"SealEveryKind":     testSealEveryKind,
 	"User":              testUser,
 	"UserList":          testUserList,

@@ -14,8 +14,8 @@ var ErrBusy = errors.New("fair: too many are waiting")
 // Queue hands out a fixed number of places. A place that becomes free goes to the lane
 // that holds the fewest, in it to the network that holds the fewest, and so on from wide
 // networks to narrow ones; of those that hold as many, to the one whose last turn is
-// longest ago. Requests from one address are served in their order. It is safe for
-// concurrent use.
+// longest ago, or who came first. Requests from one address are served in their order. It
+// is safe for concurrent use.
 type Queue struct {
 	places, waiting int
 
@@ -25,14 +25,17 @@ type Queue struct {
 
 // group is a lane, or a network inside of the one around it.
 type group struct {
-	within   *group
-	key      string
-	members  map[string]*group
-	line     []*waiter // of the narrowest network
-	waiting  int
-	holding  int
-	served   int64 // turns so far, on the clock of the group around it
-	lastTurn int64 // that clock: when its last turn began
+	within    *group
+	key       string
+	members   map[string]*group
+	line      []*waiter // of the narrowest network
+	waiting   int
+	holding   int
+	served    int64 // turns so far, on the clock of the group around it
+	lastTurn  int64 // that clock: when its last turn began
+	forgotten int64 // the most turns of a member that was forgotten
+	came      int64 // how many members came so far
+	since     int64 // that number of the group around it, when this one came
 }
 
 // waiter is a request that waits. Exactly one value is ever sent to turn: nil when it has a place.
@@ -152,7 +155,8 @@ func (q *Queue) leave(at *group) {
 }
 
 // member returns a group inside of g. A new one stands where the turns are now: it has
-// neither earned nor missed any.
+// neither earned nor missed any. One that had its turn and comes back at once is a new one
+// too, so it stands behind those that had as many turns as the last one that left.
 func (g *group) member(key string) *group {
 	if m := g.members[key]; m != nil {
 		return m
@@ -160,7 +164,8 @@ func (g *group) member(key string) *group {
 	if g.members == nil {
 		g.members = map[string]*group{}
 	}
-	m := &group{within: g, key: key, served: g.lastTurn}
+	m := &group{within: g, key: key, served: max(g.lastTurn, g.forgotten), since: g.came}
+	g.came++
 	g.members[key] = m
 	return m
 }
@@ -185,6 +190,7 @@ func (g *group) turn() {
 // tidy forgets groups that neither hold nor wait for anything.
 func (g *group) tidy() {
 	for ; g.within != nil && g.waiting == 0 && g.holding == 0; g = g.within {
+		g.within.forgotten = max(g.within.forgotten, g.served)
 		delete(g.within.members, g.key)
 	}
 }
@@ -207,7 +213,7 @@ func (g *group) before(other *group) bool {
 	if g.served != other.served {
 		return g.served < other.served
 	}
-	return g.key < other.key
+	return g.since < other.since
 }
 
 // fullest is the member with most requests waiting.

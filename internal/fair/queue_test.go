@@ -193,3 +193,57 @@ func BenchmarkQueue(b *testing.B) {
 		leave()
 	}
 }
+
+// TestB5NobodyGoesFirstByComingBack: a network that had its turn and comes back at once
+// stands behind those that wait, whatever their addresses and lanes are called.
+func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
+	type who struct{ lane, addr string }
+	for name, honest := range map[string]who{
+		"a high address":       {"", "198.51.100.1"},
+		"a low address":        {"", "1.0.0.1"},
+		"in the same /24":      {"", "192.0.2.250"},
+		"in a lane of its own": {"quiet", "192.0.2.1"},
+		"over IPv6":            {"", "2001:db8::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+				crowd := []who{{"", "192.0.2.1"}, {"", "192.0.2.2"}, {"noisy", "203.0.113.1"}, {"", "203.0.113.2"}}
+				for i, w := range crowd {
+					c.enter(ctx, fmt.Sprint("crowd ", i), w.lane, w.addr)
+				}
+				c.enter(ctx, "honest", honest.lane, honest.addr)
+				for i := 0; i < 40 && !slices.Contains(c.order, "honest"); i++ {
+					last := c.order[i]
+					c.leave[last]()
+					synctest.Wait()
+					var n int
+					fmt.Sscanf(last, "crowd %d", &n)
+					c.enter(ctx, last, crowd[n].lane, crowd[n].addr)
+				}
+				if got := slices.Index(c.order, "honest"); got < 0 || got > 8 {
+					t.Errorf("the honest request was number %d of %q", got, c.order)
+				}
+				for c.q.Waiting() > 0 {
+					c.leave[c.order[len(c.order)-1]]()
+					synctest.Wait()
+				}
+			})
+		})
+	}
+}
+
+// TestB5WhoCameFirstGoesFirst: of networks that had as many turns none is preferred for its
+// address.
+func TestB5WhoCameFirstGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		var want []string
+		for _, addr := range []string{"192.0.2.1", "203.0.113.1", "2001:db8::1", "198.51.100.1", "1.0.0.1"} {
+			c.enter(ctx, addr, "", addr)
+			want = append(want, addr)
+		}
+		c.finish()
+		c.want(want...)
+	})
+}

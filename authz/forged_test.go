@@ -199,8 +199,9 @@ func TestC1RecordOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// What stands in the way of a second use stands in the way whatever it says: an initial
-// access token that grew is no token, and what is left of an assertion is a use.
+// What stands in the way of a second use is not believed either, neither as one nor as none:
+// an initial access token that grew is no token, and a mark that somebody else made says
+// nothing about an assertion.
 func TestC1ForgedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, build{config: func(c *authz.Config) { c.Registration = authz.RegistrationToken }})
@@ -233,9 +234,14 @@ func TestC1ForgedOnce(t *testing.T) {
 	key = h.only("assertion")
 	for _, data := range [][]byte{nil, {1}, []byte("\x01\x00\x00\x00\x00\x00\x00\x00\x01{}"), h.rawItem("gatehouse:keyset:signing").Data} {
 		h.putRaw(key, storage.Item{Data: data, Version: storage.Version{1}})
-		if err := h.store.TakeAssertion(t.Context(), "client", "jti", expires); !errors.Is(err, storage.ErrConflict) {
+		if err := h.store.TakeAssertion(t.Context(), "client", "jti", expires); !errors.Is(err, storage.ErrForged) || errors.Is(err, storage.ErrConflict) {
 			t.Errorf("an assertion whose mark is %q is taken with error %v", data, err)
 		}
+		if err := h.handler.Load().Ready(t.Context()); !errors.Is(err, storage.ErrForged) {
+			t.Errorf("an assertion whose mark is %q: the server is ready: %v", data, err)
+		}
+		h.clock.advance(6 * time.Minute)
+		expires = h.clock.Now().Add(time.Minute)
 	}
 }
 

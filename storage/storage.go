@@ -226,10 +226,25 @@ func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, co
 	}
 	put.Data = s.frame(f, r.kind, r.id, put.Operation, expires, body)
 	item, err := s.put(ctx, put)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrConflict):
+		err = s.lostTo(r.kind, r.id, item)
+	case err != nil:
 		err = s.fault("write", r.kind, r.id, err)
 	}
 	return item, err
+}
+
+// lostTo is [ErrConflict], unless the record that was in the way is forged: nobody may take
+// what that says for a fact, not even that it is there.
+func (s *Store) lostTo(kind, id string, item Item) error {
+	if item.Version == (Version{}) {
+		return ErrConflict
+	}
+	if _, _, err := s.unframe(kind, id, item); errors.Is(err, ErrForged) {
+		return err
+	}
+	return ErrConflict
 }
 
 // fault is [unavailable] for one record. What the backend calls no item is forged where

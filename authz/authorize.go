@@ -282,7 +282,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	if err := s.keep(w, r, t); err != nil {
 		return err
 	}
-	s.clients.FetchLogo(r.Context(), a.client)
+	s.clients.FetchLogo(r.Context(), a.client, t.RedirectURI)
 	s.clients.Asked(a.client)
 	next := s.urls.login
 	if session.satisfies(t) {

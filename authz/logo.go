@@ -22,7 +22,7 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	png := s.clients.Logo(client)
+	png := s.clients.Logo(client, t.RedirectURI)
 	if png == nil {
 		w.WriteHeader(http.StatusNotFound)
 		return nil
@@ -38,8 +38,8 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 // page waits for one: the fetch began with the sign-in, at the latest begins now, and a
 // logo that is not there yet is there the next time.
 func (s *Server) logoPath(ctx context.Context, client storage.Client, t storage.Transaction) string {
-	s.clients.FetchLogo(ctx, client)
-	if s.clients.Logo(client) == nil {
+	s.clients.FetchLogo(ctx, client, t.RedirectURI)
+	if s.clients.Logo(client, t.RedirectURI) == nil {
 		return ""
 	}
 	return s.path("/logo") + "?transaction=" + t.ID

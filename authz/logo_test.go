@@ -217,6 +217,43 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 	}
 }
 
+// TestA5LogoOfWhoGetsTheAnswer: who registers somebody else's page, logo and redirect URI
+// beside one of its own does not show that logo when the answer comes to it.
+func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
+	t.Parallel()
+	h, web := withDocuments(t, nil)
+	at := web.URL(clientHost, "/logo.png")
+	web.Serve(at, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(pictureOf(t))
+	})
+	c, own := cast()["native"], web.URL(clientHost, "/callback")
+	c.ID, c.Source, c.Metadata.ClientURI, c.Metadata.LogoURI = "two-faces", storage.ClientRegistered, web.URL(clientHost, "/about"), at
+	others := []string{web.URL("evil.example.org", "/callback"), web.URL("www."+clientHost, "/callback"), "https://" + clientHost + "/callback"}
+	c.Metadata.RedirectURIs = append(others, own)
+	h.addClient(c.Client)
+	to := func(redirect string) member {
+		asking := c
+		asking.redirect = redirect
+		return asking
+	}
+	for _, redirect := range others {
+		if logo := h.asksFor(to(redirect)).logoOn(); logo != "" || web.Hits(at) != 0 {
+			t.Errorf("the answer goes to %s: the page shows %q, and %d fetches", redirect, logo, web.Hits(at))
+		}
+	}
+	h.asksSoon(to(own)) // and now it is there
+	for _, redirect := range others {
+		b := h.asksFor(to(redirect))
+		if logo := b.logoOn(); logo != "" {
+			t.Errorf("the answer goes to %s: the page shows %q once the logo was fetched", redirect, logo)
+		}
+		if got := b.open("/logo?transaction=" + b.last.url.Query().Get("transaction")); got.status != http.StatusNotFound {
+			t.Errorf("the answer goes to %s: the logo is %s", redirect, got)
+		}
+	}
+}
+
 // TestB1PagesWaitForNoLogo: while a logo is being fetched, every page of the sign-in
 // answers without it, and so does the address of the logo; the next page has it.
 func TestB1PagesWaitForNoLogo(t *testing.T) {

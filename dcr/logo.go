@@ -7,19 +7,19 @@ import (
 	"gatehouse.example/storage"
 )
 
-// FetchLogo begins to fetch the logo of a client, so that it is there when somebody asks.
-// It does not wait.
-func (r *Registry) FetchLogo(ctx context.Context, c storage.Client) {
-	if of, ok := r.logoOf(c); ok && r.logos != nil {
+// FetchLogo begins to fetch the logo of a client whose answer goes to a redirect URI, so that
+// it is there when somebody asks. It does not wait.
+func (r *Registry) FetchLogo(ctx context.Context, c storage.Client, answer string) {
+	if of, ok := r.logoOf(c, answer); ok && r.logos != nil {
 		r.logos.Want(ctx, of.source(), "client "+c.ID)
 	}
 }
 
-// Logo returns the logo of a client as PNG, or nil if there is none that can be shown, or
-// none yet. It is fetched and drawn anew here after [Registry.FetchLogo], so that a browser
+// Logo returns the logo of a client whose answer goes to a redirect URI, as PNG, or nil if
+// there is none that can be shown, or none yet. It is fetched and drawn anew here after [Registry.FetchLogo], so that a browser
 // never contacts a client's host, and kept for a while, as is that there was none.
-func (r *Registry) Logo(c storage.Client) []byte {
-	of, ok := r.logoOf(c)
+func (r *Registry) Logo(c storage.Client, answer string) []byte {
+	of, ok := r.logoOf(c, answer)
 	if !ok || r.logos == nil {
 		return nil
 	}

@@ -124,9 +124,10 @@ func DocumentHost(c storage.Client) string {
 
 // logoOf says where the logo of a client is, if it may be shown: that of a client that is
 // vouched for, that of a document at the document's own origin, and otherwise one whose
-// origin is that of a home page and of a web address that gets the client's answers. A
-// picture that anybody could name would lend the client somebody else's face.
-func (r *Registry) logoOf(c storage.Client) (logo, bool) {
+// origin is that of a home page and of a web address that gets the client's answers, unless
+// this answer goes to another one. A picture that anybody could name would lend the client
+// somebody else's face, and so would one whose owner gets answers that nobody asks for.
+func (r *Registry) logoOf(c storage.Client, answer string) (logo, bool) {
 	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
 	if c.Source == storage.ClientDocument {
 		l.page = c.ID
@@ -138,10 +139,17 @@ func (r *Registry) logoOf(c storage.Client) (logo, bool) {
 	case c.Source == storage.ClientDocument || r.Vouched(c):
 		return l, true
 	}
-	return l, slices.ContainsFunc(c.Metadata.RedirectURIs, func(raw string) bool {
-		uri, err := metadata.ParseRedirect(raw)
-		return err == nil && uri.Kind == metadata.RedirectWeb && originOf(raw) == home
+	to, isWeb := webOrigin(answer)
+	return l, (!isWeb || to == home) && slices.ContainsFunc(c.Metadata.RedirectURIs, func(raw string) bool {
+		origin, isWeb := webOrigin(raw)
+		return isWeb && origin == home
 	})
+}
+
+// webOrigin returns the origin of a web redirect URI, and whether it is one.
+func webOrigin(redirect string) (origin string, isWeb bool) {
+	uri, err := metadata.ParseRedirect(redirect)
+	return originOf(redirect), err == nil && uri.Kind == metadata.RedirectWeb
 }
 
 // originOf is the scheme, host and port of an absolute web URL (RFC 6454 section 4), or "".

@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -67,5 +68,33 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 		return cfg
 	}()); err == nil {
 		t.Error("an unknown setting is taken")
+	}
+}
+
+// TestA7TimesOfAssertionsAreNumbers: a NumericDate is a JSON number (RFC 7519 section 2), and
+// what other readers take for none is none here.
+func TestA7TimesOfAssertionsAreNumbers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	c, soon := signing(h), h.clock.Now().Add(time.Minute).Unix()
+	for _, tt := range []struct {
+		name, claim string
+		value       any
+		believed    bool
+	}{
+		{"a number", "exp", soon, true},
+		{"a fraction", "exp", float64(soon) + .5, true},
+		{"a string", "exp", fmt.Sprint(soon), false},
+		{"a list", "exp", []int64{soon}, false},
+		{"true", "exp", true, false},
+		{"too large", "exp", 1e300, false},
+		{"a string", "iat", fmt.Sprint(soon - 60), false},
+		{"a string", "nbf", fmt.Sprint(soon - 60), false},
+	} {
+		values := asserted(form("token", "none"), h.assertion(clientKey(), c.ID, h.issuer, map[string]any{tt.claim: tt.value}))
+		got := h.send(h.newRequest(http.MethodPost, h.issuer+"/revoke", values)).status
+		if (got == http.StatusOK) != tt.believed || !tt.believed && got != http.StatusUnauthorized {
+			t.Errorf("%s is %s: status %d, want believed: %v", tt.claim, tt.name, got, tt.believed)
+		}
 	}
 }

@@ -55,9 +55,9 @@ type assertion struct {
 		Issuer    string          `json:"iss"`
 		Subject   string          `json:"sub"`
 		Audience  json.RawMessage `json:"aud"`
-		Expires   *json.Number    `json:"exp"`
-		NotBefore *json.Number    `json:"nbf"`
-		IssuedAt  *json.Number    `json:"iat"`
+		Expires   *float64        `json:"exp"`
+		NotBefore *float64        `json:"nbf"`
+		IssuedAt  *float64        `json:"iat"`
 		ID        string          `json:"jti"`
 	}
 }
@@ -179,7 +179,7 @@ func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Ti
 	case expires.After(now.Add(assertionLife + clockSkew)):
 		return time.Time{}, refusedAssertion("exp is more than %s ahead", assertionLife)
 	}
-	for name, date := range map[string]*json.Number{"nbf": claims.NotBefore, "iat": claims.IssuedAt} {
+	for name, date := range map[string]*float64{"nbf": claims.NotBefore, "iat": claims.IssuedAt} {
 		at, ok := numericDate(date)
 		if date != nil && (!ok || at.After(now.Add(clockSkew)) || at.After(expires)) {
 			return time.Time{}, refusedAssertion("%s is not a time before now", name)
@@ -203,15 +203,11 @@ func oneAudience(raw json.RawMessage) string {
 }
 
 // numericDate reads a NumericDate (RFC 7519 section 2), which may have a fraction.
-func numericDate(n *json.Number) (time.Time, bool) {
-	if n == nil {
+func numericDate(n *float64) (time.Time, bool) {
+	if n == nil || *n < 0 || *n > 1<<35 {
 		return time.Time{}, false
 	}
-	seconds, err := n.Float64()
-	if err != nil || seconds < 0 || seconds > 1<<35 {
-		return time.Time{}, false
-	}
-	whole, fraction := math.Modf(seconds)
+	whole, fraction := math.Modf(*n)
 	return time.Unix(int64(whole), int64(fraction*float64(time.Second))), true
 }
 

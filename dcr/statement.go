@@ -81,10 +81,10 @@ func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessag
 		return nil, s.unreadable(raw)
 	}
 	var dates struct {
-		Issuer    string       `json:"iss"`
-		Expires   *json.Number `json:"exp"`
-		NotBefore *json.Number `json:"nbf"`
-		IssuedAt  *json.Number `json:"iat"`
+		Issuer    string   `json:"iss"`
+		Expires   *float64 `json:"exp"`
+		NotBefore *float64 `json:"nbf"`
+		IssuedAt  *float64 `json:"iat"`
 	}
 	var claims map[string]json.RawMessage
 	for _, v := range []any{&dates, &claims} {
@@ -137,8 +137,8 @@ func signedBy(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) bool {
 }
 
 // untimely says why a statement does not hold now, or "". Every date may be missing.
-func untimely(expires, notBefore, issued *json.Number, now time.Time) string {
-	for _, date := range []*json.Number{expires, notBefore, issued} {
+func untimely(expires, notBefore, issued *float64, now time.Time) string {
+	for _, date := range []*float64{expires, notBefore, issued} {
 		if _, ok := numericDate(date); date != nil && !ok {
 			return "a date in it is not one"
 		}
@@ -146,7 +146,7 @@ func untimely(expires, notBefore, issued *json.Number, now time.Time) string {
 	if end, ok := numericDate(expires); ok && !now.Before(end.Add(clockSkew)) {
 		return "it has expired"
 	}
-	for _, date := range []*json.Number{notBefore, issued} {
+	for _, date := range []*float64{notBefore, issued} {
 		if start, ok := numericDate(date); ok && start.After(now.Add(clockSkew)) {
 			return "it does not hold yet"
 		}

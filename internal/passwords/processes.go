@@ -19,6 +19,8 @@ const (
 	idleProcess = time.Minute
 	// restAfterFailure is how long no process is started after one failed.
 	restAfterFailure = time.Minute
+	// longestEnd is how long a process may take to end by itself.
+	longestEnd = time.Second
 	// longestHash bounds a hash in bytes; those of [Hash] have about 100.
 	longestHash = 1024
 )
@@ -30,6 +32,7 @@ const (
 type Processes struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
+	bounds  bounds
 
 	mu     sync.Mutex
 	idle   []*process
@@ -41,7 +44,7 @@ type Processes struct {
 // [RunWorker], such as this one with [WorkerArgument]. Their environment is empty, whatever
 // the command says. Failures are told to log, as warnings.
 func NewProcesses(log *slog.Logger, command func() *exec.Cmd) *Processes {
-	return &Processes{command: command, log: log}
+	return &Processes{command: command, log: log, bounds: bounds{check: longestCheck, end: longestEnd}}
 }
 
 // ThisProgram is the command for a program whose main function calls [RunWorker] when its
@@ -106,7 +109,7 @@ func (p *Processes) take() (w *process, fresh bool, err error) {
 	if resting {
 		return nil, false, nil
 	}
-	w, err = start(p.command())
+	w, err = start(p.command(), p.bounds)
 	return w, true, err
 }
 
@@ -142,15 +145,19 @@ func (p *Processes) dismiss(w *process) {
 	}
 }
 
+// bounds are how long a check and the end of a process may take.
+type bounds struct{ check, end time.Duration }
+
 // process is a process that checks one password at a time.
 type process struct {
+	bounds    bounds
 	command   *exec.Cmd
 	questions *os.File
 	answers   *os.File
 	tired     *time.Timer
 }
 
-func start(command *exec.Cmd) (*process, error) {
+func start(command *exec.Cmd, b bounds) (*process, error) {
 	theirIn, questions, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("passwords: %w", err)
@@ -165,11 +172,11 @@ func start(command *exec.Cmd) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("passwords: %w", err), questions.Close(), answers.Close())
 	}
-	return &process{command: command, questions: questions, answers: answers}, nil
+	return &process{bounds: b, command: command, questions: questions, answers: answers}, nil
 }
 
 func (w *process) check(hash, password string) (bool, error) {
-	deadline := time.Now().Add(longestCheck)
+	deadline := time.Now().Add(w.bounds.check)
 	if err := errors.Join(w.questions.SetWriteDeadline(deadline), w.answers.SetReadDeadline(deadline)); err != nil {
 		return false, fmt.Errorf("passwords: %w", err)
 	}
@@ -189,10 +196,10 @@ func (w *process) check(hash, password string) (bool, error) {
 	return false, errors.New("passwords: the answer is neither yes nor no")
 }
 
-// end ends a process that has no question. It is given a second to do so by itself.
+// end ends a process that has no question. It is given a little time to do so by itself.
 func (w *process) end() {
 	_, _ = w.questions.Close(), w.answers.Close()
-	late := time.AfterFunc(time.Second, func() { _ = w.command.Process.Kill() })
+	late := time.AfterFunc(w.bounds.end, func() { _ = w.command.Process.Kill() })
 	defer late.Stop()
 	_ = w.command.Wait()
 }

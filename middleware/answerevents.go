@@ -2,64 +2,72 @@ package middleware
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"io"
 )
 
-// events is a stream of events (HTML standard, section 9.2.6) whose messages may be changed.
-// An event goes on when it is complete; one that is too long for an error goes on as it comes.
+// events is a stream of events whose messages may be changed. An event goes on when it is
+// complete; one that is too long for an error goes on as it comes.
 type events struct {
 	to     io.Writer
 	change func([]byte) []byte
-	event  bytes.Buffer // the lines of the event so far, each with its end
+	lines  eventLines
 	line   []byte       // the beginning of a line
-	long   bool         // whether the event goes on as it comes
 	broken bool         // whether the beginning of the line has gone on already
+	long   bool         // whether the event goes on as it comes
+	event  bytes.Buffer // the lines of the event so far
+	out    bytes.Buffer // what goes on next
 }
 
 // Write implements io.Writer.
 func (e *events) Write(p []byte) (int, error) {
-	var err error
-	for line := range bytes.Lines(p) {
-		if e.line = append(e.line, line...); bytes.HasSuffix(line, []byte("\n")) {
-			err = errors.Join(err, e.take())
-		} else if e.event.Len()+len(e.line) > maxFailure || bytes.Contains(e.line[:len(e.line)-1], []byte("\r")) { // lines may end so, too
-			err = errors.Join(err, e.pass())
+	for rest := p; len(rest) > 0; {
+		var part []byte
+		var ends bool
+		part, ends, rest = e.lines.next(rest)
+		if e.line = append(e.line, part...); ends {
+			e.endLine()
+		} else if e.event.Len()+len(e.line) > maxFailure {
+			e.pass()
 		}
 	}
-	if err != nil {
+	if err := e.send(); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// take adds a complete line to the event, and sends the event on after its last one.
-func (e *events) take() error {
-	ends := !e.broken && len(bytes.TrimRight(e.line, "\r\n")) == 0
-	e.event.Write(e.line)
+// endLine adds a line to the event, which goes on after its last one.
+func (e *events) endLine() {
+	line := e.line
+	if !e.broken {
+		line = e.lines.text(line)
+	}
+	ends := !e.broken && len(line) == 0
+	e.event.Write(line)
+	e.event.WriteByte('\n')
 	e.line, e.broken = e.line[:0], false
-	e.long = e.long || e.event.Len() > maxFailure
-	if !ends && !e.long {
-		return nil
+	switch e.long = e.long || e.event.Len() > maxFailure; {
+	case e.long:
+		e.pass()
+		e.long = !ends
+	case ends:
+		e.out.Write(e.changed())
+		e.event.Reset()
 	}
-	defer e.event.Reset()
-	text := e.event.Bytes()
-	if ends && !e.long {
-		text = e.changed()
-	}
-	e.long = e.long && !ends
-	_, err := e.to.Write(text)
-	return err
 }
 
 // pass lets go of what there is of an event.
-func (e *events) pass() error {
-	e.event.Write(e.line)
-	e.long, e.broken = true, len(e.line) > 0
-	defer e.event.Reset()
+func (e *events) pass() {
+	line := e.line
+	if !e.broken && len(line) > 0 {
+		line = e.lines.text(line)
+	}
+	e.long, e.broken = true, e.broken || len(line) > 0
+	e.event.Write(line)
+	e.out.Write(e.event.Bytes())
+	e.event.Reset()
 	e.line = e.line[:0]
-	_, err := e.to.Write(e.event.Bytes())
-	return err
 }
 
 // changed is the event with its message as the client may see it. Other fields stay.
@@ -67,10 +75,9 @@ func (e *events) changed() []byte {
 	var data [][]byte
 	var others bytes.Buffer
 	for line := range bytes.Lines(e.event.Bytes()) {
-		field := bytes.TrimRight(line, "\r\n")
-		if value, ok := bytes.CutPrefix(field, []byte("data:")); ok {
-			data = append(data, bytes.TrimPrefix(value, []byte(" ")))
-		} else if len(field) > 0 {
+		if name, value := fieldOf(bytes.TrimSuffix(line, []byte("\n"))); string(name) == "data" {
+			data = append(data, value)
+		} else if len(line) > 1 {
 			others.Write(line)
 		}
 	}
@@ -79,8 +86,22 @@ func (e *events) changed() []byte {
 	if bytes.Equal(out, joined) {
 		return e.event.Bytes()
 	}
-	return bytes.Join([][]byte{others.Bytes(), []byte("data: "), out, []byte("\n\n")}, nil)
+	fmt.Fprintf(&others, "data: %s\n\n", out)
+	return others.Bytes()
+}
+
+// send writes what may go on.
+func (e *events) send() error {
+	if e.out.Len() == 0 {
+		return nil
+	}
+	defer e.out.Reset()
+	_, err := e.to.Write(e.out.Bytes())
+	return err
 }
 
 // finish lets go of an event that was not completed.
-func (e *events) finish() { _ = e.pass() } // fails only when the client is gone
+func (e *events) finish() {
+	e.pass()
+	_ = e.send() // fails only when the client is gone
+}

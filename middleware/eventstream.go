@@ -28,8 +28,7 @@ type eventStream struct {
 	status  int
 	started bool // whether the header went out
 	over    bool // whether something else ended the stream
-	lines   bool // whether a line was seen
-	cr      bool // whether the last line ended with CR, so that LF is part of its end
+	lines   eventLines
 	through bool // whether the rest of the line goes on as it comes
 	line    []byte
 	out     bytes.Buffer // what goes on next
@@ -90,34 +89,11 @@ func (s *eventStream) Write(p []byte) (int, error) {
 
 // next takes what comes until a line ends, and returns the rest.
 func (s *eventStream) next(p []byte) []byte {
-	if s.cr && p[0] == '\n' {
-		s.cr = false
-		return p[1:]
-	}
-	s.cr = false
-	end := lineEnd(p)
-	if end == len(p) {
-		s.keep(p)
-		return nil
-	}
-	s.keep(p[:end])
-	s.cr = p[end] == '\r'
-	if !s.over {
+	part, ends, rest := s.lines.next(p)
+	if s.keep(part); ends && !s.over {
 		s.endLine()
 	}
-	return p[end+1:]
-}
-
-// lineEnd returns where the first line ends, the length if it does not.
-func lineEnd(p []byte) int {
-	end := len(p)
-	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		end = i
-	}
-	if i := bytes.IndexByte(p[:end], '\r'); i >= 0 {
-		end = i
-	}
-	return end
+	return rest
 }
 
 // keep takes a part of a line. Lines of data may be as long as they like where nobody looks at
@@ -127,7 +103,9 @@ func (s *eventStream) keep(part []byte) {
 		s.out.Write(part)
 		return
 	}
-	s.line = append(s.line, part...)
+	if s.line = append(s.line, part...); len(s.line) >= len("\ufeff") {
+		s.line = s.lines.text(s.line)
+	}
 	switch {
 	case s.lists && s.whole.Len()+len(s.line) > maxList:
 		s.fail(unreadable{err: errListTooLarge})
@@ -148,11 +126,8 @@ func (s *eventStream) endLine() {
 		s.out.WriteByte('\n')
 		return
 	}
-	line := s.line
+	line := s.lines.text(s.line)
 	s.line = s.line[:0]
-	if !s.lines { // a byte order mark before the first line is none of its characters
-		s.lines, line = true, bytes.TrimPrefix(line, []byte("\ufeff"))
-	}
 	if len(line) > 0 {
 		s.field(line)
 		return
@@ -168,8 +143,7 @@ func (s *eventStream) endLine() {
 
 // field takes a line that is not empty.
 func (s *eventStream) field(line []byte) {
-	name, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimPrefix(value, []byte(" "))
+	name, value := fieldOf(line)
 	s.any = s.any || len(name) > 0
 	switch string(name) {
 	case "event":

@@ -26,10 +26,11 @@ func notAllowed(methods []string) refusal {
 // refuse answers and logs.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, why refusal) {
 	g.log.LogAttrs(r.Context(), slog.LevelInfo, "request refused", append(about(r), slog.Int("status", why.status), slog.String("reason", why.description))...)
-	why.write(w)
+	why.write(w, r)
 }
 
-func (why refusal) write(w http.ResponseWriter) {
+// write answers, with the id of the request if the guard has read it.
+func (why refusal) write(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	if why.allow != "" {
 		header.Set("Allow", why.allow)
@@ -37,12 +38,16 @@ func (why refusal) write(w http.ResponseWriter) {
 	if why.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(why.retryAfter))
 	}
+	if body := middleware.ErrorAnswer(r.Context(), why.description); body != nil {
+		write(w, why.status, json.RawMessage(body))
+		return
+	}
 	write(w, why.status, map[string]string{"error_description": why.description})
 }
 
 // write answers with a small document that pages of every origin may read: no credentials
 // of a browser are involved.
-func write(w http.ResponseWriter, status int, body map[string]string) {
+func write(w http.ResponseWriter, status int, body any) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Content-Type", "application/json")

@@ -3,7 +3,8 @@
 //
 // A [Gateway] is an http.Handler made of [middleware.Guard] and a reverse proxy. Requests to
 // the path of the resource, or below it, go to the upstream, whose path takes the place of
-// the resource's; streams pass in both directions as they come, and bodies byte for byte.
+// the resource's; streams pass in both directions as they come, and bodies byte for byte, but for lists
+// that are filtered and their cursors.
 // The gateway itself answers at:
 //
 //	/.well-known/oauth-protected-resource...   the metadata of the resource (RFC 9728)

@@ -26,7 +26,7 @@ func TestHeadersThatStop(t *testing.T) {
 	const forged = "hunter22"
 	for _, name := range []string{
 		"Gatehouse-Subject", "Gatehouse-Issuer", "Gatehouse-Client", "Gatehouse-Scope", "Gatehouse-Assertion", "Gatehouse-Roles", "Gatehouse",
-		"Proxy-Authorization", "Cookie", "Cookie2", "Forwarded", "Forwarded-For", "X-Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+		"Proxy-Authorization", "Cookie", "Cookie2", "Proxy", "Forwarded", "Forwarded-For", "X-Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Uri", "X-Forwarded-Method", "X-Forwarded-Client-Cert", "X-Real-Ip", "X-Original-Url", "X-Original-Uri", "X-Original-Host",
 		"X-Original-Method", "X-Original-Forwarded-For", "X-Rewrite-Url", "X-Client-Ip", "Client-Ip", "True-Client-Ip", "X-Cluster-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
 		"X-Envoy-External-Address", "X-Envoy-Original-Path", "X-Host",

@@ -259,5 +259,5 @@ func (g *Gateway) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 		why = refusal{status: http.StatusBadGateway, description: "The server behind the gateway gave an answer that cannot be passed on."}
 	}
 	g.log.WarnContext(r.Context(), "the upstream failed", "upstream", g.places.upstream.String(), "path", r.URL.EscapedPath(), "error", err)
-	why.write(w)
+	why.write(w, r)
 }

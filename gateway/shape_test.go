@@ -41,6 +41,7 @@ func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
 		"X-Amzn-Oidc-New", "Cf-Access-New", "X-Goog-New", "Tailscale-User-New", "X-Forwarded-User", "X-Forwarded-New", "X-Acme-Account-Id", "Tenant", "X-Tenant-Id", "X-Org-Id", "X-Organization",
 		"X-Current-User-Id", "Acme-Principal", "X-Subject", "X-Acme-Jwt", "X-Session-Token", "X-Acme-Email", "From", "X-Is-Admin", "X-Admin", "X-Acme-Scope", "X-Permissions", "X-Acme-Uid",
 		"X-Superuser", "X-Loginname", "X-Customer", "X-Secret", "X-Password", "Identity", "X-Acting-Member", "X-Impersonate", "X-Claims", "X-Oidc", "Mcp-User", "Mcp-Role",
+		"X-On-Behalf-Of", "On-Behalf-Of", "Sudo", "X-Sudo", "X-Acting-As", "X-Run-As",
 	} {
 		if got := reached(t, g, up, spellings(name)); len(got) > 0 {
 			t.Errorf("%s reaches the upstream as %q", name, got)
@@ -70,7 +71,7 @@ func TestA8HeadersThatTheOperatorNames(t *testing.T) {
 			t.Errorf("%s: %q arrive, want %q", name, got, want)
 		}
 	}
-	for _, name := range []string{"", "*", "X-*", "X_Api_Key", "X-Api-Key ", "Authorization", "cookie", "Gatehouse-Subject", "X-Forwarded-For", "x-original-url", "X-Http-Method-Override", "Connection", "Host", "Transfer-Encoding", "-"} {
+	for _, name := range []string{"", "*", "X-*", "X_Api_Key", "X-Api-Key ", "Authorization", "cookie", "Gatehouse-Subject", "X-Forwarded-For", "x-original-url", "X-Http-Method-Override", "Connection", "Host", "Transfer-Encoding", "Proxy", "-"} {
 		config := gateway.Config{Guard: middleware.Config{Resource: resource, AuthorizationServers: []string{g.issuer.URL()}}, Upstream: up.URL, PassHeaders: []string{name}}
 		if _, err := gateway.New(config); err == nil || !strings.Contains(err.Error(), "cannot be passed on") {
 			t.Errorf("%q: %v", name, err)

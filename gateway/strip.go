@@ -27,6 +27,9 @@ var unsent = headername.NewSet(
 	"x-real-ip", "x-original*", "x-rewrite*", "x-url-scheme", "x-scheme", "x-host", "x-http-host-override", "x-client-ip",
 	"client-ip", "true-client-ip", "x-cluster-client-ip", "x-envoy*", "cf-connecting-ip*", "fastly-client-ip", "x-appengine*", "x-azure-clientip", "x-proxyuser-ip",
 	"x-script-name", "x-waws*", "x-arr*", "front-end-https",
+	// To a program that gets headers as variables, the proxy of its own requests: HTTP_PROXY
+	// (RFC 3875 section 4.1.18).
+	"proxy",
 	// Other methods than the one that was judged.
 	"x-http-method*", "x-method-override", "x-method",
 	// What is between the client and the gateway alone (RFC 9110 section 7.6.1). An upgraded
@@ -39,6 +42,7 @@ var unsent = headername.NewSet(
 var telling = headername.NewSet(
 	"from", "remote*", "x-remote*", "x-auth*", "x-webauth*", "x-sub", "x-consumer*", "x-anonymous-consumer", "x-token*", "x-openid*", "x-forwarded*",
 	"x-goog*", "x-endpoint-api*", "x-apigateway-api*", "cf-access*", "x-amzn-oidc*", "x-amzn-mtls*", "x-ms-client*", "x-ms-token*",
+	"on-behalf*", "x-on-behalf*", "x-acting*", "x-act-as*", "x-run-as*", "sudo*", "x-sudo*",
 	"x-pomerium*", "tailscale*", "x-tailscale*", "x-vouch*", "x-keycloak*", "teleport*", "x-teleport*", "x-grafana*",
 	// Certificates of clients (RFC 9440 section 2).
 	"client-cert*", "x-client-cert*", "x-client-verify", "x-client-dn", "ssl-client*", "x-ssl*",

@@ -52,8 +52,11 @@ func cursorIn(o message.Object, member string) (string, error) {
 	return *cursor, nil
 }
 
+// digests are headers that are about the bytes of a body (RFC 9530, RFC 3230, RFC 1864).
+var digests = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
+
 // openCursor gives the handler the cursor that it gave out, in the message of a request for a
-// filtered list. Nothing else in the message changes.
+// filtered list. Nothing else in the message changes, but what it says of its own bytes is gone.
 func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 	if got.list == nil {
 		return nil
@@ -77,6 +80,9 @@ func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	if r.Header["Content-Length"] != nil {
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	for _, name := range digests {
+		delete(r.Header, name)
 	}
 	return nil
 }

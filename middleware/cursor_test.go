@@ -289,3 +289,29 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// TestA4NoDigestOfAnotherBody: a server that checks the digest of what it gets must not find
+// that of what the client sent, where the cursor in it is another one now.
+func TestA4NoDigestOfAnotherBody(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	p := &paging{next: `"b"`, media: jsonType}
+	first := httptest.NewRecorder()
+	guard.Protect(p).ServeHTTP(first, as(issuer, "ann", "tools/list", ""))
+	for cursor, want := range map[string]int{`"` + nextIn(t, first.Body.String()) + `"`: 0, "": 4} {
+		r := as(issuer, "ann", "tools/list", cursor)
+		for _, name := range []string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"} {
+			r.Header.Set(name, "sha-256=:AAAA:")
+		}
+		got := 0
+		serve(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for _, values := range r.Header {
+				got += strings.Count(strings.Join(values, " "), ":AAAA:")
+			}
+			p.ServeHTTP(w, r)
+		})), r)
+		if got != want || len(p.asked) == 0 {
+			t.Errorf("with the cursor %.20q: %d digests, want %d", cursor, got, want)
+		}
+	}
+}

@@ -20,7 +20,8 @@ import (
 // Protect returns a handler that calls next for requests with a valid token that covers
 // what they ask for, and answers all others itself: preflights with 204, and refusals with
 // a challenge. Unless the policy has names, it looks at the request line and the headers
-// only and leaves the body unread; otherwise the handler gets the same bytes.
+// only and leaves the body unread; otherwise the handler gets the same bytes, but for the cursor
+// of a list.
 //
 // The request that next receives has no Authorization header; [TokenFrom] returns what
 // the token said. Its body ends with an error that is [os.ErrDeadlineExceeded] when it takes
@@ -45,14 +46,17 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 			g.refuse(w, r, Event{}, err)
 			return
 		}
-		g.pass(w, admitted(r, &pass{guard: g, token: token}), token, next)
+		proof := &pass{guard: g, token: token}
+		g.pass(w, admitted(r, proof), proof, next)
 	})
 }
 
 // pass judges what a request with a good token, or without credentials, is about.
-func (g *Guard) pass(w http.ResponseWriter, r *http.Request, token *Token, next http.Handler) {
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
+	token := proof.token
 	event := Event{Token: token}
 	got, err := g.read(w, r)
+	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
 		event.Needed, err = g.judge(got, token)
 	}

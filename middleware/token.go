@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"gatehouse.example/message"
 )
 
 // Token is what a verified access token says (RFC 9068 section 2.2). The token itself
@@ -61,7 +63,8 @@ type passKey struct{}
 // pass is the proof that a guard let a request through.
 type pass struct {
 	guard *Guard
-	token *Token // nil for a request without credentials
+	token *Token     // nil for a request without credentials
+	id    message.ID // of the request of JSON-RPC in the body, zero if that was not read or has no answer
 }
 
 // TokenFrom returns the verified token of a request that went through
@@ -73,4 +76,16 @@ func TokenFrom(ctx context.Context) (*Token, bool) {
 		return nil, false
 	}
 	return p.token, true
+}
+
+// ErrorAnswer returns an error of JSON-RPC that answers the request whose context it is, for a
+// handler behind [Guard.Protect] that has failed: clients know by its id which of their
+// requests that was (JSON-RPC 2.0, section 5). The text is for the client. It is nil where the
+// guard has not read the message, because its policy has no names, and for a message that is
+// never answered.
+func ErrorAnswer(ctx context.Context, text string) []byte {
+	if p, ok := ctx.Value(passKey{}).(*pass); ok {
+		return answerTo(p.id, text)
+	}
+	return nil
 }

@@ -66,15 +66,21 @@ func (f *failures) WriteHeader(status int) {
 	f.status = status
 	f.media, _, _ = mime.ParseMediaType(f.Header().Get("Content-Type"))
 	switch {
-	case f.media == "text/event-stream" && status == http.StatusOK:
+	case f.media == "text/event-stream" && status == http.StatusOK && !f.encoded():
 		f.events = &events{to: f.ResponseWriter, change: f.mended}
 		f.Header().Del("Content-Length")
 		f.ResponseWriter.WriteHeader(status)
-	case f.sent != nil && (status >= http.StatusBadRequest || f.media == "application/json"):
+	case f.sent != nil && (status >= http.StatusBadRequest || f.media == "application/json" && !f.encoded()):
 		f.whole = &bytes.Buffer{}
 	default:
 		f.ResponseWriter.WriteHeader(status)
 	}
+}
+
+// encoded reports whether the handler compressed its answer, or the like.
+func (f *failures) encoded() bool {
+	encoding := strings.Join(f.Header()["Content-Encoding"], ",")
+	return encoding != "" && !strings.EqualFold(encoding, "identity")
 }
 
 // Write implements io.Writer.
@@ -127,7 +133,10 @@ func (f *failures) finish() {
 	if f.whole == nil {
 		return
 	}
-	body := f.mended(f.whole.Bytes())
+	body := f.whole.Bytes()
+	if !f.encoded() {
+		body = f.mended(body)
+	}
 	if id := f.id(); f.status >= http.StatusBadRequest && !id.IsZero() && !isAnswer(body) {
 		failure := f.failure(body)
 		if failure.Code == message.CodeMethodNotFound && f.status == http.StatusBadRequest && f.request.Header.Get("Mcp-Protocol-Version") < checkedRevision {
@@ -135,6 +144,9 @@ func (f *failures) finish() {
 		}
 		body, _ = message.Encode(message.ErrorResponse{ID: id, Error: failure}) // what was decoded can be written
 		f.Header().Set("Content-Type", "application/json")
+	}
+	if !bytes.Equal(body, f.whole.Bytes()) {
+		undescribe(f.Header())
 	}
 	f.Header().Del("Content-Length")
 	f.ResponseWriter.WriteHeader(f.status)
@@ -202,6 +214,9 @@ func errorIn(text []byte) (message.ErrorResponse, bool) {
 func (f *failures) failure(body []byte) message.Error {
 	text := strings.TrimSpace(string(body))
 	out := message.Error{Code: codeOf(f.status, text), Message: http.StatusText(f.status)}
+	if f.encoded() {
+		return out // nobody reads it here
+	}
 	if _, err := message.NewObject(json.RawMessage(body)); f.media == "application/json" && err == nil {
 		out.Data = body
 	} else if shown := strings.ToValidUTF8(text[:min(len(text), 1024)], ""); strings.HasPrefix(f.media, "text/plain") && shown != "" {

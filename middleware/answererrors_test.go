@@ -142,3 +142,29 @@ func TestC1HandlersReadTheSameBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestC1CompressedAnswers: what a handler compressed goes on byte for byte, unless it is a
+// failure; what is written in its place is not said to be compressed, or to be those bytes.
+func TestC1CompressedAnswers(t *testing.T) {
+	const bytes = "\x1f\x8b error \r\r\n\ufeff\rdata:\n\n\x00"
+	for name, tt := range map[string]struct {
+		status      int
+		media, want string
+	}{
+		"a stream":  {200, "text/event-stream", bytes},
+		"a message": {200, "application/json", bytes},
+		"a text":    {400, "text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Bad Request"}}`},
+		"an error":  {500, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal Server Error"}}`},
+	} {
+		w := httptest.NewRecorder()
+		middleware.AnswerErrors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Content-Digest", "sha-256=:AAAA:")
+			sdk{tt.status, tt.media, []string{bytes}}.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"x"}`)))
+		kept := w.Header().Get("Content-Encoding") != "" && w.Header().Get("Content-Digest") != ""
+		if w.Code != tt.status || w.Body.String() != tt.want || kept != (tt.want == bytes) {
+			t.Errorf("%s: %d %v %q", name, w.Code, w.Header(), w.Body)
+		}
+	}
+}

@@ -135,9 +135,11 @@ func isJSON(media string) bool { return media == jsonType || strings.HasSuffix(m
 // describing are the headers that are about the bytes of a body which was changed.
 var describing = [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Accept-Ranges", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag", "Last-Modified"}
 
-func (o *response) undescribe() {
+func (o *response) undescribe() { undescribe(o.Header()) }
+
+func undescribe(header http.Header) {
 	for _, name := range describing {
-		o.Header().Del(name)
+		header.Del(name)
 	}
 }
 

@@ -66,6 +66,7 @@ func TestA8RecipesHeaders(t *testing.T) {
 		"X-Forwarded-Method", "X-Forwarded-Groups", "Forwarded", "X-Real-Ip", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "Remote-User",
 		"Remote-Groups", "Remote-Addr", "Remote-Name", "X-Remote-User", "X-Auth-Request-User", "X-Authenticated-User", "X-Goog-Authenticated-User-Email", "Cf-Access-Authenticated-User-Email", "X-Amzn-Oidc-Data", "Tailscale-User-Login",
 		"X-Webauth-User", "X-Acme-User", "Acme-User", "X-Team-Role", "Role", "Acme-Roles", "X-Api-Key", "Api-Key", "X-User", "From", "Acme-Email", "Acme-Token", "Proxy-Authorization", "Cookie", "X-Access-Token", "Client-Cert", "X-Tenant-Id",
+		"Proxy", "Sudo", "On-Behalf-Of", "X-On-Behalf-Of", "Acme-Admin", "Acme-Owner", "Acme-Login", "Acme-Scope", "Acme-Uid",
 	}
 	folded := []string{"Mcp_Session_Id", "Mcp_Method", "Mcp_Name", "Last_Event_Id", "Content_Type", "Content_Length", "Transfer_Encoding", "Mcp.Session.Id", "Mcp-Session_Id", "mcp_session-id", "X_forwarded.user"}
 	for _, name := range names {

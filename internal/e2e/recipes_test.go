@@ -121,7 +121,7 @@ func TestA8NamesForTraefik(t *testing.T) {
 			t.Errorf("%s with _ is not dropped", name)
 		}
 	}
-	for _, name := range []string{"Connection", "Authorization", "Cookie", gateway.HeaderAssertion, "X-Original-Url", "X-Rewrite-Url", "X-Http-Method-Override", "Remote-User", "X-Forwarded-User", "X-Api-Key"} {
+	for _, name := range []string{"Connection", "Authorization", "Cookie", gateway.HeaderAssertion, "X-Original-Url", "X-Rewrite-Url", "X-Http-Method-Override", "Remote-User", "X-Forwarded-User", "X-Api-Key", "Proxy", "X-On-Behalf-Of"} {
 		if _, ok := dropped[name]; !ok {
 			t.Errorf("%s is not dropped", name)
 		}

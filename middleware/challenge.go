@@ -99,7 +99,7 @@ type problem struct {
 	Description string `json:"error_description"`
 }
 
-func writeJSON(w http.ResponseWriter, status int, body problem) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	plainJSON(w.Header())
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // fails only when the client is gone

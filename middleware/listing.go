@@ -80,6 +80,9 @@ func (u unreadable) Unwrap() error { return u.err }
 func (l lister) message(data []byte) ([]byte, error) {
 	m, err := message.Decode(data, message.Limits{MaxBytes: maxList, MaxDepth: maxListDepth})
 	if err != nil {
+		if failed, ok := errorIn(data); ok {
+			return message.Encode(l.failure(failed))
+		}
 		var refused *message.DecodeError
 		errors.As(err, &refused)
 		return nil, unreadable{refused.ID, err}
@@ -101,6 +104,16 @@ func (l lister) message(data []byte) ([]byte, error) {
 		return data, nil
 	}
 	return message.Encode(response)
+}
+
+// failure is the error of a server that has null for its id, as some write it (JSON-RPC 2.0,
+// section 5), as the answer to the request that it is for.
+func (l lister) failure(failed message.ErrorResponse) message.ErrorResponse {
+	if failed.Unread && !l.got.id.IsZero() {
+		failed.ID, failed.Unread = l.got.id, false
+	}
+	failed, _ = l.got.withoutCursor(failed)
+	return failed
 }
 
 // maxListDepth is more than what schemas of tools need.

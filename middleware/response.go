@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
@@ -152,6 +153,8 @@ func (o *response) withhold(status int, why error) {
 	o.warn(why)
 	o.undescribe()
 	switch {
+	case status >= http.StatusBadRequest && !o.got.id.IsZero():
+		writeJSON(o.ResponseWriter, status, json.RawMessage(answerTo(o.got.id, errWithheld)))
 	case status >= http.StatusBadRequest:
 		writeJSON(o.ResponseWriter, status, problem{Description: errWithheld})
 	case status >= http.StatusMultipleChoices:

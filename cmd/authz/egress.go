@@ -31,7 +31,7 @@ type egressSettings struct {
 
 // proxySettings name the proxy of a program that fetches what others name.
 type proxySettings struct {
-	Proxy       proxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none; HTTPS_PROXY counts for nothing that strangers name)."`
+	Proxy       proxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none, whatever HTTPS_PROXY says)."`
 	ProxyFile   string   `placeholder:"FILE" help:"File that holds that URL."`
 	ProxyByName bool     `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
 }
@@ -58,14 +58,16 @@ func (s *proxySettings) proxyMistakes() error {
 	return err
 }
 
-// client is how an address that the operator chose is asked, nil for the usual way. Loopback
-// is this machine, which no proxy is on the way to.
+// client is how an address that the operator chose is asked: through the proxy that he named,
+// and through none that the environment does. Loopback is this machine, which no proxy is on
+// the way to.
 func (s *proxySettings) client() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
 	u, err := url.Parse(string(s.Proxy))
 	if s.Proxy == "" || err != nil {
-		return nil
+		return &http.Client{Transport: transport}
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = func(r *http.Request) (*url.URL, error) {
 		if metadata.IsLoopbackHost(r.URL.Hostname()) {
 			return nil, nil

@@ -222,6 +222,18 @@ func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 	})
 }
 
+// TestB1NoProxyOfTheEnvironment: a proxy that nobody gave to the program is not used, also not
+// for the upstream of a registry.
+func TestB1NoProxyOfTheEnvironment(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	for given, want := range map[proxyURL]bool{"": false, "http://proxy.example.com:3128": true} {
+		settings := proxySettings{Proxy: given}
+		if got := settings.client().Transport.(*http.Transport).Proxy != nil; got != want {
+			t.Errorf("with --proxy %q, a proxy is used: %v", given, got)
+		}
+	}
+}
+
 // TestB1RegistryThroughTheProxy: a registry of its own reads its upstream and fetches icons
 // through the proxy that it is given, also when the environment names another.
 func TestB1RegistryThroughTheProxy(t *testing.T) {

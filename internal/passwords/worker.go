@@ -43,12 +43,11 @@ const (
 func answer(questions io.Reader, answers io.Writer) error {
 	in := bufio.NewReader(questions)
 	for {
-		hash, err := readText(in)
+		hash, password, err := readQuestion(in)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		password, passwordErr := readText(in)
-		if err := errors.Join(err, passwordErr); err != nil {
+		if err != nil {
 			return fmt.Errorf("passwords: half a question: %w", err)
 		}
 		said := byte(wrong)
@@ -61,14 +60,27 @@ func answer(questions io.Reader, answers io.Writer) error {
 	}
 }
 
+// readQuestion returns io.EOF where no question begins.
+func readQuestion(in io.Reader) (hash, password string, err error) {
+	if hash, err = readText(in); err != nil {
+		return "", "", err
+	}
+	if password, err = readText(in); errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return hash, password, err
+}
+
 func readText(in io.Reader) (string, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
 		return "", err
 	}
 	text := make([]byte, binary.BigEndian.Uint16(length[:]))
-	if _, err := io.ReadFull(in, text); err != nil {
-		return "", errors.Join(io.ErrUnexpectedEOF, err)
+	if _, err := io.ReadFull(in, text); errors.Is(err, io.EOF) {
+		return "", io.ErrUnexpectedEOF
+	} else if err != nil {
+		return "", err
 	}
 	return string(text), nil
 }

@@ -241,7 +241,9 @@ func TestB9InspectorPageSignsIn(t *testing.T) {
 		chrome.typeInto(`input[name="username"]`, personName)
 		chrome.typeInto(`input[name="password"]`, personPassword+kb.Enter)
 		chrome.click(`button[name="decision"][value="allow"]`)
-		until(p.t, "it is connected", func() bool { return chrome.holds(`Boolean(document.body?.innerText.includes("Authorization complete"))`) })
+		until(p.t, "it is connected", func() bool {
+			return chrome.holds(`Boolean(document.body?.innerText.includes("Authorization complete"))`)
+		})
 		chrome.do("open the tools", chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("label")].find((e) => e.innerText === "Tools").click()`))
 		for _, tool := range []string{"add_note", "list_notes", "whoami"} {
 			find := `[...document.querySelectorAll("button")].find((e) => e.innerText === "` + tool + `")`

@@ -163,9 +163,9 @@ func (e *egress) run(ctx context.Context) {
 // yet, and waits for the end of that, some two seconds at most, or for ctx.
 func (s *Server) EgressMissing(ctx context.Context) bool { return s.egress.isMissing(ctx) }
 
-// offersDocuments reports whether the metadata says that documents are read: while none can be
+// OffersDocuments reports whether the metadata says that documents are read: while none can be
 // fetched, clients that can register do so instead.
-func (s *Server) offersDocuments(ctx context.Context) bool {
+func (s *Server) OffersDocuments(ctx context.Context) bool {
 	return s.clients.SupportsDocuments() && (offersWithoutEgress(s.cfg, s.clients) || !s.egress.isMissing(ctx))
 }
 

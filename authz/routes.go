@@ -85,7 +85,7 @@ func (s *Server) serverMetadata() (http.Handler, error) {
 		served[documents] = handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served[s.offersDocuments(r.Context())].ServeHTTP(w, r)
+		served[s.OffersDocuments(r.Context())].ServeHTTP(w, r)
 	}), nil
 }
 

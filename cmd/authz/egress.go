@@ -196,7 +196,7 @@ func (p proxyURL) LogValue() slog.Value { return slog.StringValue(p.String()) }
 const noEgress = "there is no way to the public web, so metadata documents of clients cannot be read"
 
 // announceEgress says what is not as usual.
-func (s *settings) announceEgress(w io.Writer, missing bool) {
+func (s *settings) announceEgress(w io.Writer, missing, offered bool) {
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	if s.Proxy != "" {
 		line("proxy", s.Proxy.String())
@@ -205,15 +205,15 @@ func (s *settings) announceEgress(w io.Writer, missing bool) {
 		line("pinned", strings.Join(slices.Sorted(maps.Keys(s.pinned)), ", "))
 	}
 	if missing {
-		line("no egress", noEgress+s.insteadOfDocuments())
+		line("no egress", noEgress+s.insteadOfDocuments(offered))
 		line("", "looked for: "+strings.Join(s.lookout(), ", ")+"; see --proxy, --client-documents-pinned, --egress-check")
 	}
 }
 
-// insteadOfDocuments says how clients connect without.
-func (s *settings) insteadOfDocuments() string {
+// insteadOfDocuments says how clients connect without; offered is what the metadata says.
+func (s *settings) insteadOfDocuments(offered bool) string {
 	switch {
-	case len(s.pinned) > 0 && s.Registration != "open":
+	case offered: // because of those
 		return ", but for those that are pinned"
 	case s.Registration == "closed":
 		return ", and clients cannot register: only those that are configured connect"

@@ -93,7 +93,7 @@ func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) e
 		}
 		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
 	}
-	p.announce(s, st, l.relaxed, front.EgressMissing(ctx))
+	p.announce(ctx, s, st, l.relaxed, front)
 	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 
@@ -143,7 +143,7 @@ func besides(ctx context.Context, serve func() error, work ...worker) error {
 
 // announce says that the server is ready and what people need to use it, and with --dev,
 // after that, all that it relaxes. Only --dev prints secrets, and only those that it made up.
-func (p *program) announce(s *settings, st *site, made relaxed, enclosed bool) {
+func (p *program) announce(ctx context.Context, s *settings, st *site, made relaxed, front *authz.Server) {
 	var text strings.Builder // in one piece, whoever else prints
 	line := func(label, value string) { fmt.Fprintf(&text, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(&text, "Gatehouse is ready.")
@@ -152,7 +152,7 @@ func (p *program) announce(s *settings, st *site, made relaxed, enclosed bool) {
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
-	s.announceEgress(&text, enclosed)
+	s.announceEgress(&text, front.EgressMissing(ctx), front.OffersDocuments(ctx))
 	if s.Dev {
 		line("sign in", made.signIn())
 	}

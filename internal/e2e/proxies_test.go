@@ -115,12 +115,12 @@ func recipe(t *testing.T, name string) string {
 	return path
 }
 
-// installed skips a test when a proxy is not there.
+// installed returns the path of a proxy, which scripts/test installs.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("NOT TESTED: %s is not installed (apt-get install %s)", name, name)
+		t.Fatalf("%s is not installed: scripts/test does that", name)
 	}
 	return path
 }

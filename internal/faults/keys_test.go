@@ -77,11 +77,12 @@ func (r *resourceServer) guard() (http.Handler, error) {
 	return r.handler, nil
 }
 
-// ask sends a request with a token to the resource.
-func (r *resourceServer) ask(access string) (accepted bool, err error) {
+// ask sends a request with a token to the resource. It is unavailable when the key may be
+// younger than those that can be had.
+func (r *resourceServer) ask(access string) (outcome, error) {
 	handler, err := r.guard()
 	if err != nil {
-		return false, err
+		return broken, err
 	}
 	request := httptest.NewRequest(http.MethodPost, resource, nil)
 	request.Header.Set("Authorization", "Bearer "+access)
@@ -89,11 +90,13 @@ func (r *resourceServer) ask(access string) (accepted bool, err error) {
 	handler.ServeHTTP(w, request)
 	switch w.Code {
 	case http.StatusNoContent:
-		return true, nil
+		return granted, nil
 	case http.StatusUnauthorized:
-		return false, nil
+		return refused, nil
+	case http.StatusServiceUnavailable:
+		return unavailable, nil
 	}
-	return false, fmt.Errorf("%d %s", w.Code, w.Body)
+	return broken, fmt.Errorf("%d %s", w.Code, w.Body)
 }
 
 // keyLoad is what clients and resources do while keys come and go: every access token
@@ -219,27 +222,33 @@ func (l *keyLoad) present(p *party, i int, access string) {
 		l.wrong("%s", a)
 		return
 	}
-	l.judge(a.At, access, began, a.Active, false)
+	said := refused
+	if a.Active {
+		said = granted
+	}
+	l.judge(a.At, access, began, said, false)
 	began = time.Now()
-	accepted, err := l.resources[i].ask(access)
+	said, err := l.resources[i].ask(access)
 	if err != nil {
 		l.wrong("the resource of %s: %v", l.at[i].address, err)
 		return
 	}
-	l.judge("the resource of "+l.at[i].address, access, began, accepted, true)
+	l.judge("the resource of "+l.at[i].address, access, began, said, true)
 }
 
 // judge holds an answer against what has to be. The token has not ended and its family
 // lives, so the key alone decides.
-func (l *keyLoad) judge(where, access string, began time.Time, accepted, atResource bool) {
+func (l *keyLoad) judge(where, access string, began time.Time, said outcome, atResource bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kid := kidOf(access)
 	switch {
-	case kid == l.revoked && accepted && !l.gone.IsZero() && began.After(l.gone):
+	case kid == l.revoked && said == granted && !l.gone.IsZero() && began.After(l.gone):
 		l.wrong("%s accepts the revoked key %s", where, kid)
-	case kid == l.revoked || accepted:
+	case kid == l.revoked || said == granted:
 	case atResource && l.known != nil && !l.known[kid]: // it took the place of the revoked one, unpublished
+	case said == unavailable:
+		l.wrong("%s cannot judge a token of key %s", where, kid)
 	default:
 		l.wrong("%s refuses a token of key %s", where, kid)
 	}
@@ -344,7 +353,8 @@ func (l *keyLoad) rotated(key storage.SigningKey) {
 
 // revoke destroys the key that signs, and returns when nobody may accept it any more. The
 // key that takes its place was not published before: processes know it all the same,
-// resources when they fetch the keys again.
+// resources when they fetch the keys again. Until then they cannot judge its tokens, or
+// refuse them if the keys they fetched are younger.
 func (l *keyLoad) revoke() {
 	l.t.Helper()
 	set, err := l.store.KeySet(l.t.Context())

@@ -14,8 +14,9 @@ import (
 // backend is a [storage.Backend]. What reads goes through process, what changes something
 // through send.
 type backend struct {
-	client      goredis.UniversalClient
-	standby     *standby // nil until it is watched
+	client      goredis.UniversalClient // nil behind Sentinel
+	group       *group                  // nil without Sentinel
+	standby     *standby                // nil until it is watched, and behind Sentinel
 	room        room
 	onRoundTrip func()
 }
@@ -36,7 +37,31 @@ func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	return b.client.Process(ctx, cmd)
+	return b.read(ctx, func(client goredis.UniversalClient) error { return client.Process(ctx, cmd) })
+}
+
+// read runs commands on the server, behind Sentinel on the primary, and makes sure that their
+// replies are those of a primary.
+func (b *backend) read(ctx context.Context, run func(goredis.UniversalClient) error) error {
+	if b.group != nil {
+		return b.group.read(ctx, run)
+	}
+	return run(b.client)
+}
+
+// each calls look for each primary.
+func (b *backend) each(ctx context.Context, look func(context.Context, *goredis.Client) error) error {
+	if b.group != nil {
+		v, err := b.group.primary(ctx)
+		if err != nil {
+			return err
+		}
+		return look(ctx, v.client)
+	}
+	if cluster, ok := b.client.(*goredis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, look)
+	}
+	return look(ctx, b.client.(*goredis.Client))
 }
 
 // Get implements [storage.Backend].
@@ -55,13 +80,19 @@ func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, e
 	if err := b.begin(ctx); err != nil {
 		return nil, readError("get many", err)
 	}
-	pipe := b.client.Pipeline()
 	cmds := make([]*goredis.StringCmd, len(keys))
-	for i, key := range keys {
-		cmds[i] = goredis.NewStringCmd(ctx, "get", key)
-		_ = pipe.Process(ctx, cmds[i]) // it is only put in line
+	err := b.read(ctx, func(client goredis.UniversalClient) error {
+		all := make([]goredis.Cmder, len(keys))
+		for i, key := range keys {
+			cmds[i] = goredis.NewStringCmd(ctx, "get", key)
+			all[i] = cmds[i]
+		}
+		together(ctx, client, all...)
+		return nil
+	})
+	if err != nil {
+		return nil, readError("get many", err)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own outcome
 	items := make([]storage.Item, len(keys))
 	for i, cmd := range cmds {
 		err := cmd.Err()
@@ -79,12 +110,12 @@ func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, e
 
 // Delete implements [storage.Backend].
 func (b *backend) Delete(ctx context.Context, key string) error {
-	return b.send(ctx, change{what: "delete", key: key, cmd: goredis.NewCmd(ctx, "del", key)})
+	return b.send(ctx, &change{what: "delete", key: key, cmd: goredis.NewCmd(ctx, "del", key)})
 }
 
 // IndexAdd implements [storage.Backend].
 func (b *backend) IndexAdd(ctx context.Context, index, entry string) error {
-	return b.send(ctx, change{what: "index add", key: index, cmd: indexAdd(ctx, index, entry)})
+	return b.send(ctx, &change{what: "index add", key: index, cmd: indexAdd(ctx, index, entry)})
 }
 
 func indexAdd(ctx context.Context, index, entry string) *goredis.Cmd {
@@ -94,7 +125,7 @@ func indexAdd(ctx context.Context, index, entry string) *goredis.Cmd {
 // IndexRemove implements [storage.Backend]. It waits for no replica: an entry too many
 // names nothing.
 func (b *backend) IndexRemove(ctx context.Context, index, entry string) error {
-	return b.send(ctx, change{what: "index remove", key: index, cmd: goredis.NewCmd(ctx, "zrem", index, entry), forgettable: true})
+	return b.send(ctx, &change{what: "index remove", key: index, cmd: goredis.NewCmd(ctx, "zrem", index, entry), forgettable: true})
 }
 
 // IndexPage implements [storage.Backend]. Members of equal score are in byte order.
@@ -124,7 +155,11 @@ func (b *backend) IndexLen(ctx context.Context, index string) (int, error) {
 // Close implements [storage.Backend].
 func (b *backend) Close() error {
 	b.standby.close()
-	if err := b.client.Close(); err != nil {
+	shut := func() error { return b.client.Close() }
+	if b.group != nil {
+		shut = b.group.close
+	}
+	if err := shut(); err != nil {
 		return fmt.Errorf("storage/redis: close: %w", err)
 	}
 	return nil

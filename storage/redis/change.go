@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,15 +28,31 @@ type change struct {
 	cmd         *goredis.Cmd
 	listed      []storage.Listing // entries to be added first
 	forgettable bool
+	// script makes cmd, where it depends on the server that it goes to.
+	script func(place) *goredis.Cmd
+}
+
+// place is what is known about the server that a change goes to.
+type place struct {
+	replicated bool // others have to confirm the change
+	// reign is the lineage of the server, where the process knows it. Otherwise the server
+	// knows.
+	reign storage.Lineage
+	known bool
 }
 
 // send sends a change once. Entries, the command and the wait for a replica are one round
 // trip on one connection: WAIT counts what its own connection wrote. Only in a cluster
 // entries are sent before, because they may live on other servers.
-func (b *backend) send(ctx context.Context, c change) error {
+func (b *backend) send(ctx context.Context, c *change) error {
+	if b.group != nil {
+		return b.sendGroup(ctx, c)
+	}
 	cluster, ok := b.client.(*goredis.ClusterClient)
 	if !ok {
-		return b.sendTo(ctx, b.client.(*goredis.Client), c)
+		server := b.client.(*goredis.Client)
+		c.at(place{replicated: !c.forgettable && b.standby.needed()})
+		return b.sendTo(ctx, server, c, b.standby.confirmations(server, c))
 	}
 	for _, l := range c.listed {
 		if err := b.IndexAdd(ctx, l.Index, l.Entry); err != nil {
@@ -42,6 +60,7 @@ func (b *backend) send(ctx context.Context, c change) error {
 		}
 	}
 	c.listed = nil
+	c.at(place{replicated: !c.forgettable && b.standby.needed()})
 	if c.forgettable || !b.standby.needed() {
 		return writeError(c.what, b.process(ctx, once{c.cmd}))
 	}
@@ -52,8 +71,37 @@ func (b *backend) send(ctx context.Context, c change) error {
 // so that the reply to the write itself is never waited for in vain.
 const waitTime = 500 * time.Millisecond
 
-// sendTo sends a change to one server.
-func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c change, before ...goredis.Cmder) error {
+// at makes the command for a server.
+func (c *change) at(p place) {
+	if c.script != nil {
+		c.cmd = c.script(p)
+	}
+}
+
+// sendGroup sends a change to the primary that is believed. Whether it was the only one is
+// looked at afterwards: its answer may be that of a server that had been replaced.
+func (b *backend) sendGroup(ctx context.Context, c *change) error {
+	v, err := b.group.primary(ctx)
+	need := 0
+	if err == nil && !c.forgettable {
+		need, v, err = b.group.confirmations(ctx, v)
+	}
+	if err != nil {
+		return writeError(c.what, err)
+	}
+	c.at(place{replicated: need > 0, reign: storage.Lineage(v.Lineage), known: true})
+	if err = b.sendTo(ctx, v.client, c, need); err != nil && !isReply(err) {
+		b.group.lookAgain()
+		return err
+	}
+	if doubt := b.group.vouch(ctx, v); doubt != nil {
+		return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, doubt)
+	}
+	return err
+}
+
+// sendTo sends a change to one server, and waits until so many replicas have it.
+func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change, need int, before ...goredis.Cmder) error {
 	cmds := before
 	for _, l := range c.listed {
 		cmds = append(cmds, once{indexAdd(ctx, l.Index, l.Entry)})
@@ -61,8 +109,8 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c change, 
 	first := len(cmds)
 	cmds = append(cmds, once{c.cmd})
 	var confirmed *goredis.Cmd
-	if !c.forgettable && b.standby.neededBy(server.Options().Addr) {
-		confirmed = goredis.NewCmd(ctx, "wait", "1", milliseconds(within(ctx, waitTime)))
+	if need > 0 {
+		confirmed = goredis.NewCmd(ctx, "wait", strconv.Itoa(need), milliseconds(within(ctx, waitTime)))
 		cmds = append(cmds, once{confirmed})
 	}
 	if err := b.pipeline(ctx, server, cmds); err != nil {
@@ -79,9 +127,9 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c change, 
 	if _, lost := c.cmd.Val().(string); lost || confirmed == nil {
 		return nil
 	}
-	if replicas, err := confirmed.Int(); err != nil || replicas < 1 {
+	if replicas, err := confirmed.Int(); err != nil || replicas < need {
 		b.standby.lookAgain()
-		return fmt.Errorf("storage/redis: %s: %w: no replica has confirmed it: %v", c.what, storage.ErrUncertain, err)
+		return fmt.Errorf("storage/redis: %s: %w: %d of %d replicas have confirmed it: %v", c.what, storage.ErrUncertain, replicas, need, err)
 	}
 	return nil
 }
@@ -96,12 +144,25 @@ func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []g
 		_ = server.Process(ctx, cmds[0])
 		return nil
 	}
+	together(ctx, server, cmds...)
+	return nil
+}
+
+// together sends commands in one round trip. Each has its own outcome. A connection that was
+// refused, as when the password is wrong, is the outcome of all: the client would leave
+// them as if they had succeeded and said nothing.
+func together(ctx context.Context, server goredis.UniversalClient, cmds ...goredis.Cmder) {
 	pipe := server.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // it is only put in line
 	}
-	_, _ = pipe.Exec(ctx)
-	return nil
+	_, err := pipe.Exec(ctx)
+	if err == nil || slices.ContainsFunc(cmds, func(cmd goredis.Cmder) bool { return cmd.Err() != nil }) {
+		return
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(certain(err))
+	}
 }
 
 // redirects bounds how often a change follows a slot from server to server.
@@ -109,14 +170,14 @@ const redirects = 4
 
 // follow sends a change to the server that has its slot. The cluster client follows slots
 // itself, but it would send WAIT to any server.
-func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c change) error {
+func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c *change) error {
 	server, err := cluster.MasterForKey(ctx, c.key)
 	if err != nil {
 		return fmt.Errorf("storage/redis: %s: %w", c.what, err)
 	}
 	var before []goredis.Cmder
 	for range redirects {
-		err = b.sendTo(ctx, server, c, before...)
+		err = b.sendTo(ctx, server, c, b.standby.confirmations(server, c), before...)
 		addr, ask := redirected(c.cmd.Err())
 		if addr == "" {
 			return err

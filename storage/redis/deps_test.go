@@ -11,7 +11,7 @@ import (
 // tests are looked behind, and their network broken.
 func TestDeps(t *testing.T) {
 	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
-		"gatehouse.example/storage", "github.com/redis/go-redis/v9/...", "github.com/alicebob/miniredis/v2/...",
+		"gatehouse.example/storage", "gatehouse.example/storage/redis/internal/failover", "github.com/redis/go-redis/v9/...", "github.com/alicebob/miniredis/v2/...",
 	}})
 	deptest.Check(t, "redistest", deptest.Rule{ForTests: true, Allowed: []string{
 		"github.com/redis/go-redis/v9/...", "github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog",

@@ -59,6 +59,12 @@ func isCertain(err error) bool {
 		errors.Is(err, goredis.ErrClosed)
 }
 
+// isReply reports whether the server answered, be it with an error or with nothing.
+func isReply(err error) bool {
+	var reply goredis.Error
+	return errors.As(err, &reply)
+}
+
 // unsentError marks an error that happened before a command could be sent.
 type unsentError struct{ error }
 

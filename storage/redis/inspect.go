@@ -42,12 +42,7 @@ func (b *backend) inspect(ctx context.Context) (warnings []string, err error) {
 		}
 		return nil
 	}
-	switch client := b.client.(type) {
-	case *goredis.ClusterClient:
-		err = client.ForEachMaster(ctx, look)
-	case *goredis.Client:
-		err = look(ctx, client)
-	}
+	err = b.each(ctx, look)
 	return warnings, err
 }
 

@@ -15,7 +15,7 @@ import (
 
 // putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the
 // condition (see condition), the lifetime in milliseconds (0: none), the data, the
-// lineage that must answer (empty: any), and 1 if replicas must have the write. It
+// replication id that must answer (empty: any), and 1 if replicas must have the write. It
 // answers 1 when the write has happened, now or before, and otherwise the value that is
 // there, nil for none. A write that has happened before is replicated again: the replica
 // that did not have it may be the one that is waited for now.
@@ -101,14 +101,32 @@ func checkPut(put storage.Put) error {
 }
 
 func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
-	replicated := "0"
-	if !put.Forgettable && b.standby.needed() {
-		replicated = "1"
+	c := &change{what: "put", key: put.Key, listed: put.Listed, forgettable: put.Forgettable}
+	c.script = func(at place) *goredis.Cmd {
+		replicated := "0"
+		if at.replicated {
+			replicated = "1"
+		}
+		return goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), lifetime(put.TTL), put.Data,
+			at.fence(put.On), replicated)
 	}
-	cmd := goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), lifetime(put.TTL), put.Data,
-		string(put.On), replicated)
-	return cmd, b.send(ctx, change{what: "put", key: put.Key, cmd: cmd, listed: put.Listed, forgettable: put.Forgettable})
+	err := b.send(ctx, c)
+	return c.cmd, err
 }
+
+// fence is the script's ARGV[5] for a write that relies on a lineage. No server has the one
+// that is called otherLineage.
+func (p place) fence(on storage.Lineage) string {
+	switch {
+	case !p.known:
+		return string(on)
+	case on == "" || on == p.reign:
+		return ""
+	}
+	return otherLineage
+}
+
+const otherLineage = "-"
 
 // lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
 func lifetime(ttl time.Duration) string {

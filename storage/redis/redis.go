@@ -86,17 +86,21 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	if target.embedded {
 		return openEmbedded(ctx, o)
 	}
-	b := &backend{onRoundTrip: o.OnRoundTrip, client: goredis.NewUniversalClient(clientOptions(target, o))}
-	b.client.AddHook(dialHook{})
-
+	b := &backend{onRoundTrip: o.OnRoundTrip}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	if err := b.process(ctx, goredis.NewStatusCmd(ctx, "ping")); err != nil {
+	if target.master != "" {
+		b.group = openGroup(ctx, dialers(target, o), b.measure, o.OnWarning)
+	} else {
+		b.client = goredis.NewUniversalClient(clientOptions(target, o))
+		b.client.AddHook(dialHook{})
+	}
+	if err := b.reach(ctx); err != nil {
 		_ = b.Close()
 		return nil, unreachable(target, err)
 	}
 	warnings, err := b.inspect(ctx)
-	if b.watch(ctx, target, o) != nil && (target.master != "" || target.cluster) {
+	if b.group == nil && b.watch(ctx, target) != nil && target.cluster {
 		warnings = append(warnings, "the store does not tell about its replicas: writes are answered before a replica has them, and what a failover forgets is not noticed")
 	}
 	if err != nil {
@@ -109,6 +113,16 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 		}
 	}
 	return b, nil
+}
+
+// reach returns when the server has answered, behind Sentinel when the primary is believed.
+func (b *backend) reach(ctx context.Context) error {
+	if b.group != nil {
+		if err := b.group.await(ctx); err != nil {
+			return err
+		}
+	}
+	return b.process(ctx, goredis.NewStatusCmd(ctx, "ping"))
 }
 
 // clientOptions are the settings that all kinds of servers share. The client honours

@@ -66,9 +66,12 @@ func (r *room) refused() {
 // Room implements [storage.Backend].
 func (b *backend) Room() storage.Room { return b.room.is() }
 
+// eachPrimary calls a function for each primary.
+type eachPrimary func(context.Context, func(context.Context, *goredis.Client) error) error
+
 // measure asks each primary how much it may still take. The one with the least decides.
 // What does not answer says nothing: what was known stays.
-func (b *backend) measure(ctx context.Context) {
+func (b *backend) measure(ctx context.Context, each eachPrimary) {
 	var mu sync.Mutex
 	var least *left
 	heard := false
@@ -86,13 +89,7 @@ func (b *backend) measure(ctx context.Context) {
 		}
 		return nil
 	}
-	var err error
-	switch client := b.client.(type) {
-	case *goredis.ClusterClient:
-		err = client.ForEachMaster(ctx, look)
-	case *goredis.Client:
-		err = look(ctx, client)
-	}
+	err := each(ctx, look)
 	if heard && err == nil {
 		b.room.left.Store(least)
 	}

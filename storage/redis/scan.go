@@ -17,7 +17,9 @@ import (
 func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	cluster, ok := b.client.(*goredis.ClusterClient)
 	if !ok {
-		return b.scanOne(ctx, b.client.Process, prefix, cursor, limit)
+		return b.scanOne(ctx, func(ctx context.Context, cmd goredis.Cmder) error {
+			return b.read(ctx, func(client goredis.UniversalClient) error { return client.Process(ctx, cmd) })
+		}, prefix, cursor, limit)
 	}
 	primaries, err := primariesOf(ctx, cluster)
 	if err != nil {
@@ -57,6 +59,7 @@ func (b *backend) scanOne(ctx context.Context, process func(context.Context, gor
 		return nil, "", readError("scan", err)
 	}
 	keys, next := cmd.Val()
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == reignKey })
 	if next == 0 {
 		return keys, "", nil
 	}

@@ -2,9 +2,6 @@ package redis
 
 import (
 	"context"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +12,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// standby knows whether a copy of the database could take over. While one could, a write
+// standby knows for a single server and for a cluster whether a copy of the database could take over. While one could, a write
 // must reach it before it is answered. While none could, there is nothing to wait for:
 // when a primary is all that is left after a failover, it serves alone.
 //
@@ -56,8 +53,8 @@ const (
 
 // watch starts looking. The first look is over when it returns; its error means that the
 // server does not tell.
-func (b *backend) watch(ctx context.Context, t target, o Options) error {
-	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1), measure: b.measure}
+func (b *backend) watch(ctx context.Context, t target) error {
+	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1), measure: func(ctx context.Context) { b.measure(ctx, b.each) }}
 	s.live.Store(&replicas{})
 	switch client := b.client.(type) {
 	case *goredis.ClusterClient:
@@ -68,10 +65,9 @@ func (b *backend) watch(ctx context.Context, t target, o Options) error {
 			return clusterReplicas(ctx, client)
 		}
 	case *goredis.Client:
-		s.seen.Store(t.master != "")
 		s.ask = func(ctx context.Context) (replicas, error) {
-			has, err := t.hasReplica(ctx, client, o)
-			return replicas{client.Options().Addr: has}, err
+			info, err := client.Info(ctx, "replication").Result()
+			return replicas{client.Options().Addr: following(info)}, err
 		}
 	}
 	err := s.look(ctx)
@@ -131,8 +127,19 @@ func (s *standby) neededBy(addr string) bool {
 	return live.any() // it has just become a primary
 }
 
+// confirmations returns how many replicas have to confirm a change on a server.
+func (s *standby) confirmations(server *goredis.Client, c *change) int {
+	if !c.forgettable && s.neededBy(server.Options().Addr) {
+		return 1
+	}
+	return 0
+}
+
 // lookAgain asks for a look without delay.
 func (s *standby) lookAgain() {
+	if s == nil {
+		return
+	}
 	select {
 	case s.again <- struct{}{}:
 	default:
@@ -147,9 +154,16 @@ func (s *standby) close() {
 }
 
 // Lineage implements [storage.Backend]: the replication id of the primary, which changes
-// when another server becomes one. A cluster has a primary for each part of the keys,
-// which move between them, so there a lineage means nothing.
+// when another server becomes one, and behind Sentinel the number of its reign. A cluster has
+// a primary for each part of the keys, which move between them, so there a lineage means nothing.
 func (b *backend) Lineage(ctx context.Context) (storage.Lineage, error) {
+	if b.group != nil {
+		l, err := b.group.lineage(ctx)
+		if err != nil {
+			return "", readError("lineage", err)
+		}
+		return l, nil
+	}
 	if s := b.standby; s == nil || !s.fenced || !s.seen.Load() {
 		return "", nil
 	}
@@ -171,10 +185,11 @@ func infoField(info, name string) string {
 }
 
 // following reports whether a replica follows the primary that INFO is about. One that is
-// still being filled cannot confirm a write, and does not count.
+// still being filled cannot confirm a write, and does not count. One that hangs does: nobody
+// says whether it could take over.
 func following(info string) bool {
 	for line := range strings.Lines(info) {
-		if strings.HasPrefix(line, "slave") && strings.Contains(line, "state=online") {
+		if replica, ok := replicaOf(line); ok && replica.Online {
 			return true
 		}
 	}
@@ -196,106 +211,4 @@ func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (repli
 		}
 	}
 	return live, nil
-}
-
-// hasReplica asks the primary, and behind Sentinel also that: a replica that has lost its
-// primary can still be promoted, and may have been.
-func (t target) hasReplica(ctx context.Context, primary *goredis.Client, o Options) (bool, error) {
-	info, err := primary.Info(ctx, "replication").Result()
-	if err != nil {
-		return false, err
-	}
-	if following(info) || t.master == "" {
-		return following(info), nil
-	}
-	for _, addr := range t.addrs {
-		alone, unanswered := t.alone(ctx, addr, infoField(info, "master_replid"), o)
-		if unanswered == nil {
-			return !alone, nil
-		}
-		err = unanswered
-	}
-	return false, err
-}
-
-// alone asks the sentinel at an address whether there is nobody to promote, and nobody has
-// been: the primary that it knows is the one of this lineage.
-func (t target) alone(ctx context.Context, addr, lineage string, o Options) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTime/2)
-	defer cancel()
-	settings := clientOptions(t, o)
-	settings.PoolSize, settings.MaxActiveConns = 1, 1
-	sentinel := goredis.NewSentinelClient(sentinelOptions(settings, addr))
-	defer sentinel.Close()
-	info := func(host, port string) (string, error) {
-		direct := settings.Simple()
-		direct.Addr = net.JoinHostPort(host, port)
-		server := goredis.NewClient(direct)
-		defer server.Close()
-		return server.Info(ctx, "replication").Result()
-	}
-	// A sentinel that has lost the others knows nothing of what these decide.
-	if err := sentinel.CkQuorum(ctx, t.master).Err(); err != nil {
-		if goredis.HasErrorPrefix(err, "NOQUORUM") {
-			err = nil
-		}
-		return false, err
-	}
-	replicas, err := sentinel.Replicas(ctx, t.master).Result()
-	if err != nil {
-		return false, err
-	}
-	for _, replica := range replicas {
-		if next, err := heir(replica, lineage, info); next || err != nil {
-			return false, err
-		}
-	}
-	at, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
-	if err != nil {
-		return false, err
-	}
-	primary, err := info(at[0], at[1])
-	return infoField(primary, "master_replid") == lineage, err
-}
-
-// sentinelOptions are the settings for one sentinel.
-func sentinelOptions(u *goredis.UniversalOptions, addr string) *goredis.Options {
-	o := u.Simple()
-	o.Addr, o.Username, o.Password, o.DB = addr, u.SentinelUsername, u.SentinelPassword, 0
-	return o
-}
-
-// heir reports whether what a sentinel says about a replica leaves the possibility that it
-// takes over from the primary of a lineage, or has just done so. For a moment a failover
-// looks like the end of a replica: being promoted it hangs up on everybody, then it is a
-// primary by its own account, and only then do all sentinels name it. So a server about
-// which the sentinel is in doubt is asked itself.
-func heir(replica map[string]string, lineage string, info func(host, port string) (string, error)) (bool, error) {
-	flags := strings.Split(replica["flags"], ",")
-	if slices.Contains(flags, "s_down") || slices.Contains(flags, "o_down") {
-		return false, nil
-	}
-	lost := slices.Contains(flags, "disconnected")
-	if !lost && replica["role-reported"] == "slave" {
-		return promotable(replica), nil
-	}
-	own, err := info(replica["ip"], replica["port"])
-	switch {
-	case err != nil && lost:
-		return false, nil // nobody reaches it
-	case err != nil:
-		return false, err
-	case infoField(own, "role") == "slave":
-		return infoField(own, "master_link_status") == "up" || infoField(own, "master_link_down_since_seconds") != "-1", nil
-	}
-	return infoField(own, "master_replid2") == lineage, nil // a primary that came back has another history
-}
-
-// promotable follows how Sentinel elects among those that it reaches: a replica whose link
-// to the primary is up, or has not been down for ten times the time after which Sentinel
-// calls a server down. One that was never linked since it started is being filled.
-func promotable(replica map[string]string) bool {
-	down, err := strconv.ParseInt(replica["master-link-down-time"], 10, 64)
-	limit, limitErr := strconv.ParseInt(replica["down-after-milliseconds"], 10, 64)
-	return replica["master-link-status"] == "ok" || err == nil && limitErr == nil && down >= 0 && down <= 10*limit
 }

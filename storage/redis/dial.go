@@ -1,0 +1,41 @@
+package redis
+
+import goredis "github.com/redis/go-redis/v9"
+
+// dial is how a group reaches what it consists of. The model of failovers puts itself here.
+type dial struct {
+	name      string   // that the sentinels know the primary by
+	sentinels []string // some of their addresses
+	// sentinel and server make the client of one, without connecting.
+	sentinel, server func(addr string) *goredis.Client
+}
+
+// dialers is the real way to the group of a URL.
+func dialers(t target, o Options) dial {
+	settings := clientOptions(t, o)
+	client := func(o *goredis.Options) *goredis.Client {
+		c := goredis.NewClient(o)
+		c.AddHook(dialHook{})
+		return c
+	}
+	return dial{
+		name: t.master, sentinels: t.addrs,
+		sentinel: func(addr string) *goredis.Client {
+			o := sentinelOptions(settings, addr)
+			o.PoolSize, o.MaxActiveConns = 1, 1
+			return client(o)
+		},
+		server: func(addr string) *goredis.Client {
+			o := settings.Simple()
+			o.Addr = addr
+			return client(o)
+		},
+	}
+}
+
+// sentinelOptions are the settings for one sentinel.
+func sentinelOptions(u *goredis.UniversalOptions, addr string) *goredis.Options {
+	o := u.Simple()
+	o.Addr, o.Username, o.Password, o.DB = addr, u.SentinelUsername, u.SentinelPassword, 0
+	return o
+}

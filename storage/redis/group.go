@@ -1,0 +1,322 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis/internal/failover"
+)
+
+// group is the servers behind Sentinel, seen by one process. It looks at them all the time
+// and says who is primary, with the rules of package failover.
+//
+// Who reads is told what was true when the server was asked, or nothing: either the lease of
+// the primary lasted when its reply was here, or the group looks again. Who writes has as many
+// replicas confirm it as the view says.
+type group struct {
+	sentinels *sentinels
+	connect   func(addr string) *goredis.Client
+	measure   func(context.Context, eachPrimary) // looks at something else at the same time
+	warn      func(sentence string)
+
+	watch failover.Watch // for look alone
+	asked time.Time      // when a sentinel was asked to restore a primary, for look alone
+	room  time.Time      // when measure was called, for look alone
+
+	now  atomic.Pointer[standing]
+	wake chan struct{}
+	stop context.CancelFunc
+	end  sync.WaitGroup
+
+	mu      sync.Mutex
+	servers map[string]*goredis.Client
+}
+
+// standing is a view, the client of its primary, and the look that it came of.
+type standing struct {
+	failover.View
+	client *goredis.Client
+	begun  time.Time     // when the look began
+	over   chan struct{} // closed when there is a newer one
+	err    error         // why somebody did not answer
+}
+
+// reignKey holds the mark of the reign that the contents of a server are of.
+const reignKey = "gatehouse:reign"
+
+// markScript replaces the mark KEYS[1]. ARGV is the mark that has to be there, empty for
+// none, and the new one. It answers with what is there afterwards.
+const markScript = `local mark = redis.call('GET', KEYS[1]) or ''
+if mark ~= ARGV[1] then return mark end
+redis.call('SET', KEYS[1], ARGV[2])
+return ARGV[2]`
+
+const (
+	// doubtTime is between two looks while the primary is not certain.
+	doubtTime = 200 * time.Millisecond
+	// restoreTime is how often sentinels are asked to restore a primary at most.
+	restoreTime = time.Second
+)
+
+// openGroup looks once, and goes on looking until close.
+func openGroup(ctx context.Context, d dial, measure func(context.Context, eachPrimary), warn func(string)) *group {
+	g := &group{
+		sentinels: newSentinels(d.name, d.sentinels, d.sentinel), connect: d.server, measure: measure, warn: warn,
+		wake: make(chan struct{}, 1), servers: map[string]*goredis.Client{},
+	}
+	g.now.Store(&standing{View: failover.View{Doubt: errors.New("nobody has looked yet")}, over: make(chan struct{})})
+	g.look(ctx)
+	ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.end.Go(func() { g.run(ctx) })
+	return g
+}
+
+// await returns when a primary is believed, or why none is when the time is over.
+func (g *group) await(ctx context.Context) error {
+	for {
+		v := g.now.Load()
+		if v.Doubt == nil {
+			return nil
+		}
+		select {
+		case <-v.over:
+		case <-ctx.Done():
+			return v.doubt()
+		}
+	}
+}
+
+func (g *group) run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(g.pause())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-g.wake:
+			timer.Stop()
+		}
+		g.look(ctx)
+	}
+}
+
+// pause is until the next look. A lease lasts for about as long as the sentinels wait for a
+// server, and should be prolonged several times in that.
+func (g *group) pause() time.Duration {
+	v := g.now.Load()
+	if v.Doubt != nil || !time.Now().Before(v.Until) {
+		return doubtTime
+	}
+	return min(lookTime, max(v.DownAfter/5, doubtTime/2))
+}
+
+// look looks around once and publishes what it makes of it.
+func (g *group) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	look, err := g.around(ctx)
+	step := g.watch.Learn(look)
+	if step.Mark != (failover.Mark{}) {
+		step.View = g.watch.Marked(step.Mark, g.mark(ctx, step))
+	}
+	g.publish(step.View, look.Begun, err)
+	if step.Return && time.Since(g.asked) >= restoreTime {
+		g.asked = time.Now()
+		g.tell("a server was promoted that lacks acknowledged writes, and the one that has them is back: the sentinels are asked to restore it")
+		_ = g.sentinels.restore(ctx) // a look later it is asked again
+	}
+	if step.View.Doubt == nil && time.Since(g.room) >= lookTime {
+		g.room = time.Now()
+		primary := g.at(step.View.Primary)
+		g.measure(ctx, func(ctx context.Context, look func(context.Context, *goredis.Client) error) error {
+			return look(ctx, primary)
+		})
+	}
+}
+
+func (g *group) tell(sentence string) {
+	if g.warn != nil {
+		g.warn(sentence)
+	}
+}
+
+// around asks the sentinels, and at the same time the primary of before, which most often is
+// the one that they name.
+func (g *group) around(ctx context.Context) (failover.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime/2)
+	defer cancel()
+	look := failover.Look{Begun: time.Now(), Servers: map[string]failover.Server{}}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	var silent error
+	ask := func(addr string) {
+		asking.Go(func() {
+			server, err := g.server(ctx, addr)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent = fmt.Errorf("%s: %w", addr, err)
+				return
+			}
+			look.Servers[addr] = server
+		})
+	}
+	before := g.now.Load().Primary
+	if before != "" {
+		ask(before)
+	}
+	reports, err := g.sentinels.reports(ctx)
+	asking.Wait()
+	look.Reports = reports
+	reign, named := look.Named()
+	if named && reign.Primary != before {
+		ask(reign.Primary)
+		asking.Wait()
+	}
+	if g.watch.Wonders(look) {
+		for _, addr := range look.Others(reign.Primary) {
+			ask(addr)
+		}
+		asking.Wait()
+	}
+	return look, errors.Join(err, silent)
+}
+
+// server asks a server about itself.
+func (g *group) server(ctx context.Context, addr string) (failover.Server, error) {
+	info := goredis.NewStringCmd(ctx, "info", "replication")
+	mark := goredis.NewStringCmd(ctx, "get", reignKey)
+	together(ctx, g.at(addr), info, mark)
+	if err := errors.Join(info.Err(), unlessNil(mark.Err())); err != nil {
+		return failover.Server{}, err
+	}
+	server := failover.Server{
+		Primary: infoField(info.Val(), "role") == "master",
+		Lineage: infoField(info.Val(), "master_replid"),
+		Before:  infoField(info.Val(), "master_replid2"),
+		Mark:    failover.ParseMark(mark.Val()),
+	}
+	for line := range strings.Lines(info.Val()) {
+		if replica, ok := replicaOf(line); ok {
+			server.Replicas = append(server.Replicas, replica)
+		}
+	}
+	return server, nil
+}
+
+func unlessNil(err error) error {
+	if errors.Is(err, goredis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// replicaOf reads a line of INFO replication such as
+// slave0:ip=192.0.2.1,port=6379,state=online,offset=1,lag=0.
+func replicaOf(line string) (failover.Replica, bool) {
+	name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+	digits, ok := strings.CutPrefix(name, "slave")
+	if _, err := strconv.Atoi(digits); !ok || err != nil {
+		return failover.Replica{}, false
+	}
+	fields := map[string]string{}
+	for field := range strings.SplitSeq(value, ",") {
+		key, value, _ := strings.Cut(field, "=")
+		fields[key] = value
+	}
+	lag, err := strconv.Atoi(fields["lag"])
+	return failover.Replica{Addr: net.JoinHostPort(fields["ip"], fields["port"]), Online: err == nil && fields["state"] == "online", Lag: lag}, true
+}
+
+// at returns the client of a server.
+func (g *group) at(addr string) *goredis.Client {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.servers[addr] == nil {
+		g.servers[addr] = g.connect(addr)
+	}
+	return g.servers[addr]
+}
+
+// mark writes the mark of a step.
+func (g *group) mark(ctx context.Context, step failover.Step) error {
+	cmd := goredis.NewCmd(ctx, "eval", markScript, "1", reignKey, step.From.String(), step.Mark.String())
+	if err := g.at(step.View.Primary).Process(ctx, once{cmd}); err != nil {
+		return err
+	}
+	if is, _ := cmd.Val().(string); is != step.Mark.String() {
+		return errors.New("another process has written another one")
+	}
+	return nil
+}
+
+// publish makes a view the one that counts.
+func (g *group) publish(v failover.View, begun time.Time, err error) {
+	before := g.now.Load()
+	next := &standing{View: v, begun: begun, over: make(chan struct{}), err: err}
+	if v.Primary != "" {
+		next.client = g.at(v.Primary)
+	}
+	if v.Lost && !before.Lost {
+		g.tell("the primary lacks acknowledged writes, and nobody is left who has them: revocations, consents and registrations may be forgotten")
+	}
+	g.now.Store(next)
+	close(before.over)
+}
+
+// after waits for a look that began at a time or later.
+func (g *group) after(ctx context.Context, begun time.Time) *standing {
+	for {
+		v := g.now.Load()
+		if !v.begun.Before(begun) {
+			return v
+		}
+		g.lookAgain()
+		select {
+		case <-v.over:
+		case <-ctx.Done():
+			return v
+		}
+	}
+}
+
+// lookAgain asks for a look without delay.
+func (g *group) lookAgain() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lineage names the reign that answers.
+func (g *group) lineage(ctx context.Context) (storage.Lineage, error) {
+	v, err := g.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	return storage.Lineage(v.Lineage), nil
+}
+
+func (g *group) close() error {
+	g.stop()
+	g.end.Wait()
+	g.sentinels.close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var errs []error
+	for _, client := range g.servers {
+		errs = append(errs, client.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,54 @@
+package failover
+
+import (
+	"slices"
+	"time"
+)
+
+// lease returns until when the sentinels cannot begin to promote anybody in place of the
+// primary of a reign, zero if that is not certain at all.
+//
+// A sentinel calls the primary down when a ping has not been answered for down-after, and
+// the primary is replaced when a quorum of them does. So as long as all but a quorum less one
+// still wait for it, nobody is promoted. A lease that lapsed comes back only when nobody can be in
+// the middle of replacing the primary: see [Look.undisputed].
+func (l Look) lease(reign Reign, continues bool) time.Time {
+	var ends []time.Time
+	quorum := 0
+	for _, r := range l.Reports {
+		quorum = max(quorum, r.Quorum)
+		if r.Epoch > reign.Epoch {
+			return time.Time{}
+		}
+		if r.Primary == reign.Primary && r.Epoch == reign.Epoch && !r.Failing && !r.Down {
+			ends = append(ends, l.Begun.Add(r.DownAfter-r.DownAfter/clockError-r.Silence))
+		}
+	}
+	n := l.sentinels()
+	needed := max(n-quorum+1, majority(n))
+	if len(ends) < needed || !continues && !l.undisputed(reign) {
+		return time.Time{}
+	}
+	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
+	return ends[needed-1]
+}
+
+// clockError is by which part of down-after the clocks of two machines may differ in that
+// time.
+const clockError = 50
+
+// undisputed reports whether no sentinel is replacing the primary: each says so itself, or a
+// majority of those who do does not reach it either.
+func (l Look) undisputed(reign Reign) bool {
+	missing := l.sentinels() - len(l.Reports)
+	witnesses := 0
+	for _, r := range l.Reports {
+		if r.Failing && r.Epoch <= reign.Epoch {
+			return false
+		}
+		if r.Missing >= missing {
+			witnesses++
+		}
+	}
+	return missing <= 0 || witnesses >= majority(l.sentinels())
+}

@@ -1,0 +1,214 @@
+// Package failover decides, behind Sentinel, what one process may believe: who is primary,
+// until when nobody else can be, how many replicas have to confirm a write, and whether a
+// server that was promoted has everything that was acknowledged before.
+//
+// It asks nobody and has no clock. Somebody else looks around (a [Look]) and is told what
+// to make of it (a [View]).
+//
+// The words: a reign is the time in which one server is primary without a break. Sentinel
+// numbers reigns (config-epoch), and a number never comes back. The mark is a record in the
+// database that says of which reign its contents are. The lease is the time for which the
+// sentinels cannot promote anybody else.
+package failover
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Look is what a process saw when it looked around once.
+type Look struct {
+	// Begun is when the first question was asked: everything was so at that time or later.
+	Begun time.Time
+	// Reports are the answers of the sentinels, one for each that answered.
+	Reports []Report
+	// Servers is what servers say of themselves, by address. One that did not answer is not
+	// in it; those that nobody asked are neither.
+	Servers map[string]Server
+}
+
+// Report is what one sentinel says.
+type Report struct {
+	Primary   string        // host:port of the primary
+	Epoch     uint64        // the number of its reign
+	Failing   bool          // this sentinel is replacing the primary, and has not done so yet
+	Down      bool          // it does not reach the primary
+	Silence   time.Duration // how long the primary has not answered its ping
+	DownAfter time.Duration // how long it waits until it calls a server down
+	Quorum    int           // how many sentinels have to call the primary down
+	Sentinels int           // how many there are, itself included
+	Missing   int           // how many of the others it does not reach
+	Others    []Other       // the other servers of the group
+}
+
+// Other is what a sentinel says about a server that is not the primary.
+type Other struct {
+	Addr    string
+	Down    bool          // it does not reach the server
+	DownFor time.Duration // and has not for so long
+	Barred  bool          // the server is never promoted: its replica-priority is 0
+}
+
+// Server is what a server says of itself.
+type Server struct {
+	Primary  bool   // it is a primary by its own account
+	Lineage  string // its replication id
+	Before   string // the one of the history that it continues (master_replid2)
+	Replicas []Replica
+	Mark     Mark
+}
+
+// Replica is what a primary says about a replica of its.
+type Replica struct {
+	Addr   string
+	Online bool // it has been filled
+	Lag    int  // seconds since it was heard last
+}
+
+// follows reports whether the replica confirms writes at present. One that hangs stays
+// online for repl-timeout, a minute by default, so the lag decides: it is 0 or 1 for one that
+// is well.
+func (r Replica) follows() bool { return r.Online && r.Lag < hangsAfter }
+
+// hangsAfter is the lag in seconds with which a replica counts as one that hangs.
+const hangsAfter = 2
+
+// Mark says of which reign the contents of a server are. The zero Mark is that of a database
+// that nobody has used.
+type Mark struct {
+	Epoch   uint64
+	Lineage string
+	// Alone counts how often the primary began to acknowledge writes that no replica had.
+	Alone uint64
+}
+
+// Newer reports whether the contents that m is in have something that those with another
+// mark lack.
+func (m Mark) Newer(than Mark) bool {
+	return m.Epoch > than.Epoch || m.Epoch == than.Epoch && m.Alone > than.Alone
+}
+
+// String is how a mark is stored.
+func (m Mark) String() string {
+	if m == (Mark{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d %s %d", m.Epoch, m.Lineage, m.Alone)
+}
+
+// ParseMark reads what [Mark.String] wrote. What is no mark is the zero one.
+func ParseMark(s string) Mark {
+	fields := strings.Split(s, " ")
+	if len(fields) != 3 {
+		return Mark{}
+	}
+	epoch, err := strconv.ParseUint(fields[0], 10, 64)
+	alone, err2 := strconv.ParseUint(fields[2], 10, 64)
+	if err != nil || err2 != nil {
+		return Mark{}
+	}
+	return Mark{Epoch: epoch, Lineage: fields[1], Alone: alone}
+}
+
+// Reign is who is primary, and the number of that.
+type Reign struct {
+	Primary string
+	Epoch   uint64
+}
+
+// Named returns the primary that a majority of all sentinels names.
+func (l Look) Named() (Reign, bool) {
+	votes := map[string]int{}
+	for _, r := range l.Reports {
+		votes[r.Primary]++
+	}
+	for addr, n := range votes {
+		if addr == "" || n < majority(l.sentinels()) {
+			continue
+		}
+		reign := Reign{Primary: addr}
+		for _, r := range l.Reports {
+			if r.Primary == addr {
+				reign.Epoch = max(reign.Epoch, r.Epoch)
+			}
+		}
+		return reign, true
+	}
+	return Reign{}, false
+}
+
+// Others returns the addresses of all servers that any sentinel lists beside the one at an
+// address.
+func (l Look) Others(primary string) []string {
+	var addrs []string
+	seen := map[string]bool{primary: true}
+	for _, r := range l.Reports {
+		for _, o := range r.Others {
+			if !seen[o.Addr] {
+				seen[o.Addr] = true
+				addrs = append(addrs, o.Addr)
+			}
+		}
+		if r.Primary != "" && !seen[r.Primary] { // a sentinel that has not heard of the promotion
+			seen[r.Primary] = true
+			addrs = append(addrs, r.Primary)
+		}
+	}
+	return addrs
+}
+
+// sentinels returns how many sentinels there are, as the one says that knows most.
+func (l Look) sentinels() (n int) {
+	for _, r := range l.Reports {
+		n = max(n, r.Sentinels)
+	}
+	return n
+}
+
+// downAfter returns the shortest time after which a sentinel calls a server down.
+func (l Look) downAfter() time.Duration {
+	shortest := time.Duration(0)
+	for _, r := range l.Reports {
+		if shortest == 0 || r.DownAfter < shortest {
+			shortest = r.DownAfter
+		}
+	}
+	return shortest
+}
+
+// down reports whether a majority of all sentinels has not reached a server for so long.
+func (l Look) down(addr string, at least) bool {
+	votes := 0
+	for _, r := range l.Reports {
+		for _, o := range r.Others {
+			if o.Addr == addr && o.Down && o.DownFor >= time.Duration(at) {
+				votes++
+			}
+		}
+	}
+	return votes >= majority(l.sentinels())
+}
+
+// least is a time that has passed at the least.
+type least time.Duration
+
+// barred reports whether all sentinels that answered say that a server is never promoted.
+func (l Look) barred(addr string) bool {
+	found := false
+	for _, r := range l.Reports {
+		for _, o := range r.Others {
+			if o.Addr == addr {
+				if !o.Barred {
+					return false
+				}
+				found = true
+			}
+		}
+	}
+	return found
+}
+
+// majority of n.
+func majority(n int) int { return n/2 + 1 }

@@ -1,0 +1,246 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// View is what a process may believe until it knows better. It never changes.
+type View struct {
+	Reign
+	// Lineage names the reign and the history of the server: what was written in another one
+	// may have been forgotten. It is empty while nobody is primary.
+	Lineage string
+	// Until is the end of the lease: before it nobody else begins to be promoted.
+	Until time.Time
+	// Confirm is how many replicas have to confirm a write while the lease lasts. It is
+	// 0 only where there is nobody to wait for.
+	Confirm int
+	// Following is how many replicas follow the primary at present. While they are fewer than
+	// have to confirm a write, none can be acknowledged.
+	Following int
+	// Listed is how many other servers the sentinels list. A write that so many have
+	// confirmed is on every server.
+	Listed int
+	// DownAfter is the shortest time after which a sentinel calls a server down.
+	DownAfter time.Duration
+	// Doubt is why the primary is not believed, nil if it is.
+	Doubt error
+	// Lost says that the primary is believed although acknowledged writes are missing there.
+	Lost bool
+}
+
+// Holds reports whether the lease of a lineage lasts.
+func (v *View) Holds(lineage string, now time.Time) bool {
+	return v.Doubt == nil && v.Lineage == lineage && now.Before(v.Until)
+}
+
+// Step is what a process does after a look, in this order.
+type Step struct {
+	// Mark is to be written on the primary in place of From, and [Watch.Marked] called, before
+	// View counts. It is the zero Mark when there is no need.
+	Mark, From Mark
+	// Return says that a server which a process must not lose is there again and is a
+	// primary by its own account: a sentinel should be asked to make it one.
+	Return bool
+	View   View
+}
+
+// Watch remembers what a process has seen. It is for one goroutine. The zero Watch has seen
+// nothing.
+type Watch struct {
+	// Off switches single protections off, for the test of the model that finds what each is
+	// good for.
+	Off Protections
+
+	view  View
+	named time.Time // when the reign of view was named last
+	known Mark      // the newest one that was on record at a primary that was believed
+	alone alone
+}
+
+// Protections are the rules that can be switched off in tests.
+type Protections struct {
+	Belief, Lease, ConfirmAll bool
+}
+
+// alone is since when the primary acknowledges writes that nobody else has.
+type alone struct {
+	lineage string
+	looked  time.Time // when it was seen last that nobody had come back
+}
+
+const (
+	// sureTime is how long a majority must not have reached the other servers until the
+	// primary goes on alone: a sentinel that was cut off loses sight of one after the other.
+	sureTime = 2 * time.Second
+	// patience is how long a server that may have more than the primary is waited for.
+	patience = time.Minute
+)
+
+var (
+	errNobody  = errors.New("no majority of the sentinels names a primary")
+	errSilent  = errors.New("the primary that the sentinels name does not answer")
+	errReplica = errors.New("the primary that the sentinels name says that it is a replica")
+)
+
+// Wonders reports whether the other servers should be asked too before [Watch.Learn].
+func (w *Watch) Wonders(l Look) bool {
+	reign, ok := l.Named()
+	if !ok || w.Off.Belief {
+		return false
+	}
+	server, answered := l.Servers[reign.Primary]
+	return answered && server.Primary && !w.expected(l, reign, server)
+}
+
+// Learn makes of a look what is to be done, and what to believe after it.
+func (w *Watch) Learn(l Look) Step {
+	reign, ok := l.Named()
+	if !ok {
+		return Step{View: w.blind()}
+	}
+	if reign != w.view.Reign {
+		w.view = View{Reign: reign, Doubt: errSilent}
+	}
+	server, answered := l.Servers[reign.Primary]
+	if !answered {
+		return Step{View: w.unanswered(l, reign)}
+	}
+	if !server.Primary {
+		w.view.Doubt = errReplica
+		return Step{View: w.view}
+	}
+	lineage := fmt.Sprintf("%s.%d", server.Lineage, reign.Epoch)
+	if lineage != w.view.Lineage || w.view.Doubt != nil {
+		lost, refused := w.judge(l, reign, server)
+		if refused != nil {
+			w.view = View{Reign: reign, Lineage: lineage, Listed: len(l.Others(reign.Primary)), DownAfter: l.downAfter(), Doubt: refused}
+			return Step{View: w.view, Return: w.mayReturn(l, reign, server)}
+		}
+		w.view = View{Reign: reign, Lineage: lineage, Lost: lost}
+	}
+	return w.believe(l, reign, server)
+}
+
+// blind is the view of somebody to whom no majority speaks. What was certain stays so to its
+// end.
+func (w *Watch) blind() View {
+	if w.view.Primary == "" {
+		return View{Doubt: errNobody}
+	}
+	return w.view
+}
+
+// unanswered is the view of somebody who does not reach the primary. The lease goes on.
+func (w *Watch) unanswered(l Look, reign Reign) View {
+	if w.view.Doubt == nil {
+		w.renew(l, reign)
+	}
+	return w.view
+}
+
+// renew prolongs the lease by what a look says.
+func (w *Watch) renew(l Look, reign Reign) {
+	continues := l.Begun.Before(w.view.Until)
+	if until := l.lease(reign, continues); until.After(w.view.Until) {
+		w.view.Until = until
+	}
+	if w.Off.Lease {
+		w.view.Until = l.Begun.Add(time.Hour)
+	}
+	w.named = l.Begun
+}
+
+// believe is the step for a primary that is believed.
+func (w *Watch) believe(l Look, reign Reign, server Server) Step {
+	w.renew(l, reign)
+	w.view.Listed, w.view.DownAfter = len(l.Others(reign.Primary)), l.downAfter()
+	want := Mark{Epoch: reign.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone}
+	if server.Mark.Epoch != reign.Epoch {
+		want.Alone = 0
+	}
+	w.view.Following = following(server)
+	w.view.Confirm = w.confirmations(l, reign, server)
+	if w.view.Confirm == 0 && w.view.Listed > 0 && !w.staysAlone(l, reign) {
+		want.Alone++
+	}
+	w.alone = alone{}
+	if w.view.Confirm == 0 {
+		w.alone = alone{lineage: w.view.Lineage, looked: l.Begun}
+	}
+	if want != server.Mark {
+		return Step{Mark: want, From: server.Mark, View: w.view}
+	}
+	w.known = want
+	return Step{View: w.view}
+}
+
+// Marked tells that a mark is on record, or why that is not certain. It returns the view that
+// counts then.
+func (w *Watch) Marked(mark Mark, failed error) View {
+	if failed == nil {
+		w.known = mark
+		return w.view
+	}
+	w.view.Doubt = fmt.Errorf("the mark of the reign is not on record: %w", failed)
+	w.alone = alone{}
+	return w.view
+}
+
+// following is how many replicas follow a primary.
+func following(server Server) (n int) {
+	for _, r := range server.Replicas {
+		if r.follows() {
+			n++
+		}
+	}
+	return n
+}
+
+// confirmations returns how many replicas have to confirm a write: all that follow, so that
+// whoever of them is promoted has it, and one that can be promoted at the least. Nobody has
+// to when nobody who could be promoted has been there for a while.
+func (w *Watch) confirmations(l Look, reign Reign, server Server) int {
+	heirs := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.follows() && !l.barred(r.Addr) })
+	switch {
+	case heirs && w.Off.ConfirmAll:
+		return 1
+	case heirs:
+		return following(server)
+	case w.deserted(l, reign):
+		return 0
+	}
+	return following(server) + 1
+}
+
+// deserted reports whether nobody else could be promoted: all have been down for a while, or
+// are never promoted, or there are none.
+func (w *Watch) deserted(l Look, reign Reign) bool {
+	if len(l.Reports) < majority(l.sentinels()) {
+		return false
+	}
+	for _, addr := range l.Others(reign.Primary) {
+		if !l.barred(addr) && !l.down(addr, least(sureTime)) {
+			return false
+		}
+	}
+	return true
+}
+
+// staysAlone reports whether the primary was alone already and nobody was back meanwhile, who
+// would have the mark of that.
+func (w *Watch) staysAlone(l Look, reign Reign) bool {
+	if w.alone.lineage != w.view.Lineage {
+		return false
+	}
+	since := l.Begun.Sub(w.alone.looked)
+	for _, addr := range l.Others(reign.Primary) {
+		if !l.barred(addr) && !l.down(addr, least(since)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,187 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage/redis/internal/failover"
+)
+
+// sentinels are the sentinels of a group: those that the URL names and those that these
+// know of.
+type sentinels struct {
+	name    string
+	connect func(addr string) *goredis.Client
+
+	mu    sync.Mutex
+	known map[string]*goredis.Client
+}
+
+func newSentinels(name string, addrs []string, connect func(string) *goredis.Client) *sentinels {
+	s := &sentinels{name: name, connect: connect, known: map[string]*goredis.Client{}}
+	for _, addr := range addrs {
+		s.known[addr] = connect(addr)
+	}
+	return s
+}
+
+// saying is what one sentinel says.
+type saying struct {
+	id     string
+	report failover.Report
+	peers  []string // the other sentinels
+	err    error
+}
+
+// reports asks all sentinels at once. The error is that of one which did not answer, if none
+// did.
+func (s *sentinels) reports(ctx context.Context) (reports []failover.Report, err error) {
+	ids := map[string]bool{}
+	for _, said := range s.ask(ctx) {
+		if said.err != nil {
+			err = said.err
+			continue
+		}
+		s.meet(said.peers)
+		if !ids[said.id] { // it may have several addresses
+			ids[said.id] = true
+			reports = append(reports, said.report)
+		}
+	}
+	if len(reports) > 0 {
+		err = nil
+	}
+	return reports, err
+}
+
+func (s *sentinels) ask(ctx context.Context) []saying {
+	s.mu.Lock()
+	clients := make([]*goredis.Client, 0, len(s.known))
+	for _, client := range s.known {
+		clients = append(clients, client)
+	}
+	s.mu.Unlock()
+	said := make([]saying, len(clients))
+	var asking sync.WaitGroup
+	for i, client := range clients {
+		asking.Go(func() { said[i] = s.askOne(ctx, client) })
+	}
+	asking.Wait()
+	return said
+}
+
+// mostSentinels bounds how many sentinels are asked.
+const mostSentinels = 31
+
+// meet notes sentinels that others know.
+func (s *sentinels) meet(addrs []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, addr := range addrs {
+		if s.known[addr] == nil && len(s.known) < mostSentinels {
+			s.known[addr] = s.connect(addr)
+		}
+	}
+}
+
+func (s *sentinels) askOne(ctx context.Context, client *goredis.Client) saying {
+	id := goredis.NewStringCmd(ctx, "sentinel", "myid")
+	primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
+	addr := goredis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
+	replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", s.name)
+	others := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "sentinels", s.name)
+	together(ctx, client, id, primary, addr, replicas, others)
+	if err := errors.Join(id.Err(), primary.Err(), addr.Err(), replicas.Err(), others.Err()); err != nil {
+		return saying{err: err}
+	}
+	said := saying{id: id.Val(), report: reportOf(primary.Val(), addr.Val(), replicas.Val(), others.Val())}
+	for _, o := range others.Val() {
+		said.peers = append(said.peers, net.JoinHostPort(o["ip"], o["port"]))
+	}
+	return said
+}
+
+// reportOf reads what a sentinel says about the primary, the replicas and its peers, in the
+// words of SENTINEL MASTER and its like.
+func reportOf(primary map[string]string, addr []string, replicas, others []map[string]string) failover.Report {
+	r := failover.Report{
+		Epoch:     number(primary, "config-epoch"),
+		Down:      unreached(primary),
+		Silence:   duration(primary, "last-ping-sent"),
+		DownAfter: duration(primary, "down-after-milliseconds"),
+		Quorum:    int(number(primary, "quorum")),
+		Sentinels: int(number(primary, "num-other-sentinels")) + 1,
+	}
+	if len(addr) == 2 {
+		r.Primary = net.JoinHostPort(addr[0], addr[1])
+	}
+	// While it makes the other replicas follow the one that it promoted, it still calls the
+	// old one the primary, but nobody else hears that of it.
+	r.Failing = flagged(primary, "failover_in_progress") && r.Primary == net.JoinHostPort(primary["ip"], primary["port"])
+	for _, o := range others {
+		if unreached(o) {
+			r.Missing++
+		}
+	}
+	for _, o := range replicas {
+		r.Others = append(r.Others, failover.Other{
+			Addr: net.JoinHostPort(o["ip"], o["port"]), Down: unreached(o), DownFor: duration(o, "s-down-time"),
+			Barred: o["slave-priority"] == "0" && o["role-reported"] == "slave",
+		})
+	}
+	return r
+}
+
+// unreached reports whether a sentinel does not reach a server or another sentinel.
+func unreached(about map[string]string) bool {
+	return flagged(about, "s_down") || flagged(about, "o_down")
+}
+
+func flagged(about map[string]string, flag string) bool {
+	return slices.Contains(strings.Split(about["flags"], ","), flag)
+}
+
+func number(about map[string]string, field string) uint64 {
+	n, err := strconv.ParseInt(about[field], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return uint64(n)
+}
+
+func duration(about map[string]string, field string) time.Duration {
+	return time.Duration(min(number(about, field), uint64(time.Hour/time.Millisecond))) * time.Millisecond
+}
+
+// restore asks one sentinel after the other to replace the primary, until one begins to.
+func (s *sentinels) restore(ctx context.Context) error {
+	s.mu.Lock()
+	clients := make([]*goredis.Client, 0, len(s.known))
+	for _, client := range s.known {
+		clients = append(clients, client)
+	}
+	s.mu.Unlock()
+	var err error
+	for _, client := range clients {
+		if err = client.Do(ctx, "sentinel", "failover", s.name).Err(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (s *sentinels) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, client := range s.known {
+		_ = client.Close()
+	}
+}

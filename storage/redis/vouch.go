@@ -1,0 +1,104 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// primary returns the primary that is believed, looking once more if there is none or its
+// lease is over. Without a lease it may be used, but what it says has to be confirmed.
+func (g *group) primary(ctx context.Context) (*standing, error) {
+	v := g.now.Load()
+	if !v.Holds(v.Lineage, time.Now()) {
+		v = g.after(ctx, time.Now())
+	}
+	if v.Doubt != nil {
+		return nil, certain(v.doubt())
+	}
+	return v, nil
+}
+
+func (v *standing) doubt() error {
+	return fmt.Errorf("storage/redis: %w: %w", errPrimary, errors.Join(v.Doubt, v.err))
+}
+
+// errPrimary says that no answer would be certain.
+var errPrimary = errors.New("it is not certain who is primary")
+
+// vouch makes sure that the primary of a standing was the only one when it answered: its
+// lease lasts, or a look that begins now finds it in the same reign with a lease, or everybody
+// else follows it.
+func (g *group) vouch(ctx context.Context, v *standing) error {
+	if g.now.Load().Holds(v.Lineage, time.Now()) {
+		return nil
+	}
+	now := g.after(ctx, time.Now())
+	switch {
+	case now.Holds(v.Lineage, time.Now()):
+		return nil
+	case now.Doubt != nil:
+		return now.doubt()
+	case now.Lineage != v.Lineage:
+		return fmt.Errorf("storage/redis: %w: another one was promoted", errPrimary)
+	}
+	return g.everybody(ctx, now)
+}
+
+// everybody has all other servers confirm that they follow the primary: then none of them
+// was one.
+func (g *group) everybody(ctx context.Context, v *standing) error {
+	if v.Listed == 0 {
+		return fmt.Errorf("storage/redis: %w: the sentinels do not say", errPrimary)
+	}
+	get := goredis.NewCmd(ctx, "eval", `local mark = redis.call('GET', KEYS[1]); if mark then redis.call('SET', KEYS[1], mark) end`, "1", reignKey)
+	wait := goredis.NewIntCmd(ctx, "wait", strconv.Itoa(v.Listed), milliseconds(within(ctx, waitTime)))
+	together(ctx, v.client, get, wait)
+	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil || int(wait.Val()) < v.Listed {
+		return fmt.Errorf("storage/redis: %w: the sentinels do not say, and %d of %d servers follow: %w", errPrimary, wait.Val(), v.Listed, err)
+	}
+	return nil
+}
+
+// read runs commands that change nothing on the primary.
+func (g *group) read(ctx context.Context, run func(goredis.UniversalClient) error) error {
+	v, err := g.primary(ctx)
+	if err != nil {
+		return err
+	}
+	if err = run(v.client); err != nil && !isReply(err) {
+		g.lookAgain()
+		return err
+	}
+	if doubt := g.vouch(ctx, v); doubt != nil {
+		return doubt
+	}
+	return err
+}
+
+// confirmations returns how many replicas have to confirm a write, and an error when so many
+// do not follow: then nothing is written.
+func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing, error) {
+	for range 2 {
+		need := v.Confirm
+		if !v.Holds(v.Lineage, time.Now()) {
+			need = v.Listed
+		}
+		if need <= v.Following {
+			return need, v, nil
+		}
+		again := g.after(ctx, time.Now())
+		if again.Doubt != nil {
+			return 0, nil, certain(again.doubt())
+		}
+		v = again
+	}
+	return 0, nil, certain(fmt.Errorf("storage/redis: %w: %d replicas follow the primary", errAlone, v.Following))
+}
+
+// errAlone says that a write could not be confirmed.
+var errAlone = errors.New("no other server would have the write")

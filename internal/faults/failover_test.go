@@ -592,6 +592,7 @@ func TestFailoverForgets(t *testing.T) {
 	s.replicas[0].Replicate(s.primary, way.Addr)
 	s.group.Settle(len(s.replicas))
 	way.Latency(redistest.Replies, forever, 0)
+	s.serveAgain() // without the one that hears nothing any more
 
 	var spent []answer
 	for _, code := range codes[1:] {
@@ -614,6 +615,19 @@ func TestFailoverForgets(t *testing.T) {
 	s.group.Settle(len(s.replicas))
 	s.recovers()
 	s.mustHaveForgotten(p, codes, spent, nil)
+}
+
+// serveAgain waits until everybody's writes are acknowledged.
+func (s *succession) serveAgain() {
+	s.t.Helper()
+	for _, at := range s.at {
+		eventually(s.t, patience, func() error {
+			if a := s.register(at.process); a.Client == "" {
+				return errors.New(a.String())
+			}
+			return nil
+		})
+	}
 }
 
 // mustHave waits until so many replicas have everything.

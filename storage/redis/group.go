@@ -201,10 +201,12 @@ func (g *group) server(ctx context.Context, addr string) (failover.Server, error
 	if err := errors.Join(info.Err(), unlessNil(mark.Err())); err != nil {
 		return failover.Server{}, err
 	}
+	offset, _ := strconv.ParseInt(infoField(info.Val(), "master_repl_offset"), 10, 64)
 	server := failover.Server{
 		Primary: infoField(info.Val(), "role") == "master",
 		Lineage: infoField(info.Val(), "master_replid"),
 		Before:  infoField(info.Val(), "master_replid2"),
+		Offset:  offset,
 		Mark:    failover.ParseMark(mark.Val()),
 	}
 	for line := range strings.Lines(info.Val()) {
@@ -236,7 +238,9 @@ func replicaOf(line string) (failover.Replica, bool) {
 		fields[key] = value
 	}
 	lag, err := strconv.Atoi(fields["lag"])
-	return failover.Replica{Addr: net.JoinHostPort(fields["ip"], fields["port"]), Online: err == nil && fields["state"] == "online", Lag: lag}, true
+	offset, _ := strconv.ParseInt(fields["offset"], 10, 64)
+	online := err == nil && fields["state"] == "online"
+	return failover.Replica{Addr: net.JoinHostPort(fields["ip"], fields["port"]), Online: online, Lag: lag, Offset: offset}, true
 }
 
 // at returns the client of a server.

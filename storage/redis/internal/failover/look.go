@@ -56,6 +56,7 @@ type Server struct {
 	Primary  bool   // it is a primary by its own account
 	Lineage  string // its replication id
 	Before   string // the one of the history that it continues (master_replid2)
+	Offset   int64  // how far its history goes, in bytes
 	Replicas []Replica
 	Mark     Mark
 }
@@ -63,17 +64,21 @@ type Server struct {
 // Replica is what a primary says about a replica of its.
 type Replica struct {
 	Addr   string
-	Online bool // it has been filled
-	Lag    int  // seconds since it was heard last
+	Online bool  // it has been filled
+	Lag    int   // seconds since it was heard last
+	Offset int64 // how far it had come then
 }
 
-// follows reports whether the replica confirms writes at present. One that hangs stays
-// online for repl-timeout, a minute by default, so the lag decides: it is 0 or 1 for one that
-// is well.
-func (r Replica) follows() bool { return r.Online && r.Lag < hangsAfter }
+// follows reports whether the replica confirms writes at present: it is heard, and has come as
+// far as the primary had a while ago. One that hangs stays online for repl-timeout, a minute by
+// default.
+func (r Replica) follows(offset int64) bool {
+	return r.Online && r.Lag < int(hangTime/time.Second) && r.Offset >= offset
+}
 
-// hangsAfter is the lag in seconds with which a replica counts as one that hangs.
-const hangsAfter = 2
+// hangTime is how long a replica may say nothing or fall behind until nobody waits for it any
+// more. One that is well is heard every second.
+const hangTime = 2 * time.Second
 
 // Mark says of which reign the contents of a server are. The zero Mark is that of a database
 // that nobody has used.

@@ -58,12 +58,19 @@ type Watch struct {
 	view  View
 	named time.Time // when the reign of view was named last
 	known Mark      // the newest one that was on record at a primary that was believed
+	past  []moment  // how far the primary had come, the oldest first
 	alone alone
 }
 
 // Protections are the rules that can be switched off in tests.
 type Protections struct {
 	Belief, Lease, ConfirmAll bool
+}
+
+// moment is how far the history of a primary went at a time.
+type moment struct {
+	at     time.Time
+	offset int64
 }
 
 // alone is since when the primary acknowledges writes that nobody else has.
@@ -121,6 +128,7 @@ func (w *Watch) Learn(l Look) Step {
 			return Step{View: w.view, Return: w.mayReturn(l, reign, server)}
 		}
 		w.view = View{Reign: reign, Lineage: lineage, Lost: lost}
+		w.past = nil
 	}
 	return w.believe(l, reign, server)
 }
@@ -162,7 +170,8 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 	if server.Mark.Epoch != reign.Epoch {
 		want.Alone = 0
 	}
-	w.view.Following = following(server)
+	w.note(l, server)
+	w.view.Following = w.following(server)
 	w.view.Confirm = w.confirmations(l, reign, server)
 	if w.view.Confirm == 0 && w.view.Listed > 0 && !w.staysAlone(l, reign) {
 		want.Alone++
@@ -190,10 +199,28 @@ func (w *Watch) Marked(mark Mark, failed error) View {
 	return w.view
 }
 
+// note remembers how far the primary has come.
+func (w *Watch) note(l Look, server Server) {
+	w.past = append(w.past, moment{l.Begun, server.Offset})
+	for len(w.past) > 1 && l.Begun.Sub(w.past[1].at) >= hangTime {
+		w.past = w.past[1:]
+	}
+}
+
+// awhileAgo is how far the primary had come a while ago, 0 if nobody had looked yet.
+func (w *Watch) awhileAgo() int64 {
+	last := w.past[len(w.past)-1].at
+	if last.Sub(w.past[0].at) < hangTime {
+		return 0
+	}
+	return w.past[0].offset
+}
+
 // following is how many replicas follow a primary.
-func following(server Server) (n int) {
+func (w *Watch) following(server Server) (n int) {
+	far := w.awhileAgo()
 	for _, r := range server.Replicas {
-		if r.follows() {
+		if r.follows(far) {
 			n++
 		}
 	}
@@ -204,16 +231,17 @@ func following(server Server) (n int) {
 // whoever of them is promoted has it, and one that can be promoted at the least. Nobody has
 // to when nobody who could be promoted has been there for a while.
 func (w *Watch) confirmations(l Look, reign Reign, server Server) int {
-	heirs := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.follows() && !l.barred(r.Addr) })
+	far := w.awhileAgo()
+	heirs := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.follows(far) && !l.barred(r.Addr) })
 	switch {
 	case heirs && w.Off.ConfirmAll:
 		return 1
 	case heirs:
-		return following(server)
+		return w.view.Following
 	case w.deserted(l, reign):
 		return 0
 	}
-	return following(server) + 1
+	return w.view.Following + 1
 }
 
 // deserted reports whether nobody else could be promoted: all have been down for a while, or

@@ -224,6 +224,7 @@ func TestA3Unconfirmed(t *testing.T) {
 		t.Errorf("a lost reply: %s", r)
 	}
 	w.mustBeAlive("a lost reply", false, true)
+	h.faults.SetLineage("one")    // where a copy could take over that has forgotten it,
 	h.faults.LoseReplies(1 << 30) // what is on record is confirmed, or not reported
 	mustRefuse(t, h.revoke(c, w.ofNotes), http.StatusServiceUnavailable, "temporarily_unavailable")
 	h.faults.LoseReplies(0)

@@ -124,6 +124,9 @@ func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, err
 }
 
 func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if l, err := m.Backend.Lineage(ctx); put.Confirmation && err == nil && l == "" {
+		return m.Backend.Put(ctx, put) // nobody has to confirm anything, so nothing is sent
+	}
 	if m.before.Load() != nil { // the most that can come between an entry and its item
 		for _, l := range put.Listed {
 			if err := m.IndexAdd(ctx, l.Index, l.Entry); err != nil {

@@ -75,9 +75,10 @@ func notUnreserved(c rune) bool { return notBase64URL(c) && c != '.' && c != '~'
 
 // spent answers a code that is not waiting any more. The family of a replayed code is
 // revoked (OAuth 2.1 section 4.1.3), and the client hears invalid_grant only when that
-// is certain. Who names a resource that is not of the grant proves nothing.
+// is certain. Who names a resource that is not of the grant proves nothing, and neither does
+// whoever was told 503 before: nobody has tokens then.
 func (s *Server) spent(r *http.Request, g storage.Grant, astray bool) error {
-	if g.State != storage.GrantActive || astray {
+	if g.State != storage.GrantActive || g.Unanswered || astray {
 		return invalidGrant()
 	}
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {

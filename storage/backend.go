@@ -54,6 +54,10 @@ type Put struct {
 	// On, if set, is the lineage that must answer: on another one nothing is written
 	// and Put returns [ErrLineage].
 	On Lineage
+	// Confirmation says that the item was read with Operation as its version, and that all
+	// there is to do is to have it confirmed by those who might take over. Where nobody might,
+	// nothing is sent.
+	Confirmation bool
 	// Forgettable lets the write be answered before a replica has it, where there are
 	// replicas: a failover may forget it.
 	Forgettable bool

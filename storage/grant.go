@@ -67,6 +67,10 @@ type Grant struct {
 
 	Lifetime
 
+	// Unanswered says that whoever redeemed the code was told that nothing is certain (503),
+	// although the code was spent. Nobody has tokens of the grant.
+	Unanswered bool `json:"unanswered,omitempty"`
+
 	// RevokedBecause says why, for the log.
 	RevokedBecause string `json:"revoked_because,omitempty"`
 
@@ -201,6 +205,9 @@ func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant,
 		return next, nil
 	case errors.Is(err, ErrConflict):
 		return s.instead(g.ID, item)
+	case errors.Is(err, ErrUncertain):
+		next.version = item.Version
+		return next, err
 	}
 	return Grant{}, err
 }
@@ -239,7 +246,25 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...
 	next.Audience = slices.Clone(audience)
 	next.Lifetime = life
 	next.Rotated = s.now()
-	return s.swap(ctx, g, next, g.Lineage)
+	redeemed, err := s.swap(ctx, g, next, g.Lineage)
+	if errors.Is(err, ErrUncertain) {
+		s.markUnanswered(ctx, redeemed)
+		return Grant{}, err
+	}
+	return redeemed, err
+}
+
+// markUnanswered notes on a grant whose redemption is uncertain that nobody hears of it. It
+// tries once, also for a client that has gone: without the note, whoever sends the code again
+// has its family revoked, of which nobody has a token.
+func (s *Store) markUnanswered(ctx context.Context, g Grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.attemptTime)
+	defer cancel()
+	next := g
+	next.Unanswered = true
+	r := next.record("")
+	r.forgettable = true
+	_, _ = s.write(ctx, r, Unchanged(g.version))
 }
 
 // Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
@@ -252,7 +277,7 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	}
 	next := g
 	next.Generation++
-	next.Rotated = s.now()
+	next.Rotated, next.Unanswered = s.now(), false
 	next.Lifetime = life
 	current, err := s.swapAnywhere(ctx, g, next)
 	if errors.Is(err, ErrConflict) && current.State == GrantActive && current.Generation < g.Generation {

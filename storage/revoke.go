@@ -48,7 +48,7 @@ func (s *Store) settle(ctx context.Context, id string, end func(Grant) Grant) er
 		}
 		next := end(g)
 		if next.State == g.State && len(next.Resources) == len(g.Resources) {
-			g, err = s.confirm(ctx, g)
+			g, err = s.Confirm(ctx, g)
 		} else {
 			g, err = s.swapAnywhere(ctx, g, next)
 		}
@@ -87,12 +87,13 @@ func (g Grant) withoutResource(resource, because string) Grant {
 	return g
 }
 
-// confirm makes sure that what g says will not be forgotten: whoever wrote it may have
-// been told that no replica has it yet. Sending the write that made the record again
-// changes nothing, and its answer is that of the first one. On [ErrConflict] the copy of
+// Confirm makes sure that what g says will not be forgotten: whoever wrote it may have
+// been told that no replica has it yet. Who answers by what was read, as if it had been
+// written just now, calls it before. Sending the write that made the record again
+// changes nothing, and its answer is that of the first one. Without replicas it costs nothing. On [ErrConflict] the copy of
 // the database that answers now has forgotten it, and the grant that is there is returned.
-func (s *Store) confirm(ctx context.Context, g Grant) (Grant, error) {
-	item, err := s.put(ctx, Put{Key: key(kindGrant, g.ID), If: Unchanged(g.version), Operation: g.version})
+func (s *Store) Confirm(ctx context.Context, g Grant) (Grant, error) {
+	item, err := s.put(ctx, Put{Key: key(kindGrant, g.ID), If: Unchanged(g.version), Operation: g.version, Confirmation: true})
 	switch {
 	case err == nil:
 		return g, nil

@@ -229,6 +229,8 @@ func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, co
 	switch {
 	case errors.Is(err, ErrConflict):
 		err = s.lostTo(r.kind, r.id, item)
+	case errors.Is(err, ErrUncertain):
+		return Item{Version: put.Operation}, s.fault("write", r.kind, r.id, err) // what may be there
 	case err != nil:
 		err = s.fault("write", r.kind, r.id, err)
 	}
@@ -266,11 +268,18 @@ var mustEnd = map[string]bool{
 func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
+	sent := false
 	for {
 		attempt, stop := context.WithTimeout(ctx, s.attemptTime)
 		item, err := s.backend.Put(attempt, put)
 		stop()
-		if !errors.Is(err, ErrUncertain) {
+		switch {
+		case errors.Is(err, ErrUncertain):
+			sent = true
+		case sent && err != nil && !settled(err):
+			err = fmt.Errorf("%w: %w", ErrUncertain, err) // an attempt before may have been applied
+			return item, err
+		default:
 			return item, err
 		}
 		select {
@@ -279,6 +288,11 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+// settled reports whether an error of a write that was sent before says what came of it.
+func settled(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLineage)
 }
 
 // unavailable keeps the sentinels that callers act on and marks everything else as

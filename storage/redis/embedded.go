@@ -130,6 +130,9 @@ func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item,
 	if err := checkPut(put); err != nil {
 		return storage.Item{}, err
 	}
+	if put.Confirmation {
+		return storage.Item{Data: put.Data, Version: put.Operation}, nil
+	}
 	err = e.do(ctx, "put", func(now time.Time) (err error) {
 		for _, l := range put.Listed {
 			e.index(l.Index).add(l.Entry)

@@ -175,6 +175,12 @@ func (f *Faults) GetMany(ctx context.Context, keys []string) ([]storage.Item, er
 
 // Put implements [storage.Backend].
 func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
+	if put.Confirmation {
+		if !f.replicated() {
+			return f.backend.Put(ctx, put)
+		}
+		put.Confirmation = false // another copy could take over, so it is sent
+	}
 	f.countPut()
 	err = f.do(func() (err error) {
 		if f.full() {
@@ -195,6 +201,12 @@ func (f *Faults) Put(ctx context.Context, put storage.Put) (item storage.Item, e
 		item = storage.Item{}
 	}
 	return item, err
+}
+
+func (f *Faults) replicated() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lineage != ""
 }
 
 // SetLineage lets another copy of the database take over, one that has what this one has.

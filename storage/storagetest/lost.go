@@ -103,6 +103,69 @@ func testLostForGood(t *testing.T, f *fixture) {
 	f.wantRevoked(t, g)
 }
 
+// testUnanswered: a code that was spent although its redeemer hears that nothing is certain is
+// marked as such. One that was not spent is as good as before, and the mark ends with the first
+// rotation.
+func testUnanswered(t *testing.T, f *fixture) {
+	hasty := f.storeWithin(t, 100*time.Millisecond, issuer, f.keys...)
+	for what, spent := range map[string]bool{"requests": false, "replies": true} {
+		g, _ := f.grant(t, true)
+		lose := f.faults.LoseRequests
+		if spent {
+			lose = f.faults.LoseReplies
+		}
+		lose(1 << 30)
+		_, err := hasty.Redeem(t.Context(), g, f.life())
+		wantUnavailable(t, "Redeem with lost "+what, err)
+		lose(0)
+		got := f.read(t, g.ID)
+		if got.Unanswered != spent || (got.State == storage.GrantActive) != spent {
+			t.Errorf("after lost %s the grant is %s, unanswered: %t", what, got.State, got.Unanswered)
+		}
+		if !spent {
+			continue
+		}
+		_, err = f.Redeem(t.Context(), got, f.life())
+		wantError(t, "Redeem again", err, storage.ErrConflict)
+		rotated, err := f.Rotate(t.Context(), got, f.life())
+		wantError(t, "Rotate", err, nil)
+		if rotated.Unanswered || f.read(t, g.ID).Unanswered {
+			t.Error("the mark outlives a rotation")
+		}
+	}
+	g, _ := f.grant(t, true)
+	f.faults.LoseReplies(1)
+	if got, err := f.Redeem(t.Context(), g, f.life()); err != nil || got.Unanswered || f.read(t, g.ID).Unanswered {
+		t.Errorf("after one lost reply: unanswered %t, %v", got.Unanswered, err)
+	}
+}
+
+// testConfirm: what was read is sent again where a copy could take over, and only there. It
+// says no more than the store confirms.
+func testConfirm(t *testing.T, f *fixture) {
+	g := f.active(t)
+	puts := f.faults.Puts()
+	f.faults.LoseReplies(1 << 30)
+	_, err := f.Confirm(t.Context(), g)
+	wantError(t, "Confirm where nobody takes over", err, nil)
+	if f.faults.Puts() != puts {
+		t.Error("Confirm wrote where nobody takes over")
+	}
+	f.faults.SetLineage("one")
+	_, err = f.storeWithin(t, 100*time.Millisecond, issuer, f.keys...).Confirm(t.Context(), g)
+	wantUnavailable(t, "Confirm without an answer", err)
+	f.faults.LoseReplies(0)
+	_, err = f.Confirm(t.Context(), g)
+	wantError(t, "Confirm", err, nil)
+	rotated, err := f.Rotate(t.Context(), g, f.life())
+	wantError(t, "Rotate", err, nil)
+	got, err := f.Confirm(t.Context(), g)
+	wantError(t, "Confirm of what has changed", err, storage.ErrConflict)
+	if got.Generation != rotated.Generation {
+		t.Errorf("Confirm returned generation %d, want the one that is there, %d", got.Generation, rotated.Generation)
+	}
+}
+
 // testDown: while the backend is down nothing is found, nothing is missing and nothing
 // conflicts: it is unavailable. Afterwards all is as before.
 func testDown(t *testing.T, f *fixture) {

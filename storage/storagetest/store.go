@@ -107,6 +107,8 @@ var otherTests = suite{
 	"LostReply":         testLostReply,
 	"LostRequest":       testLostRequest,
 	"LostForGood":       testLostForGood,
+	"Unanswered":        testUnanswered,
+	"Confirm":           testConfirm,
 	"Down":              testDown,
 }
 

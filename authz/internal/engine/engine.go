@@ -126,7 +126,7 @@ type Exchange struct {
 	Audience []string
 	Scopes   []string
 	Expires  time.Time
-	// Repeat hands out the current refresh token again and writes nothing: the answer to
+	// Repeat hands out the current refresh token again and changes nothing: the answer to
 	// the previous refresh token inside the window.
 	Repeat bool
 
@@ -160,7 +160,7 @@ func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
 		"refresh_token": {x.RefreshToken},
 	}, func(ctx context.Context) (storage.Grant, error) {
 		if x.Repeat {
-			return x.Grant, nil
+			return e.store.Confirm(ctx, x.Grant)
 		}
 		return e.store.Rotate(ctx, x.Grant, x.Life)
 	})

@@ -1,0 +1,63 @@
+package authz_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// TestUnansweredCode: a code that was spent while its client heard 503 gives invalid_grant, and
+// its family is left alone: nobody has tokens of it. One whose tokens were handed out ends with
+// the second redemption, as ever.
+func TestUnansweredCode(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	b := h.newBrowser()
+	code := b.code(asks(c))
+	h.faults.LoseReplies(1 << 30)
+	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.LoseReplies(0)
+	for range 2 {
+		mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
+	}
+	id, _ := storage.CodeGrant(code)
+	if g, err := h.cfg.Store.Grant(t.Context(), id); err != nil || g.State != storage.GrantActive {
+		t.Errorf("the family of a code whose redeemer heard 503 is %s, %v", g.State, err)
+	}
+
+	held := b.tokens(c, asks(c))
+	mustRefuse(t, h.toToken(c, redemption(c, held.code)), http.StatusBadRequest, "invalid_grant")
+	if h.active(held.access) {
+		t.Error("a replayed code did not end its family")
+	}
+}
+
+// TestRepeatIsConfirmed: where a copy of the database could take over, the same successor is
+// handed out again only when the rotation is on record there. One that was forgotten
+// is made again.
+func TestRepeatIsConfirmed(t *testing.T) {
+	t.Parallel()
+	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	h.faults.SetLineage("one")
+	held := h.tokens(c)
+	g := h.held(held.refresh)
+	before := h.item(g.ID)
+	second := h.toToken(c, refreshing(c, held.refresh)).member(t, "refresh_token")
+	h.faults.LoseReplies(1 << 30)
+	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	h.faults.LoseReplies(0)
+	if again := h.toToken(c, refreshing(c, held.refresh)); again.member(t, "refresh_token") != second {
+		t.Errorf("another successor: %s", again)
+	}
+	h.clock.advance(time.Second)
+	h.meter.once(&h.meter.before, "put", "grant", func() { h.takeOver("two", g.ID, before) })
+	if again := h.toToken(c, refreshing(c, held.refresh)); again.member(t, "refresh_token") != second {
+		t.Errorf("after a takeover that forgot the rotation: %s", again)
+	}
+	h.meter.before.Store(nil)
+	if h.held(second).Generation != 1 {
+		t.Error("the rotation was not made again")
+	}
+}

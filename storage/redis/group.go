@@ -128,7 +128,7 @@ func (g *group) look(ctx context.Context) {
 	look, err := g.around(ctx)
 	step := g.watch.Learn(look)
 	if step.Mark != (failover.Mark{}) {
-		step.View = g.watch.Marked(step.Mark, g.mark(ctx, step))
+		step.View = g.watch.Marked(g.mark(ctx, step))
 	}
 	g.publish(step.View, look.Begun, err)
 	if step.Return && time.Since(g.asked) >= restoreTime {
@@ -202,11 +202,12 @@ func (g *group) server(ctx context.Context, addr string) (failover.Server, error
 		return failover.Server{}, err
 	}
 	offset, _ := strconv.ParseInt(infoField(info.Val(), "master_repl_offset"), 10, 64)
+	branched, _ := strconv.ParseInt(infoField(info.Val(), "second_repl_offset"), 10, 64)
 	server := failover.Server{
 		Primary: infoField(info.Val(), "role") == "master",
 		Lineage: infoField(info.Val(), "master_replid"),
 		Before:  infoField(info.Val(), "master_replid2"),
-		Offset:  offset,
+		Offset:  offset, Branched: branched,
 		Mark:    failover.ParseMark(mark.Val()),
 	}
 	for line := range strings.Lines(info.Val()) {

@@ -5,53 +5,62 @@ import (
 	"time"
 )
 
-// expected reports whether a primary has, for certain, everything that was acknowledged:
-// nothing was acknowledged in another reign since the one that its contents are of.
+// expected reports whether a primary has, for certain, everything that was acknowledged. Either
+// somebody made sure before, whose mark it carries, or it is the next one after a reign that
+// this process has watched, and had to confirm every write of that.
 func (w *Watch) expected(l Look, reign Reign, server Server) bool {
 	mark := server.Mark
-	switch {
-	case w.known.Newer(mark):
+	if mark.Lacks(w.known.Mark) || mark == (Mark{}) {
 		return false
-	case mark == (Mark{}), mark.Epoch == reign.Epoch:
-		return true
-	case mark.Epoch > reign.Epoch || server.Before != mark.Lineage:
-		return false // the sentinels were set up anew, or it did not follow whom it is named after
 	}
-	return reign.Epoch == mark.Epoch+1 || w.saw(l, mark)
+	return mark.Epoch == reign.Epoch || reign.Epoch == mark.Epoch+1 && w.heir(l, reign, server)
 }
 
-// saw reports whether this process saw, a moment ago, the reign that a mark is of. Two
-// failovers take longer, so there was no other reign since.
-func (w *Watch) saw(l Look, mark Mark) bool {
-	return mark == w.known && l.Begun.Sub(w.named) < 2*l.downAfter()
+// heir reports whether a server followed the primary that this process has watched, to its end
+// or nearly so, and had to confirm every write.
+func (w *Watch) heir(l Look, reign Reign, server Server) bool {
+	unwatched := l.Begun.Sub(w.known.asOf)
+	return server.Mark == w.known.Mark && server.Before == server.Mark.Lineage && w.known.followed[reign.Primary] &&
+		unwatched < sureTime+l.downAfter() // nobody goes alone and is replaced in less
 }
 
-// judge decides on a server that has become primary. It is refused while another one may
-// have more than it, and come back. Lost says that acknowledged writes are missing there, and
-// nobody is left who has them.
+// judge decides on a server that has become primary and is not what was expected. It is
+// refused while another one may have more than it, and come back. Lost says that acknowledged
+// writes are missing there, and nobody is left who has them.
 func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused error) {
 	if w.Off.Belief || w.expected(l, reign, server) {
 		return false, nil
 	}
+	heir := w.heir(l, reign, server)
 	for _, addr := range l.Others(reign.Primary) {
 		other, answered := l.Servers[addr]
 		switch {
-		case answered && other.Mark.Newer(server.Mark):
+		case answered && other.exceeds(server):
 			return false, fmt.Errorf("%s was promoted, and %s has later writes", reign.Primary, addr)
-		case !answered && !l.down(addr, least(patience)):
+		case answered, l.down(addr, least(patience)):
+		case heir && addr == w.known.primary: // it has reigned before this heir, and nobody else in between
+		default:
 			return false, fmt.Errorf("%s was promoted, and %s, which does not answer, may have later writes: "+
 				"it is waited for %s after a majority of the sentinels has found it down", reign.Primary, addr, time.Duration(patience))
 		}
 	}
-	return w.known.Newer(server.Mark), nil
+	return server.Mark.Lacks(w.known.Mark), nil
 }
 
-// mayReturn reports whether a server with later writes than the primary is there, and is a
-// primary by its own account still. One that follows already has thrown them away, or is about
-// to.
+// exceeds reports whether a server may have acknowledged writes that another one lacks.
+func (s Server) exceeds(other Server) bool {
+	if s.Mark == other.Mark {
+		return s.reach(s.Mark.Lineage) > other.reach(s.Mark.Lineage)
+	}
+	return other.Mark.Lacks(s.Mark)
+}
+
+// mayReturn reports whether a server that has everything the primary has, and more, is there
+// and is a primary by its own account still. One that follows already has thrown it away, or
+// is about to.
 func (w *Watch) mayReturn(l Look, reign Reign, server Server) bool {
 	for _, addr := range l.Others(reign.Primary) {
-		if other, answered := l.Servers[addr]; answered && other.Primary && other.Mark.Newer(server.Mark) {
+		if other, answered := l.Servers[addr]; answered && other.Primary && other.exceeds(server) && !other.Mark.Lacks(server.Mark) {
 			return true
 		}
 	}

@@ -57,6 +57,7 @@ type Server struct {
 	Lineage  string // its replication id
 	Before   string // the one of the history that it continues (master_replid2)
 	Offset   int64  // how far its history goes, in bytes
+	Branched int64  // how far it followed Before (second_repl_offset)
 	Replicas []Replica
 	Mark     Mark
 }
@@ -67,6 +68,17 @@ type Replica struct {
 	Online bool  // it has been filled
 	Lag    int   // seconds since it was heard last
 	Offset int64 // how far it had come then
+}
+
+// reach is how far a server has come in a history, -1 if it has no part in it.
+func (s Server) reach(lineage string) int64 {
+	switch lineage {
+	case s.Lineage:
+		return s.Offset
+	case s.Before:
+		return s.Branched
+	}
+	return -1
 }
 
 // follows reports whether the replica confirms writes at present: it is heard, and has come as
@@ -85,15 +97,14 @@ const hangTime = 2 * time.Second
 type Mark struct {
 	Epoch   uint64
 	Lineage string
-	// Alone counts how often the primary began to acknowledge writes that no replica had.
+	// Alone counts how often a primary began to acknowledge writes that no replica had, in
+	// all reigns.
 	Alone uint64
 }
 
-// Newer reports whether the contents that m is in have something that those with another
-// mark lack.
-func (m Mark) Newer(than Mark) bool {
-	return m.Epoch > than.Epoch || m.Epoch == than.Epoch && m.Alone > than.Alone
-}
+// Lacks reports whether the contents that m is in may lack something that those with another
+// mark have.
+func (m Mark) Lacks(other Mark) bool { return m.Epoch < other.Epoch || m.Alone < other.Alone }
 
 // String is how a mark is stored.
 func (m Mark) String() string {

@@ -55,11 +55,20 @@ type Watch struct {
 	// good for.
 	Off Protections
 
-	view  View
-	named time.Time // when the reign of view was named last
-	known Mark      // the newest one that was on record at a primary that was believed
-	past  []moment  // how far the primary had come, the oldest first
-	alone alone
+	view           View
+	known, pending knowledge // pending: when the mark is on record
+	past           []moment  // how far the primary had come, the oldest first
+	alone          alone
+}
+
+// knowledge is what a process knows of the last primary that it believed.
+type knowledge struct {
+	Mark
+	primary string
+	// asOf is until when nothing was acknowledged that the mark does not tell.
+	asOf time.Time
+	// followed are the replicas that had to confirm every write.
+	followed map[string]bool
 }
 
 // Protections are the rules that can be switched off in tests.
@@ -146,6 +155,9 @@ func (w *Watch) blind() View {
 func (w *Watch) unanswered(l Look, reign Reign) View {
 	if w.view.Doubt == nil {
 		w.renew(l, reign)
+		if l.Begun.Sub(w.known.asOf) < sureTime && w.attended(l, reign) {
+			w.known.asOf = l.Begun
+		}
 	}
 	return w.view
 }
@@ -159,7 +171,6 @@ func (w *Watch) renew(l Look, reign Reign) {
 	if w.Off.Lease {
 		w.view.Until = l.Begun.Add(time.Hour)
 	}
-	w.named = l.Begun
 }
 
 // believe is the step for a primary that is believed.
@@ -167,9 +178,6 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 	w.renew(l, reign)
 	w.view.Listed, w.view.DownAfter = len(l.Others(reign.Primary)), l.downAfter()
 	want := Mark{Epoch: reign.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone}
-	if server.Mark.Epoch != reign.Epoch {
-		want.Alone = 0
-	}
 	w.note(l, server)
 	w.view.Following = w.following(server)
 	w.view.Confirm = w.confirmations(l, reign, server)
@@ -180,18 +188,41 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 	if w.view.Confirm == 0 {
 		w.alone = alone{lineage: w.view.Lineage, looked: l.Begun}
 	}
+	now := w.learned(l, reign, server, want)
 	if want != server.Mark {
+		w.pending = now
 		return Step{Mark: want, From: server.Mark, View: w.view}
 	}
-	w.known = want
+	w.known = now
 	return Step{View: w.view}
+}
+
+// learned is what a process knows by what a believed primary says, once the mark is on record.
+func (w *Watch) learned(l Look, reign Reign, server Server, mark Mark) knowledge {
+	k := knowledge{Mark: mark, primary: reign.Primary, asOf: l.Begun, followed: map[string]bool{}}
+	far := w.awhileAgo()
+	for _, r := range server.Replicas {
+		if r.follows(far) {
+			k.followed[r.Addr] = true
+		}
+	}
+	return k
+}
+
+// attended reports whether a majority of the sentinels says, and that somebody else is there
+// without whom the primary acknowledges nothing.
+func (w *Watch) attended(l Look, reign Reign) bool {
+	if len(l.Reports) < majority(l.sentinels()) {
+		return false
+	}
+	return slices.ContainsFunc(l.Others(reign.Primary), func(addr string) bool { return !l.barred(addr) && !l.down(addr, 0) })
 }
 
 // Marked tells that a mark is on record, or why that is not certain. It returns the view that
 // counts then.
-func (w *Watch) Marked(mark Mark, failed error) View {
+func (w *Watch) Marked(failed error) View {
 	if failed == nil {
-		w.known = mark
+		w.known = w.pending
 		return w.view
 	}
 	w.view.Doubt = fmt.Errorf("the mark of the reign is not on record: %w", failed)

@@ -1,0 +1,242 @@
+package failover
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// promoted is a group of P, Q and R in which P was the primary of reign 1 and a process knows
+// its mark; then Q, which followed, is the primary of a later reign.
+func promoted(epoch uint64) *group {
+	g := newGroup("Q", "R")
+	g.look()
+	mark := g.servers["P"].Mark
+	for _, addr := range []string{"Q", "R"} {
+		g.server(addr, func(s *Server) { s.Mark = mark })
+	}
+	g.server("Q", func(s *Server) { s.Primary, s.Lineage = true, "lq" })
+	delete(g.servers, "P")
+	g.promote("Q", epoch, "P", "R")
+	return g
+}
+
+// TestHeirIsBelieved: a replica that followed and is promoted next has everything.
+func TestHeirIsBelieved(t *testing.T) {
+	g := promoted(2)
+	v := g.look().View
+	wantBelieved(t, "the next reign", v, true)
+	if want := (Mark{Epoch: 2, Lineage: "lq"}); g.servers["Q"].Mark != want || v.Lineage != "lq.2" {
+		t.Errorf("the mark is %+v, the lineage %q", g.servers["Q"].Mark, v.Lineage)
+	}
+}
+
+// TestGapInReigns: numbers may be missing after an election that failed, and then there was no
+// reign between. Only who saw the one before a moment ago knows that.
+func TestGapInReigns(t *testing.T) {
+	g := promoted(3)
+	g.pass(sureTime + downAfter - time.Second)
+	wantBelieved(t, "who saw the reign before", g.look().View, true)
+
+	g = promoted(3)
+	g.pass(sureTime + downAfter)
+	wantBelieved(t, "who saw it too long ago", g.look().View, false)
+
+	g = promoted(3)
+	g.watch = Watch{}
+	wantBelieved(t, "who has seen nothing", g.look().View, false)
+	g.servers["P"] = Server{Mark: Mark{Epoch: 1, Lineage: "lp"}}
+	wantBelieved(t, "when everybody answers and nobody has more", g.look().View, true)
+}
+
+// TestUnwatchedReign: the next one is no heir for a process that did not watch the reign before
+// to its end, or saw that it did not follow: the primary may have gone on without it.
+func TestUnwatchedReign(t *testing.T) {
+	g := promoted(2)
+	g.pass(sureTime + downAfter)
+	wantBelieved(t, "who did not watch", g.look().View, false)
+
+	g = promoted(2)
+	g.watch = Watch{}
+	wantBelieved(t, "who has just begun", g.look().View, false)
+
+	for _, there := range []bool{true, false} { // the other servers, which the primary would need
+		g = newGroup("Q", "R")
+		g.look()
+		p := g.servers["P"]
+		delete(g.servers, "P") // this process does not reach it, others may
+		for range 10 {
+			g.pass(time.Second)
+			if !there {
+				g.down("Q", 3, time.Second)
+				g.down("R", 3, time.Second)
+			}
+			g.look()
+		}
+		g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: p.Mark}
+		g.promote("Q", 2, "P", "R")
+		wantBelieved(t, "who watched the sentinels only", g.look().View, there)
+	}
+
+	g = newGroup("Q", "R")
+	g.server("P", func(s *Server) { s.Replicas[0].Lag = 5 })
+	g.look()
+	p := g.servers["P"]
+	delete(g.servers, "P")
+	g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: p.Mark}
+	g.promote("Q", 2, "P", "R")
+	wantBelieved(t, "a replica that hung", g.look().View, false)
+}
+
+// TestLessOfTheSame: of two servers with one mark, the one that has come farther in that
+// history has more, and one that has no part in it has nothing.
+func TestLessOfTheSame(t *testing.T) {
+	for _, tt := range []struct {
+		what     string
+		promoted Server
+		believed bool
+	}{
+		{"as far as the other", Server{Before: "lp", Branched: 100}, true},
+		{"not so far", Server{Before: "lp", Branched: 99}, false},
+		{"of another history", Server{Before: "lx", Branched: 200}, false},
+		{"the same primary again", Server{Lineage: "lp", Offset: 100}, true},
+	} {
+		g := newGroup("Q", "R")
+		g.look()
+		mark := g.servers["P"].Mark
+		tt.promoted.Primary, tt.promoted.Mark = true, mark
+		g.servers = map[string]Server{"P": {Primary: true, Lineage: "lp", Offset: 100, Mark: mark}, "Q": tt.promoted}
+		g.promote("Q", 4, "P")
+		step := g.look()
+		wantBelieved(t, tt.what, step.View, tt.believed)
+		if step.Return == tt.believed {
+			t.Errorf("%s: asked back: %t", tt.what, step.Return)
+		}
+	}
+}
+
+// TestStaleReturns: a former primary that never followed is promoted again. While another one
+// may have more it is refused; when the other one is there and still is a primary, it is asked
+// back.
+func TestStaleReturns(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		fresh bool // the process has seen nothing before
+	}{{"who knows the reign between", false}, {"who has seen nothing", true}} {
+		g := promoted(2)
+		g.look()
+		old := g.servers["R"].Mark
+		q := g.servers["Q"]
+		g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: old}
+		g.promote("P", 3, "Q")
+		delete(g.servers, "Q")
+		delete(g.servers, "R")
+		if tt.fresh {
+			g.watch = Watch{}
+		}
+		step := g.look()
+		wantBelieved(t, tt.what, step.View, false)
+		if step.Return || step.Mark != (Mark{}) {
+			t.Errorf("%s: %+v", tt.what, step)
+		}
+		g.servers["Q"] = q
+		step = g.look()
+		wantBelieved(t, tt.what+", when the other one is back", step.View, false)
+		if !step.Return {
+			t.Errorf("%s: the sentinels are not asked for the one with more", tt.what)
+		}
+		g.servers["Q"] = Server{Mark: q.Mark}
+		if step = g.look(); step.Return || step.View.Doubt == nil {
+			t.Errorf("%s: one that follows already is asked back: %t, %v", tt.what, step.Return, step.View.Doubt)
+		}
+		g.servers["Q"] = q
+		g.promote("Q", 4, "P")
+		wantBelieved(t, tt.what+", when the other one is primary again", g.look().View, true)
+	}
+}
+
+// TestPatience: one that may have more is waited for, but not for ever.
+func TestPatience(t *testing.T) {
+	g := promoted(2)
+	g.look()
+	g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: Mark{Epoch: 1, Lineage: "lp"}}
+	delete(g.servers, "Q")
+	g.promote("P", 3, "Q")
+	g.down("Q", 3, patience-time.Second)
+	wantBelieved(t, "nearly a minute", g.look().View, false)
+	g.down("Q", 1, patience)
+	wantBelieved(t, "a minute for one sentinel", g.look().View, false)
+	g.down("Q", 2, patience)
+	v := g.look().View
+	wantBelieved(t, "a minute", v, true)
+	if !v.Lost {
+		t.Error("nobody hears that acknowledged writes are lost")
+	}
+}
+
+// TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its reign
+// is the next one, and still it lacks what was acknowledged.
+func TestAloneIsMissed(t *testing.T) {
+	g := newGroup("Q")
+	g.look()
+	mark := g.servers["P"].Mark
+	g.server("P", func(s *Server) { s.Replicas = nil })
+	g.down("Q", 3, 3*time.Second)
+	g.look()
+	p := g.servers["P"]
+	delete(g.servers, "P")
+	g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: mark}
+	g.promote("Q", 2, "P")
+	wantBelieved(t, "one that hung", g.look().View, false)
+	g.servers["P"] = p
+	if step := g.look(); !step.Return {
+		t.Errorf("the one that went on alone is not asked back: %v", step.View.Doubt)
+	}
+	g.promote("P", 3, "Q")
+	wantBelieved(t, "the one that went on alone", g.look().View, true)
+}
+
+// TestMarkFails: nobody is believed whose mark is not on record.
+func TestMarkFails(t *testing.T) {
+	g := promoted(2)
+	look := Look{Begun: g.now, Servers: g.servers}
+	for _, r := range g.reports {
+		look.Reports = append(look.Reports, *r)
+	}
+	step := g.watch.Learn(look)
+	if step.Mark == (Mark{}) || step.From != g.servers["Q"].Mark {
+		t.Fatalf("the step is %+v", step)
+	}
+	wantBelieved(t, "a mark that could not be written", g.watch.Marked(errors.New("no")), false)
+	wantBelieved(t, "one that could", g.look().View, true)
+}
+
+// TestReplicaIsNoPrimary: one that follows somebody is not believed, whatever sentinels say.
+func TestReplicaIsNoPrimary(t *testing.T) {
+	g := newGroup("Q")
+	g.server("P", func(s *Server) { s.Primary = false })
+	wantBelieved(t, "a replica", g.look().View, false)
+	g.server("P", func(s *Server) { s.Primary = true })
+	wantBelieved(t, "a primary", g.look().View, true)
+	g.server("P", func(s *Server) { s.Primary = false })
+	wantBelieved(t, "one that became a replica", g.look().View, false)
+	for _, r := range g.reports {
+		r.Primary = ""
+	}
+	if v := (&Watch{}).Learn(Look{Begun: start}).View; v.Doubt == nil {
+		t.Error("nobody is named, and somebody is believed")
+	}
+}
+
+// TestRestart: a primary that restarts in its reign has another lineage and a lease of its own.
+func TestRestart(t *testing.T) {
+	g := newGroup("Q")
+	before := g.look().View
+	g.server("P", func(s *Server) { s.Lineage = "lp2" })
+	g.pass(time.Second)
+	after := g.look().View
+	wantBelieved(t, "a restart", after, true)
+	if after.Lineage == before.Lineage || after.Holds(before.Lineage, g.now) || g.servers["P"].Mark.Lineage != "lp2" {
+		t.Errorf("the lineage was %q and is %q, the mark %+v", before.Lineage, after.Lineage, g.servers["P"].Mark)
+	}
+}

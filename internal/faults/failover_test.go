@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,8 @@ type succession struct {
 	issued      map[string]span // when a code was asked for and heard of
 }
 
-func newSuccession(t *testing.T, replicas int) *succession {
+// newSuccession is a primary with replicas, and a load on it. Parameters are those of its URL.
+func newSuccession(t *testing.T, replicas int, parameters ...string) *succession {
 	t.Helper()
 	chosen := cmp.Or(*killSeed, rand.Uint64())
 	t.Logf("-faults.seed=%d", chosen)
@@ -40,7 +42,7 @@ func newSuccession(t *testing.T, replicas int) *succession {
 		s.replicas = append(s.replicas, redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: s.primary}))
 	}
 	s.group = redistest.StartSentinels(t, "main", s.primary, 3, time.Second)
-	s.siege = &siege{load: newLoad(t, s.group.URL()), random: rand.New(rand.NewPCG(chosen, loadWorkers))}
+	s.siege = &siege{load: newLoad(t, s.group.URL()+strings.Join(parameters, "")), random: rand.New(rand.NewPCG(chosen, loadWorkers))}
 	for n := range loadWorkers {
 		w := &worker{load: s.load, n: n, random: rand.New(rand.NewPCG(chosen, uint64(n)))}
 		s.heirs = append(s.heirs, &heir{worker: w, succession: s})
@@ -574,12 +576,12 @@ func TestPrimaryServesAlone(t *testing.T) {
 }
 
 // TestFailoverForgets: the primary is lost together with the replica that confirmed its
-// last writes, and the other replica takes over, which has not heard of them. It serves
-// alone. No code gives tokens a second time, nor for the first time; clients go on with
+// last writes, and the other replica takes over, which has not heard of them. Nobody believes
+// it until the two have been waited for. Then it serves alone, and no code gives tokens a second time, nor for the first time; clients go on with
 // refresh tokens of which it knows the family, unless it has forgotten more than eight of
 // its rotations.
 func TestFailoverForgets(t *testing.T) {
-	s := newSuccession(t, 2)
+	s := newSuccession(t, 2, "?wait-for-missing=2s")
 	s.begin()
 	p := s.fleet.newParty(s.at[0].process)
 	codes := p.mustCodes(s.at[0].process, 4)

@@ -1,11 +1,16 @@
 package redis
 
-import goredis "github.com/redis/go-redis/v9"
+import (
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
 
 // dial is how a group reaches what it consists of. The model of failovers puts itself here.
 type dial struct {
 	name      string   // that the sentinels know the primary by
 	sentinels []string // some of their addresses
+	patience  time.Duration
 	// sentinel and server make the client of one, without connecting.
 	sentinel, server func(addr string) *goredis.Client
 }
@@ -19,7 +24,7 @@ func dialers(t target, o Options) dial {
 		return c
 	}
 	return dial{
-		name: t.master, sentinels: t.addrs,
+		name: t.master, sentinels: t.addrs, patience: t.patience,
 		sentinel: func(addr string) *goredis.Client {
 			o := sentinelOptions(settings, addr)
 			o.PoolSize, o.MaxActiveConns = 1, 1

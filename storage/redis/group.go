@@ -72,7 +72,8 @@ const (
 func openGroup(ctx context.Context, d dial, measure func(context.Context, eachPrimary), warn func(string)) *group {
 	g := &group{
 		sentinels: newSentinels(d.name, d.sentinels, d.sentinel), connect: d.server, measure: measure, warn: warn,
-		wake: make(chan struct{}, 1), servers: map[string]*goredis.Client{},
+		watch: failover.Watch{Patience: d.patience},
+		wake:  make(chan struct{}, 1), servers: map[string]*goredis.Client{},
 	}
 	g.now.Store(&standing{View: failover.View{Doubt: errors.New("nobody has looked yet")}, over: make(chan struct{})})
 	g.look(ctx)
@@ -208,7 +209,7 @@ func (g *group) server(ctx context.Context, addr string) (failover.Server, error
 		Lineage: infoField(info.Val(), "master_replid"),
 		Before:  infoField(info.Val(), "master_replid2"),
 		Offset:  offset, Branched: branched,
-		Mark:    failover.ParseMark(mark.Val()),
+		Mark: failover.ParseMark(mark.Val()),
 	}
 	for line := range strings.Lines(info.Val()) {
 		if replica, ok := replicaOf(line); ok {

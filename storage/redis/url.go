@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // target is a store URL taken apart.
@@ -24,6 +25,7 @@ type target struct {
 
 	sentinelUser     string
 	sentinelPassword string
+	patience         time.Duration // 0: the default
 }
 
 // String names the target without users and passwords.
@@ -52,7 +54,8 @@ var (
 	errOneHost  = errors.New("storage/redis: this store URL takes one server; several need redis+sentinel:// or redis+cluster://")
 	errMaster   = errors.New("storage/redis: a redis+sentinel:// URL must name the primary, as in redis+sentinel://host:26379/name?db=0")
 	errCluster  = errors.New("storage/redis: a redis+cluster:// URL has neither path nor parameters, because a cluster has one database")
-	errQuery    = errors.New("storage/redis: the only parameters that a store URL may have are db, a number, sentinel-user and sentinel-password, each once, with redis+sentinel://")
+	errQuery    = errors.New("storage/redis: the only parameters that a store URL may have are db, a number, sentinel-user, sentinel-password and wait-for-missing, each once, with redis+sentinel://")
+	errPatience = errors.New("storage/redis: wait-for-missing must be a time from 1s to 24h, such as 1m")
 	errUserinfo = errors.New("storage/redis: user and password in the store URL must be written as user:password@ or :password@, percent-encoded")
 	errSentinel = errors.New("storage/redis: sentinel-password, alone or with sentinel-user, must have a value, percent-encoded: " +
 		"write &, #, %, + and a space as %26, %23, %25, %2B and %20")
@@ -208,9 +211,21 @@ func (t *target) parameter(name, value string) error {
 		return credential(&t.sentinelUser, value)
 	case "sentinel-password":
 		return credential(&t.sentinelPassword, value)
+	case "wait-for-missing":
+		return t.wait(value)
 	default:
 		return errQuery
 	}
+}
+
+// wait reads for how long a server is waited for that may have more than the primary.
+func (t *target) wait(value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Second || d > 24*time.Hour {
+		return errPatience
+	}
+	t.patience = d
+	return nil
 }
 
 // credential decodes a parameter. A plus is refused because some would read a space.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseURL(t *testing.T) {
@@ -25,6 +26,9 @@ func TestParseURL(t *testing.T) {
 		}},
 		{"redis+sentinel://h1:1,h2,[::1]:3/main?db=4", target{
 			scheme: "redis+sentinel", addrs: []string{"h1:1", "h2:26379", "[::1]:3"}, master: "main", db: 4,
+		}},
+		{"redis+sentinel://h1/m?wait-for-missing=90s", target{
+			scheme: "redis+sentinel", addrs: []string{"h1:26379"}, master: "m", patience: 90 * time.Second,
 		}},
 		{"redis+sentinel://u:p@h1/my-master.1", target{
 			scheme: "redis+sentinel", addrs: []string{"h1:26379"}, user: "u", password: "p", master: "my-master.1",
@@ -93,6 +97,10 @@ var refusedURLs = map[string][]string{
 		"redis+sentinel://h/m?sentinel-password=%hunter2", "redis+sentinel://h/m?sentinel-password=hun+ter2",
 		"redis+sentinel://h/m?sentinel-password=hun#ter2", "redis+sentinel://h/m?sentinel-password=hun ter2",
 		"redis+sentinel://h/m?sentinel-user=a+b&sentinel-password=hunter2", "rediss+sentinel://h/m?db=1&sentinel-user=u",
+	},
+	"wait-for-missing must be": {
+		"redis+sentinel://h/m?wait-for-missing=", "redis+sentinel://h/m?wait-for-missing=1", "redis+sentinel://h/m?wait-for-missing=hunter2",
+		"redis+sentinel://h/m?wait-for-missing=999ms", "redis+sentinel://h/m?wait-for-missing=24h1s",
 	},
 	"percent-encoded": {"redis://u:hunter2%@h", "redis://%zz:hunter2@h", "redis://u:%hunter2@h", "redis://u@h", "redis://u:@h"},
 }

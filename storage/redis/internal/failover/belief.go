@@ -1,8 +1,8 @@
 package failover
 
 import (
+	"cmp"
 	"fmt"
-	"time"
 )
 
 // expected reports whether a primary has, for certain, everything that was acknowledged. Either
@@ -31,7 +31,7 @@ func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused er
 	if w.Off.Belief || w.expected(l, reign, server) {
 		return false, nil
 	}
-	heir := w.heir(l, reign, server)
+	heir, patience := w.heir(l, reign, server), cmp.Or(w.Patience, defaultPatience)
 	for _, addr := range l.Others(reign.Primary) {
 		other, answered := l.Servers[addr]
 		switch {
@@ -41,7 +41,7 @@ func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused er
 		case heir && addr == w.known.primary: // it has reigned before this heir, and nobody else in between
 		default:
 			return false, fmt.Errorf("%s was promoted, and %s, which does not answer, may have later writes: "+
-				"it is waited for %s after a majority of the sentinels has found it down", reign.Primary, addr, time.Duration(patience))
+				"it is waited for %s after a majority of the sentinels has found it down", reign.Primary, addr, patience)
 		}
 	}
 	return server.Mark.Lacks(w.known.Mark), nil

@@ -162,16 +162,21 @@ func TestPatience(t *testing.T) {
 	g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: Mark{Epoch: 1, Lineage: "lp"}}
 	delete(g.servers, "Q")
 	g.promote("P", 3, "Q")
-	g.down("Q", 3, patience-time.Second)
+	g.down("Q", 3, defaultPatience-time.Second)
 	wantBelieved(t, "nearly a minute", g.look().View, false)
-	g.down("Q", 1, patience)
+	g.down("Q", 1, defaultPatience)
 	wantBelieved(t, "a minute for one sentinel", g.look().View, false)
-	g.down("Q", 2, patience)
+	g.down("Q", 2, defaultPatience)
 	v := g.look().View
 	wantBelieved(t, "a minute", v, true)
 	if !v.Lost {
 		t.Error("nobody hears that acknowledged writes are lost")
 	}
+
+	g = promoted(3)
+	g.watch = Watch{Patience: time.Second}
+	g.down("P", 3, time.Second)
+	wantBelieved(t, "as long as somebody else decided", g.look().View, true)
 }
 
 // TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its reign

@@ -51,6 +51,10 @@ type Step struct {
 // Watch remembers what a process has seen. It is for one goroutine. The zero Watch has seen
 // nothing.
 type Watch struct {
+	// Patience is how long a server that may have more than the primary is waited for, after a
+	// majority of the sentinels has found it down; 0 means a minute. Acknowledged writes may
+	// be lost when it is over: set it to what the machines need to come back.
+	Patience time.Duration
 	// Off switches single protections off, for the test of the model that finds what each is
 	// good for.
 	Off Protections
@@ -92,8 +96,8 @@ const (
 	// sureTime is how long a majority must not have reached the other servers until the
 	// primary goes on alone: a sentinel that was cut off loses sight of one after the other.
 	sureTime = 2 * time.Second
-	// patience is how long a server that may have more than the primary is waited for.
-	patience = time.Minute
+	// defaultPatience is that of a Watch that is not told another one.
+	defaultPatience = time.Minute
 )
 
 var (

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +27,7 @@ type group struct {
 	warn      func(sentence string)
 
 	watch failover.Watch // for look alone
-	asked time.Time      // when a sentinel was asked to restore a primary, for look alone
+	asked time.Time      // when a server was told to fill itself anew, for look alone
 	room  time.Time      // when measure was called, for look alone
 
 	now  atomic.Pointer[standing]
@@ -64,8 +61,8 @@ return ARGV[2]`
 const (
 	// doubtTime is between two looks while the primary is not certain.
 	doubtTime = 200 * time.Millisecond
-	// restoreTime is how often sentinels are asked to restore a primary at most.
-	restoreTime = time.Second
+	// refillTime is how often a server is told to fill itself anew at most.
+	refillTime = time.Second
 )
 
 // openGroup looks once, and goes on looking until close.
@@ -132,11 +129,7 @@ func (g *group) look(ctx context.Context) {
 		step.View = g.watch.Marked(g.mark(ctx, step))
 	}
 	g.publish(step.View, look.Begun, err)
-	if step.Return && time.Since(g.asked) >= restoreTime {
-		g.asked = time.Now()
-		g.tell("a server was promoted that lacks acknowledged writes, and the one that has them is back: the sentinels are asked to restore it")
-		_ = g.sentinels.restore(ctx) // a look later it is asked again
-	}
+	g.recover(ctx, step)
 	if step.View.Doubt == nil && time.Since(g.room) >= lookTime {
 		g.room = time.Now()
 		primary := g.at(step.View.Primary)
@@ -192,57 +185,6 @@ func (g *group) around(ctx context.Context) (failover.Look, error) {
 		asking.Wait()
 	}
 	return look, errors.Join(err, silent)
-}
-
-// server asks a server about itself.
-func (g *group) server(ctx context.Context, addr string) (failover.Server, error) {
-	info := goredis.NewStringCmd(ctx, "info", "replication")
-	mark := goredis.NewStringCmd(ctx, "get", reignKey)
-	together(ctx, g.at(addr), info, mark)
-	if err := errors.Join(info.Err(), unlessNil(mark.Err())); err != nil {
-		return failover.Server{}, err
-	}
-	offset, _ := strconv.ParseInt(infoField(info.Val(), "master_repl_offset"), 10, 64)
-	branched, _ := strconv.ParseInt(infoField(info.Val(), "second_repl_offset"), 10, 64)
-	server := failover.Server{
-		Primary: infoField(info.Val(), "role") == "master",
-		Lineage: infoField(info.Val(), "master_replid"),
-		Before:  infoField(info.Val(), "master_replid2"),
-		Offset:  offset, Branched: branched,
-		Mark: failover.ParseMark(mark.Val()),
-	}
-	for line := range strings.Lines(info.Val()) {
-		if replica, ok := replicaOf(line); ok {
-			server.Replicas = append(server.Replicas, replica)
-		}
-	}
-	return server, nil
-}
-
-func unlessNil(err error) error {
-	if errors.Is(err, goredis.Nil) {
-		return nil
-	}
-	return err
-}
-
-// replicaOf reads a line of INFO replication such as
-// slave0:ip=192.0.2.1,port=6379,state=online,offset=1,lag=0.
-func replicaOf(line string) (failover.Replica, bool) {
-	name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-	digits, ok := strings.CutPrefix(name, "slave")
-	if _, err := strconv.Atoi(digits); !ok || err != nil {
-		return failover.Replica{}, false
-	}
-	fields := map[string]string{}
-	for field := range strings.SplitSeq(value, ",") {
-		key, value, _ := strings.Cut(field, "=")
-		fields[key] = value
-	}
-	lag, err := strconv.Atoi(fields["lag"])
-	offset, _ := strconv.ParseInt(fields["offset"], 10, 64)
-	online := err == nil && fields["state"] == "online"
-	return failover.Replica{Addr: net.JoinHostPort(fields["ip"], fields["port"]), Online: online, Lag: lag, Offset: offset}, true
 }
 
 // at returns the client of a server.

@@ -161,23 +161,6 @@ func duration(about map[string]string, field string) time.Duration {
 	return time.Duration(min(number(about, field), uint64(time.Hour/time.Millisecond))) * time.Millisecond
 }
 
-// restore asks one sentinel after the other to replace the primary, until one begins to.
-func (s *sentinels) restore(ctx context.Context) error {
-	s.mu.Lock()
-	clients := make([]*goredis.Client, 0, len(s.known))
-	for _, client := range s.known {
-		clients = append(clients, client)
-	}
-	s.mu.Unlock()
-	var err error
-	for _, client := range clients {
-		if err = client.Do(ctx, "sentinel", "failover", s.name).Err(); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
 func (s *sentinels) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,14 +55,24 @@ func (s Server) exceeds(other Server) bool {
 	return other.Mark.Lacks(s.Mark)
 }
 
-// mayReturn reports whether a server that has everything the primary has, and more, is there
-// and is a primary by its own account still. One that follows already has thrown it away, or
-// is about to.
-func (w *Watch) mayReturn(l Look, reign Reign, server Server) bool {
-	for _, addr := range l.Others(reign.Primary) {
-		if other, answered := l.Servers[addr]; answered && other.Primary && other.exceeds(server) && !other.Mark.Lacks(server.Mark) {
-			return true
+// donor returns the address of a server that has everything a primary has, and more, and is a
+// primary by its own account still; "" if there is none. One that follows somebody has thrown
+// away what it had more, or is about to.
+func donor(l Look, reign Reign, server Server) (addr string) {
+	for _, candidate := range l.Others(reign.Primary) {
+		other, answered := l.Servers[candidate]
+		if answered && other.Primary && other.exceeds(server) && !other.Mark.Lacks(server.Mark) &&
+			(addr == "" || other.exceeds(l.Servers[addr])) {
+			addr = candidate
 		}
 	}
-	return false
+	return addr
+}
+
+// refilled reports whether a primary of which this process asked so has everything that the
+// other one has.
+func (w *Watch) refilled(l Look, reign Reign, server Server) bool {
+	from, answered := l.Servers[w.refill.from]
+	return answered && w.refill.Reign == reign && server.Follows == w.refill.from && server.Linked &&
+		server.Mark == from.Mark && server.Offset >= from.Offset
 }

@@ -109,8 +109,8 @@ func TestLessOfTheSame(t *testing.T) {
 		g.promote("Q", 4, "P")
 		step := g.look()
 		wantBelieved(t, tt.what, step.View, tt.believed)
-		if step.Return == tt.believed {
-			t.Errorf("%s: asked back: %t", tt.what, step.Return)
+		if (step.Refill == "P") == tt.believed {
+			t.Errorf("%s: filled from %q", tt.what, step.Refill)
 		}
 	}
 }
@@ -136,22 +136,39 @@ func TestStaleReturns(t *testing.T) {
 		}
 		step := g.look()
 		wantBelieved(t, tt.what, step.View, false)
-		if step.Return || step.Mark != (Mark{}) {
+		if step.Refill != "" || step.Mark != (Mark{}) {
 			t.Errorf("%s: %+v", tt.what, step)
 		}
 		g.servers["Q"] = q
 		step = g.look()
 		wantBelieved(t, tt.what+", when the other one is back", step.View, false)
-		if !step.Return {
-			t.Errorf("%s: the sentinels are not asked for the one with more", tt.what)
+		if step.Refill != "Q" || step.From != old {
+			t.Errorf("%s: filled from %q with the mark %+v", tt.what, step.Refill, step.From)
 		}
 		g.servers["Q"] = Server{Mark: q.Mark}
-		if step = g.look(); step.Return || step.View.Doubt == nil {
-			t.Errorf("%s: one that follows already is asked back: %t, %v", tt.what, step.Return, step.View.Doubt)
+		if step = g.look(); step.Refill != "" || step.View.Doubt == nil {
+			t.Errorf("%s: filled from one that follows already: %q, %v", tt.what, step.Refill, step.View.Doubt)
 		}
 		g.servers["Q"] = q
-		g.promote("Q", 4, "P")
-		wantBelieved(t, tt.what+", when the other one is primary again", g.look().View, true)
+		g.look()
+		for _, almost := range []Server{
+			{Follows: "Q", Linked: true, Mark: old, Offset: 100},
+			{Follows: "Q", Linked: false, Mark: q.Mark, Offset: 100},
+			{Follows: "R", Linked: true, Mark: q.Mark, Offset: 100},
+			{Follows: "Q", Linked: true, Mark: q.Mark, Offset: q.Offset - 1},
+		} {
+			g.servers["P"] = almost
+			if step = g.look(); step.Finish || step.View.Doubt == nil {
+				t.Errorf("%s: it goes on as %+v: %t, %v", tt.what, almost, step.Finish, step.View.Doubt)
+			}
+		}
+		filled := Server{Follows: "Q", Linked: true, Mark: q.Mark, Offset: q.Offset}
+		g.servers["P"] = filled
+		if step = g.look(); !step.Finish {
+			t.Errorf("%s: it has everything, and is not told to go on", tt.what)
+		}
+		g.servers["P"] = Server{Primary: true, Lineage: "lp2", Before: q.Lineage, Branched: q.Offset, Mark: q.Mark}
+		wantBelieved(t, tt.what+", when it has everything", g.look().View, true)
 	}
 }
 
@@ -194,8 +211,8 @@ func TestAloneIsMissed(t *testing.T) {
 	g.promote("Q", 2, "P")
 	wantBelieved(t, "one that hung", g.look().View, false)
 	g.servers["P"] = p
-	if step := g.look(); !step.Return {
-		t.Errorf("the one that went on alone is not asked back: %v", step.View.Doubt)
+	if step := g.look(); step.Refill != "P" {
+		t.Errorf("it is not filled from the one that went on alone: %v", step.View.Doubt)
 	}
 	g.promote("P", 3, "Q")
 	wantBelieved(t, "the one that went on alone", g.look().View, true)

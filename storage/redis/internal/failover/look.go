@@ -58,6 +58,8 @@ type Server struct {
 	Before   string // the one of the history that it continues (master_replid2)
 	Offset   int64  // how far its history goes, in bytes
 	Branched int64  // how far it followed Before (second_repl_offset)
+	Follows  string // host:port of its primary, for a replica
+	Linked   bool   // it hears that one
 	Replicas []Replica
 	Mark     Mark
 }

@@ -42,9 +42,12 @@ type Step struct {
 	// Mark is to be written on the primary in place of From, and [Watch.Marked] called, before
 	// View counts. It is the zero Mark when there is no need.
 	Mark, From Mark
-	// Return says that a server which a process must not lose is there again and is a
-	// primary by its own account: a sentinel should be asked to make it one.
-	Return bool
+	// Refill is the address of a server from which the primary, which is refused, should be
+	// filled anew: that one has everything that the primary has, and more. It is for a primary
+	// with the mark From only.
+	Refill string
+	// Finish says that this has happened, and the server should be a primary again.
+	Finish bool
 	View   View
 }
 
@@ -63,6 +66,13 @@ type Watch struct {
 	known, pending knowledge // pending: when the mark is on record
 	past           []moment  // how far the primary had come, the oldest first
 	alone          alone
+	refill         refill
+}
+
+// refill is what a process has asked for: that the primary of a reign is filled anew.
+type refill struct {
+	Reign
+	from string
 }
 
 // knowledge is what a process knows of the last primary that it believed.
@@ -113,7 +123,10 @@ func (w *Watch) Wonders(l Look) bool {
 		return false
 	}
 	server, answered := l.Servers[reign.Primary]
-	return answered && server.Primary && !w.expected(l, reign, server)
+	if !answered || !server.Primary {
+		return answered && w.refill.Reign == reign
+	}
+	return !w.expected(l, reign, server)
 }
 
 // Learn makes of a look what is to be done, and what to believe after it.
@@ -131,14 +144,15 @@ func (w *Watch) Learn(l Look) Step {
 	}
 	if !server.Primary {
 		w.view.Doubt = errReplica
-		return Step{View: w.view}
+		return Step{View: w.view, Finish: w.refilled(l, reign, server)}
 	}
 	lineage := fmt.Sprintf("%s.%d", server.Lineage, reign.Epoch)
 	if lineage != w.view.Lineage || w.view.Doubt != nil {
 		lost, refused := w.judge(l, reign, server)
 		if refused != nil {
 			w.view = View{Reign: reign, Lineage: lineage, Listed: len(l.Others(reign.Primary)), DownAfter: l.downAfter(), Doubt: refused}
-			return Step{View: w.view, Return: w.mayReturn(l, reign, server)}
+			w.refill = refill{reign, donor(l, reign, server)}
+			return Step{View: w.view, From: server.Mark, Refill: w.refill.from}
 		}
 		w.view = View{Reign: reign, Lineage: lineage, Lost: lost}
 		w.past = nil

@@ -1,0 +1,54 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage/redis/internal/failover"
+)
+
+// recover brings acknowledged writes back that the primary lacks, while the server that has
+// them is still there: the primary is filled from that one. The sentinels hear nothing of it:
+// a failover that several processes force at once may leave them divided for good.
+func (g *group) recover(ctx context.Context, step failover.Step) {
+	if step.Refill != "" && time.Since(g.asked) >= refillTime {
+		g.asked = time.Now()
+		g.tell("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
+		if err := refill(ctx, g.at(step.View.Primary), step.From, step.Refill); err != nil {
+			g.tell(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
+		}
+	}
+	if step.Finish {
+		_ = g.at(step.View.Primary).Do(ctx, "replicaof", "no", "one").Err() // a look later it is told again
+	}
+}
+
+// errMarked says that somebody has believed a primary meanwhile.
+var errMarked = errors.New("its mark has changed")
+
+// refill tells a server to follow another one, if it has a mark still. As soon as anybody
+// believes it, it has another.
+func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, from string) error {
+	host, port, err := net.SplitHostPort(from)
+	if err != nil {
+		return err
+	}
+	return server.Watch(ctx, func(tx *goredis.Tx) error {
+		is, err := tx.Get(ctx, reignKey).Result()
+		if unlessNil(err) != nil {
+			return err
+		}
+		if is != mark.String() {
+			return errMarked
+		}
+		_, err = tx.TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
+			return pipe.Do(ctx, "replicaof", host, port).Err()
+		})
+		return err
+	}, reignKey)
+}

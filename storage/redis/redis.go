@@ -6,13 +6,16 @@
 //
 //	embedded:                                                         in this process, without a port; lost at exit
 //	redis://user:password@host:6379/0                                 one server
-//	redis+sentinel://user:password@host1:26379,host2:26379/name?db=0  the primary that Sentinel names
+//	redis+sentinel://user:password@host1:26379,host2:26379/name?db=0  the primary that a majority of the sentinels names
 //	redis+cluster://user:password@host1:6379,host2:6379               a cluster
 //
 // Each has a form over TLS: rediss://, rediss+sentinel://, where sentinels and servers
 // speak it, and rediss+cluster://. User and password are those of the servers. The
 // sentinels may have their own, as parameters sentinel-user and sentinel-password next
-// to db; those of the servers are never sent to a sentinel. All are percent-encoded.
+// to db; those of the servers are never sent to a sentinel. All are percent-encoded. The
+// parameter wait-for-missing is a time such as 1m (the default): for so long after the
+// sentinels have found it down, a server is waited for that may have acknowledged
+// writes which a promoted one lacks.
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
@@ -64,7 +67,10 @@ type Options struct {
 	// OnRoundTrip, if set, is called before each command that goes to the server. It
 	// must be safe for concurrent use. Tests count with it what a request costs.
 	OnRoundTrip func()
-	// OnWarning, if set, hears each sentence about what the server may forget in a crash.
+	// OnWarning, if set, hears each sentence about what the servers may forget: about their
+	// settings while Open runs, and later about each promotion of a server that lacks
+	// acknowledged writes. It must be safe for concurrent use, and not wait. Set it to a line in
+	// the log that somebody reads.
 	OnWarning func(sentence string)
 }
 

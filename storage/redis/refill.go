@@ -12,8 +12,10 @@ import (
 	"gatehouse.example/storage/redis/internal/failover"
 )
 
-// recover brings acknowledged writes back that the primary lacks, while the server that has
-// them is still there: the primary is filled from that one. The sentinels hear nothing of it:
+// recover has servers follow each other as they should. It brings acknowledged writes back
+// that the primary lacks, while the server that has
+// them is still there: the primary is filled from that one. And it has a former primary follow
+// soon, without which there may be nobody to confirm writes. The sentinels hear nothing of it:
 // a failover that several processes force at once may leave them divided for good.
 func (g *group) recover(ctx context.Context, step failover.Step) {
 	if step.Refill != "" && time.Since(g.asked) >= refillTime {
@@ -22,6 +24,10 @@ func (g *group) recover(ctx context.Context, step failover.Step) {
 		if err := refill(ctx, g.at(step.View.Primary), step.From, step.Refill); err != nil {
 			g.tell(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
 		}
+	}
+	if step.Rejoin != "" && time.Since(g.asked) >= refillTime {
+		g.asked = time.Now()
+		_ = refill(ctx, g.at(step.Rejoin), step.RejoinMark, step.View.Primary) // otherwise the sentinels tell it
 	}
 	if step.Finish {
 		_ = g.at(step.View.Primary).Do(ctx, "replicaof", "no", "one").Err() // a look later it is told again

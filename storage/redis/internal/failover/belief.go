@@ -76,3 +76,17 @@ func (w *Watch) refilled(l Look, reign Reign, server Server) bool {
 	return answered && w.refill.Reign == reign && server.Follows == w.refill.from && server.Linked &&
 		server.Mark == from.Mark && server.Offset >= from.Offset
 }
+
+// returned returns a former primary that should follow, "" if there is none or if anybody may
+// be about to promote it.
+func (w *Watch) returned(l Look, reign Reign, server Server) (addr string, mark Mark) {
+	if !w.view.Holds(w.view.Lineage, l.Begun) || !l.undisputed(reign) {
+		return "", Mark{}
+	}
+	for _, addr := range l.apart(reign, server) {
+		if other, answered := l.Servers[addr]; answered && other.Primary && !other.exceeds(server) {
+			return addr, other.Mark
+		}
+	}
+	return "", Mark{}
+}

@@ -172,6 +172,37 @@ func TestStaleReturns(t *testing.T) {
 	}
 }
 
+// TestFormerPrimaryRejoins: one that returns and has nothing more is told to follow, unless
+// somebody may be about to promote it.
+func TestFormerPrimaryRejoins(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		change func(*group)
+		want   string
+	}{
+		{"it is a primary by its own account", func(*group) {}, "P"},
+		{"it follows already", func(g *group) { g.server("P", func(s *Server) { s.Primary = false }) }, ""},
+		{"the primary names it among its replicas", func(g *group) {
+			g.server("Q", func(s *Server) { s.Replicas = append(s.Replicas, Replica{Addr: "P"}) })
+		}, ""},
+		{"a sentinel replaces the primary", func(g *group) { g.reports["s1"].Failing = true }, ""},
+		{"a sentinel says nothing", func(g *group) { delete(g.reports, "s1") }, ""},
+		{"it has more", func(g *group) { g.server("P", func(s *Server) { s.Mark.Alone++ }) }, ""},
+		{"the sentinels do not reach it", func(g *group) { g.down("P", 2, time.Second) }, ""},
+	} {
+		g := promoted(2)
+		mark := g.servers["Q"].Mark
+		g.server("Q", func(s *Server) { s.Replicas = []Replica{{Addr: "R", Online: true}} })
+		g.look()
+		g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: mark}
+		tt.change(g)
+		g.pass(time.Second)
+		if step := g.look(); step.Rejoin != tt.want || tt.want != "" && step.RejoinMark != mark {
+			t.Errorf("%s: %q is told to follow, with the mark %+v", tt.what, step.Rejoin, step.RejoinMark)
+		}
+	}
+}
+
 // TestPatience: one that may have more is waited for, but not for ever.
 func TestPatience(t *testing.T) {
 	g := promoted(2)

@@ -13,6 +13,7 @@ package failover
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,6 +173,18 @@ func (l Look) Others(primary string) []string {
 		if r.Primary != "" && !seen[r.Primary] { // a sentinel that has not heard of the promotion
 			seen[r.Primary] = true
 			addrs = append(addrs, r.Primary)
+		}
+	}
+	return addrs
+}
+
+// apart returns the servers that a majority of the sentinels reaches and that the primary does
+// not name among its replicas.
+func (l Look) apart(reign Reign, server Server) (addrs []string) {
+	for _, addr := range l.Others(reign.Primary) {
+		named := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.Addr == addr })
+		if !named && !l.down(addr, 0) {
+			addrs = append(addrs, addr)
 		}
 	}
 	return addrs

@@ -46,7 +46,12 @@ type Step struct {
 	// filled anew: that one has everything that the primary has, and more. It is for a primary
 	// with the mark From only.
 	Refill string
-	// Finish says that this has happened, and the server should be a primary again.
+	// Rejoin is the address of a server that was the primary once, is one by its own account
+	// still, and has nothing that the primary lacks: it should follow. RejoinMark is its mark.
+	// The sentinels see to that too, within twenty seconds.
+	Rejoin     string
+	RejoinMark Mark
+	// Finish says that it has been filled as Refill says, and the server should be a primary again.
 	Finish bool
 	View   View
 }
@@ -126,7 +131,7 @@ func (w *Watch) Wonders(l Look) bool {
 	if !answered || !server.Primary {
 		return answered && w.refill.Reign == reign
 	}
-	return !w.expected(l, reign, server)
+	return !w.expected(l, reign, server) || len(l.apart(reign, server)) > 0
 }
 
 // Learn makes of a look what is to be done, and what to believe after it.
@@ -212,7 +217,9 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 		return Step{Mark: want, From: server.Mark, View: w.view}
 	}
 	w.known = now
-	return Step{View: w.view}
+	step := Step{View: w.view}
+	step.Rejoin, step.RejoinMark = w.returned(l, reign, server)
+	return step
 }
 
 // learned is what a process knows by what a believed primary says, once the mark is on record.

@@ -12,7 +12,7 @@ import (
 func TestDeps(t *testing.T) {
 	deptest.Check(t, ".", deptest.Rule{
 		Allowed: []string{
-			"gatehouse.example/metadata", "gatehouse.example/storage", "gatehouse.example/dcr", "gatehouse.example/templates",
+			"gatehouse.example/metadata", "gatehouse.example/storage", "gatehouse.example/dcr", "gatehouse.example/templates", "gatehouse.example/safefetch",
 			"gatehouse.example/internal/...", "gatehouse.example/authz/internal/...",
 		},
 		OnlyIn: map[string]string{"github.com/gorilla/mux": "routes.go"},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 

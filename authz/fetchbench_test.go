@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // BenchmarkBesideSilentHosts measures an honest sign-in of a client that nobody has seen, and

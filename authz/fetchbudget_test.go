@@ -12,8 +12,8 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/internal/webtest"
+	"gatehouse.example/safefetch"
 )
 
 // silentWeb is a web on which every host is silent until it is released, but those with a page.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/internal/webtest"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 

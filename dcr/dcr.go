@@ -50,9 +50,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/message/icon"
 	"gatehouse.example/metadata"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 
@@ -80,7 +80,7 @@ type Config struct {
 	// Admit, if set, is asked about every client that is about to be registered, or to be
 	// replaced by its owner, after everything else was found right and before anything is
 	// stored or spent. It hears what the client weighs in bytes; who asks is
-	// [fair.Requester]. A [TooMany] is answered with 429, every other error with 503. The function that it returns is
+	// [safefetch.Requester]. A [TooMany] is answered with 429, every other error with 503. The function that it returns is
 	// called when the client was not registered after all, so that a fault counts nothing.
 	Admit func(ctx context.Context, c storage.Client, weight int64) (undo func(), err error)
 	// WrongToken, if set, is called for each request with an initial or registration access
@@ -121,7 +121,7 @@ type Registry struct {
 	pinned     map[string]storage.Client // by client_id
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]
-	spent      *fair.Budget // of what strangers may have fetched
+	spent      *fair.Budget // of documents and keys that strangers may have fetched
 	logos      *icon.Album  // nil: none are shown
 	onRegister func(context.Context, storage.Client)
 	now        func() time.Time
@@ -147,7 +147,7 @@ func New(c Config) (*Registry, error) {
 	}
 	r.spent = fair.NewBudget(r.now)
 	if c.Fetcher != nil {
-		r.logos = icon.NewAlbum(c.Fetcher, r.spent, r.now)
+		r.logos = icon.NewAlbum(c.Fetcher, r.now)
 	}
 	if r.admit == nil {
 		r.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }

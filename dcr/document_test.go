@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/internal/webtest"
 	"gatehouse.example/metadata"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 

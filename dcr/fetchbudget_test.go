@@ -13,8 +13,8 @@ import (
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/internal/webtest"
+	"gatehouse.example/safefetch"
 )
 
 // of is the context of a request from an address.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // ErrUnreachable says that what a client publishes could not be read just now, and on

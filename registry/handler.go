@@ -105,7 +105,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 		h.now = time.Now
 	}
 	if c.Icons != nil {
-		h.icons = icon.NewAlbum(c.Icons, fair.NewBudget(h.now), h.now)
+		h.icons = icon.NewAlbum(c.Icons, h.now)
 	}
 	return h, nil
 }

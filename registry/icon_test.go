@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/internal/webtest"
 	"gatehouse.example/registry"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
+	"gatehouse.example/safefetch"
 )
 
 // egressSettings are the way to the public web, where documents, keys and logos of clients

@@ -16,9 +16,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/middleware"
 	"gatehouse.example/registry"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 )

@@ -14,8 +14,8 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/metadata"
+	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // Proxy is the way to a web that has no other: it opens tunnels (RFC 9110 section 9.3.6) that

@@ -32,7 +32,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // Web is the web.

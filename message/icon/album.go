@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // Album has pictures fetched and drawn while nobody waits, and shows those that are ready.
@@ -67,15 +67,18 @@ var (
 	perNetwork = fair.Limit{Burst: 300, Per: time.Minute}
 )
 
-// NewAlbum returns an empty album. What is wanted is charged to budget, which reads the
-// same clock as now.
-func NewAlbum(fetch Getter, budget *fair.Budget, now func() time.Time) *Album {
-	return &Album{fetch: New(fetch), budget: budget, now: now, open: map[Source]bool{}}
+// NewAlbum returns an empty album that fetches with fetch. It bounds by itself what may be
+// wanted, in this process. now is the clock; nil means time.Now.
+func NewAlbum(fetch Getter, now func() time.Time) *Album {
+	if now == nil {
+		now = time.Now
+	}
+	return &Album{fetch: New(fetch), budget: fair.NewBudget(now), now: now, open: map[Source]bool{}}
 }
 
 // Want has a picture fetched and drawn, if that was not done lately, and does not wait for
-// it. named is who names the picture, such as a client. It and the requester of ctx and the
-// picture's host may cause so many, whatever addresses they choose; what is beyond that is
+// it. named is who names the picture, such as a client. It and the requester of ctx
+// ([safefetch.WithRequester]) and the picture's host may cause so many, whatever addresses they choose; what is beyond that is
 // not fetched.
 func (a *Album) Want(ctx context.Context, s Source, named string) {
 	a.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/message/icon"
+	"gatehouse.example/safefetch"
 )
 
 // shop is a fetcher that has a picture of a size of its own for every address.
@@ -60,7 +60,7 @@ func (c *hands) pass(d time.Duration) {
 func newAlbum(t *testing.T) (*icon.Album, *shop, *hands) {
 	s := &shop{t: t, body: func(string) []byte { return unique(t) }}
 	c := &hands{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	return icon.NewAlbum(s, fair.NewBudget(c.now), c.now), s, c
+	return icon.NewAlbum(s, c.now), s, c
 }
 
 // asks is the context of somebody at an address.

@@ -20,8 +20,11 @@
 // at a time in the whole process, in turns by the networks that cause it, and what became of
 // its bytes is kept. An [Album] does all that while nobody waits for it.
 //
-//	fetcher := icon.New(icon.Config{Fetch: fetch})
-//	picture, err := fetcher.Get(ctx, message.Icon{Src: "https://client.example.com/logo.png"}, "https://client.example.com")
+//	fetch, err := safefetch.New(safefetch.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	picture, err := icon.New(fetch).Get(ctx, message.Icon{Src: "https://client.example.com/logo.png"}, "https://client.example.com")
 package icon
 
 import (
@@ -31,8 +34,8 @@ import (
 	"fmt"
 	"strings"
 
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/message"
+	"gatehouse.example/safefetch"
 )
 
 // ErrRefused says that there is no picture that may be shown.

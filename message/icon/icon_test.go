@@ -18,9 +18,9 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.example/internal/safefetch"
 	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
+	"gatehouse.example/safefetch"
 )
 
 // drawn is a picture with a red left half and a half-transparent right one.

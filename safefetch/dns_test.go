@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // nameServer answers questions for IPv4 addresses over UDP (RFC 1035 section 4), the n-th

@@ -74,7 +74,7 @@ type Config struct {
 	// MaxHeaderBytes bounds the header of an answer. 0 means 16 KiB.
 	MaxHeaderBytes int64
 	// MaxConcurrent bounds how many fetches run at a time, 0 means 32, and MaxPerHost how
-	// many of them for one host name, 0 means 4. One requester ([fair.WithRequester]) has a
+	// many of them for one host name, 0 means 4. One requester ([WithRequester]) has a
 	// quarter of them, its wider networks and one address that is asked half of them. Four
 	// times as many may wait for a place, in turns by network; more are turned away with
 	// [ErrBusy], first those of the network that has most.

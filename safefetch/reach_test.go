@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // TestB1ReachAsksNothing: one host that answers is enough; it sees a handshake and no request.

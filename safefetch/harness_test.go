@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // The clock of a synctest bubble begins in the year 2000.

@@ -14,8 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // scattered is a resolver that knows another address for each name.
@@ -121,7 +120,7 @@ func TestWaitingTakesFromTheTimeout(t *testing.T) {
 
 // from is the context of work for an address.
 func from(addr string) context.Context {
-	return fair.WithRequester(context.Background(), netip.MustParseAddr(addr))
+	return safefetch.WithRequester(context.Background(), netip.MustParseAddr(addr))
 }
 
 // holding is the stage on which every host is silent until it is released, but those that

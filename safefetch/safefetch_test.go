@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

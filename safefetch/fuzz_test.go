@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // FuzzGet checks what becomes of any URL with any answer of the DNS: what is looked up is

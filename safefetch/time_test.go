@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // clocked runs inside a bubble and returns how long get took there, for an address if one

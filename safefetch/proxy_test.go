@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // connectProxy is a proxy whose tunnels all lead to one address.

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"gatehouse.example/internal/safefetch"
+	"gatehouse.example/safefetch"
 )
 
 // TestBlocks looks at both edges of every block from both sides. An outside neighbour is

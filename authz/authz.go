@@ -31,6 +31,9 @@
 //	}
 //	front.Serve(listener)
 //
+// Metadata documents of clients, keys by reference and logos take a [Config.Fetcher], of
+// package safefetch.
+//
 // The listener is the embedder's, and so is what a connection may cost on it: the times and
 // sizes above, how many connections there may be at once, and that one ends after a request
 // whose end two readers could see at different places (RFC 9112 section 6.1), for which

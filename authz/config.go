@@ -76,7 +76,8 @@ type Config struct {
 	RefreshMax time.Duration
 
 	// Fetcher fetches what clients name: metadata documents, keys, logos. Without one none
-	// of them is.
+	// of them is. Set it where the server may read from the public web, to the one fetcher of
+	// the process, so that its bounds count for all that is fetched.
 	Fetcher *safefetch.Fetcher
 	// Documents says which client ID metadata documents are read; the zero value is none.
 	// They take a Fetcher.

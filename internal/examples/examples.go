@@ -9,4 +9,7 @@
 //   - github.com/mark3labs/mcp-go: mcpgo/mcpgo_test.go, a module of its own
 //   - a listener of one's own: listener_test.go
 //   - what docs/middleware.md shows: page_test.go
+//
+// embed is an authorization server in a program of one's own, which a module outside of this
+// one builds and tests too.
 package examples

@@ -1,6 +1,7 @@
 // Package publicapi checks that the public packages of this module can be used from outside
 // of it. Nobody outside can name a type of an internal package, so a parameter, field or
-// result of such a type is one that an embedder cannot use: [TestClosed] refuses it.
+// result of such a type is one that an embedder cannot use: [TestClosed] refuses it. Whoever
+// begins with a package looks at its example first: [TestExamples] wants one for each.
 package publicapi
 
 import (

@@ -1,0 +1,46 @@
+// Command embed is an authorization server in a program of one's own. It reads the metadata
+// documents of clients and shows their logos. Set ISSUER, STORE (see [redis.Open]) and
+// MASTER_KEY_FILE, which holds 32 random bytes; [authz.AddUser] adds the people who sign in.
+package main
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/dcr"
+	"gatehouse.example/middleware"
+	"gatehouse.example/safefetch"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+)
+
+func main() {
+	ctx, key := context.Background(), must(os.ReadFile(os.Getenv("MASTER_KEY_FILE")))
+	server := newServer(ctx, openStore(ctx, os.Getenv("STORE"), os.Getenv("ISSUER"), key), safefetch.Config{})
+	go func() { log.Fatal(server.Run(ctx)) }()
+	front := &http.Server{Addr: "127.0.0.1:8080", Handler: middleware.CloseUnclear(server), ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second}
+	log.Fatal(front.ListenAndServe())
+}
+
+func openStore(ctx context.Context, url, issuer string, key []byte) *storage.Store {
+	return must(storage.New(must(redis.Open(ctx, redis.Options{URL: url})), storage.Options{Issuer: issuer, MasterKeys: [][]byte{key}}))
+}
+
+func newServer(ctx context.Context, store *storage.Store, fetching safefetch.Config) *authz.Server {
+	return must(authz.New(ctx, authz.Config{
+		Issuer: store.Issuer(), Store: store,
+		Resources: []authz.Resource{{URI: "https://notes.example.com/mcp", Name: "Notes", Scopes: []authz.Scope{{Name: "notes:read", Description: "Read your notes"}}}},
+		Fetcher:   must(safefetch.New(fetching)), Documents: dcr.Documents{Trust: dcr.TrustAsk},
+	}))
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}

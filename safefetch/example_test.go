@@ -1,0 +1,32 @@
+package safefetch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"gatehouse.example/safefetch"
+)
+
+// A server reads what a stranger names, and tells the stranger no more than that it did not.
+func ExampleFetcher_Get() {
+	fetcher, err := safefetch.New(safefetch.Config{Floor: time.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	ctx := safefetch.WithRequester(context.Background(), netip.MustParseAddr("192.0.2.1"))
+	_, err = fetcher.Get(ctx, safefetch.Request{
+		URL:      "https://169.254.169.254/latest/meta-data/",
+		Accept:   []string{"application/json"},
+		MaxBytes: 5 << 10,
+	})
+	fmt.Println(errors.Is(err, safefetch.ErrRefused))
+	fmt.Println("told:  ", err)
+	fmt.Println("logged:", safefetch.Reason(err))
+	// Output:
+	// true
+	// told:   safefetch: the address cannot be fetched
+	// logged: safefetch: the address cannot be fetched: 169.254.169.254 has the address 169.254.169.254: link local (RFC 3927)
+}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 )
 
 // cookiesOf returns the cookies that an answer sets, by name.
@@ -259,11 +259,11 @@ func TestSignInSaysNothing(t *testing.T) {
 	h, c := newHouse(t, build{}), cast()["native"]
 	h.addPerson("disabled")
 	for _, name := range []string{personName, "disabled"} { // hashed with all the work it takes
-		if err := authz.SetPassword(t.Context(), h.store, name, personPassword); err != nil {
+		if err := admin.SetPassword(t.Context(), h.store, name, personPassword); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := authz.DisableUser(t.Context(), h.store, "disabled"); err != nil {
+	if err := admin.DisableUser(t.Context(), h.store, "disabled"); err != nil {
 		t.Fatal(err)
 	}
 	b := h.newBrowser()

@@ -90,7 +90,7 @@ type Config struct {
 	// listener. The page for people at the issuer leads there. Empty for none.
 	Catalogue string
 
-	// CheckPassword reports whether a password belongs to a hash of [AddUser]; in as many
+	// CheckPassword reports whether a password belongs to a hash of [gatehouse.example/authz/admin.AddUser]; in as many
 	// goroutines as there are processors, less one. Default: it is done here, which slows down
 	// other requests by some milliseconds. Set it to have it done in another process.
 	CheckPassword func(hash, password string) bool

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/storagetest"
 )
@@ -333,21 +333,21 @@ func TestForgottenAndRefused(t *testing.T) {
 		}},
 		"the person is disabled": {1, func(t *testing.T, h *house, id string) {
 			older := h.item(id)
-			if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+			if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 				t.Fatal(err)
 			}
 			again(h, older, id)
 		}},
 		"the person is removed": {1, func(t *testing.T, h *house, id string) {
 			older := h.item(id)
-			if err := authz.RemoveUser(t.Context(), h.store, personName); err != nil {
+			if err := admin.RemoveUser(t.Context(), h.store, personName); err != nil {
 				t.Fatal(err)
 			}
 			again(h, older, id)
 		}},
 		"the person is another one of that name": {1, func(t *testing.T, h *house, id string) {
 			older := h.item(id)
-			if err := authz.RemoveUser(t.Context(), h.store, personName); err != nil {
+			if err := admin.RemoveUser(t.Context(), h.store, personName); err != nil {
 				t.Fatal(err)
 			}
 			h.addPerson(personName)

@@ -85,6 +85,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -583,8 +584,8 @@ func (f *flow) changes() map[string]act {
 		},
 		"store":   func(words []string, _ []byte) { f.h.faults.SetDown(words[0] == "down") },
 		"restart": func(_ []string, _ []byte) { f.h.restart() },
-		"disable": func(words []string, _ []byte) { f.must(authz.DisableUser(f.t.Context(), f.h.store, words[0])) },
-		"remove":  func(words []string, _ []byte) { f.must(authz.RemoveUser(f.t.Context(), f.h.store, words[0])) },
+		"disable": func(words []string, _ []byte) { f.must(admin.DisableUser(f.t.Context(), f.h.store, words[0])) },
+		"remove":  func(words []string, _ []byte) { f.must(admin.RemoveUser(f.t.Context(), f.h.store, words[0])) },
 		"add":     func(words []string, _ []byte) { f.h.addPerson(words[0]) },
 		"let":     func(words []string, _ []byte) { f.vars[words[0]] = f.expand(strings.Join(words[1:], " ")) },
 	}

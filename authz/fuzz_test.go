@@ -114,31 +114,6 @@ func FuzzVerifier(f *testing.F) {
 	})
 }
 
-// FuzzCanonicalUserName: the canonical spelling is a fixed point, safe wherever a name is
-// shown or used as a key, and two names that fold alike differ in ASCII case and space only.
-func FuzzCanonicalUserName(f *testing.F) {
-	for _, seed := range []string{"reader", " READER ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "reader\x00", "a:b", strings.Repeat("x", 65)} {
-		f.Add(seed)
-	}
-	shape := regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
-	f.Fuzz(func(t *testing.T, raw string) {
-		name, err := CanonicalUserName(raw)
-		if err != nil {
-			if name != "" {
-				t.Errorf("%q: an error and the name %q", raw, name)
-			}
-			return
-		}
-		if again, err := CanonicalUserName(name); again != name || err != nil || !shape.MatchString(name) {
-			t.Errorf("%q became %q, and that %q, %v", raw, name, again, err)
-		}
-		trimmed := strings.TrimSpace(raw)
-		if len(trimmed) != len(name) || !strings.EqualFold(trimmed, name) {
-			t.Errorf("%q became %q: more than case and space changed", raw, name)
-		}
-	})
-}
-
 // FuzzScope: what is taken out of a scope parameter are scope tokens, each once, and all
 // of them were in it.
 func FuzzScope(f *testing.F) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -34,9 +34,9 @@ func (h *house) give(user storage.User, client string, resources ...string) stor
 }
 
 // found returns what a list has, by name, up to its error.
-func (h *house) found(f authz.GrantFilter, names map[string]string) (found []string, err error) {
+func (h *house) found(f admin.GrantFilter, names map[string]string) (found []string, err error) {
 	h.t.Helper()
-	for g, err := range authz.Grants(h.t.Context(), h.store, f) {
+	for g, err := range admin.Grants(h.t.Context(), h.store, f) {
 		if err != nil {
 			return found, err
 		}
@@ -68,26 +68,26 @@ func TestGrants(t *testing.T) {
 		h.clock.advance(time.Second)
 	}
 	for _, tt := range []struct {
-		filter authz.GrantFilter
+		filter admin.GrantFilter
 		want   []string
 		err    error
 	}{
-		{authz.GrantFilter{}, []string{"2", "5", "1", "3", "4"}, nil}, // by the names of people
-		{authz.GrantFilter{User: " ZOE"}, []string{"1", "3", "4"}, nil},
-		{authz.GrantFilter{User: "idle"}, nil, nil},
-		{authz.GrantFilter{User: "nobody"}, nil, authz.ErrUnknownUser},
-		{authz.GrantFilter{User: "no body"}, nil, authz.ErrUserName},
-		{authz.GrantFilter{ClientID: "native-client"}, []string{"1", "2", "4"}, nil},
-		{authz.GrantFilter{ClientID: "gone-client"}, []string{"5"}, nil}, // without a record of its own
-		{authz.GrantFilter{ClientID: "basic-client"}, nil, nil},          // without a grant
-		{authz.GrantFilter{ClientID: "nothing"}, nil, authz.ErrUnknownClient},
-		{authz.GrantFilter{User: "amy", ClientID: "nothing"}, nil, authz.ErrUnknownClient},
-		{authz.GrantFilter{Resource: tasks}, []string{"2", "3", "4"}, nil},
-		{authz.GrantFilter{Resource: tasks + "/"}, nil, nil},
-		{authz.GrantFilter{User: "zoe", ClientID: "native-client"}, []string{"1", "4"}, nil},
-		{authz.GrantFilter{User: "zoe", Resource: notes}, []string{"1", "3"}, nil},
-		{authz.GrantFilter{ClientID: "native-client", Resource: tasks}, []string{"2", "4"}, nil},
-		{authz.GrantFilter{User: "zoe", ClientID: "native-client", Resource: tasks}, []string{"4"}, nil},
+		{admin.GrantFilter{}, []string{"2", "5", "1", "3", "4"}, nil}, // by the names of people
+		{admin.GrantFilter{User: " ZOE"}, []string{"1", "3", "4"}, nil},
+		{admin.GrantFilter{User: "idle"}, nil, nil},
+		{admin.GrantFilter{User: "nobody"}, nil, admin.ErrUnknownUser},
+		{admin.GrantFilter{User: "no body"}, nil, admin.ErrUserName},
+		{admin.GrantFilter{ClientID: "native-client"}, []string{"1", "2", "4"}, nil},
+		{admin.GrantFilter{ClientID: "gone-client"}, []string{"5"}, nil}, // without a record of its own
+		{admin.GrantFilter{ClientID: "basic-client"}, nil, nil},          // without a grant
+		{admin.GrantFilter{ClientID: "nothing"}, nil, admin.ErrUnknownClient},
+		{admin.GrantFilter{User: "amy", ClientID: "nothing"}, nil, admin.ErrUnknownClient},
+		{admin.GrantFilter{Resource: tasks}, []string{"2", "3", "4"}, nil},
+		{admin.GrantFilter{Resource: tasks + "/"}, nil, nil},
+		{admin.GrantFilter{User: "zoe", ClientID: "native-client"}, []string{"1", "4"}, nil},
+		{admin.GrantFilter{User: "zoe", Resource: notes}, []string{"1", "3"}, nil},
+		{admin.GrantFilter{ClientID: "native-client", Resource: tasks}, []string{"2", "4"}, nil},
+		{admin.GrantFilter{User: "zoe", ClientID: "native-client", Resource: tasks}, []string{"4"}, nil},
 	} {
 		got, err := h.found(tt.filter, names)
 		if !slices.Equal(got, tt.want) || !errors.Is(err, tt.err) {
@@ -97,11 +97,11 @@ func TestGrants(t *testing.T) {
 	if err := h.store.RevokeUser(t.Context(), amy.Subject, "test"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := h.found(authz.GrantFilter{ClientID: "native-client"}, names); !slices.Equal(got, []string{"1", "2", "4"}) || err != nil {
+	if got, err := h.found(admin.GrantFilter{ClientID: "native-client"}, names); !slices.Equal(got, []string{"1", "2", "4"}) || err != nil {
 		t.Errorf("revoked grants are on record: %v, %v", got, err)
 	}
 	h.faults.SetDown(true)
-	for _, f := range []authz.GrantFilter{{}, {User: "zoe"}, {ClientID: "native-client"}, {ClientID: "gone-client"}} {
+	for _, f := range []admin.GrantFilter{{}, {User: "zoe"}, {ClientID: "native-client"}, {ClientID: "gone-client"}} {
 		if got, err := h.found(f, names); got != nil || !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%+v without a store: %v, %v", f, got, err)
 		}
@@ -130,7 +130,7 @@ func TestGrantsForestalled(t *testing.T) {
 	if err := h.store.CreateGrant(t.Context(), g); !errors.Is(err, storage.ErrConflict) {
 		t.Fatal(err)
 	}
-	if got, err := h.found(authz.GrantFilter{User: "amy"}, nil); got != nil || err != nil {
+	if got, err := h.found(admin.GrantFilter{User: "amy"}, nil); got != nil || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -150,10 +150,10 @@ func TestGrantsDamaged(t *testing.T) {
 		h.clock.advance(time.Second)
 		names[h.give(user, "native-client", notes).ID] = user.Name
 	}
-	for _, f := range []authz.GrantFilter{{}, {ClientID: "native-client"}, {Resource: notes}} {
+	for _, f := range []admin.GrantFilter{{}, {ClientID: "native-client"}, {Resource: notes}} {
 		var found []string
 		unreadable := 0
-		for g, err := range authz.Grants(t.Context(), h.store, f) {
+		for g, err := range admin.Grants(t.Context(), h.store, f) {
 			switch {
 			case errors.Is(err, storage.ErrRecord):
 				unreadable++
@@ -167,7 +167,7 @@ func TestGrantsDamaged(t *testing.T) {
 			t.Errorf("%+v: %v and %d that cannot be read", f, found, unreadable)
 		}
 	}
-	if _, _, err := authz.RevokeGrant(t.Context(), h.store, damaged.ID); !errors.Is(err, storage.ErrRecord) {
+	if _, _, err := admin.RevokeGrant(t.Context(), h.store, damaged.ID); !errors.Is(err, storage.ErrRecord) {
 		t.Errorf("revoking it: %v", err)
 	}
 }
@@ -177,19 +177,19 @@ func TestRevokeGrant(t *testing.T) {
 	h := newHouse(t, build{})
 	g := h.give(h.addPerson("amy"), "native-client", notes)
 	writes := h.meter.writes.Load()
-	if _, _, err := authz.RevokeGrant(t.Context(), h.store, "AAAAAAAAAAAAAAAAAAAAAA"); !errors.Is(err, storage.ErrNotFound) {
+	if _, _, err := admin.RevokeGrant(t.Context(), h.store, "AAAAAAAAAAAAAAAAAAAAAA"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("no such grant: %v", err)
 	}
 	if n := h.meter.writes.Load() - writes; n != 0 {
 		t.Errorf("%d writes for an id that names nothing", n)
 	}
 	h.faults.SetDown(true)
-	if _, ended, err := authz.RevokeGrant(t.Context(), h.store, g.ID); !errors.Is(err, storage.ErrUnavailable) || ended {
+	if _, ended, err := admin.RevokeGrant(t.Context(), h.store, g.ID); !errors.Is(err, storage.ErrUnavailable) || ended {
 		t.Errorf("without a store: %v, %v", ended, err)
 	}
 	h.faults.SetDown(false)
 	for _, want := range []bool{true, false} {
-		got, ended, err := authz.RevokeGrant(t.Context(), h.store, g.ID)
+		got, ended, err := admin.RevokeGrant(t.Context(), h.store, g.ID)
 		if err != nil || ended != want || got.State != storage.GrantRevoked || got.RevokedBecause == "" || got.ClientID != g.ClientID {
 			t.Errorf("%+v, %v, %v", got, ended, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 )
 
 // TestKeysFollowTheStore: two servers over one store that nobody runs see a key that was
@@ -23,7 +24,7 @@ func TestKeysFollowTheStore(t *testing.T) {
 		two.clock.advance(d)
 	}
 	before := one.tokens(c)
-	next, err := authz.RotateSigningKey(t.Context(), one.store, "", true)
+	next, err := admin.RotateSigningKey(t.Context(), one.store, "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestKeysFollowTheStore(t *testing.T) {
 			t.Errorf("%s refuses a token of the old key or the new one", name)
 		}
 	}
-	if _, err := authz.RevokeSigningKey(t.Context(), one.store, "", next.ID); err != nil {
+	if _, err := admin.RevokeSigningKey(t.Context(), one.store, "", next.ID); err != nil {
 		t.Fatal(err)
 	}
 	later(longLife / 2)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 )
 
 var accountButton = regexp.MustCompile(`<button[^>]* formaction="([^"]*)"[^>]* name="([^"]*)" value="([^"]*)">`)
@@ -190,7 +190,7 @@ func TestA6PasswordEndsSessions(t *testing.T) {
 	t.Parallel()
 	h, c := newHouse(t, build{}), cast()["native"]
 	change := func() {
-		if err := authz.SetPassword(t.Context(), h.store, "Reader ", personPassword); err != nil {
+		if err := admin.SetPassword(t.Context(), h.store, "Reader ", personPassword); err != nil {
 			t.Error(err)
 		}
 	}
@@ -216,10 +216,10 @@ func TestA6PasswordEndsSessions(t *testing.T) {
 	if answer := deciding.submit("decision", "allow"); answer.status != http.StatusBadRequest || answer.header.Get("Location") != "" {
 		t.Errorf("a decision while the password was changed: %s", answer)
 	}
-	if same, err := authz.HasPassword(t.Context(), h.store, "READER", personPassword); !same || err != nil {
+	if same, err := admin.HasPassword(t.Context(), h.store, "READER", personPassword); !same || err != nil {
 		t.Errorf("the password: %v, %v", same, err)
 	}
-	if same, err := authz.HasPassword(t.Context(), h.store, "reader", "another"); same || err != nil {
+	if same, err := admin.HasPassword(t.Context(), h.store, "reader", "another"); same || err != nil {
 		t.Errorf("another password: %v, %v", same, err)
 	}
 }

@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -58,16 +57,4 @@ func (p *passwordTurns) check(ctx context.Context, lane string, from netip.Addr,
 	}
 	defer leave()
 	return p.matches(hash, password), nil
-}
-
-// ErrPassword says that a password cannot be used.
-var ErrPassword = errors.New("authz: a password must have 1 to 1024 bytes")
-
-// newPassword hashes a password. How long it must at least be is for those to say who
-// let people choose one.
-func newPassword(password string) (string, error) {
-	if password == "" || len(password) > passwords.Longest {
-		return "", ErrPassword
-	}
-	return passwords.Hash(rand.Reader, password)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -120,7 +120,7 @@ func TestRedeemAgainstDisable(t *testing.T) {
 	h, c := newHouse(t, build{}), cast()["native"]
 	code := h.newBrowser().code(asks(c))
 	h.meter.once(&h.meter.before, "put", "grant", func() {
-		if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+		if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 			t.Error(err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestConsentAgainstDisable(t *testing.T) {
 			t.Parallel()
 			h, c := newHouse(t, build{}), cast()["native"]
 			h.meter.once(&h.meter.before, moment.op, moment.kind, func() {
-				if err := authz.DisableUser(t.Context(), h.store, personName); err != nil {
+				if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 					t.Error(err)
 				}
 			})

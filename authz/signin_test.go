@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 )
 
 // behindProxy lets requests say where they come from.
@@ -220,7 +221,7 @@ func TestB5AStolenDeviceCookie(t *testing.T) {
 		t.Errorf("after half a year it buys %d guesses", n)
 	}
 	changed := steal()
-	if err := authz.SetPassword(t.Context(), h.store, personName, "another password"); err != nil {
+	if err := admin.SetPassword(t.Context(), h.store, personName, "another password"); err != nil {
 		t.Fatal(err)
 	}
 	if n := guesses(changed, personName); n != 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -22,7 +22,7 @@ func newStrange(t *testing.T) strange {
 	t.Helper()
 	one := newHouse(t, build{})
 	two := newHouse(t, build{store: one.store})
-	if _, err := authz.RotateSigningKey(t.Context(), one.store, "", true); err != nil {
+	if _, err := admin.RotateSigningKey(t.Context(), one.store, "", true); err != nil {
 		t.Fatal(err)
 	}
 	one.restart()

@@ -13,7 +13,7 @@ var userIndex = key("users", "all")
 
 // User is a person who can sign in.
 type User struct {
-	// Name is what the person types, already canonical (see authz.CanonicalUserName).
+	// Name is what the person types, already canonical (see authz/internal/account).
 	Name string `json:"name"`
 	// Subject is the opaque id that tokens carry. A name that is removed and added
 	// again gets another one.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"gatehouse.example/dcr"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -24,36 +24,6 @@ type clientVerbs struct {
 	Disable clientDisable `cmd:"" help:"Lock a client out and revoke what it was granted."`
 	Rm      clientRm      `cmd:"" help:"Remove a client and revoke what it was granted."`
 	Token   clientToken   `cmd:"" help:"Mint an initial access token, for registration: token."`
-}
-
-// clientRecord is a client as it is printed: with all that it says about itself, and
-// without hashes.
-type clientRecord struct {
-	ID       string               `json:"client_id"`
-	Secret   string               `json:"client_secret,omitempty"` // when it is made, once
-	Source   storage.ClientSource `json:"source"`
-	State    string               `json:"state"`
-	Software string               `json:"software,omitempty"`
-	Created  time.Time            `json:"created"`
-	LastUsed time.Time            `json:"last_used,omitzero"`
-	// Ends is when the client is gone if nobody uses it.
-	Ends      time.Time         `json:"ends,omitzero"`
-	Localized map[string]string `json:"localized,omitempty"`
-	metadata.Client
-}
-
-func clientRecordOf(c storage.Client) clientRecord {
-	r := clientRecord{
-		ID: c.ID, Source: c.Source, State: "unused", Software: c.Software, Created: c.Created.UTC(), LastUsed: c.LastUsed.UTC(),
-		Ends: c.Expires.UTC(), Localized: c.Localized, Client: c.Metadata,
-	}
-	switch {
-	case c.Disabled:
-		r.State = "disabled"
-	case !c.LastUsed.IsZero():
-		r.State = "active"
-	}
-	return r
 }
 
 type clientAdd struct {
@@ -80,23 +50,21 @@ func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	defer store.Close()
-	c, secret, err := dcr.Add(ctx, store, storage.Client{ID: v.ID, Metadata: metadata.Client{
+	c, err := admin.AddClient(ctx, store, v.ID, metadata.Client{
 		ClientName: v.Name, RedirectURIs: v.RedirectURI, TokenEndpointAuthMethod: v.AuthMethod, JWKS: keys, JWKSURI: v.JWKSURI,
 		ClientURI: v.ClientURI, LogoURI: v.LogoURI,
-	}})
+	})
 	switch {
 	case errors.Is(err, storage.ErrConflict):
 		return fmt.Errorf("there is already a client with the id %s", wordOf(v.ID))
 	case err != nil:
 		return err
 	case v.JSON:
-		r := clientRecordOf(c)
-		r.Secret = secret
-		return p.printJSON(r)
+		return p.printJSON(c)
 	}
 	fmt.Fprintf(p.stdout, "client_id:     %s\n", c.ID)
-	if secret != "" {
-		fmt.Fprintf(p.stdout, "client_secret: %s (it is not shown again)\n", secret)
+	if c.Secret != "" {
+		fmt.Fprintf(p.stdout, "client_secret: %s (it is not shown again)\n", c.Secret)
 	}
 	return nil
 }
@@ -134,12 +102,9 @@ func (v *clientLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 		list = &crowds{paper: paperFor(p.stdout, false, "CLIENTS\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tLATEST\tLAST USED\tSOFTWARE", crowdLine)}
 	}
 	damaged := &unreadable{kind: "client"}
-	for c, err := range store.Clients(ctx) {
-		if err == nil && v.Software != "" && c.Software != v.Software {
-			continue
-		}
+	for c, err := range admin.Clients(ctx, store, v.Software) {
 		if err == nil {
-			err = list.print(clientRecordOf(c))
+			err = list.print(c)
 		}
 		if err = damaged.without(err); err != nil {
 			return errors.Join(err, list.end(false))
@@ -148,7 +113,7 @@ func (v *clientLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return errors.Join(list.end(true), damaged.error())
 }
 
-func clientLine(r clientRecord) string {
+func clientLine(r admin.Client) string {
 	return strings.Join([]string{
 		wordOf(r.ID), quoted(r.ClientName), string(r.Source), r.State, hostsOf(r.RedirectURIs), moment(r.Created), moment(r.LastUsed),
 	}, "\t")
@@ -179,14 +144,14 @@ type crowds struct {
 
 // crowd is the clients of one software.
 type crowd struct {
-	clientRecord     // the one that was registered last
+	admin.Client     // the one that was registered last
 	count        int // of clients
 }
 
 // maxCrowds bounds how many softwares are told apart, and how much of them is kept.
 const maxCrowds = 10_000
 
-func (g *crowds) print(r clientRecord) error {
+func (g *crowds) print(r admin.Client) error {
 	if g.by == nil {
 		g.by = map[string]*crowd{}
 	}
@@ -207,7 +172,7 @@ func (g *crowds) print(r clientRecord) error {
 }
 
 // add counts one more. Of the states the liveliest is shown.
-func (c *crowd) add(r clientRecord) {
+func (c *crowd) add(r admin.Client) {
 	used, state := c.LastUsed, c.State
 	if r.LastUsed.After(used) {
 		used = r.LastUsed
@@ -216,7 +181,7 @@ func (c *crowd) add(r clientRecord) {
 		state = r.State
 	}
 	if r.Created.After(c.Created) {
-		c.clientRecord = r
+		c.Client = r
 	}
 	c.LastUsed, c.State, c.count = used, state, c.count+1
 }
@@ -253,11 +218,11 @@ func (v *clientShow) Run(ctx context.Context, p *program, k *kong.Context) error
 		return err
 	}
 	defer store.Close()
-	c, err := store.Client(ctx, v.ID)
+	c, err := admin.FindClient(ctx, store, v.ID)
 	if err != nil {
 		return noClient(v.ID, err)
 	}
-	return p.printJSON(clientRecordOf(c))
+	return p.printJSON(c)
 }
 
 // noClient explains why there is no client with an id.
@@ -279,7 +244,7 @@ type clientDisable struct {
 
 // Run locks a client out.
 func (v *clientDisable) Run(ctx context.Context, p *program, k *kong.Context) error {
-	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "disabled", dcr.Disable)
+	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "disabled", admin.DisableClient)
 }
 
 type clientRm struct {
@@ -289,7 +254,7 @@ type clientRm struct {
 
 // Run removes a client.
 func (v *clientRm) Run(ctx context.Context, p *program, k *kong.Context) error {
-	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "removed", dcr.Remove)
+	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "removed", admin.RemoveClient)
 }
 
 // changeClient does something to one client and says so.
@@ -325,7 +290,7 @@ func (v *clientToken) Run(ctx context.Context, p *program, k *kong.Context) erro
 	}
 	defer store.Close()
 	expires := time.Now().Add(time.Duration(v.Expires)).UTC().Truncate(time.Second)
-	token, err := dcr.MintInitialToken(ctx, store, v.Uses, expires)
+	token, err := admin.MintInitialToken(ctx, store, v.Uses, expires)
 	switch {
 	case err != nil:
 		return err

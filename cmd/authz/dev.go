@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -168,7 +169,7 @@ func randomSecret(random io.Reader) (string, error) {
 // may do so at once: the first adds the person, the others find them. A password that
 // the operator chose is set, a random one never replaces one that somebody may be using.
 func (s *settings) admitDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
-	_, err := authz.AddUser(ctx, store, demoPerson, string(s.DevPassword))
+	_, err := admin.AddUser(ctx, store, demoPerson, string(s.DevPassword))
 	switch {
 	case !errors.Is(err, storage.ErrConflict):
 		return err
@@ -182,11 +183,11 @@ func (s *settings) admitDemo(ctx context.Context, store *storage.Store, r *relax
 // keepDemo sets the password that the operator chose, if it is another one: setting it
 // ends sessions, and several processes may start over one store.
 func (s *settings) keepDemo(ctx context.Context, store *storage.Store) error {
-	same, err := authz.HasPassword(ctx, store, demoPerson, string(s.DevPassword))
+	same, err := admin.HasPassword(ctx, store, demoPerson, string(s.DevPassword))
 	if same || err != nil {
 		return err
 	}
-	return authz.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
+	return admin.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
 }
 
 // tell lists what is relaxed.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -30,147 +30,55 @@ type grantSettings struct {
 	JSON     bool   `name:"json" help:"Print the records as a JSON array."`
 }
 
-func (s *grantSettings) filter() authz.GrantFilter {
-	return authz.GrantFilter{User: s.User, ClientID: s.Client, Resource: s.Resource}
+func (s *grantSettings) filter() admin.GrantFilter {
+	return admin.GrantFilter{User: s.User, ClientID: s.Client, Resource: s.Resource}
 }
 
 // explain puts the name that was asked for into an error about it.
 func (s *grantSettings) explain(err error) error {
 	switch {
-	case errors.Is(err, authz.ErrUnknownUser):
+	case errors.Is(err, admin.ErrUnknownUser):
 		return fmt.Errorf("there is no person with the name %s", wordOf(s.User))
-	case errors.Is(err, authz.ErrUnknownClient):
+	case errors.Is(err, admin.ErrUnknownClient):
 		return fmt.Errorf("there is no client with the id %s", wordOf(s.Client))
 	}
 	return err
 }
 
-// grantRecord is a grant as it is printed: without its seed, and without the hash of its
-// code.
-type grantRecord struct {
-	ID         string   `json:"id"`
-	State      string   `json:"state"`
-	User       string   `json:"user"`
-	Subject    string   `json:"subject"`
-	ClientID   string   `json:"client_id"`
-	ClientName string   `json:"client_name,omitempty"`
-	Resources  []string `json:"resources"`
-	Scopes     []string `json:"scopes"`
-	// Access says which scopes count at which resource. Grants from before there were pairs
-	// have none: there each scope counts at each resource that defines it.
-	Access storage.Access `json:"access,omitempty"`
-
-	Created       time.Time `json:"created"`
-	LastRefreshed time.Time `json:"last_refreshed,omitzero"`
-	// Ends is when the grant is over if nobody refreshes or revokes it.
-	Ends           time.Time `json:"ends,omitzero"`
-	RevokedBecause string    `json:"revoked_because,omitempty"`
-}
-
-func grantRecordOf(g storage.Grant, clientName string, now time.Time) grantRecord {
-	r := grantRecord{
-		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: clientName,
-		Resources: append([]string{}, g.Resources...), Scopes: append([]string{}, scopesOf(g)...), Access: g.Access,
-		Created: g.Created.UTC(), Ends: endOf(g).UTC(), RevokedBecause: g.RevokedBecause,
-	}
-	if g.Generation > 0 {
-		r.LastRefreshed = g.Rotated.UTC()
-	}
-	return r
-}
-
-// scopesOf are the scopes of a grant, at whichever of its resources.
-func scopesOf(g storage.Grant) []string {
-	if len(g.Access) > 0 {
-		return g.Access.Scopes()
-	}
-	return g.Scopes
-}
-
-// expired is the state of a grant that can be refreshed no more. It is on record as long
-// as one of its access tokens may live.
-const expired = "expired"
-
-func stateOf(g storage.Grant, now time.Time) string {
-	if g.State == storage.GrantActive && !now.Before(endOf(g)) {
-		return expired
-	}
-	return string(g.State)
-}
-
-// endOf is when a grant is over by itself; zero if it is revoked. A grant that has
-// refresh tokens is over when they are, another one with its access tokens.
-func endOf(g storage.Grant) time.Time {
-	end := g.AccessUntil
-	switch {
-	case g.State == storage.GrantRevoked:
-		return time.Time{}
-	case g.State == storage.GrantCode:
-		return g.CodeExpires
-	case g.Refreshable:
-		end = g.IdleExpires
-	}
-	if end.After(g.Expires) {
-		return g.Expires
-	}
-	return end
-}
-
 // grantList prints grants as they come, on paper of one kind or the other.
 type grantList struct {
-	paper[grantRecord]
-	store *storage.Store
-	names map[string]string // of clients, by id
+	paper[admin.Grant]
+	names *admin.ClientNames
 }
 
 func (p *program) grantList(store *storage.Store, asJSON bool) *grantList {
-	return &grantList{store: store, names: map[string]string{}, paper: paperFor(p.stdout, asJSON, grantHead, grantLine)}
+	return &grantList{names: admin.NewClientNames(store), paper: paperFor(p.stdout, asJSON, grantHead, grantLine)}
 }
 
 func (l *grantList) add(ctx context.Context, g storage.Grant) error {
-	name, err := l.nameOf(ctx, g.ClientID)
+	name, err := l.names.Of(ctx, g.ClientID)
 	if err != nil {
 		return err
 	}
-	return l.print(grantRecordOf(g, name, time.Now()))
-}
-
-// maxNames bounds how many names of clients are remembered.
-const maxNames = 1024
-
-// nameOf returns what a client calls itself, or nothing if it has no record, or none
-// that can be read.
-func (l *grantList) nameOf(ctx context.Context, clientID string) (string, error) {
-	if name, ok := l.names[clientID]; ok {
-		return name, nil
-	}
-	client, err := l.store.Client(ctx, clientID)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrRecord) {
-		return "", err
-	}
-	if len(l.names) >= maxNames {
-		clear(l.names)
-	}
-	l.names[clientID] = client.Metadata.ClientName
-	return client.Metadata.ClientName, nil
+	return l.print(admin.GrantOf(g, name, time.Now()))
 }
 
 const grantHead = "GRANT\tUSER\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tCREATED\tREFRESHED\tENDS"
 
-func grantLine(r grantRecord) string {
+func grantLine(r admin.Grant) string {
 	client := wordOf(r.ClientID)
 	if r.ClientName != "" {
 		client += " " + quoted(r.ClientName)
 	}
 	return strings.Join([]string{
-		wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client, wordsOf(r.Resources), r.scopes(), r.State,
+		wordOf(r.ID), wordOf(cmp.Or(r.User, r.Subject)), client, wordsOf(r.Resources), scopesByResource(r), r.State,
 		moment(r.Created), moment(r.LastRefreshed), moment(r.Ends),
 	}, "\t")
 }
 
-// scopes are the scopes as they stand in a line: those of each resource, in the order of the
-// resources, with a bar between them.
-func (r grantRecord) scopes() string {
+// scopesByResource are the scopes as they stand in a line: those of each resource, in the order
+// of the resources, with a bar between them.
+func scopesByResource(r admin.Grant) string {
 	if len(r.Access) < 2 {
 		return wordsOf(r.Scopes)
 	}
@@ -192,7 +100,7 @@ func (v *grantLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	defer store.Close()
 	list := p.grantList(store, v.JSON)
 	damaged := &unreadable{kind: "grant"}
-	for g, err := range authz.Grants(ctx, store, v.filter()) {
+	for g, err := range admin.Grants(ctx, store, v.filter()) {
 		if err == nil {
 			err = list.add(ctx, g)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
@@ -146,17 +147,17 @@ func (r *records) active(user storage.User, client string, change func(*storage.
 	return g
 }
 
-func (r *records) listed(args ...string) []grantRecord {
+func (r *records) listed(args ...string) []admin.Grant {
 	r.t.Helper()
 	out, _ := r.verb(0, r.environ(), append([]string{"grant"}, append(args, "--json")...)...)
-	var records []grantRecord
+	var records []admin.Grant
 	if err := json.Unmarshal([]byte(out), &records); err != nil {
 		r.t.Fatal(err)
 	}
 	return records
 }
 
-func idsOf(records []grantRecord) (ids []string) {
+func idsOf(records []admin.Grant) (ids []string) {
 	for _, r := range records {
 		ids = append(ids, r.ID)
 	}
@@ -196,7 +197,7 @@ func TestGrantLs(t *testing.T) {
 	fresh := r.code(ben, "editor", nil)
 
 	records := r.listed("ls")
-	want := []grantRecord{
+	want := []admin.Grant{
 		{ID: refreshed.ID, State: "active", User: "amy", Subject: amy.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
 			Created: now.Add(-5 * time.Hour).UTC(), LastRefreshed: now.Add(-4 * time.Hour).UTC(), Ends: now.Add(30*day - 5*time.Hour).UTC()},
 		{ID: revoked.ID, State: "revoked", User: "amy", Subject: amy.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
@@ -463,7 +464,7 @@ func TestGrantDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, complaint := r.verb(1, r.environ(), "grant", "ls", "--json")
-	var records []grantRecord
+	var records []admin.Grant
 	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].ID != whole.ID {
 		t.Errorf("%v %s", err, out)
 	}

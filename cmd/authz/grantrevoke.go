@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -45,7 +45,7 @@ func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) erro
 // misnamed says what is wrong with the way in which grants are named.
 func (v *grantRevoke) misnamed() error {
 	switch {
-	case len(v.IDs) > 0 && v.filter() != authz.GrantFilter{}:
+	case len(v.IDs) > 0 && v.filter() != admin.GrantFilter{}:
 		return errors.New("grants are named by their ids, or with --user, --client and --resource, not both")
 	case len(v.IDs) == 0 && v.User == "" && v.Client == "":
 		return errors.New("no grant is named: give ids of grants, a person with --user or a client with --client")
@@ -80,8 +80,8 @@ func (r *revocation) each(ctx context.Context, ids []string) error {
 }
 
 // all revokes the grants that match. One that has ended meanwhile needs nothing.
-func (r *revocation) all(ctx context.Context, f authz.GrantFilter) error {
-	for g, err := range authz.Grants(ctx, r.store, f) {
+func (r *revocation) all(ctx context.Context, f admin.GrantFilter) error {
+	for g, err := range admin.Grants(ctx, r.store, f) {
 		if err == nil {
 			err = r.revoke(ctx, g.ID)
 		}
@@ -96,7 +96,7 @@ func (r *revocation) all(ctx context.Context, f authz.GrantFilter) error {
 }
 
 func (r *revocation) revoke(ctx context.Context, id string) error {
-	g, ended, err := authz.RevokeGrant(ctx, r.store, id)
+	g, ended, err := admin.RevokeGrant(ctx, r.store, id)
 	switch {
 	case err != nil:
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -23,53 +23,32 @@ type keyVerbs struct {
 	SealRecords keySealRecords `cmd:"" help:"Begin to seal every record, for good: when every server runs a release that knows it."`
 }
 
-// keyRecord is a signing key as --json prints it: without its parts.
-type keyRecord struct {
-	ID        string    `json:"kid"`
-	State     string    `json:"state"`
-	Algorithm string    `json:"algorithm"`
-	Created   time.Time `json:"created"`
-	Activated time.Time `json:"activated,omitzero"`
-	Retired   time.Time `json:"retired,omitzero"`
-}
-
-func keyRecordOf(k storage.SigningKey) keyRecord {
-	return keyRecord{
-		ID: k.ID, State: string(k.State), Algorithm: k.Algorithm,
-		Created: k.Created.UTC(), Activated: k.Activated.UTC(), Retired: k.Retired.UTC(),
-	}
-}
-
 type keyLs struct {
 	storeSettings
 	JSON bool `name:"json" help:"Print the records as a JSON array."`
 }
 
-// Run lists the keys. A server that never started has none.
+// Run lists the keys.
 func (v *keyLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	set, err := store.KeySet(ctx)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	keys, err := admin.Keys(ctx, store)
+	switch {
+	case err != nil:
 		return err
+	case v.JSON:
+		return p.printJSON(keys)
 	}
-	records := make([]keyRecord, 0, len(set.Keys))
-	for _, key := range set.Keys {
-		records = append(records, keyRecordOf(key))
-	}
-	if v.JSON {
-		return p.printJSON(records)
-	}
-	return p.printKeys(records)
+	return p.printKeys(keys)
 }
 
-func (p *program) printKeys(records []keyRecord) error {
+func (p *program) printKeys(keys []admin.Key) error {
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KID\tSTATE\tALGORITHM\tCREATED\tACTIVATED\tRETIRED")
-	for _, r := range records {
+	for _, r := range keys {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.State, r.Algorithm, moment(r.Created), moment(r.Activated), moment(r.Retired))
 	}
 	return table.Flush()
@@ -102,14 +81,14 @@ func (v *keyRotate) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	defer store.Close()
-	key, err := authz.RotateSigningKey(ctx, store, v.SigningAlgorithm, v.Now)
+	key, err := admin.RotateSigningKey(ctx, store, v.SigningAlgorithm, v.Now)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return errors.New("there are no signing keys yet: the server makes the first one when it starts")
 	case err != nil:
 		return err
 	case v.JSON:
-		return p.printJSON(keyRecordOf(key))
+		return p.printJSON(admin.KeyOf(key))
 	case v.Now:
 		_, err = fmt.Fprintf(p.stdout, "%s signs now\n", key.ID)
 		return err
@@ -130,7 +109,7 @@ func (v *keyRevoke) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	defer store.Close()
-	active, err := authz.RevokeSigningKey(ctx, store, v.SigningAlgorithm, v.KID)
+	active, err := admin.RevokeSigningKey(ctx, store, v.SigningAlgorithm, v.KID)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("there is no signing key with the id %s", v.KID)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"gatehouse.example/authz/admin"
 )
 
 // TestKeyVerbs: what the verbs do to the keys of a server, and what the server publishes
@@ -24,9 +26,9 @@ func TestKeyVerbs(t *testing.T) {
 		}
 		return out.String() + complaints.String()
 	}
-	list := func(want ...string) []keyRecord {
+	list := func(want ...string) []admin.Key {
 		t.Helper()
-		var records []keyRecord
+		var records []admin.Key
 		if err := json.Unmarshal([]byte(verb(0, "ls", "--json")), &records); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func TestKeyVerbs(t *testing.T) {
 		}
 		return kids
 	}
-	kidsOf := func(records []keyRecord) (kids []string) {
+	kidsOf := func(records []admin.Key) (kids []string) {
 		for _, r := range records {
 			kids = append(kids, r.ID)
 		}

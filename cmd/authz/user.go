@@ -8,13 +8,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 )
 
@@ -26,18 +25,6 @@ type userVerbs struct {
 	Passwd  userPasswd  `cmd:"" help:"Give a person another password, read from standard input, and end their sessions."`
 	Disable userDisable `cmd:"" help:"Lock a person out and revoke what they granted."`
 	Rm      userRm      `cmd:"" help:"Remove a person and revoke what they granted."`
-}
-
-// userRecord is a person as --json prints them: without the password.
-type userRecord struct {
-	Name     string    `json:"name"`
-	Subject  string    `json:"subject"`
-	Created  time.Time `json:"created"`
-	Disabled bool      `json:"disabled"`
-}
-
-func recordOf(u storage.User) userRecord {
-	return userRecord{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled}
 }
 
 type userAdd struct {
@@ -58,14 +45,14 @@ func (v *userAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	user, err := authz.AddUser(ctx, store, v.Name, password)
+	user, err := admin.AddUser(ctx, store, v.Name, password)
 	switch {
 	case errors.Is(err, storage.ErrConflict):
 		return fmt.Errorf("there is already a person with the name %s", v.Name)
 	case err != nil:
 		return err
 	case v.JSON:
-		return p.printJSON(recordOf(user))
+		return p.printJSON(admin.UserOf(user))
 	}
 	_, err = fmt.Fprintf(p.stdout, "added %s, subject %s\n", user.Name, user.Subject)
 	return err
@@ -85,9 +72,9 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	defer store.Close()
 	list := paperFor(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
 	damaged := &unreadable{kind: "user"}
-	for u, err := range store.Users(ctx) {
+	for u, err := range admin.Users(ctx, store) {
 		if err == nil {
-			err = list.print(recordOf(u))
+			err = list.print(u)
 		}
 		if err = damaged.without(err); err != nil {
 			return errors.Join(err, list.end(false))
@@ -96,7 +83,7 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return errors.Join(list.end(true), damaged.error())
 }
 
-func userLine(r userRecord) string {
+func userLine(r admin.User) string {
 	state := "active"
 	if r.Disabled {
 		state = "disabled"
@@ -111,7 +98,7 @@ type userDisable struct {
 
 // Run locks a person out.
 func (v *userDisable) Run(ctx context.Context, p *program, k *kong.Context) error {
-	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "disabled", authz.DisableUser)
+	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "disabled", admin.DisableUser)
 }
 
 type userPasswd struct {
@@ -123,14 +110,14 @@ type userPasswd struct {
 // Run gives a person another password.
 func (v *userPasswd) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "changed the password of", func(ctx context.Context, store *storage.Store, name string) error {
-		if _, err := authz.FindUser(ctx, store, name); err != nil {
+		if _, err := admin.FindUser(ctx, store, name); err != nil {
 			return err
 		}
 		password, err := p.password(v.PasswordFile)
 		if err != nil {
 			return err
 		}
-		return authz.SetPassword(ctx, store, name, password)
+		return admin.SetPassword(ctx, store, name, password)
 	})
 }
 
@@ -141,7 +128,7 @@ type userRm struct {
 
 // Run removes a person.
 func (v *userRm) Run(ctx context.Context, p *program, k *kong.Context) error {
-	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "removed", authz.RemoveUser)
+	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "removed", admin.RemoveUser)
 }
 
 // changeUser does something to one person and says so.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
@@ -163,7 +164,7 @@ func newSite(t testing.TB) *site {
 	f := newFleet(t, fleetConfig{Store: server.URL()})
 	s.aside = newFront(t, f, server.URL())
 	s.front = newFront(t, f, "redis://"+s.proxy.Addr)
-	if _, err := authz.AddUser(t.Context(), s.aside.store, personName, personPassword); err != nil {
+	if _, err := admin.AddUser(t.Context(), s.aside.store, personName, personPassword); err != nil {
 		t.Fatal(err)
 	}
 	s.way = f.newParty(s.aside.process)

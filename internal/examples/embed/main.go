@@ -1,6 +1,6 @@
 // Command embed is an authorization server in a program of one's own. It reads the metadata
 // documents of clients and shows their logos. Set ISSUER, STORE (see [redis.Open]) and
-// MASTER_KEY_FILE, which holds 32 random bytes; [authz.AddUser] adds the people who sign in.
+// MASTER_KEY_FILE, which holds 32 random bytes; [gatehouse.example/authz/admin.AddUser] adds the people who sign in.
 package main
 
 import (

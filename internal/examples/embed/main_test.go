@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/safefetch"
 )
 
@@ -34,7 +34,7 @@ func TestEmbedded(t *testing.T) {
 	front.Config.Handler = newServer(t.Context(), store, fetching)
 	front.Start()
 	t.Cleanup(front.Close)
-	if _, err := authz.AddUser(t.Context(), store, "ada", "correct horse"); err != nil {
+	if _, err := admin.AddUser(t.Context(), store, "ada", "correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	asks := url.Values{

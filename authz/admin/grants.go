@@ -1,4 +1,4 @@
-package authz
+package admin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 
+	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/storage"
 )
 
@@ -77,7 +78,7 @@ func (f GrantFilter) matches(g storage.Grant) bool {
 }
 
 func subjectOf(ctx context.Context, store *storage.Store, name string) (string, error) {
-	canonical, err := CanonicalUserName(name)
+	canonical, err := account.CanonicalName(name)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,53 @@
+package account
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestCanonicalName(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"reader": "reader", " Reader\t": "reader", "READER@Example.COM": "reader@example.com", "a.b_c+d-e": "a.b_c+d-e", "7of9": "7of9",
+		strings.Repeat("a", 64): strings.Repeat("a", 64),
+	} {
+		if got, err := CanonicalName(raw); got != want || err != nil {
+			t.Errorf("%q: %q, %v", raw, got, err)
+		}
+	}
+	for _, raw := range []string{
+		"", " ", ".reader", "-reader", "@reader", "_", "+x", "rea der", "reader:x", "reader/x", "readеr", "ｒeader", "reader\x00", "reader\u200b",
+		"\u212alice", "ſam", "a*b", strings.Repeat("a", 65), "<b>", `a"b`,
+	} {
+		if got, err := CanonicalName(raw); !errors.Is(err, ErrName) {
+			t.Errorf("%q is taken as %q, %v", raw, got, err)
+		}
+	}
+}
+
+// FuzzCanonicalName: the canonical spelling is a fixed point, safe wherever a name is
+// shown or used as a key, and two names that fold alike differ in ASCII case and space only.
+func FuzzCanonicalName(f *testing.F) {
+	for _, seed := range []string{"reader", " READER ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "reader\x00", "a:b", strings.Repeat("x", 65)} {
+		f.Add(seed)
+	}
+	shape := regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		name, err := CanonicalName(raw)
+		if err != nil {
+			if name != "" {
+				t.Errorf("%q: an error and the name %q", raw, name)
+			}
+			return
+		}
+		if again, err := CanonicalName(name); again != name || err != nil || !shape.MatchString(name) {
+			t.Errorf("%q became %q, and that %q, %v", raw, name, again, err)
+		}
+		trimmed := strings.TrimSpace(raw)
+		if len(trimmed) != len(name) || !strings.EqualFold(trimmed, name) {
+			t.Errorf("%q became %q: more than case and space changed", raw, name)
+		}
+	})
+}

@@ -1,0 +1,12 @@
+package account
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the package at its place in the house.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/internal/passwords"}})
+}

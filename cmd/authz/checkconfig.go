@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 )
@@ -21,13 +22,13 @@ import (
 // checkVerb checks the configuration that serve would run with. It takes the flags of
 // serve, so that a command line can be checked as it is.
 type checkVerb struct {
-	settings
+	serveSettings
 	Effective bool `help:"Print every setting with its value and where it comes from."`
 }
 
 // Run prints one line for each mistake. It opens no port and connects to no store.
 func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
-	l, err := p.load(k, &v.settings)
+	l, err := p.load(k, &v.serveSettings)
 	if l == nil {
 		return err
 	}
@@ -86,13 +87,13 @@ func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	config.Store = store
 	_, err = authz.New(ctx, config)
 	if err == nil && l.registry != nil {
-		_, err = l.registry.carried(ctx, &v.settings, store, slog.New(slog.DiscardHandler))
+		_, err = l.registry.carried(ctx, &v.serveSettings, store, slog.New(slog.DiscardHandler))
 	}
 	return errors.Join(err, store.Close())
 }
 
 // print writes the settings as YAML. A secret is shown as set or not, never as it is.
-func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]origin) error {
+func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]settings.Origin) error {
 	for _, flag := range flags {
 		if reflect.ValueOf(flag.Target.Interface()).IsZero() || flag.Name == "config" || flag.Name == "effective" {
 			continue
@@ -101,7 +102,7 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]or
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].where)
+		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].Where)
 	}
 	lists := yaml.MapSlice{}
 	for _, list := range []struct {
@@ -151,7 +152,7 @@ func describe(resources []authz.Resource) []yaml.MapSlice {
 			m = append(m, yaml.MapItem{Key: "default-scopes", Value: r.DefaultScopes})
 		}
 		if i := r.Introspection; i != nil {
-			m = append(m, yaml.MapItem{Key: "introspection", Value: yaml.MapSlice{{Key: "client-id", Value: i.ID}, {Key: "client-secret", Value: redacted}}})
+			m = append(m, yaml.MapItem{Key: "introspection", Value: yaml.MapSlice{{Key: "client-id", Value: i.ID}, {Key: "client-secret", Value: settings.Redacted}}})
 		}
 		out = append(out, m)
 	}

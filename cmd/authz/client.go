@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz/admin"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -73,7 +74,7 @@ func (v *clientAdd) keys() (json.RawMessage, error) {
 	if v.JWKSFile == "" {
 		return nil, nil
 	}
-	text, err := readAtMost(v.JWKSFile, 1<<16)
+	text, err := settings.ReadAtMost(v.JWKSFile, 1<<16)
 	if err == nil && !json.Valid(text) {
 		err = fmt.Errorf("%s is not JSON", v.JWKSFile)
 	}
@@ -274,9 +275,9 @@ func (p *program) changeClient(ctx context.Context, k *kong.Context, s *storeSet
 
 type clientToken struct {
 	storeSettings
-	Uses    int      `default:"1" placeholder:"N" help:"How many clients may be registered with it (default ${default})."`
-	Expires duration `default:"24h" placeholder:"TIME" help:"How long it is good (default ${default})."`
-	JSON    bool     `name:"json" help:"Print it as JSON."`
+	Uses    int               `default:"1" placeholder:"N" help:"How many clients may be registered with it (default ${default})."`
+	Expires settings.Duration `default:"24h" placeholder:"TIME" help:"How long it is good (default ${default})."`
+	JSON    bool              `name:"json" help:"Print it as JSON."`
 }
 
 // Run mints an initial access token.

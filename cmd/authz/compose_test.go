@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/internal/listener"
 )
 
@@ -35,7 +36,7 @@ type composeService struct {
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 	Healthcheck struct{ Test []string }
 	Restart     string
-	Grace       duration `yaml:"stop_grace_period"`
+	Grace       settings.Duration `yaml:"stop_grace_period"`
 }
 
 // composeFiles are both of them.
@@ -68,7 +69,7 @@ func (s composeService) configured(t *testing.T) (environ []string) {
 			value = dir + "/master-keys"
 		}
 		environ = append(environ, name+"="+value)
-		if name != strings.ToUpper(name) || !strings.HasPrefix(name, prefix) {
+		if name != strings.ToUpper(name) || !strings.HasPrefix(name, settings.Prefix) {
 			t.Errorf("%s is not a setting", name)
 		}
 	}
@@ -177,13 +178,13 @@ func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 			if out, err := shell.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", name, err, out)
 			}
-			text, err := secretFrom(dir + "/master-keys")
+			text, err := settings.SecretFrom(dir + "/master-keys")
 			if err != nil {
 				t.Fatal(err)
 			}
 			made = append(made, text)
 		}
-		var keys masterKeys
+		var keys settings.MasterKeys
 		if err := keys.UnmarshalText([]byte(made[0])); err != nil || len(keys) != 1 || patterned(keys[0]) || made[0] != made[1] {
 			t.Errorf("%s: %v, made once: %t", name, err, made[0] == made[1])
 		}

@@ -2,21 +2,22 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/goccy/go-yaml"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 )
 
-// clients reads the list clients: those that are configured in the file.
-func (d *document) clients() ([]storage.Client, error) { return listed(d, "clients", d.client) }
+// clientsIn reads the list clients: those that are configured in the file.
+func clientsIn(d *settings.Document) ([]storage.Client, error) {
+	return settings.Listed(d, "clients", clientIn)
+}
 
-func (d *document) client(f field) storage.Client {
-	keys := d.section(f, "a client", []string{
+func clientIn(d *settings.Document, f settings.Field) storage.Client {
+	keys := d.Section(f, "a client", []string{
 		"client-id", "client-name", "client-secret", "client-secret-file", "redirect-uris", "auth-method", "jwks-file", "jwks-uri",
 		"client-uri", "logo-uri", "grant-types",
 	})
@@ -27,99 +28,46 @@ func (d *document) client(f field) storage.Client {
 		"client-uri": &m.ClientURI, "logo-uri": &m.LogoURI,
 	} {
 		if value, ok := keys[key]; ok {
-			*target = d.text(value, key)
+			*target = d.Text(value, key)
 		}
 	}
 	for key, target := range map[string]*[]string{"redirect-uris": &m.RedirectURIs, "grant-types": &m.GrantTypes} {
 		if value, ok := keys[key]; ok {
-			*target = d.texts(value, key)
+			*target = d.Texts(value, key)
 		}
 	}
 	if file, ok := keys["jwks-file"]; ok {
-		m.JWKS = d.jsonFile(file, "jwks-file")
+		m.JWKS = d.JSONFile(file, "jwks-file")
 	}
-	if secret := d.clientSecret(keys); secret != "" {
+	if secret := d.ClientSecret(keys); secret != "" {
 		c.Secret = storage.HashSecret(secret)
 	}
 	if c.ID == "" {
-		d.fail(f.line, "a client needs the key \"client-id\"")
+		d.Fail(f.Line, "a client needs the key \"client-id\"")
 	}
 	return c
 }
 
-// clientSecret reads client-secret or the file that client-secret-file names.
-func (d *document) clientSecret(keys map[string]field) string {
-	own, ownGiven := keys["client-secret"]
-	file, fileGiven := keys["client-secret-file"]
-	switch {
-	case ownGiven && fileGiven:
-		d.fail(file.line, "client_secret and client_secret_file are both set: keep one")
-	case ownGiven:
-		d.inline = true
-		return d.strong(own.line, "client_secret", d.text(own, "client_secret"))
-	case fileGiven:
-		return d.strong(file.line, "client_secret_file", d.secretFile(file))
-	}
-	return ""
+// statementIssuersIn reads the list software-statements: who may vouch for software.
+func statementIssuersIn(d *settings.Document) ([]dcr.StatementIssuer, error) {
+	return settings.Listed(d, "software-statements", statementIssuerIn)
 }
 
-const (
-	// leastSecret is how many characters a secret of a client or resource server must
-	// have: its length is what stands against guessing.
-	leastSecret = 16
-	// goodSecret is how many it should have.
-	goodSecret = 32
-)
-
-// strong refuses a secret that can be guessed, and warns of one that is short.
-func (d *document) strong(line int, key, secret string) string {
-	n := utf8.RuneCountInString(secret)
-	switch {
-	case n == 0 || n >= goodSecret:
-	case n < leastSecret:
-		d.fail(line, "%s has %d characters, it must have at least %d: make one with openssl rand -base64 32", key, n, leastSecret)
-	default:
-		d.doubts = append(d.doubts, fmt.Sprintf("%s:%d: %s has only %d characters: make one with openssl rand -base64 32", d.name, line, key, n))
-	}
-	return secret
-}
-
-// jsonFile reads the file that a key names.
-func (d *document) jsonFile(f field, key string) json.RawMessage {
-	name := d.text(f, key)
-	if name == "" {
-		return nil
-	}
-	text, err := readAtMost(name, 1<<16)
-	switch {
-	case err != nil:
-		d.fail(f.line, "%s: %v", key, err)
-	case !json.Valid(text):
-		d.fail(f.line, "%s: %s is not JSON", key, name)
-	}
-	return text
-}
-
-// statementIssuers reads the list software-statements: who may vouch for software.
-func (d *document) statementIssuers() ([]dcr.StatementIssuer, error) {
-	return listed(d, "software-statements", d.statementIssuer)
-}
-
-func (d *document) statementIssuer(f field) dcr.StatementIssuer {
-	keys := d.section(f, "an issuer of software statements", []string{"issuer", "jwks-file"})
+func statementIssuerIn(d *settings.Document, f settings.Field) dcr.StatementIssuer {
+	keys := d.Section(f, "an issuer of software statements", []string{"issuer", "jwks-file"})
 	var issuer dcr.StatementIssuer
 	if value, ok := keys["issuer"]; ok {
-		issuer.Issuer = d.text(value, "issuer")
+		issuer.Issuer = d.Text(value, "issuer")
 	}
 	file, ok := keys["jwks-file"]
 	if !ok || issuer.Issuer == "" {
-		d.fail(f.line, "an issuer of software statements needs the keys \"issuer\" and \"jwks-file\"")
+		d.Fail(f.Line, "an issuer of software statements needs the keys \"issuer\" and \"jwks-file\"")
 		return issuer
 	}
 	var set jose.JSONWebKeySet
-	if text := d.jsonFile(file, "jwks-file"); text != nil && json.Valid(text) {
+	if text := d.JSONFile(file, "jwks-file"); text != nil && json.Valid(text) {
 		if err := json.Unmarshal(text, &set); err != nil {
-			d.fail(file.line, "jwks-file: it is not a JWK set")
+			d.Fail(file.Line, "jwks-file: it is not a JWK set")
 		}
 	}
 	issuer.Keys = set
@@ -144,7 +92,7 @@ func describeClients(clients []storage.Client) []yaml.MapSlice {
 			m = append(m, yaml.MapItem{Key: "grant-types", Value: c.Metadata.GrantTypes})
 		}
 		if len(c.Secret) > 0 {
-			m = append(m, yaml.MapItem{Key: "client-secret", Value: redacted})
+			m = append(m, yaml.MapItem{Key: "client-secret", Value: settings.Redacted})
 		}
 		out = append(out, m)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"gatehouse.example/cmd/authz/internal/settings"
 )
 
 // Whatever is in a file, it is read or refused with sentences that name the file and
@@ -18,10 +20,10 @@ func FuzzReadDocument(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := readDocument("file.yaml", []byte(text), []string{"issuer", "resources", "dev-resource"})
+		d, err := settings.ReadDocument("file.yaml", []byte(text), []string{"issuer", "resources", "dev-resource"})
 		var also error
 		if d != nil {
-			_, also = d.resources()
+			_, also = resourcesIn(d)
 		} else if err == nil {
 			t.Fatal("neither a document nor a mistake")
 		}
@@ -37,27 +39,4 @@ func FuzzReadDocument(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A file is read the same however an editor saves it.
-func TestReadDocumentOfOtherEditors(t *testing.T) {
-	for name, text := range map[string]string{
-		"plain":                 "issuer: https://auth.example.com\n",
-		"byte order mark":       "\ufeffissuer: https://auth.example.com\n",
-		"line ends of Windows":  "\ufeffissuer: https://auth.example.com\r\n",
-		"no line end":           "issuer: https://auth.example.com",
-		"with a document start": "\ufeff---\nissuer: https://auth.example.com\n",
-	} {
-		d, err := readDocument("file.yaml", []byte(text), []string{"issuer"})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got := d.text(d.values["issuer"], "issuer"); got != "https://auth.example.com" {
-			t.Errorf("%s: issuer is %q", name, got)
-		}
-	}
-	if _, err := readDocument("file.yaml", []byte("\ufeff\ufeffissuer: x\n"), []string{"issuer"}); err == nil {
-		t.Error("two byte order marks are read")
-	}
 }

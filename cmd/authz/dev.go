@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/admin"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 )
 
@@ -33,26 +34,26 @@ type relaxed struct {
 }
 
 // madeUp is where a setting comes from that --dev filled in.
-const madeUp = "made up by --dev"
+var madeUp = settings.Origin{Rank: settings.ByDefault, Where: "made up by --dev"}
 
 // relax fills in what --dev allows to be left out, and says so in origins.
-func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, error) {
+func (s *serveSettings) relax(origins map[string]settings.Origin, random io.Reader) (relaxed, error) {
 	var r relaxed
 	warn := func(sentence string) { r.warnings = append(r.warnings, sentence) }
-	makeUp := func(name string) { origins[name] = origin{byDefault, madeUp} }
+	makeUp := func(name string) { origins[name] = madeUp }
 	if s.Store == "" {
 		s.Store = "embedded:"
 		makeUp("store")
 	}
-	if s.Store.embedded() {
+	if s.Store.Embedded() {
 		warn("people, clients and grants are kept in this process and lost at exit: --store redis://… keeps them")
 	}
-	if len(s.MasterKeys) == 0 && s.Store.embedded() {
+	if len(s.MasterKeys) == 0 && s.Store.Embedded() {
 		key := make([]byte, 32)
 		if _, err := io.ReadFull(random, key); err != nil {
 			return r, fmt.Errorf("master key: %w", err)
 		}
-		s.MasterKeys = masterKeys{key}
+		s.MasterKeys = settings.MasterKeys{key}
 		makeUp("master-keys")
 		warn("the master key is made up and forgotten at exit: AUTHZ_MASTER_KEYS sets one")
 	}
@@ -61,7 +62,7 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		makeUp("registration")
 		warn("anybody who reaches this server may register clients: --registration closed ends that")
 	}
-	if origins["registration-quota"].rank == byDefault && s.Registration != string(authz.RegistrationClosed) {
+	if origins["registration-quota"].Rank == settings.ByDefault && s.Registration != string(authz.RegistrationClosed) {
 		s.RegistrationQuota = 0
 		makeUp("registration-quota")
 		warn("clients may register as often as they like: --registration-quota sets a bound")
@@ -74,7 +75,7 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 		s.Resources = demoResources(s.DevResource)
 		warn("tokens are for a demo resource that is made up: list yours under resources: in the file that --config names")
 	}
-	if origins["admin-listen"].rank == byDefault {
+	if origins["admin-listen"].Rank == settings.ByDefault {
 		s.AdminListen = off
 		makeUp("admin-listen")
 	}
@@ -89,24 +90,24 @@ func (s *settings) relax(origins map[string]origin, random io.Reader) (relaxed, 
 
 // relaxSecrets gives the person demo a password and every resource without its own
 // credential one to introspect with.
-func (s *settings) relaxSecrets(r *relaxed, origins map[string]origin, random io.Reader) error {
+func (s *serveSettings) relaxSecrets(r *relaxed, origins map[string]settings.Origin, random io.Reader) error {
 	var err error
 	if s.DevPassword == "" {
 		if r.password, err = randomSecret(random); err != nil {
 			return err
 		}
-		s.DevPassword = secret(r.password)
-		origins["dev-password"] = origin{byDefault, madeUp}
+		s.DevPassword = settings.Secret(r.password)
+		origins["dev-password"] = madeUp
 	}
 	r.warnings = append(r.warnings, "there is a person demo who can sign in: authz user add is for everybody else")
 	if s.DevIntrospectionSecret == "" {
 		if r.introspection, err = randomSecret(random); err != nil {
 			return err
 		}
-		s.DevIntrospectionSecret = secret(r.introspection)
-		origins["dev-introspection-secret"] = origin{byDefault, madeUp}
+		s.DevIntrospectionSecret = settings.Secret(r.introspection)
+		origins["dev-introspection-secret"] = madeUp
 	}
-	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < leastSecret {
+	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < settings.LeastSecret {
 		r.warnings = append(r.warnings, fmt.Sprintf("dev-introspection-secret has only %d characters: outside --dev it would be refused", n))
 	}
 	shared := false
@@ -168,7 +169,7 @@ func randomSecret(random io.Reader) (string, error) {
 // admitDemo makes sure that the person demo exists. Several processes over one store
 // may do so at once: the first adds the person, the others find them. A password that
 // the operator chose is set, a random one never replaces one that somebody may be using.
-func (s *settings) admitDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
+func (s *serveSettings) admitDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
 	_, err := admin.AddUser(ctx, store, demoPerson, string(s.DevPassword))
 	switch {
 	case !errors.Is(err, storage.ErrConflict):
@@ -182,7 +183,7 @@ func (s *settings) admitDemo(ctx context.Context, store *storage.Store, r *relax
 
 // keepDemo sets the password that the operator chose, if it is another one: setting it
 // ends sessions, and several processes may start over one store.
-func (s *settings) keepDemo(ctx context.Context, store *storage.Store) error {
+func (s *serveSettings) keepDemo(ctx context.Context, store *storage.Store) error {
 	same, err := admin.HasPassword(ctx, store, demoPerson, string(s.DevPassword))
 	if same || err != nil {
 		return err

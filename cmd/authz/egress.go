@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/safefetch"
@@ -31,9 +31,9 @@ type egressSettings struct {
 
 // proxySettings name the proxy of a program that fetches what others name.
 type proxySettings struct {
-	Proxy       proxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none, whatever HTTPS_PROXY says)."`
-	ProxyFile   string   `placeholder:"FILE" help:"File that holds that URL."`
-	ProxyByName bool     `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
+	Proxy       settings.ProxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none, whatever HTTPS_PROXY says)."`
+	ProxyFile   string            `placeholder:"FILE" help:"File that holds that URL."`
+	ProxyByName bool              `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
 }
 
 // fetching is how what strangers name is fetched.
@@ -58,7 +58,7 @@ func (s *proxySettings) proxyMistakes() error {
 	return err
 }
 
-// client is how an address that the operator chose is asked: through the proxy that he named,
+// clientIn is how an address that the operator chose is asked: through the proxy that he named,
 // and through none that the environment does. Loopback is this machine, which no proxy is on
 // the way to.
 func (s *proxySettings) client() *http.Client {
@@ -82,7 +82,7 @@ const usualLookout = "claude.ai,chatgpt.com"
 
 // lookout are the hosts to look for: with client-documents: deny those that are allowed by name
 // in place of the default, since no other host matters.
-func (s *settings) lookout() []string {
+func (s *serveSettings) lookout() []string {
 	switch hosts := s.EgressCheck; {
 	case s.egressOff() || s.ClientDocuments == off:
 		return nil
@@ -110,7 +110,7 @@ func (s *egressSettings) readPinned() error {
 			continue
 		}
 		id, file := text[:at], text[at+1:]
-		body, err := readAtMost(file, 1<<16)
+		body, err := settings.ReadAtMost(file, 1<<16)
 		switch _, twice := s.pinned[id]; {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("client-documents-pinned %s: %w", id, err))
@@ -124,7 +124,7 @@ func (s *egressSettings) readPinned() error {
 }
 
 // egressMistakes finds settings that contradict each other.
-func (s *settings) egressMistakes() error {
+func (s *serveSettings) egressMistakes() error {
 	errs := []error{s.proxyMistakes()}
 	if s.ClientDocuments == off && len(s.ClientDocumentsPinned) > 0 {
 		errs = append(errs, errors.New("client-documents is off: leave out client-documents-pinned, or say deny, which takes those that are pinned and no others"))
@@ -136,7 +136,7 @@ func (s *settings) egressMistakes() error {
 }
 
 // egressDoubts returns a sentence for each setting about the way to the web that does nothing.
-func (s *settings) egressDoubts(asked func(string) bool) []string {
+func (s *serveSettings) egressDoubts(asked func(string) bool) []string {
 	var r risks
 	closed := s.ClientDocuments == off || s.ClientDocuments == string(dcr.TrustDeny) && len(s.ClientDocumentsAllow) == 0
 	r.add(s.Proxy != "" && closed, "proxy is set and client-documents %s lets no document be fetched: only keys and logos of other clients come through it", s.ClientDocuments)
@@ -163,7 +163,7 @@ func keysElsewhere(document []byte) string {
 }
 
 // proxyRisk judges the way to the proxy, "" for nothing to say.
-func (s *settings) proxyRisk() string {
+func (s *serveSettings) proxyRisk() string {
 	u, err := url.Parse(string(s.Proxy))
 	if err != nil || u.Scheme != "http" || u.User == nil || metadata.IsLoopbackHost(u.Hostname()) {
 		return ""
@@ -171,32 +171,11 @@ func (s *settings) proxyRisk() string {
 	return fmt.Sprintf("proxy %s: without TLS whoever is on the way there reads its password: write https, or let it know this machine by its address", s.Proxy)
 }
 
-// proxyURL names a proxy. It may hold a password, which is never shown.
-type proxyURL string
-
-// String shows all but the password, and nothing of what is no URL of a proxy.
-func (p proxyURL) String() string {
-	if p == "" {
-		return ""
-	}
-	if _, err := safefetch.ParseProxy(string(p)); err != nil {
-		return redacted
-	}
-	scheme, authority, _ := strings.Cut(string(p), "://")
-	return scheme + "://" + withoutPassword(strings.TrimRight(authority, "/"))
-}
-
-// GoString keeps the password out of %#v.
-func (p proxyURL) GoString() string { return p.String() }
-
-// LogValue keeps the password out of logs.
-func (p proxyURL) LogValue() slog.Value { return slog.StringValue(p.String()) }
-
 // noEgress is what is said of a server that found no way to the web.
 const noEgress = "there is no way to the public web, so metadata documents of clients cannot be read"
 
 // announceEgress says what is not as usual.
-func (s *settings) announceEgress(w io.Writer, missing, offered bool) {
+func (s *serveSettings) announceEgress(w io.Writer, missing, offered bool) {
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	if s.Proxy != "" {
 		line("proxy", s.Proxy.String())
@@ -211,7 +190,7 @@ func (s *settings) announceEgress(w io.Writer, missing, offered bool) {
 }
 
 // insteadOfDocuments says how clients connect without; offered is what the metadata says.
-func (s *settings) insteadOfDocuments(offered bool) string {
+func (s *serveSettings) insteadOfDocuments(offered bool) string {
 	switch {
 	case offered: // because of those
 		return ", but for those that are pinned"

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/internal/webtest"
 )
 
@@ -200,7 +201,7 @@ func TestB1LookoutFollowsThePolicy(t *testing.T) {
 		{"deny", "client.example.com", "other.example.com", "other.example.com"},
 		{"ask", "", "off", ""}, {"off", "", usualLookout, ""},
 	} {
-		s := &settings{ClientDocuments: tt.documents, ClientDocumentsAllow: strings.Split(tt.allow, ",")}
+		s := &serveSettings{ClientDocuments: tt.documents, ClientDocumentsAllow: strings.Split(tt.allow, ",")}
 		s.EgressCheck = strings.Split(tt.check, ",")
 		if got := strings.Join(s.lookout(), ","); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
@@ -226,7 +227,7 @@ func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 // for the upstream of a registry.
 func TestB1NoProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	for given, want := range map[proxyURL]bool{"": false, "http://proxy.example.com:3128": true} {
+	for given, want := range map[settings.ProxyURL]bool{"": false, "http://proxy.example.com:3128": true} {
 		settings := proxySettings{Proxy: given}
 		if got := settings.client().Transport.(*http.Transport).Proxy != nil; got != want {
 			t.Errorf("with --proxy %q, a proxy is used: %v", given, got)

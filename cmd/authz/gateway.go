@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
@@ -27,7 +28,7 @@ type gatewayVerb struct {
 }
 
 // gatewaySettings are everything that gateway can be told, each once, with its default. They
-// have the names and the sources of [settings], but a file of their own.
+// have the names and the sources of [serveSettings], but a file of their own.
 type gatewaySettings struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings."`
 
@@ -40,20 +41,20 @@ type gatewaySettings struct {
 
 	ResourceName string `placeholder:"NAME" help:"What clients call the resource when they talk to people."`
 
-	Identity         string `default:"headers" placeholder:"headers|assertion|none" help:"How the server learns who calls: from headers, or from a signed assertion in one header (default ${default})."`
-	AssertionKey     secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
-	AssertionKeyFile string `placeholder:"FILE" help:"File that holds it."`
+	Identity         string          `default:"headers" placeholder:"headers|assertion|none" help:"How the server learns who calls: from headers, or from a signed assertion in one header (default ${default})."`
+	AssertionKey     settings.Secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
+	AssertionKeyFile string          `placeholder:"FILE" help:"File that holds it."`
 
 	PassHeaders []string `placeholder:"NAME" help:"Headers of clients that reach the server although their names look like who calls, such as X-Api-Key; repeatable (default: they are dropped)."`
 
-	SessionKey     secret `placeholder:"KEY" help:"Key that binds session ids and ids of events to people and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
-	SessionKeyFile string `placeholder:"FILE" help:"File that holds it."`
+	SessionKey     settings.Secret `placeholder:"KEY" help:"Key that binds session ids and ids of events to people and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
+	SessionKeyFile string          `placeholder:"FILE" help:"File that holds it."`
 
-	IntrospectionClientID   string `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`
-	IntrospectionSecret     secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are believed until they expire)."`
-	IntrospectionSecretFile string `placeholder:"FILE" help:"File that holds it."`
+	IntrospectionClientID   string          `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`
+	IntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are believed until they expire)."`
+	IntrospectionSecretFile string          `placeholder:"FILE" help:"File that holds it."`
 
-	StaleKeys duration `default:"24h" placeholder:"TIME" help:"How old the keys of an issuer may be that serve while it cannot be reached; 0: as long as it allows, no longer (default ${default})."`
+	StaleKeys settings.Duration `default:"24h" placeholder:"TIME" help:"How old the keys of an issuer may be that serve while it cannot be reached; 0: as long as it allows, no longer (default ${default})."`
 
 	EndStreams bool `default:"true" negatable:"" help:"End a stream when the token that opened it expires (default ${default})."`
 	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"How long a message may be that is read for the scopes (default ${default})."`
@@ -105,15 +106,15 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 // loadGateway fills s from all sources and returns what follows from it, and every mistake.
 func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Config, []string, error) {
 	flags := k.Selected().Flags
-	from, err := p.sourcesOf(k, flags, fileKeys(flags))
+	from, err := settings.FindSources(k.Path, flags, p.env, settings.FileKeys(flags))
 	if from == nil {
 		return gateway.Config{}, nil, err
 	}
 	mistakes := []error{err}
-	origins, err := from.fill(flags)
+	origins, err := from.Fill(flags)
 	config, also := s.gateway(p.rand)
 	err = errors.Join(append(mistakes, err, s.mistakes(), also)...)
-	return config, slices.Concat(p.env.strangers(everyFlag(k.Model.Node)), s.doubts(), secretRisks(flags, origins, from.file)), err
+	return config, slices.Concat(p.env.Strangers(settings.EveryFlag(k.Model.Node)), s.doubts(), settings.SecretRisks(flags, origins, from.File)), err
 }
 
 // gateway returns the configuration of the gateway.
@@ -139,7 +140,7 @@ func (s *gatewaySettings) rules() (scopeRules, error) {
 	if s.Scopes == "" {
 		return scopeRules{}, nil
 	}
-	data, err := readAtMost(s.Scopes, 1<<20)
+	data, err := settings.ReadAtMost(s.Scopes, 1<<20)
 	if err != nil {
 		return scopeRules{}, fmt.Errorf("scopes: %w", err)
 	}
@@ -153,7 +154,7 @@ func (s *gatewaySettings) sessions(random io.Reader) (*middleware.Handles, error
 	key := make([]byte, 32)
 	var err error
 	if s.SessionKey != "" {
-		key, err = decodeBase64(strings.TrimSpace(string(s.SessionKey)))
+		key, err = settings.DecodeBase64(strings.TrimSpace(string(s.SessionKey)))
 	} else {
 		_, err = io.ReadFull(random, key)
 	}
@@ -180,7 +181,7 @@ func (s *gatewaySettings) assertionKey(random io.Reader) (*ecdsa.PrivateKey, err
 	return key, nil
 }
 
-// introspection asks the one issuer about each token.
+// introspectionIn asks the one issuer about each token.
 func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
 	if s.IntrospectionSecret == "" || len(s.Issuer) != 1 {
 		return nil

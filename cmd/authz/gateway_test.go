@@ -23,6 +23,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
 )
@@ -34,7 +35,7 @@ func startGateway(t *testing.T, grace time.Duration, environ []string, args ...s
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{stop: stop, status: make(chan int, 1)}
-	p := &program{env: newEnvironment(environ), stdin: strings.NewReader(""), stdout: &r.stdout, stderr: &r.stderr, rand: rand.Reader, grace: grace}
+	p := &program{env: settings.NewEnvironment(environ), stdin: strings.NewReader(""), stdout: &r.stdout, stderr: &r.stderr, rand: rand.Reader, grace: grace}
 	args = append([]string{"gateway", "--listen", "127.0.0.1:0", "--resource", guarded}, args...)
 	go func() { r.status <- p.run(ctx, args) }()
 	t.Cleanup(stop)
@@ -338,7 +339,7 @@ func TestGatewaySettingsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range flagsOf(parser.Model, "gateway") {
+	for _, flag := range settings.FlagsOf(parser.Model, "gateway") {
 		shown, ok := rows[flag.Name]
 		if !ok {
 			t.Errorf("--%s is not in the table", flag.Name)

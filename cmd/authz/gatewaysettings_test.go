@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.example/cmd/authz/internal/settings"
 )
 
 // refusedGateway runs "authz gateway" with settings that are wrong, and returns what it says.
 func refusedGateway(t *testing.T, args ...string) string {
 	t.Helper()
 	var stderr bytes.Buffer
-	p := &program{env: newEnvironment(nil), stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, rand: rand.Reader}
+	p := &program{env: settings.NewEnvironment(nil), stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, rand: rand.Reader}
 	args = append([]string{"gateway", "--listen", "127.0.0.1:0", "--resource", guarded, "--issuer", "https://auth.example.com", "--upstream", "http://127.0.0.1:9000"}, args...)
 	if status := p.run(t.Context(), args); status == 0 {
 		t.Fatalf("%v: exit status 0", args)
@@ -21,7 +23,7 @@ func refusedGateway(t *testing.T, args ...string) string {
 }
 
 func TestA6StaleKeysOfTheGateway(t *testing.T) {
-	for set, want := range map[duration]time.Duration{duration(day): 24 * time.Hour, duration(time.Minute): time.Minute, 0: -1} {
+	for set, want := range map[settings.Duration]time.Duration{settings.Duration(settings.Day): 24 * time.Hour, settings.Duration(time.Minute): time.Minute, 0: -1} {
 		s := gatewaySettings{Resource: guarded, StaleKeys: set}
 		if config, err := s.gateway(rand.Reader); err != nil || config.Guard.StaleKeys != want {
 			t.Errorf("%s: %s, %v", set, config.Guard.StaleKeys, err)

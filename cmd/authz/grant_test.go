@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"gatehouse.example/authz/admin"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
@@ -140,7 +141,7 @@ func (r *records) active(user storage.User, client string, change func(*storage.
 	r.t.Helper()
 	g := r.code(user, client, change)
 	now := g.Created
-	g, err := r.store.Redeem(r.t.Context(), g, storage.Lifetime{Expires: now.Add(90 * day), IdleExpires: now.Add(30 * day), AccessUntil: now.Add(48 * time.Hour)})
+	g, err := r.store.Redeem(r.t.Context(), g, storage.Lifetime{Expires: now.Add(90 * settings.Day), IdleExpires: now.Add(30 * settings.Day), AccessUntil: now.Add(48 * time.Hour)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestGrantLs(t *testing.T) {
 	}
 	at(2 * time.Hour)
 	idle := r.code(amy, "editor", nil)
-	if idle, err = r.store.Redeem(t.Context(), idle, storage.Lifetime{Expires: now.Add(day), IdleExpires: now.Add(-time.Hour), AccessUntil: now.Add(time.Hour)}); err != nil {
+	if idle, err = r.store.Redeem(t.Context(), idle, storage.Lifetime{Expires: now.Add(settings.Day), IdleExpires: now.Add(-time.Hour), AccessUntil: now.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	at(time.Hour)
@@ -199,7 +200,7 @@ func TestGrantLs(t *testing.T) {
 	records := r.listed("ls")
 	want := []admin.Grant{
 		{ID: refreshed.ID, State: "active", User: "amy", Subject: amy.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
-			Created: now.Add(-5 * time.Hour).UTC(), LastRefreshed: now.Add(-4 * time.Hour).UTC(), Ends: now.Add(30*day - 5*time.Hour).UTC()},
+			Created: now.Add(-5 * time.Hour).UTC(), LastRefreshed: now.Add(-4 * time.Hour).UTC(), Ends: now.Add(30*settings.Day - 5*time.Hour).UTC()},
 		{ID: revoked.ID, State: "revoked", User: "amy", Subject: amy.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
 			Created: now.Add(-3 * time.Hour).UTC(), RevokedBecause: "a reason"},
 		{ID: idle.ID, State: "expired", User: "amy", Subject: amy.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
@@ -207,7 +208,7 @@ func TestGrantLs(t *testing.T) {
 		{ID: once.ID, State: "active", User: "ben", Subject: ben.Subject, ClientID: "no-record", Resources: []string{demoResource, "https://tasks.example.com/mcp"}, Scopes: []string{},
 			Created: now.Add(-time.Hour).UTC(), Ends: now.Add(47 * time.Hour).UTC()},
 		{ID: fresh.ID, State: "code", User: "ben", Subject: ben.Subject, ClientID: "editor", ClientName: "Editor", Resources: []string{demoResource}, Scopes: []string{"notes:read"},
-			Created: now.UTC(), Ends: now.Add(day).UTC()},
+			Created: now.UTC(), Ends: now.Add(settings.Day).UTC()},
 	}
 	got, _ := json.MarshalIndent(records, "", " ")
 	expected, _ := json.MarshalIndent(want, "", " ")

@@ -116,7 +116,7 @@ func TestKeyVerbs(t *testing.T) {
 
 // Zero has a meaning of its own on the command line: never.
 func TestKeyRotationZeroIsNever(t *testing.T) {
-	s := settings{}
+	s := serveSettings{}
 	config, err := s.server()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 	"gatehouse.example/internal/listener"
 )
@@ -43,8 +44,8 @@ type site struct {
 
 // listenSettings bound what listens. They are settings of everything that serves.
 type listenSettings struct {
-	Drain          duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while readiness is off, so that balancers notice; not after SIGINT (default ${default})."`
-	MaxConnections int      `default:"10000" placeholder:"N" help:"How many connections may be open at once; one network gets a part of them, a trusted proxy all (default ${default})."`
+	Drain          settings.Duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while readiness is off, so that balancers notice; not after SIGINT (default ${default})."`
+	MaxConnections int               `default:"10000" placeholder:"N" help:"How many connections may be open at once; one network gets a part of them, a trusted proxy all (default ${default})."`
 }
 
 // boundMistakes returns what is wrong with them.

@@ -8,11 +8,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 )
 
 // loaded is what came with the settings of a server.
 type loaded struct {
-	origins map[string]origin
+	origins map[string]settings.Origin
 	relaxed relaxed
 	// broken says that the resources could not be read as they are meant.
 	broken bool
@@ -25,67 +26,55 @@ type loaded struct {
 // load fills s, whose flags are those of the verb, from all sources, completes it for
 // --dev and returns every mistake. It returns nil if the file cannot be read at all:
 // everything in it would seem to be missing.
-func (p *program) load(k *kong.Context, s *settings) (*loaded, error) {
+func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 	flags := k.Selected().Flags
-	from, err := p.sourcesOf(k, flags, settingNames(k.Model))
+	from, err := settings.FindSources(k.Path, flags, p.env, settingNames(k.Model))
 	if from == nil {
 		return nil, err
 	}
 	l := &loaded{}
 	errs := []error{err}
-	l.origins, err = from.fill(flags)
+	l.origins, err = from.Fill(flags)
 	errs = append(errs, err)
-	if from.file != nil {
-		s.Resources, err = from.file.resources()
+	if from.File != nil {
+		s.Resources, err = resourcesIn(from.File)
 		errs = append(errs, err)
 		l.broken = err != nil
-		if s.Clients, err = from.file.clients(); err != nil {
+		if s.Clients, err = clientsIn(from.File); err != nil {
 			s.Clients = nil // what they are meant to be is not known
 		}
 		errs = append(errs, err)
-		if s.StatementIssuers, err = from.file.statementIssuers(); err != nil {
+		if s.StatementIssuers, err = statementIssuersIn(from.File); err != nil {
 			s.StatementIssuers = nil
 		}
 		errs = append(errs, err)
-		l.warnings = from.file.doubts
+		l.warnings = from.File.Doubts
 	}
 	errs = append(errs, s.readPinned())
-	asked := func(name string) bool { return l.origins[name].rank > byDefault }
-	l.warnings = append(append(l.warnings, p.env.strangers(everyFlag(k.Model.Node))...), append(s.doubts(asked), s.egressDoubts(asked)...)...)
+	asked := func(name string) bool { return l.origins[name].Rank > settings.ByDefault }
+	l.warnings = append(append(l.warnings, p.env.Strangers(settings.EveryFlag(k.Model.Node))...), append(s.doubts(asked), s.egressDoubts(asked)...)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)
 	}
-	l.warnings = slices.Concat(l.warnings, secretRisks(flags, l.origins, from.file), s.risks())
-	l.registry, err = s.registry(k.Model, from.file)
+	l.warnings = slices.Concat(l.warnings, settings.SecretRisks(flags, l.origins, from.File), s.risks())
+	l.registry, err = s.registry(k.Model, from.File)
 	return l, errors.Join(append(errs, err, s.mistakes())...)
 }
 
 // loadStore fills the settings of a verb that only needs the store.
 func (p *program) loadStore(k *kong.Context) error {
 	flags := k.Selected().Flags
-	from, err := p.sourcesOf(k, flags, settingNames(k.Model))
+	from, err := settings.FindSources(k.Path, flags, p.env, settingNames(k.Model))
 	if err != nil {
 		return err
 	}
-	_, err = from.fill(flags)
+	_, err = from.Fill(flags)
 	return err
 }
 
-// everyFlag lists the flags of a verb and of those below it.
-func everyFlag(node *kong.Node) []string {
-	var names []string
-	for _, flag := range node.Flags {
-		names = append(names, flag.Name)
-	}
-	for _, child := range node.Children {
-		names = append(names, everyFlag(child)...)
-	}
-	return names
-}
-
 // doubts returns a sentence for each setting that does nothing or weakens the server.
-func (s *settings) doubts(asked func(string) bool) []string {
+func (s *serveSettings) doubts(asked func(string) bool) []string {
 	var out []string
 	for _, name := range []string{"dev-resource", "dev-password", "dev-introspection-secret"} {
 		if asked(name) && !s.Dev {
@@ -95,7 +84,7 @@ func (s *settings) doubts(asked func(string) bool) []string {
 	if asked("dev-resource") && s.Dev && len(s.Resources) > 0 {
 		out = append(out, "dev-resource has no effect, because the file lists resources")
 	}
-	if s.Store.embedded() && !s.Dev {
+	if s.Store.Embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
 	}
 	if s.AssertionAudience == string(authz.AudienceIssuerOrEndpoint) {
@@ -103,3 +92,11 @@ func (s *settings) doubts(asked func(string) bool) []string {
 	}
 	return out
 }
+
+// settingNames are the flags of serve that the file may set: all but config.
+func settingNames(app *kong.Application) []string {
+	return append([]string{"resources", "clients", "software-statements", "registry"}, settings.FileKeys(serveFlags(app))...)
+}
+
+// serveFlags are the flags of serve, in the order of the struct serveSettings.
+func serveFlags(app *kong.Application) []*kong.Flag { return settings.FlagsOf(app, "serve") }

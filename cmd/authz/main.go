@@ -17,8 +17,8 @@
 //
 // Every flag --some-name of serve, gateway and registry is also the environment variable
 // AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
-// environment beats the file, the file beats the default. The structs settings and
-// gatewaySettings list them all, once, with their defaults.
+// environment beats the file, the file beats the default (package settings). The structs
+// serveSettings, registrySettings and gatewaySettings list them all, once, with their defaults.
 //
 // The exit status is 0 when what was asked for is done, 1 when it was refused or
 // failed, and 2 when the command line makes no sense.
@@ -43,6 +43,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/internal/listener"
 	"gatehouse.example/internal/passwords"
 )
@@ -85,7 +86,7 @@ type grammar struct {
 
 // program is what a verb has to work with, besides its own flags.
 type program struct {
-	env    environment
+	env    settings.Environment
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
@@ -97,7 +98,7 @@ type program struct {
 
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
-		env: newEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
+		env: settings.NewEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
 		rand: rand.Reader, grace: listener.Grace,
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gatehouse.example/cmd/authz/internal/settings"
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +54,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(func() { _ = taken.Close() })
-	env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, prefix) })
+	env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, settings.Prefix) })
 	env.Setenv("REDIS", "redis://"+server.Addr())
 	env.Setenv("TAKEN", taken.Addr().String())
 	env.Setenv("KEY", "QocLGFfcLQqGhbDUJydxil6JJZpW+xU+Xe7J9hmWUF0=")

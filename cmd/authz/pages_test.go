@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"gatehouse.example/cmd/authz/internal/settings"
 )
 
 // pages are the pages for people, by their path.
@@ -39,7 +41,7 @@ func TestC5EveryFlagIsOnAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := everyFlag(parser.Model.Node)
+	flags := settings.EveryFlag(parser.Model.Node)
 	shown := map[string]bool{}
 	others := []string{"transport", "build", "detach", "rm", "volumes", "cluster", "url"} // of claude, docker, redis-cli and codex
 	demo, err := os.ReadFile("../demo-resource/main.go")

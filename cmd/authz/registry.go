@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/middleware"
 	"gatehouse.example/registry"
 	"gatehouse.example/safefetch"
@@ -30,13 +31,13 @@ type registryVerbs struct {
 }
 
 // registrySettings are what both verbs can be told. They have the names and the sources of
-// [settings]. In the file of an authorization server they stand under the key registry;
+// [serveSettings]. In the file of an authorization server they stand under the key registry;
 // see loadRegistry.
 type registrySettings struct {
 	storePlace
 
-	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store, if the authorization server uses it too; see authz serve."`
-	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
+	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"Keys that seal secrets in the store, if the authorization server uses it too; see authz serve."`
+	MasterKeysFile string              `placeholder:"FILE" help:"File that holds them."`
 
 	Upstream             string `placeholder:"URL" help:"The registry to mirror, such as https://registry.example.com (default: none, only servers of your own)."`
 	InsecureUpstreamHTTP bool   `name:"insecure-upstream-http" help:"The upstream may be http on another machine: whoever is on the way there decides what is in the catalogue."`
@@ -60,16 +61,16 @@ type registrySettings struct {
 type registryServe struct {
 	registrySettings
 
-	Listen       string   `default:"127.0.0.1:8083" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
-	AdminListen  string   `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /status (default ${default})."`
-	Interval     duration `default:"1h" placeholder:"TIME" help:"How often the upstream is asked for updates (default ${default})."`
-	FullInterval duration `default:"7d" placeholder:"TIME" help:"How often it is asked for everything (default ${default})."`
-	MetaFile     string   `placeholder:"FILE" help:"YAML or JSON file with what is said under --meta-key about servers; read again when it changes."`
-	Title        string   `default:"Servers" placeholder:"TEXT" help:"The heading of the pages for people (default ${default})."`
-	CacheAge     duration `default:"0s" placeholder:"TIME" help:"How long readers may keep an answer without asking again (default ${default})."`
-	Icons        bool     `default:"true" negatable:"" help:"Fetch the icons of servers, and show them on the pages (default ${default})."`
-	TLSCert      string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
-	TLSKey       string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
+	Listen       string            `default:"127.0.0.1:8083" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	AdminListen  string            `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /status (default ${default})."`
+	Interval     settings.Duration `default:"1h" placeholder:"TIME" help:"How often the upstream is asked for updates (default ${default})."`
+	FullInterval settings.Duration `default:"7d" placeholder:"TIME" help:"How often it is asked for everything (default ${default})."`
+	MetaFile     string            `placeholder:"FILE" help:"YAML or JSON file with what is said under --meta-key about servers; read again when it changes."`
+	Title        string            `default:"Servers" placeholder:"TEXT" help:"The heading of the pages for people (default ${default})."`
+	CacheAge     settings.Duration `default:"0s" placeholder:"TIME" help:"How long readers may keep an answer without asking again (default ${default})."`
+	Icons        bool              `default:"true" negatable:"" help:"Fetch the icons of servers, and show them on the pages (default ${default})."`
+	TLSCert      string            `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
+	TLSKey       string            `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
 	listenSettings
 }
@@ -145,7 +146,7 @@ func (s *registrySettings) open(ctx context.Context, warn func(string)) (*storag
 }
 
 // embeddedStore is the store that nobody has to name.
-const embeddedStore storeURL = "embedded:"
+const embeddedStore settings.StoreURL = "embedded:"
 
 func first(list []string) string {
 	if len(list) == 0 {
@@ -155,7 +156,7 @@ func first(list []string) string {
 }
 
 // keeper returns what fills the catalogue.
-func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interval, full duration, progress func(registry.Report)) (*registry.Aggregator, error) {
+func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interval, full settings.Duration, progress func(registry.Report)) (*registry.Aggregator, error) {
 	client, err := s.client()
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interv
 	})
 }
 
-// client reads the upstream, nil without one.
+// clientIn reads the upstream, nil without one.
 func (s *registrySettings) client() (*registry.Client, error) {
 	if s.Upstream == "" {
 		return nil, nil

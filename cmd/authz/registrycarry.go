@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 )
@@ -26,28 +27,22 @@ var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "
 
 // registry returns the registry that the server carries, nil without registry-at, and
 // every mistake in the section of the file. There may be no file.
-func (s *settings) registry(app *kong.Application, file *document) (*registryServe, error) {
-	d := &document{values: map[string]field{}}
-	if file != nil {
-		d.name = file.name
-		if section, ok := file.values["registry"]; ok {
-			d.values = d.section(section, "registry", registryKeys(app))
-		}
-	}
+func (s *serveSettings) registry(app *kong.Application, file *settings.Document) (*registryServe, error) {
+	d := file.Under("registry", registryKeys(app))
 	var named []registry.OwnServer
-	if servers, ok := d.values["servers"]; ok {
-		named = d.ownServers(servers)
+	if servers, ok := d.Values["servers"]; ok {
+		named = ownServersIn(d, servers)
 	}
 	if s.RegistryAt == "" {
-		return nil, d.mistakes()
+		return nil, d.Mistakes()
 	}
-	for key, value := range d.values {
+	for key, value := range d.Values {
 		if slices.Contains(apart, key) {
-			d.fail(value.line, "%s is for a registry of its own: leave it out here, or leave out registry-at and start authz registry serve", key)
+			d.Fail(value.Line, "%s is for a registry of its own: leave it out here, or leave out registry-at and start authz registry serve", key)
 		}
 	}
 	v, err := registryFrom(app, d)
-	v.named, v.keepsOwn = named, v.ListResources || v.ServersFile != "" || d.values["servers"] != field{}
+	v.named, v.keepsOwn = named, v.ListResources || v.ServersFile != "" || d.Values["servers"] != settings.Field{}
 	v.Store, v.MasterKeys = s.Store, s.MasterKeys
 	v.proxySettings = s.proxySettings
 	if s.Issuer != "" { // else that is reported
@@ -56,16 +51,16 @@ func (s *settings) registry(app *kong.Application, file *document) (*registrySer
 	if v.ListResources {
 		v.resources = serversOf(s.Resources, v.Resource)
 	}
-	return v, errors.Join(d.mistakes(), err, s.registryAtMistake(v), v.registryMistakes(), v.mistakes())
+	return v, errors.Join(d.Mistakes(), err, s.registryAtMistake(v), v.registryMistakes(), v.mistakes())
 }
 
 // registryFrom fills the settings of authz registry serve from a file alone: on the command
 // line and in the environment are those of authz serve.
-func registryFrom(app *kong.Application, d *document) (*registryServe, error) {
+func registryFrom(app *kong.Application, d *settings.Document) (*registryServe, error) {
 	for _, verbs := range app.Children {
 		for _, verb := range verbs.Children {
 			if v, ok := verb.Target.Addr().Interface().(*registryServe); ok {
-				_, err := (&sources{file: d}).fill(verb.Flags)
+				_, err := (&settings.Sources{File: d}).Fill(verb.Flags)
 				return v, err
 			}
 		}
@@ -85,9 +80,9 @@ func serversOf(resources []authz.Resource, itself string) (out []registry.OwnSer
 }
 
 // registryPrefix is registry-at without a slash at its end.
-func (s *settings) registryPrefix() string { return strings.TrimRight(s.RegistryAt, "/") }
+func (s *serveSettings) registryPrefix() string { return strings.TrimRight(s.RegistryAt, "/") }
 
-func (s *settings) registryAtMistake(v *registryServe) error {
+func (s *serveSettings) registryAtMistake(v *registryServe) error {
 	switch at := s.registryPrefix(); {
 	case !strings.HasPrefix(s.RegistryAt, "/"):
 		return fmt.Errorf("registry-at %q is not a path: write / or a path like /registry", s.RegistryAt)
@@ -104,7 +99,7 @@ func hasScope(r authz.Resource, name string) bool {
 }
 
 // catalogueURL is where the catalogue is read.
-func (s *settings) catalogueURL() string {
+func (s *serveSettings) catalogueURL() string {
 	u, err := url.Parse(s.Issuer)
 	if err != nil {
 		return ""
@@ -121,7 +116,7 @@ type carried struct {
 
 // carried builds the registry over the store of the server, and brings our own servers into
 // the catalogue.
-func (v *registryServe) carried(ctx context.Context, s *settings, store *storage.Store, log *slog.Logger) (carried, error) {
+func (v *registryServe) carried(ctx context.Context, s *serveSettings, store *storage.Store, log *slog.Logger) (carried, error) {
 	v.Issuer = []string{s.Issuer} // that of --dev is known now
 	keeper, err := v.keeper(store, log, v.Interval, v.FullInterval, nil)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 	"gatehouse.example/registry"
 )
@@ -29,7 +30,7 @@ func registryKeys(app *kong.Application) []string {
 			continue
 		}
 		for _, verb := range node.Children {
-			for _, name := range fileKeys(verb.Flags) {
+			for _, name := range settings.FileKeys(verb.Flags) {
 				if !slices.Contains(keys, name) && !slices.Contains(orders, name) {
 					keys = append(keys, name)
 				}
@@ -46,29 +47,29 @@ var orders = []string{"full", "accept-shrink", "accept-changed", "json"}
 // sentences about the environment, and every mistake.
 func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, error) {
 	flags, own, servers := k.Selected().Flags, registryKeys(k.Model), settingNames(k.Model)
-	from, err := p.sourcesOf(k, flags, append(slices.Clone(own), servers...))
+	from, err := settings.FindSources(k.Path, flags, p.env, append(slices.Clone(own), servers...))
 	if from == nil {
 		return nil, err
 	}
 	errs := []error{err}
-	if from.file != nil {
-		errs = append(errs, from.file.asRegistry(own, servers))
+	if from.File != nil {
+		errs = append(errs, asRegistryIn(from.File, own, servers))
 	}
-	origins, err := from.fill(flags)
+	origins, err := from.Fill(flags)
 	errs = append(errs, err)
-	if from.file != nil {
-		errs = append(errs, s.ownFrom(from.file))
+	if from.File != nil {
+		errs = append(errs, s.ownFrom(from.File))
 	}
 	s.keepsOwn = s.keepsOwn || s.ServersFile != ""
-	warnings := append(p.env.strangers(everyFlag(k.Model.Node)), secretRisks(flags, origins, from.file)...)
+	warnings := append(p.env.Strangers(settings.EveryFlag(k.Model.Node)), settings.SecretRisks(flags, origins, from.File)...)
 	return warnings, errors.Join(append(errs, s.registryMistakes())...)
 }
 
-// asRegistry leaves of the file of an authorization server what is for its registry. Keys of
+// asRegistryIn leaves of the file of an authorization server what is for its registry. Keys of
 // the registry that stand outside of their section are mistakes. A file that has nothing
 // but keys of a registry stays as it is.
-func (d *document) asRegistry(own, servers []string) error {
-	around := d.values
+func asRegistryIn(d *settings.Document, own, servers []string) error {
+	around := d.Values
 	theirs := false
 	for key := range around {
 		theirs = theirs || !slices.Contains(own, key)
@@ -78,47 +79,47 @@ func (d *document) asRegistry(own, servers []string) error {
 	}
 	for key, value := range around {
 		if slices.Contains(own, key) && !slices.Contains(servers, key) {
-			d.fail(value.line, "%s belongs under the key registry in the file of an authorization server", key)
+			d.Fail(value.Line, "%s belongs under the key registry in the file of an authorization server", key)
 		}
 	}
-	d.values = map[string]field{}
+	d.Values = map[string]settings.Field{}
 	if section, ok := around["registry"]; ok {
-		d.values = d.section(section, "registry", own)
+		d.Values = d.Section(section, "registry", own)
 	}
 	for _, shared := range [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}} {
-		if slices.ContainsFunc(shared, func(key string) bool { return d.values[key] != field{} }) {
+		if slices.ContainsFunc(shared, func(key string) bool { return d.Values[key] != settings.Field{} }) {
 			continue
 		}
 		for _, key := range shared {
 			if value, ok := around[key]; ok {
-				d.values[key] = value
+				d.Values[key] = value
 			}
 		}
 	}
 	if resources, ok := around["resources"]; ok {
-		d.values["resources"] = resources
+		d.Values["resources"] = resources
 	}
-	return d.mistakes()
+	return d.Mistakes()
 }
 
 // ownFrom reads the servers of our own that a file names: the list servers, and the servers
 // that tokens are for.
-func (s *registrySettings) ownFrom(d *document) error {
-	if f, ok := d.values["servers"]; ok {
-		s.named, s.keepsOwn = d.ownServers(f), true
+func (s *registrySettings) ownFrom(d *settings.Document) error {
+	if f, ok := d.Values["servers"]; ok {
+		s.named, s.keepsOwn = ownServersIn(d, f), true
 	}
-	if f, ok := d.values["resources"]; ok && s.ListResources {
+	if f, ok := d.Values["resources"]; ok && s.ListResources {
 		s.keepsOwn = true
-		for _, element := range d.elements(f, "resources") {
-			if server := d.resourceServer(element); server.URL != s.Resource {
+		for _, element := range d.Elements(f, "resources") {
+			if server := resourceServerIn(d, element); server.URL != s.Resource {
 				s.resources = append(s.resources, server)
 				if _, err := server.Item(); err != nil {
-					d.fail(element.line, "the registry cannot list %s: %s; describe it under servers, or say no-list-resources", server.URL, ownMistake(err))
+					d.Fail(element.Line, "the registry cannot list %s: %s; describe it under servers, or say no-list-resources", server.URL, ownMistake(err))
 				}
 			}
 		}
 	}
-	return d.mistakes()
+	return d.Mistakes()
 }
 
 // ownMistake is what is wrong with a server of our own.
@@ -126,16 +127,16 @@ func ownMistake(err error) string {
 	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "registry: "), "own server: ")
 }
 
-// resourceServer reads of a resource what others may know.
-func (d *document) resourceServer(f field) (s registry.OwnServer) {
-	for key, value := range d.section(f, "a resource", resourceKeys) {
+// resourceServerIn reads of a resource what others may know.
+func resourceServerIn(d *settings.Document, f settings.Field) (s registry.OwnServer) {
+	for key, value := range d.Section(f, "a resource", resourceKeys) {
 		switch key {
 		case "uri":
-			s.URL = d.text(value, key)
+			s.URL = d.Text(value, key)
 		case "name":
-			s.Title = d.text(value, key)
+			s.Title = d.Text(value, key)
 		case "scopes":
-			s.Scopes = ownScopes(d.scopes(value))
+			s.Scopes = ownScopes(scopesIn(d, value))
 		}
 	}
 	return s
@@ -186,7 +187,7 @@ func (s *registrySettings) registryMistakes() error {
 		}
 	}
 	_, err := s.client()
-	return errors.Join(append(errs, err, s.proxyMistakes(), s.MasterKeys.mistakes(), logFormatMistake(s.LogFormat))...)
+	return errors.Join(append(errs, err, s.proxyMistakes(), s.MasterKeys.Mistakes(), logFormatMistake(s.LogFormat))...)
 }
 
 // mistakes returns what else is wrong with the settings of the server.
@@ -203,10 +204,10 @@ func (v *registryServe) mistakes() error {
 	}
 	for _, time := range []struct {
 		name string
-		duration
+		settings.Duration
 	}{{"interval", v.Interval}, {"full-interval", v.FullInterval}} {
-		if time.duration <= 0 {
-			errs = append(errs, fmt.Errorf("%s %s is no time between two rounds: it must be more than 0", time.name, time.duration))
+		if time.Duration <= 0 {
+			errs = append(errs, fmt.Errorf("%s %s is no time between two rounds: it must be more than 0", time.name, time.Duration))
 		}
 	}
 	if v.CacheAge < 0 {
@@ -222,7 +223,7 @@ func (v *registryServe) doubts(addr net.Addr) []string {
 	out.keys(v.MasterKeys)
 	out.admin(v.AdminListen)
 	out.store(v.Store)
-	doubt(v.Store == "" || v.Store.embedded(), "the catalogue is kept in this process and lost at exit: --store redis://… keeps it")
+	doubt(v.Store == "" || v.Store.Embedded(), "the catalogue is kept in this process and lost at exit: --store redis://… keeps it")
 	doubt(v.Upstream == "" && !v.keepsOwn, "the catalogue stays as it is: there is neither an upstream to mirror nor a server of your own")
 	upstream, err := url.Parse(v.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),

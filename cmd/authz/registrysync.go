@@ -34,7 +34,7 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	switch {
 	case v.Store == "":
 		return usageError{errors.New("store is not set: name the store of the registry with --store or --config")}
-	case v.Store.embedded():
+	case v.Store.Embedded():
 		return usageError{errors.New("store embedded: lives inside the running registry, and nothing outside can reach it: run the registry with --store redis://…")}
 	case v.Upstream == "" && !v.keepsOwn:
 		return usageError{errors.New("upstream is not set: name the registry to mirror with --upstream, or servers of your own with --servers-file")}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage/redis"
 )
@@ -25,7 +25,7 @@ func (r *risks) add(applies bool, format string, args ...any) {
 }
 
 // risks returns what the settings of a server open that they need not.
-func (s *settings) risks() []string {
+func (s *serveSettings) risks() []string {
 	var r risks
 	r.keys(s.MasterKeys)
 	r.proxies(s.TrustedProxies)
@@ -47,29 +47,15 @@ func (s *settings) risks() []string {
 
 // earlyRefresh is the life of a token with which clients that refresh five minutes before its
 // end, as two widely used ones do, refresh at nearly every call.
-const earlyRefresh = duration(6 * time.Minute)
+const earlyRefresh = settings.Duration(6 * time.Minute)
 
 // keys judges master keys that are not random.
-func (r *risks) keys(keys masterKeys) {
+func (r *risks) keys(keys settings.MasterKeys) {
 	for i, key := range keys {
 		r.add(patterned(key), "master-keys: key %d follows a pattern, so whoever guesses it opens what it seals: "+
 			"put one in front that is made with: openssl rand -base64 32", i+1)
 	}
 }
-
-// mistakes refuses keys that anybody tries first.
-func (k masterKeys) mistakes() error {
-	var errs []error
-	for i, key := range k {
-		if oneByte(key) {
-			errs = append(errs, fmt.Errorf("master-keys: key %d is one byte again and again, which anybody guesses: make one with: openssl rand -base64 32", i+1))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// oneByte reports whether a key is nothing but one byte again and again, such as zero.
-func oneByte(key []byte) bool { return len(slices.Compact(slices.Clone(key))) == 1 }
 
 // patterned reports whether no random source would have made a key of 32 bytes: it repeats
 // bytes, counts, or is text. A random one does so once in 10^13.
@@ -146,7 +132,7 @@ func everywhere(host string) bool {
 }
 
 // store judges the way to the store.
-func (r *risks) store(url storeURL) {
+func (r *risks) store(url settings.StoreURL) {
 	var beyond []string
 	for _, server := range redis.PlainServers(string(url)) {
 		if host, _, err := net.SplitHostPort(server); err == nil && !metadata.IsLoopbackHost(host) {
@@ -158,7 +144,7 @@ func (r *risks) store(url storeURL) {
 }
 
 // exposed returns a sentence for each way in which the server can be reached without TLS.
-func (s *settings) exposed() []string {
+func (s *serveSettings) exposed() []string {
 	var r risks
 	r.add(strings.HasPrefix(s.Issuer, "http:"), "issuer: http does not encrypt passwords and tokens, which only loopback can bear: write an https issuer for anybody else")
 	host, _, err := net.SplitHostPort(s.Listen)

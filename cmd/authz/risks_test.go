@@ -14,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/middleware/middlewaretest"
 )
 
@@ -227,7 +228,7 @@ func openFolder(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if whoReads(saveIn(t, dir, "probe", "", 0o644)) == "" {
+	if settings.WhoReads(saveIn(t, dir, "probe", "", 0o644)) == "" {
 		t.Skip("the folder for temporary files is private here")
 	}
 	return dir
@@ -335,7 +336,7 @@ func TestC2FoldersProtectFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{open: true, inside: false, dir + "/link": false, dir + "/closed/link": true, dir + "/nowhere": false, dir: false, "/dev/null": false} {
-		if got := whoReads(path) != ""; got != want {
+		if got := settings.WhoReads(path) != ""; got != want {
 			t.Errorf("%s: others read it: %t", path, got)
 		}
 	}

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
@@ -26,95 +25,89 @@ var listings = map[string]middleware.Listing{"acquirable": middleware.ListAcquir
 
 // readScopes reads a file of scopes and returns every mistake, with its line.
 func readScopes(name string, data []byte) (scopeRules, error) {
-	d, err := readDocument(name, data, scopeKeys)
+	d, err := settings.ReadDocument(name, data, scopeKeys)
 	if d == nil {
 		return scopeRules{}, err
 	}
 	var named []string // in the order of the file
 	part := func(key string) map[string][]string {
-		f, ok := d.values[key]
+		f, ok := d.Values[key]
 		if !ok {
 			return nil
 		}
-		return d.scopesByName(f, key, &named)
+		return scopesByNameIn(d, f, key, &named)
 	}
 	list := func(key string) []string {
-		f, ok := d.values[key]
+		f, ok := d.Values[key]
 		if !ok {
 			return nil
 		}
-		return d.scopeList(f, key)
+		return scopeListIn(d, f, key)
 	}
 	out := scopeRules{policy: middleware.Policy{Scopes: list("scopes")}, challenge: list("challenge-scopes")}
 	named = slices.Clone(out.policy.Scopes)
 	out.policy.Methods, out.policy.Tools, out.policy.Prompts, out.policy.Resources = part("methods"), part("tools"), part("prompts"), part("resources")
 	out.policy.Implies = part("implies")
-	named = append(named, d.implying()...)
-	if f, ok := d.values["listing"]; ok {
-		out.policy.Listing = d.listing(f)
+	named = append(named, implyingIn(d)...)
+	if f, ok := d.Values["listing"]; ok {
+		out.policy.Listing = listingIn(d, f)
 	}
 	if out.supported = list("scopes-supported"); out.supported == nil {
 		out.supported = unique(append(named, out.challenge...))
 	}
-	return out, errors.Join(err, d.mistakes())
+	return out, errors.Join(err, d.Mistakes())
 }
 
-// scopesByName reads a mapping from names to scopes, and adds the scopes to those that are
+// scopesByNameIn reads a mapping from names to scopes, and adds the scopes to those that are
 // named anywhere.
-func (d *document) scopesByName(f field, what string, named *[]string) map[string][]string {
-	if mapping, ok := f.node.(*ast.MappingNode); ok && mapping.IsFlowStyle && len(mapping.Values) > 0 {
-		d.fail(f.line, "%s must not be in braces: write each name on a line of its own", what) // the parser would cut notes:read at its colon
+func scopesByNameIn(d *settings.Document, f settings.Field, what string, named *[]string) map[string][]string {
+	if braced, filled := f.Braced(); braced && filled {
+		d.Fail(f.Line, "%s must not be in braces: write each name on a line of its own", what) // the parser would cut notes:read at its colon
 		return nil
 	}
 	out := map[string][]string{}
 	lines := map[string]int{}
-	for _, pair := range d.pairs(f, what) {
-		if first, twice := lines[pair.key]; twice {
-			d.fail(pair.line, "%s is set twice, the first time in line %d", pair.key, first)
+	for _, pair := range d.Pairs(f, what) {
+		if first, twice := lines[pair.Key]; twice {
+			d.Fail(pair.Line, "%s is set twice, the first time in line %d", pair.Key, first)
 			continue
 		}
-		if pair.key == "" {
-			d.fail(pair.line, "%s: a name is empty", what)
-		} else if err := middleware.ValidMethodPattern(pair.key); what == "methods" && err != nil {
-			d.fail(pair.line, "methods: %s: %v", pair.key, err)
+		if pair.Key == "" {
+			d.Fail(pair.Line, "%s: a name is empty", what)
+		} else if err := middleware.ValidMethodPattern(pair.Key); what == "methods" && err != nil {
+			d.Fail(pair.Line, "methods: %s: %v", pair.Key, err)
 		}
-		lines[pair.key] = pair.line
-		out[pair.key] = d.scopeList(pair.field, pair.key)
-		*named = append(*named, out[pair.key]...)
+		lines[pair.Key] = pair.Line
+		out[pair.Key] = scopeListIn(d, pair.Field, pair.Key)
+		*named = append(*named, out[pair.Key]...)
 	}
 	return out
 }
 
-// implying returns the scopes that imply others, in their order.
-func (d *document) implying() []string {
-	mapping, ok := d.values["implies"].node.(*ast.MappingNode)
-	if !ok {
-		return nil
-	}
+// implyingIn returns the scopes that imply others, in their order.
+func implyingIn(d *settings.Document) []string {
 	var out []string
-	for _, entry := range mapping.Values {
-		if key, ok := entry.Key.(*ast.StringNode); ok {
-			if !resourceScope(key.Value) {
-				d.fail(entry.Key.GetToken().Position.Line, "%q is not a scope of a resource", key.Value)
-			}
-			out = append(out, key.Value)
+	for _, entry := range d.Values["implies"].Entries() {
+		if !resourceScope(entry.Key) {
+			d.Fail(entry.Line, "%q is not a scope of a resource", entry.Key)
 		}
+		out = append(out, entry.Key)
 	}
 	return out
 }
 
-// scopeList reads scopes: a list, or a single value with spaces between them. None at all
+// scopeListIn reads scopes: a list, or a single value with spaces between them. None at all
 // must be said.
-func (d *document) scopeList(f field, key string) []string {
-	if _, nothing := f.node.(*ast.NullNode); nothing || f.node == nil {
-		d.fail(f.line, "%s has no value: name scopes, or write [] if every valid token will do", key)
+func scopeListIn(d *settings.Document, f settings.Field, key string) []string {
+	if f.Null() {
+		d.Fail(f.Line, "%s has no value: name scopes, or write [] if every valid token will do", key)
 		return nil
 	}
 	out := []string{}
-	for _, text := range d.oneOrMore(f, key) {
+	for _, text := range d.OneOrMore(f, key) {
 		for scope := range strings.FieldsSeq(text) {
 			if !resourceScope(scope) {
-				d.fail(f.line, "%s: %q is not a scope of a resource", key, scope)
+				d.Fail(f.Line, "%s: %q is not a scope of a resource", key, scope)
 			}
 			out = append(out, scope)
 		}
@@ -124,11 +117,11 @@ func (d *document) scopeList(f field, key string) []string {
 
 func resourceScope(s string) bool { return metadata.ValidScope(s) && s != "offline_access" }
 
-func (d *document) listing(f field) middleware.Listing {
-	text := d.text(f, "listing")
+func listingIn(d *settings.Document, f settings.Field) middleware.Listing {
+	text := d.Text(f, "listing")
 	listing, ok := listings[text]
 	if !ok {
-		d.fail(f.line, "listing %q is not known: it is acquirable, granted or all", text)
+		d.Fail(f.Line, "listing %q is not known: it is acquirable, granted or all", text)
 	}
 	return listing
 }

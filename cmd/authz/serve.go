@@ -20,13 +20,13 @@ import (
 
 // serveVerb runs the authorization server.
 type serveVerb struct {
-	settings
+	serveSettings
 }
 
 // Run serves until ctx ends. It listens first, because the issuer of --dev follows the
 // port, then opens the store, and only then says that it is ready.
 func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
-	s := &v.settings
+	s := &v.serveSettings
 	loaded, err := p.load(k, s)
 	if err != nil {
 		return err
@@ -43,14 +43,14 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	defer st.close()
 	st.log, st.grace, st.bounds = log, p.grace, s.listenSettings
 	st.trusted, _ = s.trustedProxies() // a mistake was reported
-	if loaded.origins["issuer"].where == madeUp {
+	if loaded.origins["issuer"] == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
 	return p.serve(ctx, s, st, loaded)
 }
 
 // serve runs the server on listeners that are open.
-func (p *program) serve(ctx context.Context, s *settings, st *site, l *loaded) error {
+func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *loaded) error {
 	store, err := s.openStore(ctx, st.log)
 	if err != nil {
 		return err
@@ -110,10 +110,10 @@ func without(front *authz.Server, room func() storage.Room) func(context.Context
 
 // adviseOnRecords says what is to be done so that nobody who can write to the store is
 // believed. A store that is forgotten at exit needs nothing.
-func (s *settings) adviseOnRecords(ctx context.Context, store *storage.Store, log *slog.Logger) error {
+func (s *serveSettings) adviseOnRecords(ctx context.Context, store *storage.Store, log *slog.Logger) error {
 	form, _, err := store.Form(ctx)
 	switch {
-	case err != nil || s.Store.embedded():
+	case err != nil || s.Store.Embedded():
 	case form == storage.FormPlain:
 		log.Warn("records in the store are believed whoever wrote them: when every server runs this release, authz key seal-records ends that")
 	case form == storage.FormSealed && s.Records != recordsSealed:
@@ -143,7 +143,7 @@ func besides(ctx context.Context, serve func() error, work ...worker) error {
 
 // announce says that the server is ready and what people need to use it, and with --dev,
 // after that, all that it relaxes. Only --dev prints secrets, and only those that it made up.
-func (p *program) announce(ctx context.Context, s *settings, st *site, made relaxed, front *authz.Server) {
+func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made relaxed, front *authz.Server) {
 	var text strings.Builder // in one piece, whoever else prints
 	line := func(label, value string) { fmt.Fprintf(&text, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(&text, "Gatehouse is ready.")

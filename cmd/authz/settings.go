@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/safefetch"
@@ -21,34 +22,34 @@ import (
 
 // storePlace says where the store is.
 type storePlace struct {
-	Config    string   `placeholder:"FILE" help:"YAML file with settings."`
-	Store     storeURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
-	StoreFile string   `placeholder:"FILE" help:"File that holds the store URL."`
+	Config    string            `placeholder:"FILE" help:"YAML file with settings."`
+	Store     settings.StoreURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
+	StoreFile string            `placeholder:"FILE" help:"File that holds the store URL."`
 }
 
 // storeSettings say which store a verb works on, and what it takes to read and write its
 // records: all of them are sealed for the issuer, under the master keys.
 type storeSettings struct {
 	storePlace
-	Issuer         string     `placeholder:"URL" help:"The issuer of the server: records are sealed for it."`
-	MasterKeys     masterKeys `placeholder:"KEYS" help:"The master keys of the server."`
-	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
-	Records        string     `default:"auto" placeholder:"auto|sealed" help:"What the server has: sealed if it refuses records without a seal (default ${default})."`
+	Issuer         string              `placeholder:"URL" help:"The issuer of the server: records are sealed for it."`
+	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"The master keys of the server."`
+	MasterKeysFile string              `placeholder:"FILE" help:"File that holds them."`
+	Records        string              `default:"auto" placeholder:"auto|sealed" help:"What the server has: sealed if it refuses records without a seal (default ${default})."`
 }
 
 // settings are everything that serve can be told, each once, with its default. The
 // name of a flag is the name of the key in the file and, in capitals behind AUTHZ_, of
 // the environment variable. A secret has a twin with -file behind its name, which names
 // a file to read it from.
-type settings struct {
+type serveSettings struct {
 	storePlace
 
-	Dev                        bool     `help:"Try everything on this machine: what is missing is made up, and each relaxation is listed at the start."`
-	DevResource                []string `sep:"none" placeholder:"URI" help:"With --dev: a server that tokens are for, instead of the demo resource; repeatable."`
-	DevPassword                secret   `help:"With --dev: the password of the person demo (default: random, printed)."`
-	DevPasswordFile            string   `placeholder:"FILE" help:"File that holds it."`
-	DevIntrospectionSecret     secret   `placeholder:"SECRET" help:"With --dev: what resources introspect with (default: random, printed)."`
-	DevIntrospectionSecretFile string   `placeholder:"FILE" help:"File that holds it."`
+	Dev                        bool            `help:"Try everything on this machine: what is missing is made up, and each relaxation is listed at the start."`
+	DevResource                []string        `sep:"none" placeholder:"URI" help:"With --dev: a server that tokens are for, instead of the demo resource; repeatable."`
+	DevPassword                settings.Secret `help:"With --dev: the password of the person demo (default: random, printed)."`
+	DevPasswordFile            string          `placeholder:"FILE" help:"File that holds it."`
+	DevIntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"With --dev: what resources introspect with (default: random, printed)."`
+	DevIntrospectionSecretFile string          `placeholder:"FILE" help:"File that holds it."`
 
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
 	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz (with --registry-at also /status and /metrics), or off (default ${default}; off with --dev)."`
@@ -60,19 +61,19 @@ type settings struct {
 
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For tells senders apart; repeatable."`
 
-	MasterKeys     masterKeys `placeholder:"KEYS" help:"Keys that seal records in the store, and secrets in them: base64 of 32 bytes each, comma separated; the first seals, all open."`
-	MasterKeysFile string     `placeholder:"FILE" help:"File that holds them."`
-	Records        string     `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto goes by the switch in the store, sealed refuses them whatever it says; see authz key seal-records (default ${default})."`
+	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"Keys that seal records in the store, and secrets in them: base64 of 32 bytes each, comma separated; the first seals, all open."`
+	MasterKeysFile string              `placeholder:"FILE" help:"File that holds them."`
+	Records        string              `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto goes by the switch in the store, sealed refuses them whatever it says; see authz key seal-records (default ${default})."`
 
-	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
-	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
-	RegistrationRedirectHosts []string `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
-	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
-	RegistrationRefuse        []string `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`
-	RegistrationScopes        []string `placeholder:"SCOPE" help:"The only scopes that they may have; repeatable (default: any)."`
-	RegistrationGrantTypes    []string `placeholder:"TYPE" help:"The only grant types that they may have; repeatable (default: any that exists)."`
-	ClientUnused              duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses (default ${default})."`
-	ClientIdle                duration `default:"90d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses any more and that has no live grant (default ${default})."`
+	Registration              string            `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
+	RegistrationQuota         int               `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
+	RegistrationRedirectHosts []string          `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
+	RegistrationSchemes       []string          `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
+	RegistrationRefuse        []string          `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`
+	RegistrationScopes        []string          `placeholder:"SCOPE" help:"The only scopes that they may have; repeatable (default: any)."`
+	RegistrationGrantTypes    []string          `placeholder:"TYPE" help:"The only grant types that they may have; repeatable (default: any that exists)."`
+	ClientUnused              settings.Duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses (default ${default})."`
+	ClientIdle                settings.Duration `default:"90d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses any more and that has no live grant (default ${default})."`
 
 	ClientDocuments      string   `default:"ask" placeholder:"ask|allow|deny|off" help:"Client ID metadata documents: ask says at consent that nobody vouches for their host, deny takes those of --client-documents-allow alone (default ${default})."`
 	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are vouched for, such as example.com or *.example.com; repeatable."`
@@ -84,15 +85,15 @@ type settings struct {
 
 	InsecureAllowLoopback bool `help:"With --dev: clients may name documents, keys and logos on this machine, and have them fetched."`
 
-	SigningAlgorithm string   `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
-	KeyRotation      duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
-	KeyCache         duration `default:"5m" placeholder:"TIME" help:"How long others may keep the published keys; a new key is published for twice as long before it signs (default ${default})."`
+	SigningAlgorithm string            `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
+	KeyRotation      settings.Duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
+	KeyCache         settings.Duration `default:"5m" placeholder:"TIME" help:"How long others may keep the published keys; a new key is published for twice as long before it signs (default ${default})."`
 
-	AccessTokenTTL duration `name:"access-token-ttl" default:"10m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
-	CodeTTL        duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
-	RefreshWindow  duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
-	RefreshIdle    duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
-	RefreshMax     duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
+	AccessTokenTTL settings.Duration `name:"access-token-ttl" default:"10m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
+	CodeTTL        settings.Duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
+	RefreshWindow  settings.Duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
+	RefreshIdle    settings.Duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
+	RefreshMax     settings.Duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
 
 	RegistryAt string `placeholder:"PATH" help:"Serve a catalogue of servers too, below this path, such as / or /registry; its settings are under the key registry of the file (default: not)."`
 
@@ -108,11 +109,11 @@ type settings struct {
 
 // mistakes returns what is wrong with the settings as a whole. Whatever --dev allows
 // to be left out has been filled in. What authz.Config checks itself is left to it.
-func (s *settings) mistakes() error {
+func (s *serveSettings) mistakes() error {
 	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes())
 }
 
-func (s *settings) issuerMistake() error {
+func (s *serveSettings) issuerMistake() error {
 	switch {
 	case s.Issuer == "" && s.Dev:
 		return nil // the listener that it follows is reported
@@ -130,7 +131,7 @@ func (s *settings) issuerMistake() error {
 }
 
 // required names what is missing. Outside --dev nothing is made up.
-func (s *settings) required() error {
+func (s *serveSettings) required() error {
 	var errs []error
 	missing := func(absent bool, sentence string) {
 		if absent {
@@ -139,16 +140,16 @@ func (s *settings) required() error {
 	}
 	missing(s.Store == "", "store is not set: say where state is kept, for example --store redis://127.0.0.1:6379")
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
-	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
+	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
 	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open, token or closed")
 	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
 	if !s.Dev {
-		errs = append(errs, s.MasterKeys.mistakes())
+		errs = append(errs, s.MasterKeys.Mistakes())
 	}
 	return errors.Join(errs...)
 }
 
-func (s *settings) tlsMistake() error { return tlsMistake(s.TLSCert, s.TLSKey) }
+func (s *serveSettings) tlsMistake() error { return tlsMistake(s.TLSCert, s.TLSKey) }
 
 func tlsMistake(cert, key string) error {
 	switch {
@@ -161,7 +162,7 @@ func tlsMistake(cert, key string) error {
 }
 
 // formMistakes finds values that no part behind this one would explain.
-func (s *settings) formMistakes() error {
+func (s *serveSettings) formMistakes() error {
 	var errs []error
 	if err := validAddress(s.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen %w", err))
@@ -176,10 +177,10 @@ func (s *settings) formMistakes() error {
 	errs = append(errs, s.clientMistakes(), s.egressMistakes())
 	for _, life := range []struct {
 		name string
-		duration
+		settings.Duration
 	}{{"client-unused", s.ClientUnused}, {"client-idle", s.ClientIdle}, {"key-cache", s.KeyCache}, {"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
-		if life.duration <= 0 {
-			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.duration))
+		if life.Duration <= 0 {
+			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.Duration))
 		}
 	}
 	return errors.Join(errs...)
@@ -200,7 +201,7 @@ func logFormatMistake(format string) error {
 }
 
 // clientMistakes finds values about clients that no part behind this one would explain.
-func (s *settings) clientMistakes() error {
+func (s *serveSettings) clientMistakes() error {
 	var errs []error
 	for _, kind := range s.RegistrationRefuse {
 		if kind != "loopback" && kind != "private-use" {
@@ -226,7 +227,7 @@ func (s *settings) clientMistakes() error {
 	return errors.Join(errs...)
 }
 
-func (s *settings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
+func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
 
 // networks reads the setting trusted-proxies: networks, and addresses as networks of one.
 func networks(texts []string) ([]netip.Prefix, error) {
@@ -260,7 +261,7 @@ func validAddress(addr string) error {
 
 // follow makes the issuer of --dev from the address that the public listener has or
 // will have.
-func (s *settings) follow(addr string) {
+func (s *serveSettings) follow(addr string) {
 	host, _, _ := net.SplitHostPort(s.Listen)
 	_, port, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -280,7 +281,7 @@ func (s *settings) follow(addr string) {
 }
 
 // server returns the configuration of the authorization server, without its store.
-func (s *settings) server() (authz.Config, error) {
+func (s *serveSettings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
 	proxies, _ := s.trustedProxies() // a mistake was reported
 	fetching, _ := s.fetching()      // a mistake was reported
@@ -312,7 +313,7 @@ func (s *settings) server() (authz.Config, error) {
 	}, err
 }
 
-func (s *settings) registrationPolicy() dcr.Policy {
+func (s *serveSettings) registrationPolicy() dcr.Policy {
 	return dcr.Policy{
 		RefusePrivateUse:  slices.Contains(s.RegistrationRefuse, "private-use"),
 		PrivateUseSchemes: s.RegistrationSchemes,
@@ -323,7 +324,7 @@ func (s *settings) registrationPolicy() dcr.Policy {
 	}
 }
 
-func (s *settings) documents() dcr.Documents {
+func (s *serveSettings) documents() dcr.Documents {
 	if trust := dcr.Trust(s.ClientDocuments); trust != dcr.TrustAsk && trust != dcr.TrustAllow && trust != dcr.TrustDeny {
 		return dcr.Documents{}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // openStore opens the store of a server. What it may forget in a crash goes to the log.
-func (s *settings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
+func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	backend, err := redis.Open(ctx, redis.Options{
 		URL: string(s.Store), OnWarning: func(sentence string) { log.Warn(sentence) },
 	})
@@ -31,7 +31,7 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 	switch {
 	case s.Store == "":
 		return nil, usageError{errors.New("store is not set: name the store of the server with --store or --config")}
-	case s.Store.embedded():
+	case s.Store.Embedded():
 		return nil, usageError{errors.New("store embedded: lives inside the running server, and nothing outside can reach it: run the server with --store redis://… to administer it")}
 	case s.Issuer == "":
 		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
@@ -49,7 +49,7 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 }
 
 // storeMistake finds a mistake in the store's URL without connecting to it.
-func (s *settings) storeMistake() error {
+func (s *serveSettings) storeMistake() error {
 	if s.Store == "" {
 		return nil // reported already
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"gatehouse.example/authz/admin"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 )
 
@@ -175,7 +176,7 @@ const (
 // one line on standard input.
 func (p *program) password(file string) (string, error) {
 	if file != "" {
-		text, err := secretFrom(file)
+		text, err := settings.SecretFrom(file)
 		if err != nil {
 			return "", fmt.Errorf("password-file: %w", err)
 		}

@@ -1,25 +1,28 @@
-package main
+package settings
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/alecthomas/kong"
 )
 
-// secretRisks returns a sentence for each secret that other people on this machine can read: on
+// SecretRisks returns a sentence for each secret that other people on this machine can read: on
 // the command line, or in a file. It says which setting, never the secret. There may be no
 // file of settings.
-func secretRisks(flags []*kong.Flag, origins map[string]origin, file *document) []string {
-	var r risks
+func SecretRisks(flags []*kong.Flag, origins map[string]Origin, file *Document) (sentences []string) {
 	for _, flag := range flags {
-		r.add(confidential(flag) && origins[flag.Name].where == "--"+flag.Name, "%s is on the command line, which everybody on this machine can read: set %s, or %s to a file that holds it",
-			flag.Name, variable(flag.Name), variable(flag.Name+"-file"))
+		if confidential(flag) && origins[flag.Name].Where == "--"+flag.Name {
+			sentences = append(sentences, fmt.Sprintf("%s is on the command line, which everybody on this machine can read: set %s, or %s to a file that holds it",
+				flag.Name, Variable(flag.Name), Variable(flag.Name+"-file")))
+		}
 	}
 	for _, place := range slices.Concat(namedFiles(flags, origins), file.places(flags, origins)) {
-		who := whoReads(place.file)
-		r.add(who != "", "%s: %s can read %s, which holds a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, who, place.file)
+		if who := WhoReads(place.file); who != "" {
+			sentences = append(sentences, fmt.Sprintf("%s: %s can read %s, which holds a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, who, place.file))
+		}
 	}
-	return r
+	return sentences
 }
 
 // secretPlace is a file that holds a secret, and the setting that names it.
@@ -28,13 +31,13 @@ type secretPlace struct{ key, file string }
 // confidential reports whether a flag holds a secret: a store's URL does with a password.
 func confidential(flag *kong.Flag) bool {
 	switch value := flag.Target.Interface().(type) {
-	case secret:
+	case Secret:
 		return value != ""
-	case masterKeys:
+	case MasterKeys:
 		return len(value) > 0
-	case proxyURL:
+	case ProxyURL:
 		return value.String() != string(value)
-	case storeURL:
+	case StoreURL:
 		return value.String() != string(value)
 	}
 	return false
@@ -42,13 +45,13 @@ func confidential(flag *kong.Flag) bool {
 
 // namedFiles are the files with secrets that flags name: those of secrets, and the private key
 // of TLS.
-func namedFiles(flags []*kong.Flag, origins map[string]origin) (out []secretPlace) {
+func namedFiles(flags []*kong.Flag, origins map[string]Origin) (out []secretPlace) {
 	for _, flag := range flags {
 		if flag.Name == "tls-key" && flag.Target.String() != "" {
 			out = append(out, secretPlace{flag.Name, flag.Target.String()})
 		}
 		for _, twin := range flags {
-			if twin.Name == flag.Name+"-file" && confidential(flag) && origins[twin.Name].rank > byDefault && origins[twin.Name] == origins[flag.Name] {
+			if twin.Name == flag.Name+"-file" && confidential(flag) && origins[twin.Name].Rank > ByDefault && origins[twin.Name] == origins[flag.Name] {
 				out = append(out, secretPlace{twin.Name, twin.Target.String()})
 			}
 		}
@@ -58,13 +61,13 @@ func namedFiles(flags []*kong.Flag, origins map[string]origin) (out []secretPlac
 
 // places are the files with secrets that the file of settings names, and the file itself if
 // secrets stand in it. There may be none.
-func (d *document) places(flags []*kong.Flag, origins map[string]origin) []secretPlace {
+func (d *Document) places(flags []*kong.Flag, origins map[string]Origin) []secretPlace {
 	if d == nil {
 		return nil
 	}
 	inline := d.inline
 	for _, flag := range flags {
-		if _, here := d.values[flag.Name]; here && confidential(flag) && origins[flag.Name].rank == byFile {
+		if _, here := d.Values[flag.Name]; here && confidential(flag) && origins[flag.Name].Rank == ByFile {
 			inline = true
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package main
+package settings
 
 // whoReads is not known here.
 func whoReads(string) string { return "" }

@@ -1,42 +1,44 @@
-package main
+package settings
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// redacted is what is shown in place of a secret.
-const redacted = "[redacted]"
+// Redacted is what is shown in place of a secret.
+const Redacted = "[redacted]"
 
-// secret is a setting that is never shown. A conversion to string reveals it.
-type secret string
+// Secret is a setting that is never shown. A conversion to string reveals it.
+type Secret string
 
-func (s secret) String() string {
+func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return redacted
+	return Redacted
 }
 
 // GoString keeps the secret out of %#v.
-func (s secret) GoString() string { return s.String() }
+func (s Secret) GoString() string { return s.String() }
 
 // LogValue keeps the secret out of logs.
-func (s secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// storeURL names a store. It may hold passwords, which are never shown.
-type storeURL string
+// StoreURL names a store. It may hold passwords, which are never shown.
+type StoreURL string
 
 // hidden is what is shown in place of a password inside a URL.
 const hidden = "xxxxx"
 
 // String shows what cannot be a password: the scheme, users, hosts, the path, the number
 // of a database. A URL in which a password may stand elsewhere is not shown.
-func (s storeURL) String() string {
+func (s StoreURL) String() string {
 	if s == "" || s == "embedded:" {
 		return string(s)
 	}
@@ -48,7 +50,7 @@ func (s storeURL) String() string {
 	authority, behind := rest[:end], rest[end:]
 	path, query, asked := strings.Cut(behind, "?")
 	if !ok || strings.ContainsAny(scheme, ":@") || strings.ContainsAny(path, "@#") || strings.ContainsRune(query, '#') {
-		return redacted
+		return Redacted
 	}
 	shown := scheme + "://" + withoutPassword(authority) + path
 	if asked {
@@ -88,20 +90,20 @@ func withoutSecrets(query string) string {
 }
 
 // GoString keeps the passwords out of %#v.
-func (s storeURL) GoString() string { return s.String() }
+func (s StoreURL) GoString() string { return s.String() }
 
 // LogValue keeps the passwords out of logs.
-func (s storeURL) LogValue() slog.Value { return slog.StringValue(s.String()) }
+func (s StoreURL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// embedded reports whether the store lives inside the process that opens it.
-func (s storeURL) embedded() bool { return strings.HasPrefix(string(s), "embedded:") }
+// Embedded reports whether the store lives inside the process that opens it.
+func (s StoreURL) Embedded() bool { return strings.HasPrefix(string(s), "embedded:") }
 
-// masterKeys are the keys that seal secrets at rest: the first seals, all open. They
+// MasterKeys are the keys that seal secrets at rest: the first seals, all open. They
 // are written in base64, standard or URL-safe, with or without padding, comma separated.
-type masterKeys [][]byte
+type MasterKeys [][]byte
 
 // UnmarshalText never repeats the text in an error.
-func (k *masterKeys) UnmarshalText(text []byte) error {
+func (k *MasterKeys) UnmarshalText(text []byte) error {
 	*k = nil
 	for i, part := range strings.Split(string(text), ",") {
 		key, err := decodeKey(strings.TrimSpace(part))
@@ -113,29 +115,43 @@ func (k *masterKeys) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (k masterKeys) String() string {
+func (k MasterKeys) String() string {
 	if len(k) == 0 {
 		return ""
 	}
-	return redacted
+	return Redacted
 }
 
 // GoString keeps the keys out of %#v.
-func (k masterKeys) GoString() string { return k.String() }
+func (k MasterKeys) GoString() string { return k.String() }
 
 // LogValue keeps the keys out of logs.
-func (k masterKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
+func (k MasterKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// Mistakes refuses keys that anybody tries first.
+func (k MasterKeys) Mistakes() error {
+	var errs []error
+	for i, key := range k {
+		if oneByte(key) {
+			errs = append(errs, fmt.Errorf("master-keys: key %d is one byte again and again, which anybody guesses: make one with: openssl rand -base64 32", i+1))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// oneByte reports whether a key is nothing but one byte again and again, such as zero.
+func oneByte(key []byte) bool { return len(slices.Compact(slices.Clone(key))) == 1 }
 
 func decodeKey(text string) ([]byte, error) {
-	key, err := decodeBase64(text)
+	key, err := DecodeBase64(text)
 	if err == nil && len(key) != 32 {
 		return nil, fmt.Errorf("has %d bytes, it must have 32: make one with: openssl rand -base64 32", len(key))
 	}
 	return key, err
 }
 
-// decodeBase64 never repeats the text in an error.
-func decodeBase64(text string) ([]byte, error) {
+// DecodeBase64 never repeats the text in an error.
+func DecodeBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(text, "-_") {
@@ -148,14 +164,14 @@ func decodeBase64(text string) ([]byte, error) {
 	return key, nil
 }
 
-// duration is a length of time in Go's syntax, which may begin with days: 90s, 1h30m,
+// Duration is a length of time in Go's syntax, which may begin with days: 90s, 1h30m,
 // 30d, 1d12h.
-type duration time.Duration
+type Duration time.Duration
 
-const day = 24 * time.Hour
+const Day = 24 * time.Hour
 
 // UnmarshalText reads a duration.
-func (d *duration) UnmarshalText(text []byte) error {
+func (d *Duration) UnmarshalText(text []byte) error {
 	count, rest, found := strings.Cut(string(text), "d")
 	if !found {
 		count, rest = "0", string(text)
@@ -164,7 +180,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	if err != nil {
 		return notDuration(text)
 	}
-	total := time.Duration(n) * day
+	total := time.Duration(n) * Day
 	if rest != "" || !found {
 		more, err := time.ParseDuration(rest)
 		if err != nil || found && (n < 0 || more < 0 || total+more < total) {
@@ -172,7 +188,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 		}
 		total += more
 	}
-	*d = duration(total)
+	*d = Duration(total)
 	return nil
 }
 
@@ -180,10 +196,10 @@ func notDuration(text []byte) error {
 	return fmt.Errorf("%q is not a duration: write it like 90s, 5m, 1h30m or 30d", text)
 }
 
-func (d duration) String() string {
+func (d Duration) String() string {
 	whole := time.Duration(d)
-	if whole != 0 && whole%day == 0 {
-		return strconv.FormatInt(int64(whole/day), 10) + "d"
+	if whole != 0 && whole%Day == 0 {
+		return strconv.FormatInt(int64(whole/Day), 10) + "d"
 	}
 	text := whole.String()
 	if strings.HasSuffix(text, "m0s") {

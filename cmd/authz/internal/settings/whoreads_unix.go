@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package settings
 
 import (
 	"os"
@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// whoReads says who else than its owner can read a file, nobody if it is empty. A folder on
+// WhoReads says who else than its owner can read a file, nobody if it is empty. A folder on
 // the way that lets others not through protects it. A group that we belong to, of a file
 // that is not ours, is how we read it ourselves.
-func whoReads(name string) string {
+func WhoReads(name string) string {
 	path, err := filepath.Abs(name)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)

@@ -1,0 +1,26 @@
+package settings
+
+import "testing"
+
+func TestNearest(t *testing.T) {
+	known := []string{"access-token-ttl", "admin-listen", "code-ttl", "issuer", "listen", "refresh-idle", "refresh-max", "store", "tls-cert", "tls-key"}
+	for name, want := range map[string]string{
+		"isuer": "issuer", "Issuer": "issuer", "lsiten": "listen", "tls-kye": "tls-key", "refresh-maxx": "refresh-max",
+		"ttl": "store", "code": "store", "codettl": "code-ttl", "issuer": "issuer",
+	} {
+		if got := nearest(name, known); got != want && distance(name, got) != distance(name, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if nearest("x", nil) != "" {
+		t.Error("something is near nothing")
+	}
+	for _, d := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"a", "b", 1}, {"ab", "ba", 2}} {
+		if got := distance(d.a, d.b); got != d.want {
+			t.Errorf("distance of %q and %q: %d, want %d", d.a, d.b, got, d.want)
+		}
+	}
+}

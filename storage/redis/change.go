@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +27,9 @@ type change struct {
 	cmd         *goredis.Cmd
 	listed      []storage.Listing // entries to be added first
 	forgettable bool
+	// named are the replicas that have to confirm the change where not all servers follow: one
+	// that just begins to again might be counted for one that just stopped.
+	named []string
 	// script makes cmd, where it depends on the server that it goes to.
 	script func(place) *goredis.Cmd
 }
@@ -67,10 +69,6 @@ func (b *backend) send(ctx context.Context, c *change) error {
 	return b.follow(ctx, cluster, c)
 }
 
-// waitTime is how long a replica may take to confirm a write. It is less than commandTime,
-// so that the reply to the write itself is never waited for in vain.
-const waitTime = 500 * time.Millisecond
-
 // at makes the command for a server.
 func (c *change) at(p place) {
 	if c.script != nil {
@@ -90,6 +88,9 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 		return writeError(c.what, err)
 	}
 	c.at(place{replicated: need > 0, reign: storage.Lineage(v.Lineage), known: true})
+	if need > 0 && need < v.Listed {
+		c.named = v.Following
+	}
 	if err = b.sendTo(ctx, v.client, c, need); err != nil && !isReply(err) {
 		b.group.lookAgain()
 		return err
@@ -101,35 +102,31 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 }
 
 // sendTo sends a change to one server, and waits until so many replicas have it.
-func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change, need int, before ...goredis.Cmder) error {
-	cmds := before
+func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change, need int, first ...goredis.Cmder) error {
+	cmds := first
 	for _, l := range c.listed {
 		cmds = append(cmds, once{indexAdd(ctx, l.Index, l.Entry)})
 	}
-	first := len(cmds)
+	before := len(cmds)
 	cmds = append(cmds, once{c.cmd})
-	var confirmed *goredis.Cmd
-	if need > 0 {
-		confirmed = goredis.NewCmd(ctx, "wait", strconv.Itoa(need), milliseconds(within(ctx, waitTime)))
-		cmds = append(cmds, once{confirmed})
-	}
-	if err := b.pipeline(ctx, server, cmds); err != nil {
+	confirmed := newConfirmation(ctx, need, c.named)
+	if err := b.pipeline(ctx, server, append(cmds, confirmed.commands()...)); err != nil {
 		return writeError(c.what, err)
 	}
 	if err := c.cmd.Err(); err != nil {
 		return writeError(c.what, err)
 	}
-	for _, listed := range cmds[:first] {
+	for _, listed := range cmds[:before] {
 		if err := listed.Err(); err != nil { // the item is there, its entry is not
 			return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 		}
 	}
-	if _, lost := c.cmd.Val().(string); lost || confirmed == nil {
+	if _, lost := c.cmd.Val().(string); lost {
 		return nil
 	}
-	if replicas, err := confirmed.Int(); err != nil || replicas < need {
+	if err := confirmed.err(); err != nil {
 		b.standby.lookAgain()
-		return fmt.Errorf("storage/redis: %s: %w: %d of %d replicas have confirmed it: %v", c.what, storage.ErrUncertain, replicas, need, err)
+		return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ func (g *group) server(ctx context.Context, addr string) (failover.Server, error
 	if err := errors.Join(info.Err(), unlessNil(mark.Err())); err != nil {
 		return failover.Server{}, err
 	}
-	offset, _ := strconv.ParseInt(infoField(info.Val(), "master_repl_offset"), 10, 64)
 	branched, _ := strconv.ParseInt(infoField(info.Val(), "second_repl_offset"), 10, 64)
 	follows := ""
 	if host := infoField(info.Val(), "master_host"); host != "" {
@@ -30,7 +29,7 @@ func (g *group) server(ctx context.Context, addr string) (failover.Server, error
 		Primary: infoField(info.Val(), "role") == "master",
 		Lineage: infoField(info.Val(), "master_replid"),
 		Before:  infoField(info.Val(), "master_replid2"),
-		Offset:  offset, Branched: branched,
+		Offset:  offsetOf(info.Val()), Branched: branched,
 		Follows: follows, Linked: infoField(info.Val(), "master_link_status") == "up",
 		Mark: failover.ParseMark(mark.Val()),
 	}

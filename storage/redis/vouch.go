@@ -88,7 +88,7 @@ func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing,
 		if !v.Holds(v.Lineage, time.Now()) {
 			need = v.Listed
 		}
-		if need <= v.Following {
+		if need <= len(v.Following) {
 			return need, v, nil
 		}
 		again := g.after(ctx, time.Now())
@@ -97,7 +97,7 @@ func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing,
 		}
 		v = again
 	}
-	return 0, nil, certain(fmt.Errorf("storage/redis: %w: %d replicas follow the primary", errAlone, v.Following))
+	return 0, nil, certain(fmt.Errorf("storage/redis: %w: %d replicas follow the primary", errAlone, len(v.Following)))
 }
 
 // errAlone says that a write could not be confirmed.

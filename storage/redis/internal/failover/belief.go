@@ -3,6 +3,7 @@ package failover
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // expected reports whether a primary has, for certain, everything that was acknowledged. Either
@@ -20,7 +21,7 @@ func (w *Watch) expected(l Look, reign Reign, server Server) bool {
 // or nearly so, and had to confirm every write.
 func (w *Watch) heir(l Look, reign Reign, server Server) bool {
 	unwatched := l.Begun.Sub(w.known.asOf)
-	return server.Mark == w.known.Mark && server.Before == server.Mark.Lineage && w.known.followed[reign.Primary] &&
+	return server.Mark == w.known.Mark && server.Before == server.Mark.Lineage && slices.Contains(w.known.followed, reign.Primary) &&
 		unwatched < sureTime+l.downAfter() // nobody goes alone and is replaced in less
 }
 
@@ -33,9 +34,9 @@ func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused er
 	}
 	heir, patience := w.heir(l, reign, server), cmp.Or(w.Patience, defaultPatience)
 	for _, addr := range l.Others(reign.Primary) {
-		other, answered := l.Servers[addr]
+		_, answered := l.Servers[addr]
 		switch {
-		case answered && other.exceeds(server):
+		case answered && l.exceeds(addr, reign.Primary):
 			return false, fmt.Errorf("%s was promoted, and %s has later writes", reign.Primary, addr)
 		case answered, l.down(addr, least(patience)):
 		case heir && addr == w.known.primary: // it has reigned before this heir, and nobody else in between
@@ -47,12 +48,14 @@ func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused er
 	return server.Mark.Lacks(w.known.Mark), nil
 }
 
-// exceeds reports whether a server may have acknowledged writes that another one lacks.
-func (s Server) exceeds(other Server) bool {
-	if s.Mark == other.Mark {
-		return s.reach(s.Mark.Lineage) > other.reach(s.Mark.Lineage)
+// exceeds reports whether a server may have acknowledged writes that another one lacks. Both
+// have answered.
+func (l Look) exceeds(addr, other string) bool {
+	a, b := l.Servers[addr], l.Servers[other]
+	if a.Mark == b.Mark {
+		return a.reach(addr) > b.reach(other)
 	}
-	return other.Mark.Lacks(s.Mark)
+	return b.Mark.Lacks(a.Mark)
 }
 
 // donor returns the address of a server that has everything a primary has, and more, and is a
@@ -61,8 +64,8 @@ func (s Server) exceeds(other Server) bool {
 func donor(l Look, reign Reign, server Server) (addr string) {
 	for _, candidate := range l.Others(reign.Primary) {
 		other, answered := l.Servers[candidate]
-		if answered && other.Primary && other.exceeds(server) && !other.Mark.Lacks(server.Mark) &&
-			(addr == "" || other.exceeds(l.Servers[addr])) {
+		if answered && other.Primary && l.exceeds(candidate, reign.Primary) && !other.Mark.Lacks(server.Mark) &&
+			(addr == "" || l.exceeds(candidate, addr)) {
 			addr = candidate
 		}
 	}
@@ -84,7 +87,7 @@ func (w *Watch) returned(l Look, reign Reign, server Server) (addr string, mark 
 		return "", Mark{}
 	}
 	for _, addr := range l.apart(reign, server) {
-		if other, answered := l.Servers[addr]; answered && other.Primary && !other.exceeds(server) {
+		if other, answered := l.Servers[addr]; answered && other.Primary && !l.exceeds(addr, reign.Primary) {
 			return addr, other.Mark
 		}
 	}

@@ -26,7 +26,7 @@ func TestHeirIsBelieved(t *testing.T) {
 	g := promoted(2)
 	v := g.look().View
 	wantBelieved(t, "the next reign", v, true)
-	if want := (Mark{Epoch: 2, Lineage: "lq"}); g.servers["Q"].Mark != want || v.Lineage != "lq.2" {
+	if want := (Mark{Epoch: 2, Lineage: "lq", Primary: "Q"}); g.servers["Q"].Mark != want || v.Lineage != "lq.2" {
 		t.Errorf("the mark is %+v, the lineage %q", g.servers["Q"].Mark, v.Lineage)
 	}
 }
@@ -99,18 +99,20 @@ func TestLessOfTheSame(t *testing.T) {
 		{"as far as the other", Server{Before: "lp", Branched: 100}, true},
 		{"not so far", Server{Before: "lp", Branched: 99}, false},
 		{"of another history", Server{Before: "lx", Branched: 200}, false},
-		{"the same primary again", Server{Lineage: "lp", Offset: 100}, true},
 	} {
-		g := newGroup("Q", "R")
-		g.look()
-		mark := g.servers["P"].Mark
-		tt.promoted.Primary, tt.promoted.Mark = true, mark
-		g.servers = map[string]Server{"P": {Primary: true, Lineage: "lp", Offset: 100, Mark: mark}, "Q": tt.promoted}
-		g.promote("Q", 4, "P")
-		step := g.look()
-		wantBelieved(t, tt.what, step.View, tt.believed)
-		if (step.Refill == "P") == tt.believed {
-			t.Errorf("%s: filled from %q", tt.what, step.Refill)
+		for _, before := range []string{"lp", "restarted"} {
+			g := newGroup("Q", "R")
+			g.look()
+			mark := g.servers["P"].Mark
+			tt.promoted.Primary, tt.promoted.Mark = true, mark
+			g.servers = map[string]Server{"P": {Primary: true, Lineage: before, Offset: 100, Mark: mark}, "Q": tt.promoted}
+			g.promote("Q", 4, "P")
+			step := g.look()
+			believed := tt.believed && before == "lp" // one that restarted says no longer how far it came
+			wantBelieved(t, tt.what+", the primary is "+before, step.View, believed)
+			if (step.Refill == "P") == believed {
+				t.Errorf("%s, the primary is %s: filled from %q", tt.what, before, step.Refill)
+			}
 		}
 	}
 }

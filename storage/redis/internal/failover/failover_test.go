@@ -92,12 +92,12 @@ func wantBelieved(t *testing.T, what string, v View, want bool) {
 }
 
 func TestMark(t *testing.T) {
-	for _, m := range []Mark{{}, {Epoch: 1, Lineage: "l"}, {Epoch: 7, Lineage: "l", Alone: 3}} {
+	for _, m := range []Mark{{}, {Epoch: 1, Lineage: "l", Primary: "p"}, {Epoch: 7, Lineage: "l", Alone: 3, Primary: "192.0.2.1:6379"}} {
 		if got := ParseMark(m.String()); got != m {
 			t.Errorf("%q is read as %+v, want %+v", m.String(), got, m)
 		}
 	}
-	for _, s := range []string{"x", "1 l", "1 l x", "-1 l 0", "1 l 0 0"} {
+	for _, s := range []string{"x", "1 l 0", "1 l x p", "-1 l 0 p", "1 l 0 p p"} {
 		if got := ParseMark(s); got != (Mark{}) {
 			t.Errorf("%q is read as %+v", s, got)
 		}
@@ -241,8 +241,8 @@ func TestConfirmations(t *testing.T) {
 	} {
 		g := newGroup("Q", "R")
 		tt.change(g)
-		if v := g.look().View; v.Confirm != tt.confirm || v.Following != tt.following || v.Listed != 2 {
-			t.Errorf("%s: %d confirm of %d that follow and %d that are listed; want %d of %d", tt.what, v.Confirm, v.Following, v.Listed, tt.confirm, tt.following)
+		if v := g.look().View; v.Confirm != tt.confirm || len(v.Following) != tt.following || v.Listed != 2 {
+			t.Errorf("%s: %d confirm of %d that follow and %d that are listed; want %d of %d", tt.what, v.Confirm, len(v.Following), v.Listed, tt.confirm, tt.following)
 		}
 	}
 }

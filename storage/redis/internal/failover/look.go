@@ -13,6 +13,7 @@ package failover
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,13 +74,17 @@ type Replica struct {
 	Offset int64 // how far it had come then
 }
 
-// reach is how far a server has come in a history, -1 if it has no part in it.
-func (s Server) reach(lineage string) int64 {
-	switch lineage {
+// reach is how far a server has come in the history of its mark, -1 if it has no part in it. The
+// one that reigned has all of it, also after a restart, which gives it another history.
+func (s Server) reach(addr string) int64 {
+	switch s.Mark.Lineage {
 	case s.Lineage:
 		return s.Offset
 	case s.Before:
 		return s.Branched
+	}
+	if addr == s.Mark.Primary && addr != "" {
+		return math.MaxInt64
 	}
 	return -1
 }
@@ -103,6 +108,8 @@ type Mark struct {
 	// Alone counts how often a primary began to acknowledge writes that no replica had, in
 	// all reigns.
 	Alone uint64
+	// Primary is the address of the one that reigned.
+	Primary string
 }
 
 // Lacks reports whether the contents that m is in may lack something that those with another
@@ -114,13 +121,13 @@ func (m Mark) String() string {
 	if m == (Mark{}) {
 		return ""
 	}
-	return fmt.Sprintf("%d %s %d", m.Epoch, m.Lineage, m.Alone)
+	return fmt.Sprintf("%d %s %d %s", m.Epoch, m.Lineage, m.Alone, m.Primary)
 }
 
 // ParseMark reads what [Mark.String] wrote. What is no mark is the zero one.
 func ParseMark(s string) Mark {
 	fields := strings.Split(s, " ")
-	if len(fields) != 3 {
+	if len(fields) != 4 {
 		return Mark{}
 	}
 	epoch, err := strconv.ParseUint(fields[0], 10, 64)
@@ -128,7 +135,7 @@ func ParseMark(s string) Mark {
 	if err != nil || err2 != nil {
 		return Mark{}
 	}
-	return Mark{Epoch: epoch, Lineage: fields[1], Alone: alone}
+	return Mark{Epoch: epoch, Lineage: fields[1], Alone: alone, Primary: fields[3]}
 }
 
 // Reign is who is primary, and the number of that.

@@ -18,9 +18,9 @@ type View struct {
 	// Confirm is how many replicas have to confirm a write while the lease lasts. It is
 	// 0 only where there is nobody to wait for.
 	Confirm int
-	// Following is how many replicas follow the primary at present. While they are fewer than
+	// Following are the replicas that follow the primary at present. While they are fewer than
 	// have to confirm a write, none can be acknowledged.
-	Following int
+	Following []string
 	// Listed is how many other servers the sentinels list. A write that so many have
 	// confirmed is on every server.
 	Listed int
@@ -87,7 +87,7 @@ type knowledge struct {
 	// asOf is until when nothing was acknowledged that the mark does not tell.
 	asOf time.Time
 	// followed are the replicas that had to confirm every write.
-	followed map[string]bool
+	followed []string
 }
 
 // Protections are the rules that can be switched off in tests.
@@ -200,7 +200,7 @@ func (w *Watch) renew(l Look, reign Reign) {
 func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 	w.renew(l, reign)
 	w.view.Listed, w.view.DownAfter = len(l.Others(reign.Primary)), l.downAfter()
-	want := Mark{Epoch: reign.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone}
+	want := Mark{Epoch: reign.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone, Primary: reign.Primary}
 	w.note(l, server)
 	w.view.Following = w.following(server)
 	w.view.Confirm = w.confirmations(l, reign, server)
@@ -224,14 +224,7 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 
 // learned is what a process knows by what a believed primary says, once the mark is on record.
 func (w *Watch) learned(l Look, reign Reign, server Server, mark Mark) knowledge {
-	k := knowledge{Mark: mark, primary: reign.Primary, asOf: l.Begun, followed: map[string]bool{}}
-	far := w.awhileAgo()
-	for _, r := range server.Replicas {
-		if r.follows(far) {
-			k.followed[r.Addr] = true
-		}
-	}
-	return k
+	return knowledge{Mark: mark, primary: reign.Primary, asOf: l.Begun, followed: w.following(server)}
 }
 
 // attended reports whether a majority of the sentinels says, and that somebody else is there
@@ -272,15 +265,15 @@ func (w *Watch) awhileAgo() int64 {
 	return w.past[0].offset
 }
 
-// following is how many replicas follow a primary.
-func (w *Watch) following(server Server) (n int) {
+// following returns the replicas that follow a primary.
+func (w *Watch) following(server Server) (addrs []string) {
 	far := w.awhileAgo()
 	for _, r := range server.Replicas {
 		if r.follows(far) {
-			n++
+			addrs = append(addrs, r.Addr)
 		}
 	}
-	return n
+	return addrs
 }
 
 // confirmations returns how many replicas have to confirm a write: all that follow, so that
@@ -293,11 +286,11 @@ func (w *Watch) confirmations(l Look, reign Reign, server Server) int {
 	case heirs && w.Off.ConfirmAll:
 		return 1
 	case heirs:
-		return w.view.Following
+		return len(w.view.Following)
 	case w.deserted(l, reign):
 		return 0
 	}
-	return w.view.Following + 1
+	return len(w.view.Following) + 1
 }
 
 // deserted reports whether nobody else could be promoted: all have been down for a while, or

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/metadata"
+)
+
+// mistakes returns what is wrong with the settings as a whole. Whatever --dev allows
+// to be left out has been filled in. What authz.Config checks itself is left to it.
+func (s *serveSettings) mistakes() error {
+	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes())
+}
+
+func (s *serveSettings) issuerMistake() error {
+	switch {
+	case s.Issuer == "" && s.Dev:
+		return nil // the listener that it follows is reported
+	case s.Issuer == "":
+		return errors.New("issuer is not set: give the https URL that clients use, for example --issuer https://auth.example.com, or --dev to try things on this machine")
+	}
+	if err := metadata.ValidIssuer(s.Issuer); err != nil {
+		reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "metadata: "), "issuer: ")
+		return fmt.Errorf("issuer %s cannot be used: %s; set the URL that clients use with --issuer", s.Issuer, strings.TrimPrefix(reason, "metadata: "))
+	}
+	if strings.HasPrefix(s.Issuer, "http:") && !s.Dev {
+		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
+	}
+	return nil
+}
+
+// required names what is missing. Outside --dev nothing is made up.
+func (s *serveSettings) required() error {
+	var errs []error
+	missing := func(absent bool, sentence string) {
+		if absent {
+			errs = append(errs, errors.New(sentence))
+		}
+	}
+	missing(s.Store == "", "store is not set: say where state is kept, for example --store redis://127.0.0.1:6379")
+	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
+	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
+	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open, token or closed")
+	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
+	if !s.Dev {
+		errs = append(errs, s.MasterKeys.Mistakes())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *serveSettings) tlsMistake() error { return tlsMistake(s.TLSCert, s.TLSKey) }
+
+func tlsMistake(cert, key string) error {
+	switch {
+	case cert != "" && key == "":
+		return errors.New("tls-cert is set and tls-key is not: TLS needs both")
+	case cert == "" && key != "":
+		return errors.New("tls-key is set and tls-cert is not: TLS needs both")
+	}
+	return nil
+}
+
+// formMistakes finds values that no part behind this one would explain.
+func (s *serveSettings) formMistakes() error {
+	var errs []error
+	if err := validAddress(s.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("listen %w", err))
+	}
+	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
+		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
+	}
+	errs = append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records))
+	if _, err := s.trustedProxies(); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, s.clientMistakes(), s.egressMistakes())
+	for _, life := range []struct {
+		name string
+		settings.Duration
+	}{{"client-unused", s.ClientUnused}, {"client-idle", s.ClientIdle}, {"key-cache", s.KeyCache}, {"access-token-ttl", s.AccessTokenTTL}, {"code-ttl", s.CodeTTL}, {"refresh-idle", s.RefreshIdle}, {"refresh-max", s.RefreshMax}} {
+		if life.Duration <= 0 {
+			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.Duration))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func recordsMistake(records string) error {
+	if records != "auto" && records != recordsSealed {
+		return fmt.Errorf("records %q is not known: it is auto or sealed", records)
+	}
+	return nil
+}
+
+func logFormatMistake(format string) error {
+	if format != "text" && format != "json" {
+		return fmt.Errorf("log-format %q is not known: it is text or json", format)
+	}
+	return nil
+}
+
+// clientMistakes finds values about clients that no part behind this one would explain.
+func (s *serveSettings) clientMistakes() error {
+	var errs []error
+	for _, kind := range s.RegistrationRefuse {
+		if kind != "loopback" && kind != "private-use" {
+			errs = append(errs, fmt.Errorf("registration-refuse %q is no kind of redirect URI: it is loopback or private-use", kind))
+		}
+	}
+	if s.RegistrationQuota < 0 {
+		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients; 0 is any number", s.RegistrationQuota))
+	}
+	if !slices.Contains([]string{"ask", "allow", "deny", off}, s.ClientDocuments) {
+		errs = append(errs, fmt.Errorf("client-documents %q is not known: it is ask, allow, deny or off", s.ClientDocuments))
+	}
+	if s.ClientDocuments == off && len(s.ClientDocumentsAllow)+len(s.ClientDocumentsDeny) > 0 {
+		errs = append(errs, errors.New("client-documents is off: leave out client-documents-allow and client-documents-deny, or say ask, allow or deny"))
+	}
+	switch host, _, _ := net.SplitHostPort(s.Listen); {
+	case !s.InsecureAllowLoopback:
+	case !s.Dev:
+		errs = append(errs, errors.New("insecure-allow-loopback needs --dev: with it strangers make this server read from its own machine"))
+	case !metadata.IsLoopbackHost(host):
+		errs = append(errs, fmt.Errorf("insecure-allow-loopback needs a listener on loopback: whoever reaches %s could make this server read from its own machine", s.Listen))
+	}
+	return errors.Join(errs...)
+}

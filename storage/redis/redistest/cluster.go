@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +23,8 @@ type Cluster struct {
 	// then the second ones. Failovers change the roles, not the order.
 	Nodes []*Server
 
-	t testing.TB
+	t    testing.TB
+	ways *ways // nil if the nodes are reached directly
 }
 
 // StartCluster starts a cluster with this many masters, and replicas of each, and returns
@@ -33,12 +33,29 @@ type Cluster struct {
 func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
+	c.start(masters, replicas, config)
+	return c
+}
+
+// launch starts the next node.
+func (c *Cluster) launch(config Config) {
+	c.t.Helper()
+	_, bus, _ := net.SplitHostPort(freeAddress(c.t))
+	args := []string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no"}
+	if c.ways != nil {
+		args = append(args, c.ways.args(len(c.Nodes))...)
+	}
+	server := Start(c.t, Config{Persistent: config.Persistent, Args: append(args, config.Args...)})
+	if c.ways != nil {
+		c.ways.open(len(c.Nodes), server, bus)
+	}
+	c.Nodes = append(c.Nodes, server)
+}
+
+func (c *Cluster) start(masters, replicas int, config Config) {
+	c.t.Helper()
 	for range masters * (1 + replicas) {
-		_, bus, _ := net.SplitHostPort(freeAddress(t))
-		each := Config{Persistent: config.Persistent, Args: append([]string{
-			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no",
-		}, config.Args...)}
-		c.Nodes = append(c.Nodes, Start(t, each))
+		c.launch(config)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
@@ -53,7 +70,6 @@ func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
 		c.must(node.client.ClusterReplicate(ctx, c.id(ctx, c.Nodes[i%masters])).Err())
 	}
 	c.Settle()
-	return c
 }
 
 // meet introduces each node to each other, which is faster than waiting for gossip.
@@ -61,10 +77,8 @@ func (c *Cluster) meet(ctx context.Context) {
 	c.t.Helper()
 	for i, node := range c.Nodes {
 		for _, other := range c.Nodes[:i] {
-			_, port, _ := net.SplitHostPort(other.Addr)
-			bus, err := other.client.ConfigGet(ctx, "cluster-port").Result()
-			c.must(err)
-			c.must(node.client.Do(ctx, "cluster", "meet", host, port, bus["cluster-port"]).Err())
+			_, port, _ := net.SplitHostPort(c.at(other))
+			c.must(node.client.Do(ctx, "cluster", "meet", host, port, c.bus(ctx, other)).Err())
 		}
 	}
 	c.await("that all nodes know each other", func(ctx context.Context, node *Server) error {
@@ -77,7 +91,13 @@ func (c *Cluster) meet(ctx context.Context) {
 }
 
 // URL is the redis+cluster:// URL of the cluster.
-func (c *Cluster) URL() string { return "redis+cluster://" + addresses(c.Nodes) }
+func (c *Cluster) URL() string {
+	var all []string
+	for _, node := range c.Nodes {
+		all = append(all, c.at(node))
+	}
+	return "redis+cluster://" + strings.Join(all, ",")
+}
 
 // Settle waits until each node that runs finds the cluster in order and says the same
 // about each other node that runs: that it is connected, whose replica it is, which slots
@@ -110,7 +130,7 @@ func (c *Cluster) agree(ctx context.Context, node *Server) error {
 		if err != nil {
 			return err
 		}
-		says, is := known[other.Addr], itself[other.Addr]
+		says, is := known[c.at(other)], itself[c.at(other)]
 		if !says.connected || says.master != is.master || !slices.Equal(says.slots, is.slots) {
 			return fmt.Errorf("%s says that %s is %+v, which says %+v", node.Addr, other.Addr, says, is)
 		}
@@ -151,7 +171,7 @@ func (c *Cluster) Owner(slot int) (owner *Server) {
 		known, _ := node.view(ctx) // nothing, if it is paused
 		cancel()
 		for _, server := range c.Nodes {
-			if seen := known[server.Addr]; seen.has(slot) && seen.epoch > latest {
+			if seen := known[c.at(server)]; seen.has(slot) && seen.epoch > latest {
 				owner, latest = server, seen.epoch
 			}
 		}
@@ -210,7 +230,7 @@ func (c *Cluster) others(ctx context.Context, without ...*Server) (masters []*Se
 		}
 		known, err := node.view(ctx)
 		c.must(err)
-		if known[node.Addr].master == "-" {
+		if known[c.at(node)].master == "-" {
 			masters = append(masters, node)
 		}
 	}
@@ -240,50 +260,4 @@ func (c *Cluster) await(what string, check func(context.Context, *Server) error)
 			await(c.t, what, func(ctx context.Context) error { return check(ctx, node) })
 		}
 	}
-}
-
-// member is what one node of a cluster says about another, or about itself.
-type member struct {
-	master    string // whose replica it is, "-" for a master
-	epoch     int
-	connected bool
-	slots     []string // ranges
-}
-
-// view reads CLUSTER NODES. The result is by address.
-func (s *Server) view(ctx context.Context) (map[string]member, error) {
-	text, err := s.client.ClusterNodes(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	members := map[string]member{}
-	for line := range strings.Lines(text) {
-		// id address@bus flags master ping-sent pong-received epoch link slot ...
-		f := strings.Fields(line)
-		if len(f) < 8 || strings.Contains(f[2], "handshake") {
-			continue
-		}
-		addr, _, _ := strings.Cut(f[1], "@")
-		m := member{master: f[3], connected: f[7] == "connected" && !strings.Contains(f[2], "fail")}
-		m.epoch, _ = strconv.Atoi(f[6])
-		for _, slots := range f[8:] {
-			if !strings.HasPrefix(slots, "[") { // the others are moving
-				m.slots = append(m.slots, slots)
-			}
-		}
-		members[addr] = m
-	}
-	return members, nil
-}
-
-func (m member) has(slot int) bool {
-	return slices.ContainsFunc(m.slots, func(s string) bool {
-		first, last, several := strings.Cut(s, "-")
-		low, _ := strconv.Atoi(first)
-		high, _ := strconv.Atoi(last)
-		if !several {
-			high = low
-		}
-		return low <= slot && slot <= high
-	})
 }

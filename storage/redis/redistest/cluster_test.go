@@ -3,6 +3,7 @@
 package redistest_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -160,5 +161,36 @@ func TestClusterMigrateSlot(t *testing.T) {
 	c.Settle()
 	if c.Owner(slot) != from || size(t, from) != keys {
 		t.Errorf("after the way back %s owns the slot, the source has %d keys", c.Owner(slot).Addr, size(t, from))
+	}
+}
+
+// TestDivide: nodes that are divided off do not reach the others, and whom clients reach is
+// what the test wants. Afterwards all is one again.
+func TestDivide(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartDivisible(t, 3, 1, redistest.Config{Args: []string{"--cluster-require-full-coverage", "no"}})
+	slot := c.Slot("k")
+	primary := c.Owner(slot)
+	write := func() bool { // a client that has not heard of the cluster from another side
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		return clusterClient(t, c).Set(ctx, "k", "v", 0).Err() == nil
+	}
+	until(t, "a write", write)
+
+	c.Divide(redistest.ReachesPart, primary)
+	until(t, "that a replica takes over", func() bool { return c.Owner(slot) != primary })
+	if info := primary.Client().ClusterInfo(t.Context()).Val(); !strings.Contains(info, "cluster_state:fail") {
+		t.Errorf("the node that is cut off says %q", info)
+	}
+	if write() {
+		t.Error("a client of the node that is cut off writes")
+	}
+	c.Divide(redistest.ReachesRest, primary)
+	until(t, "a write to the others", write)
+	c.Join()
+	c.Settle()
+	if c.Owner(slot) == primary {
+		t.Error("who was cut off is the owner again")
 	}
 }

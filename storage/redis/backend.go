@@ -17,6 +17,7 @@ type backend struct {
 	client      goredis.UniversalClient // nil behind Sentinel
 	group       *group                  // nil without Sentinel
 	standby     *standby                // nil until it is watched, and behind Sentinel
+	ring        *ring                   // nil if this is no cluster
 	room        room
 	onRoundTrip func()
 }
@@ -155,6 +156,7 @@ func (b *backend) IndexLen(ctx context.Context, index string) (int, error) {
 // Close implements [storage.Backend].
 func (b *backend) Close() error {
 	b.standby.close()
+	b.ring.close()
 	shut := func() error { return b.client.Close() }
 	if b.group != nil {
 		shut = b.group.close

@@ -95,9 +95,13 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	b := &backend{onRoundTrip: o.OnRoundTrip}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	if target.master != "" {
+	switch {
+	case target.master != "":
 		b.group = openGroup(ctx, dialers(target, o), b.measure, o.OnWarning)
-	} else {
+	case target.cluster:
+		b.ring = openRing(target, o)
+		b.client = b.ring.client
+	default:
 		b.client = goredis.NewUniversalClient(clientOptions(target, o))
 		b.client.AddHook(dialHook{})
 	}

@@ -12,9 +12,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// standby knows for a single server and for a cluster whether a copy of the database could take over. While one could, a write
-// must reach it before it is answered. While none could, there is nothing to wait for:
-// when a primary is all that is left after a failover, it serves alone.
+// standby knows for a single server and for a cluster whether a copy of the database could
+// take over. While one could, a write must reach it before it is answered. While none could,
+// there is nothing to wait for: when a primary is all that is left after a failover, it serves
+// alone.
 //
 // A nil standby is that of the embedded server, from which nothing takes over.
 type standby struct {
@@ -31,12 +32,12 @@ type standby struct {
 	ended  sync.WaitGroup
 }
 
-// replicas tells for each primary, by its address, whether it has a replica.
-type replicas map[string]bool
+// replicas tells for each primary, by its address, how many replicas must confirm a write.
+type replicas map[string]int
 
 func (r replicas) any() bool {
-	for _, has := range r {
-		if has {
+	for _, n := range r {
+		if n > 0 {
 			return true
 		}
 	}
@@ -62,12 +63,13 @@ func (b *backend) watch(ctx context.Context, t target) error {
 			// By itself the client looks at the slots once in a minute, and when a server
 			// sends it elsewhere. One that is gone sends nobody anywhere.
 			client.ReloadState(ctx)
-			return clusterReplicas(ctx, client)
+			return b.ring.look(ctx)
 		}
 	case *goredis.Client:
 		s.ask = func(ctx context.Context) (replicas, error) {
 			info, err := client.Info(ctx, "replication").Result()
-			return replicas{client.Options().Addr: following(info)}, err
+			online, _ := following(info)
+			return replicas{client.Options().Addr: min(online, 1)}, err
 		}
 	}
 	err := s.look(ctx)
@@ -94,7 +96,9 @@ func (s *standby) run(ctx context.Context) {
 func (s *standby) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	s.measure(ctx)
+	var measuring sync.WaitGroup
+	defer measuring.Wait()
+	measuring.Go(func() { s.measure(ctx) })
 	live, err := s.ask(ctx)
 	if err != nil {
 		return err
@@ -112,27 +116,27 @@ func (s *standby) look(ctx context.Context) error {
 	return nil
 }
 
-// needed reports whether writes must reach replicas at all, neededBy whether those to
-// the primary at an address must.
+// needed reports whether writes must reach replicas at all, neededBy how many those to the
+// primary at an address must.
 func (s *standby) needed() bool { return s != nil && s.live.Load().any() }
 
-func (s *standby) neededBy(addr string) bool {
+func (s *standby) neededBy(addr string) int {
 	if s == nil {
-		return false
+		return 0
 	}
 	live := *s.live.Load()
-	if has, known := live[addr]; known {
-		return has
+	if n, known := live[addr]; known || !live.any() {
+		return n
 	}
-	return live.any() // it has just become a primary
+	return 1 // it has just become a primary
 }
 
 // confirmations returns how many replicas have to confirm a change on a server.
 func (s *standby) confirmations(server *goredis.Client, c *change) int {
-	if !c.forgettable && s.neededBy(server.Options().Addr) {
-		return 1
+	if c.forgettable {
+		return 0
 	}
-	return 0
+	return s.neededBy(server.Options().Addr)
 }
 
 // lookAgain asks for a look without delay.
@@ -184,31 +188,24 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// following reports whether a replica follows the primary that INFO is about. One that is
-// still being filled cannot confirm a write, and does not count. One that hangs does: nobody
-// says whether it could take over.
-func following(info string) bool {
+// following counts the replicas that follow the primary that INFO is about, and those of them
+// that were heard just now. One that is still being filled cannot confirm a write, and does
+// not count. One that hangs is online for long: of a single server nobody says whether it could
+// take over.
+func following(info string) (online, prompt int) {
 	for line := range strings.Lines(info) {
-		if replica, ok := replicaOf(line); ok && replica.Online {
-			return true
+		replica, ok := replicaOf(line)
+		if !ok || !replica.Online {
+			continue
+		}
+		online++
+		if replica.Lag < lateTime {
+			prompt++
 		}
 	}
-	return false
+	return online, prompt
 }
 
-// clusterReplicas asks a cluster which primaries have replicas that are up, with the
-// command with which the client itself finds them: the addresses are the same ones, and it
-// takes no further right.
-func clusterReplicas(ctx context.Context, cluster *goredis.ClusterClient) (replicas, error) {
-	slots := goredis.NewClusterSlotsCmd(ctx, "cluster", "slots")
-	if err := cluster.Process(ctx, slots); err != nil {
-		return nil, err
-	}
-	live := replicas{}
-	for _, s := range slots.Val() { // the primary, then those of its replicas that are up
-		if len(s.Nodes) > 0 {
-			live[s.Nodes[0].Addr] = len(s.Nodes) > 1
-		}
-	}
-	return live, nil
-}
+// lateTime is the lag in seconds from which on a replica is late. It is heard every second,
+// and Redis counts whole seconds.
+const lateTime = 2

@@ -68,8 +68,8 @@ type Options struct {
 	// must be safe for concurrent use. Tests count with it what a request costs.
 	OnRoundTrip func()
 	// OnWarning, if set, hears each sentence about what the servers may forget: about their
-	// settings while Open runs, and later about each promotion of a server that lacks
-	// acknowledged writes. It must be safe for concurrent use, and not wait. Set it to a line in
+	// settings while Open runs, with what to set instead, and later about each promotion of a
+	// server that lacks acknowledged writes. It must be safe for concurrent use, and not wait. Set it to a line in
 	// the log that somebody reads.
 	OnWarning func(sentence string)
 }
@@ -118,7 +118,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 		return nil, err
 	}
 	if o.OnWarning != nil {
-		for _, w := range warnings {
+		for _, w := range append(warnings, b.advise(ctx)...) {
 			o.OnWarning(w)
 		}
 	}

@@ -89,6 +89,7 @@ func (p part) awaitReplicas(t *testing.T, b storage.Backend) {
 // here for ever. Who reaches nobody else is told nothing from before anybody could take
 // over; who reaches everybody hears of the takeover.
 func TestClusterMinorityReads(t *testing.T) {
+	t.Parallel()
 	p := clusterWith(t, 1, "5000", "--cluster-allow-reads-when-down", "yes")
 	b := open(t, redis.Options{URL: p.URL()})
 	defer b.Close()
@@ -131,6 +132,7 @@ func TestClusterMinorityReads(t *testing.T) {
 // TestClusterMinorityWrites: a primary and one of its replicas are cut off, and the other
 // replica takes over. What that one does not have was not acknowledged.
 func TestClusterMinorityWrites(t *testing.T) {
+	t.Parallel()
 	p := clusterWith(t, 2, "3000")
 	b := open(t, redis.Options{URL: p.URL()})
 	defer b.Close()
@@ -155,6 +157,7 @@ func TestClusterMinorityWrites(t *testing.T) {
 // TestClusterHangingReplica: one of two replicas hangs. Long before the cluster gives it up
 // writes are answered that the other one has.
 func TestClusterHangingReplica(t *testing.T) {
+	t.Parallel()
 	p := clusterWith(t, 2, "30000")
 	b := open(t, redis.Options{URL: p.URL()})
 	defer b.Close()
@@ -187,6 +190,7 @@ func (p part) flap(t *testing.T, b storage.Backend) {
 // TestClusterFlap: after two stalls a primary is back that has an old copy. It does not take
 // over: Redis promotes only who was in step with the primary not long ago.
 func TestClusterFlap(t *testing.T) {
+	t.Parallel()
 	p := clusterWith(t, 1, "1000")
 	b := open(t, redis.Options{URL: p.URL()})
 	defer b.Close()
@@ -209,6 +213,7 @@ func TestClusterFlap(t *testing.T) {
 // TestClusterFlapWithoutValidity: with cluster-replica-validity-factor 0 it does take over,
 // and what was acknowledged is gone. The start warns.
 func TestClusterFlapWithoutValidity(t *testing.T) {
+	t.Parallel()
 	p := clusterWith(t, 1, "1000", "--cluster-replica-validity-factor", "0")
 	b := open(t, redis.Options{URL: p.URL()})
 	defer b.Close()
@@ -223,6 +228,7 @@ func TestClusterFlapWithoutValidity(t *testing.T) {
 // If that one ends just when the replica is back, the replica takes over without what was
 // acknowledged meanwhile. With min-replicas-to-write nothing is.
 func TestClusterAlone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ least, name string }{{"0", "alone"}, {"1", "refused"}} {
 		t.Run(c.name, func(t *testing.T) {
 			p := clusterWith(t, 1, "4000", "--min-replicas-to-write", c.least, "--min-replicas-max-lag", "2")
@@ -255,6 +261,7 @@ func TestClusterAlone(t *testing.T) {
 // part are gone. Without cluster-allow-replica-migration the part is away until its primary
 // is back with everything.
 func TestClusterMigration(t *testing.T) {
+	t.Parallel()
 	for _, allow := range []string{"yes", "no"} {
 		t.Run(allow, func(t *testing.T) {
 			p := clusterWith(t, 2, "1000", "--cluster-allow-replica-migration", allow)

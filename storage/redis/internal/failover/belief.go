@@ -52,10 +52,10 @@ func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused er
 // have answered.
 func (l Look) exceeds(addr, other string) bool {
 	a, b := l.Servers[addr], l.Servers[other]
-	if a.Mark == b.Mark {
-		return a.reach(addr) > b.reach(other)
+	if b.Mark.Lacks(a.Mark) || a.Mark.Lacks(b.Mark) {
+		return b.Mark.Lacks(a.Mark)
 	}
-	return b.Mark.Lacks(a.Mark)
+	return a.reach(addr) > b.reach(other) // a restart gives the same reign another history
 }
 
 // donor returns the address of a server that has everything a primary has, and more, and is a

@@ -295,3 +295,27 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the lineage was %q and is %q, the mark %+v", before.Lineage, after.Lineage, g.servers["P"].Mark)
 	}
 }
+
+// TestRestartedPrimaryHasMore: a primary that restarted in its reign, and has marked that, has
+// more than one that did not follow it. When it follows that one, it has not.
+func TestRestartedPrimaryHasMore(t *testing.T) {
+	before, after := Mark{Epoch: 1, Lineage: "a1", Primary: "A"}, Mark{Epoch: 1, Lineage: "a2", Primary: "A"}
+	promoted := Server{Primary: true, Lineage: "c2", Before: "c1", Branched: 1, Mark: before}
+	for _, tt := range []struct {
+		what string
+		a    Server
+		more bool
+	}{
+		{"restarted", Server{Primary: true, Lineage: "a2", Mark: before}, true},
+		{"restarted, and marked since", Server{Primary: true, Lineage: "a2", Mark: after}, true},
+		{"a replica", Server{Follows: "C", Linked: true, Lineage: "c2", Mark: before}, false},
+	} {
+		l := Look{Servers: map[string]Server{"A": tt.a, "C": promoted}}
+		if got := l.exceeds("A", "C"); got != tt.more {
+			t.Errorf("%s: it has more: %t", tt.what, got)
+		}
+		if l.exceeds("C", "A") {
+			t.Errorf("%s: the one that did not follow has more", tt.what)
+		}
+	}
+}

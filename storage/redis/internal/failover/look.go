@@ -83,7 +83,7 @@ func (s Server) reach(addr string) int64 {
 	case s.Before:
 		return s.Branched
 	}
-	if addr == s.Mark.Primary && addr != "" {
+	if s.Primary && addr == s.Mark.Primary && addr != "" {
 		return math.MaxInt64
 	}
 	return -1

@@ -16,4 +16,5 @@ func TestDeps(t *testing.T) {
 	deptest.Check(t, "redistest", deptest.Rule{ForTests: true, Allowed: []string{
 		"github.com/redis/go-redis/v9/...", "github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog",
 	}})
+	deptest.Check(t, "internal/sim", deptest.Rule{Allowed: []string{"github.com/redis/go-redis/v9"}})
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/storage/redis/internal/failover"
 )
 
 // dial is how a group reaches what it consists of. The model of failovers puts itself here.
@@ -13,6 +15,7 @@ type dial struct {
 	patience  time.Duration
 	// sentinel and server make the client of one, without connecting.
 	sentinel, server func(addr string) *goredis.Client
+	off              failover.Protections // what the model switches off
 }
 
 // dialers is the real way to the group of a URL.

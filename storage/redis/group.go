@@ -69,7 +69,7 @@ const (
 func openGroup(ctx context.Context, d dial, measure func(context.Context, eachPrimary), warn func(string)) *group {
 	g := &group{
 		sentinels: newSentinels(d.name, d.sentinels, d.sentinel), connect: d.server, measure: measure, warn: warn,
-		watch: failover.Watch{Patience: d.patience},
+		watch: failover.Watch{Patience: d.patience, Off: d.off},
 		wake:  make(chan struct{}, 1), servers: map[string]*goredis.Client{},
 	}
 	g.now.Store(&standing{View: failover.View{Doubt: errors.New("nobody has looked yet")}, over: make(chan struct{})})

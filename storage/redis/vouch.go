@@ -49,13 +49,16 @@ func (g *group) vouch(ctx context.Context, v *standing) error {
 	return g.everybody(ctx, now)
 }
 
+// beatScript writes the mark KEYS[1] once more, so that there is something to confirm.
+const beatScript = `local mark = redis.call('GET', KEYS[1]); if mark then redis.call('SET', KEYS[1], mark) end`
+
 // everybody has all other servers confirm that they follow the primary: then none of them
 // was one.
 func (g *group) everybody(ctx context.Context, v *standing) error {
 	if v.Listed == 0 {
 		return fmt.Errorf("storage/redis: %w: the sentinels do not say", errPrimary)
 	}
-	get := goredis.NewCmd(ctx, "eval", `local mark = redis.call('GET', KEYS[1]); if mark then redis.call('SET', KEYS[1], mark) end`, "1", reignKey)
+	get := goredis.NewCmd(ctx, "eval", beatScript, "1", reignKey)
 	wait := goredis.NewIntCmd(ctx, "wait", strconv.Itoa(v.Listed), milliseconds(within(ctx, waitTime)))
 	together(ctx, v.client, get, wait)
 	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil || int(wait.Val()) < v.Listed {

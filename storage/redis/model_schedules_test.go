@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage/redis/internal/failover"
+	"gatehouse.example/storage/redis/internal/sim"
+)
+
+// schedule reads a schedule in a test.
+func schedule(t *testing.T, text string) sim.Schedule {
+	t.Helper()
+	s, err := sim.ParseSchedule(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// known is a schedule that broke a promise once.
+type known struct {
+	name     string
+	servers  int
+	schedule string
+	hasty    bool
+	seed     uint64 // the first of those that are tried
+	// without names the protection that it is kept for: without it, the promise is broken from
+	// some of the seeds.
+	without failover.Protections
+	promise string
+	limit   string        // why the promise is not kept, if it is not
+	silence time.Duration // how long nobody's write may be acknowledged, if that is what it is about
+}
+
+var (
+	withoutBelief = failover.Protections{Belief: true}
+	withoutLease  = failover.Protections{Lease: true}
+	withoutAll    = failover.Protections{Belief: true, Lease: true, ConfirmAll: true}
+)
+
+var knownSchedules = []known{
+	// A stalls, B takes over and serves alone; A comes back and is promoted with its old data.
+	{name: "flap", servers: 2, schedule: "at 0s stall A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "lost"},
+	{name: "flap of a crash", servers: 2, schedule: "at 0s crash A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "revoked"},
+	{name: "filling", servers: 2, schedule: "at 0s cut A,P1 for 9s\nat 21s stall B for 8s", without: withoutBelief, promise: "lost"},
+	// A wakes while it is replaced.
+	{name: "doze", servers: 3, schedule: "at 0s stall A for 1.8s", without: withoutAll, promise: "lost"},
+	{name: "minority", servers: 3, schedule: "at 0s cut A,S1,P1 for 8s", without: withoutLease, promise: "revoked"},
+	{name: "hanging replica", servers: 3, schedule: "at 0s stall B for 20s", silence: 3 * time.Second},
+	{name: "last replica hangs", servers: 2, schedule: "at 0s stall B for 20s", silence: 6 * time.Second},
+	// B is promoted while it is filled, and A and C have what was acknowledged meanwhile.
+	{name: "filled by a minority", servers: 3, schedule: "at 0s crash B for 500ms\nat 6s cut B,S1,S2 for 4s", without: withoutBelief, promise: "lost"},
+	// A goes on alone, and a process that did not see that meets B, who was left behind.
+	{name: "left behind", servers: 2, schedule: "at 0s cut B,P1 for 8s\nat 8s cut A for 4s", without: withoutBelief, promise: "lost"},
+	// C lags and is not waited for, then it is promoted.
+	{name: "lagging", servers: 3, schedule: "at 0s cut C for 2s\nat 3s cut C,S1,S2 for 8s", without: withoutBelief, promise: "lost"},
+	{name: "returned beside another", servers: 3, schedule: "at 5s cut A,C for 6s\nat 12s cut B for 1.5s", without: withoutBelief, promise: "honest"},
+	// C is promoted while it waits to be filled; A comes back with everything, and with a history
+	// of its own.
+	{name: "one after the other", servers: 3, schedule: "at 5.9s crash C for 1s\nat 8s crash B for 3s\nat 12s crash A for 4s", without: withoutBelief, promise: "honest"},
+	{name: "two at once", servers: 3, schedule: "at 0s crash C for 1s\nat 4s cut B for 12s\nat 4s crash A for 2s", without: withoutBelief, promise: "honest"},
+	// C, which was not waited for, confirms in place of B, which was, and is promoted.
+	{name: "confirmed by another", servers: 3, hasty: true, schedule: "at 0s cut C for 2s\nat 2s cut B,S1,S2,P1 for 5s"},
+	{
+		name: "forgotten by a sentinel", servers: 3, hasty: true, schedule: "at 0s cut B,S1,S2,P1 for 8s\nat 8s cut S1,S2 for 4s",
+		limit: "B goes on alone; then the only sentinel that has not heard of that is the only one that reaches B, and has it follow A: " +
+			"there is no copy left, and nobody was asked",
+	},
+}
+
+func (k known) model(t *testing.T, seed uint64) model {
+	t.Helper()
+	return model{servers: k.servers, hasty: k.hasty, seed: k.seed + seed, schedule: schedule(t, k.schedule)}
+}
+
+// seeds are how many times each known schedule is tried.
+const seeds = 4
+
+// TestModelKeepsPromises: nothing is broken by the schedules that once broke something.
+func TestModelKeepsPromises(t *testing.T) {
+	for _, k := range knownSchedules {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			if k.limit != "" {
+				t.Skip(k.limit)
+			}
+			for seed := range uint64(seeds) {
+				m := k.model(t, seed)
+				o := m.run(t)
+				if len(o.violations) > 0 {
+					t.Errorf("%s\nbreaks %s", m, strings.Join(o.violations, "\n"))
+				}
+				if k.silence > 0 && o.silence > k.silence {
+					t.Errorf("%s\nno write is acknowledged for %v", m, o.silence)
+				}
+			}
+		})
+	}
+}
+
+// TestModelFindsWhatIsMissing: each of these schedules breaks what it broke before, as soon as
+// the protection that it is kept for is switched off.
+func TestModelFindsWhatIsMissing(t *testing.T) {
+	for _, k := range knownSchedules {
+		if k.promise == "" {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(8 * seeds) {
+				m := k.model(t, seed)
+				m.off = k.without
+				if o := m.run(t); o.broke(k.promise) {
+					return
+				}
+			}
+			t.Errorf("without %+v, nothing that is %q is found", k.without, k.promise)
+		})
+	}
+}
+
+// TestModelFindsDoubleCodes: a code gives tokens twice when neither belief nor fence keeps a
+// server from answering that has forgotten the first time.
+func TestModelFindsDoubleCodes(t *testing.T) {
+	for seed := range uint64(8 * seeds) {
+		m := model{servers: 2, seed: seed, schedule: schedule(t, "at 0s crash A for 9s\nat 11s stall B for 6s"), off: withoutAll}
+		if o := m.run(t); o.broke("twice") {
+			t.Fatalf("with the fence, %s\nbreaks %s", m, strings.Join(o.violations, "\n"))
+		}
+		m.unfenced = true
+		if o := m.run(t); o.broke("twice") {
+			t.Logf("without it, %s\nbreaks %s", m, strings.Join(o.violations, "\n"))
+			return
+		}
+	}
+	t.Error("no code gave tokens twice")
+}

@@ -1,0 +1,227 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis/internal/failover"
+	"gatehouse.example/storage/redis/internal/sim"
+)
+
+// The model runs the real store over the real backend in a simulated world of Redis servers
+// and sentinels, breaks that by a schedule, and looks whether what was answered stays true.
+
+// model is what one run is about.
+type model struct {
+	servers  int
+	schedule sim.Schedule
+	seed     uint64
+	hasty    bool                 // sentinels ask often, as in our tests with real ones, and replicas are filled without delay
+	off      failover.Protections // what is switched off
+	unfenced bool                 // writes happen on any lineage
+	log      func(line string)    // hears everything, if set
+}
+
+// The times of a run: before the schedule begins, and after it has ended until everything has
+// to work again.
+const (
+	warmUp   = 4 * time.Second
+	recovery = 60 * time.Second
+)
+
+// outcome is what a run has shown.
+type outcome struct {
+	violations []string
+	recovered  time.Duration // how long after the last fault everything worked
+	answered   int           // operations that were answered, not with 503
+	refused    int
+	silence    time.Duration // the longest time in which no write was acknowledged
+}
+
+// run runs a model in a bubble of its own.
+func (m model) run(t *testing.T) (o outcome) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(m.config())
+		defer w.Stop()
+		scripts(w)
+		time.Sleep(time.Second)
+		r := newRun(t, m, w)
+		defer r.close()
+		r.work(func() {
+			time.Sleep(warmUp - time.Second)
+			w.Run(m.schedule)
+			time.Sleep(m.schedule.End())
+			o.recovered = r.recover()
+		})
+		r.audit()
+		o.violations, o.answered, o.refused, o.silence = r.violations, r.answered, r.refused, r.silence
+	})
+	return o
+}
+
+func (m model) config() sim.Config {
+	c := sim.Config{Servers: m.servers, Seed: m.seed, Unsent: certain, CommandTime: commandTime, Log: m.log}
+	if m.hasty {
+		c.PingPeriod, c.InfoPeriod, c.AskPeriod, c.PublishPeriod = 300*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond
+		c.TiltAfter, c.SyncDelay, c.SyncTime = time.Minute, time.Millisecond, 100*time.Millisecond
+	}
+	return c
+}
+
+// run is a model that runs.
+type run struct {
+	model
+	t      *testing.T
+	w      *sim.World
+	stores []*storage.Store
+	ends   []func()
+	over   chan struct{} // closed when nothing new is begun
+	people sync.WaitGroup
+
+	mu         sync.Mutex
+	records    []*record
+	violations []string
+	answered   int
+	refused    int
+	written    time.Time // when a write was acknowledged last
+	silence    time.Duration
+}
+
+func newRun(t *testing.T, m model, w *sim.World) *run {
+	r := &run{model: m, t: t, w: w, over: make(chan struct{})}
+	for i := range 2 {
+		p := w.Process(fmt.Sprintf("P%d", i+1))
+		b := &backend{}
+		b.group = openGroup(t.Context(), dial{
+			name: "main", sentinels: w.SentinelAddrs(), sentinel: p.Connect, server: p.Connect, off: m.off,
+		}, b.measure, func(sentence string) { r.note("%s is told: %s", p.Name(), sentence) })
+		if err := b.group.await(t.Context()); err != nil {
+			t.Fatalf("before anything is broken: %v", err)
+		}
+		var backend storage.Backend = b
+		if m.unfenced {
+			backend = unfenced{b}
+		}
+		store, err := storage.New(backend, storage.Options{
+			Issuer: "https://as.example.com", MasterKeys: [][]byte{slices.Repeat([]byte{7}, 32)}, MustSeal: true,
+			Rand: &source{rnd: rand.NewChaCha8([32]byte{byte(m.seed), byte(m.seed >> 8), byte(i)})},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.stores, r.ends = append(r.stores, store), append(r.ends, func() { _ = b.Close() })
+		time.Sleep(37 * time.Millisecond) // so that they do not look at the same time
+	}
+	return r
+}
+
+// unfenced is a backend that does not mind which lineage answers.
+type unfenced struct{ storage.Backend }
+
+func (b unfenced) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	put.On = ""
+	return b.Backend.Put(ctx, put)
+}
+
+func (r *run) close() {
+	for _, end := range r.ends {
+		end()
+	}
+}
+
+// source is a source of randomness for several goroutines.
+type source struct {
+	mu  sync.Mutex
+	rnd *rand.ChaCha8
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rnd.Read(p)
+}
+
+func (r *run) note(format string, args ...any) {
+	if r.log != nil {
+		r.log(fmt.Sprintf("%9.4fs ", r.w.Now().Seconds()) + fmt.Sprintf(format, args...))
+	}
+}
+
+// violation notes that a promise was broken. The first word is which.
+func (r *run) violation(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	r.note("VIOLATION %s", line)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violations = append(r.violations, fmt.Sprintf("%s (at %.3fs)", line, r.w.Now().Seconds()))
+}
+
+// broke reports whether a promise was broken.
+func (o outcome) broke(promise string) bool {
+	return slices.ContainsFunc(o.violations, func(v string) bool { return strings.HasPrefix(v, promise) })
+}
+
+// people is how many use each process.
+const people = 3
+
+// work has people use the processes until a plan is over.
+func (r *run) work(plan func()) {
+	for i := range people * len(r.stores) {
+		rnd := rand.New(rand.NewPCG(r.seed, uint64(i)))
+		r.people.Go(func() {
+			time.Sleep(time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))) // nobody does anything at the same time
+			r.person(i%len(r.stores), rnd)
+		})
+	}
+	plan()
+	close(r.over)
+	r.people.Wait()
+}
+
+// ended reports whether nothing new is to be begun.
+func (r *run) ended() bool {
+	select {
+	case <-r.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// recover waits until both processes do everything at the first try, and returns how long
+// that took.
+func (r *run) recover() time.Duration {
+	begun := time.Now()
+	for i := range r.stores {
+		for {
+			err := r.everything(i)
+			if err == nil {
+				break
+			}
+			if time.Since(begun) > recovery {
+				r.violation("liveness: %v after the last fault P%d still says: %v", recovery, i+1, err)
+				break
+			}
+			time.Sleep(150 * time.Millisecond)
+		}
+	}
+	r.note("everything works")
+	return time.Since(begun)
+}
+
+// audit reads at the end at each process whatever was ever acknowledged.
+func (r *run) audit() {
+	for i := range r.stores {
+		for _, rec := range r.records {
+			r.look(context.Background(), i, rec)
+		}
+	}
+}

@@ -3,7 +3,9 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +49,7 @@ type Proxy struct {
 	pairs map[*pair]struct{}
 	hole  [2]bool // by Direction
 	reset [2]bool
+	sever func(client net.Addr) bool // nil for nobody
 	count int
 }
 
@@ -142,6 +145,29 @@ func (p *Proxy) BlackHole(d Direction) {
 	p.hole[d] = true
 }
 
+// Sever drops what goes in both directions between the server and the clients that chosen
+// reports, by the address from which they dial. chosen is called once for each connection
+// that is open, and once for each one to come.
+func (p *Proxy) Sever(chosen func(client net.Addr) bool) {
+	p.mu.Lock()
+	p.sever = chosen
+	open := slices.Collect(maps.Keys(p.pairs))
+	p.mu.Unlock()
+	for _, c := range open {
+		c.tear(chosen)
+	}
+}
+
+// tear drops what goes in both directions if the client is one of those.
+func (c *pair) tear(those func(client net.Addr) bool) {
+	if those == nil || !those(c.client.RemoteAddr()) {
+		return
+	}
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	c.torn = [2]bool{true, true}
+}
+
 // Reset sends a TCP reset to both ends of all open connections. Those to come are not
 // concerned.
 func (p *Proxy) Reset() { p.each(func(*pair) bool { return true }, (*pair).abort) }
@@ -160,7 +186,7 @@ func (p *Proxy) Clear() {
 	p.order.Lock()
 	defer p.order.Unlock()
 	p.mu.Lock()
-	p.hole, p.reset = [2]bool{}, [2]bool{}
+	p.hole, p.reset, p.sever = [2]bool{}, [2]bool{}, nil
 	p.mu.Unlock()
 	p.each(func(c *pair) bool { return c.torn != [2]bool{} }, (*pair).close)
 	p.delays.ResetToxics(context.Background())
@@ -199,8 +225,9 @@ func (p *Proxy) connect(ctx context.Context, client *net.TCPConn) {
 	p.mu.Lock()
 	p.pairs[c] = struct{}{}
 	p.count++
-	name := fmt.Sprint(p.count)
+	name, severed := fmt.Sprint(p.count), p.sever
 	p.mu.Unlock()
+	c.tear(severed)
 	p.delays.StartLink(p.server, name+" requests", c.client, lane{c, Requests, c.server}, stream.Upstream)
 	p.delays.StartLink(p.server, name+" replies", c.server, lane{c, Replies, c.client}, stream.Downstream)
 }

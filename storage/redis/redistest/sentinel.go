@@ -41,8 +41,15 @@ var haste = []any{
 // downAfter, which should be a second or more. StartSentinels returns when all of them know each other and the replicas.
 func StartSentinels(t testing.TB, name string, primary *Server, n int, downAfter time.Duration) *Sentinels {
 	t.Helper()
+	return startSentinels(t, name, primary, primary.Addr, n, downAfter, func(*Server) {})
+}
+
+// startSentinels starts sentinels that reach the primary at the address at. Each is given
+// to prepare before it has heard of the others.
+func startSentinels(t testing.TB, name string, primary *Server, at string, n int, downAfter time.Duration, prepare func(*Server)) *Sentinels {
+	t.Helper()
 	g := &Sentinels{t: t, name: name}
-	_, port, _ := net.SplitHostPort(primary.Addr)
+	_, port, _ := net.SplitHostPort(at)
 	settings := fmt.Sprintf("sentinel monitor %s %s %s %d\nsentinel down-after-milliseconds %s %d\n"+
 		"sentinel failover-timeout %s %d\nsentinel parallel-syncs %s 100\n",
 		name, host, port, n/2+1, name, downAfter.Milliseconds(), name, failoverTime.Milliseconds(), name)
@@ -52,6 +59,7 @@ func StartSentinels(t testing.TB, name string, primary *Server, n int, downAfter
 		if err := s.adjust(); err != nil {
 			t.Fatalf("redistest: sentinel: %v", err)
 		}
+		prepare(s)
 		g.Nodes = append(g.Nodes, s)
 	}
 	info, err := section(context.Background(), primary, "replication")

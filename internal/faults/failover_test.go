@@ -3,13 +3,10 @@
 package faults
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +19,7 @@ import (
 type succession struct {
 	*siege
 	group    *redistest.Sentinels
+	divided  *redistest.DivisibleSentinels // if the group can be divided
 	primary  *redistest.Server
 	replicas []*redistest.Server
 	heirs    []*heir
@@ -30,25 +28,6 @@ type succession struct {
 	mu          sync.Mutex
 	lost, named time.Time       // when there was no primary in this round
 	issued      map[string]span // when a code was asked for and heard of
-}
-
-// newSuccession is a primary with replicas, and a load on it. Parameters are those of its URL.
-func newSuccession(t *testing.T, replicas int, parameters ...string) *succession {
-	t.Helper()
-	chosen := cmp.Or(*killSeed, rand.Uint64())
-	t.Logf("-faults.seed=%d", chosen)
-	s := &succession{primary: redistest.Start(t, redistest.Config{Persistent: true})}
-	for range replicas {
-		s.replicas = append(s.replicas, redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: s.primary}))
-	}
-	s.group = redistest.StartSentinels(t, "main", s.primary, 3, time.Second)
-	s.siege = &siege{load: newLoad(t, s.group.URL()+strings.Join(parameters, "")), random: rand.New(rand.NewPCG(chosen, loadWorkers))}
-	for n := range loadWorkers {
-		w := &worker{load: s.load, n: n, random: rand.New(rand.NewPCG(chosen, uint64(n)))}
-		s.heirs = append(s.heirs, &heir{worker: w, succession: s})
-		w.arrives()
-	}
-	return s
 }
 
 // lag is how two replicas fall behind, by the ways on which they hear the primary. Which of
@@ -246,12 +225,12 @@ func (s *succession) lose(strike func()) {
 // succeed waits until the sentinels name another primary.
 func (s *succession) succeed(old *redistest.Server) {
 	s.t.Helper()
-	next := s.group.WaitPrimary(old.Addr)
+	next := s.group.WaitPrimary(s.name(old))
 	s.mu.Lock()
 	s.named = time.Now()
 	s.mu.Unlock()
 	for i, r := range s.replicas {
-		if r.Addr == next {
+		if s.name(r) == next {
 			s.primary, s.replicas[i] = r, old
 		}
 	}
@@ -265,23 +244,35 @@ func (s *succession) succeed(old *redistest.Server) {
 // to find one is a setting of theirs.
 func (s *succession) recovers() {
 	s.t.Helper()
-	var errs [2]error
-	crowd(len(s.at), len(s.at), func(i int) {
+	s.recoversFrom(s.named)
+}
+
+// recoversFrom expects the same, counted from another moment.
+func (s *succession) recoversFrom(moment time.Time) {
+	s.t.Helper()
+	s.recoversAt(moment, s.at[:]...)
+}
+
+// recoversAt expects the same of some processes.
+func (s *succession) recoversAt(moment time.Time, all ...*member) {
+	s.t.Helper()
+	errs := make([]error, len(all))
+	crowd(len(all), len(all), func(i int) {
 		v := s.newVisitor(personName)
 		for {
-			if errs[i] = s.works(s.at[i].process, v); errs[i] == nil || time.Since(s.named) > patience || s.t.Failed() {
+			if errs[i] = s.works(all[i].process, v); errs[i] == nil || time.Since(moment) > patience || s.t.Failed() {
 				return
 			}
 			<-time.After(20 * time.Millisecond)
 		}
 	})
-	took := time.Since(s.named)
+	took := time.Since(moment)
 	s.longest = max(s.longest, took)
 	if !s.lost.IsZero() {
 		s.absence = max(s.absence, time.Since(s.lost))
 	}
-	if err := errors.Join(errs[:]...); err != nil || took > recoveryTime {
-		s.t.Errorf("%s after a primary was named: %v", took, err)
+	if err := errors.Join(errs...); err != nil || took > recoveryTime {
+		s.t.Errorf("%s after it could: %v", took, err)
 	}
 }
 
@@ -492,62 +483,6 @@ func (h *heir) races() {
 		f.tokens = won[0]
 		h.replays(f)
 	}
-}
-
-// TestPrimaryWakesUp: a primary that was only slow goes on in the middle of the failover,
-// and for a while there are two. In a pair nobody is left who could confirm what the old
-// one is told then, so nothing of that is acknowledged.
-func TestPrimaryWakesUp(t *testing.T) {
-	s := newSuccession(t, 1)
-	replaced, rounds := 0, amount(2, 20)
-	for range rounds {
-		old := s.primary
-		s.doze()
-		if t.Failed() {
-			return
-		}
-		if s.primary != old {
-			replaced++
-		}
-	}
-	t.Logf("%d of %d primaries were replaced; answers %v", replaced, rounds, s.answers)
-}
-
-// doze stops the primary for about as long as it takes to replace it.
-func (s *succession) doze() {
-	s.t.Helper()
-	begun, old := time.Now(), s.primary
-	s.begin()
-	rest := s.work()
-	s.ripen()
-	s.more(60)
-	s.lose(old.Pause)
-	asleep := 1500*time.Millisecond + time.Duration(s.random.Int64N(int64(time.Second)))
-	<-time.After(asleep)
-	old.Resume()
-	for range 25 {
-		s.more(8)
-		s.pause(200 * time.Millisecond)
-	}
-	s.group.Settle(len(s.replicas))
-	what := "replaced"
-	if s.group.Primary() == old.Addr {
-		what = "in time"
-		s.restore()
-	} else {
-		s.succeed(old)
-	}
-	s.recovers()
-	s.more(60)
-	rest()
-	s.settle(fmt.Sprintf("the primary was stopped for %s, %s", asleep.Round(time.Millisecond), what), begun)
-}
-
-// restore forgets that the primary was lost: it was back before another one took over.
-func (s *succession) restore() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost, s.named = time.Time{}, time.Now()
 }
 
 // begin is the begin of a round.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // TestA9UnknownStatusIsNeverActive: a record whose status nobody understands is hidden and
@@ -37,7 +37,7 @@ func TestA9UnknownStatusIsNeverActive(t *testing.T) {
 			m.later(time.Hour)
 			m.sync(registry.Order{})
 			hidden := m.entry(name, "1.0.0")
-			if slices.Contains(m.listed(), name+" 1.0.0") || hidden.Status != storage.CatalogueDeleted || !slices.Equal(hidden.Flags, []string{registry.FlagStatus}) ||
+			if slices.Contains(m.listed(), name+" 1.0.0") || hidden.Status != catalogue.StatusDeleted || !slices.Equal(hidden.Flags, []string{registry.FlagStatus}) ||
 				!strings.Contains(hidden.StatusMessage, "status") || m.status().UnknownStatus != 1 {
 				t.Errorf("%v %+v", m.listed(), hidden)
 			}
@@ -81,7 +81,7 @@ func TestA9StatusBesideWhatCannotBeRead(t *testing.T) {
 
 // TestA9StatusOnRecord: a row that somebody stored with a status of his own is not shown.
 func TestA9StatusOnRecord(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *storage.CatalogueEntry) { e.Status = "archived" }))
+	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *catalogue.Entry) { e.Status = "archived" }))
 	for _, target := range []string{"/v0.1/servers", "/v0.1/servers?shape=record", "/", "/v0.1/servers/com.example%2Fb/versions/1.0.0", "/v0.1/servers/com.example%2Fb/versions", "/servers/com.example/b"} {
 		if w := d.get(target); strings.Contains(w.Body.String(), `"com.example/b"`) || strings.Contains(w.Body.String(), `>com.example/b<`) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)

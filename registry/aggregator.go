@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // An aggregator asks for everything once, then about hourly for what was updated, and for
@@ -31,10 +31,10 @@ import (
 // Of many processes over one store, whoever has the lease of the catalogue does the work,
 // one round at a time. The others serve, and go on when it is gone.
 
-// AggregatorConfig configures an [Aggregator]. Store is required.
+// AggregatorConfig configures an [Aggregator]. Catalogue is required.
 type AggregatorConfig struct {
-	// Store keeps the catalogue.
-	Store *storage.Store
+	// Catalogue is what the aggregator fills.
+	Catalogue *catalogue.Catalogue
 	// Client reads the upstream. Without one there are only servers of our own.
 	Client *Client
 	// Own returns the servers of our own as they are now. It is called often. With nil, those
@@ -101,7 +101,7 @@ func NewAggregator(c AggregatorConfig) (*Aggregator, error) {
 			errs = append(errs, errors.New("registry: aggregator: "+sentence))
 		}
 	}
-	mistake(c.Store == nil, "it needs a store")
+	mistake(c.Catalogue == nil, "it needs a catalogue")
 	mistake(c.Interval < 0 || c.Overlap < 0 || c.FullInterval < 0 || c.Look < 0 || c.Patience < 0, "a time below zero")
 	mistake(c.Jitter < 0 || c.Jitter > 1, "the jitter is a part of the interval: from 0 to 1")
 	if c.MetaKey != "" {
@@ -170,7 +170,7 @@ func (o Order) fresh() bool { return o.AcceptShrink || o.AcceptChanged }
 
 func (o Order) full() bool { return o.Full || o.fresh() }
 
-// Sync does one round now. The error is a [storage.ErrLeased] while another process is at
+// Sync does one round now. The error is a [catalogue.ErrLeased] while another process is at
 // it. Whatever the error, what was read before it is kept, and the next round goes on there.
 func (a *Aggregator) Sync(ctx context.Context) (Report, error) { return a.SyncWith(ctx, Order{}) }
 
@@ -188,7 +188,7 @@ func (a *Aggregator) PublishOwn(ctx context.Context) error {
 func (a *Aggregator) SyncWith(ctx context.Context, o Order) (Report, error) {
 	a.busy.Lock()
 	defer a.busy.Unlock()
-	writer, err := a.c.Store.OpenCatalogue(ctx, a.c.Owner)
+	writer, err := a.c.Catalogue.OpenWriter(ctx, a.c.Owner)
 	if err != nil {
 		return Report{}, err
 	}
@@ -217,7 +217,7 @@ func (a *Aggregator) note(failed bool) {
 
 // Status reads how the catalogue is kept, by whatever process.
 func (a *Aggregator) Status(ctx context.Context) (SyncStatus, error) {
-	return ReadStatus(ctx, a.c.Store)
+	return ReadStatus(ctx, a.c.Catalogue)
 }
 
 // Run does rounds when they are due, until ctx ends. What goes wrong is in the log and in
@@ -233,7 +233,7 @@ func (a *Aggregator) Run(ctx context.Context) error {
 
 // step does what is due, and returns when to look again.
 func (a *Aggregator) step(ctx context.Context) time.Duration {
-	st, err := a.c.Store.CatalogueState(ctx)
+	st, err := a.c.Catalogue.State(ctx)
 	if err != nil {
 		a.trouble(ctx, "registry: the catalogue cannot be read", err)
 		return a.c.Look
@@ -249,7 +249,7 @@ func (a *Aggregator) step(ctx context.Context) time.Duration {
 		return min(max(wait, time.Second), a.c.Look)
 	}
 	_, err = a.SyncWith(ctx, Order{onlyOwn: wait > 0})
-	if errors.Is(err, storage.ErrLeased) {
+	if errors.Is(err, catalogue.ErrLeased) {
 		return a.c.Look
 	}
 	return time.Second

@@ -20,24 +20,31 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/registrytest"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/storagetest"
 )
 
-// newStore opens an embedded store that can be made to fail.
-func newStore(t *testing.T) (*storage.Store, *storagetest.Faults) {
+// newCatalogue opens a catalogue in an embedded store that can be made to fail.
+func newCatalogue(t *testing.T) (*catalogue.Catalogue, *storagetest.Faults) {
 	t.Helper()
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	faults := storagetest.NewFaults(backend)
-	store, err := storage.New(faults, storage.Options{})
+	return catalogueOn(t, faults), faults
+}
+
+// catalogueOn returns the catalogue on a backend, which is closed at the end of the test.
+func catalogueOn(t testing.TB, backend storage.Backend) *catalogue.Catalogue {
+	t.Helper()
+	store, err := storage.New(backend, storage.Options{Issuer: "https://registry.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return store, faults
+	return catalogue.New(store)
 }
 
 // waiting is a clock on which time passes when somebody waits.
@@ -91,18 +98,18 @@ func (l *logs) String() string {
 // mirror is an upstream, a catalogue, and what keeps the one like the other.
 type mirror struct {
 	*testing.T
-	upstream *registrytest.Upstream
-	store    *storage.Store
-	faults   *storagetest.Faults
-	clock    *waiting
-	logs     *logs
-	keeper   *registry.Aggregator
+	upstream  *registrytest.Upstream
+	catalogue *catalogue.Catalogue
+	faults    *storagetest.Faults
+	clock     *waiting
+	logs      *logs
+	keeper    *registry.Aggregator
 }
 
 func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	m := &mirror{T: t, upstream: registrytest.New(t), clock: &waiting{now: registrytest.Epoch.Add(24 * time.Hour)}, logs: &logs{}}
-	m.store, m.faults = newStore(t)
+	m.catalogue, m.faults = newCatalogue(t)
 	m.restart(nil)
 	return m
 }
@@ -111,7 +118,7 @@ func newMirror(t *testing.T) *mirror {
 func (m *mirror) restart(adjust func(*registry.AggregatorConfig)) {
 	m.Helper()
 	c := registry.AggregatorConfig{
-		Store: m.store, Client: newClient(m.T, registry.ClientConfig{Base: m.upstream.URL(), Now: m.clock.Now, PageSize: 10}),
+		Catalogue: m.catalogue, Client: newClient(m.T, registry.ClientConfig{Base: m.upstream.URL(), Now: m.clock.Now, PageSize: 10}),
 		Now: m.clock.Now, Wait: m.clock.Wait, Random: func() float64 { return 0.5 }, MetaKey: "com.example.registry/catalogue",
 		Logger: slog.New(slog.NewTextHandler(m.logs, nil)),
 	}
@@ -161,11 +168,11 @@ func (m *mirror) status() registry.SyncStatus {
 }
 
 // rows reads what a query chooses, by name and version.
-func (m *mirror) rows(q storage.CatalogueQuery) map[string]storage.CatalogueEntry {
+func (m *mirror) rows(q catalogue.Query) map[string]catalogue.Entry {
 	m.Helper()
-	rows := map[string]storage.CatalogueEntry{}
+	rows := map[string]catalogue.Entry{}
 	for after, more := "", true; more; {
-		page, err := m.store.CataloguePage(m.Context(), q, after, 100)
+		page, err := m.catalogue.Page(m.Context(), q, after, 100)
 		if err != nil {
 			m.Fatal(err)
 		}
@@ -180,12 +187,12 @@ func (m *mirror) rows(q storage.CatalogueQuery) map[string]storage.CatalogueEntr
 // listed are the rows that readers see by default.
 func (m *mirror) listed() []string {
 	m.Helper()
-	return slices.Sorted(maps.Keys(m.rows(storage.CatalogueQuery{})))
+	return slices.Sorted(maps.Keys(m.rows(catalogue.Query{})))
 }
 
-func (m *mirror) entry(name, version string) storage.CatalogueEntry {
+func (m *mirror) entry(name, version string) catalogue.Entry {
 	m.Helper()
-	e, err := m.store.CatalogueEntry(m.Context(), name, version)
+	e, err := m.catalogue.Entry(m.Context(), name, version)
 	if err != nil {
 		m.Fatalf("%s %s: %v", name, version, err)
 	}
@@ -200,19 +207,19 @@ func (m *mirror) asked() []string {
 }
 
 func TestNewAggregator(t *testing.T) {
-	store, _ := newStore(t)
+	c, _ := newCatalogue(t)
 	for _, tt := range []struct {
 		name   string
 		config registry.AggregatorConfig
 		want   string
 	}{
-		{"nothing", registry.AggregatorConfig{}, "it needs a store"},
-		{"times", registry.AggregatorConfig{Store: store, Interval: -1}, "a time below zero"},
-		{"overlap", registry.AggregatorConfig{Store: store, Overlap: -1}, "a time below zero"},
-		{"jitter", registry.AggregatorConfig{Store: store, Jitter: 1.5}, "from 0 to 1"},
-		{"key", registry.AggregatorConfig{Store: store, MetaKey: "no key"}, "com.example.registry"},
-		{"theirs", registry.AggregatorConfig{Store: store, MetaKey: registry.MetaOfficial}, "reserved"},
-		{"good", registry.AggregatorConfig{Store: store, MetaKey: "com.example.registry/catalogue"}, ""},
+		{"nothing", registry.AggregatorConfig{}, "it needs a catalogue"},
+		{"times", registry.AggregatorConfig{Catalogue: c, Interval: -1}, "a time below zero"},
+		{"overlap", registry.AggregatorConfig{Catalogue: c, Overlap: -1}, "a time below zero"},
+		{"jitter", registry.AggregatorConfig{Catalogue: c, Jitter: 1.5}, "from 0 to 1"},
+		{"key", registry.AggregatorConfig{Catalogue: c, MetaKey: "no key"}, "com.example.registry"},
+		{"theirs", registry.AggregatorConfig{Catalogue: c, MetaKey: registry.MetaOfficial}, "reserved"},
+		{"good", registry.AggregatorConfig{Catalogue: c, MetaKey: "com.example.registry/catalogue"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := registry.NewAggregator(tt.config)
@@ -245,7 +252,7 @@ func TestFullCrawl(t *testing.T) {
 			if report.Mode != registry.ModeFull || report.Pages != 3 || report.Items != 29 || report.Added != 29 || report.Resumed || !report.Judged {
 				t.Errorf("%+v", report)
 			}
-			all := m.rows(storage.CatalogueQuery{Deleted: true})
+			all := m.rows(catalogue.Query{Deleted: true})
 			if len(all) != 29 || len(m.listed()) != 28 {
 				t.Errorf("%d rows, of which %d are listed", len(all), len(m.listed()))
 			}
@@ -270,7 +277,7 @@ func TestFullCrawl(t *testing.T) {
 			if e := m.entry("com.example/server-000005", "1.0.0"); string(e.Meta) != `{"org.example.ratings/stars":{"stars":4}}` {
 				t.Errorf("%s", e.Meta)
 			}
-			latest := m.rows(storage.CatalogueQuery{Latest: true})
+			latest := m.rows(catalogue.Query{Latest: true})
 			if _, ok := latest["com.example/versions 2.0.0-rc.1"]; !ok || len(latest) != 25 {
 				t.Errorf("the latest are %v", slices.Sorted(maps.Keys(latest)))
 			}
@@ -293,7 +300,7 @@ func TestIncrement(t *testing.T) {
 			m.upstream.SetForm(form)
 			m.upstream.Fill(25)
 			m.sync(registry.Order{})
-			before := m.rows(storage.CatalogueQuery{Deleted: true})
+			before := m.rows(catalogue.Query{Deleted: true})
 			m.asked()
 			m.restart(nil)
 			m.later(time.Hour)
@@ -325,7 +332,7 @@ func TestIncrement(t *testing.T) {
 				t.Error("what is deleted is still listed")
 			}
 			changed := []string{"com.example/another 0.1.0", "com.example/server-000003 1.0.0", "com.example/server-000004 1.0.0", "com.example/server-000007 1.0.0", "com.example/server-000007 1.1.0"}
-			for id, e := range m.rows(storage.CatalogueQuery{Deleted: true}) {
+			for id, e := range m.rows(catalogue.Query{Deleted: true}) {
 				if was, now := before[id].Updated, e.Updated; slices.Contains(changed, id) != now.After(was) {
 					t.Errorf("%s was updated at %s, before at %s", id, now, was)
 				}
@@ -372,11 +379,11 @@ func TestChangeBehindTheCrawl(t *testing.T) {
 		}
 	})
 	m.sync(registry.Order{})
-	if e := m.entry(passed, "1.0.0"); e.Status == storage.CatalogueDeleted {
+	if e := m.entry(passed, "1.0.0"); e.Status == catalogue.StatusDeleted {
 		t.Fatalf("the crawl saw it: %+v", e)
 	}
 	m.later(time.Hour)
-	if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement || report.Deleted != 1 || m.entry(passed, "1.0.0").Status != storage.CatalogueDeleted {
+	if report := m.sync(registry.Order{}); report.Mode != registry.ModeIncrement || report.Deleted != 1 || m.entry(passed, "1.0.0").Status != catalogue.StatusDeleted {
 		t.Errorf("%+v", report)
 	}
 }
@@ -390,7 +397,7 @@ func TestLatestFollowsStatus(t *testing.T) {
 	}
 	latest := func() string {
 		m.Helper()
-		e, err := m.store.CatalogueLatest(m.Context(), "com.example/notes")
+		e, err := m.catalogue.Latest(m.Context(), "com.example/notes")
 		if err != nil {
 			m.Fatal(err)
 		}
@@ -415,7 +422,7 @@ func TestLatestFollowsStatus(t *testing.T) {
 			t.Errorf("after %s is %s the latest is %s, want %s", step.version, step.status, got, step.want)
 		}
 		n := 0
-		for _, e := range m.rows(storage.CatalogueQuery{Deleted: true}) {
+		for _, e := range m.rows(catalogue.Query{Deleted: true}) {
 			if e.Latest {
 				n++
 			}
@@ -436,7 +443,7 @@ func TestLatestIsOurs(t *testing.T) {
 	base := body(t, `{"servers":[`+item("1.0.0", true, 2)+","+item("1.2.0", true, 1)+","+item("0.9.0", false, 3)+`]}`)
 	m.restart(func(c *registry.AggregatorConfig) { c.Client = newClient(t, registry.ClientConfig{Base: base}) })
 	m.sync(registry.Order{})
-	if got := m.rows(storage.CatalogueQuery{Latest: true}); len(got) != 1 || !got["com.example/notes 1.2.0"].Latest {
+	if got := m.rows(catalogue.Query{Latest: true}); len(got) != 1 || !got["com.example/notes 1.2.0"].Latest {
 		t.Errorf("%v", slices.Collect(maps.Keys(got)))
 	}
 }
@@ -580,11 +587,11 @@ func TestFlagsAreCountedAnew(t *testing.T) {
 	m.sync(registry.Order{})
 	row := m.entry("com.example/server-000003", "1.0.0")
 	row.Flags = []string{registry.FlagChanged} // on the row, and not in the count
-	writer, err := m.store.OpenCatalogue(t.Context(), "a process that was killed")
+	writer, err := m.catalogue.OpenWriter(t.Context(), "a process that was killed")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(writer.Commit(t.Context(), []storage.CatalogueEntry{row}, nil), writer.Close(t.Context())); err != nil {
+	if err := errors.Join(writer.Commit(t.Context(), []catalogue.Entry{row}, nil), writer.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	m.upstream.Remove("com.example/server-000004", "1.0.0")
@@ -696,7 +703,7 @@ func TestMetaKeyIsOurs(t *testing.T) {
 	if report := m.sync(registry.Order{}); report.Stripped != 2 || report.Invalid != 0 {
 		t.Errorf("%+v", report)
 	}
-	for _, e := range m.rows(storage.CatalogueQuery{}) {
+	for _, e := range m.rows(catalogue.Query{}) {
 		if strings.Contains(strings.ToLower(string(e.Server)+string(e.Meta)), key) {
 			t.Errorf("%s %s", e.Server, e.Meta)
 		}
@@ -733,7 +740,7 @@ func TestUpdatesRise(t *testing.T) {
 	m.upstream.Fill(35)
 	m.sync(registry.Order{})
 	newest := func() (at time.Time) {
-		for _, e := range m.rows(storage.CatalogueQuery{Deleted: true}) {
+		for _, e := range m.rows(catalogue.Query{Deleted: true}) {
 			if e.Updated.After(at) {
 				at = e.Updated
 			}
@@ -745,7 +752,7 @@ func TestUpdatesRise(t *testing.T) {
 		m.later(-time.Hour)
 		m.upstream.Add("com.example/added", fmt.Sprintf("1.0.%d", i))
 		m.sync(registry.Order{})
-		changed := m.rows(storage.CatalogueQuery{Since: before, Deleted: true})
+		changed := m.rows(catalogue.Query{Since: before, Deleted: true})
 		if want := min(i+1, 2); len(changed) != want {
 			t.Errorf("%d rows were updated since, want %d", len(changed), want)
 		}
@@ -758,7 +765,7 @@ func TestMirrorOfMirror(t *testing.T) {
 	first := newMirror(t)
 	first.upstream.Fill(35)
 	first.sync(registry.Order{})
-	handler, err := registry.NewHandler(registry.HandlerConfig{Store: first.store, Now: first.clock.Now})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: first.catalogue, Now: first.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -786,7 +793,7 @@ func TestMirrorOfMirror(t *testing.T) {
 	if report := second.sync(registry.Order{}); report.Mode != registry.ModeIncrement {
 		t.Errorf("%+v", report)
 	}
-	theirs, ours := first.rows(storage.CatalogueQuery{Deleted: true}), second.rows(storage.CatalogueQuery{Deleted: true})
+	theirs, ours := first.rows(catalogue.Query{Deleted: true}), second.rows(catalogue.Query{Deleted: true})
 	for id, a := range theirs {
 		b := ours[id]
 		if string(a.Server) != string(b.Server) || a.Status != b.Status || a.StatusMessage != b.StatusMessage || a.Latest != b.Latest || !a.Published.Equal(b.Published) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // maxCommitBytes is how many bytes of records are committed at once: no less than an upstream
@@ -34,7 +35,7 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 }
 
 // write commits. The same commit may be tried again as long as the lease is ours.
-func (r *round) write(ctx context.Context, entries []storage.CatalogueEntry, progress json.RawMessage) error {
+func (r *round) write(ctx context.Context, entries []catalogue.Entry, progress json.RawMessage) error {
 	return r.insist(ctx, func() error { return r.writer.Commit(ctx, entries, progress) })
 }
 
@@ -63,7 +64,7 @@ func (r *round) parts(ctx context.Context, changes []change, write func([]entry,
 		if err != nil {
 			return fmt.Errorf("registry: aggregator: %s %s: %w", e.Name, e.Version, err)
 		}
-		if size := len(e.Server) + len(e.Meta); len(part) == storage.MaxCommit || len(part) > 0 && bytes+size > maxCommitBytes {
+		if size := len(e.Server) + len(e.Meta); len(part) == catalogue.MaxCommit || len(part) > 0 && bytes+size > maxCommitBytes {
 			if err := write(part, false); err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func (r *round) family(ctx context.Context, name string, whole func(version stri
 func (r *round) readFamily(ctx context.Context, name string, whole func(version string) bool) (*family, error) {
 	var rows []entry
 	err := r.insist(ctx, func() (err error) {
-		rows, err = r.c.Store.CatalogueVersions(ctx, name, whole)
+		rows, err = r.c.Catalogue.Versions(ctx, name, whole)
 		return err
 	})
 	if errors.Is(err, storage.ErrRecord) { // what cannot be read is as good as lost, and can be replaced
@@ -56,7 +56,7 @@ func (r *round) complete(ctx context.Context, e *entry) error {
 	if e.Server != nil {
 		return nil
 	}
-	row, err := r.c.Store.CatalogueEntry(ctx, e.Name, e.Version)
+	row, err := r.c.Catalogue.Entry(ctx, e.Name, e.Version)
 	e.Server, e.Meta = row.Server, row.Meta
 	return err
 }

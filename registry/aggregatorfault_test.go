@@ -16,6 +16,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/registrytest"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // A round goes on where one was interrupted, in another process as well, and knows what it
@@ -182,7 +183,7 @@ func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	if _, err := m.fails(); !errors.Is(err, registry.ErrBusy) {
 		t.Fatal(err)
 	}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Store: m.store})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: m.catalogue})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +466,7 @@ func TestReadersSeeWholePages(t *testing.T) {
 // readWhole reads everything in one page and checks that it is whole: each server has one
 // latest version, and the servers that are there at all are the first so many tens.
 func (m *mirror) readWhole(ctx context.Context) {
-	page, err := m.store.CataloguePage(ctx, storage.CatalogueQuery{}, "", 1000)
+	page, err := m.catalogue.Page(ctx, catalogue.Query{}, "", 1000)
 	if err != nil {
 		if ctx.Err() == nil {
 			m.Error(err)
@@ -506,7 +507,7 @@ func TestTwoAggregators(t *testing.T) {
 	eventually(t, "the first one is at it", func() bool { return m.status().Running != nil && m.status().Running.Pages == 2 })
 	m.restart(func(c *registry.AggregatorConfig) { c.Owner = "the second" })
 	_, err := m.keeper.Sync(t.Context())
-	var elsewhere *storage.LeasedError
+	var elsewhere *catalogue.LeasedError
 	if !errors.As(err, &elsewhere) || elsewhere.Owner != "the first" || m.status().Writer != "the first" {
 		t.Errorf("%v", err)
 	}

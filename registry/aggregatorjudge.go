@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 const (
@@ -61,9 +61,9 @@ func shrunk(missing, held int) bool {
 func (r *round) missing(ctx context.Context) (missing []rowName, held int, err error) {
 	flags := map[string]int{}
 	for after, more := "", true; more; {
-		var page storage.CataloguePage
+		var page catalogue.Page
 		err := r.insist(ctx, func() (err error) {
-			page, err = r.c.Store.CataloguePage(ctx, storage.CatalogueQuery{Deleted: true}, after, judgeStep)
+			page, err = r.c.Catalogue.Page(ctx, catalogue.Query{Deleted: true}, after, judgeStep)
 			return err
 		})
 		if err != nil {

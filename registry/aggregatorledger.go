@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // Mode is what a round asks an upstream for.
@@ -146,7 +146,7 @@ type rowName struct {
 	Version string `json:"version"`
 }
 
-func readLedger(st storage.CatalogueState) (l ledger, err error) {
+func readLedger(st catalogue.State) (l ledger, err error) {
 	if len(st.Progress) > 0 {
 		if err := json.Unmarshal(st.Progress, &l); err != nil {
 			return ledger{}, fmt.Errorf("registry: aggregator: what was come to cannot be read: %w", err)
@@ -194,9 +194,9 @@ type SyncStatus struct {
 	CommittedAt time.Time `json:"committed_at,omitzero"`
 }
 
-// ReadStatus reads how the catalogue of a store is kept, by whatever process.
-func ReadStatus(ctx context.Context, store *storage.Store) (SyncStatus, error) {
-	st, err := store.CatalogueState(ctx)
+// ReadStatus reads how a catalogue is kept, by whatever process.
+func ReadStatus(ctx context.Context, c *catalogue.Catalogue) (SyncStatus, error) {
+	st, err := c.State(ctx)
 	if err != nil {
 		return SyncStatus{}, err
 	}
@@ -207,7 +207,7 @@ func ReadStatus(ctx context.Context, store *storage.Store) (SyncStatus, error) {
 	return l.status(st), nil
 }
 
-func (l ledger) status(st storage.CatalogueState) SyncStatus {
+func (l ledger) status(st catalogue.State) SyncStatus {
 	s := SyncStatus{
 		Upstream: l.Upstream, LastFull: l.Full, LastIncrement: l.Increment, LastSync: l.Ended, Failure: l.Failure, Shrink: l.Shrink,
 		Servers: st.Servers, Rows: st.Live, Deleted: st.Deleted, Own: len(l.Own),

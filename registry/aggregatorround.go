@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // round is one round, by the one who has the lease.
 type round struct {
 	*Aggregator
-	writer *storage.CatalogueWriter
+	writer *catalogue.Writer
 	order  Order
 	ledger ledger
 	report *Report

@@ -19,6 +19,7 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 )
 
@@ -61,12 +62,8 @@ func newMeteredDesk(t testing.TB, config registry.HandlerConfig) (*desk, *metere
 		t.Fatal(err)
 	}
 	m := &metered{Backend: backend}
-	d := &desk{t: t}
-	if d.store, err = storage.New(m, storage.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.store.Close() })
-	if d.writer, err = d.store.OpenCatalogue(t.Context(), "test"); err != nil {
+	d := &desk{t: t, catalogue: catalogueOn(t, m)}
+	if d.writer, err = d.catalogue.OpenWriter(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.writer.Close(context.Background()) })
@@ -78,11 +75,11 @@ const heavy = "com.example/heavy"
 
 // heavyRows are versions of one server with records of so many bytes, each published a day
 // after the one before.
-func heavyRows(from, to, size int) (rows []storage.CatalogueEntry) {
+func heavyRows(from, to, size int) (rows []catalogue.Entry) {
 	for i := from; i < to; i++ {
 		version := fmt.Sprintf("1.%d.0", i)
 		record := minimal(object{"name": heavy, "version": version, "x": strings.Repeat("x", size)})
-		rows = append(rows, rowOf(heavy, version, recordIs(string(record)), publishedAt(day(1).AddDate(0, 0, i)), func(e *storage.CatalogueEntry) {
+		rows = append(rows, rowOf(heavy, version, recordIs(string(record)), publishedAt(day(1).AddDate(0, 0, i)), func(e *catalogue.Entry) {
 			e.Latest = i == to-1
 		}))
 	}
@@ -331,7 +328,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	if err := mirror.writer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{Store: mirror.store, Client: client})
+	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{Catalogue: mirror.catalogue, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +379,7 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{
-		Store: d.store, Wait: func(context.Context, time.Duration) error { cancel(); return ctx.Err() },
+		Catalogue: d.catalogue, Wait: func(context.Context, time.Duration) error { cancel(); return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // searched says what a search cost: rows that were read, pages of lists, and the names.
@@ -28,17 +29,17 @@ func (m *metered) searched(t *testing.T, d *desk, target string) (names []string
 // manyServers commits so many servers of three versions each. Twenty of them are rare.
 func manyServers(t testing.TB, d *desk, n int) {
 	t.Helper()
-	var page []storage.CatalogueEntry
+	var page []catalogue.Entry
 	for i := range n {
 		name := fmt.Sprintf("com.example.%03d/server-%06d", i%997, i)
 		if i%(n/20) == 0 {
 			name = fmt.Sprintf("com.example.%03d/Rare-%06d", i%997, i)
 		}
 		for v := range 3 {
-			e := rowOf(name, fmt.Sprintf("1.%d.0", v), func(e *storage.CatalogueEntry) { e.Latest = v == 2 })
+			e := rowOf(name, fmt.Sprintf("1.%d.0", v), func(e *catalogue.Entry) { e.Latest = v == 2 })
 			page = append(page, e)
 		}
-		if len(page) > storage.MaxCommit-3 || i == n-1 {
+		if len(page) > catalogue.MaxCommit-3 || i == n-1 {
 			d.commit(page...)
 			page = nil
 		}
@@ -96,7 +97,7 @@ func TestB7SearchFollowsTheCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := func(progress json.RawMessage, rows ...storage.CatalogueEntry) {
+	commit := func(progress json.RawMessage, rows ...catalogue.Entry) {
 		t.Helper()
 		if err := d.writer.Commit(t.Context(), rows, progress); err != nil {
 			t.Fatal(err)
@@ -148,11 +149,7 @@ func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 	d, m := newMeteredDesk(t, registry.HandlerConfig{})
 	manyServers(t, d, 8000)
 	slow := &slowNames{Backend: m, hold: make(chan struct{})}
-	store, err := storage.New(slow, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	h, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, slow)})
 	if err != nil {
 		t.Fatal(err)
 	}

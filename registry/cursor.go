@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"hash"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // A cursor is a version byte, a MAC, and the place in the list where the next page begins,
@@ -22,14 +22,14 @@ const (
 var cursorText = base64.RawURLEncoding.Strict()
 
 // sealCursor returns the cursor for a place in the list of a query.
-func sealCursor(key storage.CursorKey, query, place string) string {
+func sealCursor(key catalogue.CursorKey, query, place string) string {
 	raw := append([]byte{cursorVersion}, cursorMAC(key, query, place)...)
 	return cursorText.EncodeToString(append(raw, place...))
 }
 
 // openCursor returns the place, if the cursor is exactly one that sealCursor returns for it.
 // Without a key there was no catalogue yet, and no cursor.
-func openCursor(key storage.CursorKey, query, cursor string) (place string, ok bool) {
+func openCursor(key catalogue.CursorKey, query, cursor string) (place string, ok bool) {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil || len(key) == 0 || len(raw) <= 1+macLen || raw[0] != cursorVersion {
 		return "", false
@@ -42,12 +42,12 @@ func openCursor(key storage.CursorKey, query, cursor string) (place string, ok b
 	return place, cursorText.EncodeToString(raw) == cursor
 }
 
-func cursorMAC(key storage.CursorKey, query, place string) []byte {
+func cursorMAC(key catalogue.CursorKey, query, place string) []byte {
 	return sum(key, "cursor", query, place)[:macLen]
 }
 
 // sum is a MAC over parts, each of which stays apart from the others.
-func sum(key storage.CursorKey, parts ...string) []byte {
+func sum(key catalogue.CursorKey, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {
 		writePart(mac, part)

@@ -10,6 +10,6 @@ import (
 func TestDeps(t *testing.T) {
 	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
 		"gatehouse.example/message", "gatehouse.example/message/icon", "gatehouse.example/message/schema",
-		"gatehouse.example/storage", "gatehouse.example/templates", "gatehouse.example/internal/...",
+		"gatehouse.example/storage", "gatehouse.example/storage/catalogue", "gatehouse.example/templates", "gatehouse.example/internal/...",
 	}})
 }

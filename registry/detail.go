@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // view is how one server is asked for.
@@ -29,9 +30,9 @@ func parseView(raw string) (v view, err error) {
 }
 
 // shows reports whether whoever asks may see a row.
-func (v view) shows(e storage.CatalogueEntry) bool { return v.deleted || !isDeleted(e) }
+func (v view) shows(e catalogue.Entry) bool { return v.deleted || !isDeleted(e) }
 
-func isDeleted(e storage.CatalogueEntry) bool { return e.Status == storage.CatalogueDeleted }
+func isDeleted(e catalogue.Entry) bool { return e.Status == catalogue.StatusDeleted }
 
 // versions is GET /v0.1/servers/{name}/versions, the newest first. The interface knows no
 // pages of it, so as many are on the first one as on any; whoever wants the others goes on
@@ -41,7 +42,7 @@ func (h *Handler) versions(c *call) error {
 	if err != nil {
 		return err
 	}
-	return h.answer(c, q.resource(), func(ctx context.Context, st storage.CatalogueState) ([]byte, uint64, error) {
+	return h.answer(c, q.resource(), func(ctx context.Context, st catalogue.State) ([]byte, uint64, error) {
 		return h.listing(ctx, st, q)
 	})
 }
@@ -67,7 +68,7 @@ func (h *Handler) detail(c *call) error {
 		return err
 	}
 	resource := fmt.Sprintf("version %q %q %+v", c.name, c.version, v)
-	return h.answer(c, resource, func(ctx context.Context, _ storage.CatalogueState) ([]byte, uint64, error) {
+	return h.answer(c, resource, func(ctx context.Context, _ catalogue.State) ([]byte, uint64, error) {
 		entry, err := h.entry(ctx, c.name, c.version, v)
 		if err != nil {
 			return nil, 0, err
@@ -81,21 +82,21 @@ func (h *Handler) detail(c *call) error {
 }
 
 // entry reads one version of a server.
-func (h *Handler) entry(ctx context.Context, name, version string, v view) (entry storage.CatalogueEntry, err error) {
+func (h *Handler) entry(ctx context.Context, name, version string, v view) (entry catalogue.Entry, err error) {
 	if version == latest {
-		entry, err = h.store.CatalogueLatest(ctx, name)
+		entry, err = h.catalogue.Latest(ctx, name)
 	} else {
-		entry, err = h.store.CatalogueEntry(ctx, name, version)
+		entry, err = h.catalogue.Entry(ctx, name, version)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !v.shows(entry) {
-		return storage.CatalogueEntry{}, errNoVersion
+		return catalogue.Entry{}, errNoVersion
 	}
 	return entry, err
 }
 
 // settled returns a body with what is committed now, after it was read.
 func (h *Handler) settled(ctx context.Context, body []byte) ([]byte, uint64, error) {
-	st, err := h.store.CatalogueState(ctx)
+	st, err := h.catalogue.State(ctx)
 	return body, st.Committed, err
 }
 
@@ -113,7 +114,7 @@ func (h *Handler) schema(c *call) error {
 
 // health says whether the catalogue can be read, and ping that somebody is there.
 func (h *Handler) health(c *call) error {
-	if _, err := h.store.CatalogueState(c.ctx); err != nil {
+	if _, err := h.catalogue.State(c.ctx); err != nil {
 		return err
 	}
 	c.w.Header().Set("Cache-Control", "no-store")

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"gatehouse.example/internal/strictjson"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // entry is a row of the catalogue.
-type entry = storage.CatalogueEntry
+type entry = catalogue.Entry
 
 // Where a row of the catalogue comes from: its Origin.
 const (
@@ -72,10 +72,10 @@ func (f *family) find(version string) (*entry, bool) {
 
 // room refuses a version more than a server may have.
 func (f *family) room(version string) error {
-	if _, known := f.find(version); known || len(f.is) < storage.MaxVersions {
+	if _, known := f.find(version); known || len(f.is) < catalogue.MaxVersions {
 		return nil
 	}
-	return fmt.Errorf("registry: aggregator: the server has %d versions already", storage.MaxVersions)
+	return fmt.Errorf("registry: aggregator: the server has %d versions already", catalogue.MaxVersions)
 }
 
 // put replaces or adds a version.
@@ -145,7 +145,7 @@ func higher(a, b entry) bool {
 	return CompareReleases(a.Version, a.Published, b.Version, b.Published) > 0
 }
 
-func live(e entry) bool { return e.Status != storage.CatalogueDeleted }
+func live(e entry) bool { return e.Status != catalogue.StatusDeleted }
 
 func flagged(e entry, flag string) bool { return slices.Contains(e.Flags, flag) }
 
@@ -164,7 +164,7 @@ func flag(e *entry, flag string, on bool) {
 
 // bury marks a row as deleted by us.
 func bury(e *entry, message string, at time.Time) {
-	e.Status, e.StatusMessage, e.StatusChanged = storage.CatalogueDeleted, message, at
+	e.Status, e.StatusMessage, e.StatusChanged = catalogue.StatusDeleted, message, at
 }
 
 // describe sets what a registry says about a row. It is now for what it says without a time,

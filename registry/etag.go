@@ -7,21 +7,21 @@ import (
 	"strconv"
 	"strings"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // steadyReads is how often an answer is read again because the catalogue changed meanwhile.
 const steadyReads = 4
 
 // reading makes the body of an answer. It returns as well after which commit that was read.
-type reading func(ctx context.Context, st storage.CatalogueState) (body []byte, committed uint64, err error)
+type reading func(ctx context.Context, st catalogue.State) (body []byte, committed uint64, err error)
 
 // answer answers with what read makes, under a tag that says of which state of the
 // catalogue it is, or says that the reader has it. Then nothing but the state was read.
 func (h *Handler) answer(c *call, resource string, read reading) error {
 	var m *made
 	for range steadyReads {
-		st, err := h.store.CatalogueState(c.ctx)
+		st, err := h.catalogue.State(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ const tagFormat = "2"
 
 // tag names an answer: a strong tag (RFC 9110 section 8.8.3). Two answers that differ have
 // different tags, unless something else than the catalogue and Enrich made the difference.
-func (h *Handler) tag(st storage.CatalogueState, revision, resource string) string {
+func (h *Handler) tag(st catalogue.State, revision, resource string) string {
 	name := sum(st.CursorKey, "etag", tagFormat, strconv.FormatUint(st.Committed, 10), strconv.FormatInt(st.Changed.UnixNano(), 10),
 		strconv.FormatBool(st.ByAge), h.speaks.key, revision, resource)
 	return `"` + base64.RawURLEncoding.EncodeToString(name[:macLen]) + `"`

@@ -18,14 +18,14 @@ import (
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
 
 // HandlerConfig says what a [Handler] shows.
 type HandlerConfig struct {
-	// Store has the catalogue.
-	Store *storage.Store
+	// Catalogue is what the handler shows.
+	Catalogue *catalogue.Catalogue
 	// Prefix is the path under which the handler is mounted, such as /registry. It begins
 	// every path that the handler answers at; "" is the root.
 	Prefix string
@@ -58,19 +58,19 @@ type HandlerConfig struct {
 // through it, and it asks for no authentication: a registry that is private is wrapped by
 // what guards it. It is safe for concurrent use.
 type Handler struct {
-	store    *storage.Store
-	prefix   string
-	title    string
-	age      string
-	speaks   voice
-	revision func() string
-	icons    *icon.Album // nil: none are shown
-	names    *nameIndex
-	makers   *makers
-	pages    *templates.Registry
-	policy   string
-	log      *slog.Logger
-	now      func() time.Time
+	catalogue *catalogue.Catalogue
+	prefix    string
+	title     string
+	age       string
+	speaks    voice
+	revision  func() string
+	icons     *icon.Album // nil: none are shown
+	names     *nameIndex
+	makers    *makers
+	pages     *templates.Registry
+	policy    string
+	log       *slog.Logger
+	now       func() time.Time
 
 	complained atomic.Int64 // the minute of the last complaint
 }
@@ -85,9 +85,9 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 		return nil, fmt.Errorf("registry: handler: %w", err)
 	}
 	h := &Handler{
-		store: c.Store, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
+		catalogue: c.Catalogue, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
 		speaks: voice{key: c.MetaKey, enrich: c.Enrich}, revision: c.Revision,
-		names: newNameIndex(c.Store), makers: newMakers(),
+		names: newNameIndex(c.Catalogue), makers: newMakers(),
 		pages: pages, policy: pages.ContentSecurityPolicy() + "; form-action 'self'", log: c.Log, now: c.Now,
 	}
 	if c.CacheAge > 0 {
@@ -112,8 +112,8 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 
 func (c HandlerConfig) check() error {
 	switch {
-	case c.Store == nil:
-		return errors.New("it needs a Store")
+	case c.Catalogue == nil:
+		return errors.New("it needs a Catalogue")
 	case c.Prefix != "" && !validPrefix(c.Prefix):
 		return fmt.Errorf("the Prefix %q is not like /registry", c.Prefix)
 	case c.CacheAge < 0:

@@ -8,18 +8,18 @@ import (
 	"testing"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // stage is a catalogue of many rows, each with a record of the usual size.
 func stage(b *testing.B, rows int) *desk {
 	b.Helper()
 	text, d := readFile(b, "testdata/records/remote.json"), newDesk(b, registry.HandlerConfig{})
-	var page []storage.CatalogueEntry
+	var page []catalogue.Entry
 	for i := range rows {
 		name := fmt.Sprintf("com.example/notes-%06d", i)
 		page = append(page, rowOf(name, "1.4.0-rc.1+build.7", recordIs(strings.Replace(text, "com.example/notes", name, 1))))
-		if len(page) == storage.MaxCommit || i == rows-1 {
+		if len(page) == catalogue.MaxCommit || i == rows-1 {
 			d.commit(page...)
 			page = page[:0]
 		}

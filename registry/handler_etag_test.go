@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // TestTags: an answer has a tag, the same one while nothing changes, and whoever has it is
@@ -130,8 +130,8 @@ func TestTagsWhileOthersWrite(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 200 {
-			row := rowOf("com.example/a", "1.0.0", func(e *storage.CatalogueEntry) { e.StatusMessage = strings.Repeat("x", i) })
-			if err := d.writer.Commit(t.Context(), []storage.CatalogueEntry{row}, nil); err != nil {
+			row := rowOf("com.example/a", "1.0.0", func(e *catalogue.Entry) { e.StatusMessage = strings.Repeat("x", i) })
+			if err := d.writer.Commit(t.Context(), []catalogue.Entry{row}, nil); err != nil {
 				t.Error(err)
 				return
 			}

@@ -8,6 +8,7 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 )
 
@@ -23,12 +24,13 @@ func ExampleHandler() {
 		panic(err)
 	}
 	defer store.Close()
-	writer, err := store.OpenCatalogue(ctx, "example")
+	servers := catalogue.New(store)
+	writer, err := servers.OpenWriter(ctx, "example")
 	if err != nil {
 		panic(err)
 	}
 	defer writer.Close(ctx)
-	err = writer.Commit(ctx, []storage.CatalogueEntry{{
+	err = writer.Commit(ctx, []catalogue.Entry{{
 		Name: "com.example/notes", Version: "1.0.0", Status: "active", Latest: true,
 		Server: []byte(`{"name":"com.example/notes","description":"Keeps notes.","version":"1.0.0"}`),
 	}}, nil)
@@ -36,7 +38,7 @@ func ExampleHandler() {
 		panic(err)
 	}
 
-	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: servers})
 	if err != nil {
 		panic(err)
 	}

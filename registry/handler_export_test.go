@@ -1,6 +1,6 @@
 package registry
 
-import "gatehouse.example/storage"
+import "gatehouse.example/storage/catalogue"
 
 // ForgedCursor returns the cursor for a place in the list of all servers, made with another
 // key than the catalogue's.
@@ -10,7 +10,7 @@ func ForgedCursor(key []byte, place string) string {
 }
 
 // AppendItem writes a row in the form that a reader asked for.
-func (h *Handler) AppendItem(e storage.CatalogueEntry, form string) ([]byte, error) {
+func (h *Handler) AppendItem(e catalogue.Entry, form string) ([]byte, error) {
 	s, err := parseShape(form)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // patient gets an answer from a catalogue that is busy, or from a machine that is.
@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 }
 
 // randomRows returns rows of few names, versions and times, so that many have them in common.
-func randomRows(random *rand.Rand, n int) (rows []storage.CatalogueEntry) {
+func randomRows(random *rand.Rand, n int) (rows []catalogue.Entry) {
 	seen := map[string]bool{}
 	for range n {
 		name := []string{"com.example/", "com.example.a/", "org.Example/"}[random.IntN(3)] + []string{"notes", "Notes", "files", "a_b", "a-b", "x"}[random.IntN(6)] + strconv.Itoa(random.IntN(12))
@@ -111,16 +111,16 @@ func randomQuery(random *rand.Rand) url.Values {
 }
 
 // expected is what a list has, by the rules as they are written.
-func expected(rows []storage.CatalogueEntry, q url.Values) (names []string) {
+func expected(rows []catalogue.Entry, q url.Values) (names []string) {
 	since, _ := time.Parse(time.RFC3339, q.Get("updated_since"))
-	rows = slices.DeleteFunc(slices.Clone(rows), func(e storage.CatalogueEntry) bool {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(e catalogue.Entry) bool {
 		return e.Status == "deleted" && q.Get("include_deleted") == "" && since.IsZero() ||
 			!e.Updated.After(since) ||
 			q.Get("version") == "latest" && !e.Latest ||
 			q.Get("version") != "latest" && q.Get("version") != "" && e.Version != q.Get("version") ||
 			!strings.Contains(strings.ToLower(e.Name), strings.ToLower(q.Get("search")))
 	})
-	slices.SortFunc(rows, func(a, b storage.CatalogueEntry) int {
+	slices.SortFunc(rows, func(a, b catalogue.Entry) int {
 		byTime := a.Updated.Compare(b.Updated)
 		if since.IsZero() {
 			byTime = 0
@@ -138,7 +138,7 @@ func expected(rows []storage.CatalogueEntry, q url.Values) (names []string) {
 // is missed or seen twice.
 func TestPagesWhileOthersWrite(t *testing.T) {
 	const together, rounds, settledRows, readers = 8, 25, 50, 2
-	var settled []storage.CatalogueEntry
+	var settled []catalogue.Entry
 	for i := range settledRows {
 		settled = append(settled, rowOf(fmt.Sprintf("com.example/b%02d", i), "1.0.0"))
 	}
@@ -160,7 +160,7 @@ func TestPagesWhileOthersWrite(t *testing.T) {
 		})
 	}
 	for round := range rounds {
-		var page []storage.CatalogueEntry
+		var page []catalogue.Entry
 		for i := range together {
 			// One that changes, in front of and behind the others, and one that is new.
 			page = append(page, rowOf(fmt.Sprintf("com.example/%c%d", "ac"[i%2], i), "1.0.0", recordIs(fmt.Sprintf(`{"name":"n","round":%d}`, round))))

@@ -12,7 +12,7 @@ import (
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 const (
@@ -21,10 +21,10 @@ const (
 )
 
 // spoken is a row about which everybody says something.
-func spoken() storage.CatalogueEntry {
+func spoken() catalogue.Entry {
 	return rowOf("com.example/a", "1.0.0", isDeprecated, updatedAt(day(3).Add(250*time.Millisecond)),
 		recordIs(`{ "name" : "com.example/a","description":"d", "version":"1.0.0", "x": [1.0e+2,  "\u0041</script>"], "_meta": {`+publisher+`: {"n": 1.0}, `+rating+`:3} ,"title":"T" }`),
-		func(e *storage.CatalogueEntry) { e.Meta = json.RawMessage(`{` + rating + `:{"stars": 4.50}}`) })
+		func(e *catalogue.Entry) { e.Meta = json.RawMessage(`{` + rating + `:{"stars": 4.50}}`) })
 }
 
 func TestForms(t *testing.T) {
@@ -60,7 +60,7 @@ func TestForms(t *testing.T) {
 
 // TestUnknownTimes: a time that nobody told is not told.
 func TestUnknownTimes(t *testing.T) {
-	never := func(e *storage.CatalogueEntry) {
+	never := func(e *catalogue.Entry) {
 		e.Published, e.Updated, e.StatusChanged, e.Status = time.Time{}, time.Time{}, time.Time{}, ""
 	}
 	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0", isOlder, never))
@@ -89,7 +89,7 @@ func TestOddMembers(t *testing.T) {
 func TestReadBothWays(t *testing.T) {
 	remote := readFile(t, "testdata/records/remote.json")
 	packages := readFile(t, "testdata/records/packages.json")
-	rows := []storage.CatalogueEntry{
+	rows := []catalogue.Entry{
 		rowOf("com.example/notes", "1.4.0-rc.1+build.7", recordIs(remote)),
 		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(packages), isDeprecated),
 		rowOf("org.example.tools/x", "1.0.0"),
@@ -217,8 +217,8 @@ func readRaw(t *testing.T, body []byte) []json.RawMessage {
 func TestOurKey(t *testing.T) {
 	const theirs = `"org.example.catalogue/review":{"stars":5,"by":"them"}`
 	member := func(meta string) string { return `{` + required + `,"_meta":{` + meta + `}}` }
-	row := func(recordMeta, meta string) storage.CatalogueEntry {
-		return rowOf("com.example/a", "1.0.0", recordIs(member(recordMeta)), func(e *storage.CatalogueEntry) { e.Meta = json.RawMessage(meta) })
+	row := func(recordMeta, meta string) catalogue.Entry {
+		return rowOf("com.example/a", "1.0.0", recordIs(member(recordMeta)), func(e *catalogue.Entry) { e.Meta = json.RawMessage(meta) })
 	}
 	escaped := strings.Replace(theirs, "org", `\u006frg`, 1)
 	says := func(value string, err error) registry.HandlerConfig {
@@ -232,7 +232,7 @@ func TestOurKey(t *testing.T) {
 	silent := registry.HandlerConfig{MetaKey: ourKey}
 	for name, test := range map[string]struct {
 		config registry.HandlerConfig
-		row    storage.CatalogueEntry
+		row    catalogue.Entry
 		server string // _meta of it
 		value  string // under our key, "" for none
 	}{
@@ -309,7 +309,7 @@ func FuzzServed(f *testing.F) {
 		if err != nil {
 			return
 		}
-		row := rowOf(record.Name(), record.Version(), isDeprecated, recordIs(text), func(e *storage.CatalogueEntry) { e.Meta = json.RawMessage(meta) })
+		row := rowOf(record.Name(), record.Version(), isDeprecated, recordIs(text), func(e *catalogue.Entry) { e.Meta = json.RawMessage(meta) })
 		for _, form := range []string{"", "wrapped", "record"} {
 			body, err := handler.AppendItem(row, form)
 			if err != nil {

@@ -20,16 +20,17 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/storagetest"
 )
 
-// desk is a store with rows in it, and a handler over it.
+// desk is a catalogue with rows in it, and a handler over it.
 type desk struct {
 	t          testing.TB
-	store      *storage.Store
+	catalogue  *catalogue.Catalogue
 	faults     *storagetest.Faults
-	writer     *storage.CatalogueWriter
+	writer     *catalogue.Writer
 	handler    *registry.Handler
 	roundTrips atomic.Int64
 	log        lockedBuffer
@@ -53,9 +54,9 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// newDesk returns one with rows, and a handler of that configuration, to which Store and
-// Log are added.
-func newDesk(t testing.TB, config registry.HandlerConfig, rows ...storage.CatalogueEntry) *desk {
+// newDesk returns one with rows, and a handler of that configuration, to which Catalogue
+// and Log are added.
+func newDesk(t testing.TB, config registry.HandlerConfig, rows ...catalogue.Entry) *desk {
 	t.Helper()
 	c := &desk{t: t}
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", OnRoundTrip: func() { c.roundTrips.Add(1) }})
@@ -63,16 +64,13 @@ func newDesk(t testing.TB, config registry.HandlerConfig, rows ...storage.Catalo
 		t.Fatal(err)
 	}
 	c.faults = storagetest.NewFaults(backend)
-	if c.store, err = storage.New(c.faults, storage.Options{Issuer: "https://registry.example.com"}); err != nil {
-		t.Fatal(err)
-	}
-	if c.writer, err = c.store.OpenCatalogue(t.Context(), "test"); err != nil {
+	c.catalogue = catalogueOn(t, c.faults)
+	if c.writer, err = c.catalogue.OpenWriter(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		c.faults.SetDown(false)
 		_ = c.writer.Close(t.Context())
-		_ = c.store.Close()
 	})
 	c.commit(rows...)
 	c.handler = c.serve(config)
@@ -82,7 +80,7 @@ func newDesk(t testing.TB, config registry.HandlerConfig, rows ...storage.Catalo
 // serve returns another handler over the same rows.
 func (c *desk) serve(config registry.HandlerConfig) *registry.Handler {
 	c.t.Helper()
-	config.Store, config.Log = c.store, slog.New(slog.NewTextHandler(&c.log, nil))
+	config.Catalogue, config.Log = c.catalogue, slog.New(slog.NewTextHandler(&c.log, nil))
 	handler, err := registry.NewHandler(config)
 	if err != nil {
 		c.t.Fatal(err)
@@ -91,9 +89,9 @@ func (c *desk) serve(config registry.HandlerConfig) *registry.Handler {
 }
 
 // commit writes rows, all at once as far as that goes.
-func (c *desk) commit(rows ...storage.CatalogueEntry) {
+func (c *desk) commit(rows ...catalogue.Entry) {
 	c.t.Helper()
-	for page := range slices.Chunk(rows, storage.MaxCommit) {
+	for page := range slices.Chunk(rows, catalogue.MaxCommit) {
 		if err := c.writer.Commit(c.t.Context(), page, nil); err != nil {
 			c.t.Fatal(err)
 		}
@@ -101,8 +99,8 @@ func (c *desk) commit(rows ...storage.CatalogueEntry) {
 }
 
 // rowOf returns a row that is active and the latest, changed.
-func rowOf(name, version string, change ...func(*storage.CatalogueEntry)) storage.CatalogueEntry {
-	e := storage.CatalogueEntry{
+func rowOf(name, version string, change ...func(*catalogue.Entry)) catalogue.Entry {
+	e := catalogue.Entry{
 		Name: name, Version: version, Status: "active", Latest: true, Published: day(1), Updated: day(2), StatusChanged: day(1),
 		Server: minimal(object{"name": name, "version": version}),
 	}
@@ -112,22 +110,22 @@ func rowOf(name, version string, change ...func(*storage.CatalogueEntry)) storag
 	return e
 }
 
-func isDeleted(e *storage.CatalogueEntry) { e.Status = "deleted" }
-func isDeprecated(e *storage.CatalogueEntry) {
+func isDeleted(e *catalogue.Entry) { e.Status = "deleted" }
+func isDeprecated(e *catalogue.Entry) {
 	e.Status, e.StatusMessage = "deprecated", "Use another one."
 }
-func isOlder(e *storage.CatalogueEntry) { e.Latest = false }
+func isOlder(e *catalogue.Entry) { e.Latest = false }
 
-func updatedAt(at time.Time) func(*storage.CatalogueEntry) {
-	return func(e *storage.CatalogueEntry) { e.Updated = at }
+func updatedAt(at time.Time) func(*catalogue.Entry) {
+	return func(e *catalogue.Entry) { e.Updated = at }
 }
 
-func publishedAt(at time.Time) func(*storage.CatalogueEntry) {
-	return func(e *storage.CatalogueEntry) { e.Published = at }
+func publishedAt(at time.Time) func(*catalogue.Entry) {
+	return func(e *catalogue.Entry) { e.Published = at }
 }
 
-func recordIs(text string) func(*storage.CatalogueEntry) {
-	return func(e *storage.CatalogueEntry) { e.Server = json.RawMessage(text) }
+func recordIs(text string) func(*catalogue.Entry) {
+	return func(e *catalogue.Entry) { e.Server = json.RawMessage(text) }
 }
 
 // ask sends a request to a handler. Headers are written "Name: value".
@@ -187,8 +185,8 @@ func readList(t testing.TB, body []byte) (l listed) {
 }
 
 // small is a catalogue with one of each.
-func small() []storage.CatalogueEntry {
-	return []storage.CatalogueEntry{
+func small() []catalogue.Entry {
+	return []catalogue.Entry{
 		rowOf("com.example/notes", "1.10.0", updatedAt(day(5))),
 		rowOf("com.example/notes", "1.2.0", isOlder),
 		rowOf("com.example/Files", "2.0.0", isDeprecated, updatedAt(day(4))),
@@ -677,12 +675,7 @@ func TestEmptyCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := storage.New(backend, storage.Options{Issuer: "https://registry.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store}) // nobody has written yet
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, backend)}) // nobody has written yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -705,30 +698,30 @@ func TestHandlerConfig(t *testing.T) {
 	revision := func() string { return "" }
 	for name, config := range map[string]registry.HandlerConfig{
 		"no store":              {},
-		"a relative prefix":     {Store: c.store, Prefix: "registry"},
-		"a prefix with a slash": {Store: c.store, Prefix: "/registry/"},
-		"the root":              {Store: c.store, Prefix: "/"},
-		"another host":          {Store: c.store, Prefix: "//evil.example"},
-		"dots":                  {Store: c.store, Prefix: "/a/../b"},
-		"an escaped prefix":     {Store: c.store, Prefix: "/a%2Fb"},
-		"a query":               {Store: c.store, Prefix: "/a?b"},
-		"negative":              {Store: c.store, CacheAge: -1},
-		"no key":                {Store: c.store, Enrich: enrich, Revision: revision},
-		"no revision":           {Store: c.store, Enrich: enrich, MetaKey: "com.example/a"},
-		"no prefix in the key":  {Store: c.store, MetaKey: "catalogue"},
-		"one label":             {Store: c.store, MetaKey: "example/a"},
-		"no name":               {Store: c.store, MetaKey: "com.example/"},
-		"no key at all":         {Store: c.store, MetaKey: "com example/a"},
-		"the official key":      {Store: c.store, MetaKey: registry.MetaOfficial},
-		"the publishers' key":   {Store: c.store, MetaKey: registry.MetaPublisher},
-		"a reserved key":        {Store: c.store, MetaKey: "dev.mcp/a"},
+		"a relative prefix":     {Catalogue: c.catalogue, Prefix: "registry"},
+		"a prefix with a slash": {Catalogue: c.catalogue, Prefix: "/registry/"},
+		"the root":              {Catalogue: c.catalogue, Prefix: "/"},
+		"another host":          {Catalogue: c.catalogue, Prefix: "//evil.example"},
+		"dots":                  {Catalogue: c.catalogue, Prefix: "/a/../b"},
+		"an escaped prefix":     {Catalogue: c.catalogue, Prefix: "/a%2Fb"},
+		"a query":               {Catalogue: c.catalogue, Prefix: "/a?b"},
+		"negative":              {Catalogue: c.catalogue, CacheAge: -1},
+		"no key":                {Catalogue: c.catalogue, Enrich: enrich, Revision: revision},
+		"no revision":           {Catalogue: c.catalogue, Enrich: enrich, MetaKey: "com.example/a"},
+		"no prefix in the key":  {Catalogue: c.catalogue, MetaKey: "catalogue"},
+		"one label":             {Catalogue: c.catalogue, MetaKey: "example/a"},
+		"no name":               {Catalogue: c.catalogue, MetaKey: "com.example/"},
+		"no key at all":         {Catalogue: c.catalogue, MetaKey: "com example/a"},
+		"the official key":      {Catalogue: c.catalogue, MetaKey: registry.MetaOfficial},
+		"the publishers' key":   {Catalogue: c.catalogue, MetaKey: registry.MetaPublisher},
+		"a reserved key":        {Catalogue: c.catalogue, MetaKey: "dev.mcp/a"},
 	} {
 		if _, err := registry.NewHandler(config); err == nil || !strings.HasPrefix(err.Error(), "registry: handler: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, config := range []registry.HandlerConfig{
-		{Store: c.store}, {Store: c.store, Prefix: "/a/b-c", MetaKey: "com.example/a", Enrich: enrich, Revision: revision, CacheAge: time.Second}, {Store: c.store, MetaKey: "com.example/a"},
+		{Catalogue: c.catalogue}, {Catalogue: c.catalogue, Prefix: "/a/b-c", MetaKey: "com.example/a", Enrich: enrich, Revision: revision, CacheAge: time.Second}, {Catalogue: c.catalogue, MetaKey: "com.example/a"},
 	} {
 		if _, err := registry.NewHandler(config); err != nil {
 			t.Error(err)
@@ -751,7 +744,7 @@ func TestUnreadableRows(t *testing.T) {
 		rowOf("com.example/a", "1.0.0"),
 		rowOf("com.example/b", "1.0.0", recordIs(`{"name":`)),
 		rowOf("com.example/c", "1.0.0", recordIs(`["x"]`)),
-		rowOf("com.example/d", "1.0.0", func(e *storage.CatalogueEntry) { e.Meta = json.RawMessage(`{"a":`) }),
+		rowOf("com.example/d", "1.0.0", func(e *catalogue.Entry) { e.Meta = json.RawMessage(`{"a":`) }),
 		rowOf("com.example/e", "1.0.0"),
 	)
 	if got := c.list("/v0.1/servers").names(); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/e 1.0.0"}) {
@@ -773,7 +766,7 @@ func TestUnreadableRows(t *testing.T) {
 
 // TestLargePages: a page of large records has fewer of them, and the rest follows.
 func TestLargePages(t *testing.T) {
-	var rows []storage.CatalogueEntry
+	var rows []catalogue.Entry
 	for i := range 50 {
 		large := minimal(object{"name": fmt.Sprintf("com.example/%03d", i), "x": strings.Repeat("x", 250_000)})
 		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", recordIs(string(large))))
@@ -808,7 +801,7 @@ func readFile(t testing.TB, name string) string {
 // TestClientReadsHandler: what one of ours serves, another of ours reads, record by record and
 // byte by byte, in each form.
 func TestClientReadsHandler(t *testing.T) {
-	var rows []storage.CatalogueEntry
+	var rows []catalogue.Entry
 	for i := range 250 {
 		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", updatedAt(day(2).Add(time.Duration(i)))))
 	}
@@ -822,7 +815,7 @@ func TestClientReadsHandler(t *testing.T) {
 		t.Fatalf("%d items, %d invalid, %v", len(all.items), len(all.invalid), all.err)
 	}
 	for _, item := range all.items {
-		i := slices.IndexFunc(rows, func(e storage.CatalogueEntry) bool { return e.Name == item.Record.Name() })
+		i := slices.IndexFunc(rows, func(e catalogue.Entry) bool { return e.Name == item.Record.Name() })
 		want := registry.Official{
 			Status: registry.Status(rows[i].Status), StatusMessage: rows[i].StatusMessage, StatusChangedAt: rows[i].StatusChanged,
 			PublishedAt: rows[i].Published, UpdatedAt: rows[i].Updated, IsLatest: rows[i].Latest,
@@ -858,12 +851,7 @@ func TestStoreHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck := &hung{Backend: backend}
-	store, err := storage.New(stuck, storage.Options{Issuer: "https://registry.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	handler, err := registry.NewHandler(registry.HandlerConfig{Store: store})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, stuck)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"gatehouse.example/internal/webtest"
 	"gatehouse.example/registry"
 	"gatehouse.example/safefetch"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // drawn is a picture of one colour as PNG.
@@ -36,7 +36,7 @@ func drawn(c color.Color) []byte {
 }
 
 // pictured is a row with an icon.
-func pictured(website, src string, more ...string) storage.CatalogueEntry {
+func pictured(website, src string, more ...string) catalogue.Entry {
 	icons := []any{object{"src": src}}
 	for _, other := range more {
 		icons = append(icons, object{"src": other})
@@ -269,7 +269,7 @@ func (s *slow) count() int {
 // TestIconBudget: a page does not wait for slow icons, and no reader makes us fetch more than
 // a bounded number of them.
 func TestIconBudget(t *testing.T) {
-	var rows []storage.CatalogueEntry
+	var rows []catalogue.Entry
 	for i := range 400 {
 		name := fmt.Sprintf("com.example/a%03d", i)
 		host := fmt.Sprintf("https://a%03d.example.com/", i)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 const (
@@ -56,14 +57,14 @@ func (h *Handler) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	return h.answer(c, q.resource(), func(ctx context.Context, st storage.CatalogueState) ([]byte, uint64, error) {
+	return h.answer(c, q.resource(), func(ctx context.Context, st catalogue.State) ([]byte, uint64, error) {
 		return h.listing(ctx, st, q)
 	})
 }
 
 // listing writes the page that a query asks for. Where an answer would be too large, it has
 // fewer rows.
-func (h *Handler) listing(ctx context.Context, st storage.CatalogueState, q query) ([]byte, uint64, error) {
+func (h *Handler) listing(ctx context.Context, st catalogue.State, q query) ([]byte, uint64, error) {
 	for {
 		rows, err := h.rows(ctx, st, q)
 		if err != nil {
@@ -79,14 +80,14 @@ func (h *Handler) listing(ctx context.Context, st storage.CatalogueState, q quer
 
 // rows are a page of the catalogue.
 type rows struct {
-	entries   []storage.CatalogueEntry
+	entries   []catalogue.Entry
 	next      string // the cursor of the page behind it, "" if there is none
 	committed uint64
 }
 
 // rows reads the page that a query asks for. It may have fewer rows than that, or none, and
 // yet there are more: what a request costs is bounded.
-func (h *Handler) rows(ctx context.Context, st storage.CatalogueState, q query) (rows, error) {
+func (h *Handler) rows(ctx context.Context, st catalogue.State, q query) (rows, error) {
 	chosen, after := q.chosen(), ""
 	if q.name != "" {
 		chosen += fmt.Sprintf(" age=%t", st.ByAge) // it decides the order
@@ -97,7 +98,7 @@ func (h *Handler) rows(ctx context.Context, st storage.CatalogueState, q query) 
 			return rows{}, badRequest("The cursor is none that this registry gave for this query. Repeat it unchanged with the same query, or begin without it.")
 		}
 	}
-	page, err := h.store.CataloguePage(ctx, h.wanted(ctx, st, q), after, q.limit)
+	page, err := h.catalogue.Page(ctx, h.wanted(ctx, st, q), after, q.limit)
 	if err != nil {
 		return rows{}, err
 	}
@@ -115,7 +116,7 @@ func (h *Handler) rows(ctx context.Context, st storage.CatalogueState, q query) 
 }
 
 // unseen says why nothing of a server is seen.
-func unseen(page storage.CataloguePage) error {
+func unseen(page catalogue.Page) error {
 	if page.Unreadable > 0 {
 		return storage.ErrRecord
 	}
@@ -123,8 +124,8 @@ func unseen(page storage.CataloguePage) error {
 }
 
 // wanted returns the query as the store understands it.
-func (h *Handler) wanted(ctx context.Context, st storage.CatalogueState, q query) storage.CatalogueQuery {
-	wanted := storage.CatalogueQuery{Name: q.name, Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since, MaxBytes: maxPageBytes}
+func (h *Handler) wanted(ctx context.Context, st catalogue.State, q query) catalogue.Query {
+	wanted := catalogue.Query{Name: q.name, Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since, MaxBytes: maxPageBytes}
 	if q.search == "" {
 		return wanted
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // Searching looks at names only, and those of all servers are in the memory of each process,
@@ -122,18 +122,18 @@ func (l *nameList) of(place int) int {
 
 // nameIndex keeps the index of names current.
 type nameIndex struct {
-	store   *storage.Store
-	list    atomic.Pointer[nameList]
-	reading chan struct{} // has something in it while somebody reads
+	catalogue *catalogue.Catalogue
+	list      atomic.Pointer[nameList]
+	reading   chan struct{} // has something in it while somebody reads
 }
 
-func newNameIndex(store *storage.Store) *nameIndex {
-	return &nameIndex{store: store, reading: make(chan struct{}, 1)}
+func newNameIndex(c *catalogue.Catalogue) *nameIndex {
+	return &nameIndex{catalogue: c, reading: make(chan struct{}, 1)}
 }
 
 // at returns the index as of a state of the catalogue, or nil if it is not there within a
 // moment. It is read all the same, for those who come later.
-func (x *nameIndex) at(ctx context.Context, st storage.CatalogueState) *nameList {
+func (x *nameIndex) at(ctx context.Context, st catalogue.State) *nameList {
 	if l := x.list.Load(); l.holds(st) {
 		return l.usable()
 	}
@@ -169,14 +169,14 @@ func (l *nameList) usable() *nameList {
 }
 
 // holds reports whether the index has all names of a state.
-func (l *nameList) holds(st storage.CatalogueState) bool {
+func (l *nameList) holds(st catalogue.State) bool {
 	return l != nil && l.key == string(st.CursorKey) && (l.tooMany || l.committed >= st.Committed)
 }
 
 var errManyNames = errors.New("registry: there are too many names for an index of them")
 
 // read brings the index to a state at least.
-func (x *nameIndex) read(ctx context.Context, st storage.CatalogueState) {
+func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 	was := x.list.Load()
 	if was.holds(st) {
 		return
@@ -218,7 +218,7 @@ func (x *nameIndex) added(ctx context.Context, since time.Time) ([]string, error
 	known := x.list.Load()
 	var names []string
 	last, size := "", 0
-	err := x.store.CatalogueNames(ctx, since, func(name string) {
+	err := x.catalogue.Names(ctx, since, func(name string) {
 		if name == last || size > maxNames || !since.IsZero() && known.has(name) {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
 
@@ -25,7 +25,7 @@ func (h *Handler) home(c *call) error {
 		return err
 	}
 	defer leave()
-	st, err := h.store.CatalogueState(c.ctx)
+	st, err := h.catalogue.State(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (h *Handler) home(c *call) error {
 }
 
 // fill puts on the page what it was asked for.
-func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st storage.CatalogueState, q query) error {
+func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st catalogue.State, q query) error {
 	rows, err := h.rows(ctx, st, q)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func searchFor(search, cursor string) string {
 }
 
 // item reads a row for a page. One that cannot be read is logged.
-func (h *Handler) item(e storage.CatalogueEntry) (Item, error) {
+func (h *Handler) item(e catalogue.Entry) (Item, error) {
 	r, err := h.speaks.take(e)
 	if err == nil {
 		var item Item
@@ -130,7 +130,7 @@ func (h *Handler) serverPage(c *call) error {
 		return err
 	}
 	defer leave()
-	st, err := h.store.CatalogueState(c.ctx)
+	st, err := h.catalogue.State(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ func (h *Handler) serverPage(c *call) error {
 
 // chosen reads the version that a page is about: the one with a name, or the latest, or
 // where that is deleted any other.
-func (h *Handler) chosen(c *call, version string, others []storage.CatalogueEntry) (storage.CatalogueEntry, error) {
-	i := slices.IndexFunc(others, func(e storage.CatalogueEntry) bool { return e.Version == version || version == "" && e.Latest })
+func (h *Handler) chosen(c *call, version string, others []catalogue.Entry) (catalogue.Entry, error) {
+	i := slices.IndexFunc(others, func(e catalogue.Entry) bool { return e.Version == version || version == "" && e.Latest })
 	if i >= 0 {
 		return others[i], nil
 	}
@@ -173,7 +173,7 @@ func (h *Handler) chosen(c *call, version string, others []storage.CatalogueEntr
 }
 
 // describe makes the page about one of the versions of a server.
-func (h *Handler) describe(ctx context.Context, versions []storage.CatalogueEntry, e storage.CatalogueEntry) (templates.RegistryServer, error) {
+func (h *Handler) describe(ctx context.Context, versions []catalogue.Entry, e catalogue.Entry) (templates.RegistryServer, error) {
 	taken, err := h.speaks.take(e)
 	if err != nil {
 		return templates.RegistryServer{}, err

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
 
@@ -64,7 +64,7 @@ func packagePart(p Package) templates.RegistryPackage {
 	}
 }
 
-func (h *Handler) versionPart(e storage.CatalogueEntry, current bool) templates.RegistryVersion {
+func (h *Handler) versionPart(e catalogue.Entry, current bool) templates.RegistryVersion {
 	return templates.RegistryVersion{
 		Version: e.Version, Page: h.pagePath(e.Name) + "?" + url.Values{"version": {e.Version}}.Encode(),
 		Published: e.Published, Current: current, Deprecated: statusOf(e) == StatusDeprecated, IsLatest: e.Latest,

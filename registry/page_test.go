@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // links returns where the links of a page lead.
@@ -60,7 +60,7 @@ func TestListPage(t *testing.T) {
 
 // TestListPages follows the links of the list to its end and back.
 func TestListPages(t *testing.T) {
-	var rows []storage.CatalogueEntry
+	var rows []catalogue.Entry
 	for i := range 70 {
 		name := "com.example/notes" + string(rune('a'+i/26)) + string(rune('a'+i%26))
 		rows = append(rows, rowOf(name, "1.0.0"), rowOf("org.example/x"+name[17:], "1.0.0"))
@@ -183,7 +183,7 @@ func TestHostileRecords(t *testing.T) {
 		"\u202egnp.exe", `{{.API}}`, `&lt;script&gt;`, `--><svg onload=alert(1)>`,
 	}
 	for _, evil := range texts {
-		row := rowOf("com.example/a", "1.0.0 "+evil, isDeprecated, func(e *storage.CatalogueEntry) {
+		row := rowOf("com.example/a", "1.0.0 "+evil, isDeprecated, func(e *catalogue.Entry) {
 			e.StatusMessage = evil
 			e.Server = encode(object{ // worse than what a record may be
 				"name": "com.example/a", "version": e.Version, "title": evil, "description": evil, "websiteUrl": "https://a.example/?" + evil, "repository": object{"url": evil, "source": evil},

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // shape is how an item is written.
@@ -49,7 +49,7 @@ func (v voice) owns(key string) bool { return v.key != "" && strings.EqualFold(k
 
 // row is a row of the catalogue taken apart.
 type row struct {
-	entry   storage.CatalogueEntry
+	entry   catalogue.Entry
 	record  []byte // without what it says under our key
 	members []span // of the record, but for _meta
 	own     []span // of _meta of the record
@@ -60,7 +60,7 @@ var errRow = errors.New("registry: a row of the catalogue is not made of objects
 
 // take takes a row apart. What it says under our key is not in it any more: only we speak
 // there (seed, Registry records: _meta).
-func (v voice) take(e storage.CatalogueEntry) (row, error) {
+func (v voice) take(e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
 	if !isObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!isObject(e.Meta) || !json.Valid(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
@@ -84,7 +84,7 @@ func (v voice) take(e storage.CatalogueEntry) (row, error) {
 }
 
 // appendItem writes a row. The record under server has the bytes in which it came.
-func (h *Handler) appendItem(b []byte, e storage.CatalogueEntry, s shape) ([]byte, error) {
+func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, error) {
 	r, err := h.speaks.take(e)
 	if err != nil {
 		return b, err
@@ -152,18 +152,18 @@ func (r row) item() (Item, error) {
 	return item, json.Unmarshal(r.record, &item.Record.known)
 }
 
-func officialOf(e storage.CatalogueEntry) Official {
+func officialOf(e catalogue.Entry) Official {
 	return Official{
 		Status: statusOf(e), StatusMessage: e.StatusMessage, StatusChangedAt: e.StatusChanged,
 		PublishedAt: e.Published, UpdatedAt: e.Updated, IsLatest: e.Latest,
 	}
 }
 
-func statusOf(e storage.CatalogueEntry) Status { return cmp.Or(Status(e.Status), StatusActive) }
+func statusOf(e catalogue.Entry) Status { return cmp.Or(Status(e.Status), StatusActive) }
 
 // appendOfficial writes what stands under MetaOfficial. Times that are not known are left
 // out.
-func appendOfficial(b []byte, e storage.CatalogueEntry) []byte {
+func appendOfficial(b []byte, e catalogue.Entry) []byte {
 	b = appendText(append(b, `{"status":`...), string(statusOf(e)))
 	if e.StatusMessage != "" {
 		b = appendText(append(b, `,"statusMessage":`...), e.StatusMessage)
@@ -183,7 +183,7 @@ func appendOfficial(b []byte, e storage.CatalogueEntry) []byte {
 
 // writeList writes a page. Rows that cannot be written are left out. It returns for how many
 // of the rows an answer has room: when that is not all of them, it is not finished.
-func (h *Handler) writeList(entries []storage.CatalogueEntry, next string, s shape) (body []byte, fitted int) {
+func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted int) {
 	size := 64
 	for _, e := range entries {
 		size += 2*len(e.Server) + len(e.Meta) + 512

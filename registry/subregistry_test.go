@@ -202,7 +202,7 @@ func TestOwnServersWin(t *testing.T) {
 	if report.Conflicts < 2 || ours.Status != "active" || !ours.Latest || !slices.Equal(ours.Flags, []string{registry.FlagConflict}) || m.status().Conflicts != 1 {
 		t.Errorf("%+v %+v", report, ours)
 	}
-	if _, err := m.store.CatalogueEntry(t.Context(), name, "3.0.0"); !errors.Is(err, storage.ErrNotFound) {
+	if _, err := m.catalogue.Entry(t.Context(), name, "3.0.0"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("what the upstream has under a name of ours is there: %v", err)
 	}
 	if n := strings.Count(m.logs.String(), "ours stays"); n != 1 {

@@ -2,50 +2,29 @@ package storage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 )
 
-// One process fills the catalogue, page by page, and keeps with each page how far it came.
-// Anybody reads it meanwhile.
-func ExampleCatalogueWriter_Commit() {
+// A store is typed records over a backend. Of two writes to one record that began with the
+// same one, one wins.
+func ExampleNew() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
 	if err != nil {
 		panic(err)
 	}
-	store, err := storage.New(backend, storage.Options{Issuer: "https://registry.example.com"})
+	store, err := storage.New(backend, storage.Options{Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}})
 	if err != nil {
 		panic(err)
 	}
 	defer store.Close()
 
-	w, err := store.OpenCatalogue(ctx, "host-1") // storage.ErrLeased while another one writes
-	if err != nil {
-		panic(err)
-	}
-	defer w.Close(ctx)
-	page := []storage.CatalogueEntry{
-		{Name: "com.example/notes", Version: "1.0.0", Server: []byte(`{"name":"com.example/notes"}`), Updated: time.Unix(1, 0)},
-		{Name: "com.example/notes", Version: "1.1.0", Server: []byte(`{"name":"com.example/notes"}`), Updated: time.Unix(2, 0), Latest: true},
-	}
-	if err := w.Commit(ctx, page, []byte(`{"cursor":"next"}`)); err != nil {
-		panic(err) // open another writer, and go on from its State().Progress
-	}
-
-	q, after := storage.CatalogueQuery{Latest: true}, ""
-	for more := true; more; {
-		page, err := store.CataloguePage(ctx, q, after, 100)
-		if err != nil {
-			panic(err)
-		}
-		for _, e := range page.Entries {
-			fmt.Println(e.Name, e.Version)
-		}
-		after, more = page.Next, page.More
-	}
-	// Output: com.example/notes 1.1.0
+	err = store.CreateUser(ctx, storage.User{Name: "alice"})
+	again := store.CreateUser(ctx, storage.User{Name: "alice"})
+	fmt.Println(err, errors.Is(again, storage.ErrConflict))
+	// Output: <nil> true
 }

@@ -71,11 +71,8 @@ func (m *macs) sum(at place, head, body []byte) (out [macLen]byte) {
 	return [macLen]byte(s.bind)
 }
 
-// seals reports whether records of a kind are sealed by this store. Those of the catalogue
-// never are: it is public, and a registry has no master keys.
-func (s *Store) seals(kind string) bool {
-	return len(s.sealer.keys) > 0 && kind != kindCatalogue && kind != kindCatalogueRow
-}
+// seals reports whether records of a kind are sealed by this store.
+func (s *Store) seals(kind string) bool { return len(s.sealer.keys) > 0 && !isPublic(kind) }
 
 // frame puts the header before a body.
 func (s *Store) frame(f form, kind, id string, operation Version, expires uint64, body []byte) []byte {
@@ -107,7 +104,7 @@ func (s *Store) unframe(kind, id string, item Item) (expires uint64, body []byte
 		}
 		s.forms.raise(formSealing) // nobody writes this form before the switch
 		return uint64At(data[1:]), data[sealedLen:], nil
-	case data[0] == sealedForm && kind != kindCatalogue && kind != kindCatalogueRow:
+	case data[0] == sealedForm && !isPublic(kind):
 		return 0, nil, fmt.Errorf("storage: %s: %w: it is sealed: %w", kind, ErrRecord, ErrNoMasterKey)
 	case data[0] != plainForm:
 		return 0, nil, s.unreadable(kind, id, fmt.Errorf("encoding version %d is not known to this program", data[0]))

@@ -221,21 +221,29 @@ func (s *Store) resealKeySet(ctx context.Context, done *Resealed) error {
 	return fmt.Errorf("storage: reseal: %w: the key set kept changing", ErrUnavailable)
 }
 
-// resealCatalogue changes the state of the catalogue under the hands of its writer, who
-// goes on from what is there.
+// The one secret in a public record: the key for cursors in the state of the catalogue.
+const (
+	catalogueID     = "state"
+	sealedCursorKey = "sealed_cursor_key"
+)
+
+// resealCatalogue changes the state of the catalogue while somebody may be writing it. That
+// writer meets a conflict, and goes on from what is there.
 func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
+	state, _ := s.CatalogueTables()
 	for range resealAttempts {
-		item, err := s.get(ctx, kindCatalogue, catalogueID)
+		item, err := state.Get(ctx, catalogueID)
 		if err != nil {
 			return err
 		}
-		st, err := s.wholeState(item)
-		if err != nil || len(st.SealedCursorKey) == 0 {
+		var head map[string]json.RawMessage
+		tail, err := state.Decode(item, &head)
+		if err != nil || head[sealedCursorKey] == nil {
 			return err
 		}
-		changed, err := s.reseal(kindCatalogue, catalogueID, &st.SealedCursorKey)
+		changed, err := s.resealMember(head, sealedCursorKey)
 		if err == nil && changed {
-			_, err = s.writeState(ctx, st, Unchanged(item.Version))
+			_, err = state.Put(ctx, TableRecord{ID: catalogueID, Head: head, Tail: [][]byte{tail}}, Unchanged(item.Version))
 		}
 		if err == nil {
 			done.count(changed, nil)
@@ -245,6 +253,20 @@ func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
 		}
 	}
 	return fmt.Errorf("storage: reseal: %w: the state of the catalogue kept changing", ErrUnavailable)
+}
+
+// resealMember seals a secret of the catalogue's state anew, if it is sealed under another
+// key than the first.
+func (s *Store) resealMember(head map[string]json.RawMessage, name string) (changed bool, err error) {
+	var secret Sealed
+	if err := json.Unmarshal(head[name], &secret); err != nil {
+		return false, fmt.Errorf("storage: %s: %w: %w", kindCatalogue, ErrRecord, err)
+	}
+	changed, err = s.reseal(kindCatalogue, catalogueID, &secret)
+	if err == nil && changed {
+		head[name], err = json.Marshal(secret)
+	}
+	return changed, err
 }
 
 // reseal seals one secret under the first key if it is sealed under another one.

@@ -13,14 +13,14 @@
 // one of them wins. Nothing here needs a transaction over two keys, so Redis
 // Cluster, Sentinel, a single server and the embedded store behave alike.
 //
-// The catalogue of the registry is the one thing that changes many keys together. It is
-// built from the same single writes: see [CatalogueWriter.Commit].
+// Package storage/catalogue keeps the records of a registry in the same store. It is built
+// from the same single writes, through a [Table].
 //
 // Every write carries an operation id ([Version]). A write whose reply was lost is
 // sent again with the same id, and a backend that already applied it says so: a
 // retry is never mistaken for a second write.
 //
-// Where there are master keys, every record but those of the catalogue carries a MAC: what
+// Where there are master keys, every record but those of a [Table] carries a MAC: what
 // no process with the keys has written is [ErrForged]. See [Form] for stores from before.
 //
 // What is refused: a record of an unknown encoding version or without its seal, a sealed
@@ -128,6 +128,9 @@ func (s *Store) Issuer() string { return s.issuer }
 // WriteTime returns how long a write may take with its retries.
 func (s *Store) WriteTime() time.Duration { return s.writeTime }
 
+// Now returns the time by the clock of the store.
+func (s *Store) Now() time.Time { return s.now() }
+
 // Close closes the backend.
 func (s *Store) Close() error { return s.backend.Close() }
 
@@ -215,24 +218,36 @@ func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, erro
 
 // writeBody is write for a body that is encoded.
 func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, cond Condition) (Item, error) {
-	put := Put{Key: key(r.kind, r.id), If: cond, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
-	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
-		return Item{}, fmt.Errorf("storage: random: %w", err)
-	}
+	put := Put{If: cond, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
 	expires := uint64(0)
 	if !r.expires.IsZero() {
 		expires = uint64(r.expires.UnixMilli())
 		put.TTL = max(r.expires.Sub(s.now()), 0) + slack
 	}
-	put.Data = s.frame(f, r.kind, r.id, put.Operation, expires, body)
+	return s.send(ctx, r.kind, r.id, put, func(operation Version) []byte {
+		return s.frame(f, r.kind, r.id, operation, expires, body)
+	})
+}
+
+// send makes an operation of a write and sends it. Data, if it is not nil, makes what is
+// written, of which the operation is a part. On [ErrConflict] it returns the item that is
+// there, zero if none is.
+func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(operation Version) []byte) (Item, error) {
+	put.Key = key(kind, id)
+	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
+		return Item{}, fmt.Errorf("storage: random: %w", err)
+	}
+	if data != nil {
+		put.Data = data(put.Operation)
+	}
 	item, err := s.put(ctx, put)
 	switch {
 	case errors.Is(err, ErrConflict):
-		err = s.lostTo(r.kind, r.id, item)
+		err = s.lostTo(kind, id, item)
 	case errors.Is(err, ErrUncertain):
-		return Item{Version: put.Operation}, s.fault("write", r.kind, r.id, err) // what may be there
+		return Item{Version: put.Operation}, s.fault("write", kind, id, err) // what may be there
 	case err != nil:
-		err = s.fault("write", r.kind, r.id, err)
+		err = s.fault("write", kind, id, err)
 	}
 	return item, err
 }
@@ -307,13 +322,10 @@ func unavailable(what string, err error) error {
 }
 
 // A record in the plain form is its encoding version (1), the expiry in milliseconds since
-// 1970 as eight bytes (zero: none), and the body: JSON, or in the catalogue what is packed.
+// 1970 as eight bytes (zero: none), and the body: JSON, or in a [Table] a head and a tail.
 const headerLen = 1 + 8
 
 func encode(v any) ([]byte, error) {
-	if body, done := v.(packed); done {
-		return body, nil
-	}
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("storage: encode: %w", err)

@@ -48,10 +48,19 @@ func (s *Store) NewID() (string, error) {
 	}
 }
 
-func (s *Store) random(prefix string, n int) (string, error) {
+// Random returns n random bytes from the store's source.
+func (s *Store) Random(n int) ([]byte, error) {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(s.rand, b); err != nil {
-		return "", fmt.Errorf("storage: random: %w", err)
+		return nil, fmt.Errorf("storage: random: %w", err)
+	}
+	return b, nil
+}
+
+func (s *Store) random(prefix string, n int) (string, error) {
+	b, err := s.Random(n)
+	if err != nil {
+		return "", err
 	}
 	return prefix + base64.RawURLEncoding.EncodeToString(b), nil
 }

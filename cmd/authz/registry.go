@@ -21,6 +21,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 )
 
@@ -119,7 +120,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 // publish brings the servers of our own into the catalogue before anybody reads it, or leaves
 // that to the rounds if another process is at it.
 func publish(ctx context.Context, keeper *registry.Aggregator) error {
-	if err := keeper.PublishOwn(ctx); !errors.Is(err, storage.ErrLeased) {
+	if err := keeper.PublishOwn(ctx); !errors.Is(err, catalogue.ErrLeased) {
 		return err
 	}
 	return nil
@@ -135,7 +136,7 @@ func (s *registrySettings) open(ctx context.Context, warn func(string)) (*storag
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
-	_, err = store.CatalogueState(ctx)
+	_, err = catalogue.New(store).State(ctx)
 	if errors.Is(err, storage.ErrNoMasterKey) || errors.Is(err, storage.ErrRecord) {
 		err = fmt.Errorf("the catalogue in the store cannot be opened: give the master keys and the issuer that it was begun with, or an empty store: %w", err)
 	}
@@ -166,7 +167,7 @@ func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interv
 		return nil, err
 	}
 	return registry.NewAggregator(registry.AggregatorConfig{
-		Store: store, Client: client, Own: own, MetaKey: s.MetaKey, Logger: log, Progress: progress,
+		Catalogue: catalogue.New(store), Client: client, Own: own, MetaKey: s.MetaKey, Logger: log, Progress: progress,
 		Interval: time.Duration(interval), FullInterval: time.Duration(full),
 	})
 }
@@ -225,7 +226,7 @@ type readers struct {
 
 // readers returns it for paths that begin with a prefix.
 func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix string) (readers, error) {
-	config := registry.HandlerConfig{Store: store, Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
+	config := registry.HandlerConfig{Catalogue: catalogue.New(store), Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
 	if v.MetaFile != "" {
 		file, err := registry.OpenMetaFile(registry.FileConfig{Path: v.MetaFile, Logger: log}, func(data []byte) (json.RawMessage, error) {
 			return readMeta(v.MetaFile, data)

@@ -41,15 +41,15 @@ func startRegistry(t *testing.T, environ []string, args ...string) *running {
 	return r
 }
 
-// catalogue is a list as a program reads it.
-type catalogue struct {
+// list is a page of servers as a program reads it.
+type list struct {
 	Servers []struct {
 		Server struct{ Name, Version, Title, Description string }
 		Meta   map[string]json.RawMessage `json:"_meta"`
 	}
 }
 
-func (r *running) catalogue(t *testing.T) (c catalogue) {
+func (r *running) catalogue(t *testing.T) (c list) {
 	t.Helper()
 	status, body := get(t, http.DefaultClient, r.shown("programs")+"?limit=100")
 	if err := json.Unmarshal([]byte(body), &c); err != nil || status != http.StatusOK {
@@ -147,7 +147,7 @@ func TestRegistryServe(t *testing.T) {
 	}
 }
 
-func contains(c catalogue, name string) bool {
+func contains(c list, name string) bool {
 	for _, item := range c.Servers {
 		if item.Server.Name == name {
 			return true

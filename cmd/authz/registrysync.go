@@ -12,7 +12,7 @@ import (
 
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/registry"
-	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // registrySync does one round.
@@ -70,7 +70,7 @@ const leaseWait = 8 * time.Second
 func (v *registrySync) sync(ctx context.Context, keeper *registry.Aggregator, order registry.Order, line *statusLine) (registry.Report, error) {
 	for begun := time.Now(); ; {
 		report, err := keeper.SyncWith(ctx, order)
-		var elsewhere *storage.LeasedError
+		var elsewhere *catalogue.LeasedError
 		if !errors.As(err, &elsewhere) {
 			return report, err
 		}

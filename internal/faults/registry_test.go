@@ -18,6 +18,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/registrytest"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
 )
@@ -27,13 +28,13 @@ const pageSize = 100
 
 // mirrored is a registry that processes fill, and that the test reads past them.
 type mirrored struct {
-	t        *testing.T
-	upstream *registrytest.Upstream
-	redis    *redistest.Server
-	store    *storage.Store
-	crawls   int // that may have begun
-	round    int // of changes of the upstream
-	output   tail
+	t         *testing.T
+	upstream  *registrytest.Upstream
+	redis     *redistest.Server
+	catalogue *catalogue.Catalogue
+	crawls    int // that may have begun
+	round     int // of changes of the upstream
+	output    tail
 }
 
 func newMirrored(t *testing.T, records int) *mirrored {
@@ -44,11 +45,13 @@ func newMirrored(t *testing.T, records int) *mirrored {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.store, err = storage.New(backend, storage.Options{}); err != nil {
+	store, err := storage.New(backend, storage.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	m.catalogue = catalogue.New(store)
 	t.Cleanup(func() {
-		_ = m.store.Close()
+		_ = store.Close()
 		if t.Failed() {
 			t.Logf("the end of the output of authz registry:\n%s", m.output.String())
 		}
@@ -60,7 +63,7 @@ func (m *mirrored) status() registry.SyncStatus {
 	m.t.Helper()
 	var s registry.SyncStatus
 	eventually(m.t, patience, func() (err error) {
-		s, err = registry.ReadStatus(m.t.Context(), m.store)
+		s, err = registry.ReadStatus(m.t.Context(), m.catalogue)
 		return err
 	})
 	return s
@@ -134,7 +137,7 @@ func (m *mirrored) change(records int) {
 // nothing.
 func (m *mirrored) watch(ctx context.Context) (pages int) {
 	for after := ""; ctx.Err() == nil; {
-		page, err := m.store.CataloguePage(ctx, storage.CatalogueQuery{}, after, pageSize)
+		page, err := m.catalogue.Page(ctx, catalogue.Query{}, after, pageSize)
 		if ctx.Err() != nil || errors.Is(err, storage.ErrUnavailable) { // the machine is busy
 			continue
 		}
@@ -236,7 +239,7 @@ func (m *mirrored) complete(records int) {
 		message = fmt.Sprint("round ", m.round)
 	}
 	for after, more := "", true; more; {
-		page, err := m.store.CataloguePage(m.t.Context(), storage.CatalogueQuery{Deleted: true}, after, 1000)
+		page, err := m.catalogue.Page(m.t.Context(), catalogue.Query{Deleted: true}, after, 1000)
 		if err != nil {
 			m.t.Fatal(err)
 		}

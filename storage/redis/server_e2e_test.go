@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
 	"gatehouse.example/storage/storagetest"
@@ -55,6 +56,7 @@ func suites(t *testing.T, url string) {
 	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openURL) })
 	t.Run("Concurrency", func(t *testing.T) { storagetest.TestConcurrency(t, openURL) })
 	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, openURL) })
+	t.Run("Catalogue", func(t *testing.T) { cataloguetest.TestCatalogue(t, openURL) })
 }
 
 func TestServer(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/storagetest"
 )
@@ -25,4 +26,5 @@ func TestEmbedded(t *testing.T) {
 	t.Run("Backend", func(t *testing.T) { storagetest.TestBackend(t, openEmbedded) })
 	t.Run("Concurrency", func(t *testing.T) { storagetest.TestConcurrency(t, openEmbedded) })
 	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, openEmbedded) })
+	t.Run("Catalogue", func(t *testing.T) { cataloguetest.TestCatalogue(t, openEmbedded) })
 }

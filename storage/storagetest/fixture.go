@@ -1,18 +1,13 @@
 package storagetest
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/internal/testkit"
 )
 
 // clock is a clock that tests move.
@@ -40,85 +35,33 @@ func (c *clock) advance(d time.Duration) {
 // later is an expiry that no test reaches by accident.
 func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
 
-// isolated gives a Store keys of its own in a shared database, and keeps a copy of
-// everything that was written, and which indexes lost entries.
+// isolated is a [testkit.Isolated] with the key under which records are sealed.
 type isolated struct {
-	storage.Backend
-	prefix string
-	master []byte // the key under which records are sealed
-
-	mu      sync.Mutex
-	written []storage.Put
-	removed []string // the indexes that lost an entry
+	*testkit.Isolated
+	master []byte
 }
 
-func (b *isolated) Get(ctx context.Context, key string) (storage.Item, error) {
-	return b.Backend.Get(ctx, b.prefix+key)
+func (b *isolated) writes() []storage.Put { return b.Writes() }
+func (b *isolated) removals() []string    { return b.Removals() }
+
+func (b *isolated) overwrite(t *testing.T, key string, data []byte) {
+	t.Helper()
+	b.Overwrite(t, key, data)
 }
 
-func (b *isolated) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
-	prefixed := make([]string, len(keys))
-	for i, key := range keys {
-		prefixed[i] = b.prefix + key
-	}
-	return b.Backend.GetMany(ctx, prefixed)
+func (b *isolated) item(t *testing.T, key string) storage.Item {
+	t.Helper()
+	return b.Item(t, key)
 }
 
-func (b *isolated) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
-	sent := put
-	sent.Data, sent.Listed = bytes.Clone(put.Data), slices.Clone(put.Listed)
-	b.mu.Lock()
-	b.written = append(b.written, sent)
-	b.mu.Unlock()
-	put.Key = b.prefix + put.Key
-	put.Listed = slices.Clone(put.Listed)
-	for i := range put.Listed {
-		put.Listed[i].Index = b.prefix + put.Listed[i].Index
-	}
-	return b.Backend.Put(ctx, put)
+func (b *isolated) restore(t *testing.T, key string, older storage.Item) {
+	t.Helper()
+	b.Restore(t, key, older)
 }
 
-func (b *isolated) Delete(ctx context.Context, key string) error {
-	return b.Backend.Delete(ctx, b.prefix+key)
-}
-
-func (b *isolated) IndexAdd(ctx context.Context, index, entry string) error {
-	return b.Backend.IndexAdd(ctx, b.prefix+index, entry)
-}
-
-func (b *isolated) IndexRemove(ctx context.Context, index, entry string) error {
-	b.mu.Lock()
-	b.removed = append(b.removed, index)
-	b.mu.Unlock()
-	return b.Backend.IndexRemove(ctx, b.prefix+index, entry)
-}
-
-func (b *isolated) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
-	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
-}
-
-func (b *isolated) IndexLen(ctx context.Context, index string) (int, error) {
-	return b.Backend.IndexLen(ctx, b.prefix+index)
-}
-
-func (b *isolated) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
-	keys, next, err := b.Backend.Scan(ctx, b.prefix+prefix, cursor, limit)
-	for i := range keys {
-		keys[i] = strings.TrimPrefix(keys[i], b.prefix)
-	}
-	return keys, next, err
-}
-
-func (b *isolated) writes() []storage.Put {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.written)
-}
-
-func (b *isolated) removals() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.removed)
+func (b *isolated) remove(t *testing.T, key string) {
+	t.Helper()
+	b.Remove(t, key)
 }
 
 // last is the write that was sent last.
@@ -129,35 +72,6 @@ func (b *isolated) last(t *testing.T) storage.Put {
 		t.Fatal("nothing was written")
 	}
 	return writes[len(writes)-1]
-}
-
-// overwrite replaces the data under key, whatever is there.
-func (b *isolated) overwrite(t *testing.T, key string, data []byte) {
-	t.Helper()
-	change := storage.Put{Key: key, Data: data, If: storage.Always, Operation: operation()}
-	if _, err := b.Put(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// item is what is under key, behind the back of the Store.
-func (b *isolated) item(t *testing.T, key string) storage.Item {
-	t.Helper()
-	item, err := b.Get(t.Context(), key)
-	if err != nil {
-		t.Fatalf("Get of %s: %v", key, err)
-	}
-	return item
-}
-
-// restore puts an older copy of an item back, as another copy of the database does that
-// takes over and lacks the last writes.
-func (b *isolated) restore(t *testing.T, key string, older storage.Item) {
-	t.Helper()
-	change := storage.Put{Key: key, Data: older.Data, If: storage.Always, Operation: older.Version}
-	if _, err := b.Put(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // edit changes the JSON of a record, as somebody does who has the master key.
@@ -178,14 +92,6 @@ func (b *isolated) edit(t *testing.T, key string, change func(members map[string
 		t.Fatal(err)
 	}
 	b.restore(t, key, SealAnew(t, b.master, issuer, key, storage.Item{Data: append(data[:header:header], body...), Version: operation()}))
-}
-
-// remove deletes the item under key.
-func (b *isolated) remove(t *testing.T, key string) {
-	t.Helper()
-	if err := b.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The names of keys and indexes are a part of what is stored: a later program must find
@@ -210,24 +116,17 @@ type fixture struct {
 	faults  *Faults
 	backend *isolated
 	keys    [][]byte
-	glances int // at a catalogue
 }
 
 func newFixture(t *testing.T, b storage.Backend) *fixture {
 	t.Helper()
 	f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
-	f.backend = &isolated{Backend: b, prefix: unique(""), master: f.keys[0]}
+	f.backend = &isolated{Isolated: testkit.NewIsolated(b), master: f.keys[0]}
 	f.faults = NewFaults(f.backend)
 	f.Store = f.store(t, issuer, f.keys...)
 	_, err := f.SealRecords(t.Context(), nil) // so that it has begun
 	wantError(t, "SealRecords", err, nil)
 	return f
-}
-
-func masterKey() []byte {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	return key
 }
 
 // store returns another Store on the same records.
@@ -336,13 +235,5 @@ func (f *fixture) wantRevoked(t *testing.T, before storage.Grant) {
 	wantError(t, "Redeem of a revoked grant", err, storage.ErrConflict)
 	if got := f.read(t, before.ID); got.State != storage.GrantRevoked {
 		t.Errorf("the grant is %s again", got.State)
-	}
-}
-
-// wantUnavailable checks that a failure is named as one, and as nothing else.
-func wantUnavailable(t *testing.T, what string, err error) {
-	t.Helper()
-	if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {
-		t.Errorf("%s returned error %v; want one that wraps %v only", what, err, storage.ErrUnavailable)
 	}
 }

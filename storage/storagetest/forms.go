@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/internal/testkit"
 )
 
 // testScan: every item under a prefix comes, however many there are, and nothing else. What
@@ -50,7 +51,7 @@ func testScan(t *testing.T, b storage.Backend) {
 func older(t *testing.T, b storage.Backend) (then *storage.Store, one, two *fixture) {
 	t.Helper()
 	f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
-	f.backend = &isolated{Backend: b, prefix: unique(""), master: f.keys[0]}
+	f.backend = &isolated{Isolated: testkit.NewIsolated(b), master: f.keys[0]}
 	f.faults = NewFaults(f.backend)
 	then = f.store(t, issuer)
 	wantError(t, "SwapKeySet", then.SwapKeySet(t.Context(), storage.KeySet{Keys: []storage.SigningKey{{ID: "k", State: storage.KeyRetired}}}), nil)
@@ -159,7 +160,7 @@ func (b *lateRead) Get(ctx context.Context, key string) (storage.Item, error) {
 func testFirstKeySet(t *testing.T, begun *fixture) {
 	for name, sameStore := range map[string]bool{"of another process": false, "of this process": true} {
 		f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
-		f.backend = &isolated{Backend: begun.backend.Backend, prefix: unique(""), master: f.keys[0]}
+		f.backend = &isolated{Isolated: testkit.NewIsolated(begun.backend.Backend), master: f.keys[0]}
 		late := &lateRead{Backend: f.backend}
 		f.faults = NewFaults(late)
 		f.Store = f.store(t, issuer, f.keys...)

@@ -3,7 +3,8 @@
 //
 // [TestBackend] checks every method by itself, [TestConcurrency] checks that races have
 // one winner, [TestStore] checks that [storage.Store] keeps its promises on this
-// backend, also when replies are lost. [NewFaults] makes any backend fail on command.
+// backend, also when replies are lost. [NewFaults] makes any backend fail on command. What
+// is built on a store has suites of its own: see storage/catalogue/cataloguetest.
 //
 // The suites write under random keys and never read what they did not write, so a
 // shared database may serve many tests at once. They wait for nothing but the end of
@@ -21,17 +22,14 @@
 package storagetest
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/internal/testkit"
 )
 
 // Open opens the backend under test. The suites close what it returns.
@@ -49,14 +47,20 @@ func (open Open) begin(t *testing.T) storage.Backend {
 	return backend
 }
 
-// unique returns a key that nobody else uses.
-func unique(name string) string { return "storagetest:" + rand.Text() + ":" + name }
-
-// operation returns a fresh operation id.
-func operation() (v storage.Version) {
-	_, _ = rand.Read(v[:]) // never fails
-	return v
-}
+// What these suites have in common with those of storage/catalogue.
+var (
+	unique          = testkit.Unique
+	operation       = testkit.Operation
+	masterKey       = testkit.MasterKey
+	page            = testkit.Page
+	fill            = testkit.Fill
+	cancelled       = testkit.Cancelled
+	wantEntries     = testkit.WantEntries
+	wantError       = testkit.WantError
+	wantUnavailable = testkit.WantUnavailable
+	together        = testkit.Together
+	wantOneWinner   = testkit.WantOneWinner
+)
 
 // put stores data under key whatever is there and returns the new version.
 func put(t *testing.T, b storage.Backend, key, data string) storage.Version {
@@ -92,48 +96,6 @@ func wantStored(t *testing.T, b storage.Backend, key, data string, version stora
 	wantItem(t, "Get", got, data, version)
 }
 
-// page reads one page or fails the test.
-func page(t *testing.T, b storage.Backend, index, after string, limit int) []string {
-	t.Helper()
-	entries, err := b.IndexPage(t.Context(), index, after, limit)
-	if err != nil {
-		t.Fatalf("IndexPage: %v", err)
-	}
-	return entries
-}
-
-func fill(t *testing.T, b storage.Backend, index string, entries ...string) {
-	t.Helper()
-	for _, entry := range entries {
-		if err := b.IndexAdd(t.Context(), index, entry); err != nil {
-			t.Fatalf("IndexAdd: %v", err)
-		}
-	}
-}
-
-func wantEntries(t *testing.T, what string, got []string, want ...string) {
-	t.Helper()
-	if slices.Equal(got, want) {
-		return
-	}
-	if len(got)+len(want) < 100 {
-		t.Errorf("%s: %q; want %q", what, got, want)
-		return
-	}
-	same := 0
-	for same < min(len(got), len(want)) && got[same] == want[same] {
-		same++
-	}
-	t.Errorf("%s: %d entries, of which the first %d are right; want %d", what, len(got), same, len(want))
-}
-
-func wantError(t *testing.T, what string, got, want error) {
-	t.Helper()
-	if want == nil && got != nil || !errors.Is(got, want) {
-		t.Errorf("%s returned error %v; want %v", what, got, want)
-	}
-}
-
 // wantSame compares two values by what is exported of them.
 func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
@@ -165,55 +127,6 @@ func eventually(t *testing.T, what string, done func() bool) {
 			t.Fatalf("%s did not happen within %v", what, patience)
 		}
 	}
-}
-
-// together runs n functions at once and returns their errors.
-func together(n int, f func(i int) error) []error {
-	start := make(chan struct{})
-	type result struct {
-		i   int
-		err error
-	}
-	results := make(chan result)
-	for i := range n {
-		go func() {
-			<-start
-			results <- result{i, f(i)}
-		}()
-	}
-	close(start)
-	errs := make([]error, n)
-	for range n {
-		r := <-results
-		errs[r.i] = r.err
-	}
-	return errs
-}
-
-// wantOneWinner checks that exactly one error is nil and that the others are losing.
-func wantOneWinner(t *testing.T, errs []error, losing error) (winner int) {
-	t.Helper()
-	winner = -1
-	won := 0
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			winner, won = i, won+1
-		case !errors.Is(err, losing):
-			t.Errorf("a loser got %v; want %v", err, losing)
-		}
-	}
-	if won != 1 {
-		t.Fatalf("%d of %d won; want exactly one", won, len(errs))
-	}
-	return winner
-}
-
-// cancelled is a context that is over.
-func cancelled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
 }
 
 func name(format string, args ...any) string { return fmt.Sprintf(format, args...) }

@@ -14,7 +14,7 @@ import (
 
 // TestStore checks that [storage.Store] keeps its promises on this backend.
 func TestStore(t *testing.T, open Open) {
-	for _, tests := range []suite{clientTests, grantTests, otherTests, catalogueTests} {
+	for _, tests := range []suite{clientTests, grantTests, otherTests} {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -1,4 +1,4 @@
-package storage
+package catalogue
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
 // ErrLeased says that somebody else writes the catalogue.
-var ErrLeased = errors.New("storage: the catalogue has another writer")
+var ErrLeased = errors.New("storage/catalogue: there is another writer")
 
 // LeasedError is the [ErrLeased] that says who has the catalogue, and until when unless the
 // lease is renewed.
@@ -19,11 +21,14 @@ type LeasedError struct {
 }
 
 func (e *LeasedError) Error() string {
-	return fmt.Sprintf("storage: the catalogue is written by %q, at least until %s", e.Owner, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("storage/catalogue: %q is the writer, at least until %s", e.Owner, e.Until.UTC().Format(time.RFC3339))
 }
 
 // Is reports that the error is an [ErrLeased].
 func (e *LeasedError) Is(target error) bool { return target == ErrLeased }
+
+// changeAttempts bounds how often a change that keeps losing against others is repeated.
+const changeAttempts = 64
 
 const (
 	// leaseTime is how long a lease lasts from the write that renews it, leaseStep how
@@ -35,10 +40,10 @@ const (
 	leaseMargin = 2500 * time.Millisecond
 )
 
-// CatalogueWriter is the one who may write the catalogue. It must be closed. Its methods
+// Writer is the one who may write the catalogue. It must be closed. Its methods
 // may be called at any time; of two commits one waits for the other.
-type CatalogueWriter struct {
-	store *Store
+type Writer struct {
+	c     *Catalogue
 	token string
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -47,25 +52,25 @@ type CatalogueWriter struct {
 	unsure  bool       // how the last commit ended is not known
 
 	mu       sync.Mutex
-	state    catalogueState // as it was written last
-	version  Version
+	state    stateRecord // as it was written last
+	version  storage.Version
 	swept    uint64 // the page of which no stale entry is left
 	relisted string // up to where rows are in all orders, if an earlier release listed them
 	over     error  // why nothing more can be written
 }
 
 // errClosed is why nothing can be written after Close.
-var errClosed = errors.New("storage: the writer of the catalogue is closed")
+var errClosed = errors.New("storage/catalogue: the writer is closed")
 
-// OpenCatalogue takes the lease of the catalogue for an owner, whose name others are told.
+// OpenWriter takes the lease of the catalogue for an owner, whose name others are told.
 // It returns a [LeasedError] while another writer has it. What a writer left unfinished
 // that is gone is undone first.
-func (s *Store) OpenCatalogue(ctx context.Context, owner string) (*CatalogueWriter, error) {
-	token, err := s.NewID()
+func (c *Catalogue) OpenWriter(ctx context.Context, owner string) (*Writer, error) {
+	token, err := c.store.NewID()
 	if err != nil {
 		return nil, err
 	}
-	w := &CatalogueWriter{store: s, token: token}
+	w := &Writer{c: c, token: token}
 	if err := w.acquire(ctx, owner); err != nil {
 		return nil, err
 	}
@@ -80,50 +85,50 @@ func (s *Store) OpenCatalogue(ctx context.Context, owner string) (*CatalogueWrit
 }
 
 // acquire writes the lease into the state, or a new state with it.
-func (w *CatalogueWriter) acquire(ctx context.Context, owner string) error {
+func (w *Writer) acquire(ctx context.Context, owner string) error {
 	for range changeAttempts {
-		st, version, err := w.store.leasable(ctx)
+		st, version, err := w.c.leasable(ctx)
 		if err != nil {
 			return err
 		}
-		if err := w.store.sealCursorKey(&st); err != nil {
+		if err := w.c.sealCursorKey(&st); err != nil {
 			return err
 		}
-		st.Lease = &lease{Owner: owner, Token: w.token, Until: w.store.now().Add(leaseTime)}
-		item, err := w.store.writeState(ctx, st, Unchanged(version))
+		st.Lease = &lease{Owner: owner, Token: w.token, Until: w.c.store.Now().Add(leaseTime)}
+		item, err := w.c.writeState(ctx, st, storage.Unchanged(version))
 		if err == nil {
 			w.state, w.version = st, item.Version
 			return nil
 		}
-		if !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
 	}
-	return fmt.Errorf("storage: open catalogue: %w: others kept taking it", ErrUnavailable)
+	return fmt.Errorf("storage/catalogue: open: %w: others kept taking it", storage.ErrUnavailable)
 }
 
 // leasable returns the state that is there, or a new one, unless it is leased.
-func (s *Store) leasable(ctx context.Context) (catalogueState, Version, error) {
-	item, err := s.get(ctx, kindCatalogue, catalogueID)
-	if errors.Is(err, ErrNotFound) {
-		st, err := s.newState()
-		return st, Version{}, err
+func (c *Catalogue) leasable(ctx context.Context) (stateRecord, storage.Version, error) {
+	item, err := c.state.Get(ctx, stateID)
+	if errors.Is(err, storage.ErrNotFound) {
+		st, err := c.newState()
+		return st, storage.Version{}, err
 	}
 	if err != nil {
-		return catalogueState{}, Version{}, err
+		return stateRecord{}, storage.Version{}, err
 	}
-	st, err := s.wholeState(item)
+	st, err := c.wholeState(item)
 	if err != nil {
-		return catalogueState{}, Version{}, err
+		return stateRecord{}, storage.Version{}, err
 	}
-	if l := st.Lease; l != nil && s.now().Before(l.Until) {
-		return catalogueState{}, Version{}, &LeasedError{l.Owner, l.Until}
+	if l := st.Lease; l != nil && c.store.Now().Before(l.Until) {
+		return stateRecord{}, storage.Version{}, &LeasedError{l.Owner, l.Until}
 	}
 	return st, item.Version, nil
 }
 
 // renew keeps the lease while nothing else is written. An error shows when something is.
-func (w *CatalogueWriter) renew(ctx context.Context) {
+func (w *Writer) renew(ctx context.Context) {
 	ticker := time.NewTicker(leaseStep)
 	defer ticker.Stop()
 	for {
@@ -131,14 +136,14 @@ func (w *CatalogueWriter) renew(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_ = w.swap(ctx, func(*catalogueState) error { return nil })
+			_ = w.swap(ctx, func(*stateRecord) error { return nil })
 		}
 	}
 }
 
 // swap changes the state under the lease and renews that. It fails for good when somebody
 // else has taken the lease, or when the store has forgotten what was committed.
-func (w *CatalogueWriter) swap(ctx context.Context, change func(*catalogueState) error, listed ...Listing) error {
+func (w *Writer) swap(ctx context.Context, change func(*stateRecord) error, listed ...storage.Listing) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range changeAttempts {
@@ -150,34 +155,34 @@ func (w *CatalogueWriter) swap(ctx context.Context, change func(*catalogueState)
 			next.pages.Done = nil
 		}
 		renewed := *next.Lease
-		renewed.Until = w.store.now().Add(leaseTime)
+		renewed.Until = w.c.store.Now().Add(leaseTime)
 		next.Lease = &renewed
 		if err := change(&next); err != nil {
 			return err
 		}
-		item, err := w.store.writeState(ctx, next, Unchanged(w.version), listed...)
+		item, err := w.c.writeState(ctx, next, storage.Unchanged(w.version), listed...)
 		if err == nil {
 			w.state, w.version = next, item.Version
 			return nil
 		}
-		if !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
 		if err := w.adopt(item); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("storage: catalogue: %w: the state kept changing", ErrUnavailable)
+	return fmt.Errorf("storage/catalogue: %w: the state kept changing", storage.ErrUnavailable)
 }
 
 // adopt takes over a state that somebody else has written who may: our own write of which
 // we never heard, or whoever sealed the key anew.
-func (w *CatalogueWriter) adopt(there Item) error {
-	if there.Version == (Version{}) {
-		w.over = fmt.Errorf("storage: catalogue: %w: it is gone", ErrConflict)
+func (w *Writer) adopt(there storage.Item) error {
+	if there.Version == (storage.Version{}) {
+		w.over = fmt.Errorf("storage/catalogue: %w: it is gone", storage.ErrConflict)
 		return w.over
 	}
-	st, err := w.store.wholeState(there)
+	st, err := w.c.wholeState(there)
 	switch {
 	case err != nil:
 		return err
@@ -186,7 +191,7 @@ func (w *CatalogueWriter) adopt(there Item) error {
 	case st.Lease.Token != w.token:
 		w.over = &LeasedError{st.Lease.Owner, st.Lease.Until}
 	case st.First != w.state.First || st.Committed < w.state.Committed || st.Used < w.state.Used:
-		w.over = fmt.Errorf("storage: catalogue: %w: the store has forgotten what was committed", ErrConflict)
+		w.over = fmt.Errorf("storage/catalogue: %w: the store has forgotten what was committed", storage.ErrConflict)
 	default:
 		w.state, w.version = st, there.Version
 	}
@@ -195,44 +200,44 @@ func (w *CatalogueWriter) adopt(there Item) error {
 
 // mayWrite says why no row may be written now: the lease is gone, or so near its end that
 // the write could come after it.
-func (w *CatalogueWriter) mayWrite() error {
+func (w *Writer) mayWrite() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over != nil {
 		return w.over
 	}
-	if left := w.state.Lease.Until.Sub(w.store.now()); left < leaseMargin {
-		return fmt.Errorf("storage: catalogue: %w: the lease was not renewed in time", ErrUnavailable)
+	if left := w.state.Lease.Until.Sub(w.c.store.Now()); left < leaseMargin {
+		return fmt.Errorf("storage/catalogue: %w: the lease was not renewed in time", storage.ErrUnavailable)
 	}
 	return nil
 }
 
 // current is the state as it was written last.
-func (w *CatalogueWriter) current() catalogueState {
+func (w *Writer) current() stateRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state
 }
 
 // State returns the state as this writer wrote it last.
-func (w *CatalogueWriter) State() CatalogueState {
+func (w *Writer) State() State {
 	st := w.current()
-	out, err := w.store.catalogueStateOf(st)
+	out, err := w.c.export(st)
 	if err != nil { // the key is sealed under another master key
 		st.SealedCursorKey = nil
-		out, _ = w.store.catalogueStateOf(st)
+		out, _ = w.c.export(st)
 	}
 	return out
 }
 
 // Close gives the lease back, so that another writer may have it at once. A writer that
 // has lost it has nothing to give back.
-func (w *CatalogueWriter) Close(ctx context.Context) error {
+func (w *Writer) Close(ctx context.Context) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	w.stop()
 	w.ended.Wait()
-	err := w.swap(ctx, func(st *catalogueState) error {
+	err := w.swap(ctx, func(st *stateRecord) error {
 		st.Lease = nil
 		return nil
 	})

@@ -1,4 +1,4 @@
-package storagetest
+package cataloguetest
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // leaseTime is longer than a lease lasts, renewed is how long a writer may wait between two
@@ -21,53 +22,53 @@ const (
 	renewed   = leaseTime - 2500*time.Millisecond
 )
 
-// testCatalogueLease: one has the lease; when it is given back the next one has it at once.
-func testCatalogueLease(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+// testLease: one has the lease; when it is given back the next one has it at once.
+func testLease(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
 	until := f.clock.Now().Add(leaseTime)
-	st, err := f.CatalogueState(t.Context())
+	st, err := f.State(t.Context())
 	if err != nil || !st.Leased || st.Owner != "ann" || !st.LeaseUntil.Equal(until) {
 		t.Errorf("the state is leased %t to %q until %v, %v; want ann, %v", st.Leased, st.Owner, st.LeaseUntil, err, until)
 	}
 	for _, owner := range []string{"bob", "ann"} {
-		_, err = f.OpenCatalogue(t.Context(), owner)
-		var leased *storage.LeasedError
-		if !errors.Is(err, storage.ErrLeased) || !errors.As(err, &leased) || leased.Owner != "ann" || !leased.Until.Equal(until) {
-			t.Errorf("OpenCatalogue for %s while ann has it returned error %v", owner, err)
+		_, err = f.OpenWriter(t.Context(), owner)
+		var leased *catalogue.LeasedError
+		if !errors.Is(err, catalogue.ErrLeased) || !errors.As(err, &leased) || leased.Owner != "ann" || !leased.Until.Equal(until) {
+			t.Errorf("OpenWriter for %s while ann has it returned error %v", owner, err)
 		}
 	}
 	commit(t, w, entry("a", "1", 1))
 	wantError(t, "Close", w.Close(t.Context()), nil)
 	wantError(t, "Close again", w.Close(t.Context()), nil)
-	if err := w.Commit(t.Context(), nil, nil); err == nil || errors.Is(err, storage.ErrLeased) {
+	if err := w.Commit(t.Context(), nil, nil); err == nil || errors.Is(err, catalogue.ErrLeased) {
 		t.Errorf("Commit after Close returned error %v", err)
 	}
-	if st, err := f.CatalogueState(t.Context()); err != nil || st.Leased || st.Owner != "" {
+	if st, err := f.State(t.Context()); err != nil || st.Leased || st.Owner != "" {
 		t.Errorf("after Close the state is leased %t to %q, %v", st.Leased, st.Owner, err)
 	}
-	next := writer(t, f.Store, "bob")
+	next := writer(t, f.Catalogue, "bob")
 	commit(t, next, entry("b", "1", 1))
-	if err := w.Commit(t.Context(), []storage.CatalogueEntry{entry("c", "1", 1)}, nil); err == nil {
+	if err := w.Commit(t.Context(), []catalogue.Entry{entry("c", "1", 1)}, nil); err == nil {
 		t.Error("a closed writer commits")
 	}
 	wantError(t, "Close a third time", w.Close(t.Context()), nil)
 	commit(t, next, entry("d", "1", 1))
 	f.wantCatalogue(t, "after two writers", rows{}.with(entry("a", "1", 1), entry("b", "1", 1), entry("d", "1", 1)))
 
-	owners := make([]*storage.CatalogueWriter, 8)
+	owners := make([]*catalogue.Writer, 8)
 	wantError(t, "Close", next.Close(t.Context()), nil)
 	errs := together(len(owners), func(i int) (err error) {
-		owners[i], err = f.OpenCatalogue(t.Context(), name("%d", i))
+		owners[i], err = f.OpenWriter(t.Context(), name("%d", i))
 		return err
 	})
-	wantError(t, "Close", owners[wantOneWinner(t, errs, storage.ErrLeased)].Close(t.Context()), nil)
+	wantError(t, "Close", owners[wantOneWinner(t, errs, catalogue.ErrLeased)].Close(t.Context()), nil)
 }
 
-// testCatalogueLeaseEnds: a lease that is not renewed ends when it says so. Every write
+// testLeaseEnds: a lease that is not renewed ends when it says so. Every write
 // renews it, and near its end no row is written.
-func testCatalogueLeaseEnds(t *testing.T, f *fixture) {
+func testLeaseEnds(t *testing.T, f *fixture) {
 	own := f.process()
-	w := writer(t, f.storeOn(t, own), "ann")
+	w := writer(t, f.on(t, own), "ann")
 	for i := range 5 {
 		f.clock.advance(time.Duration(i) * leaseTime) // when nobody takes it, it is never too late
 		commit(t, w, entry("a", name("%d", i), i))
@@ -77,24 +78,24 @@ func testCatalogueLeaseEnds(t *testing.T, f *fixture) {
 		own.set(func() { own.quiet = true })
 		f.clock.advance(renewed + time.Millisecond)
 	})
-	err := w.Commit(watched(t.Context()), []storage.CatalogueEntry{entry("late", "1", 1), entry("too late", "1", 1)}, nil)
+	err := w.Commit(watched(t.Context()), []catalogue.Entry{entry("late", "1", 1), entry("too late", "1", 1)}, nil)
 	wantUnavailable(t, "Commit near the end of the lease", err)
-	_, err = f.CatalogueEntry(t.Context(), "late", "1")
-	wantError(t, "CatalogueEntry", err, storage.ErrNotFound)
+	_, err = f.Entry(t.Context(), "late", "1")
+	wantError(t, "Entry", err, storage.ErrNotFound)
 	if n := f.wrote("gatehouse:catalogue-row:too late\x001"); n != 0 {
 		t.Errorf("near the end of the lease a row was written %d times", n)
 	}
 	own.kill()
 	// Whoever waits may have it when it ends, and not before.
 	f.clock.advance(2*time.Second + 498*time.Millisecond)
-	_, err = f.OpenCatalogue(t.Context(), "bob")
-	wantError(t, "OpenCatalogue a moment before the end", err, storage.ErrLeased)
+	_, err = f.OpenWriter(t.Context(), "bob")
+	wantError(t, "OpenWriter a moment before the end", err, catalogue.ErrLeased)
 	f.clock.advance(time.Millisecond)
-	next := writer(t, f.Store, "bob")
+	next := writer(t, f.Catalogue, "bob")
 	commit(t, next, entry("b", "1", 1))
 	own.revive()
-	err = w.Commit(t.Context(), []storage.CatalogueEntry{entry("c", "1", 1)}, nil)
-	wantError(t, "Commit of the one before", err, storage.ErrLeased)
+	err = w.Commit(t.Context(), []catalogue.Entry{entry("c", "1", 1)}, nil)
+	wantError(t, "Commit of the one before", err, catalogue.ErrLeased)
 	wantError(t, "Close of the one before", w.Close(t.Context()), nil)
 	want := rows{}.with(entry("b", "1", 1))
 	for i := range 5 {
@@ -104,19 +105,19 @@ func testCatalogueLeaseEnds(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "after the takeover", want)
 }
 
-// testCatalogueLeaseLost: wherever a writer is when it loses the lease, it commits nothing
+// testLeaseLost: wherever a writer is when it loses the lease, it commits nothing
 // more, and what the next one commits is not touched.
-func testCatalogueLeaseLost(t *testing.T, f *fixture) {
+func testLeaseLost(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
 		own := f.process()
-		w := writer(t, f.storeOn(t, own), "ann")
+		w := writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
 		page, other := pageOf(k), entry("other", name("%d", k), k)
-		var next *storage.CatalogueWriter
+		var next *catalogue.Writer
 		own.beforeChange(k, func() {
 			f.clock.advance(leaseTime)
-			next = writer(t, f.Store, "bob")
+			next = writer(t, f.Catalogue, "bob")
 			commit(t, next, append(rows{}.with(page[1], other).query(everything), changed(page[0]))...)
 		})
 		err := w.Commit(watched(t.Context()), page, []byte(name("%d", k)))
@@ -127,11 +128,11 @@ func testCatalogueLeaseLost(t *testing.T, f *fixture) {
 			return
 		}
 		if !f.has(t, page[2]) {
-			wantError(t, "Commit of the one before", err, storage.ErrLeased)
+			wantError(t, "Commit of the one before", err, catalogue.ErrLeased)
 		} else {
 			want = want.with(page...)
 		}
-		wantError(t, "Commit of the one before, again", w.Commit(t.Context(), page, nil), storage.ErrLeased)
+		wantError(t, "Commit of the one before, again", w.Commit(t.Context(), page, nil), catalogue.ErrLeased)
 		want = want.with(page[1], other, changed(page[0]))
 		commit(t, next)
 		f.wantSeen(t, name("taken over before change %d", k), want)
@@ -141,17 +142,17 @@ func testCatalogueLeaseLost(t *testing.T, f *fixture) {
 }
 
 // changed is a row with something else about it.
-func changed(e storage.CatalogueEntry) storage.CatalogueEntry {
+func changed(e catalogue.Entry) catalogue.Entry {
 	e.Flags = []string{"changed"}
 	e.Latest = !e.Latest
 	return e
 }
 
 // prepared commits what pageOf changes, in the state before.
-func (f *fixture) prepared(t *testing.T, w *storage.CatalogueWriter, have rows, k int) rows {
+func (f *fixture) prepared(t *testing.T, w *catalogue.Writer, have rows, k int) rows {
 	t.Helper()
-	before := []storage.CatalogueEntry{
-		entry("a", "1.0.0", 2*k, "latest"), entry("b", "1.0.0", 2*k, storage.CatalogueDeleted), entry("c", "1.0.0", 7), entry("d", "1.0.0", 8, "latest"),
+	before := []catalogue.Entry{
+		entry("a", "1.0.0", 2*k, "latest"), entry("b", "1.0.0", 2*k, catalogue.StatusDeleted), entry("c", "1.0.0", 7), entry("d", "1.0.0", 8, "latest"),
 	}
 	if err := w.Commit(t.Context(), before, nil); err != nil {
 		t.Fatalf("Commit: %v", err)
@@ -162,19 +163,19 @@ func (f *fixture) prepared(t *testing.T, w *storage.CatalogueWriter, have rows, 
 // pageOf is a page with a change of each kind: a row that is not the latest any more, one
 // that is there again, one about which only something else is said, a new one that is the
 // latest, a new one that is deleted.
-func pageOf(k int) []storage.CatalogueEntry {
+func pageOf(k int) []catalogue.Entry {
 	meta := entry("c", "1.0.0", 7)
 	meta.Meta, meta.StatusMessage = []byte(name("%d", k)), "said again"
-	return []storage.CatalogueEntry{
+	return []catalogue.Entry{
 		entry("a", "1.0.0", 2*k+1), entry("b", "1.0.0", 2*k+1, "latest"), entry("a", name("1.1.%d", k), 2*k+1, "latest"),
-		meta, entry("e", name("%d", k), 2*k+1, storage.CatalogueDeleted),
+		meta, entry("e", name("%d", k), 2*k+1, catalogue.StatusDeleted),
 	}
 }
 
 // has reports whether readers see a row.
-func (f *fixture) has(t *testing.T, e storage.CatalogueEntry) bool {
+func (f *fixture) has(t *testing.T, e catalogue.Entry) bool {
 	t.Helper()
-	_, err := f.CatalogueEntry(t.Context(), e.Name, e.Version)
+	_, err := f.Entry(t.Context(), e.Name, e.Version)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (f *fixture) has(t *testing.T, e storage.CatalogueEntry) bool {
 }
 
 // seen are queries that together read every list.
-var seen = []storage.CatalogueQuery{
+var seen = []catalogue.Query{
 	everything, {Latest: true, Deleted: true}, {Since: epoch.Add(-time.Hour), Deleted: true}, {}, {Version: "1.0.0", Deleted: true},
 }
 
@@ -201,11 +202,11 @@ func (f *fixture) glance(t *testing.T, what string, wanted ...rows) {
 	f.wantOne(t, what, seen[f.glances%len(seen):][:1], wanted)
 }
 
-func (f *fixture) wantOne(t *testing.T, what string, queries []storage.CatalogueQuery, wanted []rows) int {
+func (f *fixture) wantOne(t *testing.T, what string, queries []catalogue.Query, wanted []rows) int {
 	t.Helper()
-	pages := make([][]storage.CatalogueEntry, len(queries))
+	pages := make([][]catalogue.Entry, len(queries))
 	for i, q := range queries {
-		page, err := f.CataloguePage(t.Context(), q, "", 1000)
+		page, err := f.Page(t.Context(), q, "", 1000)
 		if err != nil || page.More {
 			t.Fatalf("%s: CataloguePage: more %t, %v", what, page.More, err)
 		}
@@ -229,7 +230,7 @@ func (f *fixture) wantOne(t *testing.T, what string, queries []storage.Catalogue
 }
 
 // alike reports whether two rows say the same.
-func alike(a, b storage.CatalogueEntry) bool {
+func alike(a, b catalogue.Entry) bool {
 	return a.Name == b.Name && a.Version == b.Version && a.Status == b.Status && a.StatusMessage == b.StatusMessage &&
 		a.Latest == b.Latest && a.Origin == b.Origin && a.Published.Equal(b.Published) && a.Updated.Equal(b.Updated) &&
 		a.StatusChanged.Equal(b.StatusChanged) && bytes.Equal(a.Server, b.Server) && bytes.Equal(a.Meta, b.Meta) && slices.Equal(a.Flags, b.Flags)
@@ -237,7 +238,7 @@ func alike(a, b storage.CatalogueEntry) bool {
 
 // wrote counts the writes to a key.
 func (f *fixture) wrote(key string) (n int) {
-	for _, put := range f.backend.writes() {
+	for _, put := range f.backend.Writes() {
 		if put.Key == key {
 			n++
 		}
@@ -272,17 +273,17 @@ func (f *fixture) places(t *testing.T) iter.Seq[int] {
 }
 
 // comb reads every place of every list where pages before the k-th may have left something.
-func (f *fixture) comb(t *testing.T, w *storage.CatalogueWriter, k int) {
+func (f *fixture) comb(t *testing.T, w *catalogue.Writer, k int) {
 	t.Helper()
 	commit(t, w, combed)
 	for i := range k + 1 {
 		for _, version := range []string{name("%d", i), name("1.1.%d", i)} {
-			walk(t, f.Store, storage.CatalogueQuery{Version: version, Deleted: true}, 100)
+			walk(t, f.Catalogue, catalogue.Query{Version: version, Deleted: true}, 100)
 		}
 	}
 	for _, q := range seen {
 		for range 8 {
-			walk(t, f.Store, q, 10)
+			walk(t, f.Catalogue, q, 10)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package storage
+package catalogue
 
 import (
 	"cmp"
@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
-// CatalogueQuery says which rows to read and in which order: by name, then version, both
+// Query says which rows to read and in which order: by name, then version, both
 // as text.
-type CatalogueQuery struct {
+type Query struct {
 	// Latest chooses the rows that are the latest of their servers, Version those of
 	// exactly one version.
 	Latest  bool
@@ -23,7 +25,7 @@ type CatalogueQuery struct {
 	Since time.Time
 	// Name, if it is set, chooses the versions of one server and orders them by age: the last
 	// published first, and of those published together the highest. Of the others only
-	// Deleted counts then. See [CatalogueState.ByAge].
+	// Deleted counts then. See [State.ByAge].
 	Name string
 	// Match, if it is not nil, chooses rows by the names of their servers. Rows of others
 	// are not read.
@@ -37,9 +39,9 @@ type CatalogueQuery struct {
 	MaxBytes int
 }
 
-// CataloguePage is a part of the rows that a query chooses.
-type CataloguePage struct {
-	Entries []CatalogueEntry
+// Page is a part of the rows that a query chooses.
+type Page struct {
+	Entries []Entry
 	// Next is where the next page begins, if there is More. A page may have fewer rows
 	// than were asked for, or none, and yet there is more: work is bounded too.
 	Next string
@@ -62,22 +64,23 @@ const (
 	seekIndexPage  = 16 // entries that are read at once where Seek says where
 	maxSeeks       = 150
 	maxStaleAtOnce = 16
+	rowsAtOnce     = 250 // rows that are read at once when stale entries were among the first
 	readAttempts   = 16
 )
 
 // errRestless says that pages were committed faster than they could be read.
-var errRestless = fmt.Errorf("storage: catalogue: %w: it kept changing", ErrUnavailable)
+var errRestless = fmt.Errorf("storage/catalogue: %w: it kept changing", storage.ErrUnavailable)
 
-// CataloguePage reads up to limit rows, at most 1000, from the beginning or from
-// [CataloguePage.Next] of a page of the same query. It shows either all or nothing of what
+// Page reads up to limit rows, at most 1000, from the beginning or from
+// [Page.Next] of a page of the same query. It shows either all or nothing of what
 // was committed together. When nothing changes, the pages of a query have every row once.
-func (s *Store) CataloguePage(ctx context.Context, q CatalogueQuery, after string, limit int) (CataloguePage, error) {
-	return s.scanCatalogue(ctx, q.scan(min(max(limit, 1), maxPage)), after)
+func (c *Catalogue) Page(ctx context.Context, q Query, after string, limit int) (Page, error) {
+	return c.read(ctx, q.scan(min(max(limit, 1), maxPage)), after)
 }
 
-// catalogueScan is a walk through a list.
-type catalogueScan struct {
-	order   catalogueOrder
+// scan says which rows of a list are read.
+type scan struct {
+	order   order
 	deleted bool   // also in the list of what is deleted
 	start   string // where the walk begins
 	prefix  string // and what all entries of interest begin with
@@ -86,79 +89,79 @@ type catalogueScan struct {
 	limit   int // rows
 	bytes   int // of records
 	size    int // entries at once
-	// whole chooses versions whose records are wanted, nil all.
+	// whole chooses the versions whose records are wanted; nil chooses all.
 	whole func(version string) bool
-	// held is told of every row on the page; nil is nobody. It may hear of one twice.
-	held func(listedRow, *rowVersion)
+	// visit is called for every row on the page if it is set. It may be called twice for one.
+	visit func(listedRow, *rowVersion)
 }
 
 // scan chooses the order in which the rows of a query stand together, if there is one.
-func (q CatalogueQuery) scan(limit int) catalogueScan {
-	c := catalogueScan{order: byName, deleted: q.Deleted, limit: limit, size: limit + 1, bytes: cmp.Or(q.MaxBytes, maxPageBytes)}
+func (q Query) scan(limit int) scan {
+	s := scan{order: byName, deleted: q.Deleted, limit: limit, size: limit + 1, bytes: cmp.Or(q.MaxBytes, maxPageBytes)}
 	switch {
 	case q.Name != "":
-		c.order, c.prefix = byAge, q.Name+entrySep
-		return c
+		s.order, s.prefix = byAge, q.Name+entrySep
+		return s
 	case !q.Since.IsZero():
-		c.order, c.start = byUpdated, entryTime(q.Since)+afterSep
+		s.order, s.start = byUpdated, entryTime(q.Since)+afterSep
 	case q.Version != "":
-		c.order, c.prefix = byVersion, q.Version+entrySep
+		s.order, s.prefix = byVersion, q.Version+entrySep
 	case q.Latest:
-		c.order = byLatest
+		s.order = byLatest
 	}
 	picky := q.Match != nil ||
-		q.Latest && c.order != byLatest || q.Version != "" && c.order != byVersion
+		q.Latest && s.order != byLatest || q.Version != "" && s.order != byVersion
 	if !picky {
-		return c
+		return s
 	}
-	c.size = wideIndexPage
-	if q.Seek != nil && c.order != byUpdated {
-		c.seek, c.size = q.Seek, seekIndexPage
+	s.size = wideIndexPage
+	if q.Seek != nil && s.order != byUpdated {
+		s.seek, s.size = q.Seek, seekIndexPage
 	}
-	c.chosen = func(r listedRow) bool {
+	s.chosen = func(r listedRow) bool {
 		return (!q.Latest || r.latest) && (q.Version == "" || r.version == q.Version) && (q.Match == nil || q.Match(r.name))
 	}
-	return c
+	return s
 }
 
-// scanCatalogue walks until nothing was committed meanwhile.
-func (s *Store) scanCatalogue(ctx context.Context, c catalogueScan, after string) (CataloguePage, error) {
-	st, err := s.catalogueState(ctx)
+// read scans until nothing was committed meanwhile.
+func (c *Catalogue) read(ctx context.Context, s scan, after string) (Page, error) {
+	st, err := c.readHead(ctx)
 	for range readAttempts {
 		if err != nil {
-			return CataloguePage{}, err
+			return Page{}, err
 		}
-		w := catalogueWalk{catalogueScan: c, store: s, state: st}
-		if c.order == byAge && st.Orders < catalogueOrders {
+		w := walk{scan: s, c: c, state: st}
+		if s.order == byAge && st.Orders < allOrders {
 			w.order = byName
 		}
-		if err := w.walk(ctx, max(after, c.start, c.prefix)); err != nil {
-			return CataloguePage{}, err
+		if err := w.walk(ctx, max(after, s.start, s.prefix)); err != nil {
+			return Page{}, err
 		}
-		if st, err = s.catalogueState(ctx); err == nil && st.Committed == w.state.Committed && st.First == w.state.First {
+		if st, err = c.readHead(ctx); err == nil && st.Committed == w.state.Committed && st.First == w.state.First {
 			w.page.Committed = st.Committed
-			s.removeStale(ctx, w.stale)
+			c.removeStale(ctx, w.stale)
 			return w.page, nil
 		}
 	}
-	return CataloguePage{}, cmp.Or(err, errRestless)
+	return Page{}, cmp.Or(err, errRestless)
 }
 
-// catalogueWalk is a walk while nothing is committed.
-type catalogueWalk struct {
-	catalogueScan
-	store *Store
-	state catalogueState
-	page  CataloguePage
-	read  int             // bytes of records that are on the page
-	last  listedRow       // the last row of the page
-	stale []Listing       // entries that will never hold again
-	bad   map[string]bool // rows that cannot be read, by their keys
+// walk is one attempt at a scan, while nothing is committed.
+type walk struct {
+	scan
+	c     *Catalogue
+	state stateRecord
+	page  Page
+	read  int               // bytes of records that are on the page
+	last  listedRow         // the last row of the page
+	stale []storage.Listing // entries that no row will ever match again
+	bad   map[string]bool   // rows that cannot be read, by their ids
 }
 
 // walk fills the page. It goes on until it has found one row more, so that nobody is sent
 // on for nothing.
-func (w *catalogueWalk) walk(ctx context.Context, after string) error {
+func (w *walk) walk(ctx context.Context, after string) error {
 	steps := maxIndexPages
 	if w.seek != nil {
 		steps = maxSeeks
@@ -192,14 +195,14 @@ func (w *catalogueWalk) walk(ctx context.Context, after string) error {
 
 // widen is for when what was read was not enough, because of stale entries or because few
 // rows are of interest: so there is more of it.
-func (w *catalogueWalk) widen() {
+func (w *walk) widen() {
 	if w.seek == nil {
 		w.size = wideIndexPage
 	}
 }
 
-// leap returns the place before the next name that may be chosen, or the end.
-func (w *catalogueWalk) leap(after string) string {
+// leap returns the place before the next name that may be chosen, or the end of the list.
+func (w *walk) leap(after string) string {
 	if w.seek == nil {
 		return after
 	}
@@ -223,24 +226,24 @@ const endOfNames = "\xff"
 
 // entries reads the next entries of the list, or of both lists in one order. They are
 // exhausted when there is none behind them.
-func (w *catalogueWalk) entries(ctx context.Context, after string) (entries []Listing, exhausted bool, err error) {
+func (w *walk) entries(ctx context.Context, after string) (entries []storage.Listing, exhausted bool, err error) {
 	exhausted = true
 	for _, deleted := range []bool{false, true} {
 		if deleted && !w.deleted {
 			break
 		}
 		index := w.order.list(deleted)
-		page, err := w.store.indexPage(ctx, index, after, w.size)
+		page, err := w.c.state.IndexPage(ctx, index, after, w.size)
 		if err != nil {
 			return nil, false, err
 		}
 		exhausted = exhausted && len(page) < w.size
 		for _, entry := range page {
-			entries = append(entries, Listing{index, entry})
+			entries = append(entries, storage.Listing{Index: index, Entry: entry})
 		}
 	}
 	if w.deleted { // the first ones of each are the first ones of both
-		slices.SortStableFunc(entries, func(a, b Listing) int { return strings.Compare(a.Entry, b.Entry) })
+		slices.SortStableFunc(entries, func(a, b storage.Listing) int { return strings.Compare(a.Entry, b.Entry) })
 		if len(entries) > w.size {
 			entries, exhausted = entries[:w.size], false
 		}
@@ -254,7 +257,7 @@ func (w *catalogueWalk) entries(ctx context.Context, after string) (entries []Li
 }
 
 // choose returns the rows of interest among entries.
-func (w *catalogueWalk) choose(entries []Listing) []listedRow {
+func (w *walk) choose(entries []storage.Listing) []listedRow {
 	rows := make([]listedRow, 0, len(entries))
 	for _, l := range entries {
 		if row, ok := w.order.parse(l); ok && (w.chosen == nil || w.chosen(row)) {

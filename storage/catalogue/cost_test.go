@@ -1,4 +1,4 @@
-package storage_test
+package catalogue_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 )
 
@@ -32,19 +33,19 @@ func serverName(i int) string { return fmt.Sprintf("com.example.%02x/server-%06d
 
 // filled commits n rows, of which every third is the latest and every fourth deleted, with
 // records of so many bytes.
-func filled(t testing.TB, s *storage.Store, n, size int) {
+func filled(t testing.TB, s *catalogue.Catalogue, n, size int) {
 	t.Helper()
 	w := openCatalogue(t, s)
 	record := bytes.Repeat([]byte("x"), size)
-	for from := 0; from < n; from += storage.MaxCommit {
-		var page []storage.CatalogueEntry
-		for i := from; i < min(n, from+storage.MaxCommit); i++ {
-			page = append(page, storage.CatalogueEntry{
+	for from := 0; from < n; from += catalogue.MaxCommit {
+		var page []catalogue.Entry
+		for i := from; i < min(n, from+catalogue.MaxCommit); i++ {
+			page = append(page, catalogue.Entry{
 				Name: serverName(i), Version: "1.0.0", Server: record, Meta: []byte(`{"rating":5}`), Status: "active",
 				Updated: now().Add(time.Duration(i) * time.Second), Published: now(), Latest: i%3 == 0,
 			})
 			if i%4 == 3 {
-				page[len(page)-1].Status = storage.CatalogueDeleted
+				page[len(page)-1].Status = catalogue.StatusDeleted
 			}
 		}
 		if err := w.Commit(t.Context(), page, nil); err != nil {
@@ -68,28 +69,28 @@ func TestCataloguePageCosts(t *testing.T) {
 		filled(t, s, rows, 10)
 		for _, test := range []struct {
 			name   string
-			q      storage.CatalogueQuery
+			q      catalogue.Query
 			after  string
 			limit  int
 			want   map[string]int
 			reads  int // at most
 			atMost bool
 		}{
-			{"first", storage.CatalogueQuery{}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
-			{"large", storage.CatalogueQuery{}, "", 100, map[string]int{"get": 2, "index page": 1, "get many": 1}, 101, false},
-			{"in the middle", storage.CatalogueQuery{}, middle, 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
-			{"deleted too", storage.CatalogueQuery{Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
-			{"latest", storage.CatalogueQuery{Latest: true}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
-			{"one version", storage.CatalogueQuery{Version: "1.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
-			{"no such version", storage.CatalogueQuery{Version: "2.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1}, 0, false},
-			{"since", storage.CatalogueQuery{Since: since, Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
-			{"latest since", storage.CatalogueQuery{Since: since, Latest: true}, "", 20, map[string]int{"get": 2, "index page": 1, "get many": 1}, 21, false},
-			{"search for many", storage.CatalogueQuery{Match: func(n string) bool { return strings.Contains(n, "server") }}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
-			{"search for none", storage.CatalogueQuery{Match: func(string) bool { return false }}, "", 30, map[string]int{"get": 2, "index page": 20}, 0, true},
+			{"first", catalogue.Query{}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"large", catalogue.Query{}, "", 100, map[string]int{"get": 2, "index page": 1, "get many": 1}, 101, false},
+			{"in the middle", catalogue.Query{}, middle, 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"deleted too", catalogue.Query{Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
+			{"latest", catalogue.Query{Latest: true}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"one version", catalogue.Query{Version: "1.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"no such version", catalogue.Query{Version: "2.0.0"}, "", 30, map[string]int{"get": 2, "index page": 1}, 0, false},
+			{"since", catalogue.Query{Since: since, Deleted: true}, "", 30, map[string]int{"get": 2, "index page": 2, "get many": 1}, 31, false},
+			{"latest since", catalogue.Query{Since: since, Latest: true}, "", 20, map[string]int{"get": 2, "index page": 1, "get many": 1}, 21, false},
+			{"search for many", catalogue.Query{Match: func(n string) bool { return strings.Contains(n, "server") }}, "", 30, map[string]int{"get": 2, "index page": 1, "get many": 1}, 31, false},
+			{"search for none", catalogue.Query{Match: func(string) bool { return false }}, "", 30, map[string]int{"get": 2, "index page": 20}, 0, true},
 		} {
 			clear(b.counts)
 			b.keys = 0
-			page, err := s.CataloguePage(t.Context(), test.q, test.after, test.limit)
+			page, err := s.Page(t.Context(), test.q, test.after, test.limit)
 			if err != nil || test.reads > 0 && len(page.Entries) != test.limit {
 				t.Errorf("%d rows, %s: %d rows, %v", rows, test.name, len(page.Entries), err)
 			}
@@ -102,11 +103,11 @@ func TestCataloguePageCosts(t *testing.T) {
 		}
 		clear(b.counts)
 		b.keys = 0
-		if _, err := s.CatalogueEntry(t.Context(), serverName(0), "1.0.0"); err != nil || b.keys != 1 || b.counts["get"] != 1 {
+		if _, err := s.Entry(t.Context(), serverName(0), "1.0.0"); err != nil || b.keys != 1 || b.counts["get"] != 1 {
 			t.Errorf("a row: %v operations, %v", b.counts, err)
 		}
 		clear(b.counts)
-		if latest, err := s.CatalogueLatest(t.Context(), serverName(3)); err != nil || latest.Name != serverName(3) || b.counts["get"]+b.counts["get many"]+b.counts["index page"] > 5 {
+		if latest, err := s.Latest(t.Context(), serverName(3)); err != nil || latest.Name != serverName(3) || b.counts["get"]+b.counts["get many"]+b.counts["index page"] > 5 {
 			t.Errorf("the latest of a server: %v operations, %v", b.counts, err)
 		}
 	}
@@ -119,7 +120,7 @@ func TestCatalogueSearchIsBounded(t *testing.T) {
 	s := catalogueOn(t, b)
 	w := openCatalogue(t, s)
 	defer w.Close(t.Context())
-	if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("aa/rare", "1", "x"), server("zz/rare", "1", "x")}, nil); err != nil {
+	if err := w.Commit(t.Context(), []catalogue.Entry{server("aa/rare", "1", "x"), server("zz/rare", "1", "x")}, nil); err != nil {
 		t.Fatal(err)
 	}
 	// Entries without rows cost as much to look at as others.
@@ -131,24 +132,24 @@ func TestCatalogueSearchIsBounded(t *testing.T) {
 	}
 	b.indexes[list] = append(b.indexes[list], rare[1])
 	looked := 0
-	q := storage.CatalogueQuery{Match: func(name string) bool {
+	q := catalogue.Query{Match: func(name string) bool {
 		looked++
 		return strings.HasSuffix(name, "/rare")
 	}}
 	b.keys = 0
-	first, err := s.CataloguePage(t.Context(), q, "", 10)
+	first, err := s.Page(t.Context(), q, "", 10)
 	if view(first) != "aa/rare 1=x, ..." || looked != 20000 || b.keys != 1 || err != nil {
 		t.Fatalf("the first page has %s after %d names and %d rows, %v", view(first), looked, b.keys, err)
 	}
 	looked = 0
-	second, err := s.CataloguePage(t.Context(), q, first.Next, 10)
+	second, err := s.Page(t.Context(), q, first.Next, 10)
 	if view(second) != "zz/rare 1=x" || looked != 1002 || err != nil {
 		t.Fatalf("the second page has %s after %d names, %v", view(second), looked, err)
 	}
 	var found []string
 	looked = 0
 	for after, more := "", true; more; {
-		page, err := s.CataloguePage(t.Context(), q, after, 1)
+		page, err := s.Page(t.Context(), q, after, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func embedded(t testing.TB) storage.Backend {
 func TestCatalogueReadersMeetWholePages(t *testing.T) {
 	s := catalogueOn(t, embedded(t))
 	const rows = 20
-	page := func(n int) (page []storage.CatalogueEntry) {
+	page := func(n int) (page []catalogue.Entry) {
 		for i := range rows {
 			e := server(serverName(i), "1", fmt.Sprint(n), []string{"latest", "active"}[(n+i)%2])
 			e.Updated = now().Add(time.Duration(n) * time.Second)
@@ -221,9 +222,9 @@ func TestCatalogueReadersMeetWholePages(t *testing.T) {
 }
 
 // mixed reads a page of one of some queries and says what is wrong with it.
-func mixed(ctx context.Context, s *storage.Store, which, rows int) error {
-	q := []storage.CatalogueQuery{{}, {Deleted: true}, {Latest: true}, {Version: "1"}, {Since: now().Add(-time.Hour), Deleted: true}}[which%5]
-	page, err := s.CataloguePage(ctx, q, "", 100)
+func mixed(ctx context.Context, s *catalogue.Catalogue, which, rows int) error {
+	q := []catalogue.Query{{}, {Deleted: true}, {Latest: true}, {Version: "1"}, {Since: now().Add(-time.Hour), Deleted: true}}[which%5]
+	page, err := s.Page(ctx, q, "", 100)
 	if errors.Is(err, storage.ErrUnavailable) {
 		return nil // too much was committed meanwhile
 	}
@@ -250,19 +251,19 @@ func BenchmarkCataloguePage(b *testing.B) {
 		filled(b, s, rows, 2000)
 		for _, bench := range []struct {
 			name  string
-			q     storage.CatalogueQuery
+			q     catalogue.Query
 			after string
 		}{
-			{"first", storage.CatalogueQuery{}, ""},
-			{"middle", storage.CatalogueQuery{}, middle},
-			{"latest", storage.CatalogueQuery{Latest: true}, ""},
-			{"since", storage.CatalogueQuery{Since: now().Add(time.Duration(rows/4) * time.Second), Deleted: true}, ""},
-			{"search", storage.CatalogueQuery{Match: func(n string) bool { return strings.Contains(n, "00") }}, ""},
+			{"first", catalogue.Query{}, ""},
+			{"middle", catalogue.Query{}, middle},
+			{"latest", catalogue.Query{Latest: true}, ""},
+			{"since", catalogue.Query{Since: now().Add(time.Duration(rows/4) * time.Second), Deleted: true}, ""},
+			{"search", catalogue.Query{Match: func(n string) bool { return strings.Contains(n, "00") }}, ""},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", bench.name, rows), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					page, err := s.CataloguePage(b.Context(), bench.q, bench.after, 100)
+					page, err := s.Page(b.Context(), bench.q, bench.after, 100)
 					if err != nil || len(page.Entries) < 90 {
 						b.Fatal(len(page.Entries), err)
 					}
@@ -282,9 +283,9 @@ func BenchmarkCatalogueCommit(b *testing.B) {
 			n := 0
 			b.ReportAllocs()
 			for b.Loop() {
-				page := make([]storage.CatalogueEntry, 100)
+				page := make([]catalogue.Entry, 100)
 				for i := range page {
-					page[i] = storage.CatalogueEntry{Name: serverName(n*step + i), Version: "1", Server: record, Latest: true, Updated: now().Add(time.Duration(n))}
+					page[i] = catalogue.Entry{Name: serverName(n*step + i), Version: "1", Server: record, Latest: true, Updated: now().Add(time.Duration(n))}
 				}
 				if err := w.Commit(b.Context(), page, nil); err != nil {
 					b.Fatal(err)

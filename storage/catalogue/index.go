@@ -1,34 +1,36 @@
-package storage
+package catalogue
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
-// The catalogue has five orders, each in two lists: of the rows that are live, and of those
+// A catalogue has five orders, each in two lists: of the rows that are live, and of those
 // that are deleted. A row is in one of the two, so that a page of live rows never meets a
 // deleted one, and a page of all is merged from both.
 //
 // An entry is what orders it, then the number of the page that added it, which is never
-// that of another one. The row's version that holds now says which number that is. Zeros
+// that of another one. The visible version of the row says which number that is. Zeros
 // before the number say how large the row is, so that whoever reads rows knows before how
 // much that will be.
-type catalogueOrder string
+type order string
 
 const (
-	byName    catalogueOrder = "name"    // name, version
-	byVersion catalogueOrder = "version" // version, name
-	byLatest  catalogueOrder = "latest"  // name, version; only rows that are latest
-	byUpdated catalogueOrder = "updated" // time, name, version
+	byName    order = "name"    // name, version
+	byVersion order = "version" // version, name
+	byLatest  order = "latest"  // name, version; only rows that are latest
+	byUpdated order = "updated" // time, name, version
 	// byAge is name, version, the last published first. An earlier release did not have it:
-	// see [CatalogueWriter.Relist].
-	byAge catalogueOrder = "age"
+	// see [Writer.Relist].
+	byAge order = "age"
 )
 
-// catalogueOrders is how many orders there are.
-const catalogueOrders = 5
+// allOrders is how many orders there are.
+const allOrders = 5
 
 // entrySep stands between the parts of an entry, and afterSep behind a row that was read:
 // it comes after all its entries and before every other row. No name and no version has
@@ -43,11 +45,16 @@ const (
 const latestMark = "L"
 
 // list names one of the two lists of an order.
-func (o catalogueOrder) list(deleted bool) string {
+func (o order) list(deleted bool) string {
 	if deleted {
-		return key("catalogue-deleted", string(o))
+		return storage.CatalogueIndex("deleted", string(o))
 	}
-	return key("catalogue-live", string(o))
+	return storage.CatalogueIndex("live", string(o))
+}
+
+// entry returns an entry of one of the two lists.
+func (o order) entry(deleted bool, entry string) storage.Listing {
+	return storage.Listing{Index: o.list(deleted), Entry: entry}
 }
 
 // listing is what the entries of a row in the lists are made of.
@@ -63,7 +70,7 @@ type listing struct {
 // listing is that of a version.
 func (v *rowVersion) listing() *listing {
 	return &listing{
-		Stamp: v.Stamp, Updated: v.Updated, Published: v.Published, Deleted: v.Status == CatalogueDeleted, Latest: v.Latest, Size: v.Size,
+		Stamp: v.Stamp, Updated: v.Updated, Published: v.Published, Deleted: v.Status == StatusDeleted, Latest: v.Latest, Size: v.Size,
 	}
 }
 
@@ -96,8 +103,8 @@ func weight(size int) int {
 	return sizeStep << (2 * (min(size, 12) - 1))
 }
 
-// entries are those of a row.
-func (l *listing) entries(name, version string) []Listing {
+// entries returns the entries of a row, none without a listing.
+func (l *listing) entries(name, version string) []storage.Listing {
 	if l == nil {
 		return nil
 	}
@@ -105,14 +112,15 @@ func (l *listing) entries(name, version string) []Listing {
 	if l.Latest {
 		end += latestMark
 	}
-	all := []Listing{
-		{byName.list(l.Deleted), name + entrySep + version + end},
-		{byVersion.list(l.Deleted), version + entrySep + name + end},
-		{byUpdated.list(l.Deleted), entryTime(l.Updated) + entrySep + name + entrySep + version + end},
-		{byAge.list(l.Deleted), name + entrySep + backwards(entryTime(l.Published)) + entrySep + backwards(natural(version)) + entrySep + version + end},
+	age := name + entrySep + backwards(entryTime(l.Published)) + entrySep + backwards(natural(version)) + entrySep + version
+	all := []storage.Listing{
+		byName.entry(l.Deleted, name+entrySep+version+end),
+		byVersion.entry(l.Deleted, version+entrySep+name+end),
+		byUpdated.entry(l.Deleted, entryTime(l.Updated)+entrySep+name+entrySep+version+end),
+		byAge.entry(l.Deleted, age+end),
 	}
 	if l.Latest {
-		all = append(all, Listing{byLatest.list(l.Deleted), name + entrySep + version + end})
+		all = append(all, byLatest.entry(l.Deleted, name+entrySep+version+end))
 	}
 	return all
 }
@@ -157,7 +165,7 @@ func natural(version string) string {
 
 // listedRow is an entry of a list taken apart.
 type listedRow struct {
-	Listing
+	storage.Listing
 	name, version string
 	stamp         uint64
 	size          int
@@ -165,7 +173,7 @@ type listedRow struct {
 }
 
 // parse takes an entry of this order apart. What is no entry is none.
-func (o catalogueOrder) parse(l Listing) (listedRow, bool) {
+func (o order) parse(l storage.Listing) (listedRow, bool) {
 	parts := strings.Split(l.Entry, entrySep)
 	switch {
 	case o == byUpdated:

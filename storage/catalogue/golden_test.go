@@ -1,4 +1,4 @@
-package storage_test
+package catalogue_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 // goldenCatalogue is a catalogue as a writer of the first release that had one left it: one
@@ -50,32 +51,29 @@ func readGoldenCatalogue(t *testing.T, golden goldenCatalogue, begun bool) {
 	}
 	b.indexes = golden.Indexes
 	clock := now().Add(4 * time.Second)
-	s, err := storage.New(b, storage.Options{
+	s := catalogueWith(t, b, storage.Options{
 		Issuer: issuer, MasterKeys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Now: func() time.Time { return clock },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := s.CatalogueState(t.Context())
+	st, err := s.State(t.Context())
 	if err != nil || st.Committed != golden.Committed || string(st.Progress) != `{"cursor":"second"}` || len(st.CursorKey) != 32 || st.CursorKey[31] == 0 ||
 		!st.Leased || st.Owner != "first release" || st.Servers != 1 || st.Live != 2 || st.Deleted != 1 || !st.Changed.Equal(now()) {
 		t.Errorf("the state is %+v, %v", st, err)
 	}
 	want := func(what string) {
 		t.Helper()
-		for q, want := range map[*storage.CatalogueQuery]string{
+		for q, want := range map[*catalogue.Query]string{
 			{}:                                `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/a 1.1.0={ "name":"a", "n":2 }`,
 			{Deleted: true, Version: "1.0.0"}: `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/b 1.0.0={"<b>":"\u2028"}`,
 			{Latest: true}:                    `com.example/a 1.1.0={ "name":"a", "n":2 }`,
 			{Since: now(), Deleted: true}:     `com.example/a 1.0.0={ "name":"a", "n":2 }, com.example/a 1.1.0={ "name":"a", "n":2 }`,
 		} {
-			page, err := s.CataloguePage(t.Context(), *q, "", 10)
+			page, err := s.Page(t.Context(), *q, "", 10)
 			if got := view(page); err != nil || got != want {
 				t.Errorf("%s: query %+v chooses %s, %v; want %s", what, *q, got, err, want)
 			}
 		}
-		e, err := s.CatalogueEntry(t.Context(), "com.example/b", "1.0.0")
-		if err != nil || e.Status != storage.CatalogueDeleted || e.StatusMessage != "spam" || e.Origin != "https://registry.example.com" ||
+		e, err := s.Entry(t.Context(), "com.example/b", "1.0.0")
+		if err != nil || e.Status != catalogue.StatusDeleted || e.StatusMessage != "spam" || e.Origin != "https://registry.example.com" ||
 			string(e.Meta) != ` {"x":1}` || fmt.Sprint(e.Flags) != "[mismatch]" || !e.Published.Equal(now().Add(-time.Hour)) || !e.StatusChanged.Equal(now().Add(-time.Nanosecond)) {
 			t.Errorf("%s: the deleted row is %+v, %v", what, e, err)
 		}
@@ -95,7 +93,7 @@ func readGoldenCatalogue(t *testing.T, golden goldenCatalogue, begun bool) {
 	if entries != 3*3+1 {
 		t.Errorf("the lists have %d entries; want those of three rows, one of them the latest", entries)
 	}
-	if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("com.example/c", "1.0.0", "third", "latest")}, nil); err != nil {
+	if err := w.Commit(t.Context(), []catalogue.Entry{server("com.example/c", "1.0.0", "third", "latest")}, nil); err != nil {
 		t.Error(err)
 	}
 	next := golden.Committed + 1

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package redis_test
+package catalogue_test
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,12 +19,13 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
 )
 
 // kills is how often the writer of a catalogue is killed.
-var kills = flag.Int("redis.kills", 5, "how often to kill the writer of a catalogue")
+var kills = flag.Int("catalogue.kills", 5, "how often to kill the writer of a catalogue")
 
 // What a process of these tests is told that is no test but the writer of a catalogue: the
 // store, and how far its clock is ahead, so that it needs not wait for the end of a lease.
@@ -53,45 +53,49 @@ const (
 	ownRows    = 5
 )
 
-func catalogueRow(server string, n int, status string, latest bool) storage.CatalogueEntry {
-	return storage.CatalogueEntry{
+func catalogueRow(server string, n int, status string, latest bool) catalogue.Entry {
+	return catalogue.Entry{
 		Name: server, Version: "1.0.0", Server: []byte(strconv.Itoa(n)), Meta: []byte(`{}`), Status: status, Latest: latest,
 		Updated: time.Unix(int64(n), 0),
 	}
 }
 
-func cataloguePage(n int) (page []storage.CatalogueEntry) {
+func cataloguePage(n int) (page []catalogue.Entry) {
 	for i := range sharedRows {
 		page = append(page, catalogueRow(fmt.Sprintf("shared/%02d", i), n, "active", (n+i)%2 == 0))
 	}
 	for i := range ownRows {
 		page = append(page, catalogueRow(fmt.Sprintf("own/%06d-%d", n, i), n, "active", true))
 		if n > 1 {
-			page = append(page, catalogueRow(fmt.Sprintf("own/%06d-%d", n-1, i), n, storage.CatalogueDeleted, true))
+			page = append(page, catalogueRow(fmt.Sprintf("own/%06d-%d", n-1, i), n, catalogue.StatusDeleted, true))
 		}
 	}
 	return page
 }
 
-// openStore opens a store whose clock is ahead.
-func openStore(ctx context.Context, url string, ahead time.Duration) (*storage.Store, error) {
+// openAhead opens the catalogue of a store whose clock is ahead.
+func openAhead(ctx context.Context, url string, ahead time.Duration) (c *catalogue.Catalogue, done func(), err error) {
 	b, err := redis.Open(ctx, redis.Options{URL: url})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return storage.New(b, storage.Options{Issuer: "https://registry.example.com", Now: func() time.Time { return time.Now().Add(ahead) }})
+	s, err := storage.New(b, storage.Options{Issuer: "https://registry.example.com", Now: func() time.Time { return time.Now().Add(ahead) }})
+	if err != nil {
+		return nil, nil, err
+	}
+	return catalogue.New(s), func() { _ = s.Close() }, nil
 }
 
 // writeCatalogue commits one page after the other and prints the number of each when it is
 // committed, until the process is killed.
 func writeCatalogue(ctx context.Context, url string, ahead time.Duration) error {
-	store, err := openStore(ctx, url, ahead)
+	c, _, err := openAhead(ctx, url, ahead)
 	if err != nil {
 		return err
 	}
-	var w *storage.CatalogueWriter
+	var w *catalogue.Writer
 	err = insist(func() (err error) {
-		w, err = store.OpenCatalogue(ctx, fmt.Sprint(os.Getpid()))
+		w, err = c.OpenWriter(ctx, fmt.Sprint(os.Getpid()))
 		return err
 	})
 	if err != nil {
@@ -167,11 +171,11 @@ func (s *scribe) kill() {
 // and nothing is left over in the lists.
 func TestCatalogueWriterIsKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
-	store, err := openStore(t.Context(), server.URL(), 0)
+	c, done, err := openAhead(t.Context(), server.URL(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer done()
 	var over atomic.Bool
 	var readers sync.WaitGroup
 	var pages atomic.Int64
@@ -179,7 +183,7 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 		readers.Go(func() {
 			last := 0
 			for !over.Load() && !t.Failed() {
-				n, err := readShared(t.Context(), store)
+				n, err := readShared(t.Context(), c)
 				if errors.Is(err, storage.ErrUnavailable) {
 					continue
 				}
@@ -198,9 +202,9 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 		eventually(t, "a few pages", func() bool { return s.said.Load() >= moment || t.Failed() })
 		<-time.After(time.Duration(rand.Int64N(int64(20 * time.Millisecond)))) // in the middle of something
 		s.kill()
-		var st storage.CatalogueState
+		var st catalogue.State
 		err := insist(func() (err error) {
-			st, err = store.CatalogueState(t.Context())
+			st, err = c.State(t.Context())
 			return err
 		})
 		n, _ := strconv.ParseInt(string(st.Progress), 10, 64)
@@ -216,12 +220,12 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 }
 
 // readShared reads the rows that every page changes, and returns which page they are of.
-func readShared(ctx context.Context, s *storage.Store) (int, error) {
-	q := storage.CatalogueQuery{Deleted: rand.IntN(2) == 0, Match: func(name string) bool { return strings.HasPrefix(name, "shared/") }}
+func readShared(ctx context.Context, s *catalogue.Catalogue) (int, error) {
+	q := catalogue.Query{Deleted: rand.IntN(2) == 0, Match: func(name string) bool { return strings.HasPrefix(name, "shared/") }}
 	if rand.IntN(2) == 0 {
-		q = storage.CatalogueQuery{Since: time.Unix(0, 0)} // all that are live
+		q = catalogue.Query{Since: time.Unix(0, 0)} // all that are live
 	}
-	page, err := s.CataloguePage(ctx, q, "", 1000)
+	page, err := s.Page(ctx, q, "", 1000)
 	if err != nil || len(page.Entries) == 0 {
 		return 0, err
 	}
@@ -242,14 +246,14 @@ func readShared(ctx context.Context, s *storage.Store) (int, error) {
 // nothing to put right but the last page.
 func wholeCatalogue(t *testing.T, server *redistest.Server, n int, ahead time.Duration) {
 	t.Helper()
-	store, err := openStore(t.Context(), server.URL(), ahead)
+	c, done, err := openAhead(t.Context(), server.URL(), ahead)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	var w *storage.CatalogueWriter
+	defer done()
+	var w *catalogue.Writer
 	err = insist(func() (err error) {
-		w, err = store.OpenCatalogue(t.Context(), "the last one")
+		w, err = c.OpenWriter(t.Context(), "the last one")
 		return err
 	})
 	if err != nil {
@@ -264,7 +268,7 @@ func wholeCatalogue(t *testing.T, server *redistest.Server, n int, ahead time.Du
 	}
 	after, more := "", true
 	for more {
-		page, err := store.CataloguePage(t.Context(), storage.CatalogueQuery{Deleted: true}, after, 500)
+		page, err := c.Page(t.Context(), catalogue.Query{Deleted: true}, after, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,83 +298,11 @@ func wholeCatalogue(t *testing.T, server *redistest.Server, n int, ahead time.Du
 	}
 }
 
-// What a row of the catalogue may cost in the memory of a server, with a record of 1000
-// bytes and its entries in lists: when it is new, and when it has changed. That keeps what
-// was said before, and not the record twice.
-const (
-	rowMemory     = 2600
-	changedMemory = 500
-)
-
-// TestMemoryOfCatalogue: what rows cost, new ones and those that have changed.
-func TestMemoryOfCatalogue(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Config{})
-	store, err := openStore(t.Context(), server.URL(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	w, err := store.OpenCatalogue(t.Context(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close(t.Context())
-	const pages, each = 50, 100
-	record := []byte(strings.Repeat("x", 1000))
-	commit := func(page int, updated time.Time) {
-		entries := make([]storage.CatalogueEntry, each)
-		for i := range entries {
-			entries[i] = storage.CatalogueEntry{
-				Name: fmt.Sprintf("io.github.example-%03d/server-%06d", page, i), Version: "1.0.0", Server: record, Status: "active", Latest: true,
-				Published: updated, Updated: updated, StatusChanged: updated, Origin: "https://registry.example.com",
-			}
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !check(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not happen", what)
 		}
-		if err := w.Commit(t.Context(), entries, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begin := time.Now()
-	t.Logf("a row: %d bytes", perItem(t, server, rowMemory*each, pages, func(i int) { commit(i, begin) })/each)
-	t.Logf("that it has changed: %d bytes", perItem(t, server, changedMemory*each, pages, func(i int) { commit(i, begin.Add(time.Hour)) })/each)
-}
-
-// TestGetManyFollowsSlots: items whose slots move, have moved, or are half moved are found.
-func TestGetManyFollowsSlots(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3, 0, redistest.Config{})
-	b := open(t, redis.Options{URL: cluster.URL()})
-	defer b.Close()
-	var keys []string
-	for i := range 60 {
-		keys = append(keys, fmt.Sprintf("item %d", i))
-		put(t, b, storage.Put{Key: keys[i], Data: []byte(keys[i]), Operation: storage.Version{1, byte(i)}})
-	}
-	check := func(when string) {
-		t.Helper()
-		items, err := b.GetMany(t.Context(), append(slices.Clone(keys), "none"))
-		if err != nil || len(items) != len(keys)+1 {
-			t.Fatalf("%s: %d items, %v", when, len(items), err)
-		}
-		for i, key := range keys {
-			if string(items[i].Data) != key {
-				t.Errorf("%s: item %d is %q", when, i, items[i].Data)
-			}
-		}
-		if items[len(keys)].Version != (storage.Version{}) {
-			t.Errorf("%s: what is not there is %q", when, items[len(keys)].Data)
-		}
-	}
-	check("before")
-	for _, key := range keys[:3] {
-		slot := cluster.Slot(key)
-		from := cluster.Owner(slot)
-		to := cluster.Nodes[(slices.Index(cluster.Nodes, from)+1)%3]
-		cluster.MigrateSlot(slot, from, to, func() { check("while " + key + " moves") })
-		check("when " + key + " has moved")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := b.GetMany(ctx, keys); !errors.Is(err, context.Canceled) {
-		t.Errorf("GetMany in a context that is over: %v", err)
 	}
 }

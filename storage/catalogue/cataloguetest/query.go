@@ -1,4 +1,4 @@
-package storagetest
+package cataloguetest
 
 import (
 	"bytes"
@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/storagetest"
 )
 
 // shuffled is a page of changes to a small catalogue, in any direction.
-func shuffled(random *rand.Rand, have rows, n int) (page []storage.CatalogueEntry) {
+func shuffled(random *rand.Rand, have rows, n int) (page []catalogue.Entry) {
 	for range n {
 		server := name("example/%c%c", 'a'+rune(random.IntN(3)), 'a'+rune(random.IntN(3)))
 		version := []string{"1.0.0", "1.1.0", "1.10.0", "1.0.0-rc.1"}[random.IntN(4)]
-		e := entry(server, version, random.IntN(10), []string{"active", "deprecated", storage.CatalogueDeleted}[random.IntN(3)])
+		e := entry(server, version, random.IntN(10), []string{"active", "deprecated", catalogue.StatusDeleted}[random.IntN(3)])
 		e.Latest = random.IntN(2) == 0
 		if was, ok := have[[2]string{server, version}]; ok && random.IntN(3) == 0 {
 			e = was // only what is said about it
@@ -38,12 +40,12 @@ func shuffled(random *rand.Rand, have rows, n int) (page []storage.CatalogueEntr
 	return page
 }
 
-// testCatalogueQueries: whatever was committed, each query chooses what it should, every
+// testQueries: whatever was committed, each query chooses what it should, every
 // row once and in order, and one server's rows are all there.
-func testCatalogueQueries(t *testing.T, f *fixture) {
+func testQueries(t *testing.T, f *fixture) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
-	w := writer(t, f.Store, "ann")
+	w := writer(t, f.Catalogue, "ann")
 	var want rows
 	for step := range 8 {
 		page := shuffled(random, want, 1+random.IntN(12))
@@ -53,38 +55,38 @@ func testCatalogueQueries(t *testing.T, f *fixture) {
 	}
 	for _, a := range "abc" {
 		server := name("example/%cb", a)
-		one := storage.CatalogueQuery{Deleted: true, Match: func(name string) bool { return name == server }}
-		versions, err := f.CatalogueVersions(t.Context(), server, nil)
-		wantError(t, "CatalogueVersions", err, nil)
+		one := catalogue.Query{Deleted: true, Match: func(name string) bool { return name == server }}
+		versions, err := f.Versions(t.Context(), server, nil)
+		wantError(t, "Versions", err, nil)
 		wantEntries(t, server, brief(versions), brief(want.query(one))...)
 		one.Latest = true
-		latest, err := f.CatalogueLatest(t.Context(), server)
+		latest, err := f.Latest(t.Context(), server)
 		if chosen := want.query(one); len(chosen) == 0 {
-			wantError(t, "CatalogueLatest", err, storage.ErrNotFound)
+			wantError(t, "Latest", err, storage.ErrNotFound)
 		} else {
-			wantEntries(t, "the latest", brief([]storage.CatalogueEntry{latest}), brief(chosen[:1])...)
+			wantEntries(t, "the latest", brief([]catalogue.Entry{latest}), brief(chosen[:1])...)
 		}
 	}
 	// Names that begin alike keep apart.
-	more := []storage.CatalogueEntry{entry("x", "1", 1, "latest"), entry("x.y", "1", 1, "latest"), entry("x y", "1", 1, "latest"), entry("x", "1.0", 1), entry("x", "1 0", 1)}
+	more := []catalogue.Entry{entry("x", "1", 1, "latest"), entry("x.y", "1", 1, "latest"), entry("x y", "1", 1, "latest"), entry("x", "1.0", 1), entry("x", "1 0", 1)}
 	commit(t, w, more...)
-	versions, err := f.CatalogueVersions(t.Context(), "x", nil)
-	wantError(t, "CatalogueVersions", err, nil)
+	versions, err := f.Versions(t.Context(), "x", nil)
+	wantError(t, "Versions", err, nil)
 	wantEntries(t, "the versions of x", brief(versions), brief(rows{}.with(more[0], more[3], more[4]).query(everything))...)
 	f.wantCatalogue(t, "with names that begin alike", want.with(more...))
 }
 
-// testCatalogueSince: strictly later, to the nanosecond, deleted ones included when asked.
-func testCatalogueSince(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
-	at := func(name string, d time.Duration, marks ...string) storage.CatalogueEntry {
+// testSince: strictly later, to the nanosecond, deleted ones included when asked.
+func testSince(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
+	at := func(name string, d time.Duration, marks ...string) catalogue.Entry {
 		e := entry(name, "1.0.0", 0, marks...)
 		e.Updated = epoch.Add(d)
 		return e
 	}
 	want := rows{}.with(
-		at("a", 0), at("b", time.Nanosecond), at("c", 0), at("d", 999*time.Millisecond), at("e", -time.Nanosecond, storage.CatalogueDeleted),
-		at("f", time.Second, storage.CatalogueDeleted), at("g", 24*365*time.Hour), at("h", -200*24*365*time.Hour), at("i", 200*24*365*time.Hour),
+		at("a", 0), at("b", time.Nanosecond), at("c", 0), at("d", 999*time.Millisecond), at("e", -time.Nanosecond, catalogue.StatusDeleted),
+		at("f", time.Second, catalogue.StatusDeleted), at("g", 24*365*time.Hour), at("h", -200*24*365*time.Hour), at("i", 200*24*365*time.Hour),
 	)
 	zero := entry("zero", "1.0.0", 0)
 	zero.Updated = time.Time{}
@@ -93,18 +95,18 @@ func testCatalogueSince(t *testing.T, f *fixture) {
 	for _, since := range []time.Duration{-250 * 24 * 365 * time.Hour, -1, 0, 1, time.Second - 1, time.Second, time.Second + 1, 24 * 365 * time.Hour, 250 * 24 * 365 * time.Hour} {
 		for _, deleted := range []bool{false, true} {
 			for _, limit := range []int{1, 100} {
-				q := storage.CatalogueQuery{Since: epoch.Add(since), Deleted: deleted}
-				wantRows(t, name("since %v, deleted %t", since, deleted), f.Store, q, limit, want)
+				q := catalogue.Query{Since: epoch.Add(since), Deleted: deleted}
+				wantRows(t, name("since %v, deleted %t", since, deleted), f.Catalogue, q, limit, want)
 			}
 		}
 	}
 }
 
-// testCatalogueUnchanged: rows that say what is there already are not written, and nothing
+// testUnchanged: rows that say what is there already are not written, and nothing
 // changes for readers.
-func testCatalogueUnchanged(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
-	have := []storage.CatalogueEntry{entry("a", "1.0.0", 1, "latest"), entry("b", "1.0.0", 2, storage.CatalogueDeleted)}
+func testUnchanged(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
+	have := []catalogue.Entry{entry("a", "1.0.0", 1, "latest"), entry("b", "1.0.0", 2, catalogue.StatusDeleted)}
 	commit(t, w, have...)
 	before := w.State()
 	same := have[0]
@@ -115,9 +117,9 @@ func testCatalogueUnchanged(t *testing.T, f *fixture) {
 	}
 	flagged := have[0]
 	flagged.Flags = []string{"mismatch"}
-	removed := len(f.backend.removals())
+	removed := len(f.backend.Removals())
 	f.wantRowWrites(t, "committing one change of two", 1, func() { commit(t, w, flagged, have[1]) })
-	if n := len(f.backend.removals()) - removed; n > 0 {
+	if n := len(f.backend.Removals()) - removed; n > 0 {
 		t.Errorf("a row that keeps its places lost %d entries", n)
 	}
 	f.wantCatalogue(t, "after that", rows{}.with(flagged, have[1]))
@@ -126,10 +128,10 @@ func testCatalogueUnchanged(t *testing.T, f *fixture) {
 // wantRowWrites checks how many rows are written.
 func (f *fixture) wantRowWrites(t *testing.T, what string, want int, do func()) {
 	t.Helper()
-	before := len(f.backend.writes())
+	before := len(f.backend.Writes())
 	do()
 	n := 0
-	for _, put := range f.backend.writes()[before:] {
+	for _, put := range f.backend.Writes()[before:] {
 		if strings.HasPrefix(put.Key, "gatehouse:catalogue-row:") {
 			n++
 		}
@@ -139,12 +141,12 @@ func (f *fixture) wantRowWrites(t *testing.T, what string, want int, do func()) 
 	}
 }
 
-// testCatalogueProgress: what the writer came to is committed with the rows, and stays.
-func testCatalogueProgress(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
-	want := func(s *storage.Store, progress string) {
+// testProgress: what the writer came to is committed with the rows, and stays.
+func testProgress(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
+	want := func(c *catalogue.Catalogue, progress string) {
 		t.Helper()
-		st, err := s.CatalogueState(t.Context())
+		st, err := c.State(t.Context())
 		if err != nil || string(st.Progress) != progress {
 			t.Errorf("the progress is %q, %v; want %q", st.Progress, err, progress)
 		}
@@ -152,28 +154,28 @@ func testCatalogueProgress(t *testing.T, f *fixture) {
 			t.Errorf("the writer's progress is %q; want %q", got, progress)
 		}
 	}
-	want(f.Store, "")
+	want(f.Catalogue, "")
 	for i, progress := range []string{`{"cursor":"a"}`, `[1,2]`, `"done"`} {
 		given := []byte(progress)
-		wantError(t, "Commit", w.Commit(t.Context(), []storage.CatalogueEntry{entry("a", name("%d", i), i)}, given), nil)
+		wantError(t, "Commit", w.Commit(t.Context(), []catalogue.Entry{entry("a", name("%d", i), i)}, given), nil)
 		given[0] = '!'
-		want(f.Store, progress)
+		want(f.Catalogue, progress)
 	}
-	wantError(t, "Commit without progress", w.Commit(t.Context(), []storage.CatalogueEntry{entry("b", "1", 1)}, nil), nil)
-	want(f.Store, `"done"`)
+	wantError(t, "Commit without progress", w.Commit(t.Context(), []catalogue.Entry{entry("b", "1", 1)}, nil), nil)
+	want(f.Catalogue, `"done"`)
 	wantError(t, "Commit of progress alone", w.Commit(t.Context(), nil, []byte("3")), nil)
-	want(f.Store, "3")
+	want(f.Catalogue, "3")
 	wantError(t, "Close", w.Close(t.Context()), nil)
-	w = writer(t, f.Store, "bob")
-	want(f.Store, "3")
+	w = writer(t, f.Catalogue, "bob")
+	want(f.Catalogue, "3")
 }
 
-// testCatalogueCursorKey: a key is drawn once, and sealed by a store that can.
-func testCatalogueCursorKey(t *testing.T, f *fixture) {
-	bare := f.store(t, issuer)
-	w := writer(t, bare, "ann")
+// testCursorKey: a key is drawn once, and sealed by a store that can.
+func testCursorKey(t *testing.T, f *fixture) {
+	bare := f.with(t)
+	w := writer(t, bare.Catalogue, "ann")
 	key := w.State().CursorKey
-	st, err := f.CatalogueState(t.Context())
+	st, err := f.State(t.Context())
 	if err != nil || len(key) != 32 || !bytes.Equal(key, st.CursorKey) {
 		t.Fatalf("the key has %d bytes, and reads as %d, %v", len(key), len(st.CursorKey), err)
 	}
@@ -187,60 +189,62 @@ func testCatalogueCursorKey(t *testing.T, f *fixture) {
 	}
 	commit(t, w, entry("a", "1", 1))
 	wantError(t, "Close", w.Close(t.Context()), nil)
-	stored := func() []byte { return f.backend.item(t, "gatehouse:catalogue:state").Data }
+	stored := func() []byte { return f.backend.Item(t, "gatehouse:catalogue:state").Data }
 	if !bytes.Contains(stored(), []byte(`"cursor_key"`)) {
 		t.Error("a store without master keys has no key in the clear")
 	}
-	w = writer(t, f.Store, "bob")
+	w = writer(t, f.Catalogue, "bob")
 	if !bytes.Equal(key, w.State().CursorKey) {
 		t.Error("a second writer has another key")
 	}
 	if bytes.Contains(stored(), []byte(`"cursor_key"`)) || !bytes.Contains(stored(), []byte(`"sealed_cursor_key"`)) {
 		t.Error("a store with master keys leaves the key in the clear")
 	}
-	_, err = bare.CatalogueState(t.Context())
-	wantError(t, "CatalogueState without the master key", err, storage.ErrNoMasterKey)
-	_, err = f.store(t, issuer, masterKey()).CatalogueState(t.Context())
-	wantError(t, "CatalogueState with another master key", err, storage.ErrRecord)
-	wantRows(t, "the rows without the master key", bare, everything, 10, rows{}.with(entry("a", "1", 1)))
+	_, err = bare.State(t.Context())
+	wantError(t, "State without the master key", err, storage.ErrNoMasterKey)
+	_, err = f.with(t, masterKey()).State(t.Context())
+	wantError(t, "State with another master key", err, storage.ErrRecord)
+	wantRows(t, "the rows without the master key", bare.Catalogue, everything, 10, rows{}.with(entry("a", "1", 1)))
 }
 
-// testCatalogueReseal: the key is sealed anew under the hands of a writer, who goes on.
-func testCatalogueReseal(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+// testReseal: the key is sealed anew under the hands of a writer, who goes on.
+func testReseal(t *testing.T, f *fixture) {
+	own := f.process()
+	w := writer(t, f.on(t, own), "ann")
 	commit(t, w, entry("a", "1", 1))
 	key, old := w.State().CursorKey, f.keys[0]
 	fresh := masterKey()
-	both := f.store(t, issuer, fresh, old)
+	both := f.with(t, fresh, old)
 	for _, sealed := range []int{2, 0} { // the state of the catalogue, and the key set
 		done, err := both.Reseal(t.Context(), nil)
 		if want := (storage.Resealed{Looked: 2, Sealed: sealed}); err != nil || done != want {
 			t.Errorf("Reseal: %+v, %v; want %+v", done, err, want)
 		}
 	}
-	f.faults.beforePut(func() { _, _ = f.store(t, issuer, old, fresh).Reseal(t.Context(), nil) })
-	commit(t, w, entry("b", "1", 1, "latest"))
-	_, err := both.Reseal(t.Context(), nil)
+	own.beforeChange(0, func() { _, _ = f.with(t, old, fresh).Reseal(t.Context(), nil) })
+	err := w.Commit(watched(t.Context()), []catalogue.Entry{entry("b", "1", 1, "latest")}, nil)
+	wantError(t, "Commit", err, nil)
+	_, err = both.Reseal(t.Context(), nil)
 	wantError(t, "Reseal", err, nil)
 	commit(t, w, entry("c", "1", 1))
-	st, err := f.store(t, issuer, fresh).CatalogueState(t.Context())
+	st, err := f.with(t, fresh).State(t.Context())
 	if err != nil || !bytes.Equal(st.CursorKey, key) {
 		t.Errorf("with the new master key alone: %v", err)
 	}
-	wantRows(t, "the rows", f.Store, everything, 10, rows{}.with(entry("a", "1", 1), entry("b", "1", 1, "latest"), entry("c", "1", 1)))
+	wantRows(t, "the rows", f.Catalogue, everything, 10, rows{}.with(entry("a", "1", 1), entry("b", "1", 1, "latest"), entry("c", "1", 1)))
 	if st := w.State(); st.Committed == 0 || st.CursorKey != nil {
 		t.Errorf("a writer that cannot open the key says %+v", st)
 	}
 }
 
-// testCatalogueUnreadable: a row that cannot be read is left out and counted, and is whole
+// testUnreadable: a row that cannot be read is left out and counted, and is whole
 // again when it is committed again.
-func testCatalogueUnreadable(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+func testUnreadable(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
 	a, b, c := entry("a", "1.0.0", 1, "latest"), entry("b", "1.0.0", 2, "latest"), entry("c", "1.0.0", 3)
 	commit(t, w, a, b, c)
 	key := "gatehouse:catalogue-row:b\x001.0.0"
-	whole := f.backend.item(t, key).Data
+	whole := f.backend.Item(t, key).Data
 	for what, data := range map[string][]byte{
 		"a newer program's": append([]byte{2}, whole[1:]...),
 		"a short one":       whole[:len(whole)-1],
@@ -248,53 +252,53 @@ func testCatalogueUnreadable(t *testing.T, f *fixture) {
 		"nothing":           {},
 		"a broken one":      append(append([]byte{}, whole[:13]...), bytes.Repeat([]byte("x"), 200)...),
 	} {
-		f.backend.overwrite(t, key, data)
-		page, err := f.CataloguePage(t.Context(), everything, "", 10)
+		f.backend.Overwrite(t, key, data)
+		page, err := f.Page(t.Context(), everything, "", 10)
 		if err != nil || page.Unreadable != 1 {
 			t.Errorf("%s: %d rows cannot be read, %v; want 1", what, page.Unreadable, err)
 		}
-		wantEntries(t, what, brief(page.Entries), brief([]storage.CatalogueEntry{a, c})...)
-		_, err = f.CatalogueEntry(t.Context(), "b", "1.0.0")
+		wantEntries(t, what, brief(page.Entries), brief([]catalogue.Entry{a, c})...)
+		_, err = f.Entry(t.Context(), "b", "1.0.0")
 		wantError(t, what, err, storage.ErrRecord)
-		_, err = f.CatalogueVersions(t.Context(), "b", nil)
+		_, err = f.Versions(t.Context(), "b", nil)
 		wantError(t, what, err, storage.ErrRecord)
-		_, err = f.CatalogueLatest(t.Context(), "b")
+		_, err = f.Latest(t.Context(), "b")
 		wantError(t, what, err, storage.ErrRecord)
 		commit(t, w, b)
-		wantRows(t, "after "+what, f.Store, everything, 10, rows{}.with(a, b, c))
+		wantRows(t, "after "+what, f.Catalogue, everything, 10, rows{}.with(a, b, c))
 	}
-	f.backend.overwrite(t, "gatehouse:catalogue:state", []byte{2})
-	_, err := f.CatalogueState(t.Context())
-	wantError(t, "CatalogueState of a newer program", err, storage.ErrRecord)
-	_, err = f.CataloguePage(t.Context(), everything, "", 10)
-	wantError(t, "CataloguePage with the state of a newer program", err, storage.ErrRecord)
-	wantError(t, "Commit over the state of a newer program", w.Commit(t.Context(), []storage.CatalogueEntry{entry("d", "1", 1)}, nil), storage.ErrRecord)
-	_, err = f.OpenCatalogue(t.Context(), "bob")
-	wantError(t, "OpenCatalogue over the state of a newer program", err, storage.ErrRecord)
+	f.backend.Overwrite(t, "gatehouse:catalogue:state", []byte{2})
+	_, err := f.State(t.Context())
+	wantError(t, "State of a newer program", err, storage.ErrRecord)
+	_, err = f.Page(t.Context(), everything, "", 10)
+	wantError(t, "Page with the state of a newer program", err, storage.ErrRecord)
+	wantError(t, "Commit over the state of a newer program", w.Commit(t.Context(), []catalogue.Entry{entry("d", "1", 1)}, nil), storage.ErrRecord)
+	_, err = f.OpenWriter(t.Context(), "bob")
+	wantError(t, "OpenWriter over the state of a newer program", err, storage.ErrRecord)
 }
 
-// testCatalogueDown: while the backend is down nothing is missing: it is unavailable.
-func testCatalogueDown(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+// testDown: while the backend is down nothing is missing: it is unavailable.
+func testDown(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
 	have := entry("a", "1.0.0", 1, "latest")
 	commit(t, w, have)
 	ctx := t.Context()
 	f.faults.SetDown(true)
 	for what, call := range map[string]func(context.Context) error{
-		"CatalogueState":    func(ctx context.Context) error { _, err := f.CatalogueState(ctx); return err },
-		"CatalogueEntry":    func(ctx context.Context) error { _, err := f.CatalogueEntry(ctx, "a", "1.0.0"); return err },
-		"CatalogueVersions": func(ctx context.Context) error { _, err := f.CatalogueVersions(ctx, "a", nil); return err },
-		"CatalogueLatest":   func(ctx context.Context) error { _, err := f.CatalogueLatest(ctx, "a"); return err },
-		"CataloguePage":     func(ctx context.Context) error { _, err := f.CataloguePage(ctx, everything, "", 1); return err },
-		"OpenCatalogue":     func(ctx context.Context) error { _, err := f.OpenCatalogue(ctx, "bob"); return err },
+		"State":      func(ctx context.Context) error { _, err := f.State(ctx); return err },
+		"Entry":      func(ctx context.Context) error { _, err := f.Entry(ctx, "a", "1.0.0"); return err },
+		"Versions":   func(ctx context.Context) error { _, err := f.Versions(ctx, "a", nil); return err },
+		"Latest":     func(ctx context.Context) error { _, err := f.Latest(ctx, "a"); return err },
+		"Page":       func(ctx context.Context) error { _, err := f.Page(ctx, everything, "", 1); return err },
+		"OpenWriter": func(ctx context.Context) error { _, err := f.OpenWriter(ctx, "bob"); return err },
 		"Commit": func(ctx context.Context) error {
-			return w.Commit(ctx, []storage.CatalogueEntry{entry("b", "1", 1)}, nil)
+			return w.Commit(ctx, []catalogue.Entry{entry("b", "1", 1)}, nil)
 		},
 		"Commit of nothing": func(ctx context.Context) error { return w.Commit(ctx, nil, []byte("1")) },
 	} {
 		err := call(ctx)
 		wantUnavailable(t, what, err)
-		if !errors.Is(err, ErrDown) {
+		if !errors.Is(err, storagetest.ErrDown) {
 			t.Errorf("%s returned error %v; it hides the cause", what, err)
 		}
 	}

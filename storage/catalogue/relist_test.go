@@ -1,4 +1,4 @@
-package storage_test
+package catalogue_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
 var zeros = regexp.MustCompile("\x000+([1-9a-z][0-9a-z]*L?)$")
@@ -37,7 +38,7 @@ func earlier(b *plainBackend) {
 	}
 }
 
-func versionNames(page storage.CataloguePage) (versions []string) {
+func versionNames(page catalogue.Page) (versions []string) {
 	for _, e := range page.Entries {
 		versions = append(versions, e.Version)
 	}
@@ -51,7 +52,7 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	b := newPlain()
 	s := catalogueOn(t, b)
 	w := openCatalogue(t, s)
-	var rows []storage.CatalogueEntry
+	var rows []catalogue.Entry
 	for i := range 700 {
 		e := server("com.example/many", fmt.Sprintf("1.%d.0", i), "x")
 		e.Published = now().Add(time.Duration(i) * time.Hour)
@@ -65,15 +66,15 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	earlier(b)
-	all := storage.CatalogueQuery{Name: "com.example/many"}
-	for _, q := range []storage.CatalogueQuery{all, {}} {
-		page, err := s.CataloguePage(t.Context(), q, "", 3)
+	all := catalogue.Query{Name: "com.example/many"}
+	for _, q := range []catalogue.Query{all, {}} {
+		page, err := s.Page(t.Context(), q, "", 3)
 		if got := versionNames(page); err != nil || !slices.Equal(got, []string{"1.0.0", "1.1.0", "1.10.0"}) || !page.More {
 			t.Errorf("as it is: %q, %v", got, err)
 		}
 	}
 	byAge := func() bool {
-		st, err := s.CatalogueState(t.Context())
+		st, err := s.State(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 		}
 		late := server("com.example/many", "0.1.0", "late")
 		late.Published = now().Add(-time.Hour)
-		if err := w.Commit(t.Context(), []storage.CatalogueEntry{late}, nil); err != nil {
+		if err := w.Commit(t.Context(), []catalogue.Entry{late}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if byAge() {
@@ -112,7 +113,7 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	}
 	var got []string
 	for after, more := "", true; more; {
-		page, err := s.CataloguePage(t.Context(), all, after, 100)
+		page, err := s.Page(t.Context(), all, after, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,7 @@ func TestB7PagesHaveBoundedBytes(t *testing.T) {
 		size := []int{10, 3000, 30_000, 200_000, largest, 10, 10}[i%7]
 		e := server(serverName(i), "1", strings.Repeat("x", size), "latest")
 		e.Meta = []byte(`{}`)
-		if err := w.Commit(t.Context(), []storage.CatalogueEntry{e}, nil); err != nil {
+		if err := w.Commit(t.Context(), []catalogue.Entry{e}, nil); err != nil {
 			t.Fatal(err)
 		}
 		want++
@@ -174,7 +175,7 @@ func TestB7PagesHaveBoundedBytes(t *testing.T) {
 		}
 		rows, pages := 0, 0
 		for after, more := "", true; more; pages++ {
-			page, err := s.CataloguePage(t.Context(), storage.CatalogueQuery{MaxBytes: most}, after, 100)
+			page, err := s.Page(t.Context(), catalogue.Query{MaxBytes: most}, after, 100)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,11 +209,11 @@ func TestB7NamesWithoutRows(t *testing.T) {
 	b.keys = 0
 	clear(b.counts)
 	names := map[string]bool{}
-	if err := s.CatalogueNames(t.Context(), time.Time{}, func(name string) { names[name] = true }); err != nil || len(names) != 2500 || b.keys != 0 || b.counts["get"] != 0 {
+	if err := s.Names(t.Context(), time.Time{}, func(name string) { names[name] = true }); err != nil || len(names) != 2500 || b.keys != 0 || b.counts["get"] != 0 {
 		t.Errorf("%d names, %v, after %v", len(names), err, b.counts)
 	}
 	later := 0
-	if err := s.CatalogueNames(t.Context(), now().Add(2489*time.Second), func(string) { later++ }); err != nil || later != 10 {
+	if err := s.Names(t.Context(), now().Add(2489*time.Second), func(string) { later++ }); err != nil || later != 10 {
 		t.Errorf("%d names later, %v", later, err)
 	}
 }

@@ -1,4 +1,4 @@
-package storage
+package catalogue
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
 // MaxCommit is how many entries are committed at once at most.
@@ -17,11 +19,11 @@ const MaxCommit = 1000
 // of the last page stays. A nil progress leaves the one before.
 //
 // An error other than [ErrEntry] does not say whether the page was committed: [ErrLeased]
-// and [ErrConflict] mean that this writer is over, and another one knows from its state how
+// and [storage.ErrConflict] mean that this writer is over, and another one knows from its state how
 // far it came. After any other error the same may be committed again.
-// While room is short nothing new is committed, which is [ErrFull]: a mirror must not use
+// While room is short nothing new is committed, which is [storage.ErrFull]: a mirror must not use
 // up what signed-in people need.
-func (w *CatalogueWriter) Commit(ctx context.Context, entries []CatalogueEntry, progress json.RawMessage) error {
+func (w *Writer) Commit(ctx context.Context, entries []Entry, progress json.RawMessage) error {
 	if err := checkEntries(entries); err != nil {
 		return err
 	}
@@ -37,12 +39,12 @@ func (w *CatalogueWriter) Commit(ctx context.Context, entries []CatalogueEntry, 
 	if err != nil {
 		return err
 	}
-	if len(rows) > 0 && w.store.Room() != RoomEnough {
-		return fmt.Errorf("storage: commit: %w: %w", ErrUnavailable, ErrFull)
+	if len(rows) > 0 && w.c.store.Room() != storage.RoomEnough {
+		return fmt.Errorf("storage/catalogue: commit: %w: %w", storage.ErrUnavailable, storage.ErrFull)
 	}
 	w.unsure = true
 	if len(rows) == 0 {
-		err = w.swap(ctx, func(st *catalogueState) error { return st.advance(progress) })
+		err = w.swap(ctx, func(st *stateRecord) error { return st.advance(progress) })
 	} else {
 		err = w.commit(ctx, rows, progress)
 	}
@@ -54,7 +56,7 @@ func (w *CatalogueWriter) Commit(ctx context.Context, entries []CatalogueEntry, 
 }
 
 // checkEntries refuses what cannot be committed together.
-func checkEntries(entries []CatalogueEntry) error {
+func checkEntries(entries []Entry) error {
 	if len(entries) > MaxCommit {
 		return fmt.Errorf("%w: %d entries at once, at most %d", ErrEntry, len(entries), MaxCommit)
 	}
@@ -73,7 +75,7 @@ func checkEntries(entries []CatalogueEntry) error {
 }
 
 // advance replaces the progress, unless there is none.
-func (st *catalogueState) advance(progress json.RawMessage) error {
+func (st *stateRecord) advance(progress json.RawMessage) error {
 	if progress != nil {
 		st.Progress = slices.Clone(progress)
 	}
@@ -83,26 +85,26 @@ func (st *catalogueState) advance(progress json.RawMessage) error {
 // plannedRow is a row that a page is going to write.
 type plannedRow struct {
 	changedRow
-	row    catalogueRow
-	unless Version // what is there
+	row    storedRow
+	unless storage.Version // what is there
 }
 
 // plan compares entries with what is there and returns the rows that change, numbered as
 // the next page.
-func (w *CatalogueWriter) plan(ctx context.Context, entries []CatalogueEntry) ([]plannedRow, error) {
-	keys := make([]string, len(entries))
+func (w *Writer) plan(ctx context.Context, entries []Entry) ([]plannedRow, error) {
+	ids := make([]string, len(entries))
 	for i, e := range entries {
-		keys[i] = rowKey(e.Name, e.Version)
+		ids[i] = rowID(e.Name, e.Version)
 	}
-	items, err := w.store.getMany(ctx, keys)
+	items, err := w.c.rows.GetMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	st := w.current()
 	var rows []plannedRow
 	for i, e := range entries {
-		there, err := w.store.decodeRow(items[i])
-		if err != nil && !errors.Is(err, ErrRecord) { // what cannot be read is replaced
+		there, err := w.c.decodeRow(items[i])
+		if err != nil && !errors.Is(err, storage.ErrRecord) { // what cannot be read is replaced
 			return nil, err
 		}
 		before := there.at(st)
@@ -111,7 +113,7 @@ func (w *CatalogueWriter) plan(ctx context.Context, entries []CatalogueEntry) ([
 		}
 		row := plannedRow{unless: items[i].Version}
 		row.Name, row.Version = e.Name, e.Version
-		row.row = catalogueRow{versionOf(e, st.Used+1), before}
+		row.row = storedRow{versionOf(e, st.Used+1), before}
 		row.row.current.Size = row.row.size()
 		row.Is = row.row.current.listing()
 		if before != nil {
@@ -126,16 +128,16 @@ func (w *CatalogueWriter) plan(ctx context.Context, entries []CatalogueEntry) ([
 }
 
 // commit announces a page, writes its rows and commits it.
-func (w *CatalogueWriter) commit(ctx context.Context, rows []plannedRow, progress json.RawMessage) error {
-	page := &cataloguePageRecord{Number: rows[0].row.current.Seq}
+func (w *Writer) commit(ctx context.Context, rows []plannedRow, progress json.RawMessage) error {
+	page := &pageRecord{Number: rows[0].row.current.Seq}
 	for _, r := range rows {
 		page.Rows = append(page.Rows, r.changedRow)
 		page.Counts.add(r.Was, -1)
 		page.Counts.add(r.Is, 1)
 	}
-	err := w.swap(ctx, func(st *catalogueState) error {
+	err := w.swap(ctx, func(st *stateRecord) error {
 		if st.pages.Pending != nil || st.Used+1 != page.Number {
-			return fmt.Errorf("storage: catalogue: %w: another page was begun", ErrUnavailable)
+			return fmt.Errorf("storage/catalogue: %w: another page was begun", storage.ErrUnavailable)
 		}
 		st.pages.Pending, st.Used = page, page.Number
 		return nil
@@ -146,13 +148,13 @@ func (w *CatalogueWriter) commit(ctx context.Context, rows []plannedRow, progres
 	if err != nil {
 		return err
 	}
-	return w.swap(ctx, func(st *catalogueState) error { return st.commit(page, progress, w.store.now()) })
+	return w.swap(ctx, func(st *stateRecord) error { return st.commit(page, progress, w.c.store.Now()) })
 }
 
 // commit makes the pending page the last one that is committed.
-func (st *catalogueState) commit(page *cataloguePageRecord, progress json.RawMessage, now time.Time) error {
+func (st *stateRecord) commit(page *pageRecord, progress json.RawMessage, now time.Time) error {
 	if st.pages.Pending == nil || st.pages.Pending.Number != page.Number {
-		return fmt.Errorf("storage: catalogue: %w: the page is pending no more", ErrUnavailable)
+		return fmt.Errorf("storage/catalogue: %w: the page is pending no more", storage.ErrUnavailable)
 	}
 	st.pages.Pending, st.pages.Done = nil, page.stale()
 	st.Committed, st.Changed = page.Number, plainTime(now)
@@ -164,8 +166,8 @@ func (st *catalogueState) commit(page *cataloguePageRecord, progress json.RawMes
 
 // stale is what is left of a page when it is committed: the rows that have left their
 // places in lists, nil if there are none.
-func (p *cataloguePageRecord) stale() *cataloguePageRecord {
-	left := &cataloguePageRecord{Number: p.Number}
+func (p *pageRecord) stale() *pageRecord {
+	left := &pageRecord{Number: p.Number}
 	for _, r := range p.Rows {
 		if r.Was != nil {
 			left.Rows = append(left.Rows, changedRow{Name: r.Name, Version: r.Version, Was: r.Was})
@@ -178,38 +180,34 @@ func (p *cataloguePageRecord) stale() *cataloguePageRecord {
 }
 
 // write writes a row, unless it is not what it was when the page was announced.
-func (w *CatalogueWriter) write(ctx context.Context, r plannedRow) error {
+func (w *Writer) write(ctx context.Context, r plannedRow) error {
 	if err := w.mayWrite(); err != nil {
 		return err
 	}
-	body, err := r.row.encode()
-	if err != nil {
-		return err
-	}
-	_, err = w.store.write(ctx, record{
-		kind: kindCatalogueRow, id: rowID(r.Name, r.Version), value: body, listed: r.Is.entries(r.Name, r.Version),
-	}, Unchanged(r.unless))
-	if errors.Is(err, ErrConflict) {
+	record := r.row.record(rowID(r.Name, r.Version))
+	record.Listed = r.Is.entries(r.Name, r.Version)
+	_, err := w.c.rows.Put(ctx, record, storage.Unchanged(r.unless))
+	if errors.Is(err, storage.ErrConflict) {
 		return w.disturbed(ctx)
 	}
 	return err
 }
 
 // disturbed finds out why a row was not what it was: most likely somebody has taken over.
-func (w *CatalogueWriter) disturbed(ctx context.Context) error {
-	if err := w.swap(ctx, func(*catalogueState) error { return nil }); err != nil {
+func (w *Writer) disturbed(ctx context.Context) error {
+	if err := w.swap(ctx, func(*stateRecord) error { return nil }); err != nil {
 		return err
 	}
-	return fmt.Errorf("storage: catalogue: %w: a row has changed meanwhile", ErrUnavailable)
+	return fmt.Errorf("storage/catalogue: %w: a row has changed meanwhile", storage.ErrUnavailable)
 }
 
 // settle finishes what this writer or another one left unfinished: a page that is not
 // committed is undone, and entries that a committed one has made stale are removed.
-func (w *CatalogueWriter) settle(ctx context.Context) error {
+func (w *Writer) settle(ctx context.Context) error {
 	if w.unsure {
 		// A write of the state may still be under way. When this one has happened, that
 		// one cannot.
-		if err := w.swap(ctx, func(*catalogueState) error { return nil }); err != nil {
+		if err := w.swap(ctx, func(*stateRecord) error { return nil }); err != nil {
 			return err
 		}
 		w.unsure = false
@@ -223,13 +221,13 @@ func (w *CatalogueWriter) settle(ctx context.Context) error {
 }
 
 // sweep removes the entries that the last page has made stale.
-func (w *CatalogueWriter) sweep(ctx context.Context) error {
+func (w *Writer) sweep(ctx context.Context) error {
 	done := w.current().pages.Done
 	if done == nil || done.Number == w.swept {
 		return nil
 	}
 	for _, r := range done.Rows {
-		if err := w.store.unlist(ctx, r.Was.entries(r.Name, r.Version), nil); err != nil {
+		if err := w.c.rows.Unlist(ctx, r.Was.entries(r.Name, r.Version)); err != nil {
 			return err
 		}
 	}

@@ -1,24 +1,22 @@
-package storage
+package catalogue
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"gatehouse.example/storage"
 )
 
-const kindCatalogueRow = "catalogue-row"
-
+// rowID is the id of a row in its table.
 func rowID(name, version string) string { return name + entrySep + version }
 
-func rowKey(name, version string) string { return key(kindCatalogueRow, rowID(name, version)) }
-
-// catalogueRow is what is under the key of a row: the version that the last page wrote, and
-// the one that readers saw before it. It has neither where the row of a page that was never
+// storedRow is what is stored of a row: the version that the last page wrote, and the one
+// that readers saw before it. It has neither where the row of a page that was never
 // committed has been taken back.
-type catalogueRow struct {
+type storedRow struct {
 	current, previous *rowVersion
 }
 
@@ -53,7 +51,7 @@ type rowHead struct {
 }
 
 // versionOf is an entry as a version that a page writes.
-func versionOf(e CatalogueEntry, seq uint64) *rowVersion {
+func versionOf(e Entry, seq uint64) *rowVersion {
 	return &rowVersion{
 		Seq: seq, Stamp: seq, Status: e.Status, StatusMessage: e.StatusMessage,
 		Published: plainTime(e.Published), Updated: plainTime(e.Updated), StatusChanged: plainTime(e.StatusChanged),
@@ -65,16 +63,16 @@ func versionOf(e CatalogueEntry, seq uint64) *rowVersion {
 // plainTime is a time as it is stored: what it says is all there is of it.
 func plainTime(at time.Time) time.Time { return at.UTC().Round(0) }
 
-func (v *rowVersion) entry(name, version string) CatalogueEntry {
-	return CatalogueEntry{
+func (v *rowVersion) entry(name, version string) Entry {
+	return Entry{
 		Name: name, Version: version, Server: v.server, Meta: v.meta, Status: v.Status, StatusMessage: v.StatusMessage,
 		Published: v.Published, Updated: v.Updated, StatusChanged: v.StatusChanged,
 		Latest: v.Latest, Origin: v.Origin, Flags: v.Flags,
 	}
 }
 
-// at returns the version that a reader of a state sees, nil for none.
-func (r catalogueRow) at(st catalogueState) *rowVersion {
+// at returns the row version visible in a state, nil if none is.
+func (r storedRow) at(st stateRecord) *rowVersion {
 	for _, v := range []*rowVersion{r.current, r.previous} {
 		if v != nil && v.Seq > st.First && v.Seq <= st.Committed {
 			return v
@@ -88,7 +86,7 @@ func (r catalogueRow) at(st catalogueState) *rowVersion {
 const rowHeadSize = 1 << 10
 
 // size is how large the row is where it is stored.
-func (r catalogueRow) size() int {
+func (r storedRow) size() int {
 	bytes := rowHeadSize
 	for _, v := range []*rowVersion{r.current, r.previous} {
 		if v != nil {
@@ -98,8 +96,8 @@ func (r catalogueRow) size() int {
 	return sizeOf(bytes)
 }
 
-// encode returns the row as it is stored.
-func (r catalogueRow) encode() (packed, error) {
+// record returns the row as it is stored.
+func (r storedRow) record(id string) storage.TableRecord {
 	var head rowHead
 	var tail [][]byte
 	if c := r.current; c != nil {
@@ -115,35 +113,35 @@ func (r catalogueRow) encode() (packed, error) {
 		}
 		head.Previous, tail = &v, append(tail, v.server, v.meta)
 	}
-	return pack(head, tail...)
+	return storage.TableRecord{ID: id, Head: head, Tail: tail}
 }
 
 // decodeRow reads a row. One that is not there has no version, nor has one that was taken
 // back long ago.
-func (s *Store) decodeRow(item Item) (row catalogueRow, err error) {
-	if item.Version == (Version{}) {
-		return catalogueRow{}, nil
+func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
+	if item.Version == (storage.Version{}) {
+		return storedRow{}, nil
 	}
 	var head rowHead
-	tail, err := s.unpack(kindCatalogueRow, item, &head)
-	if errors.Is(err, ErrNotFound) {
+	tail, err := c.rows.Decode(item, &head)
+	if errors.Is(err, storage.ErrNotFound) {
 		err = nil
 	}
 	if err != nil {
-		return catalogueRow{}, err
+		return storedRow{}, err
 	}
 	for _, v := range []*rowVersion{head.Current, head.Previous} {
 		if v == nil {
 			continue
 		}
 		if tail, err = v.take(tail); err != nil {
-			return catalogueRow{}, err
+			return storedRow{}, err
 		}
 	}
 	if p := head.Previous; p != nil && p.ServerLen == 0 && head.Current != nil {
 		p.server = head.Current.server
 	}
-	return catalogueRow{head.Current, head.Previous}, nil
+	return storedRow{head.Current, head.Previous}, nil
 }
 
 // take cuts what belongs to the version from what follows the head.
@@ -153,7 +151,7 @@ func (v *rowVersion) take(tail []byte) (rest []byte, err error) {
 		to *[]byte
 	}{{v.ServerLen, &v.server}, {v.MetaLen, &v.meta}} {
 		if part.n < 0 || part.n > len(tail) {
-			return nil, fmt.Errorf("storage: %s: %w: too short", kindCatalogueRow, ErrRecord)
+			return nil, fmt.Errorf("storage/catalogue: row: %w: too short", storage.ErrRecord)
 		}
 		if part.n > 0 {
 			*part.to = tail[:part.n:part.n]
@@ -161,21 +159,4 @@ func (v *rowVersion) take(tail []byte) (rest []byte, err error) {
 		tail = tail[part.n:]
 	}
 	return tail, nil
-}
-
-// manyAtOnce is how many rows are read in one round trip.
-const manyAtOnce = 250
-
-// getMany reads items, zero where there is none.
-func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
-	for chunk := range slices.Chunk(keys, manyAtOnce) {
-		ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-		some, err := s.backend.GetMany(ctx, chunk)
-		cancel()
-		if err != nil {
-			return nil, unavailable("catalogue", err)
-		}
-		items = append(items, some...)
-	}
-	return items, nil
 }

@@ -1,4 +1,10 @@
-package storagetest
+// Package cataloguetest checks that a catalogue keeps its promises on a backend, for the
+// author of a database driver.
+//
+//	func TestCatalogue(t *testing.T) {
+//		cataloguetest.TestCatalogue(t, func(t *testing.T) storage.Backend { return mydriver.New(t.TempDir()) })
+//	}
+package cataloguetest
 
 import (
 	"cmp"
@@ -10,37 +16,52 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/storagetest"
 )
 
-var catalogueTests = suite{
-	"CatalogueEmpty":       testCatalogueEmpty,
-	"CatalogueEntry":       testCatalogueEntry,
-	"CatalogueRefused":     testCatalogueRefused,
-	"CatalogueQueries":     testCatalogueQueries,
-	"CatalogueSince":       testCatalogueSince,
-	"CatalogueUnchanged":   testCatalogueUnchanged,
-	"CatalogueProgress":    testCatalogueProgress,
-	"CatalogueCursorKey":   testCatalogueCursorKey,
-	"CatalogueReseal":      testCatalogueReseal,
-	"CatalogueUnreadable":  testCatalogueUnreadable,
-	"CatalogueDown":        testCatalogueDown,
-	"CatalogueLease":       testCatalogueLease,
-	"CatalogueLeaseEnds":   testCatalogueLeaseEnds,
-	"CatalogueLeaseLost":   testCatalogueLeaseLost,
-	"CatalogueForgotten":   testCatalogueForgotten,
-	"CatalogueDies":        testCatalogueDies,
-	"CatalogueDiesTwice":   testCatalogueDiesTwice,
-	"CatalogueLateWrite":   testCatalogueLateWrite,
-	"CatalogueLostReply":   testCatalogueLostReply,
-	"CatalogueLostForGood": testCatalogueLostForGood,
-	"CatalogueStale":       testCatalogueStale,
+// TestCatalogue checks that [catalogue.Catalogue] keeps its promises on this backend, also
+// when its writer dies or loses its lease. What open returns is closed at the end.
+func TestCatalogue(t *testing.T, open storagetest.Open) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend := open(t)
+			t.Cleanup(func() { wantError(t, "Close", backend.Close(), nil) })
+			test(t, newFixture(t, backend))
+		})
+	}
+}
+
+var tests = map[string]func(*testing.T, *fixture){
+	"Empty":       testEmpty,
+	"Entry":       testEntry,
+	"Refused":     testRefused,
+	"Queries":     testQueries,
+	"Since":       testSince,
+	"Unchanged":   testUnchanged,
+	"Progress":    testProgress,
+	"CursorKey":   testCursorKey,
+	"Reseal":      testReseal,
+	"Unreadable":  testUnreadable,
+	"Down":        testDown,
+	"Lease":       testLease,
+	"LeaseEnds":   testLeaseEnds,
+	"LeaseLost":   testLeaseLost,
+	"Forgotten":   testForgotten,
+	"Dies":        testDies,
+	"DiesTwice":   testDiesTwice,
+	"LateWrite":   testLateWrite,
+	"LostReply":   testLostReply,
+	"LostForGood": testLostForGood,
+	"Stale":       testStale,
 }
 
 // rows is what a catalogue should hold.
-type rows map[[2]string]storage.CatalogueEntry
+type rows map[[2]string]catalogue.Entry
 
 // with returns the rows after a commit.
-func (r rows) with(entries ...storage.CatalogueEntry) rows {
+func (r rows) with(entries ...catalogue.Entry) rows {
 	next := maps.Clone(r)
 	if next == nil {
 		next = rows{}
@@ -52,15 +73,15 @@ func (r rows) with(entries ...storage.CatalogueEntry) rows {
 }
 
 // query is what a query should choose, in its order.
-func (r rows) query(q storage.CatalogueQuery) (chosen []storage.CatalogueEntry) {
+func (r rows) query(q catalogue.Query) (chosen []catalogue.Entry) {
 	for _, e := range r {
-		if (q.Deleted || e.Status != storage.CatalogueDeleted) && (!q.Latest || e.Latest) &&
+		if (q.Deleted || e.Status != catalogue.StatusDeleted) && (!q.Latest || e.Latest) &&
 			(q.Version == "" || e.Version == q.Version) && (q.Match == nil || q.Match(e.Name)) &&
 			(q.Since.IsZero() || e.Updated.After(q.Since)) {
 			chosen = append(chosen, e)
 		}
 	}
-	slices.SortFunc(chosen, func(a, b storage.CatalogueEntry) int {
+	slices.SortFunc(chosen, func(a, b catalogue.Entry) int {
 		byTime := 0
 		if !q.Since.IsZero() {
 			byTime = a.Updated.Compare(b.Updated)
@@ -71,8 +92,8 @@ func (r rows) query(q storage.CatalogueQuery) (chosen []storage.CatalogueEntry) 
 }
 
 // entry is a row that was updated so many seconds after the epoch of the tests.
-func entry(server, version string, updated int, marks ...string) storage.CatalogueEntry {
-	e := storage.CatalogueEntry{
+func entry(server, version string, updated int, marks ...string) catalogue.Entry {
+	e := catalogue.Entry{
 		Name: server, Version: version, Status: "active", Origin: "https://registry.example.com",
 		Server:    []byte(fmt.Sprintf(`{"name": %q, "version": %q, "<&>": " "}`, server, version)),
 		Meta:      []byte(fmt.Sprintf(`{ "updated":%d }`, updated)),
@@ -93,7 +114,7 @@ func entry(server, version string, updated int, marks ...string) storage.Catalog
 var epoch = time.Date(2030, time.January, 2, 3, 4, 5, 678901234, time.UTC)
 
 // brief is what a test shows of rows.
-func brief(entries []storage.CatalogueEntry) (out []string) {
+func brief(entries []catalogue.Entry) (out []string) {
 	for _, e := range entries {
 		mark := ""
 		if e.Latest {
@@ -106,17 +127,17 @@ func brief(entries []storage.CatalogueEntry) (out []string) {
 }
 
 // writer opens a catalogue to write. What it leaves is closed at the end of the test.
-func writer(t *testing.T, s *storage.Store, owner string) *storage.CatalogueWriter {
+func writer(t *testing.T, c *catalogue.Catalogue, owner string) *catalogue.Writer {
 	t.Helper()
-	w, err := s.OpenCatalogue(t.Context(), owner)
+	w, err := c.OpenWriter(t.Context(), owner)
 	if err != nil {
-		t.Fatalf("OpenCatalogue: %v", err)
+		t.Fatalf("OpenWriter: %v", err)
 	}
 	t.Cleanup(func() { _ = w.Close(cancelled(t)) })
 	return w
 }
 
-func commit(t *testing.T, w *storage.CatalogueWriter, entries ...storage.CatalogueEntry) {
+func commit(t *testing.T, w *catalogue.Writer, entries ...catalogue.Entry) {
 	t.Helper()
 	if err := w.Commit(t.Context(), entries, nil); err != nil {
 		t.Fatalf("Commit: %v", err)
@@ -124,12 +145,12 @@ func commit(t *testing.T, w *storage.CatalogueWriter, entries ...storage.Catalog
 }
 
 // walk reads all pages of a query.
-func walk(t *testing.T, s *storage.Store, q storage.CatalogueQuery, limit int) (all []storage.CatalogueEntry) {
+func walk(t *testing.T, c *catalogue.Catalogue, q catalogue.Query, limit int) (all []catalogue.Entry) {
 	t.Helper()
 	for after, more := "", true; more; {
-		page, err := s.CataloguePage(t.Context(), q, after, limit)
+		page, err := c.Page(t.Context(), q, after, limit)
 		if err != nil {
-			t.Fatalf("CataloguePage: %v", err)
+			t.Fatalf("Page: %v", err)
 		}
 		if len(page.Entries) > limit || page.Unreadable > 0 || page.More == (page.Next == "") {
 			t.Fatalf("a page of %d has %d rows, %d cannot be read, the next one is %t at %q", limit, len(page.Entries), page.Unreadable, page.More, page.Next)
@@ -140,19 +161,19 @@ func walk(t *testing.T, s *storage.Store, q storage.CatalogueQuery, limit int) (
 }
 
 // wantRows checks the rows of a query, page by page.
-func wantRows(t *testing.T, what string, s *storage.Store, q storage.CatalogueQuery, limit int, want rows) {
+func wantRows(t *testing.T, what string, c *catalogue.Catalogue, q catalogue.Query, limit int, want rows) {
 	t.Helper()
-	wantEntries(t, what, brief(walk(t, s, q, limit)), brief(want.query(q))...)
+	wantEntries(t, what, brief(walk(t, c, q, limit)), brief(want.query(q))...)
 }
 
 // everything is the query for all rows.
-var everything = storage.CatalogueQuery{Deleted: true}
+var everything = catalogue.Query{Deleted: true}
 
 // queries are of each kind, for catalogues whose servers are named after letters.
-func queries() map[string]storage.CatalogueQuery {
+func queries() map[string]catalogue.Query {
 	b := func(name string) bool { return strings.Contains(name, "b") }
 	since := epoch.Add(3 * time.Second)
-	return map[string]storage.CatalogueQuery{
+	return map[string]catalogue.Query{
 		"all": everything, "live": {}, "latest": {Latest: true}, "latest and deleted": {Latest: true, Deleted: true},
 		"one version": {Version: "1.0.0"}, "one version and deleted": {Version: "1.0.0", Deleted: true},
 		"a version that is latest": {Version: "1.0.0", Latest: true}, "a version that none has": {Version: "1"},
@@ -169,14 +190,14 @@ func (f *fixture) wantCatalogue(t *testing.T, what string, want rows) {
 	t.Helper()
 	for name, q := range queries() {
 		for _, limit := range []int{2, 100} {
-			wantRows(t, fmt.Sprintf("%s: %s by %d", what, name, limit), f.Store, q, limit, want)
+			wantRows(t, fmt.Sprintf("%s: %s by %d", what, name, limit), f.Catalogue, q, limit, want)
 		}
 	}
-	count := func(q storage.CatalogueQuery) int { return len(want.query(q)) }
-	st, err := f.CatalogueState(t.Context())
-	wantError(t, "CatalogueState", err, nil)
-	live, all := count(storage.CatalogueQuery{}), count(everything)
-	if st.Live != live || st.Deleted != all-live || st.Servers != count(storage.CatalogueQuery{Latest: true}) {
+	count := func(q catalogue.Query) int { return len(want.query(q)) }
+	st, err := f.State(t.Context())
+	wantError(t, "State", err, nil)
+	live, all := count(catalogue.Query{}), count(everything)
+	if st.Live != live || st.Deleted != all-live || st.Servers != count(catalogue.Query{Latest: true}) {
 		t.Errorf("%s: the state counts %d servers, %d live and %d deleted rows", what, st.Servers, st.Live, st.Deleted)
 	}
 	f.wantLists(t, what, want)
@@ -185,9 +206,9 @@ func (f *fixture) wantCatalogue(t *testing.T, what string, want rows) {
 // wantLists checks how many entries the lists have, behind the back of the Store.
 func (f *fixture) wantLists(t *testing.T, what string, want rows) {
 	t.Helper()
-	for kind, of := range map[string]func(storage.CatalogueEntry) bool{
-		"live":    func(e storage.CatalogueEntry) bool { return e.Status != storage.CatalogueDeleted },
-		"deleted": func(e storage.CatalogueEntry) bool { return e.Status == storage.CatalogueDeleted },
+	for kind, of := range map[string]func(catalogue.Entry) bool{
+		"live":    func(e catalogue.Entry) bool { return e.Status != catalogue.StatusDeleted },
+		"deleted": func(e catalogue.Entry) bool { return e.Status == catalogue.StatusDeleted },
 	} {
 		n, latest := 0, 0
 		for _, e := range want {
@@ -207,94 +228,94 @@ func (f *fixture) wantLists(t *testing.T, what string, want rows) {
 	}
 }
 
-func testCatalogueEmpty(t *testing.T, f *fixture) {
+func testEmpty(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "before it began", nil)
-	st, err := f.CatalogueState(t.Context())
+	st, err := f.State(t.Context())
 	if err != nil || st.Committed != 0 || st.CursorKey != nil || st.Leased {
 		t.Errorf("before it began the state is %+v, %v", st, err)
 	}
-	writer(t, f.Store, "ann")
+	writer(t, f.Catalogue, "ann")
 	f.wantCatalogue(t, "before something was committed", nil)
-	_, err = f.CatalogueEntry(t.Context(), "example/a", "1.0.0")
-	wantError(t, "CatalogueEntry", err, storage.ErrNotFound)
-	_, err = f.CatalogueLatest(t.Context(), "example/a")
-	wantError(t, "CatalogueLatest", err, storage.ErrNotFound)
-	versions, err := f.CatalogueVersions(t.Context(), "example/a", nil)
+	_, err = f.Entry(t.Context(), "example/a", "1.0.0")
+	wantError(t, "Entry", err, storage.ErrNotFound)
+	_, err = f.Latest(t.Context(), "example/a")
+	wantError(t, "Latest", err, storage.ErrNotFound)
+	versions, err := f.Versions(t.Context(), "example/a", nil)
 	if err != nil || len(versions) != 0 {
-		t.Errorf("CatalogueVersions returned %d, %v", len(versions), err)
+		t.Errorf("Versions returned %d, %v", len(versions), err)
 	}
 }
 
-// testCatalogueEntry: a row comes back as it was committed, byte for byte.
-func testCatalogueEntry(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+// testEntry: a row comes back as it was committed, byte for byte.
+func testEntry(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
 	full := entry("com.example/full", "1.0.0-α+ü (x)", 1, "deprecated", "latest")
 	full.Server = []byte("{\n\t\"<b>\" : \"\u2028&\xff\\u0041\"  }\r\n")
 	full.Meta = []byte(" not JSON at all \x00\xff")
 	full.Flags = []string{"mismatch", "second"}
 	full.Updated = epoch.In(time.FixedZone("", 3600)).Add(time.Nanosecond)
-	bare := storage.CatalogueEntry{Name: "b", Version: "0", Server: []byte("x")}
-	var st [2]storage.CatalogueState
-	for i, e := range []storage.CatalogueEntry{full, bare} {
+	bare := catalogue.Entry{Name: "b", Version: "0", Server: []byte("x")}
+	var st [2]catalogue.State
+	for i, e := range []catalogue.Entry{full, bare} {
 		f.clock.advance(time.Second)
 		commit(t, w, e)
 		var err error
-		if st[i], err = f.CatalogueState(t.Context()); err != nil || !st[i].Changed.Equal(f.clock.Now()) {
+		if st[i], err = f.State(t.Context()); err != nil || !st[i].Changed.Equal(f.clock.Now()) {
 			t.Errorf("the state was changed at %v, %v", st[i].Changed, err)
 		}
-		got, err := f.CatalogueEntry(t.Context(), e.Name, e.Version)
-		wantError(t, "CatalogueEntry", err, nil)
+		got, err := f.Entry(t.Context(), e.Name, e.Version)
+		wantError(t, "Entry", err, nil)
 		if !got.Updated.Equal(e.Updated) || got.Updated.Location() != time.UTC {
 			t.Errorf("it was updated at %v; want %v, in UTC", got.Updated, e.Updated)
 		}
 		got.Updated, e.Updated = time.Time{}, time.Time{}
 		if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", e); a != b {
-			t.Errorf("CatalogueEntry returned\n%s; want\n%s", a, b)
+			t.Errorf("Entry returned\n%s; want\n%s", a, b)
 		}
 	}
 	if st[1].Committed <= st[0].Committed {
 		t.Errorf("the number of the last page went from %d to %d", st[0].Committed, st[1].Committed)
 	}
-	_, err := f.CatalogueEntry(t.Context(), "b", "1")
-	wantError(t, "CatalogueEntry of another version", err, storage.ErrNotFound)
+	_, err := f.Entry(t.Context(), "b", "1")
+	wantError(t, "Entry of another version", err, storage.ErrNotFound)
 	next := full
-	next.Meta, next.Server, next.Latest, next.Status = nil, []byte("shorter"), false, storage.CatalogueDeleted
+	next.Meta, next.Server, next.Latest, next.Status = nil, []byte("shorter"), false, catalogue.StatusDeleted
 	commit(t, w, next)
-	got, err := f.CatalogueEntry(t.Context(), full.Name, full.Version)
+	got, err := f.Entry(t.Context(), full.Name, full.Version)
 	if err != nil || string(got.Server) != "shorter" || got.Meta != nil {
 		t.Errorf("the next version of it has %q, %q, %v", got.Server, got.Meta, err)
 	}
 }
 
-// testCatalogueRefused: what could not be found again, or would be two things at once, is
+// testRefused: what could not be found again, or would be two things at once, is
 // refused as a whole.
-func testCatalogueRefused(t *testing.T, f *fixture) {
-	w := writer(t, f.Store, "ann")
+func testRefused(t *testing.T, f *fixture) {
+	w := writer(t, f.Catalogue, "ann")
 	good := entry("example/a", "1.0.0", 1)
-	for what, change := range map[string]func(*storage.CatalogueEntry){
-		"no name":           func(e *storage.CatalogueEntry) { e.Name = "" },
-		"no version":        func(e *storage.CatalogueEntry) { e.Version = "" },
-		"a long name":       func(e *storage.CatalogueEntry) { e.Name = strings.Repeat("x", 513) },
-		"NUL in the name":   func(e *storage.CatalogueEntry) { e.Name = "a\x00b" },
-		"\\x01 in the name": func(e *storage.CatalogueEntry) { e.Name = "a\x01" },
-		"a line break":      func(e *storage.CatalogueEntry) { e.Version = "1\n2" },
-		"DEL":               func(e *storage.CatalogueEntry) { e.Version = "1\x7f" },
-		"bytes":             func(e *storage.CatalogueEntry) { e.Version = "\xff" },
-		"no record":         func(e *storage.CatalogueEntry) { e.Server = nil },
-		"before all time":   func(e *storage.CatalogueEntry) { e.Updated = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"after all time":    func(e *storage.CatalogueEntry) { e.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"twice":             func(e *storage.CatalogueEntry) { *e = good },
+	for what, change := range map[string]func(*catalogue.Entry){
+		"no name":           func(e *catalogue.Entry) { e.Name = "" },
+		"no version":        func(e *catalogue.Entry) { e.Version = "" },
+		"a long name":       func(e *catalogue.Entry) { e.Name = strings.Repeat("x", 513) },
+		"NUL in the name":   func(e *catalogue.Entry) { e.Name = "a\x00b" },
+		"\\x01 in the name": func(e *catalogue.Entry) { e.Name = "a\x01" },
+		"a line break":      func(e *catalogue.Entry) { e.Version = "1\n2" },
+		"DEL":               func(e *catalogue.Entry) { e.Version = "1\x7f" },
+		"bytes":             func(e *catalogue.Entry) { e.Version = "\xff" },
+		"no record":         func(e *catalogue.Entry) { e.Server = nil },
+		"before all time":   func(e *catalogue.Entry) { e.Updated = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"after all time":    func(e *catalogue.Entry) { e.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"twice":             func(e *catalogue.Entry) { *e = good },
 	} {
 		bad := entry("example/b", "1.0.0", 1)
 		change(&bad)
-		wantError(t, what, w.Commit(t.Context(), []storage.CatalogueEntry{good, bad}, nil), storage.ErrEntry)
+		wantError(t, what, w.Commit(t.Context(), []catalogue.Entry{good, bad}, nil), catalogue.ErrEntry)
 	}
-	wantError(t, "progress that is not JSON", w.Commit(t.Context(), []storage.CatalogueEntry{good}, []byte("{")), storage.ErrEntry)
-	many := make([]storage.CatalogueEntry, storage.MaxCommit+1)
+	wantError(t, "progress that is not JSON", w.Commit(t.Context(), []catalogue.Entry{good}, []byte("{")), catalogue.ErrEntry)
+	many := make([]catalogue.Entry, catalogue.MaxCommit+1)
 	for i := range many {
 		many[i] = entry("example/many", name("%d", i), 1)
 	}
-	wantError(t, "too many", w.Commit(t.Context(), many, nil), storage.ErrEntry)
+	wantError(t, "too many", w.Commit(t.Context(), many, nil), catalogue.ErrEntry)
 	f.wantCatalogue(t, "after refusals", nil)
 	long := entry(strings.Repeat("n", 512), strings.Repeat("v", 512), 1, "latest")
 	commit(t, w, good, long)

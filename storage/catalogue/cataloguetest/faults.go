@@ -1,4 +1,4 @@
-package storagetest
+package cataloguetest
 
 import (
 	"context"
@@ -7,20 +7,22 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/storagetest"
 )
 
-// testCatalogueDies: a writer that is gone after any of its changes leaves a whole page or
+// testDies: a writer that is gone after any of its changes leaves a whole page or
 // none, and so does the next one while it puts that right. Readers look after every change.
-func testCatalogueDies(t *testing.T, f *fixture) {
+func testDies(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
 		own := f.process()
-		w := writer(t, f.storeOn(t, own), "ann")
+		w := writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
 		page := pageOf(k)
 		own.between = func() { f.glance(t, name("while page %d is written", k), want, want.with(page...)) }
 		alive := true
-		own.spoil(k, func() error { alive = false; own.kill(); return ErrDown })
+		own.spoil(k, func() error { alive = false; own.kill(); return storagetest.ErrDown })
 		err := w.Commit(watched(t.Context()), page, []byte(name("%d", k)))
 		next := want.with(page...)
 		which := f.wantSeen(t, name("after the death before change %d", k), want, next)
@@ -34,9 +36,9 @@ func testCatalogueDies(t *testing.T, f *fixture) {
 		f.clock.advance(leaseTime)
 		heir := f.process()
 		heir.between = func() { f.glance(t, name("while page %d is taken back", k), want) }
-		second, err := f.storeOn(t, heir).OpenCatalogue(watched(t.Context()), "bob")
+		second, err := f.on(t, heir).OpenWriter(watched(t.Context()), "bob")
 		if err != nil {
-			t.Fatalf("OpenCatalogue after the death before change %d: %v", k, err)
+			t.Fatalf("OpenWriter after the death before change %d: %v", k, err)
 		}
 		if got := string(second.State().Progress) == name("%d", k); got != (which == 1) {
 			t.Errorf("after the death before change %d the progress is %s", k, second.State().Progress)
@@ -51,7 +53,7 @@ func testCatalogueDies(t *testing.T, f *fixture) {
 }
 
 // end is the end of a writer whose process is dead: it gives nothing back.
-func (p *process) end(t *testing.T, w *storage.CatalogueWriter) {
+func (p *process) end(t *testing.T, w *catalogue.Writer) {
 	t.Helper()
 	p.kill()
 	if err := w.Close(t.Context()); err == nil {
@@ -59,34 +61,34 @@ func (p *process) end(t *testing.T, w *storage.CatalogueWriter) {
 	}
 }
 
-// testCatalogueDiesTwice: also whoever takes a page back may be gone after any change, and
+// testDiesTwice: also whoever takes a page back may be gone after any change, and
 // the one after that finds all it needs.
-func testCatalogueDiesTwice(t *testing.T, f *fixture) {
+func testDiesTwice(t *testing.T, f *fixture) {
 	const late = 17 // when most of the page is written
 	var want rows
 	for k := range f.places(t) {
 		own, heir := f.process(), f.process()
-		w := writer(t, f.storeOn(t, own), "ann")
+		w := writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
-		own.spoil(late, func() error { own.kill(); return ErrDown })
+		own.spoil(late, func() error { own.kill(); return storagetest.ErrDown })
 		wantUnavailable(t, "Commit", w.Commit(watched(t.Context()), pageOf(k), nil))
 		own.end(t, w)
 		f.clock.advance(leaseTime)
 
 		heir.between = func() { f.glance(t, "while it is taken back", want) }
 		alive := true
-		heir.spoil(k, func() error { alive = false; heir.kill(); return ErrDown })
-		second, err := f.storeOn(t, heir).OpenCatalogue(watched(t.Context()), "bob")
+		heir.spoil(k, func() error { alive = false; heir.kill(); return storagetest.ErrDown })
+		second, err := f.on(t, heir).OpenWriter(watched(t.Context()), "bob")
 		f.wantSeen(t, name("after the second death before change %d", k), want)
 		if alive {
-			wantError(t, "OpenCatalogue", err, nil)
+			wantError(t, "OpenWriter", err, nil)
 			wantError(t, "Close", second.Close(t.Context()), nil)
 			f.wantCatalogue(t, "in the end", want)
 			return
 		}
-		wantUnavailable(t, "OpenCatalogue", err)
+		wantUnavailable(t, "OpenWriter", err)
 		f.clock.advance(leaseTime)
-		third := writer(t, f.Store, "cat")
+		third := writer(t, f.Catalogue, "cat")
 		f.wantLists(t, name("after the second death before change %d", k), want)
 		commit(t, third, pageOf(k)...)
 		want = want.with(pageOf(k)...)
@@ -95,13 +97,13 @@ func testCatalogueDiesTwice(t *testing.T, f *fixture) {
 	}
 }
 
-// testCatalogueLateWrite: what a writer had sent when it was gone, and what arrives when
+// testLateWrite: what a writer had sent when it was gone, and what arrives when
 // another one has taken over and committed, changes nothing.
-func testCatalogueLateWrite(t *testing.T, f *fixture) {
+func testLateWrite(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
 		own := f.process()
-		w := writer(t, f.storeOn(t, own), "ann")
+		w := writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
 		page := pageOf(k)
 		ctx, giveUp := context.WithCancel(watched(t.Context()))
@@ -118,10 +120,10 @@ func testCatalogueLateWrite(t *testing.T, f *fixture) {
 		want = []rows{want, want.with(page...)}[which]
 		own.end(t, w)
 		f.clock.advance(leaseTime)
-		next := writer(t, f.Store, "bob")
+		next := writer(t, f.Catalogue, "bob")
 		own.late()
 		f.glance(t, name("when change %d has arrived after the takeover", k), want)
-		other := []storage.CatalogueEntry{changed(page[1]), changed(page[3]), entry("other", name("%d", k), 1)}
+		other := []catalogue.Entry{changed(page[1]), changed(page[3]), entry("other", name("%d", k), 1)}
 		commit(t, next, other...)
 		want = want.with(other...)
 		own.late()
@@ -137,14 +139,14 @@ func testCatalogueLateWrite(t *testing.T, f *fixture) {
 	}
 }
 
-// testCatalogueLostReply: a change that was made and not answered is made once, wherever.
-func testCatalogueLostReply(t *testing.T, f *fixture) {
+// testLostReply: a change that was made and not answered is made once, wherever.
+func testLostReply(t *testing.T, f *fixture) {
 	var want rows
-	w := writer(t, f.Store, "ann")
+	w := writer(t, f.Catalogue, "ann")
 	for k := range f.places(t) {
 		wantError(t, "Close", w.Close(t.Context()), nil)
 		own := f.process()
-		w = writer(t, f.storeOn(t, own), "ann")
+		w = writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
 		before := w.State().Committed
 		lost := false
@@ -169,9 +171,9 @@ func testCatalogueLostReply(t *testing.T, f *fixture) {
 	}
 }
 
-// testCatalogueLostForGood: a writer that never hears what became of a change goes on by
+// testLostForGood: a writer that never hears what became of a change goes on by
 // itself: the page is there once, whether the change was made, was not, or is made later.
-func testCatalogueLostForGood(t *testing.T, f *fixture) {
+func testLostForGood(t *testing.T, f *fixture) {
 	for what, fate := range map[string]error{"made": errUnheard, "late": errLate} {
 		newFixture(t, f.backend.Backend).lostForGood(t, what, fate)
 	}
@@ -187,7 +189,7 @@ func (f *fixture) lostForGood(t *testing.T, what string, fate error) {
 		}
 		spoilt = false
 		own := f.process()
-		w := writer(t, f.storeOn(t, own), "ann")
+		w := writer(t, f.on(t, own), "ann")
 		want = f.prepared(t, w, want, k)
 		ctx, giveUp := context.WithCancel(watched(t.Context()))
 		own.spoil(k, func() error { spoilt = true; giveUp(); return fate })
@@ -215,22 +217,22 @@ func (f *fixture) lostForGood(t *testing.T, what string, fate error) {
 	}
 }
 
-// testCatalogueForgotten: a writer under whose hands the store goes back is told, and
+// testForgotten: a writer under whose hands the store goes back is told, and
 // writes nothing more. The next one goes on from what is there.
-func testCatalogueForgotten(t *testing.T, f *fixture) {
+func testForgotten(t *testing.T, f *fixture) {
 	const state = "gatehouse:catalogue:state"
-	w := writer(t, f.Store, "ann")
+	w := writer(t, f.Catalogue, "ann")
 	commit(t, w, entry("a", "1", 1))
-	older := f.backend.item(t, state)
-	wantError(t, "Commit", w.Commit(t.Context(), []storage.CatalogueEntry{entry("b", "1", 1)}, []byte(`"b"`)), nil)
-	f.backend.restore(t, state, older)
+	older := f.backend.Item(t, state)
+	wantError(t, "Commit", w.Commit(t.Context(), []catalogue.Entry{entry("b", "1", 1)}, []byte(`"b"`)), nil)
+	f.backend.Restore(t, state, older)
 	for range 2 {
-		err := w.Commit(t.Context(), []storage.CatalogueEntry{entry("c", "1", 1)}, []byte(`"c"`))
+		err := w.Commit(t.Context(), []catalogue.Entry{entry("c", "1", 1)}, []byte(`"c"`))
 		wantError(t, "Commit after the store went back", err, storage.ErrConflict)
 	}
 	wantError(t, "Close", w.Close(t.Context()), nil)
 	f.clock.advance(leaseTime)
-	w = writer(t, f.Store, "bob")
+	w = writer(t, f.Catalogue, "bob")
 	if st := w.State(); st.Progress != nil {
 		t.Errorf("the next writer goes on from %s", st.Progress)
 	}
@@ -238,23 +240,23 @@ func testCatalogueForgotten(t *testing.T, f *fixture) {
 	f.wantSeen(t, "after what was forgotten was committed again", rows{}.with(entry("a", "1", 1), entry("b", "1", 1), entry("c", "1", 1)))
 
 	// Without its state nothing of a catalogue is there, and another one may begin.
-	f.backend.remove(t, state)
+	f.backend.Remove(t, state)
 	f.wantSeen(t, "without the state", nil)
 	wantError(t, "Commit without the state", w.Commit(t.Context(), nil, []byte("1")), storage.ErrConflict)
 	f.clock.advance(time.Second)
-	w = writer(t, f.Store, "cat")
+	w = writer(t, f.Catalogue, "cat")
 	f.wantSeen(t, "when another one has begun", nil)
 	commit(t, w, entry("b", "1", 1, "latest"))
 	commit(t, w, entry("d", "1", 1))
 	f.wantSeen(t, "after the first pages", rows{}.with(entry("b", "1", 1, "latest"), entry("d", "1", 1)))
 }
 
-// testCatalogueStale: entries that nobody's page explains are skipped, and removed by
+// testStale: entries that nobody's page explains are skipped, and removed by
 // whoever reads them, as far as they cannot be of a page that is being written.
-func testCatalogueStale(t *testing.T, f *fixture) {
+func testStale(t *testing.T, f *fixture) {
 	const live = "gatehouse:catalogue-live:name"
-	w := writer(t, f.Store, "ann")
-	have := []storage.CatalogueEntry{entry("a", "1", 1), entry("b", "1", 1), entry("c", "1", 1)}
+	w := writer(t, f.Catalogue, "ann")
+	have := []catalogue.Entry{entry("a", "1", 1), entry("b", "1", 1), entry("c", "1", 1)}
 	commit(t, w, have...)
 	stamp := strconv.FormatUint(w.State().Committed, 36)
 	commit(t, w, entry("d", "1", 1))
@@ -265,7 +267,7 @@ func testCatalogueStale(t *testing.T, f *fixture) {
 	fill(t, f.backend, live, pending, "a stranger", "a\x001\x00-", "a\x00b\x00c\x00d")
 	for range 2 {
 		for _, limit := range []int{1, 2, 100} {
-			wantRows(t, "with stale entries", f.Store, storage.CatalogueQuery{}, limit, want)
+			wantRows(t, "with stale entries", f.Catalogue, catalogue.Query{}, limit, want)
 		}
 	}
 	for _, entry := range page(t, f.backend, live, "", 100) {
@@ -281,7 +283,7 @@ func testCatalogueStale(t *testing.T, f *fixture) {
 	// The last page's are its writer's, who may not have come to them.
 	commit(t, w, entry("a", "1", 2))
 	fill(t, f.backend, live, "a\x001\x00"+stamp)
-	wantRows(t, "with an entry of the last page", f.Store, storage.CatalogueQuery{}, 100, want.with(entry("a", "1", 2)))
+	wantRows(t, "with an entry of the last page", f.Catalogue, catalogue.Query{}, 100, want.with(entry("a", "1", 2)))
 	if n, err := f.backend.IndexLen(t.Context(), live); err != nil || n != 4+4+1 {
 		t.Errorf("the list has %d entries, %v; want the last page's too", n, err)
 	}

@@ -1,4 +1,4 @@
-package storage_test
+package catalogue_test
 
 import (
 	"context"
@@ -7,175 +7,41 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
 )
 
-// plainBackend keeps everything in maps, without goroutines and without lifetimes, so that
-// it can live in a bubble. It can run something before each operation, and counts them.
-type plainBackend struct {
-	mu      sync.Mutex
-	items   map[string]storage.Item
-	indexes map[string][]string
-
-	before func(op string) // without the lock
-	counts map[string]int
-	fails  error // what every operation returns, if it is set
-}
-
-func newPlain() *plainBackend {
-	return &plainBackend{items: map[string]storage.Item{}, indexes: map[string][]string{}, counts: map[string]int{}}
-}
-
-// do runs one operation.
-func (p *plainBackend) do(op string, f func()) error {
-	if p.before != nil {
-		p.before(op)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts[op]++
-	if p.fails != nil {
-		return p.fails
-	}
-	f()
-	return nil
-}
-
-func (p *plainBackend) Get(_ context.Context, key string) (item storage.Item, err error) {
-	if err := p.do("get", func() { item = p.items[key] }); err != nil {
-		return storage.Item{}, err
-	}
-	if item.Version == (storage.Version{}) {
-		return item, storage.ErrNotFound
-	}
-	return item, nil
-}
-
-func (p *plainBackend) GetMany(_ context.Context, keys []string) ([]storage.Item, error) {
-	items := make([]storage.Item, len(keys))
-	return items, p.do("get many", func() {
-		for i, key := range keys {
-			items[i] = p.items[key]
-		}
-	})
-}
-
-func (p *plainBackend) Put(_ context.Context, put storage.Put) (item storage.Item, err error) {
-	for _, l := range put.Listed {
-		if err := p.IndexAdd(context.Background(), l.Index, l.Entry); err != nil {
-			return storage.Item{}, err
-		}
-	}
-	failed := p.do("put", func() {
-		if item = p.items[put.Key]; item.Version == put.Operation {
-			return
-		}
-		if !put.If.Any() && item.Version != put.If.Version() {
-			err = storage.ErrConflict
-			return
-		}
-		item = storage.Item{Data: slices.Clone(put.Data), Version: put.Operation}
-		p.items[put.Key] = item
-	})
-	return item, errors.Join(failed, err)
-}
-
-func (p *plainBackend) Lineage(context.Context) (storage.Lineage, error) { return "", nil }
-
-func (p *plainBackend) Delete(_ context.Context, key string) error {
-	return p.do("delete", func() { delete(p.items, key) })
-}
-
-func (p *plainBackend) IndexAdd(_ context.Context, index, entry string) error {
-	return p.do("index add", func() {
-		if i, found := slices.BinarySearch(p.indexes[index], entry); !found {
-			p.indexes[index] = slices.Insert(p.indexes[index], i, entry)
-		}
-	})
-}
-
-func (p *plainBackend) IndexRemove(_ context.Context, index, entry string) error {
-	return p.do("index remove", func() {
-		if i, found := slices.BinarySearch(p.indexes[index], entry); found {
-			p.indexes[index] = slices.Delete(p.indexes[index], i, i+1)
-		}
-	})
-}
-
-func (p *plainBackend) IndexPage(_ context.Context, index, after string, limit int) (page []string, err error) {
-	err = p.do("index page", func() {
-		i, found := slices.BinarySearch(p.indexes[index], after)
-		if found {
-			i++
-		}
-		rest := p.indexes[index][i:]
-		page = slices.Clone(rest[:max(0, min(limit, len(rest)))])
-	})
-	return page, err
-}
-
-func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err error) {
-	err = p.do("index len", func() { n = len(p.indexes[index]) })
-	return n, err
-}
-
-func (p *plainBackend) Room() storage.Room { return storage.RoomEnough }
-
-func (p *plainBackend) Scan(_ context.Context, prefix, _ string, _ int) (keys []string, next string, err error) {
-	err = p.do("scan", func() {
-		for key := range p.items {
-			if strings.HasPrefix(key, prefix) {
-				keys = append(keys, key)
-			}
-		}
-	})
-	return keys, "", err
-}
-
-func (p *plainBackend) Close() error { return nil }
-
-func (p *plainBackend) clone() *plainBackend {
-	c := newPlain()
-	for key, item := range p.items {
-		c.items[key] = item
-	}
-	for index, entries := range p.indexes {
-		c.indexes[index] = slices.Clone(entries)
-	}
-	return c
-}
-
-// changes is how many changes there were.
-func (p *plainBackend) changes() int {
-	return p.counts["put"] + p.counts["index add"] + p.counts["index remove"] + p.counts["delete"]
-}
-
-func catalogueOn(t testing.TB, b storage.Backend) *storage.Store {
+// catalogueOn returns the catalogue on a backend, at a time that stands still.
+func catalogueOn(t testing.TB, b storage.Backend) *catalogue.Catalogue {
 	t.Helper()
-	s, err := storage.New(b, storage.Options{Issuer: issuer, Now: now})
+	return catalogueWith(t, b, storage.Options{Issuer: issuer, Now: now})
+}
+
+func catalogueWith(t testing.TB, b storage.Backend, o storage.Options) *catalogue.Catalogue {
+	t.Helper()
+	s, err := storage.New(b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return catalogue.New(s)
 }
 
-func openCatalogue(t testing.TB, s *storage.Store) *storage.CatalogueWriter {
+func openCatalogue(t testing.TB, s *catalogue.Catalogue) *catalogue.Writer {
 	t.Helper()
-	w, err := s.OpenCatalogue(t.Context(), "test")
+	w, err := s.OpenWriter(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func server(name, version, record string, marks ...string) storage.CatalogueEntry {
-	e := storage.CatalogueEntry{Name: name, Version: version, Status: "active", Server: []byte(record), Updated: now()}
+func server(name, version, record string, marks ...string) catalogue.Entry {
+	e := catalogue.Entry{Name: name, Version: version, Status: "active", Server: []byte(record), Updated: now()}
 	for _, mark := range marks {
 		if mark == "latest" {
 			e.Latest = true
@@ -187,7 +53,7 @@ func server(name, version, record string, marks ...string) storage.CatalogueEntr
 }
 
 // view is what a page shows, in one line.
-func view(page storage.CataloguePage) string {
+func view(page catalogue.Page) string {
 	var parts []string
 	for _, e := range page.Entries {
 		parts = append(parts, fmt.Sprintf("%s %s=%s", e.Name, e.Version, e.Server))
@@ -203,24 +69,24 @@ func view(page storage.CataloguePage) string {
 func TestCatalogueInterleaved(t *testing.T) {
 	start := newPlain()
 	w := openCatalogue(t, catalogueOn(t, start))
-	before := []storage.CatalogueEntry{server("a", "1", "old", "latest"), server("b", "1", "old"), server("c", "1", "old", storage.CatalogueDeleted)}
+	before := []catalogue.Entry{server("a", "1", "old", "latest"), server("b", "1", "old"), server("c", "1", "old", catalogue.StatusDeleted)}
 	if err := w.Commit(t.Context(), before, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, live := storage.CatalogueQuery{Deleted: true}, storage.CatalogueQuery{}
-	since, latest := storage.CatalogueQuery{Since: now().Add(-time.Hour)}, storage.CatalogueQuery{Latest: true}
+	all, live := catalogue.Query{Deleted: true}, catalogue.Query{}
+	since, latest := catalogue.Query{Since: now().Add(-time.Hour)}, catalogue.Query{Latest: true}
 	for _, test := range []struct {
 		name    string
-		page    []storage.CatalogueEntry
-		queries []storage.CatalogueQuery
+		page    []catalogue.Entry
+		queries []catalogue.Query
 	}{
-		{"a new version", []storage.CatalogueEntry{server("a", "1", "new"), server("a", "2", "new", "latest")}, []storage.CatalogueQuery{latest}},
-		{"deleted and restored", []storage.CatalogueEntry{server("b", "1", "new", storage.CatalogueDeleted), server("c", "1", "new")}, []storage.CatalogueQuery{live}},
-		{"deleted", []storage.CatalogueEntry{server("b", "1", "new", storage.CatalogueDeleted)}, []storage.CatalogueQuery{all}},
-		{"only said", []storage.CatalogueEntry{server("a", "1", "new", "latest"), server("b", "1", "new"), server("c", "1", "new", storage.CatalogueDeleted)}, []storage.CatalogueQuery{{Version: "1"}, all, since}},
+		{"a new version", []catalogue.Entry{server("a", "1", "new"), server("a", "2", "new", "latest")}, []catalogue.Query{latest}},
+		{"deleted and restored", []catalogue.Entry{server("b", "1", "new", catalogue.StatusDeleted), server("c", "1", "new")}, []catalogue.Query{live}},
+		{"deleted", []catalogue.Entry{server("b", "1", "new", catalogue.StatusDeleted)}, []catalogue.Query{all}},
+		{"only said", []catalogue.Entry{server("a", "1", "new", "latest"), server("b", "1", "new"), server("c", "1", "new", catalogue.StatusDeleted)}, []catalogue.Query{{Version: "1"}, all, since}},
 	} {
 		for i, q := range test.queries {
 			t.Run(fmt.Sprintf("%s/%d", test.name, i), func(t *testing.T) { everyOrder(t, start, test.page, q) })
@@ -229,9 +95,9 @@ func TestCatalogueInterleaved(t *testing.T) {
 }
 
 // everyOrder tries every order of the operations of a reader and a writer.
-func everyOrder(t *testing.T, start *plainBackend, page []storage.CatalogueEntry, q storage.CatalogueQuery) {
+func everyOrder(t *testing.T, start *plainBackend, page []catalogue.Entry, q catalogue.Query) {
 	read := func(b storage.Backend) string {
-		page, err := catalogueOn(t, b).CataloguePage(t.Context(), q, "", 10)
+		page, err := catalogueOn(t, b).Page(t.Context(), q, "", 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +148,7 @@ func ascending(n, most int) (all [][]int) {
 // steps is a commit that goes on one change at a time.
 type steps struct {
 	backend *plainBackend
-	writer  *storage.CatalogueWriter
+	writer  *catalogue.Writer
 	step    func() (struct{}, bool) // goes on until the next change
 	stop    func()
 	done    int
@@ -290,7 +156,7 @@ type steps struct {
 }
 
 // newSteps begins a commit. It stands still before its first change.
-func newSteps(t *testing.T, b *plainBackend, entries []storage.CatalogueEntry) *steps {
+func newSteps(t *testing.T, b *plainBackend, entries []catalogue.Entry) *steps {
 	writes := &stepping{plainBackend: b}
 	w := openCatalogue(t, catalogueOn(t, writes))
 	s := &steps{backend: b}
@@ -360,7 +226,7 @@ func (s *stepping) IndexRemove(ctx context.Context, index, entry string) error {
 
 // interleave reads while a commit goes on: the i-th operation of the reader happens when
 // the commit has made places[i] changes.
-func interleave(t *testing.T, b *plainBackend, entries []storage.CatalogueEntry, places []int, read func(storage.Backend) string) string {
+func interleave(t *testing.T, b *plainBackend, entries []catalogue.Entry, places []int, read func(storage.Backend) string) string {
 	commit := newSteps(t, b, entries)
 	defer commit.end()
 	op := 0
@@ -402,7 +268,7 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 	n := 0
 	commit := func() {
 		n++
-		if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("a", "1", fmt.Sprint(n), "latest")}, nil); err != nil {
+		if err := w.Commit(t.Context(), []catalogue.Entry{server("a", "1", fmt.Sprint(n), "latest")}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -413,9 +279,9 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 		commit()
 	}})
 	for what, read := range map[string]func() error{
-		"CataloguePage":     func() error { _, err := s.CataloguePage(t.Context(), storage.CatalogueQuery{}, "", 1); return err },
-		"CatalogueVersions": func() error { _, err := s.CatalogueVersions(t.Context(), "a", nil); return err },
-		"CatalogueLatest":   func() error { _, err := s.CatalogueLatest(t.Context(), "a"); return err },
+		"Page":     func() error { _, err := s.Page(t.Context(), catalogue.Query{}, "", 1); return err },
+		"Versions": func() error { _, err := s.Versions(t.Context(), "a", nil); return err },
+		"Latest":   func() error { _, err := s.Latest(t.Context(), "a"); return err },
 	} {
 		operations = 0
 		if err := read(); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || operations > 100 {
@@ -423,11 +289,11 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 		}
 	}
 	// One row that has changed once since the state was read is what it was then.
-	if e, err := s.CatalogueEntry(t.Context(), "a", "1"); err != nil || string(e.Server) != fmt.Sprint(n-1) {
+	if e, err := s.Entry(t.Context(), "a", "1"); err != nil || string(e.Server) != fmt.Sprint(n-1) {
 		t.Errorf("after %d pages a row is of page %s, %v", n, e.Server, err)
 	}
 	twice := catalogueOn(t, &stepped{b, func() { commit(); commit() }})
-	if _, err := twice.CatalogueEntry(t.Context(), "a", "1"); !errors.Is(err, storage.ErrUnavailable) {
+	if _, err := twice.Entry(t.Context(), "a", "1"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("a row that changes twice while it is read: %v", err)
 	}
 }
@@ -437,10 +303,7 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 func TestCatalogueLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPlain()
-		s, err := storage.New(b, storage.Options{Issuer: issuer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := catalogueWith(t, b, storage.Options{Issuer: issuer})
 		w := openCatalogue(t, s)
 		set := func(err error) {
 			b.mu.Lock()
@@ -449,7 +312,7 @@ func TestCatalogueLeaseIsRenewed(t *testing.T) {
 		}
 		for range 100 {
 			time.Sleep(700 * time.Millisecond)
-			if _, err := s.OpenCatalogue(t.Context(), "other"); !errors.Is(err, storage.ErrLeased) {
+			if _, err := s.OpenWriter(t.Context(), "other"); !errors.Is(err, catalogue.ErrLeased) {
 				t.Fatalf("another writer: %v", err)
 			}
 		}
@@ -460,7 +323,7 @@ func TestCatalogueLeaseIsRenewed(t *testing.T) {
 		if st := w.State(); time.Until(st.LeaseUntil) < 3*time.Second {
 			t.Errorf("after three seconds without a store the lease ends in %v", time.Until(st.LeaseUntil))
 		}
-		if err := w.Commit(t.Context(), []storage.CatalogueEntry{server("a", "1", "x")}, nil); err != nil {
+		if err := w.Commit(t.Context(), []catalogue.Entry{server("a", "1", "x")}, nil); err != nil {
 			t.Errorf("Commit: %v", err)
 		}
 		if err := w.Close(t.Context()); err != nil {
@@ -483,10 +346,7 @@ func TestCatalogueLeaseIsRenewed(t *testing.T) {
 func TestCatalogueForgetsItsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPlain()
-		s, err := storage.New(b, storage.Options{Issuer: issuer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := catalogueWith(t, b, storage.Options{Issuer: issuer})
 		size := func() int {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -498,7 +358,7 @@ func TestCatalogueForgetsItsPages(t *testing.T) {
 		defer w.Close(t.Context())
 		empty := size()
 		for _, record := range []string{"old", "new"} {
-			var page []storage.CatalogueEntry
+			var page []catalogue.Entry
 			for i := range 500 {
 				page = append(page, server("com.example/"+record[:1]+fmt.Sprint(i%400), "1.0.0-"+fmt.Sprint(i/400), record, []string{"active", "latest"}[i%2]))
 				page[i].Updated = time.Now()

@@ -1,13 +1,13 @@
-package storagetest
+package cataloguetest
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"testing"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // process is what one process has of the backend: it can be killed, and what it changes
@@ -28,15 +28,6 @@ type process struct {
 // process returns another one on the same records.
 func (f *fixture) process() *process {
 	return &process{Backend: f.backend, fates: map[int]func() error{}, puts: map[string]func(){}}
-}
-
-func (f *fixture) storeOn(t *testing.T, p *process) *storage.Store {
-	t.Helper()
-	s, err := storage.New(p, storage.Options{Issuer: issuer, MasterKeys: f.keys, Now: f.clock.Now, WriteTime: unhurried})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func (p *process) set(change func()) {
@@ -82,7 +73,7 @@ func (p *process) meet(ctx context.Context) (fate func() error, between func()) 
 	watched := ctx.Value(isWatched{}) != nil
 	switch {
 	case p.dead || p.quiet && !watched:
-		return func() error { return ErrDown }, nil
+		return func() error { return storagetest.ErrDown }, nil
 	case !watched:
 		return nil, nil
 	}
@@ -122,7 +113,7 @@ func (p *process) read() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return ErrDown
+		return storagetest.ErrDown
 	}
 	return nil
 }

@@ -1,0 +1,14 @@
+package cataloguetest
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps: the suites need no other database than the one that they test.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
+		"gatehouse.example/storage", "gatehouse.example/storage/catalogue", "gatehouse.example/storage/storagetest", "gatehouse.example/storage/internal/testkit",
+	}, ForTests: true})
+}

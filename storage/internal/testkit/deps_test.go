@@ -1,0 +1,12 @@
+package testkit
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the package at its place in the house.
+func TestDeps(t *testing.T) {
+	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/storage"}, ForTests: true})
+}

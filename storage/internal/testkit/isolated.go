@@ -1,0 +1,142 @@
+// Package testkit is what the suites of storage/storagetest and storage/catalogue/cataloguetest
+// have in common: keys of their own in a shared database, and comparisons.
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gatehouse.example/storage"
+)
+
+// Isolated gives a Store keys of its own in a shared database. It keeps a copy of everything
+// that was written, and which indexes lost entries.
+type Isolated struct {
+	storage.Backend
+	prefix string
+
+	mu      sync.Mutex
+	written []storage.Put
+	removed []string // the indexes that lost an entry
+}
+
+// NewIsolated returns an Isolated backend in a database.
+func NewIsolated(b storage.Backend) *Isolated { return &Isolated{Backend: b, prefix: Unique("")} }
+
+// Get implements [storage.Backend], as do the following methods.
+func (b *Isolated) Get(ctx context.Context, key string) (storage.Item, error) {
+	return b.Backend.Get(ctx, b.prefix+key)
+}
+
+// GetMany reads items.
+func (b *Isolated) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	prefixed := make([]string, len(keys))
+	for i, key := range keys {
+		prefixed[i] = b.prefix + key
+	}
+	return b.Backend.GetMany(ctx, prefixed)
+}
+
+// Put keeps a copy of the write.
+func (b *Isolated) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	sent := put
+	sent.Data, sent.Listed = bytes.Clone(put.Data), slices.Clone(put.Listed)
+	b.mu.Lock()
+	b.written = append(b.written, sent)
+	b.mu.Unlock()
+	put.Key = b.prefix + put.Key
+	put.Listed = slices.Clone(put.Listed)
+	for i := range put.Listed {
+		put.Listed[i].Index = b.prefix + put.Listed[i].Index
+	}
+	return b.Backend.Put(ctx, put)
+}
+
+// Delete removes an item.
+func (b *Isolated) Delete(ctx context.Context, key string) error {
+	return b.Backend.Delete(ctx, b.prefix+key)
+}
+
+// IndexAdd adds an entry.
+func (b *Isolated) IndexAdd(ctx context.Context, index, entry string) error {
+	return b.Backend.IndexAdd(ctx, b.prefix+index, entry)
+}
+
+// IndexRemove remembers the index.
+func (b *Isolated) IndexRemove(ctx context.Context, index, entry string) error {
+	b.mu.Lock()
+	b.removed = append(b.removed, index)
+	b.mu.Unlock()
+	return b.Backend.IndexRemove(ctx, b.prefix+index, entry)
+}
+
+// IndexPage reads entries.
+func (b *Isolated) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
+}
+
+// IndexLen counts entries.
+func (b *Isolated) IndexLen(ctx context.Context, index string) (int, error) {
+	return b.Backend.IndexLen(ctx, b.prefix+index)
+}
+
+// Scan returns keys without what isolates them.
+func (b *Isolated) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
+	keys, next, err := b.Backend.Scan(ctx, b.prefix+prefix, cursor, limit)
+	for i := range keys {
+		keys[i] = strings.TrimPrefix(keys[i], b.prefix)
+	}
+	return keys, next, err
+}
+
+// Writes returns what was written so far.
+func (b *Isolated) Writes() []storage.Put {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.written)
+}
+
+// Removals returns the indexes that lost an entry, as often as they did.
+func (b *Isolated) Removals() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.removed)
+}
+
+// Overwrite replaces the data under key, whatever is there.
+func (b *Isolated) Overwrite(t testing.TB, key string, data []byte) {
+	t.Helper()
+	b.Restore(t, key, storage.Item{Data: data, Version: Operation()})
+}
+
+// Item is what is under key, behind the back of the Store.
+func (b *Isolated) Item(t testing.TB, key string) storage.Item {
+	t.Helper()
+	item, err := b.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Get of %s: %v", key, err)
+	}
+	return item
+}
+
+// Restore puts an older copy of an item back, as another copy of the database does that
+// takes over and lacks the last writes.
+func (b *Isolated) Restore(t testing.TB, key string, older storage.Item) {
+	t.Helper()
+	change := storage.Put{Key: key, Data: older.Data, If: storage.Always, Operation: older.Version}
+	if _, err := b.Put(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Remove deletes the item under key.
+func (b *Isolated) Remove(t testing.TB, key string) {
+	t.Helper()
+	if err := b.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,158 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The two kinds of public records. Everything else in a store is sealed where there are
+// master keys.
+const (
+	kindCatalogue    = "catalogue"
+	kindCatalogueRow = "catalogue-row"
+)
+
+// isPublic reports whether records of a kind carry no seal, even in a store with master keys.
+func isPublic(kind string) bool { return kind == kindCatalogue || kind == kindCatalogueRow }
+
+// Table is the records of one public kind. They carry no seal, because anybody may read them
+// and a program without master keys keeps them: only a secret in one is sealed by itself.
+// Otherwise they are written as every record is: conditionally, and sent again when the reply
+// is lost.
+//
+// A record of a table is a JSON value, its head, with bytes of any kind behind it, its tail.
+//
+// Tables are what package storage/catalogue is built on. Nothing else in a store can be
+// reached through one.
+type Table struct {
+	store *Store
+	kind  string
+}
+
+// CatalogueTables returns the tables of a catalogue: of its state, and of its rows.
+func (s *Store) CatalogueTables() (state, rows Table) {
+	return Table{s, kindCatalogue}, Table{s, kindCatalogueRow}
+}
+
+// CatalogueIndex names an index of a catalogue: a list of rows in some order.
+func CatalogueIndex(list, order string) string { return key(kindCatalogue+"-"+list, order) }
+
+// TableRecord is a record that is about to be written.
+type TableRecord struct {
+	ID   string
+	Head any      // encoded as JSON
+	Tail [][]byte // written one behind the other, as they are
+	// Expires is when the record ends, zero if it stays.
+	Expires time.Time
+	// Listed are entries of indexes. They are added before the record is written.
+	Listed []Listing
+}
+
+// Get returns an item, or [ErrNotFound].
+func (t Table) Get(ctx context.Context, id string) (Item, error) { return t.store.get(ctx, t.kind, id) }
+
+// GetMany returns the items under ids in their order, zero where there is none.
+func (t Table) GetMany(ctx context.Context, ids []string) ([]Item, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = key(t.kind, id)
+	}
+	return t.store.getMany(ctx, keys)
+}
+
+// Decode reads the head of an item and returns its tail. The error is [ErrNotFound] if the
+// record has expired, and [ErrRecord] if it cannot be read.
+func (t Table) Decode(item Item, head any) (tail []byte, err error) {
+	body, err := t.store.body(t.kind, "", item) // the id is a part of seals, and there is none
+	if err != nil {
+		return nil, err
+	}
+	if len(body) < 4 || uint64(len(body)-4) < uint64(binary.BigEndian.Uint32(body)) {
+		return nil, fmt.Errorf("storage: %s: %w: too short", t.kind, ErrRecord)
+	}
+	n := 4 + int(binary.BigEndian.Uint32(body))
+	if err := json.Unmarshal(body[4:n], head); err != nil {
+		return nil, fmt.Errorf("storage: %s: %w: %w", t.kind, ErrRecord, err)
+	}
+	return body[n:], nil
+}
+
+// Put writes a record if the condition holds, and returns the item that is there then. On
+// [ErrConflict] it returns the item that was in the way, zero if there was none.
+func (t Table) Put(ctx context.Context, r TableRecord, cond Condition) (Item, error) {
+	body, err := packed(r.Head, r.Tail)
+	if err != nil {
+		return Item{}, err
+	}
+	return t.store.writeBody(ctx, record{kind: t.kind, id: r.ID, expires: r.Expires, listed: r.Listed}, formPlain, body, cond)
+}
+
+// packed returns the body of a record: the length of the head as four bytes, the head, and
+// the tail. JSON in the tail keeps its bytes, where JSON inside of JSON would be written anew.
+func packed(head any, tail [][]byte) ([]byte, error) {
+	first, err := encode(head)
+	if err != nil {
+		return nil, err
+	}
+	n := 4 + len(first)
+	for _, part := range tail {
+		n += len(part)
+	}
+	out := binary.BigEndian.AppendUint32(make([]byte, 0, n), uint32(len(first)))
+	out = append(out, first...)
+	for _, part := range tail {
+		out = append(out, part...)
+	}
+	return out, nil
+}
+
+// Touch writes an item as it is under a new version, if it has not changed. A late write on
+// the condition that the item is [Unchanged] fails from then on. It returns what
+// [Table.Put] does.
+func (t Table) Touch(ctx context.Context, id string, item Item) (Item, error) {
+	return t.store.send(ctx, t.kind, id, Put{Data: item.Data, If: Unchanged(item.Version)}, nil)
+}
+
+// Seal seals a secret in a record under the first master key. Without master keys the error
+// is [ErrNoMasterKey].
+func (t Table) Seal(id string, secret []byte) (Sealed, error) {
+	return t.store.Seal(t.kind, id, secret)
+}
+
+// Open opens a secret that [Table.Seal] sealed for the same record. [Store.Reseal] seals
+// those anew that stand in the head of a record under the name "sealed_cursor_key".
+func (t Table) Open(id string, sealed Sealed) ([]byte, error) {
+	return t.store.Open(t.kind, id, sealed)
+}
+
+// IndexPage returns up to limit entries of an index in ascending byte order, strictly
+// greater than after.
+func (t Table) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	return t.store.indexPage(ctx, index, after, limit)
+}
+
+// Unlist removes entries from indexes, the last one first.
+func (t Table) Unlist(ctx context.Context, entries []Listing) error {
+	return t.store.unlist(ctx, entries, nil)
+}
+
+// manyAtOnce is how many records are read in one round trip.
+const manyAtOnce = 250
+
+// getMany reads items, zero where there is none.
+func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
+	for chunk := range slices.Chunk(keys, manyAtOnce) {
+		ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
+		some, err := s.backend.GetMany(ctx, chunk)
+		cancel()
+		if err != nil {
+			return nil, unavailable("read", err)
+		}
+		items = append(items, some...)
+	}
+	return items, nil
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"gatehouse.example/registry/internal/rawjson"
 	"maps"
 	"slices"
 	"strings"
@@ -120,10 +121,10 @@ func (r *round) admit(item Item) (Item, error) {
 // withoutMeta returns the record without a key of its _meta. All the rest keeps its bytes.
 func (r Record) withoutMeta(key string) (Record, error) {
 	raw := []byte(r.raw)
-	if own := without(find(membersOf(raw), "_meta"), key); len(membersOf(own)) > 0 {
-		raw = with(raw, "_meta", own)
+	if own := rawjson.Without(rawjson.Find(rawjson.Members(raw), "_meta"), key); len(rawjson.Members(own)) > 0 {
+		raw = rawjson.With(raw, "_meta", own)
 	} else {
-		raw = without(raw, "_meta")
+		raw = rawjson.Without(raw, "_meta")
 	}
 	return ParseRecord(raw)
 }

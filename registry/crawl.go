@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/registry/internal/rawjson"
 )
 
 // Query says what of an upstream is listed. The zero Query is everything that is not deleted.
@@ -215,7 +216,7 @@ func parsePage(body []byte) (Page, error) {
 	if !json.Valid(body) {
 		return Page{}, fmt.Errorf("%w: it is not one JSON value", ErrAnswer)
 	}
-	members := membersOf(body)
+	members := rawjson.Members(body)
 	servers, err := only(members, "servers")
 	if err != nil {
 		return Page{}, err
@@ -239,7 +240,7 @@ func parsePage(body []byte) (Page, error) {
 
 // metadata reads where the list goes on. The last page may have no cursor, an empty one, or
 // null.
-func metadata(members []member) (next string, count int, err error) {
+func metadata(members []rawjson.Member) (next string, count int, err error) {
 	raw, err := only(members, "metadata")
 	if errors.Is(err, errMissing) {
 		return "", -1, nil
@@ -270,11 +271,11 @@ func metadata(members []member) (next string, count int, err error) {
 var errMissing = errors.New("there is none")
 
 // only returns a member that must be there once.
-func only(members []member, name string) (value json.RawMessage, err error) {
+func only(members []rawjson.Member, name string) (value json.RawMessage, err error) {
 	found := 0
 	for _, m := range members {
-		if m.name == name {
-			value = m.value
+		if m.Name == name {
+			value = m.Value
 			found++
 		}
 	}

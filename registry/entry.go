@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/registry/internal/rawjson"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -193,12 +194,11 @@ func metaOf(meta map[string]json.RawMessage) json.RawMessage {
 	if len(meta) == 0 {
 		return nil
 	}
-	var all []member
+	var all []rawjson.Member
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		quoted, _ := json.Marshal(key) // a text can be written
-		all = append(all, member{name: key, text: string(quoted) + ":" + string(meta[key]), value: meta[key]})
+		all = append(all, rawjson.New(key, meta[key]))
 	}
-	return objectOf(all)
+	return rawjson.Object(all)
 }
 
 // sameJSON reports whether two values say the same. Order and white space do not count.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/registry/internal/rawjson"
 )
 
 // Status is what a registry says about whether a server should be used. Any status may
@@ -115,7 +117,7 @@ func readItem(data []byte) (Item, *InvalidItem) {
 
 // parts is an item taken apart.
 type parts struct {
-	outer  []member                   // of the item
+	outer  []rawjson.Member           // of the item
 	record []byte                     // without what is said about it
 	said   []json.RawMessage          // under MetaOfficial, what counts first
 	status []json.RawMessage          // outside of it
@@ -124,23 +126,23 @@ type parts struct {
 }
 
 func takeApart(data []byte) parts {
-	p := parts{outer: membersOf(data), record: data, meta: map[string]json.RawMessage{}}
-	beside := membersOf(find(p.outer, "_meta"))
-	if server := find(p.outer, "server"); isObject(server) {
+	p := parts{outer: rawjson.Members(data), record: data, meta: map[string]json.RawMessage{}}
+	beside := rawjson.Members(rawjson.Find(p.outer, "_meta"))
+	if server := rawjson.Find(p.outer, "server"); rawjson.IsObject(server) {
 		p.record, p.both = server, true
-		p.hear(find(p.outer, "status"))
+		p.hear(rawjson.Find(p.outer, "status"))
 		p.listen(beside)
 	}
 	inner := p.outer
 	if p.both {
-		inner = membersOf(p.record)
+		inner = rawjson.Members(p.record)
 	}
-	if status := find(inner, "status"); status != nil {
+	if status := rawjson.Find(inner, "status"); status != nil {
 		p.hear(status)
-		p.record = without(p.record, "status")
+		p.record = rawjson.Without(p.record, "status")
 	}
-	if own := find(inner, "_meta"); isObject(own) {
-		p.fromRecord(membersOf(own))
+	if own := rawjson.Find(inner, "_meta"); rawjson.IsObject(own) {
+		p.fromRecord(rawjson.Members(own))
 	}
 	return p
 }
@@ -153,37 +155,37 @@ func (p *parts) hear(status json.RawMessage) {
 }
 
 // listen takes what a registry says beside a record.
-func (p *parts) listen(beside []member) {
+func (p *parts) listen(beside []rawjson.Member) {
 	for _, m := range beside {
-		switch m.name {
+		switch m.Name {
 		case MetaOfficial:
-			p.said = append(p.said, m.value)
+			p.said = append(p.said, m.Value)
 		case "status": // written without its key, as in examples of the interface
-			p.hear(m.value)
+			p.hear(m.Value)
 		default:
-			p.meta[m.name] = m.value
+			p.meta[m.Name] = bytes.Clone(m.Value) // whoever keeps it does not keep the whole page
 		}
 	}
 }
 
 // fromRecord takes what a registry says out of _meta of the record.
-func (p *parts) fromRecord(own []member) {
-	publishers := func(m member) bool { return m.name == MetaPublisher || p.both && m.name != MetaOfficial }
+func (p *parts) fromRecord(own []rawjson.Member) {
+	publishers := func(m rawjson.Member) bool { return m.Name == MetaPublisher || p.both && m.Name != MetaOfficial }
 	registrys := slices.DeleteFunc(slices.Clone(own), publishers)
-	own = slices.DeleteFunc(own, func(m member) bool { return !publishers(m) })
+	own = slices.DeleteFunc(own, func(m rawjson.Member) bool { return !publishers(m) })
 	for _, m := range own {
 		// Beside the record, what the record says itself may be told again.
-		if string(p.meta[m.name]) == string(m.value) {
-			delete(p.meta, m.name)
+		if string(p.meta[m.Name]) == string(m.Value) {
+			delete(p.meta, m.Name)
 		}
 	}
 	p.listen(registrys)
 	switch {
 	case len(registrys) == 0:
 	case len(own) == 0:
-		p.record = without(p.record, "_meta")
+		p.record = rawjson.Without(p.record, "_meta")
 	default:
-		p.record = with(p.record, "_meta", objectOf(own))
+		p.record = rawjson.With(p.record, "_meta", rawjson.Object(own))
 	}
 }
 
@@ -195,7 +197,7 @@ func (p *parts) official() (Official, error) {
 		return o, err
 	}
 	o.Status = cmp.Or(o.Status, StatusActive)
-	if beside := find(p.outer, "_meta"); beside != nil && !isObject(beside) {
+	if beside := rawjson.Find(p.outer, "_meta"); beside != nil && !rawjson.IsObject(beside) {
 		return o, invalidItem("_meta", "it must be an object")
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.meta)) {
@@ -239,7 +241,7 @@ func (p *parts) contradiction(r Record) error {
 		return nil
 	}
 	for name, value := range map[string]string{"name": r.Name(), "version": r.Version()} {
-		beside := find(p.outer, name)
+		beside := rawjson.Find(p.outer, name)
 		var text string
 		if beside != nil && (json.Unmarshal(beside, &text) != nil || text != value) {
 			return invalidItem(name, "it is another one than in server")
@@ -283,7 +285,7 @@ func parseOfficial(raw json.RawMessage) (Official, error) {
 // one of the three.
 func statusAlone(raw json.RawMessage) Status {
 	var s Status
-	if json.Unmarshal(find(membersOf(raw), "status"), &s) != nil || s.Validate() != nil {
+	if json.Unmarshal(rawjson.Find(rawjson.Members(raw), "status"), &s) != nil || s.Validate() != nil {
 		return ""
 	}
 	return s
@@ -335,5 +337,3 @@ func identity(record []byte) (name, version string) {
 func invalidItem(place, reason string) error {
 	return &InvalidError{What: "item", Faults: []Fault{{place, reason}}}
 }
-
-func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

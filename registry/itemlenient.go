@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"gatehouse.example/registry/internal/rawjson"
 	"reflect"
 	"slices"
 )
@@ -15,12 +16,12 @@ func lenient(data []byte) []byte {
 		return data
 	}
 	data = withoutNull(data)
-	if server := find(membersOf(data), "server"); isObject(server) {
+	if server := rawjson.Find(rawjson.Members(data), "server"); rawjson.IsObject(server) {
 		if plain := withoutNull(server); !bytes.Equal(plain, server) {
-			data = with(data, "server", plain)
+			data = rawjson.With(data, "server", plain)
 		}
 	}
-	if depth(data) <= itemBounds.MaxDepth {
+	if rawjson.Depth(data) <= itemBounds.MaxDepth {
 		return data
 	}
 	type item struct { // a record, or one under server, or both
@@ -33,30 +34,30 @@ func lenient(data []byte) []byte {
 // withoutNull returns an object without _meta if that is null. If it is there twice, that is
 // for others to refuse.
 func withoutNull(object []byte) []byte {
-	members := membersOf(object)
-	isMeta := func(m member) bool { return m.name == "_meta" }
-	if string(find(members, "_meta")) != "null" || slices.ContainsFunc(slices.DeleteFunc(slices.Clone(members), func(m member) bool {
-		return isMeta(m) && string(m.value) == "null"
+	members := rawjson.Members(object)
+	isMeta := func(m rawjson.Member) bool { return m.Name == "_meta" }
+	if string(rawjson.Find(members, "_meta")) != "null" || slices.ContainsFunc(slices.DeleteFunc(slices.Clone(members), func(m rawjson.Member) bool {
+		return isMeta(m) && string(m.Value) == "null"
 	}), isMeta) {
 		return object
 	}
-	return without(object, "_meta")
+	return rawjson.Without(object, "_meta")
 }
 
 // shallow returns a value without the members that its type does not know and that have more
 // levels than there is room for.
 func shallow(value []byte, t reflect.Type, room int) []byte {
-	if depth(value) <= room {
+	if rawjson.Depth(value) <= room {
 		return value
 	}
 	switch {
-	case isObject(value) && t.Kind() == reflect.Struct:
+	case rawjson.IsObject(value) && t.Kind() == reflect.Struct:
 		fields := jsonFields(t)
 		return shallowMembers(value, room, func(name string) (reflect.Type, bool) {
 			field, ok := fields[name]
 			return field, ok
 		})
-	case isObject(value) && t.Kind() == reflect.Map: // its keys are anybody's
+	case rawjson.IsObject(value) && t.Kind() == reflect.Map: // its keys are anybody's
 		return shallowMembers(value, room, func(string) (reflect.Type, bool) { return nil, false })
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		return shallowElements(value, t.Elem(), room)
@@ -65,20 +66,20 @@ func shallow(value []byte, t reflect.Type, room int) []byte {
 }
 
 func shallowMembers(object []byte, room int, known func(name string) (reflect.Type, bool)) []byte {
-	var kept []member
-	for _, m := range membersOf(object) {
-		t, ok := known(m.name)
-		if !ok && depth(m.value) > room-1 {
+	var kept []rawjson.Member
+	for _, m := range rawjson.Members(object) {
+		t, ok := known(m.Name)
+		if !ok && rawjson.Depth(m.Value) > room-1 {
 			continue
 		}
 		if ok {
-			if plain := shallow(m.value, t, room-1); len(plain) != len(m.value) {
-				m.text = m.text[:len(m.text)-len(m.value)] + string(plain)
+			if plain := shallow(m.Value, t, room-1); len(plain) != len(m.Value) {
+				m.Text = slices.Concat(m.Text[:len(m.Text)-len(m.Value)], plain)
 			}
 		}
 		kept = append(kept, m)
 	}
-	return objectOf(kept)
+	return rawjson.Object(kept)
 }
 
 func shallowElements(list []byte, t reflect.Type, room int) []byte {
@@ -98,21 +99,4 @@ func rawBytes(values []json.RawMessage) [][]byte {
 		all[i] = v
 	}
 	return all
-}
-
-// depth returns how deep arrays and objects are nested in a value that is valid JSON.
-func depth(value []byte) (most int) {
-	level := 0
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case '"':
-			i = skipString(value, i) - 1
-		case '{', '[':
-			level++
-			most = max(most, level)
-		case '}', ']':
-			level--
-		}
-	}
-	return most
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"gatehouse.example/message/schema"
+	"gatehouse.example/registry/internal/rawjson"
 )
 
 // CurrentSchema is the URI of the schema that records are held against as a whole.
@@ -70,7 +71,7 @@ func (r rules) check(data []byte, object map[string]any) error {
 		return fmt.Errorf("registry: record: %w", err)
 	}
 	if saysNothing(object["repository"]) {
-		data = without(data, "repository")
+		data = rawjson.Without(data, "repository")
 	}
 	err = rules.Validate(context.Background(), data)
 	if invalid := (*schema.InvalidError)(nil); errors.As(err, &invalid) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/registry/internal/rawjson"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -50,10 +51,10 @@ func (v voice) owns(key string) bool { return v.key != "" && strings.EqualFold(k
 // row is a row of the catalogue taken apart.
 type row struct {
 	entry   catalogue.Entry
-	record  []byte // without what it says under our key
-	members []span // of the record, but for _meta
-	own     []span // of _meta of the record
-	said    []span // what registries say beside the record, but for MetaOfficial
+	record  []byte           // without what it says under our key
+	members []rawjson.Member // of the record, but for _meta
+	own     []rawjson.Member // of _meta of the record
+	said    []rawjson.Member // what registries say beside the record, but for MetaOfficial
 }
 
 var errRow = errors.New("registry: a row of the catalogue is not made of objects")
@@ -62,24 +63,24 @@ var errRow = errors.New("registry: a row of the catalogue is not made of objects
 // there (seed, Registry records: _meta).
 func (v voice) take(e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
-	if !isObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!isObject(e.Meta) || !json.Valid(e.Meta)) {
+	if !rawjson.IsObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!rawjson.IsObject(e.Meta) || !json.Valid(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
 	}
 	if statusOf(e).Validate() != nil { // it is not for us to say that it is fine
 		return row{}, fmt.Errorf("%w: %s %s has the status %.40q", errRow, e.Name, e.Version, e.Status)
 	}
-	ours := func(s span) bool { return v.owns(s.name) }
-	r.members = spans(r.record)
-	if i := slices.IndexFunc(r.members, named("_meta")); i >= 0 {
+	ours := func(s rawjson.Member) bool { return v.owns(s.Name) }
+	r.members = rawjson.Split(r.record)
+	if i := slices.IndexFunc(r.members, rawjson.Named("_meta")); i >= 0 {
 		meta := r.members[i]
 		r.members = slices.Delete(r.members, i, i+1)
-		r.own = spans(meta.value)
+		r.own = rawjson.Split(meta.Value)
 		if slices.ContainsFunc(r.own, ours) {
 			r.own = slices.DeleteFunc(r.own, ours)
-			r.record = slices.Concat(r.record[:meta.at], appendObject(nil, r.own), r.record[meta.at+len(meta.value):])
+			r.record = slices.Concat(r.record[:meta.At], rawjson.AppendObject(nil, r.own), r.record[meta.At+len(meta.Value):])
 		}
 	}
-	r.said = slices.DeleteFunc(spans(e.Meta), func(s span) bool { return s.name == MetaOfficial || ours(s) })
+	r.said = slices.DeleteFunc(rawjson.Split(e.Meta), func(s rawjson.Member) bool { return s.Name == MetaOfficial || ours(s) })
 	return r, nil
 }
 
@@ -95,30 +96,30 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 		b = append(append(b, `"server":`...), r.record...)
 	}
 	if s == shapeWrapped {
-		return append(appendObject(append(b, `,"_meta":`...), meta), '}'), nil
+		return append(rawjson.AppendObject(append(b, `,"_meta":`...), meta), '}'), nil
 	}
 	for _, m := range r.members {
-		if m.name == "status" || m.name == "server" && s == shapeBoth {
+		if m.Name == "status" || m.Name == "server" && s == shapeBoth {
 			continue // what a registry says counts
 		}
-		b = append(appendComma(b), m.text...)
+		b = append(appendComma(b), m.Text...)
 	}
 	b = appendText(append(appendComma(b), `"status":`...), string(statusOf(e)))
 	for _, m := range r.own { // registries speak over the record
-		if m.name != MetaOfficial && !slices.ContainsFunc(meta, named(m.name)) {
+		if m.Name != MetaOfficial && !slices.ContainsFunc(meta, rawjson.Named(m.Name)) {
 			meta = append(meta, m)
 		}
 	}
-	return append(appendObject(append(b, `,"_meta":`...), meta), '}'), nil
+	return append(rawjson.AppendObject(append(b, `,"_meta":`...), meta), '}'), nil
 }
 
 // metaOf is what registries say about a row: all of it, and we last.
-func (h *Handler) metaOf(r row) []span {
-	meta := make([]span, 1, len(r.said)+len(r.own)+2)
-	meta[0] = span{name: MetaOfficial, text: appendOfficial([]byte(`"`+MetaOfficial+`":`), r.entry)}
+func (h *Handler) metaOf(r row) []rawjson.Member {
+	meta := make([]rawjson.Member, 1, len(r.said)+len(r.own)+2)
+	meta[0] = rawjson.Member{Name: MetaOfficial, Text: appendOfficial([]byte(`"`+MetaOfficial+`":`), r.entry)}
 	meta = append(meta, r.said...)
 	if value := h.enriched(r); value != nil {
-		meta = append(meta, span{name: h.speaks.key, text: slices.Concat([]byte(`"`+h.speaks.key+`":`), value)})
+		meta = append(meta, rawjson.New(h.speaks.key, value))
 	}
 	return meta
 }
@@ -147,7 +148,7 @@ func (h *Handler) enriched(r row) json.RawMessage {
 func (r row) item() (Item, error) {
 	item := Item{Record: Record{raw: string(r.record)}, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
 	for _, m := range r.said {
-		item.Meta[m.name] = m.value
+		item.Meta[m.Name] = m.Value
 	}
 	return item, json.Unmarshal(r.record, &item.Record.known)
 }
@@ -225,16 +226,4 @@ func appendComma(b []byte) []byte {
 		return b
 	}
 	return append(b, ',')
-}
-
-// appendObject writes an object of members. Each is as it was written.
-func appendObject(b []byte, members []span) []byte {
-	b = append(b, '{')
-	for i, m := range members {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, m.text...)
-	}
-	return append(b, '}')
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/registry/internal/rawjson"
 )
 
 // FileConfig says which file is read, and read again whenever it changes. Path is required.
@@ -225,11 +226,11 @@ func parseMeta(data []byte) (map[string]json.RawMessage, error) {
 		switch value := all[key]; {
 		case !validName(name) || versioned && wrongVersion(version) != "":
 			errs = append(errs, fmt.Errorf("%.200q is neither the name of a server nor a name, @ and a version", key))
-		case !isObject(value):
+		case !rawjson.IsObject(value):
 			errs = append(errs, fmt.Errorf("%s: it must be an object", key))
 		case len(value) > maxMeta/2:
 			errs = append(errs, fmt.Errorf("%s: more than %d bytes", key, maxMeta/2))
-		case versioned && isObject(all[name]):
+		case versioned && rawjson.IsObject(all[name]):
 			all[key] = over(all[name], value)
 		}
 	}
@@ -238,13 +239,13 @@ func parseMeta(data []byte) (map[string]json.RawMessage, error) {
 
 // over puts the members of one object over those of another. Each keeps its bytes.
 func over(below, above []byte) json.RawMessage {
-	members := membersOf(above)
-	for _, m := range membersOf(below) {
-		if find(members, m.name) == nil {
+	members := rawjson.Members(above)
+	for _, m := range rawjson.Members(below) {
+		if rawjson.Find(members, m.Name) == nil {
 			members = append(members, m)
 		}
 	}
-	return objectOf(members)
+	return rawjson.Object(members)
 }
 
 // Enrich returns what the file says about an item, nil for nothing.

@@ -1,0 +1,10 @@
+package rawjson
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+// TestDeps keeps the package at its place in the house.
+func TestDeps(t *testing.T) { deptest.Check(t, ".", deptest.Rule{}) }

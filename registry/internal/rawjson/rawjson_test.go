@@ -1,0 +1,76 @@
+package rawjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"gatehouse.example/registry/internal/rawjson"
+)
+
+// FuzzMembers: an object that is taken apart has the members that encoding/json sees, and is
+// the same object when it is put together.
+func FuzzMembers(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"a":1}`, ` { "a" : [1, {"b":"}"}] , "c":null } `, `{"a":"\"\\","b":-1.5e+3,"c":true}`, `{"a":{}}`, `{"\u0061":[],"a":{"x":[[]]}}`,
+		"{\"\xff\":1}", `[1]`, `"a"`, `{"a":1`, `{"a":1}x`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		members := rawjson.Members(data)
+		var want map[string]json.RawMessage
+		if json.Unmarshal(data, &want) != nil || want == nil {
+			if members != nil {
+				t.Fatalf("%q has members %v", data, members)
+			}
+			return
+		}
+		got := map[string]json.RawMessage{}
+		for _, m := range members {
+			got[m.Name] = m.Value // of two with one name the last counts for encoding/json too
+			if object := bytes.Trim(data, " \t\r\n"); !bytes.HasPrefix(object[m.At:], m.Value) || !bytes.HasSuffix(m.Text, m.Value) {
+				t.Errorf("%q: %s is not at %d", data, m.Value, m.At)
+			}
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q has members %v, want %v", data, got, want)
+		}
+		for name, value := range want {
+			if !bytes.Equal(got[name], value) {
+				t.Errorf("%q: %q is %s, want %s", data, name, got[name], value)
+			}
+		}
+		var a, b any
+		if json.Unmarshal(data, &a) != nil || json.Unmarshal(rawjson.Object(members), &b) != nil || !same(a, b) {
+			t.Errorf("%q becomes %s", data, rawjson.Object(members))
+		}
+	})
+}
+
+func same(a, b any) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// TestChanges: a member is replaced or left out, and all others keep their bytes.
+func TestChanges(t *testing.T) {
+	const object = `{ "a" : 1.0 ,"b":"\u0062", "c" : {"a": 2} }`
+	for what, test := range map[string]struct{ got, want string }{
+		"without":          {string(rawjson.Without([]byte(object), "b")), `{"a" : 1.0,"c" : {"a": 2}}`},
+		"with":             {string(rawjson.With([]byte(object), "a", []byte("3"))), `{"a":3,"b":"\u0062","c" : {"a": 2}}`},
+		"with none such":   {string(rawjson.With([]byte(object), "d", []byte("3"))), `{"a" : 1.0,"b":"\u0062","c" : {"a": 2}}`},
+		"the value of one": {string(rawjson.Find(rawjson.Members([]byte(object)), "c")), `{"a": 2}`},
+		"of none":          {string(rawjson.Find(rawjson.Members([]byte(object)), "d")), ``},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %s, want %s", what, test.got, test.want)
+		}
+	}
+	for text, want := range map[string]int{`1`: 0, `"[["`: 0, `{}`: 1, `[{"a":["}"]}]`: 3} {
+		if got := rawjson.Depth([]byte(text)); got != want {
+			t.Errorf("%s has depth %d, want %d", text, got, want)
+		}
+	}
+}

@@ -1,83 +1,12 @@
 package registry_test
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage/catalogue"
 )
-
-// TestA9UnknownStatusIsNeverActive: a record whose status nobody understands is hidden and
-// flagged, in whatever form it is told, until the upstream gives it one that is known.
-func TestA9UnknownStatusIsNeverActive(t *testing.T) {
-	const name = "com.example/server-000001"
-	record := `"name":"` + name + `","description":"A server.","version":"1.0.0"`
-	bare := `{` + record + `}`
-	for what, element := range map[string]string{
-		"beside":             `{"server":` + bare + `,"_meta":{"` + registry.MetaOfficial + `":{"status":"quarantined"}}}`,
-		"in another case":    `{"server":` + bare + `,"_meta":{"` + registry.MetaOfficial + `":{"status":"Active"}}}`,
-		"empty":              `{"server":` + bare + `,"_meta":{"` + registry.MetaOfficial + `":{"status":""}}}`,
-		"a number":           `{"server":` + bare + `,"_meta":{"` + registry.MetaOfficial + `":{"status":7}}}`,
-		"flat":               `{` + record + `,"status":"suspended"}`,
-		"flat, null":         `{` + record + `,"status":null}`,
-		"without its key":    `{"server":` + bare + `,"_meta":{"status":"on hold"}}`,
-		"two that differ":    `{"server":` + bare + `,"status":"active","_meta":{"` + registry.MetaOfficial + `":{"status":"deleted"}}}`,
-		"of a broken record": `{"server":{"name":"` + name + `","version":"1.0.0"},"_meta":{"` + registry.MetaOfficial + `":{"status":"quarantined"}}}`,
-	} {
-		t.Run(what, func(t *testing.T) {
-			m := newMirror(t)
-			m.upstream.Fill(3)
-			m.sync(registry.Order{})
-			m.answering(`{"servers":[` + element + `]}`)
-			m.later(time.Hour)
-			m.sync(registry.Order{})
-			hidden := m.entry(name, "1.0.0")
-			if slices.Contains(m.listed(), name+" 1.0.0") || hidden.Status != catalogue.StatusDeleted || !slices.Equal(hidden.Flags, []string{registry.FlagStatus}) ||
-				!strings.Contains(hidden.StatusMessage, "status") || m.status().UnknownStatus != 1 {
-				t.Errorf("%v %+v", m.listed(), hidden)
-			}
-			m.later(time.Hour)
-			m.answering(`{"servers":[{"server":` + bare + `,"_meta":{"` + registry.MetaOfficial + `":{"status":"active"}}}]}`)
-			m.sync(registry.Order{AcceptChanged: true})
-			if e := m.entry(name, "1.0.0"); e.Status != "active" || len(e.Flags) > 0 || m.status().UnknownStatus != 0 || e.StatusMessage != "" {
-				t.Errorf("known again: %+v", e)
-			}
-		})
-	}
-}
-
-// answering puts another upstream in place of the one there was. It always says the same.
-func (m *mirror) answering(list string) {
-	m.Helper()
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(list))
-	}))
-	m.Cleanup(upstream.Close)
-	m.restart(func(c *registry.AggregatorConfig) {
-		c.Client = newClient(m.T, registry.ClientConfig{Base: upstream.URL, Now: m.clock.Now})
-	})
-}
-
-// TestA9StatusBesideWhatCannotBeRead: where the status can be read, and something beside it
-// cannot, the status is believed.
-func TestA9StatusBesideWhatCannotBeRead(t *testing.T) {
-	m := newMirror(t)
-	m.upstream.Fill(2)
-	m.sync(registry.Order{})
-	const name = "com.example/server-000001"
-	m.answering(`{"servers":[{"server":{"name":"` + name + `","description":"A server.","version":"1.0.0"},"_meta":{"` +
-		registry.MetaOfficial + `":{"status":"deprecated","isLatest":"yes"}}}]}`)
-	m.sync(registry.Order{})
-	if e := m.entry(name, "1.0.0"); e.Status != "deprecated" || len(e.Flags) > 0 {
-		t.Errorf("%+v", e)
-	}
-}
 
 // TestA9StatusOnRecord: a row that somebody stored with a status of his own is not shown.
 func TestA9StatusOnRecord(t *testing.T) {
@@ -146,37 +75,5 @@ func TestA9MembersWithoutWorth(t *testing.T) {
 		if _, err := registry.ParseItem([]byte(item)); err == nil {
 			t.Errorf("%s is an item", what)
 		}
-	}
-}
-
-// TestA9ConflictIsFlaggedAtOnce: a record of ours is flagged as soon as it is known that the
-// upstream has its name: when we take the name, when another version of ours comes, and when
-// the upstream lists it; and not for what the upstream has deleted.
-func TestA9ConflictIsFlaggedAtOnce(t *testing.T) {
-	const name = "com.example/server-000003"
-	m := newMirror(t)
-	m.upstream.Fill(5)
-	m.sync(registry.Order{})
-	server := registry.OwnServer{Name: name, URL: "https://notes.example.com/mcp"}
-	own := ownItems(t, server)
-	m.restart(func(c *registry.AggregatorConfig) { c.Own = func() []registry.Item { return own } })
-	if err := m.keeper.PublishOwn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !flaggedConflict(m, name) || m.status().Conflicts != 1 {
-		t.Error("there is no conflict when we take the name")
-	}
-	server.Version = "2.0.0"
-	own = append(own, ownItems(t, server)...)
-	if err := m.keeper.PublishOwn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if e := m.entry(name, "2.0.0"); !slices.Contains(e.Flags, registry.FlagConflict) || m.status().Conflicts != 2 {
-		t.Errorf("another version of ours has the flags %q", e.Flags)
-	}
-	m.upstream.SetStatus(name, "1.0.0", registry.StatusDeleted, "gone")
-	m.sync(registry.Order{Full: true})
-	if e := m.entry(name, "2.0.0"); flaggedConflict(m, name) || len(e.Flags) > 0 || m.status().Conflicts != 0 {
-		t.Error("there is a conflict with what the upstream has deleted")
 	}
 }

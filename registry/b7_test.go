@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/redis"
 )
 
@@ -62,7 +64,7 @@ func newMeteredDesk(t testing.TB, config registry.HandlerConfig) (*desk, *metere
 		t.Fatal(err)
 	}
 	m := &metered{Backend: backend}
-	d := &desk{t: t, catalogue: catalogueOn(t, m)}
+	d := &desk{t: t, catalogue: cataloguetest.New(t, m)}
 	if d.writer, err = d.catalogue.OpenWriter(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -324,30 +326,30 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	if read != versions {
 		t.Errorf("the client read %d versions", read)
 	}
-	mirror, m := newMeteredDesk(t, registry.HandlerConfig{})
-	if err := mirror.writer.Close(t.Context()); err != nil {
+	copied, m := newMeteredDesk(t, registry.HandlerConfig{})
+	if err := copied.writer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{Catalogue: mirror.catalogue, Client: client})
+	keeper, err := mirror.New(mirror.Config{Catalogue: copied.catalogue, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, order := range []registry.Order{{}, {Full: true}} {
+	for _, options := range []mirror.SyncOptions{{}, {Full: true}} {
 		m.reset()
-		report, err := aggregator.SyncWith(t.Context(), order)
+		report, err := keeper.SyncWith(t.Context(), options)
 		if err != nil || report.Items != versions {
 			t.Fatalf("%+v %v", report, err)
 		}
 		// Each version is read when it is compared and once to see what is missing.
 		if got := m.bytes.Load(); got > int64(5*versions*size) {
-			t.Errorf("%+v: %d bytes were read of %d", order, got, versions*size)
+			t.Errorf("%+v: %d bytes were read of %d", options, got, versions*size)
 		}
 	}
-	got, _, err := follow(mirror.handler, "/v0.1/servers/com.example%2Fheavy/versions")
+	got, _, err := follow(copied.handler, "/v0.1/servers/com.example%2Fheavy/versions")
 	if err != nil || len(got) != versions || got[0] != fmt.Sprintf("1.%d.0", versions-1) {
 		t.Errorf("%d versions in the mirror, %v", len(got), err)
 	}
-	latest := readList(t, mirror.get("/v0.1/servers?version=latest").Body.Bytes())
+	latest := readList(t, copied.get("/v0.1/servers?version=latest").Body.Bytes())
 	if len(latest.Servers) != 1 {
 		t.Errorf("%d are the latest", len(latest.Servers))
 	}
@@ -378,13 +380,13 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	aggregator, err := registry.NewAggregator(registry.AggregatorConfig{
+	keeper, err := mirror.New(mirror.Config{
 		Catalogue: d.catalogue, Wait: func(context.Context, time.Duration) error { cancel(); return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := aggregator.Run(ctx); err != nil {
+	if err := keeper.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := follow(d.handler, target); err != nil || len(got) != 12 || got[0] != "1.11.0" {

@@ -12,6 +12,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/catalogue/cataloguetest"
 )
 
 // searched says what a search cost: rows that were read, pages of lists, and the names.
@@ -149,7 +150,7 @@ func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 	d, m := newMeteredDesk(t, registry.HandlerConfig{})
 	manyServers(t, d, 8000)
 	slow := &slowNames{Backend: m, hold: make(chan struct{})}
-	h, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, slow)})
+	h, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, slow)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,6 +131,9 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// Base returns where the upstream is, without the version of the interface.
+func (c *Client) Base() string { return c.base }
+
 // through decides how requests are made.
 func (c *Client) through(given *http.Client) error {
 	own := http.Client{}

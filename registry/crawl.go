@@ -160,7 +160,7 @@ func (q Query) values(limit int) url.Values {
 // on one page; those that have more of them lead on as in a list. The error, if any, comes
 // last.
 func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, error] {
-	if !validName(name) {
+	if !ValidName(name) {
 		return func(yield func(Page, error) bool) {
 			yield(Page{}, fmt.Errorf("registry: client: %.200q is no name of a server", name))
 		}
@@ -171,11 +171,11 @@ func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, erro
 // Version returns one version of a server, also if it is deleted. The version latest is the
 // latest one that is not.
 func (c *Client) Version(ctx context.Context, name, version string) (Item, error) {
-	if !validName(name) || version != latest && wrongVersion(version) != "" {
+	if !ValidName(name) || version != Latest && wrongVersion(version) != "" {
 		return Item{}, fmt.Errorf("registry: client: %.200q %.40q is no name and version of a server", name, version)
 	}
 	r := request{path: "/servers/" + url.PathEscape(name) + "/versions/" + url.PathEscape(version), most: c.bounds.pageBytes}
-	if version != latest {
+	if version != Latest {
 		r.query = url.Values{"include_deleted": {"true"}}
 	}
 	a, err := c.ask(ctx, r)
@@ -186,7 +186,7 @@ func (c *Client) Version(ctx context.Context, name, version string) (Item, error
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
-	if item.Record.Name() != name || version != latest && item.Record.Version() != version {
+	if item.Record.Name() != name || version != Latest && item.Record.Version() != version {
 		return Item{}, fmt.Errorf("%w: it is about %.300q", ErrAnswer, item.Record.String())
 	}
 	return item, nil
@@ -227,7 +227,7 @@ func parsePage(body []byte) (Page, error) {
 	}
 	page := Page{Bytes: int64(len(body))}
 	for _, element := range elements {
-		if item, invalid := readItem(bytes.TrimSpace(element)); invalid != nil {
+		if item, invalid := ReadItem(bytes.TrimSpace(element)); invalid != nil {
 			page.Invalid = append(page.Invalid, *invalid)
 		} else {
 			page.Items = append(page.Items, item)

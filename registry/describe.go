@@ -106,7 +106,7 @@ func aPackage(place string) described {
 	stdio := objectWith("type", map[string]described{"type": oneOf("stdio")})
 	return objectWith("registryType identifier transport", map[string]described{
 		"registryType": aText(), "registryBaseUrl": aURL(), "identifier": aText(), "runtimeHint": aText(),
-		"version":          aText().but(described{"minLength": 1, "maxLength": maxVersion, "not": described{"const": latest}}),
+		"version":          aText().but(described{"minLength": 1, "maxLength": maxVersion, "not": described{"const": Latest}}),
 		"fileSha256":       aText().but(described{"pattern": digestPattern}),
 		"transport":        anyOf(stdio, aTransport("streamable-http", place), aTransport("sse", place)),
 		"runtimeArguments": listOf(anArgument()), "packageArguments": listOf(anArgument()),

@@ -83,7 +83,7 @@ func (h *Handler) detail(c *call) error {
 
 // entry reads one version of a server.
 func (h *Handler) entry(ctx context.Context, name, version string, v view) (entry catalogue.Entry, err error) {
-	if version == latest {
+	if version == Latest {
 		entry, err = h.catalogue.Latest(ctx, name)
 	} else {
 		entry, err = h.catalogue.Entry(ctx, name, version)

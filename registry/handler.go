@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
@@ -123,27 +122,12 @@ func (c HandlerConfig) check() error {
 	case c.MetaKey == "":
 		return nil
 	}
-	return checkMetaKey(c.MetaKey)
+	return CheckMetaKey(c.MetaKey)
 }
 
 func validPrefix(prefix string) bool {
 	other := func(c rune) bool { return !isAlphanumeric(c) && !strings.ContainsRune("/-._~", c) }
 	return prefix[0] == '/' && prefix != "/" && path.Clean(prefix) == prefix && !strings.ContainsFunc(prefix, other)
-}
-
-// checkMetaKey refuses keys under which somebody else speaks. A sub-registry speaks under a
-// key that reflects it (seed, Registry records: _meta).
-func checkMetaKey(s string) error {
-	key, err := message.ParseMetaKey(s)
-	switch {
-	case err != nil:
-		return err
-	case !strings.Contains(key.Prefix, ".") || key.Name == "":
-		return fmt.Errorf("the MetaKey %q is not a reversed domain name, a slash and a name", s)
-	case key.Reserved():
-		return fmt.Errorf("the MetaKey %q is reserved for the protocol", s)
-	}
-	return nil
 }
 
 const (

@@ -121,7 +121,7 @@ func (p *route) takeName(segments []string) (rest []string, ok bool) {
 	if !strings.Contains(p.name, "/") && len(rest) > 0 {
 		p.name, rest = p.name+"/"+rest[0], rest[1:]
 	}
-	return rest, validName(p.name)
+	return rest, ValidName(p.name)
 }
 
 func (p *route) findPage(segments []string) bool {

@@ -21,6 +21,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/storagetest"
 )
@@ -64,7 +65,7 @@ func newDesk(t testing.TB, config registry.HandlerConfig, rows ...catalogue.Entr
 		t.Fatal(err)
 	}
 	c.faults = storagetest.NewFaults(backend)
-	c.catalogue = catalogueOn(t, c.faults)
+	c.catalogue = cataloguetest.New(t, c.faults)
 	if c.writer, err = c.catalogue.OpenWriter(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -675,7 +676,7 @@ func TestEmptyCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, backend)}) // nobody has written yet
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, backend)}) // nobody has written yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -851,7 +852,7 @@ func TestStoreHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck := &hung{Backend: backend}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: catalogueOn(t, stuck)})
+	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, stuck)})
 	if err != nil {
 		t.Fatal(err)
 	}

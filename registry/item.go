@@ -85,15 +85,16 @@ var itemBounds = strictjson.Options{MaxBytes: maxItem, MaxDepth: MaxDepth + 2}
 // record without anything beside it all keys of _meta but [MetaPublisher]. Every other
 // member of the record stays byte for byte.
 func ParseItem(data []byte) (Item, error) {
-	item, invalid := readItem(data)
+	item, invalid := ReadItem(data)
 	if invalid != nil {
 		return Item{}, invalid.Err
 	}
 	return item, nil
 }
 
-// readItem reads an element of a list, or as much of it as can be read.
-func readItem(data []byte) (Item, *InvalidItem) {
+// ReadItem reads an element of a list as [ParseItem] does. Of one that cannot be used it
+// returns as much as can be read.
+func ReadItem(data []byte) (Item, *InvalidItem) {
 	data = lenient(data)
 	if err := strictjson.Valid(data, itemBounds); err != nil {
 		return Item{}, &InvalidItem{Err: unreadable("item", err)}
@@ -325,7 +326,7 @@ func identity(record []byte) (name, version string) {
 	if strictjson.Unmarshal(record, &is, itemBounds) != nil {
 		return "", ""
 	}
-	if json.Unmarshal(is.Name, &name) != nil || !validName(name) {
+	if json.Unmarshal(is.Name, &name) != nil || !ValidName(name) {
 		name = ""
 	}
 	if json.Unmarshal(is.Version, &version) != nil || utf8.RuneCountInString(version) > maxVersion || wrongVersion(version) != "" {

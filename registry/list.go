@@ -154,7 +154,7 @@ func parseQuery(raw string) (query, error) {
 		return query{}, err
 	}
 	q := query{cursor: p["cursor"]}
-	if q.version = p["version"]; q.version == latest {
+	if q.version = p["version"]; q.version == Latest {
 		q.latest, q.version = true, ""
 	}
 	var errs [5]error

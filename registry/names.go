@@ -181,14 +181,10 @@ func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 	if was.holds(st) {
 		return
 	}
-	ledger, err := readLedger(st)
-	if err != nil { // somebody else's: then nothing is known about times
-		ledger.Stamp = time.Time{}
-	}
-	// Times of updates only rise with what is committed, so that what was added since has a
-	// later one.
+	// What was added since has a later time of update.
+	stamp := ParseProgress(st.Progress).Stamp
 	since := time.Time{}
-	if was != nil && was.key == string(st.CursorKey) && !ledger.Stamp.Before(was.stamp) {
+	if was != nil && was.key == string(st.CursorKey) && !stamp.Before(was.stamp) {
 		since = was.stamp
 	}
 	names, err := x.added(ctx, since)
@@ -202,14 +198,16 @@ func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 	case since.IsZero():
 	case len(names) == 0:
 		same := *was
-		same.committed, same.stamp = st.Committed, ledger.Stamp
+		same.committed, same.stamp = st.Committed, stamp
 		x.list.Store(&same)
 		return
 	default:
-		names = union(was.all(), names)
+		names = append(was.all(), names...)
+		slices.Sort(names)
+		names = slices.Compact(names)
 	}
 	l := newNameList(names)
-	l.key, l.committed, l.stamp = string(st.CursorKey), st.Committed, ledger.Stamp
+	l.key, l.committed, l.stamp = string(st.CursorKey), st.Committed, stamp
 	x.list.Store(l)
 }
 

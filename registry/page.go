@@ -165,7 +165,7 @@ func (h *Handler) chosen(c *call, version string, others []catalogue.Entry) (cat
 	if i >= 0 {
 		return others[i], nil
 	}
-	e, err := h.entry(c.ctx, c.name, cmp.Or(version, latest), view{})
+	e, err := h.entry(c.ctx, c.name, cmp.Or(version, Latest), view{})
 	if errors.Is(err, errNoVersion) && version == "" && len(others) > 0 {
 		return others[0], nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/message"
+	"gatehouse.example/registry/internal/rawjson"
 )
 
 const (
@@ -123,6 +124,25 @@ func record(data []byte, tree any) error {
 		return err
 	}
 	return chosen.check(data, object)
+}
+
+// StoredRecord returns a record that [ParseRecord] has accepted before, without checking it
+// again: rules may have become stricter since, and what was accepted is served on. The error
+// says that its members cannot be read; the record has its bytes nevertheless.
+func StoredRecord(data []byte) (Record, error) {
+	r := Record{raw: string(data)}
+	return r, json.Unmarshal(data, &r.known)
+}
+
+// WithoutMeta returns the record without a key of its _meta. All the rest keeps its bytes.
+func (r Record) WithoutMeta(key string) (Record, error) {
+	raw := []byte(r.raw)
+	if own := rawjson.Without(rawjson.Find(rawjson.Members(raw), "_meta"), key); len(rawjson.Members(own)) > 0 {
+		raw = rawjson.With(raw, "_meta", own)
+	} else {
+		raw = rawjson.Without(raw, "_meta")
+	}
+	return ParseRecord(raw)
 }
 
 // Name is the name of the server: a namespace in the order of reversed domain names, a

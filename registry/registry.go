@@ -1,11 +1,11 @@
-// Package registry is a catalogue of servers of the protocol: the records it holds, what shows
-// them to programs and people, and what fills it from another registry.
+// Package registry has the records of servers of the protocol, and what shows them to programs
+// and people.
 //
 // A [Record] is one server.json, one version of one server, in the bytes in which it came.
 // An [Item] is a record together with what a registry says about it: its status, the only
 // part that changes, and when that happened. A [Client] goes through the list of an
-// upstream, page by page. An [Aggregator] brings that list and servers of our own into the
-// catalogue of a [storage.Store], and keeps it like them. A [Handler] answers readers from there:
+// upstream, page by page. Package registry/mirror brings that list and servers of our own into a
+// [catalogue.Catalogue], and keeps it like them. A [Handler] answers readers from there:
 // it speaks the interface of the official registry, which the seed shows in an older form
 // (Registry API), and has pages.
 //

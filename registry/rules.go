@@ -75,11 +75,15 @@ var grammar = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
 const (
 	minName, maxName = 3, 200
-	maxVersion       = 255
+	maxVersion       = 255 // characters
 )
 
-// validName reports what can be the name of a server.
-func validName(name string) bool {
+// MaxVersion is how many bytes of a version a catalogue holds.
+const MaxVersion = 512
+
+// ValidName reports whether a text can be the name of a server. Such a name is two segments of
+// a path that need no escaping.
+func ValidName(name string) bool {
 	return len(name) >= minName && len(name) <= maxName && grammar.MatchString(name) && wrongName(name) == ""
 }
 
@@ -106,14 +110,18 @@ var (
 	wildcard   = regexp.MustCompile(`^v?([0-9]+|[xX*])(\.([0-9]+|[xX*])){0,2}(-[0-9A-Za-z.-]+)?$`)
 )
 
-// latest is how the latest version is asked for.
-const latest = "latest"
+// Latest is how the latest version is asked for. No version has that name.
+const Latest = "latest"
+
+// ValidVersion reports whether a text can be the version of a server: one version and not a
+// range, which can be seen and told from others.
+func ValidVersion(version string) bool { return wrongVersion(version) == "" }
 
 func wrongVersion(version string) string {
 	switch {
 	case version == "" || version == "." || version == "..":
 		return "it must be a version"
-	case version == latest:
+	case version == Latest:
 		return "latest is the name of the latest one"
 	case strings.TrimSpace(version) != version || strings.ContainsFunc(version, invisible):
 		return "it must have no white space around it, no control characters in it and nothing invisible"
@@ -217,4 +225,20 @@ func wrongKey(key string) string {
 		return strings.TrimPrefix(err.Error(), "message: _meta: ")
 	}
 	return ""
+}
+
+// CheckMetaKey refuses a key of _meta under which a registry must not speak about the items of
+// others: it needs a reversed domain name, so that it reflects the registry, and must not be
+// reserved for the protocol.
+func CheckMetaKey(s string) error {
+	key, err := message.ParseMetaKey(s)
+	switch {
+	case err != nil:
+		return err
+	case !strings.Contains(key.Prefix, ".") || key.Name == "":
+		return fmt.Errorf("the MetaKey %q is not a reversed domain name, a slash and a name", s)
+	case key.Reserved():
+		return fmt.Errorf("the MetaKey %q is reserved for the protocol", s)
+	}
+	return nil
 }

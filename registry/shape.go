@@ -146,11 +146,12 @@ func (h *Handler) enriched(r row) json.RawMessage {
 
 // item returns the row as an item. The record was checked when it came.
 func (r row) item() (Item, error) {
-	item := Item{Record: Record{raw: string(r.record)}, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
+	record, err := StoredRecord(r.record)
+	item := Item{Record: record, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
 	for _, m := range r.said {
 		item.Meta[m.Name] = m.Value
 	}
-	return item, json.Unmarshal(r.record, &item.Record.known)
+	return item, err
 }
 
 func officialOf(e catalogue.Entry) Official {

@@ -24,7 +24,7 @@ import (
 func TestB9NoListenerServesAHiddenRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
-	gate := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", mirror(t)+"/mcp")
+	gate := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", echo(t)+"/mcp")
 	registry := startRegistry(t, nil)
 	for _, at := range []struct{ name, addr, host, path string }{
 		{"server", server.shown("listening on"), server.shown("listening on"), "/token"},
@@ -131,7 +131,7 @@ func (p *process) end(t *testing.T) error {
 func programs(t *testing.T) map[string]func(drain string) (*process, string) {
 	t.Helper()
 	issuer := middlewaretest.NewIssuer(t)
-	upstream := mirror(t)
+	upstream := echo(t)
 	return map[string]func(string) (*process, string){
 		"serve": func(drain string) (*process, string) {
 			p := startProcess(t, "connect to", "serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", drain)

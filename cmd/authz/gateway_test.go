@@ -73,8 +73,8 @@ func sent(t *testing.T, r *running, method, path, body, token string) (int, http
 	return res.StatusCode, res.Header, string(answer)
 }
 
-// mirror is an upstream that answers with the request as it came.
-func mirror(t *testing.T) string {
+// echo is an upstream that answers with the request as it came.
+func echo(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -87,7 +87,7 @@ func mirror(t *testing.T) string {
 
 func TestGateway(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	r := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", mirror(t)+"/server", "--scopes", "../../docs/examples/scopes.yaml", "--resource-name", "Notes")
+	r := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", echo(t)+"/server", "--scopes", "../../docs/examples/scopes.yaml", "--resource-name", "Notes")
 	if r.shown("connect to") != guarded || !strings.HasSuffix(r.shown("forwards to"), "/server") || r.shown("sign in at") != issuer.URL() || !strings.Contains(r.shown("identity"), "Gatehouse-Subject") {
 		t.Errorf("it says\n%s", r.stdout.String())
 	}
@@ -132,7 +132,7 @@ func TestGateway(t *testing.T) {
 // What a session id is bound with comes from a key that gateways can share.
 func TestGatewaysShareASessionKey(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	upstream := mirror(t)
+	upstream := echo(t)
 	args := []string{"--issuer", issuer.URL(), "--upstream", upstream}
 	shared := []string{"AUTHZ_SESSION_KEY=" + testKey(1)}
 	first, second, alone := startGateway(t, deadline, shared, args...), startGateway(t, deadline, shared, args...), startGateway(t, deadline, nil, args...)

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gatehouse.example/internal/quietlog"
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 )
 
 // metrics answers Prometheus: how the catalogue is kept, and how the process does.
-func (st *site) metrics(keeper *registry.Aggregator) http.Handler {
+func (st *site) metrics(keeper *mirror.Mirror) http.Handler {
 	all := prometheus.NewRegistry()
 	all.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -28,12 +28,12 @@ func (st *site) metrics(keeper *registry.Aggregator) http.Handler {
 // catalogueMetrics reads the status of the catalogue whenever it is asked. It is the same in
 // every process over one store.
 type catalogueMetrics struct {
-	status func(context.Context) (registry.SyncStatus, error)
+	status func(context.Context) (mirror.Status, error)
 	log    *slog.Logger
 }
 
 // measure reads a value.
-type measure func(registry.SyncStatus) float64
+type measure func(mirror.Status) float64
 
 // metric is one value of the status, with the value of its label if it has one.
 type metric struct {
@@ -59,27 +59,27 @@ var readable = prometheus.NewDesc("gatehouse_registry_up", "Whether the store to
 
 // statusMetrics are all of them. A time that never was is 0.
 var statusMetrics = slices.Concat([]metric{
-	gauge("servers", "Servers with a version that is not deleted.", func(s registry.SyncStatus) float64 { return float64(s.Servers) }),
-	gauge("own_servers", "Servers of our own.", func(s registry.SyncStatus) float64 { return float64(s.Own) }),
-	gauge("last_sync_timestamp_seconds", "When a round with the upstream ended well last.", func(s registry.SyncStatus) float64 { return unix(s.LastSync) }),
-	gauge("last_change_timestamp_seconds", "When readers were shown something new last.", func(s registry.SyncStatus) float64 { return unix(s.CommittedAt) }),
-	gauge("sync_running", "Whether a round is under way or was interrupted.", func(s registry.SyncStatus) float64 { return whether(s.Running != nil) }),
-	gauge("sync_failures", "How many rounds in a row did not end well.", func(s registry.SyncStatus) float64 {
+	gauge("servers", "Servers with a version that is not deleted.", func(s mirror.Status) float64 { return float64(s.Servers) }),
+	gauge("own_servers", "Servers of our own.", func(s mirror.Status) float64 { return float64(s.Own) }),
+	gauge("last_sync_timestamp_seconds", "When a round with the upstream ended well last.", func(s mirror.Status) float64 { return unix(s.LastSync) }),
+	gauge("last_change_timestamp_seconds", "When readers were shown something new last.", func(s mirror.Status) float64 { return unix(s.CommittedAt) }),
+	gauge("sync_running", "Whether a round is under way or was interrupted.", func(s mirror.Status) float64 { return whether(s.Running != nil) }),
+	gauge("sync_failures", "How many rounds in a row did not end well.", func(s mirror.Status) float64 {
 		if s.Failure == nil {
 			return 0
 		}
 		return float64(s.Failure.Times)
 	}),
-	gauge("shrunken", "Whether nothing is removed until somebody says that the upstream may have lost so much.", func(s registry.SyncStatus) float64 { return whether(s.Shrink != nil) }),
+	gauge("shrunken", "Whether nothing is removed until somebody says that the upstream may have lost so much.", func(s mirror.Status) float64 { return whether(s.Shrink != nil) }),
 }, labelled("versions", "Versions of servers.", "state", map[string]measure{
-	"listed":  func(s registry.SyncStatus) float64 { return float64(s.Rows) },
-	"deleted": func(s registry.SyncStatus) float64 { return float64(s.Deleted) },
+	"listed":  func(s mirror.Status) float64 { return float64(s.Rows) },
+	"deleted": func(s mirror.Status) float64 { return float64(s.Deleted) },
 }), labelled("flagged_versions", "Versions of servers that somebody should look at.", "flag", map[string]measure{
-	registry.FlagChanged:  func(s registry.SyncStatus) float64 { return float64(s.Changed) },
-	registry.FlagConflict: func(s registry.SyncStatus) float64 { return float64(s.Conflicts) },
-	registry.FlagVanished: func(s registry.SyncStatus) float64 { return float64(s.Vanished) },
-	registry.FlagShadowed: func(s registry.SyncStatus) float64 { return float64(s.Shadowed) },
-	registry.FlagStatus:   func(s registry.SyncStatus) float64 { return float64(s.UnknownStatus) },
+	mirror.FlagChanged:  func(s mirror.Status) float64 { return float64(s.Changed) },
+	mirror.FlagConflict: func(s mirror.Status) float64 { return float64(s.Conflicts) },
+	mirror.FlagVanished: func(s mirror.Status) float64 { return float64(s.Vanished) },
+	mirror.FlagShadowed: func(s mirror.Status) float64 { return float64(s.Shadowed) },
+	mirror.FlagStatus:   func(s mirror.Status) float64 { return float64(s.UnknownStatus) },
 }))
 
 // unix is a time in seconds, 0 for the zero time.

@@ -148,7 +148,7 @@ func TestB8StrangersFillNoLog(t *testing.T) {
 func TestB8StrangersFillNoLogOfAGateway(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
-	r := startGateway(t, deadline, nil, "--issuer", "https://auth.example.com", "--upstream", mirror(t), "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
+	r := startGateway(t, deadline, nil, "--issuer", "https://auth.example.com", "--upstream", echo(t), "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
 	address := r.shown("listening on")
 	begin := time.Now()
 	besiege(t, 2000, []func(int){

@@ -19,6 +19,7 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/middleware"
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
@@ -119,7 +120,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 
 // publish brings the servers of our own into the catalogue before anybody reads it, or leaves
 // that to the rounds if another process is at it.
-func publish(ctx context.Context, keeper *registry.Aggregator) error {
+func publish(ctx context.Context, keeper *mirror.Mirror) error {
 	if err := keeper.PublishOwn(ctx); !errors.Is(err, catalogue.ErrLeased) {
 		return err
 	}
@@ -157,7 +158,7 @@ func first(list []string) string {
 }
 
 // keeper returns what fills the catalogue.
-func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interval, full settings.Duration, progress func(registry.Report)) (*registry.Aggregator, error) {
+func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interval, full settings.Duration, progress func(mirror.Report)) (*mirror.Mirror, error) {
 	client, err := s.client()
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interv
 	if err != nil {
 		return nil, err
 	}
-	return registry.NewAggregator(registry.AggregatorConfig{
+	return mirror.New(mirror.Config{
 		Catalogue: catalogue.New(store), Client: client, Own: own, MetaKey: s.MetaKey, Logger: log, Progress: progress,
 		Interval: time.Duration(interval), FullInterval: time.Duration(full),
 	})
@@ -289,7 +290,7 @@ func health(next http.Handler) http.Handler {
 
 // catalogueProbes are the probes, and how the catalogue is kept: /status for people, /metrics
 // for Prometheus.
-func (st *site) catalogueProbes(probes http.Handler, keeper *registry.Aggregator) http.Handler {
+func (st *site) catalogueProbes(probes http.Handler, keeper *mirror.Mirror) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", probes)
 	mux.Handle("GET /metrics", st.metrics(keeper))

@@ -18,6 +18,7 @@ import (
 
 	"gatehouse.example/middleware/middlewaretest"
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
 )
 
@@ -91,7 +92,7 @@ func TestRegistryServe(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	admin := "http://" + r.shown("admin on")
-	var s registry.SyncStatus
+	var s mirror.Status
 	eventually(t, "the upstream is read", func() bool {
 		status, body := get(t, http.DefaultClient, admin+"/status")
 		if err := json.Unmarshal([]byte(body), &s); err != nil || status != http.StatusOK {
@@ -362,14 +363,14 @@ func TestRegistrySyncWaits(t *testing.T) {
 func TestPace(t *testing.T) {
 	began := time.Now()
 	fresh, resumed := pace{began: began}, pace{began: began}
-	if got := fresh.at(began.Add(2*time.Second), registry.Report{Pages: 1, Items: 100}); got != "1 page, 100 records, 50 a second" {
+	if got := fresh.at(began.Add(2*time.Second), mirror.Report{Pages: 1, Items: 100}); got != "1 page, 100 records, 50 a second" {
 		t.Error(got)
 	}
-	if got := fresh.at(began.Add(4*time.Second), registry.Report{Pages: 4, Items: 400}); got != "4 pages, 400 records, 100 a second" {
+	if got := fresh.at(began.Add(4*time.Second), mirror.Report{Pages: 4, Items: 400}); got != "4 pages, 400 records, 100 a second" {
 		t.Error(got)
 	}
-	resumed.at(began.Add(time.Second), registry.Report{Resumed: true, Pages: 50, Items: 5000})
-	if got := resumed.at(began.Add(2*time.Second), registry.Report{Resumed: true, Pages: 51, Items: 5100}); got != "51 pages, 5100 records, 50 a second" {
+	resumed.at(began.Add(time.Second), mirror.Report{Resumed: true, Pages: 50, Items: 5000})
+	if got := resumed.at(began.Add(2*time.Second), mirror.Report{Resumed: true, Pages: 51, Items: 5100}); got != "51 pages, 5100 records, 50 a second" {
 		t.Error(got)
 	}
 }

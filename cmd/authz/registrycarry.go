@@ -15,6 +15,7 @@ import (
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/storage"
 )
 
@@ -110,7 +111,7 @@ func (s *serveSettings) catalogueURL() string {
 
 // carried is a registry inside of a server.
 type carried struct {
-	keeper  *registry.Aggregator
+	keeper  *mirror.Mirror
 	readers readers
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/internal/quietlog"
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -49,11 +49,11 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	defer store.Close()
 	line := p.statusLine()
 	pace := pace{began: time.Now()}
-	keeper, err := v.keeper(store, log, 0, 0, func(r registry.Report) { line.show(pace.at(time.Now(), r)) })
+	keeper, err := v.keeper(store, log, 0, 0, func(r mirror.Report) { line.show(pace.at(time.Now(), r)) })
 	if err != nil {
 		return err
 	}
-	order := registry.Order{Full: v.Full, AcceptShrink: v.AcceptShrink, AcceptChanged: v.AcceptChanged}
+	order := mirror.SyncOptions{Full: v.Full, AcceptShrink: v.AcceptShrink, AcceptChanged: v.AcceptChanged}
 	report, err := v.sync(ctx, keeper, order, line)
 	line.clear()
 	if err != nil {
@@ -67,7 +67,7 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 const leaseWait = 8 * time.Second
 
 // sync does the round as soon as nobody else is at it.
-func (v *registrySync) sync(ctx context.Context, keeper *registry.Aggregator, order registry.Order, line *statusLine) (registry.Report, error) {
+func (v *registrySync) sync(ctx context.Context, keeper *mirror.Mirror, order mirror.SyncOptions, line *statusLine) (mirror.Report, error) {
 	for begun := time.Now(); ; {
 		report, err := keeper.SyncWith(ctx, order)
 		var elsewhere *catalogue.LeasedError
@@ -94,7 +94,7 @@ type pace struct {
 }
 
 // at says how far it has come.
-func (c *pace) at(now time.Time, r registry.Report) string {
+func (c *pace) at(now time.Time, r mirror.Report) string {
 	if !c.known {
 		c.known, c.first = true, r.Items
 		if !r.Resumed {
@@ -110,12 +110,12 @@ func (c *pace) at(now time.Time, r registry.Report) string {
 
 // synced is what was done, as --json prints it.
 type synced struct {
-	registry.Report
-	Shrink *registry.Shrink `json:"shrink,omitempty"`
+	mirror.Report
+	Shrink *mirror.Shrink `json:"shrink,omitempty"`
 }
 
 // tell prints what was done.
-func (v *registrySync) tell(ctx context.Context, p *program, keeper *registry.Aggregator, report registry.Report) error {
+func (v *registrySync) tell(ctx context.Context, p *program, keeper *mirror.Mirror, report mirror.Report) error {
 	status, err := keeper.Status(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (v *registrySync) tell(ctx context.Context, p *program, keeper *registry.Ag
 }
 
 // sentences say what was done and what is to be known about it.
-func sentences(r registry.Report, s registry.SyncStatus) string {
+func sentences(r mirror.Report, s mirror.Status) string {
 	took := r.Ended.Sub(r.Began).Round(100 * time.Millisecond)
 	text := ""
 	say := func(applies bool, format string, args ...any) {
@@ -144,7 +144,7 @@ func sentences(r registry.Report, s registry.SyncStatus) string {
 		}
 	}
 	switch {
-	case r.Mode == registry.ModeOwn:
+	case r.Mode == mirror.ModeOwn:
 		say(true, "servers of your own: %d", s.Own)
 	case r.NotModified:
 		say(true, "%s says that nothing has changed", s.Upstream)
@@ -154,7 +154,7 @@ func sentences(r registry.Report, s registry.SyncStatus) string {
 	say(r.Resumed && !r.Restarted, "it went on where an earlier run was interrupted")
 	say(true, "%d added, %d updated, %d deleted", r.Added, r.Updated, r.Deleted)
 	say(r.Vanished > 0, "%d of the deleted were not listed any more", r.Vanished)
-	say(r.Mode == registry.ModeFull && !r.Judged, "what is not listed any more is not known, because the crawl was interrupted: the next full one can tell")
+	say(r.Mode == mirror.ModeFull && !r.Judged, "what is not listed any more is not known, because the crawl was interrupted: the next full one can tell")
 	say(r.Invalid > 0, "%d could not be used:", r.Invalid)
 	for _, example := range r.Examples {
 		say(true, "  %s", wordOf(example))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
@@ -59,11 +60,11 @@ func newMirrored(t *testing.T, records int) *mirrored {
 	return m
 }
 
-func (m *mirrored) status() registry.SyncStatus {
+func (m *mirrored) status() mirror.Status {
 	m.t.Helper()
-	var s registry.SyncStatus
+	var s mirror.Status
 	eventually(m.t, patience, func() (err error) {
-		s, err = registry.ReadStatus(m.t.Context(), m.catalogue)
+		s, err = mirror.ReadStatus(m.t.Context(), m.catalogue)
 		return err
 	})
 	return s

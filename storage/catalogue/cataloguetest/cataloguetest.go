@@ -321,3 +321,14 @@ func testRefused(t *testing.T, f *fixture) {
 	commit(t, w, good, long)
 	f.wantCatalogue(t, "after what is good", rows{}.with(good, long))
 }
+
+// New returns the catalogue on a backend, which is closed at the end of the test.
+func New(t testing.TB, backend storage.Backend) *catalogue.Catalogue {
+	t.Helper()
+	store, err := storage.New(backend, storage.Options{Issuer: issuer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return catalogue.New(store)
+}

@@ -2,9 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"gatehouse.example/message"
@@ -62,8 +58,8 @@ func (s OwnServer) Item() (Item, error) {
 		return Item{}, err
 	}
 	record, err := ParseRecord(raw)
-	if err == nil && len(record.Version()) > maxStoredVersion {
-		err = fmt.Errorf("registry: own server: a version of more than %d bytes", maxStoredVersion)
+	if err == nil && len(record.Version()) > MaxVersion {
+		err = fmt.Errorf("registry: own server: a version of more than %d bytes", MaxVersion)
 	}
 	return Item{Record: record, Official: official}, err
 }
@@ -150,7 +146,7 @@ func NameFor(serverURL string) (string, error) {
 		parts = append([]string{u.Port()}, parts...)
 	}
 	name := strings.Join(labels, ".") + "/" + cmp.Or(strings.Map(plainLetter, strings.Join(parts, "-")), "server")
-	if !validName(name) {
+	if !ValidName(name) {
 		return "", fmt.Errorf("registry: own server: no name can be made from %.200q: give one", serverURL)
 	}
 	return name, nil
@@ -173,150 +169,13 @@ func CheckOwn(items []Item) error {
 		return fmt.Errorf("registry: own servers: %d of them, %d at most", len(items), MaxOwn)
 	}
 	var errs []error
-	seen := map[rowName]bool{}
+	seen := map[[2]string]bool{}
 	for _, item := range items {
-		id := rowName{item.Record.Name(), item.Record.Version()}
+		id := [2]string{item.Record.Name(), item.Record.Version()}
 		if seen[id] {
-			errs = append(errs, fmt.Errorf("registry: own servers: there are two of %s %s: give one another name or version", id.Name, id.Version))
+			errs = append(errs, fmt.Errorf("registry: own servers: there are two of %s %s: give one another name or version", id[0], id[1]))
 		}
 		seen[id] = true
 	}
 	return errors.Join(errs...)
-}
-
-// digestOf tells sets of own servers apart.
-func digestOf(items []Item) string {
-	h := sha256.New()
-	for _, item := range items {
-		fmt.Fprintf(h, "%d %s%s %d %s", len(item.Record.raw), item.Record.raw, item.Official.Status, len(item.Official.StatusMessage), item.Official.StatusMessage)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:12])
-}
-
-// publishOwn brings the servers of our own into the catalogue, if they are others than those
-// that are there and this process has not done so before. Of several processes with
-// different ones, that which started or changed last is heard.
-func (r *round) publishOwn(ctx context.Context) error {
-	if r.c.Own == nil {
-		return nil
-	}
-	items := r.c.Own()
-	if err := CheckOwn(items); err != nil {
-		return err
-	}
-	digest := digestOf(items)
-	r.mu.Lock()
-	known := r.published == digest && r.ledger.OwnDigest != ""
-	r.mu.Unlock()
-	if !known && r.ledger.OwnDigest != digest || r.order.AcceptChanged {
-		if err := r.replaceOwn(ctx, items, digest); err != nil {
-			return err
-		}
-	}
-	r.mu.Lock()
-	r.published = digest
-	r.mu.Unlock()
-	return nil
-}
-
-// replaceOwn commits all servers of our own at once.
-func (r *round) replaceOwn(ctx context.Context, items []Item, digest string) error {
-	l := &r.ledger
-	wanted := map[string][]Item{}
-	var own []string
-	for _, item := range items {
-		name := item.Record.Name()
-		if wanted[name] == nil {
-			own = append(own, name)
-		}
-		wanted[name] = append(wanted[name], item)
-	}
-	slices.Sort(own)
-	stamp := l.stamp(r.c.Now())
-	var all []change
-	for _, name := range union(own, l.Own) {
-		f, err := r.family(ctx, name, func(version string) bool {
-			return slices.ContainsFunc(wanted[name], func(item Item) bool { return item.Record.Version() == version })
-		})
-		if err != nil {
-			return err
-		}
-		if len(wanted[name]) == 0 && r.release(f) { // what the upstream has with that name may come back
-			l.FullDue, l.Tag = true, ""
-		}
-		r.own(ctx, f, wanted[name], stamp)
-		changes := f.changes(stamp)
-		for _, c := range changes {
-			r.report.became(c)
-		}
-		all = append(all, changes...)
-	}
-	l.Own, l.OwnDigest = own, digest
-	return r.commit(ctx, all)
-}
-
-func union(a, b []string) []string {
-	all := append(slices.Clone(a), b...)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// release reports whether the upstream has something under a name that was ours.
-func (r *round) release(f *family) bool {
-	return slices.ContainsFunc(f.was, func(e entry) bool { return flagged(e, FlagConflict) || flagged(e, FlagShadowed) })
-}
-
-// record puts a record of ours in its place. Another one under a name and version that readers
-// have seen is refused, as an upstream's is: versions do not change (seed, States and
-// transitions), and who has read the first one keeps to it.
-func (r *round) record(ctx context.Context, e *entry, item Item) {
-	raw := item.Record.Raw()
-	if e.Server == nil || r.order.AcceptChanged || sameJSON(e.Server, raw) {
-		if e.Server == nil || !sameJSON(e.Server, raw) {
-			e.Server = raw
-		}
-		flag(e, FlagChanged, false)
-		return
-	}
-	r.report.Changed++
-	flag(e, FlagChanged, true)
-	r.log.ErrorContext(ctx, "registry: the record of one of our servers is another one than before, and is refused: the first one stays; give the changed one another version",
-		"name", e.Name, "version", e.Version, "differs_in", strings.Join(Record{raw: string(e.Server)}.Differs(item.Record), " "))
-}
-
-// contests reports whether a row shows that the upstream has a server with this name.
-func contests(e entry) bool {
-	return flagged(e, FlagConflict) || flagged(e, FlagShadowed) || e.Origin == OriginUpstream && live(e)
-}
-
-// own makes a family what it is to be: the versions that are wanted, and no others.
-func (r *round) own(ctx context.Context, f *family, wanted []Item, stamp time.Time) {
-	contested := slices.ContainsFunc(f.was, contests)
-	for i := range f.is {
-		e := &f.is[i]
-		if slices.ContainsFunc(wanted, func(item Item) bool { return item.Record.Version() == e.Version }) || !live(*e) {
-			continue
-		}
-		if e.Origin == OriginOwn {
-			bury(e, sayGone, stamp)
-			e.Flags = nil
-		} else if len(wanted) > 0 {
-			bury(e, sayShadowed, stamp)
-			flag(e, FlagShadowed, true)
-		}
-	}
-	for _, item := range wanted {
-		there, known := f.find(item.Record.Version())
-		e := *there
-		if !known || e.Origin != OriginOwn {
-			e = entry{Name: f.name, Version: item.Record.Version(), Origin: OriginOwn}
-		}
-		r.record(ctx, &e, item)
-		e.Meta = metaOf(item.Meta)
-		describe(&e, item.Official, stamp)
-		if contested && !flagged(e, FlagConflict) {
-			r.contest(ctx, &e)
-		}
-		f.put(e)
-	}
 }

@@ -1,4 +1,4 @@
-package registry
+package mirror
 
 import (
 	"context"
@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// A crawl that misses more rows than this, and more than one of so many, removes none.
+	// A crawl that lacks more rows than maxMissing, and more than one in missingPart, removes
+	// none.
 	maxMissing  = 10
 	missingPart = 10
-	// judgeStep is how many rows are read or removed at once.
-	judgeStep = 200
+	// missingStep is how many rows are read or removed at once.
+	missingStep = 200
 )
 
-// judge decides about what the upstream does not list any more. Only a crawl that was not
+// handleMissing decides about what the upstream does not list any more. Only a crawl that was not
 // interrupted knows what it saw.
-func (r *round) judge(ctx context.Context) error {
-	l, report := &r.ledger, &r.ledger.Crawl.Report
-	if report.NotModified { // it is as it was when it was judged last
-		report.Judged = l.Full != nil && l.Full.Judged
+func (r *round) handleMissing(ctx context.Context) error {
+	p, report := &r.progress, &r.progress.Crawl.Report
+	if report.NotModified { // nothing has changed since the last full crawl
+		report.Judged = p.Full != nil && p.Full.Judged
 		return nil
 	}
 	if !r.whole {
@@ -32,22 +33,22 @@ func (r *round) judge(ctx context.Context) error {
 	}
 	report.Judged, report.Missing = true, len(missing)
 	held -= r.gained // only what was there before can be lost
-	if l.Shrink != nil {
-		held = min(held, l.Shrink.Held) // what came since does not make up for it
+	if p.Shrink != nil {
+		held = min(held, p.Shrink.Held) // what came since does not make up for it
 	}
-	if shrunk(len(missing), held) && !r.order.AcceptShrink {
+	if shrunk(len(missing), held) && !r.options.AcceptShrink {
 		since := r.c.Now().UTC()
-		if l.Shrink != nil {
-			since = l.Shrink.Since
+		if p.Shrink != nil {
+			since = p.Shrink.Since
 		}
-		l.Shrink = &Shrink{Since: since, Missing: len(missing), Held: held}
+		p.Shrink = &Shrink{Since: since, Missing: len(missing), Held: held}
 		return nil
 	}
-	l.Shrink = nil
+	p.Shrink = nil
 	if err := r.remove(ctx, missing); err != nil {
 		return err
 	}
-	return r.reconcile(ctx)
+	return r.clearConflicts(ctx)
 }
 
 // shrunk reports whether so much is missing that the upstream may have lost it.
@@ -62,8 +63,8 @@ func (r *round) missing(ctx context.Context) (missing []rowName, held int, err e
 	flags := map[string]int{}
 	for after, more := "", true; more; {
 		var page catalogue.Page
-		err := r.insist(ctx, func() (err error) {
-			page, err = r.c.Catalogue.Page(ctx, catalogue.Query{Deleted: true}, after, judgeStep)
+		err := r.retry(ctx, func() (err error) {
+			page, err = r.c.Catalogue.Page(ctx, catalogue.Query{Deleted: true}, after, missingStep)
 			return err
 		})
 		if err != nil {
@@ -76,41 +77,41 @@ func (r *round) missing(ctx context.Context) (missing []rowName, held int, err e
 			if e.Origin != OriginUpstream || !live(e) {
 				continue
 			}
-			if held++; !r.saw(e.Name, e.Version) {
+			if held++; !r.wasSeen(e.Name, e.Version) {
 				missing = append(missing, rowName{e.Name, e.Version})
 			}
 		}
 		after, more = page.Next, page.More
 	}
-	r.ledger.Flags = flags
+	r.progress.Flags = flags
 	return missing, held, nil
 }
 
 // remove deletes rows that the upstream does not list. Those of one server are together.
 func (r *round) remove(ctx context.Context, missing []rowName) error {
-	stamp := r.ledger.stamp(r.c.Now())
+	stamp := r.progress.stamp(r.c.Now())
 	var pending []change
 	for len(missing) > 0 {
 		name := missing[0].Name
-		f, err := r.family(ctx, name, nothing)
+		s, err := r.server(ctx, name, noRecords)
 		if err != nil {
 			return err
 		}
 		for len(missing) > 0 && missing[0].Name == name {
-			if e, known := f.find(missing[0].Version); known {
-				bury(e, sayVanished, stamp)
-				flag(e, FlagVanished, true)
+			if e, known := s.find(missing[0].Version); known {
+				markDeleted(e, messageVanished, stamp)
+				setFlags(e, true, FlagVanished)
 			}
 			missing = missing[1:]
 		}
-		for _, c := range f.changes(stamp) {
-			r.report.became(c)
-			if c.was != nil && live(*c.was) && !live(c.entry) {
+		for _, c := range s.changes(stamp) {
+			r.report.countChange(c)
+			if c.before != nil && live(*c.before) && !live(c.entry) {
 				r.report.Vanished++
 			}
 			pending = append(pending, c)
 		}
-		if len(pending) >= judgeStep || len(missing) == 0 {
+		if len(pending) >= missingStep || len(missing) == 0 {
 			if err := r.commit(ctx, pending); err != nil {
 				return err
 			}
@@ -120,25 +121,25 @@ func (r *round) remove(ctx context.Context, missing []rowName) error {
 	return nil
 }
 
-// reconcile takes the flag from servers of our own whose names the upstream does not list any
-// more.
-func (r *round) reconcile(ctx context.Context) error {
-	if r.ledger.Flags[FlagConflict] == 0 {
+// clearConflicts removes the flag from servers of our own whose names the upstream does not
+// list any more.
+func (r *round) clearConflicts(ctx context.Context) error {
+	if r.progress.Flags[FlagConflict] == 0 {
 		return nil
 	}
 	var all []change
-	for _, name := range slices.Clone(r.ledger.Own) {
+	for _, name := range slices.Clone(r.progress.Own) {
 		if r.conflicts[name] {
 			continue
 		}
-		f, err := r.family(ctx, name, nothing)
+		s, err := r.server(ctx, name, noRecords)
 		if err != nil {
 			return err
 		}
-		for i := range f.is {
-			flag(&f.is[i], FlagConflict, false)
+		for i := range s.after {
+			setFlags(&s.after[i], false, FlagConflict)
 		}
-		all = append(all, f.changes(r.ledger.Stamp)...)
+		all = append(all, s.changes(r.progress.Stamp)...)
 	}
 	return r.commit(ctx, all)
 }

@@ -1,4 +1,4 @@
-package registry
+package mirror
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 // may send on a page, so that such a page becomes visible as a whole.
 const maxCommitBytes = 32 << 20
 
-// commit makes changes visible, together with the ledger. More than fit into one commit are
+// commit makes changes visible, together with the progress. More than fit into one commit are
 // made visible bit by bit: no registry that keeps to its limit has so many on a page.
 func (r *round) commit(ctx context.Context, changes []change) error {
 	r.recent = recent{}
 	for _, c := range changes {
-		r.ledger.count(c)
+		r.progress.count(c)
 	}
-	progress, err := json.Marshal(r.ledger)
+	progress, err := json.Marshal(r.progress)
 	if err != nil {
-		return fmt.Errorf("registry: aggregator: %w", err)
+		return fmt.Errorf("registry/mirror: %w", err)
 	}
-	return r.parts(ctx, changes, func(entries []entry, last bool) error {
+	return r.inParts(ctx, changes, func(entries []entry, last bool) error {
 		if !last {
 			return r.write(ctx, entries, nil)
 		}
@@ -36,15 +36,15 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 
 // write commits. The same commit may be tried again as long as the lease is ours.
 func (r *round) write(ctx context.Context, entries []catalogue.Entry, progress json.RawMessage) error {
-	return r.insist(ctx, func() error { return r.writer.Commit(ctx, entries, progress) })
+	return r.retry(ctx, func() error { return r.writer.Commit(ctx, entries, progress) })
 }
 
 // storeTries is how often a store that does not answer is asked. It takes as long as a
 // failover may.
 const storeTries = 8
 
-// insist asks the store until it answers.
-func (r *round) insist(ctx context.Context, do func() error) (err error) {
+// retry repeats what needs the store until the store answers.
+func (r *round) retry(ctx context.Context, do func() error) (err error) {
 	for try := range storeTries {
 		err = do()
 		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil || r.c.Wait(ctx, time.Second<<min(try, 2)) != nil {
@@ -54,15 +54,15 @@ func (r *round) insist(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// parts cuts changes into what is committed at once, with all records, and writes them.
-func (r *round) parts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
+// inParts cuts changes into what is committed at once, with all records, and writes them.
+func (r *round) inParts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
 	var part []entry
 	bytes := 0
 	for _, c := range changes {
 		e := c.entry
-		err := r.insist(ctx, func() error { return r.complete(ctx, &e) })
+		err := r.retry(ctx, func() error { return r.complete(ctx, &e) })
 		if err != nil {
-			return fmt.Errorf("registry: aggregator: %s %s: %w", e.Name, e.Version, err)
+			return fmt.Errorf("registry/mirror: %s %s: %w", e.Name, e.Version, err)
 		}
 		if size := len(e.Server) + len(e.Meta); len(part) == catalogue.MaxCommit || len(part) > 0 && bytes+size > maxCommitBytes {
 			if err := write(part, false); err != nil {

@@ -224,7 +224,7 @@ func parseMeta(data []byte) (map[string]json.RawMessage, error) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		name, version, versioned := strings.Cut(key, "@")
 		switch value := all[key]; {
-		case !validName(name) || versioned && wrongVersion(version) != "":
+		case !ValidName(name) || versioned && wrongVersion(version) != "":
 			errs = append(errs, fmt.Errorf("%.200q is neither the name of a server nor a name, @ and a version", key))
 		case !rawjson.IsObject(value):
 			errs = append(errs, fmt.Errorf("%s: it must be an object", key))

@@ -1,4 +1,4 @@
-package registry
+package mirror
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"gatehouse.example/registry"
 )
 
 const (
@@ -18,25 +20,25 @@ const (
 	busyPause = 5 * time.Second
 )
 
-// leftAlone returns an error while the upstream wants to be left alone: it said until when, to
+// checkNotBefore returns an error while the upstream wants to be left alone: it said until when, to
 // this process or to another one.
-func (r *round) leftAlone() error {
-	f := r.ledger.Failure
-	if f == nil || r.ledger.Upstream != r.upstream() || !r.c.Now().Before(f.NotBefore) {
+func (r *round) checkNotBefore() error {
+	f := r.progress.Failure
+	if f == nil || r.progress.Upstream != r.upstream() || !r.c.Now().Before(f.NotBefore) {
 		return nil
 	}
 	r.noted = true
-	return fmt.Errorf("%w: it wants to be left alone until %s, so it was not asked", ErrBusy, f.NotBefore.Format(time.RFC3339))
+	return fmt.Errorf("%w: it wants to be left alone until %s, so it was not asked", registry.ErrBusy, f.NotBefore.Format(time.RFC3339))
 }
 
-// recover decides what to do about an error of the upstream. It returns nil when the crawl
+// handleError decides what to do about an error of the upstream. It returns nil when the crawl
 // should go on.
-func (r *round) recover(ctx context.Context, err error) error {
-	c := r.ledger.Crawl
-	var said *AnswerError
+func (r *round) handleError(ctx context.Context, err error) error {
+	c := r.progress.Crawl
+	var said *registry.AnswerError
 	answered := errors.As(err, &said)
 	switch {
-	case errors.Is(err, ErrNotModified):
+	case errors.Is(err, registry.ErrNotModified):
 		c.Done, c.Report.NotModified = true, true
 		return nil
 	case answered && r.fromOld && c.Cursor != "" && cursorRefused(said.Status):
@@ -44,13 +46,13 @@ func (r *round) recover(ctx context.Context, err error) error {
 		r.start(c.Report.Mode)
 		r.report.Restarted = true
 		return nil
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, registry.ErrBusy):
 		return r.waitFor(ctx, err, r.busyTime(said), busyTries)
-	case errors.Is(err, ErrEndless):
+	case errors.Is(err, registry.ErrEndless):
 		c.Cursor = "" // where it leads to is nowhere
-		r.ledger.Crawl = nil
+		r.progress.Crawl = nil
 		return err
-	case answered && said.Status < http.StatusInternalServerError, errors.Is(err, ErrRedirect), errors.Is(err, ErrTooLarge):
+	case answered && said.Status < http.StatusInternalServerError, errors.Is(err, registry.ErrRedirect), errors.Is(err, registry.ErrTooLarge):
 		return err
 	}
 	return r.waitFor(ctx, err, r.pauseOf(failPause), failTries)
@@ -73,7 +75,7 @@ func (r *round) pauseOf(first time.Duration) time.Duration {
 }
 
 // busyTime is how long an upstream that is busy wants to be left alone.
-func (r *round) busyTime(said *AnswerError) time.Duration {
+func (r *round) busyTime(said *registry.AnswerError) time.Duration {
 	if said.RetryAt.IsZero() {
 		return r.pauseOf(busyPause)
 	}
@@ -102,7 +104,7 @@ const maxFailure = 300
 // record, so nothing is written over it.
 func (r *round) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("registry: aggregator: the round was ended: %w", err)
+		return fmt.Errorf("registry/mirror: the round was ended: %w", err)
 	}
 	var from *upstreamError
 	if !errors.As(err, &from) {
@@ -110,7 +112,7 @@ func (r *round) failed(ctx context.Context, err error) error {
 		return err
 	}
 	f := r.failure(from.err)
-	r.ledger.Failure = f
+	r.progress.Failure = f
 	r.log.WarnContext(ctx, "registry: the upstream cannot be read: what was read before is served on",
 		"error", from.err, "times", f.Times, "again_at", f.RetryAt.Format(time.RFC3339))
 	if unwritten := r.commit(ctx, nil); unwritten != nil {
@@ -124,7 +126,7 @@ func (r *round) failed(ctx context.Context, err error) error {
 // failure describes an error of the upstream, and decides when to ask again.
 func (r *round) failure(err error) *Failure {
 	f := &Failure{At: r.c.Now().UTC(), Text: err.Error(), Times: 1}
-	if last := r.ledger.Failure; last != nil {
+	if last := r.progress.Failure; last != nil {
 		f.Times += last.Times
 	}
 	if runes := []rune(f.Text); len(runes) > maxFailure {
@@ -132,7 +134,7 @@ func (r *round) failure(err error) *Failure {
 	}
 	wait := min(time.Minute<<min(f.Times-1, 16), r.c.Interval)
 	f.RetryAt = f.At.Add(wait + time.Duration(r.c.Random()*float64(wait)/4))
-	if said := (*AnswerError)(nil); errors.As(err, &said) {
+	if said := (*registry.AnswerError)(nil); errors.As(err, &said) {
 		f.NotBefore = said.RetryAt.UTC()
 		f.RetryAt = later(f.RetryAt, f.NotBefore)
 	}

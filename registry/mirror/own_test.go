@@ -1,0 +1,298 @@
+package mirror_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
+)
+
+// What the upstream says about the latest version is not believed: it may say so of none.
+func TestLatestIsOurs(t *testing.T) {
+	official := `"_meta":{"io.modelcontextprotocol.registry/official":{"status":"active","isLatest":%t,"publishedAt":"2025-09-01T00:00:0%dZ"}}`
+	item := func(version string, latest bool, second int) string {
+		return fmt.Sprintf(`{"server":%s,`+official+`}`, registrytest.Record("com.example/notes", version), latest, second)
+	}
+	m := newFixture(t)
+	base := body(t, `{"servers":[`+item("1.0.0", true, 2)+","+item("1.2.0", true, 1)+","+item("0.9.0", false, 3)+`]}`)
+	m.restart(func(c *mirror.Config) { c.Client = newClient(t, registry.ClientConfig{Base: base}) })
+	m.sync(mirror.SyncOptions{})
+	if got := m.rows(catalogue.Query{Latest: true}); len(got) != 1 || !got["com.example/notes 1.2.0"].Latest {
+		t.Errorf("%v", slices.Collect(maps.Keys(got)))
+	}
+}
+
+// Servers of our own are there at once, change, and leave, with and without an upstream.
+func TestOwnServers(t *testing.T) {
+	m := newFixture(t)
+	notes := registry.OwnServer{Name: "com.example/notes", Title: "Notes", URL: "https://notes.example.com/mcp"}
+	files := registry.OwnServer{Name: "com.example/files", URL: "https://files.example.com/mcp"}
+	var own []registry.Item
+	m.restart(func(c *mirror.Config) { c.Client, c.Own = nil, func() []registry.Item { return own } })
+	own = ownItems(t, notes, files)
+	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeOwn || report.Added != 2 || m.status().Own != 2 {
+		t.Errorf("%+v", report)
+	}
+	first := m.entry("com.example/notes", "1.0.0")
+	if first.Origin != mirror.OriginOwn || !first.Latest || first.Status != "active" || first.Published.IsZero() || string(first.Server) != string(own[0].Record.Raw()) {
+		t.Errorf("%+v", first)
+	}
+	committed := m.status().Committed
+	m.restart(func(c *mirror.Config) { c.Client, c.Own = nil, func() []registry.Item { return own } })
+	if m.sync(mirror.SyncOptions{}); m.status().Committed != committed {
+		t.Error("what is the same is written again")
+	}
+
+	newer := notes
+	newer.Title, newer.Version = "All notes", "1.1.0"
+	notes.Status = registry.StatusDeprecated
+	own = ownItems(t, notes, newer)
+	m.later(time.Hour)
+	if report := m.sync(mirror.SyncOptions{}); report.Added != 1 || report.Updated != 1 || report.Deleted != 1 {
+		t.Errorf("%+v", report)
+	}
+	if e := m.entry("com.example/notes", "1.0.0"); e.Latest || e.Status != "deprecated" || !e.Published.Equal(first.Published) || !e.Updated.After(first.Updated) {
+		t.Errorf("%+v", e)
+	}
+	if e := m.entry("com.example/files", "1.0.0"); e.Status != "deleted" || !strings.Contains(e.StatusMessage, "any more") {
+		t.Errorf("%+v", e)
+	}
+	own = ownItems(t, files, newer)
+	m.sync(mirror.SyncOptions{})
+	if !slices.Equal(m.listed(), []string{"com.example/files 1.0.0", "com.example/notes 1.1.0"}) || m.entry("com.example/files", "1.0.0").StatusMessage != "" {
+		t.Errorf("%v", m.listed())
+	}
+
+	m.restart(func(c *mirror.Config) { c.Client = nil }) // one that knows of none leaves them alone
+	m.sync(mirror.SyncOptions{})
+	if len(m.listed()) != 2 {
+		t.Errorf("%v", m.listed())
+	}
+	own = nil
+	m.restart(func(c *mirror.Config) { c.Client, c.Own = nil, func() []registry.Item { return own } })
+	m.sync(mirror.SyncOptions{})
+	if s := m.status(); len(m.listed()) != 0 || s.Own != 0 {
+		t.Errorf("%v %+v", m.listed(), s)
+	}
+}
+
+// A name of ours is ours: whoever has it upstream, and whenever they had it.
+func TestOwnServersWin(t *testing.T) {
+	m := newFixture(t)
+	const name = "com.example/server-000003"
+	m.upstream.Fill(12)
+	m.upstream.Add(name, "2.0.0")
+	m.sync(mirror.SyncOptions{})
+
+	own := ownItems(t, registry.OwnServer{Name: name, URL: "https://notes.example.com/mcp"})
+	with := func(c *mirror.Config) { c.Own = func() []registry.Item { return own } }
+	m.restart(with)
+	m.later(time.Hour)
+	m.sync(mirror.SyncOptions{})
+	ours := m.entry(name, "1.0.0")
+	if ours.Origin != mirror.OriginOwn || !ours.Latest || string(ours.Server) != string(own[0].Record.Raw()) {
+		t.Errorf("%+v", ours)
+	}
+	if theirs := m.entry(name, "2.0.0"); theirs.Status != "deleted" || !slices.Equal(theirs.Flags, []string{mirror.FlagShadowed}) || theirs.Latest {
+		t.Errorf("%+v", theirs)
+	}
+	m.upstream.SetStatus(name, "1.0.0", registry.StatusDeleted, "malware")
+	m.upstream.Add(name, "3.0.0")
+	m.later(time.Hour)
+	report := m.sync(mirror.SyncOptions{})
+	ours = m.entry(name, "1.0.0")
+	if report.Conflicts < 2 || ours.Status != "active" || !ours.Latest || !slices.Equal(ours.Flags, []string{mirror.FlagConflict}) || m.status().Conflicts != 1 {
+		t.Errorf("%+v %+v", report, ours)
+	}
+	if _, err := m.catalogue.Entry(t.Context(), name, "3.0.0"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("what the upstream has under a name of ours is there: %v", err)
+	}
+	if n := strings.Count(m.logs.String(), "ours stays"); n != 1 {
+		t.Errorf("it is logged %d times", n)
+	}
+	m.later(8 * 24 * time.Hour)
+	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull || report.Missing != 0 || !flaggedConflict(m, name) {
+		t.Errorf("%+v", report)
+	}
+
+	// When the upstream has no such name any more, that is no conflict any more.
+	m.upstream.Remove(name, "1.0.0")
+	m.upstream.Remove(name, "2.0.0")
+	m.upstream.Remove(name, "3.0.0")
+	m.later(8 * 24 * time.Hour)
+	if m.sync(mirror.SyncOptions{}); flaggedConflict(m, name) || m.status().Conflicts != 0 {
+		t.Error("there is still a conflict")
+	}
+	m.upstream.Add(name, "1.0.0")
+	m.upstream.Add(name, "2.0.0")
+	m.later(time.Hour)
+	m.sync(mirror.SyncOptions{})
+
+	// When it is not ours any more, it is theirs: at once, not in a week.
+	own = nil
+	m.later(time.Hour)
+	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull {
+		t.Errorf("%+v", report)
+	}
+	theirs := m.entry(name, "1.0.0")
+	if theirs.Origin != mirror.OriginUpstream || theirs.Status != "active" || len(theirs.Flags) > 0 || !m.entry(name, "2.0.0").Latest || m.status().Shadowed != 0 {
+		t.Errorf("%+v", theirs)
+	}
+}
+
+// TestC3OwnRecordsDoNotChange: another record under a name and version of ours that readers
+// have seen is refused, flagged and logged, also by another process and when the version had
+// left the list; all else in the list counts. What is written differently is the same.
+func TestC3OwnRecordsDoNotChange(t *testing.T) {
+	const name = "com.example/notes"
+	m := newFixture(t)
+	notes := registry.OwnServer{Name: name, Title: "Notes", URL: "https://notes.example.com/mcp"}
+	var own []registry.Item
+	process := func() {
+		m.restart(func(c *mirror.Config) { c.Client, c.Own = nil, func() []registry.Item { return own } })
+	}
+	process()
+	own = ownItems(t, notes)
+	m.sync(mirror.SyncOptions{})
+	first := m.entry(name, "1.0.0")
+
+	other := notes
+	other.Title = "Other notes"
+	files := registry.OwnServer{Name: "com.example/files", URL: "https://files.example.com/mcp"}
+	deprecated := other
+	deprecated.Status = registry.StatusDeprecated
+	for what, changed := range map[string]registry.OwnServer{
+		"another title": other,
+		"another place": {Name: name, Title: "Notes", URL: "https://elsewhere.example.com/mcp"},
+		"scopes":        {Name: name, Title: "Notes", URL: "https://notes.example.com/mcp", Scopes: []registry.OwnScope{{Name: "notes:read"}}},
+		"and a status":  deprecated,
+	} {
+		own = ownItems(t, changed, files)
+		process()
+		m.later(time.Hour)
+		report := m.sync(mirror.SyncOptions{})
+		e := m.entry(name, "1.0.0")
+		if string(e.Server) != string(first.Server) || !slices.Equal(e.Flags, []string{mirror.FlagChanged}) || report.Changed != 1 || m.status().Changed != 1 {
+			t.Errorf("%s: %+v %s %q", what, report, e.Server, e.Flags)
+		}
+		if want := string(changed.Status); want != "" && e.Status != want {
+			t.Errorf("%s: the status %q", what, e.Status)
+		}
+		if log := m.logs.String(); !strings.Contains(log, "is refused") || !strings.Contains(log, name) {
+			t.Errorf("%s: nobody is told:\n%s", what, log)
+		}
+		if !slices.Contains(m.listed(), "com.example/files 1.0.0") {
+			t.Errorf("%s: what is beside it is left out: %q", what, m.listed())
+		}
+	}
+	own = ownItems(t, files)
+	m.sync(mirror.SyncOptions{})
+	own = ownItems(t, other, files)
+	if m.sync(mirror.SyncOptions{}); string(m.entry(name, "1.0.0").Server) != string(first.Server) {
+		t.Error("it changed while it was away")
+	}
+	// The same record in other words is the same.
+	var indented strings.Builder
+	encoder := json.NewEncoder(&indented)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(json.RawMessage(first.Server)); err != nil {
+		t.Fatal(err)
+	}
+	own = ownItems(t, registry.OwnServer{Record: json.RawMessage(indented.String())})
+	m.sync(mirror.SyncOptions{})
+	if e := m.entry(name, "1.0.0"); len(e.Flags) > 0 || string(e.Server) != string(first.Server) || m.status().Changed != 0 {
+		t.Errorf("%q %s", e.Flags, e.Server)
+	}
+	newer := other
+	newer.Version = "1.1.0"
+	own = ownItems(t, notes, newer)
+	m.sync(mirror.SyncOptions{})
+	if e := m.entry(name, "1.1.0"); !e.Latest || !strings.Contains(string(e.Server), "Other notes") || len(m.entry(name, "1.0.0").Flags) > 0 {
+		t.Errorf("with another version: %+v", e)
+	}
+	// Only somebody who says so takes the change over.
+	own = ownItems(t, other, newer)
+	m.sync(mirror.SyncOptions{AcceptChanged: true})
+	if e := m.entry(name, "1.0.0"); !strings.Contains(string(e.Server), "Other notes") || len(e.Flags) > 0 {
+		t.Errorf("taken over: %s %q", e.Server, e.Flags)
+	}
+}
+
+// TestC4OwnNameListedOnce: one record of the upstream under a name of ours, good or not, in
+// updates or in everything, is enough to flag ours.
+func TestC4OwnNameListedOnce(t *testing.T) {
+	const name = "com.example/server-000003"
+	good := registrytest.Record(name, "7.0.0")
+	for what, record := range map[string]string{
+		"a good one":         good,
+		"the same version":   registrytest.Record(name, "1.0.0"),
+		"one that is broken": strings.Replace(good, `"description"`, `"undescribed"`, 1),
+	} {
+		for _, order := range []mirror.SyncOptions{{}, {Full: true}} {
+			m := newFixture(t)
+			m.upstream.Fill(2)
+			own := ownItems(t, registry.OwnServer{Name: name, URL: "https://notes.example.com/mcp"})
+			m.restart(func(c *mirror.Config) { c.Own = func() []registry.Item { return own } })
+			m.sync(mirror.SyncOptions{})
+			if flaggedConflict(m, name) || m.status().Conflicts != 0 {
+				t.Fatal("a conflict with nobody")
+			}
+			if what == "one that is broken" {
+				m.upstream.Publish(good)
+				m.upstream.Rewrite(name, "7.0.0", record)
+			} else {
+				m.upstream.Publish(record)
+			}
+			m.later(time.Hour)
+			report := m.sync(order)
+			if !flaggedConflict(m, name) || m.status().Conflicts != 1 || report.Conflicts != 1 {
+				t.Errorf("%s, %+v: %+v", what, order, report)
+			}
+			if e := m.entry(name, "1.0.0"); string(e.Server) != string(own[0].Record.Raw()) || e.Status != "active" || len(m.listed()) != 3 {
+				t.Errorf("%s, %+v: %+v", what, order, e)
+			}
+		}
+	}
+}
+
+// TestA9ConflictIsFlaggedAtOnce: a record of ours is flagged as soon as it is known that the
+// upstream has its name: when we take the name, when another version of ours comes, and when
+// the upstream lists it; and not for what the upstream has deleted.
+func TestA9ConflictIsFlaggedAtOnce(t *testing.T) {
+	const name = "com.example/server-000003"
+	m := newFixture(t)
+	m.upstream.Fill(5)
+	m.sync(mirror.SyncOptions{})
+	server := registry.OwnServer{Name: name, URL: "https://notes.example.com/mcp"}
+	own := ownItems(t, server)
+	m.restart(func(c *mirror.Config) { c.Own = func() []registry.Item { return own } })
+	if err := m.keeper.PublishOwn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !flaggedConflict(m, name) || m.status().Conflicts != 1 {
+		t.Error("there is no conflict when we take the name")
+	}
+	server.Version = "2.0.0"
+	own = append(own, ownItems(t, server)...)
+	if err := m.keeper.PublishOwn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := m.entry(name, "2.0.0"); !slices.Contains(e.Flags, mirror.FlagConflict) || m.status().Conflicts != 2 {
+		t.Errorf("another version of ours has the flags %q", e.Flags)
+	}
+	m.upstream.SetStatus(name, "1.0.0", registry.StatusDeleted, "gone")
+	m.sync(mirror.SyncOptions{Full: true})
+	if e := m.entry(name, "2.0.0"); flaggedConflict(m, name) || len(e.Flags) > 0 || m.status().Conflicts != 0 {
+		t.Error("there is a conflict with what the upstream has deleted")
+	}
+}

@@ -1,0 +1,374 @@
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse.example/registry"
+	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/catalogue"
+)
+
+// While the upstream is away, and the store now and then, everything is served that was read,
+// and nothing of it is lost.
+func TestStoreFaults(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(80)
+	for _, lose := range []func(){
+		func() { m.faults.LoseRequests(3) }, func() { m.faults.LoseReplies(3) }, func() { m.faults.LoseReplies(40) }, func() { m.faults.LoseRequests(40) },
+	} {
+		lose()
+		if _, err := m.keeper.SyncWith(t.Context(), mirror.SyncOptions{Full: true}); err != nil {
+			t.Logf("%v", err)
+		}
+		m.restart(nil)
+	}
+	m.faults.SetDown(true)
+	if _, err := m.keeper.Sync(t.Context()); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("the store is down: %v", err)
+	}
+	m.faults.SetDown(false)
+	m.sync(mirror.SyncOptions{Full: true})
+	if s := m.status(); len(m.listed()) != 80 || s.Rows != 80 || s.Servers != 80 || s.Failure != nil {
+		t.Errorf("%d are listed: %+v", len(m.listed()), s)
+	}
+}
+
+// A page that the store did not take is not passed over.
+func TestPageIsNotPassedOver(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(50)
+	waits := 0
+	m.restart(func(c *mirror.Config) {
+		c.Progress = func(r mirror.Report) { m.faults.SetDown(r.Pages == 2) }
+		c.Wait = func(context.Context, time.Duration) error {
+			if waits++; waits == 8 { // that was the last try
+				m.faults.SetDown(false)
+			}
+			return nil
+		}
+	})
+	if _, err := m.keeper.Sync(t.Context()); !errors.Is(err, storage.ErrUnavailable) || waits != 8 {
+		t.Fatalf("%v after %d waits", err, waits)
+	}
+	if s := m.status(); s.Running == nil || s.Running.Pages != 2 || len(m.listed()) != 20 {
+		t.Errorf("%+v", s)
+	}
+	m.restart(nil)
+	if report := m.sync(mirror.SyncOptions{}); !report.Resumed || report.Items != 50 || len(m.listed()) != 50 {
+		t.Errorf("%+v: %d", report, len(m.listed()))
+	}
+}
+
+// Readers see pages of the upstream as a whole or not at all, while it is crawled and while
+// whole servers change.
+func TestReadersSeeWholePages(t *testing.T) {
+	m := newFixture(t)
+	const pages = 12
+	m.upstream.Fill(10 * pages)
+	ctx, stop := context.WithCancel(t.Context())
+	var reading sync.WaitGroup
+	var reads atomic.Int64
+	for range 2 {
+		reading.Go(func() {
+			for ctx.Err() == nil {
+				m.readWhole(ctx)
+				reads.Add(1)
+			}
+		})
+	}
+	m.sync(mirror.SyncOptions{})
+	for round := range 3 { // each change of a page goes with the row that is the latest before
+		for i := range 10 * pages {
+			m.upstream.Add(fmt.Sprintf("com.example/server-%06d", i+1), fmt.Sprintf("1.%d.0", round+1))
+		}
+		m.restart(func(c *mirror.Config) {
+			c.Client = newClient(t, registry.ClientConfig{Base: m.upstream.URL(), PageSize: 10 * (round + 2)})
+		})
+		m.sync(mirror.SyncOptions{Full: true})
+	}
+	eventually(t, "somebody reads", func() bool { return reads.Load() > 2 })
+	stop()
+	reading.Wait()
+}
+
+// Of two processes one crawls. The other one says who it is, and takes over when that one is
+// gone.
+func TestTwoAggregators(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(60)
+	hold := make(chan struct{})
+	m.upstream.Break(registrytest.Faults{After: 2, Hold: hold})
+	m.restart(func(c *mirror.Config) { c.Owner = "the first" })
+	first := m.keeper
+	ended := make(chan error, 1)
+	go func() {
+		_, err := first.Sync(t.Context())
+		ended <- err
+	}()
+	eventually(t, "the first one is at it", func() bool { return m.status().Running != nil && m.status().Running.Pages == 2 })
+	m.restart(func(c *mirror.Config) { c.Owner = "the second" })
+	_, err := m.keeper.Sync(t.Context())
+	var elsewhere *catalogue.LeasedError
+	if !errors.As(err, &elsewhere) || elsewhere.Owner != "the first" || m.status().Writer != "the first" {
+		t.Errorf("%v", err)
+	}
+	close(hold)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeIncrement || len(m.listed()) != 60 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// Run asks when it is time, in one of several processes, and whatever went wrong before.
+func TestRun(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(30)
+	at := m.clock.Now()
+	m.upstream.SetClock(m.clock.Now)
+	var rounds []time.Duration
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	turns := &turns{clock: m.clock, waiting: map[int]time.Time{}, processes: 2, until: at.Add(10 * time.Hour), stop: stop}
+	turns.changed.L = &turns.mu
+	var running sync.WaitGroup
+	for i := range turns.processes {
+		m.restart(func(c *mirror.Config) {
+			c.Owner, c.Look = fmt.Sprint(i), time.Minute
+			c.Progress = func(r mirror.Report) { // of one process at a time: it has the lease
+				if r.Pages == 1 {
+					rounds = append(rounds, m.clock.Now().Sub(at))
+				}
+			}
+			c.Wait = func(ctx context.Context, d time.Duration) error {
+				if d <= 0 {
+					t.Errorf("it waits for %s", d)
+				}
+				turns.wait(i, d)
+				return ctx.Err()
+			}
+		})
+		keeper := m.keeper
+		running.Go(func() {
+			if err := keeper.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	if len(rounds) < 5 {
+		t.Fatalf("%d rounds: %v", len(rounds), rounds)
+	}
+	for i := 1; i < len(rounds); i++ { // half of a tenth was drawn, and each looks once a minute
+		if between := rounds[i] - rounds[i-1]; between < time.Hour+3*time.Minute || between > time.Hour+4*time.Minute {
+			t.Errorf("%s between two rounds", between)
+		}
+	}
+	if len(m.listed()) != 30 {
+		t.Errorf("%d are listed", len(m.listed()))
+	}
+}
+
+// turns lets several processes wait on one clock: it goes on when all of them wait, to where
+// the first of them wants to go on, and that one goes on alone.
+type turns struct {
+	mu        sync.Mutex
+	changed   sync.Cond
+	clock     *waiting
+	waiting   map[int]time.Time
+	processes int
+	until     time.Time
+	stop      func()
+	over      bool
+}
+
+func (s *turns) wait(process int, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[process] = s.clock.Now().Add(d)
+	for s.next() != process && !s.over {
+		s.changed.Wait()
+	}
+	delete(s.waiting, process)
+}
+
+// next returns who goes on, -1 for nobody yet.
+func (s *turns) next() int {
+	if len(s.waiting) < s.processes {
+		return -1
+	}
+	first := 0
+	for process, at := range s.waiting {
+		if at.Before(s.waiting[first]) || at.Equal(s.waiting[first]) && process < first {
+			first = process
+		}
+	}
+	at := s.waiting[first]
+	s.clock.mu.Lock()
+	s.clock.now = at
+	s.clock.mu.Unlock()
+	if at.After(s.until) {
+		s.over = true
+		s.stop()
+	}
+	s.changed.Broadcast()
+	return first
+}
+
+// After a fault it is tried again before the hour is over, less and less often, and an
+// upstream that wants to be left alone is.
+func TestRunAfterFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		faults registrytest.Faults
+		rounds [2]int // in three hours
+	}{
+		{"down", registrytest.Faults{Down: true}, [2]int{6, 9}},
+		{"busy for two hours", registrytest.Faults{Status: 429, RetryAfter: "7200"}, [2]int{2, 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newFixture(t)
+			m.upstream.Fill(3)
+			m.upstream.Break(tt.faults)
+			at := m.clock.Now()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			m.restart(func(c *mirror.Config) {
+				c.Look = time.Minute
+				c.Wait = func(ctx context.Context, d time.Duration) error {
+					if m.later(d); m.clock.Now().Sub(at) > 3*time.Hour {
+						stop()
+					}
+					return ctx.Err()
+				}
+			})
+			if err := m.keeper.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(m.logs.String(), "the upstream cannot be read"); n < tt.rounds[0] || n > tt.rounds[1] {
+				t.Errorf("%d rounds\n%s", n, m.logs)
+			}
+			m.upstream.Mend()
+			m.later(2 * time.Hour) // it is asked no sooner
+			m.sync(mirror.SyncOptions{})
+			if s := m.status(); s.Failure != nil || !slices.Equal(m.listed(), []string{"com.example/server-000001 1.0.0", "com.example/server-000002 1.0.0", "com.example/server-000003 1.0.0"}) {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// Servers of our own appear whatever the upstream does, and what another process has left
+// unfinished is finished before an hour is over.
+func TestRunLooks(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(30)
+	m.sync(mirror.SyncOptions{})
+	m.upstream.Add("com.example/server-000031", "1.0.0")
+	m.upstream.Break(registrytest.Faults{Down: true})
+	m.later(2 * time.Hour)
+	at := m.clock.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var own []registry.Item
+	m.restart(func(c *mirror.Config) {
+		c.Own = func() []registry.Item { return own }
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			m.later(d)
+			switch past := m.clock.Now().Sub(at); {
+			case past > 40*time.Minute:
+				stop()
+			case past > 20*time.Minute && own == nil:
+				own = ownItems(t, registry.OwnServer{Name: "com.example/notes", URL: "https://notes.example.com/mcp"})
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	e := m.entry("com.example/notes", "1.0.0")
+	if late := e.Updated.Sub(at.Add(20 * time.Minute)); late < 0 || late > time.Minute || m.status().Failure == nil {
+		t.Errorf("a server of our own appears after %s: %+v", late, m.status())
+	}
+
+	m.upstream.Mend()
+	m.sync(mirror.SyncOptions{})
+	m.upstream.Break(registrytest.Faults{After: 1, Down: true})
+	dying, die := context.WithCancel(t.Context())
+	m.restart(func(c *mirror.Config) {
+		c.Wait = func(context.Context, time.Duration) error {
+			die() // in the middle of a crawl
+			return context.Canceled
+		}
+	})
+	if _, err := m.keeper.SyncWith(dying, mirror.SyncOptions{Full: true}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	m.upstream.Mend()
+	at = m.clock.Now()
+	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	m.restart(func(c *mirror.Config) {
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			if m.later(d); m.status().Running == nil || m.clock.Now().Sub(at) > 30*time.Minute {
+				stop()
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if s := m.status(); s.Running != nil || !s.LastFull.Resumed || len(m.listed()) != 32 {
+		t.Errorf("%+v", s)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// What the store could not be told is not tried again and again.
+func TestRunWithoutStore(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	at := m.clock.Now()
+	waits := 0
+	m.restart(func(c *mirror.Config) {
+		c.Client = newClient(t, registry.ClientConfig{Base: m.upstream.URL(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			m.faults.SetDown(true) // whenever there would be something to write
+			waits = 0
+			return http.DefaultTransport.RoundTrip(r)
+		})}})
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			if m.later(d); m.clock.Now().Sub(at) > 3*time.Hour {
+				stop()
+			}
+			if waits++; waits == 8 { // that was the last try
+				m.faults.SetDown(false)
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := len(m.upstream.Requests()); n < 5 || n > 60 {
+		t.Errorf("%d requests in three hours", n)
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/catalogue/cataloguetest"
@@ -310,9 +311,9 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 		rows[39].Latest = from+40 == versions
 		origin.commit(rows...)
 	}
-	upstream := httptest.NewServer(origin.handler)
-	defer upstream.Close()
-	client, err := registry.NewClient(registry.ClientConfig{Base: upstream.URL})
+	server := httptest.NewServer(origin.handler)
+	defer server.Close()
+	client, err := upstream.New(upstream.Config{Base: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package registry_test
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"testing"
 
@@ -25,27 +23,5 @@ func BenchmarkParseItem(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkParsePage(b *testing.B) {
-	record, err := os.ReadFile("testdata/records/remote.json")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var page bytes.Buffer
-	for i := range 100 {
-		if i > 0 {
-			page.WriteByte(',')
-		}
-		fmt.Fprintf(&page, `{"server":%s}`, record)
-	}
-	list := []byte(`{"servers":[` + page.String() + `],"metadata":{"count":100}}`)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(list)))
-	for b.Loop() {
-		if got, err := registry.ParsePage(list); err != nil || len(got.Items) != 100 {
-			b.Fatal(err)
-		}
 	}
 }

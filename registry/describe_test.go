@@ -2,6 +2,8 @@ package registry_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"testing"
 
@@ -57,4 +59,17 @@ func TestUpstreamFollowsTheDescription(t *testing.T) {
 	if err := described(t, "list").Validate(t.Context(), []byte(`{"servers":[{"name":"a/b"}]}`)); err == nil {
 		t.Error("the description refuses nothing")
 	}
+}
+
+func get(t *testing.T, address string) (status int, header http.Header, body []byte) {
+	t.Helper()
+	response, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err = io.ReadAll(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, body
 }

@@ -1,11 +1,8 @@
 package registry_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 
 	"gatehouse.example/registry"
 )
@@ -41,41 +38,4 @@ func ExampleParseItem() {
 	fmt.Println(item.Record, item.Official.Status, string(item.Meta["com.example.market/rating"]), err)
 	// Output:
 	// com.example/notes 1.0.0 deprecated {"stars": 4.5} <nil>
-}
-
-func ExampleClient_Items() {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("cursor") != "" {
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		fmt.Fprint(w, `{
-			"servers": [{
-				"server": {"name": "com.example/notes", "description": "Notes.", "version": "1.0.0"},
-				"_meta": {"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": true}}
-			}],
-			"metadata": {"count": 1, "nextCursor": "com.example/notes:1.0.0"}
-		}`)
-	}))
-	defer upstream.Close()
-
-	client, err := registry.NewClient(registry.ClientConfig{Base: upstream.URL})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resume := ""
-	for page, err := range client.Items(context.Background(), registry.Query{}) {
-		if errors.Is(err, registry.ErrBusy) {
-			fmt.Println("later, from", resume)
-			break
-		}
-		for _, item := range page.Items {
-			fmt.Println(item.Record, item.Official.Status)
-		}
-		resume = page.Next
-	}
-	// Output:
-	// com.example/notes 1.0.0 active
-	// later, from com.example/notes:1.0.0
 }

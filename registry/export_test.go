@@ -34,6 +34,3 @@ func ValidateSchema(r Record) error {
 
 // KnownMembers are the members of a record that this package reads.
 func KnownMembers() []string { return slices.Sorted(maps.Keys(jsonFields(reflect.TypeFor[known]()))) }
-
-// ParsePage reads a list.
-var ParsePage = parsePage

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -351,4 +352,13 @@ func FuzzQuery(f *testing.F) {
 			}
 		}
 	})
+}
+
+// unmarshalMember reads the member of an object with exactly this name.
+func unmarshalMember(data []byte, name string, v any) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
+	}
+	return json.Unmarshal(members[name], v)
 }

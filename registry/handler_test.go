@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/catalogue/cataloguetest"
@@ -810,12 +811,24 @@ func TestClientReadsHandler(t *testing.T) {
 	d := newDesk(t, registry.HandlerConfig{}, rows...)
 	server := httptest.NewServer(d.handler)
 	defer server.Close()
-	client := newClient(t, registry.ClientConfig{Base: server.URL})
-	all := crawl(t.Context(), client, registry.Query{})
-	if all.err != nil || len(all.items) != 251 || len(all.invalid) > 0 {
-		t.Fatalf("%d items, %d invalid, %v", len(all.items), len(all.invalid), all.err)
+	client, err := upstream.New(upstream.Config{Base: server.URL})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, item := range all.items {
+	crawl := func(q upstream.Query) (items []registry.Item) {
+		for page, err := range client.Items(t.Context(), q) {
+			if err != nil || len(page.Invalid) > 0 {
+				t.Fatalf("%d invalid, %v", len(page.Invalid), err)
+			}
+			items = append(items, page.Items...)
+		}
+		return items
+	}
+	all := crawl(upstream.Query{})
+	if len(all) != 251 {
+		t.Fatalf("%d items", len(all))
+	}
+	for _, item := range all {
 		i := slices.IndexFunc(rows, func(e catalogue.Entry) bool { return e.Name == item.Record.Name() })
 		want := registry.Official{
 			Status: registry.Status(rows[i].Status), StatusMessage: rows[i].StatusMessage, StatusChangedAt: rows[i].StatusChanged,
@@ -825,9 +838,9 @@ func TestClientReadsHandler(t *testing.T) {
 			t.Errorf("%+v\nis\n%+v", rows[i], item)
 		}
 	}
-	since := crawl(t.Context(), client, registry.Query{UpdatedSince: day(3)})
-	if got := names(since.items); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/z 1.0.0"}) || since.items[1].Official.Status != registry.StatusDeleted {
-		t.Errorf("updated: %q, %v", got, since.err)
+	since := crawl(upstream.Query{UpdatedSince: day(3)})
+	if len(since) != 2 || since[0].Record.String() != "com.example/a 1.0.0" || since[1].Record.String() != "com.example/z 1.0.0" || since[1].Official.Status != registry.StatusDeleted {
+		t.Errorf("updated: %v", since)
 	}
 }
 

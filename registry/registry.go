@@ -3,11 +3,11 @@
 //
 // A [Record] is one server.json, one version of one server, in the bytes in which it came.
 // An [Item] is a record together with what a registry says about it: its status, the only
-// part that changes, and when that happened. A [Client] goes through the list of an
-// upstream, page by page. Package registry/mirror brings that list and servers of our own into a
-// [catalogue.Catalogue], and keeps it like them. A [Handler] answers readers from there:
-// it speaks the interface of the official registry, which the seed shows in an older form
-// (Registry API), and has pages.
+// part that changes, and when that happened. What this registry offers itself is an
+// [OwnServer]. Package registry/upstream reads the list of another registry, registry/mirror
+// brings it into a catalogue, and a [Handler] answers readers from there: it speaks the
+// interface of the official registry, which the seed shows in an older form (Registry API), and
+// has pages.
 //
 // Records come from strangers, and are shown and handed on to others. A record is refused
 // with an [*InvalidError] that names every place where it is wrong:
@@ -22,18 +22,5 @@
 //   - keys of _meta that the protocol does not allow, and in a record of its own the key
 //     under which registries speak.
 //
-// Members that nobody knows stay, byte for byte. What an upstream says is bounded in
-// pages, bytes and time, and one bad record does not end a crawl: it is an [InvalidItem] of
-// its page.
-//
-//	client, err := registry.NewClient(registry.ClientConfig{Base: "https://registry.example.com"})
-//	...
-//	for page, err := range client.Items(ctx, registry.Query{UpdatedSince: last}) {
-//		if busy := (*registry.AnswerError)(nil); errors.As(err, &busy) && !busy.RetryAt.IsZero() {
-//			// come back then, with Query.Cursor set to the last page.Next
-//		}
-//		for _, item := range page.Items {
-//			// item.Record.Name(), item.Record.Version(), item.Official.Status
-//		}
-//	}
+// Members that nobody knows stay, byte for byte.
 package registry

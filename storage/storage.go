@@ -231,7 +231,7 @@ func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, co
 
 // send makes an operation of a write and sends it. Data, if it is not nil, makes what is
 // written, of which the operation is a part. On [ErrConflict] it returns the item that is
-// there, zero if none is.
+// there, zero if none is; while the outcome is not known, only the version that may be there.
 func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(operation Version) []byte) (Item, error) {
 	put.Key = key(kind, id)
 	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {

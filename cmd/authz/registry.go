@@ -20,6 +20,7 @@ import (
 	"gatehouse.example/middleware"
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
@@ -173,12 +174,12 @@ func (s *registrySettings) keeper(store *storage.Store, log *slog.Logger, interv
 	})
 }
 
-// clientIn reads the upstream, nil without one.
-func (s *registrySettings) client() (*registry.Client, error) {
+// client reads the upstream, nil without one.
+func (s *registrySettings) client() (*upstream.Client, error) {
 	if s.Upstream == "" {
 		return nil, nil
 	}
-	client, err := registry.NewClient(registry.ClientConfig{
+	client, err := upstream.New(upstream.Config{
 		Base: s.Upstream, InsecureAllowHTTP: s.InsecureUpstreamHTTP, UserAgent: "gatehouse-registry/" + strings.Fields(version())[0],
 		HTTP: s.proxySettings.client(),
 	})
@@ -189,7 +190,7 @@ func (s *registrySettings) client() (*registry.Client, error) {
 }
 
 func withoutClient(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "registry: client: "), "the address of the upstream: ")
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "registry/upstream: "), "the address of the upstream: ")
 }
 
 // own returns the servers of our own: those of the configuration, and those of a file, which

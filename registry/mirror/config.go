@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -19,7 +20,7 @@ type Config struct {
 	// Catalogue is what is filled.
 	Catalogue *catalogue.Catalogue
 	// Client reads the upstream. Without one there are only servers of our own.
-	Client *registry.Client
+	Client *upstream.Client
 	// Own returns the servers of our own as they are now. It is called often. With nil, those
 	// that are on record stay as they are.
 	Own func() []registry.Item

@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"time"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/upstream"
 )
 
 // crawl reads page after page until there is none.
@@ -47,9 +47,9 @@ func (r *round) pages(ctx context.Context) error {
 	return nil
 }
 
-func (r *round) query() registry.Query {
+func (r *round) query() upstream.Query {
 	c := r.progress.Crawl
-	q := registry.Query{UpdatedSince: c.Since, IncludeDeleted: c.Report.Mode == ModeFull, Cursor: c.Cursor}
+	q := upstream.Query{UpdatedSince: c.Since, IncludeDeleted: c.Report.Mode == ModeFull, Cursor: c.Cursor}
 	if c.Cursor == "" && !r.options.fresh() && r.progress.Tag != "" && r.progress.TagOf == c.asked() {
 		q.IfNoneMatch = r.progress.Tag
 	}
@@ -62,10 +62,10 @@ func (c *crawlState) asked() string {
 }
 
 // applyPage puts a page into the catalogue, together with where to go on.
-func (r *round) applyPage(ctx context.Context, page registry.Page) error {
+func (r *round) applyPage(ctx context.Context, page upstream.Page) error {
 	c := r.progress.Crawl
 	if page.Next != "" && r.cursors[page.Next] { // also across requests that failed in between
-		return &upstreamError{fmt.Errorf("%w: a cursor that was there before", registry.ErrEndless)}
+		return &upstreamError{fmt.Errorf("%w: a cursor that was there before", upstream.ErrEndless)}
 	}
 	r.cursors[page.Next] = true
 	r.fromOld, r.tries = false, 0

@@ -15,6 +15,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -341,7 +342,7 @@ func TestMirrorOfMirror(t *testing.T) {
 	second := newFixture(t)
 	second.later(-20 * time.Hour)
 	second.restart(func(c *mirror.Config) {
-		c.Client = newClient(t, registry.ClientConfig{Base: server.URL, PageSize: 10})
+		c.Client = newClient(t, upstream.Config{Base: server.URL, PageSize: 10})
 	})
 	second.sync(mirror.SyncOptions{})
 	for i := range 12 {

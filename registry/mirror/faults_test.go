@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/upstream"
 )
 
 // A round goes on where one was interrupted, in another process as well, and knows what it
@@ -29,7 +30,7 @@ func TestInterrupted(t *testing.T) {
 			m.later(8 * 24 * time.Hour)
 			m.upstream.Break(registrytest.Faults{After: 3, Down: true})
 			m.asked()
-			if _, err := m.fails(); errors.Is(err, registry.ErrBusy) {
+			if _, err := m.fails(); errors.Is(err, upstream.ErrBusy) {
 				t.Error(err)
 			}
 			s := m.status()
@@ -177,7 +178,7 @@ func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	}
 	m.later(8 * 24 * time.Hour)
 	m.upstream.Break(registrytest.Faults{After: 2, Status: 429, RetryAfter: "3600"})
-	if _, err := m.fails(); !errors.Is(err, registry.ErrBusy) {
+	if _, err := m.fails(); !errors.Is(err, upstream.ErrBusy) {
 		t.Fatal(err)
 	}
 	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: m.catalogue})
@@ -195,7 +196,7 @@ func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	for name, order := range map[string]mirror.SyncOptions{"a round": {}, "everything": {Full: true}, "whatever is missing": {AcceptShrink: true}} {
 		m.restart(nil)
 		m.later(10 * time.Minute)
-		if _, err := m.keeper.SyncWith(t.Context(), order); !errors.Is(err, registry.ErrBusy) || !strings.Contains(err.Error(), failure.NotBefore.Format(time.RFC3339)) {
+		if _, err := m.keeper.SyncWith(t.Context(), order); !errors.Is(err, upstream.ErrBusy) || !strings.Contains(err.Error(), failure.NotBefore.Format(time.RFC3339)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -234,8 +235,8 @@ func TestFaultyLists(t *testing.T) {
 		{"invalid", registrytest.Faults{Invalid: []string{`{}`, `"text"`, `{"server":{"name":"com.example/bad","version":"1.0.0"}}`}}, 3, nil},
 		{"duplicates", registrytest.Faults{Duplicates: true}, 0, nil},
 		{"miscounted", registrytest.Faults{Miscount: true}, 0, nil},
-		{"a loop", registrytest.Faults{CursorLoop: true}, 0, registry.ErrEndless},
-		{"endless", registrytest.Faults{Endless: true}, 0, registry.ErrEndless},
+		{"a loop", registrytest.Faults{CursorLoop: true}, 0, upstream.ErrEndless},
+		{"endless", registrytest.Faults{Endless: true}, 0, upstream.ErrEndless},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newFixture(t)
@@ -277,8 +278,8 @@ func TestLoopAcrossFaults(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	m := newFixture(t)
-	m.restart(func(c *mirror.Config) { c.Client = newClient(t, registry.ClientConfig{Base: server.URL}) })
-	if _, err := m.fails(); !errors.Is(err, registry.ErrEndless) || n.Load() > 20 {
+	m.restart(func(c *mirror.Config) { c.Client = newClient(t, upstream.Config{Base: server.URL}) })
+	if _, err := m.fails(); !errors.Is(err, upstream.ErrEndless) || n.Load() > 20 {
 		t.Errorf("after %d requests: %v", n.Load(), err)
 	}
 }
@@ -321,7 +322,7 @@ func TestEnormousPage(t *testing.T) {
 	}
 	m := newFixture(t)
 	base := body(t, `{"servers":[`+strings.Join(items, ",")+`]}`)
-	m.restart(func(c *mirror.Config) { c.Client = newClient(t, registry.ClientConfig{Base: base}) })
+	m.restart(func(c *mirror.Config) { c.Client = newClient(t, upstream.Config{Base: base}) })
 	if report := m.sync(mirror.SyncOptions{}); report.Added != n || len(m.listed()) != n {
 		t.Errorf("%+v", report)
 	}
@@ -335,7 +336,7 @@ func TestSlow(t *testing.T) {
 	hold := make(chan struct{})
 	m.upstream.Break(registrytest.Faults{After: 1, Hold: hold})
 	m.restart(func(c *mirror.Config) {
-		c.Client = newClient(t, registry.ClientConfig{Base: m.upstream.URL(), PageSize: 10, Timeout: 50 * time.Millisecond})
+		c.Client = newClient(t, upstream.Config{Base: m.upstream.URL(), PageSize: 10, Timeout: 50 * time.Millisecond})
 	})
 	if _, err := m.fails(); !errors.Is(err, context.DeadlineExceeded) || len(m.listed()) != 10 {
 		t.Errorf("%v", err)

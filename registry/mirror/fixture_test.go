@@ -16,6 +16,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/redis"
@@ -100,9 +101,9 @@ func newFixture(t *testing.T) *fixture {
 	return m
 }
 
-func newClient(t *testing.T, c registry.ClientConfig) *registry.Client {
+func newClient(t *testing.T, c upstream.Config) *upstream.Client {
 	t.Helper()
-	client, err := registry.NewClient(c)
+	client, err := upstream.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func newClient(t *testing.T, c registry.ClientConfig) *registry.Client {
 func (m *fixture) restart(adjust func(*mirror.Config)) {
 	m.Helper()
 	c := mirror.Config{
-		Catalogue: m.catalogue, Client: newClient(m.T, registry.ClientConfig{Base: m.upstream.URL(), Now: m.clock.Now, PageSize: 10}),
+		Catalogue: m.catalogue, Client: newClient(m.T, upstream.Config{Base: m.upstream.URL(), Now: m.clock.Now, PageSize: 10}),
 		Now: m.clock.Now, Wait: m.clock.Wait, Random: func() float64 { return 0.5 }, MetaKey: "com.example.registry/catalogue",
 		Logger: slog.New(slog.NewTextHandler(m.logs, nil)),
 	}
@@ -216,7 +217,7 @@ func body(t *testing.T, text string) string {
 func (m *fixture) answering(list string) {
 	m.Helper()
 	m.restart(func(c *mirror.Config) {
-		c.Client = newClient(m.T, registry.ClientConfig{Base: body(m.T, list), Now: m.clock.Now})
+		c.Client = newClient(m.T, upstream.Config{Base: body(m.T, list), Now: m.clock.Now})
 	})
 }
 

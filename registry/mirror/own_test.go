@@ -13,6 +13,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 )
@@ -25,7 +26,7 @@ func TestLatestIsOurs(t *testing.T) {
 	}
 	m := newFixture(t)
 	base := body(t, `{"servers":[`+item("1.0.0", true, 2)+","+item("1.2.0", true, 1)+","+item("0.9.0", false, 3)+`]}`)
-	m.restart(func(c *mirror.Config) { c.Client = newClient(t, registry.ClientConfig{Base: base}) })
+	m.restart(func(c *mirror.Config) { c.Client = newClient(t, upstream.Config{Base: base}) })
 	m.sync(mirror.SyncOptions{})
 	if got := m.rows(catalogue.Query{Latest: true}); len(got) != 1 || !got["com.example/notes 1.2.0"].Latest {
 		t.Errorf("%v", slices.Collect(maps.Keys(got)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/upstream"
 )
 
 // listing is what a page of the upstream lists of one server.
@@ -32,7 +33,7 @@ func (l *listing) offers() bool {
 }
 
 // apply returns what a page changes.
-func (r *round) apply(ctx context.Context, page registry.Page) ([]change, error) {
+func (r *round) apply(ctx context.Context, page upstream.Page) ([]change, error) {
 	byName := r.sort(page)
 	stamp := r.progress.stamp(r.c.Now())
 	var all []change
@@ -47,7 +48,7 @@ func (r *round) apply(ctx context.Context, page registry.Page) ([]change, error)
 }
 
 // sort puts together what a page lists of each server, and counts what cannot be used.
-func (r *round) sort(page registry.Page) map[string]*listing {
+func (r *round) sort(page upstream.Page) map[string]*listing {
 	byName := map[string]*listing{}
 	of := func(name string) *listing {
 		if byName[name] == nil {

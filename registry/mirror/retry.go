@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/upstream"
 )
 
 const (
@@ -28,17 +28,17 @@ func (r *round) checkNotBefore() error {
 		return nil
 	}
 	r.noted = true
-	return fmt.Errorf("%w: it wants to be left alone until %s, so it was not asked", registry.ErrBusy, f.NotBefore.Format(time.RFC3339))
+	return fmt.Errorf("%w: it wants to be left alone until %s, so it was not asked", upstream.ErrBusy, f.NotBefore.Format(time.RFC3339))
 }
 
 // handleError decides what to do about an error of the upstream. It returns nil when the crawl
 // should go on.
 func (r *round) handleError(ctx context.Context, err error) error {
 	c := r.progress.Crawl
-	var said *registry.AnswerError
+	var said *upstream.AnswerError
 	answered := errors.As(err, &said)
 	switch {
-	case errors.Is(err, registry.ErrNotModified):
+	case errors.Is(err, upstream.ErrNotModified):
 		c.Done, c.Report.NotModified = true, true
 		return nil
 	case answered && r.fromOld && c.Cursor != "" && cursorRefused(said.Status):
@@ -46,13 +46,13 @@ func (r *round) handleError(ctx context.Context, err error) error {
 		r.start(c.Report.Mode)
 		r.report.Restarted = true
 		return nil
-	case errors.Is(err, registry.ErrBusy):
+	case errors.Is(err, upstream.ErrBusy):
 		return r.waitFor(ctx, err, r.busyTime(said), busyTries)
-	case errors.Is(err, registry.ErrEndless):
+	case errors.Is(err, upstream.ErrEndless):
 		c.Cursor = "" // where it leads to is nowhere
 		r.progress.Crawl = nil
 		return err
-	case answered && said.Status < http.StatusInternalServerError, errors.Is(err, registry.ErrRedirect), errors.Is(err, registry.ErrTooLarge):
+	case answered && said.Status < http.StatusInternalServerError, errors.Is(err, upstream.ErrRedirect), errors.Is(err, upstream.ErrTooLarge):
 		return err
 	}
 	return r.waitFor(ctx, err, r.pauseOf(failPause), failTries)
@@ -75,7 +75,7 @@ func (r *round) pauseOf(first time.Duration) time.Duration {
 }
 
 // busyTime is how long an upstream that is busy wants to be left alone.
-func (r *round) busyTime(said *registry.AnswerError) time.Duration {
+func (r *round) busyTime(said *upstream.AnswerError) time.Duration {
 	if said.RetryAt.IsZero() {
 		return r.pauseOf(busyPause)
 	}
@@ -134,7 +134,7 @@ func (r *round) failure(err error) *Failure {
 	}
 	wait := min(time.Minute<<min(f.Times-1, 16), r.c.Interval)
 	f.RetryAt = f.At.Add(wait + time.Duration(r.c.Random()*float64(wait)/4))
-	if said := (*registry.AnswerError)(nil); errors.As(err, &said) {
+	if said := (*upstream.AnswerError)(nil); errors.As(err, &said) {
 		f.NotBefore = said.RetryAt.UTC()
 		f.RetryAt = later(f.RetryAt, f.NotBefore)
 	}

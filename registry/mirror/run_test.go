@@ -15,6 +15,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 )
@@ -93,7 +94,7 @@ func TestReadersSeeWholePages(t *testing.T) {
 			m.upstream.Add(fmt.Sprintf("com.example/server-%06d", i+1), fmt.Sprintf("1.%d.0", round+1))
 		}
 		m.restart(func(c *mirror.Config) {
-			c.Client = newClient(t, registry.ClientConfig{Base: m.upstream.URL(), PageSize: 10 * (round + 2)})
+			c.Client = newClient(t, upstream.Config{Base: m.upstream.URL(), PageSize: 10 * (round + 2)})
 		})
 		m.sync(mirror.SyncOptions{Full: true})
 	}
@@ -350,7 +351,7 @@ func TestRunWithoutStore(t *testing.T) {
 	at := m.clock.Now()
 	waits := 0
 	m.restart(func(c *mirror.Config) {
-		c.Client = newClient(t, registry.ClientConfig{Base: m.upstream.URL(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		c.Client = newClient(t, upstream.Config{Base: m.upstream.URL(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			m.faults.SetDown(true) // whenever there would be something to write
 			waits = 0
 			return http.DefaultTransport.RoundTrip(r)

@@ -15,7 +15,7 @@
 //	upstream.Add("com.example/notes", "1.0.0")
 //	upstream.SetStatus("com.example/notes", "1.0.0", registry.StatusDeleted, "malware")
 //	upstream.Break(registrytest.Faults{After: 2, Status: 429, RetryAfter: "120"})
-//	client, err := registry.NewClient(registry.ClientConfig{Base: upstream.URL()})
+//	client, err := upstream.New(upstream.Config{Base: upstream.URL()})
 package registrytest
 
 import (

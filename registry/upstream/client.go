@@ -1,4 +1,21 @@
-package registry
+// Package upstream is a client of another registry.
+//
+// A [Client] goes through the list of an upstream, page by page. It asks once and waits for
+// nothing: whether and when to ask again is for its caller to decide. What an upstream says is
+// bounded in pages, bytes and time, and one bad record does not end a crawl: it is a
+// [registry.InvalidItem] of its page.
+//
+//	client, err := upstream.New(upstream.Config{Base: "https://registry.example.com"})
+//	...
+//	for page, err := range client.Items(ctx, upstream.Query{UpdatedSince: last}) {
+//		if busy := (*upstream.AnswerError)(nil); errors.As(err, &busy) && !busy.RetryAt.IsZero() {
+//			// come back then, with Query.Cursor set to the last page.Next
+//		}
+//		for _, item := range page.Items {
+//			// item.Record.Name(), item.Record.Version(), item.Official.Status
+//		}
+//	}
+package upstream
 
 import (
 	"context"
@@ -15,8 +32,8 @@ import (
 	"time"
 )
 
-// ClientConfig configures a [Client]. Base is required.
-type ClientConfig struct {
+// Config configures a [Client]. Base is required.
+type Config struct {
 	// Base is where the upstream registry is, as the operator configured it: an https URL.
 	// It may end with the version of the interface, /v0.1 or /v0. Otherwise /v0.1 is tried
 	// first, and then /v0.
@@ -68,8 +85,8 @@ type bounds struct {
 // interfaces are the versions of the interface, the best first.
 var interfaces = []string{"/v0.1", "/v0"}
 
-// NewClient returns a client, or every mistake in the configuration.
-func NewClient(c ClientConfig) (*Client, error) {
+// New returns a client, or every mistake in the configuration.
+func New(c Config) (*Client, error) {
 	client := &Client{
 		userAgent: orDefault(c.UserAgent, "gatehouse-registry"), pageSize: orDefault(c.PageSize, 100),
 		timeout: orDefault(c.Timeout, 30*time.Second), now: c.Now,
@@ -83,11 +100,11 @@ func NewClient(c ClientConfig) (*Client, error) {
 	}
 	errs := []error{client.at(c.Base, c.InsecureAllowHTTP), client.through(c.HTTP)}
 	if client.pageSize < 1 || client.pageSize > 100 {
-		errs = append(errs, fmt.Errorf("registry: client: a page of %d items: it must be 1 to 100", client.pageSize))
+		errs = append(errs, fmt.Errorf("registry/upstream: a page of %d items: it must be 1 to 100", client.pageSize))
 	}
 	b := client.bounds
 	if client.timeout < 0 || b.pageBytes < 0 || b.bytes < 0 || b.pages < 0 || b.emptyPages < 0 {
-		errs = append(errs, errors.New("registry: client: a bound below zero"))
+		errs = append(errs, errors.New("registry/upstream: a bound below zero"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -104,7 +121,7 @@ func orDefault[T comparable](v, fallback T) T {
 
 // at decides where the upstream is.
 func (c *Client) at(base string, insecure bool) error {
-	fail := func(why string) error { return fmt.Errorf("registry: client: the address of the upstream: %s", why) }
+	fail := func(why string) error { return fmt.Errorf("registry/upstream: the address of the upstream: %s", why) }
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -146,7 +163,7 @@ func (c *Client) through(given *http.Client) error {
 	}
 	if transport, ok := own.Transport.(*http.Transport); ok {
 		if unverified(transport.TLSClientConfig) {
-			return errors.New("registry: client: the transport does not verify certificates")
+			return errors.New("registry/upstream: the transport does not verify certificates")
 		}
 		transport = transport.Clone()
 		transport.MaxResponseHeaderBytes = orDefault(transport.MaxResponseHeaderBytes, 64<<10)
@@ -227,7 +244,7 @@ func (c *Client) exchange(ctx context.Context, version string, r request) (answe
 	}
 	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return answer{}, fmt.Errorf("registry: client: %w", err)
+		return answer{}, fmt.Errorf("registry/upstream: %w", err)
 	}
 	asked.Header.Set("Accept", "application/json, application/problem+json")
 	asked.Header.Set("User-Agent", c.userAgent)
@@ -236,7 +253,7 @@ func (c *Client) exchange(ctx context.Context, version string, r request) (answe
 	}
 	response, err := c.http.Do(asked)
 	if err != nil {
-		return answer{}, fmt.Errorf("registry: client: %w", err)
+		return answer{}, fmt.Errorf("registry/upstream: %w", err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -253,10 +270,10 @@ func (c *Client) exchange(ctx context.Context, version string, r request) (answe
 func readAll(body io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(body, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("registry: client: the answer was cut off: %w", err)
+		return nil, fmt.Errorf("registry/upstream: the answer was cut off: %w", err)
 	}
 	if int64(len(data)) > most {
-		return nil, fmt.Errorf("registry: client: %w: more than %s bytes", ErrTooLarge, strconv.FormatInt(most, 10))
+		return nil, fmt.Errorf("registry/upstream: %w: more than %s bytes", ErrTooLarge, strconv.FormatInt(most, 10))
 	}
 	return data, nil
 }

@@ -1,4 +1,4 @@
-package registry
+package upstream
 
 import (
 	"encoding/json"
@@ -14,20 +14,20 @@ import (
 
 var (
 	// ErrNotModified says that the first page is what the caller has already.
-	ErrNotModified = errors.New("registry: client: nothing changed")
+	ErrNotModified = errors.New("registry/upstream: nothing changed")
 	// ErrNotFound says that the upstream does not have what was asked for.
-	ErrNotFound = errors.New("registry: client: not found")
+	ErrNotFound = errors.New("registry/upstream: not found")
 	// ErrBusy says that the upstream wants to be asked later.
-	ErrBusy = errors.New("registry: client: the upstream is busy")
+	ErrBusy = errors.New("registry/upstream: the upstream is busy")
 	// ErrRedirect says that the upstream leads somewhere else.
-	ErrRedirect = errors.New("registry: client: a redirect that is not followed")
+	ErrRedirect = errors.New("registry/upstream: a redirect that is not followed")
 	// ErrTooLarge says that an answer, or all of a crawl, has more bytes than allowed.
 	ErrTooLarge = errors.New("too large")
 	// ErrEndless says that a crawl comes to no end: a cursor that was there before, too
 	// many pages, or too many empty ones.
-	ErrEndless = errors.New("registry: client: the list does not end")
+	ErrEndless = errors.New("registry/upstream: the list does not end")
 	// ErrAnswer says that an answer is none of a registry.
-	ErrAnswer = errors.New("registry: client: not the answer of a registry")
+	ErrAnswer = errors.New("registry/upstream: not the answer of a registry")
 )
 
 // AnswerError is an answer that is an error: the upstream was reached and refuses. It is an
@@ -43,7 +43,7 @@ type AnswerError struct {
 
 // Error says the status and the detail.
 func (e *AnswerError) Error() string {
-	text := fmt.Sprintf("registry: client: the upstream answers %d", e.Status)
+	text := fmt.Sprintf("registry/upstream: the upstream answers %d", e.Status)
 	for _, said := range []string{e.Title, e.Detail} {
 		if said != "" {
 			text += ": " + said

@@ -1,4 +1,4 @@
-package registry
+package upstream
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/strictjson"
+	"gatehouse.example/registry"
 	"gatehouse.example/registry/internal/rawjson"
 )
 
@@ -38,9 +39,9 @@ type Query struct {
 
 // Page is one page of a list.
 type Page struct {
-	Items []Item
+	Items []registry.Item
 	// Invalid are what cannot be used. The page is fine otherwise.
-	Invalid []InvalidItem
+	Invalid []registry.InvalidItem
 	// Next is the cursor of the next page, "" on the last.
 	Next string
 	// Count is how many items the upstream says there are on the page, -1 if it does not.
@@ -122,7 +123,7 @@ func (w *crawl) mayGoOn() error {
 	case w.empty > b.emptyPages:
 		return fmt.Errorf("%w: more than %d empty pages", ErrEndless, b.emptyPages)
 	case w.bytes >= b.bytes:
-		return fmt.Errorf("registry: client: %w: a crawl of more than %d bytes", ErrTooLarge, b.bytes)
+		return fmt.Errorf("registry/upstream: %w: a crawl of more than %d bytes", ErrTooLarge, b.bytes)
 	}
 	w.seen[cursor] = true
 	return nil
@@ -160,9 +161,9 @@ func (q Query) values(limit int) url.Values {
 // on one page; those that have more of them lead on as in a list. The error, if any, comes
 // last.
 func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, error] {
-	if !ValidName(name) {
+	if !registry.ValidName(name) {
 		return func(yield func(Page, error) bool) {
-			yield(Page{}, fmt.Errorf("registry: client: %.200q is no name of a server", name))
+			yield(Page{}, fmt.Errorf("registry/upstream: %.200q is no name of a server", name))
 		}
 	}
 	return c.pages(ctx, crawl{path: "/servers/" + url.PathEscape(name) + "/versions", asked: url.Values{"include_deleted": {"true"}}})
@@ -170,24 +171,24 @@ func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, erro
 
 // Version returns one version of a server, also if it is deleted. The version latest is the
 // latest one that is not.
-func (c *Client) Version(ctx context.Context, name, version string) (Item, error) {
-	if !ValidName(name) || version != Latest && wrongVersion(version) != "" {
-		return Item{}, fmt.Errorf("registry: client: %.200q %.40q is no name and version of a server", name, version)
+func (c *Client) Version(ctx context.Context, name, version string) (registry.Item, error) {
+	if !registry.ValidName(name) || version != registry.Latest && !registry.ValidVersion(version) {
+		return registry.Item{}, fmt.Errorf("registry/upstream: %.200q %.40q is no name and version of a server", name, version)
 	}
 	r := request{path: "/servers/" + url.PathEscape(name) + "/versions/" + url.PathEscape(version), most: c.bounds.pageBytes}
-	if version != Latest {
+	if version != registry.Latest {
 		r.query = url.Values{"include_deleted": {"true"}}
 	}
 	a, err := c.ask(ctx, r)
 	if err != nil {
-		return Item{}, err
+		return registry.Item{}, err
 	}
-	item, err := ParseItem(a.body)
+	item, err := registry.ParseItem(a.body)
 	if err != nil {
-		return Item{}, fmt.Errorf("%w: %w", ErrAnswer, err)
+		return registry.Item{}, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
-	if item.Record.Name() != name || version != Latest && item.Record.Version() != version {
-		return Item{}, fmt.Errorf("%w: it is about %.300q", ErrAnswer, item.Record.String())
+	if item.Record.Name() != name || version != registry.Latest && item.Record.Version() != version {
+		return registry.Item{}, fmt.Errorf("%w: it is about %.300q", ErrAnswer, item.Record.String())
 	}
 	return item, nil
 }
@@ -227,7 +228,7 @@ func parsePage(body []byte) (Page, error) {
 	}
 	page := Page{Bytes: int64(len(body))}
 	for _, element := range elements {
-		if item, invalid := ReadItem(bytes.TrimSpace(element)); invalid != nil {
+		if item, invalid := registry.ReadItem(bytes.TrimSpace(element)); invalid != nil {
 			page.Invalid = append(page.Invalid, *invalid)
 		} else {
 			page.Items = append(page.Items, item)

@@ -1,0 +1,4 @@
+package upstream
+
+// ParsePage reads a list.
+var ParsePage = parsePage

@@ -5,18 +5,7 @@ import (
 	"testing"
 
 	"gatehouse.example/registry"
-	"gatehouse.example/storage/catalogue"
 )
-
-// TestA9StatusOnRecord: a row that somebody stored with a status of his own is not shown.
-func TestA9StatusOnRecord(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *catalogue.Entry) { e.Status = "archived" }))
-	for _, target := range []string{"/v0.1/servers", "/v0.1/servers?shape=record", "/", "/v0.1/servers/com.example%2Fb/versions/1.0.0", "/v0.1/servers/com.example%2Fb/versions", "/servers/com.example/b"} {
-		if w := d.get(target); strings.Contains(w.Body.String(), `"com.example/b"`) || strings.Contains(w.Body.String(), `>com.example/b<`) {
-			t.Errorf("%s: %d %s", target, w.Code, w.Body)
-		}
-	}
-}
 
 // TestA9VersionsAreVisible: no version, and nothing that is copied out of a record, has a
 // character in it that nobody sees.

@@ -128,7 +128,7 @@ func aRecord(place string) described {
 	return objectWith("name description version", map[string]described{
 		"$schema": aURL(), "title": short, "websiteUrl": aURL(),
 		"description": aText().but(described{"minLength": 1, "maxLength": maxDescription}),
-		"name":        aText().but(described{"minLength": minName, "maxLength": maxName, "pattern": grammar.String()}),
+		"name":        aText().but(described{"minLength": minName, "maxLength": MaxName, "pattern": grammar.String()}),
 		"version":     aText().but(described{"maxLength": maxVersion}),
 		"repository": objectWith("url source", map[string]described{
 			"url": aURL(), "source": aText(), "id": aText(), "subfolder": aText(),

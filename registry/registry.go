@@ -1,13 +1,11 @@
-// Package registry has the records of servers of the protocol, and what shows them to programs
-// and people.
+// Package registry has the records of servers of the protocol and the rules for them.
 //
 // A [Record] is one server.json, one version of one server, in the bytes in which it came.
 // An [Item] is a record together with what a registry says about it: its status, the only
 // part that changes, and when that happened. What this registry offers itself is an
-// [OwnServer]. Package registry/upstream reads the list of another registry, registry/mirror
-// brings it into a catalogue, and a [Handler] answers readers from there: it speaks the
-// interface of the official registry, which the seed shows in an older form (Registry API), and
-// has pages.
+// [OwnServer]. The rooms of a registry are packages of their own: upstream reads the list of
+// another registry, mirror brings it into a catalogue (storage/catalogue), and serve answers
+// readers from there.
 //
 // Records come from strangers, and are shown and handed on to others. A record is refused
 // with an [*InvalidError] that names every place where it is wrong:

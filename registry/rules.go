@@ -73,9 +73,12 @@ func (p Package) faults(at string, add func(place, reason string)) {
 // grammar is that of names, which the schemas have too.
 var grammar = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
+// MaxName is how many bytes the name of a server may have.
+const MaxName = 200
+
 const (
-	minName, maxName = 3, 200
-	maxVersion       = 255 // characters
+	minName    = 3
+	maxVersion = 255 // characters
 )
 
 // MaxVersion is how many bytes of a version a catalogue holds.
@@ -84,7 +87,7 @@ const MaxVersion = 512
 // ValidName reports whether a text can be the name of a server. Such a name is two segments of
 // a path that need no escaping.
 func ValidName(name string) bool {
-	return len(name) >= minName && len(name) <= maxName && grammar.MatchString(name) && wrongName(name) == ""
+	return len(name) >= minName && len(name) <= MaxName && grammar.MatchString(name) && wrongName(name) == ""
 }
 
 // wrongName says why a name that the schema allows cannot be used, or "". Both parts stand

@@ -20,6 +20,7 @@ import (
 	"gatehouse.example/middleware"
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/registry/upstream"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
@@ -228,7 +229,7 @@ type readers struct {
 
 // readers returns it for paths that begin with a prefix.
 func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix string) (readers, error) {
-	config := registry.HandlerConfig{Catalogue: catalogue.New(store), Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
+	config := serve.Config{Catalogue: catalogue.New(store), Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
 	if v.MetaFile != "" {
 		file, err := registry.OpenMetaFile(registry.FileConfig{Path: v.MetaFile, Logger: log}, func(data []byte) (json.RawMessage, error) {
 			return readMeta(v.MetaFile, data)
@@ -249,7 +250,7 @@ func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix s
 		}
 		config.Icons = fetcher
 	}
-	handler, err := registry.NewHandler(config)
+	handler, err := serve.New(config)
 	if err != nil || v.Resource == "" {
 		return readers{handler, handler.Answers}, err
 	}
@@ -257,7 +258,7 @@ func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix s
 }
 
 // guarded is the handler behind a guard.
-func (v *registryServe) guarded(handler *registry.Handler, log *slog.Logger) (readers, error) {
+func (v *registryServe) guarded(handler *serve.Handler, log *slog.Logger) (readers, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource: v.Resource, ResourceName: v.Title, AuthorizationServers: v.Issuer, Logger: log,
 		Scopes: []string{registryScope}, Policy: middleware.Policy{Scopes: []string{registryScope}},

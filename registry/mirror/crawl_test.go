@@ -15,6 +15,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage/catalogue"
 )
@@ -333,7 +334,7 @@ func TestMirrorOfMirror(t *testing.T) {
 	first := newFixture(t)
 	first.upstream.Fill(35)
 	first.sync(mirror.SyncOptions{})
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: first.catalogue, Now: first.clock.Now})
+	handler, err := serve.New(serve.Config{Catalogue: first.catalogue, Now: first.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

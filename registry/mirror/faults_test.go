@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/registry/upstream"
 )
 
@@ -181,7 +182,7 @@ func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	if _, err := m.fails(); !errors.Is(err, upstream.ErrBusy) {
 		t.Fatal(err)
 	}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: m.catalogue})
+	handler, err := serve.New(serve.Config{Catalogue: m.catalogue})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,11 @@
 // Time passes by one second with every change, from [Epoch] on, unless [Upstream.SetClock]
 // says otherwise.
 //
-//	upstream := registrytest.New(t)
-//	upstream.Add("com.example/notes", "1.0.0")
-//	upstream.SetStatus("com.example/notes", "1.0.0", registry.StatusDeleted, "malware")
-//	upstream.Break(registrytest.Faults{After: 2, Status: 429, RetryAfter: "120"})
-//	client, err := upstream.New(upstream.Config{Base: upstream.URL()})
+//	origin := registrytest.New(t)
+//	origin.Add("com.example/notes", "1.0.0")
+//	origin.SetStatus("com.example/notes", "1.0.0", registry.StatusDeleted, "malware")
+//	origin.Break(registrytest.Faults{After: 2, Status: 429, RetryAfter: "120"})
+//	client, err := upstream.New(upstream.Config{Base: origin.URL()})
 package registrytest
 
 import (

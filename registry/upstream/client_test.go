@@ -30,19 +30,6 @@ const (
 
 func day(n int) time.Time { return time.Date(2025, 10, n, 12, 30, 0, 0, time.UTC) }
 
-func get(t *testing.T, address string) (status int, header http.Header, body []byte) {
-	t.Helper()
-	response, err := http.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if body, err = io.ReadAll(response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, response.Header, body
-}
-
 func newClient(t *testing.T, c upstream.Config) *upstream.Client {
 	t.Helper()
 	client, err := upstream.New(c)

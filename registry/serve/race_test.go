@@ -1,6 +1,6 @@
 //go:build race
 
-package registry_test
+package serve_test
 
 // raceEnabled says that the race detector runs, which makes large records twenty times as
 // dear: what is about their number and size has fewer of them then.

@@ -1,10 +1,12 @@
-package registry
+package serve
 
 import (
 	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
+
+	"gatehouse.example/registry"
 )
 
 // route is what a path leads to.
@@ -121,7 +123,7 @@ func (p *route) takeName(segments []string) (rest []string, ok bool) {
 	if !strings.Contains(p.name, "/") && len(rest) > 0 {
 		p.name, rest = p.name+"/"+rest[0], rest[1:]
 	}
-	return rest, ValidName(p.name)
+	return rest, registry.ValidName(p.name)
 }
 
 func (p *route) findPage(segments []string) bool {

@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage/catalogue"
 )
 
 // stage is a catalogue of many rows, each with a record of the usual size.
 func stage(b *testing.B, rows int) *desk {
 	b.Helper()
-	text, d := readFile(b, "testdata/records/remote.json"), newDesk(b, registry.HandlerConfig{})
+	text, d := readFile(b, "../testdata/records/remote.json"), newDesk(b, serve.Config{})
 	var page []catalogue.Entry
 	for i := range rows {
 		name := fmt.Sprintf("com.example/notes-%06d", i)

@@ -1,6 +1,8 @@
-package registry
+package serve
 
-import "gatehouse.example/storage/catalogue"
+import (
+	"gatehouse.example/storage/catalogue"
+)
 
 // ForgedCursor returns the cursor for a place in the list of all servers, made with another
 // key than the catalogue's.

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 )
@@ -17,7 +18,7 @@ import (
 const (
 	defaultLimit, maxLimit = 30, 100
 	// A search has at least so many characters, and at most those of a name.
-	minSearch, maxSearch = 3, maxName
+	minSearch, maxSearch = 3, registry.MaxName
 	maxQuery             = 8 << 10
 	// maxPageBytes is how many bytes of records a page has, unless it has one only, and
 	// maxAnswer how many an answer has: a record stands in it twice, and with what we say.
@@ -154,7 +155,7 @@ func parseQuery(raw string) (query, error) {
 		return query{}, err
 	}
 	q := query{cursor: p["cursor"]}
-	if q.version = p["version"]; q.version == Latest {
+	if q.version = p["version"]; q.version == registry.Latest {
 		q.latest, q.version = true, ""
 	}
 	var errs [5]error

@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -28,7 +29,7 @@ func spoken() catalogue.Entry {
 }
 
 func TestForms(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, spoken())
+	d := newDesk(t, serve.Config{}, spoken())
 	const (
 		server = `{ "name" : "com.example/a","description":"d", "version":"1.0.0", "x": [1.0e+2,  "\u0041</script>"], "_meta": {` + publisher + `: {"n": 1.0}, ` + rating + `:3} ,"title":"T" }`
 		flat   = `"name" : "com.example/a","description":"d","version":"1.0.0","x": [1.0e+2,  "\u0041</script>"],"title":"T","status":"deprecated"`
@@ -63,7 +64,7 @@ func TestUnknownTimes(t *testing.T) {
 	never := func(e *catalogue.Entry) {
 		e.Published, e.Updated, e.StatusChanged, e.Status = time.Time{}, time.Time{}, time.Time{}, ""
 	}
-	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0", isOlder, never))
+	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0", isOlder, never))
 	want := `"status":"active","_meta":{` + official + `:{"status":"active","isLatest":false}}`
 	if got := d.get("/v0.1/servers?shape=record").Body.String(); !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
@@ -73,7 +74,7 @@ func TestUnknownTimes(t *testing.T) {
 // TestOddMembers: members of a record that mean something beside it stay what they are.
 func TestOddMembers(t *testing.T) {
 	odd := `{` + required + `,"status":"odd","server":{"name":"odd"}}`
-	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0", recordIs(odd)))
+	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0", recordIs(odd)))
 	for form, want := range map[string]string{
 		"": `{"server":` + odd + `,` + required + `,"status":"active","_meta":{`, "wrapped": `{"server":` + odd + `,"_meta":{`,
 		"record": `{` + required + `,"server":{"name":"odd"},"status":"active","_meta":{`,
@@ -87,14 +88,14 @@ func TestOddMembers(t *testing.T) {
 
 // TestReadBothWays reads one answer as the interface is described, and as the seed shows it.
 func TestReadBothWays(t *testing.T) {
-	remote := readFile(t, "testdata/records/remote.json")
-	packages := readFile(t, "testdata/records/packages.json")
+	remote := readFile(t, "../testdata/records/remote.json")
+	packages := readFile(t, "../testdata/records/packages.json")
 	rows := []catalogue.Entry{
 		rowOf("com.example/notes", "1.4.0-rc.1+build.7", recordIs(remote)),
 		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(packages), isDeprecated),
 		rowOf("org.example.tools/x", "1.0.0"),
 	}
-	d := newDesk(t, registry.HandlerConfig{}, rows...)
+	d := newDesk(t, serve.Config{}, rows...)
 	body := d.get("/v0.1/servers?limit=2").Body.Bytes()
 
 	// The seed: Registry records, and Endpoints.
@@ -160,11 +161,11 @@ func TestReadBothWays(t *testing.T) {
 // too, against the official description of the interface.
 func TestAnswersFollowTheDescription(t *testing.T) {
 	rows := append(small(), spoken(),
-		rowOf("com.example/remote", "1.4.0-rc.1+build.7", recordIs(strings.Replace(readFile(t, "testdata/records/remote.json"), "com.example/notes", "com.example/remote", 1))),
-		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(readFile(t, "testdata/records/packages.json"))),
+		rowOf("com.example/remote", "1.4.0-rc.1+build.7", recordIs(strings.Replace(readFile(t, "../testdata/records/remote.json"), "com.example/notes", "com.example/remote", 1))),
+		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(readFile(t, "../testdata/records/packages.json"))),
 		rowOf("org.example.tools/z", "1.0.0", publishedAt(time.Time{}), updatedAt(time.Time{})),
 	)
-	d := newDesk(t, registry.HandlerConfig{
+	d := newDesk(t, serve.Config{
 		MetaKey: ourKey, Revision: func() string { return "" },
 		Enrich: func(registry.Item) (json.RawMessage, error) { return json.RawMessage(`{"scanned":true}`), nil },
 	}, rows...)
@@ -221,17 +222,17 @@ func TestOurKey(t *testing.T) {
 		return rowOf("com.example/a", "1.0.0", recordIs(member(recordMeta)), func(e *catalogue.Entry) { e.Meta = json.RawMessage(meta) })
 	}
 	escaped := strings.Replace(theirs, "org", `\u006frg`, 1)
-	says := func(value string, err error) registry.HandlerConfig {
-		return registry.HandlerConfig{MetaKey: ourKey, Revision: func() string { return "" }, Enrich: func(registry.Item) (json.RawMessage, error) {
+	says := func(value string, err error) serve.Config {
+		return serve.Config{MetaKey: ourKey, Revision: func() string { return "" }, Enrich: func(registry.Item) (json.RawMessage, error) {
 			if value == "" {
 				return nil, err
 			}
 			return json.RawMessage(value), err
 		}}
 	}
-	silent := registry.HandlerConfig{MetaKey: ourKey}
+	silent := serve.Config{MetaKey: ourKey}
 	for name, test := range map[string]struct {
-		config registry.HandlerConfig
+		config serve.Config
 		row    catalogue.Entry
 		server string // _meta of it
 		value  string // under our key, "" for none
@@ -279,7 +280,7 @@ func TestWhatEnrichSees(t *testing.T) {
 	var seen []registry.Item
 	row := spoken()
 	row.Meta = json.RawMessage(`{` + rating + `:1,"` + ourKey + `":2,` + official + `:3}`)
-	d := newDesk(t, registry.HandlerConfig{MetaKey: ourKey, Revision: func() string { return "" }, Enrich: func(i registry.Item) (json.RawMessage, error) {
+	d := newDesk(t, serve.Config{MetaKey: ourKey, Revision: func() string { return "" }, Enrich: func(i registry.Item) (json.RawMessage, error) {
 		seen = append(seen, i)
 		return nil, nil
 	}}, row)
@@ -299,11 +300,11 @@ func TestWhatEnrichSees(t *testing.T) {
 // FuzzServed: whatever record is in the catalogue, each form of it is JSON that says the same.
 func FuzzServed(f *testing.F) {
 	for _, name := range []string{"remote", "packages", "older"} {
-		f.Add(readFile(f, "testdata/records/"+name+".json"), `{`+rating+`:1}`)
+		f.Add(readFile(f, "../testdata/records/"+name+".json"), `{`+rating+`:1}`)
 	}
 	f.Add(`{`+required+`,"server":{"name":"x"},"_meta":{}}`, "")
 	f.Add(` {`+required+`,"a\"b":["}",{"]":"\\"}],"\u005fmeta":{"`+ourKey+`":1}}`+"\n", `{"`+ourKey+`":1}`)
-	handler := newDesk(f, registry.HandlerConfig{MetaKey: ourKey}).handler
+	handler := newDesk(f, serve.Config{MetaKey: ourKey}).handler
 	f.Fuzz(func(t *testing.T, text, meta string) {
 		record, err := registry.ParseRecord([]byte(text))
 		if err != nil {
@@ -364,4 +365,26 @@ func validKeys(meta string) bool {
 	}
 	_, err := registry.ParseItem([]byte(`{"server":{` + required + `},"_meta":` + meta + `}`))
 	return err == nil && !strings.Contains(meta, "status") && !strings.Contains(meta, "official")
+}
+
+// TestA9StatusOnRecord: a row that somebody stored with a status of his own is not shown.
+func TestA9StatusOnRecord(t *testing.T) {
+	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *catalogue.Entry) { e.Status = "archived" }))
+	for _, target := range []string{"/v0.1/servers", "/v0.1/servers?shape=record", "/", "/v0.1/servers/com.example%2Fb/versions/1.0.0", "/v0.1/servers/com.example%2Fb/versions", "/servers/com.example/b"} {
+		if w := d.get(target); strings.Contains(w.Body.String(), `"com.example/b"`) || strings.Contains(w.Body.String(), `>com.example/b<`) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+// TestSchemaIsServed: what is served at /v0.1/schema is what records are held against.
+func TestSchemaIsServed(t *testing.T) {
+	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"))
+	served := d.get("/v0.1/schema")
+	if served.Code != 200 || served.Body.String() != string(registry.Schema()) || served.Header().Get("Content-Type") != "application/schema+json" {
+		t.Fatalf("%d %v", served.Code, served.Header())
+	}
+	if w := d.get("/v0/schema", "If-None-Match: "+served.Header().Get("ETag")); w.Code != 304 {
+		t.Errorf("the same again: %d", w.Code)
+	}
 }

@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -37,7 +38,7 @@ func expect(t *testing.T, name, page string, want, never []string) {
 }
 
 func TestListPage(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{Title: "Example servers"}, small()...)
+	d := newDesk(t, serve.Config{Title: "Example servers"}, small()...)
 	page := d.get("/").Body.String()
 	expect(t, "all", page, []string{
 		"<h1><bdi>Example servers</bdi></h1>", "4 servers.", `<a href="/servers/com.example/notes">`, `<bdi class="note">1.10.0</bdi>`, `<a href="/servers/com.example/Files">`, `<a href="/servers/org.example.tools/files_2">`,
@@ -65,8 +66,8 @@ func TestListPages(t *testing.T) {
 		name := "com.example/notes" + string(rune('a'+i/26)) + string(rune('a'+i%26))
 		rows = append(rows, rowOf(name, "1.0.0"), rowOf("org.example/x"+name[17:], "1.0.0"))
 	}
-	d := newDesk(t, registry.HandlerConfig{}, rows...)
-	mounted := d.serve(registry.HandlerConfig{Prefix: "/registry"})
+	d := newDesk(t, serve.Config{}, rows...)
+	mounted := d.serve(serve.Config{Prefix: "/registry"})
 	for _, search := range []string{"", "notes"} {
 		handler, at := mounted, "/registry/"
 		if search != "" {
@@ -109,8 +110,8 @@ func TestListPages(t *testing.T) {
 }
 
 func TestServerPage(t *testing.T) {
-	remote := strings.Replace(readFile(t, "testdata/records/remote.json"), "com.example/notes", "com.example/remote", 1)
-	d := newDesk(t, registry.HandlerConfig{
+	remote := strings.Replace(readFile(t, "../testdata/records/remote.json"), "com.example/notes", "com.example/remote", 1)
+	d := newDesk(t, serve.Config{
 		Title: "Example servers", MetaKey: ourKey, Revision: func() string { return "" },
 		Enrich: func(registry.Item) (json.RawMessage, error) {
 			return json.RawMessage(`{"stars":4.5,"tags":["a","b"],"scan":{"at":"2026-01-01"},"by":"<us>"}`), nil
@@ -119,7 +120,7 @@ func TestServerPage(t *testing.T) {
 		rowOf("com.example/remote", "1.4.0-rc.1+build.7", recordIs(remote), publishedAt(day(3))),
 		rowOf("com.example/remote", "1.3.0", isOlder, isDeprecated),
 		rowOf("com.example/remote", "1.2.0", isOlder, isDeleted),
-		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(readFile(t, "testdata/records/packages.json"))),
+		rowOf("org.example.tools/file_reader.v2", "2.0.1", recordIs(readFile(t, "../testdata/records/packages.json"))),
 	)...)
 	w := d.get("/servers/com.example/remote")
 	expect(t, "remote", w.Body.String(), []string{
@@ -155,7 +156,7 @@ func TestServerPage(t *testing.T) {
 }
 
 func TestPageHeaders(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{CacheAge: 1e9}, small()...)
+	d := newDesk(t, serve.Config{CacheAge: 1e9}, small()...)
 	for _, path := range []string{"/", "/servers/com.example/notes", "/nowhere", "/?search=a"} {
 		w := d.get(path)
 		for name, want := range map[string]string{
@@ -192,7 +193,7 @@ func TestHostileRecords(t *testing.T) {
 				"packages": []any{object{"registryType": evil, "identifier": evil, "version": evil, "registryBaseUrl": evil, "transport": object{"type": evil}, "environmentVariables": []any{object{"name": evil}}}},
 			})
 		})
-		d := newDesk(t, registry.HandlerConfig{
+		d := newDesk(t, serve.Config{
 			MetaKey: ourKey, Revision: func() string { return "" },
 			Enrich: func(registry.Item) (json.RawMessage, error) { return encode(object{"a": evil, evil: "b"}), nil },
 		}, row, rowOf("com.example/a", "0.1 "+evil, isOlder))

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"crypto/hmac"

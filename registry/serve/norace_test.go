@@ -1,5 +1,5 @@
 //go:build !race
 
-package registry_test
+package serve_test
 
 const raceEnabled = false

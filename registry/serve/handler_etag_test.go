@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"encoding/json"
@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage/catalogue"
 )
 
 // TestTags: an answer has a tag, the same one while nothing changes, and whoever has it is
 // told so after the state was read and nothing else.
 func TestTags(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{CacheAge: time.Minute}, small()...)
+	d := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)
 	tags := map[string]string{}
 	const notes = "/v0.1/servers/com.example%2Fnotes/versions"
 	for _, path := range []string{
@@ -70,7 +71,7 @@ func TestTags(t *testing.T) {
 
 // TestTagsOfErrors: an error has no tag, and no condition hides it.
 func TestTagsOfErrors(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{CacheAge: time.Minute}, small()...)
+	d := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)
 	tag := d.get("/v0.1/servers").Header().Get("ETag")
 	for path, want := range map[string]int{
 		"/v0.1/servers?limit=0": 422, "/v0.1/servers?cursor=x": 400, "/v0.1/servers/com.example%2Fnobody/versions": 404, "/v0.1/servers/com.example%2Fgone/versions/latest": 404,
@@ -89,11 +90,11 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 	var revision atomic.Value
 	revision.Store("1")
 	says := func() (json.RawMessage, error) { return json.RawMessage(`"` + revision.Load().(string) + `"`), nil }
-	d := newDesk(t, registry.HandlerConfig{
+	d := newDesk(t, serve.Config{
 		MetaKey: ourKey, Revision: func() string { return revision.Load().(string) }, Enrich: func(registry.Item) (json.RawMessage, error) { return says() },
 	}, small()...)
-	silent := d.serve(registry.HandlerConfig{Revision: func() string { return "1" }})
-	other := d.serve(registry.HandlerConfig{MetaKey: "org.example/other", Revision: func() string { return "1" }})
+	silent := d.serve(serve.Config{Revision: func() string { return "1" }})
+	other := d.serve(serve.Config{MetaKey: "org.example/other", Revision: func() string { return "1" }})
 	for _, path := range []string{"/v0.1/servers", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/latest"} {
 		revision.Store("1")
 		first := d.get(path)
@@ -105,7 +106,7 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 		if w := d.get(path, "If-None-Match: "+tag); w.Code != 200 || w.Body.String() == first.Body.String() {
 			t.Errorf("%s: %d with another revision", path, w.Code)
 		}
-		for _, handler := range []*registry.Handler{silent, other} {
+		for _, handler := range []*serve.Handler{silent, other} {
 			if w := ask(handler, "GET", path, "If-None-Match: "+tag); w.Code != 200 || w.Header().Get("ETag") == tag {
 				t.Errorf("%s: %d from a handler that says nothing", path, w.Code)
 			}
@@ -125,7 +126,7 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 // TestTagsWhileOthersWrite: whatever was committed in between, a tag never names an answer
 // from before.
 func TestTagsWhileOthersWrite(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, rowOf("com.example/a", "1.0.0"))
+	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"))
 	done, turns := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

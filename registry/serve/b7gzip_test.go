@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"compress/gzip"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 )
 
 // unzip returns what is in a compressed body.
@@ -27,7 +27,7 @@ func unzip(t *testing.T, w *httptest.ResponseRecorder) string {
 // TestB7Gzip: who takes gzip gets the same bytes compressed under another tag, and is told
 // that nothing changed whichever of the two tags it has. What is short stays as it is.
 func TestB7Gzip(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, heavyRows(0, 20, 500)...)
+	d := newDesk(t, serve.Config{}, heavyRows(0, 20, 500)...)
 	d.commit(rowOf("com.example/a", "1.0.0"))
 	const list, short = "/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions/latest"
 	plain := d.get(list)

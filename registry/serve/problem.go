@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ type refusal struct {
 }
 
 // Error says the status and the detail.
-func (p *refusal) Error() string { return fmt.Sprintf("registry: handler: %d: %s", p.status, p.detail) }
+func (p *refusal) Error() string { return fmt.Sprintf("registry/serve: %d: %s", p.status, p.detail) }
 
 func badRequest(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 )
@@ -83,7 +84,7 @@ func (h *Handler) detail(c *call) error {
 
 // entry reads one version of a server.
 func (h *Handler) entry(ctx context.Context, name, version string, v view) (entry catalogue.Entry, err error) {
-	if version == Latest {
+	if version == registry.Latest {
 		entry, err = h.catalogue.Latest(ctx, name)
 	} else {
 		entry, err = h.catalogue.Entry(ctx, name, version)
@@ -102,13 +103,13 @@ func (h *Handler) settled(ctx context.Context, body []byte) ([]byte, uint64, err
 
 // schema tells programs what records and answers are made of.
 func (h *Handler) schema(c *call) error {
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(Schema()))[:macLen]) + `"`
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(registry.Schema()))[:macLen]) + `"`
 	if held, ok := has(c.r.Header, tag); ok {
 		h.notModified(c, held)
 		return nil
 	}
 	h.name(c.w.Header(), tag)
-	c.send(http.StatusOK, "application/schema+json", Schema())
+	c.send(http.StatusOK, "application/schema+json", registry.Schema())
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/registry/internal/rawjson"
 	"gatehouse.example/storage/catalogue"
 )
@@ -42,7 +43,7 @@ func parseShape(text string) (shape, error) {
 // voice is how this registry speaks itself: under a key of its own.
 type voice struct {
 	key    string
-	enrich func(Item) (json.RawMessage, error)
+	enrich func(registry.Item) (json.RawMessage, error)
 }
 
 // owns reports the key, in whatever case, which nobody else may use.
@@ -80,7 +81,7 @@ func (v voice) take(e catalogue.Entry) (row, error) {
 			r.record = slices.Concat(r.record[:meta.At], rawjson.AppendObject(nil, r.own), r.record[meta.At+len(meta.Value):])
 		}
 	}
-	r.said = slices.DeleteFunc(rawjson.Split(e.Meta), func(s rawjson.Member) bool { return s.Name == MetaOfficial || ours(s) })
+	r.said = slices.DeleteFunc(rawjson.Split(e.Meta), func(s rawjson.Member) bool { return s.Name == registry.MetaOfficial || ours(s) })
 	return r, nil
 }
 
@@ -106,7 +107,7 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 	}
 	b = appendText(append(appendComma(b), `"status":`...), string(statusOf(e)))
 	for _, m := range r.own { // registries speak over the record
-		if m.Name != MetaOfficial && !slices.ContainsFunc(meta, rawjson.Named(m.Name)) {
+		if m.Name != registry.MetaOfficial && !slices.ContainsFunc(meta, rawjson.Named(m.Name)) {
 			meta = append(meta, m)
 		}
 	}
@@ -116,7 +117,7 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 // metaOf is what registries say about a row: all of it, and we last.
 func (h *Handler) metaOf(r row) []rawjson.Member {
 	meta := make([]rawjson.Member, 1, len(r.said)+len(r.own)+2)
-	meta[0] = rawjson.Member{Name: MetaOfficial, Text: appendOfficial([]byte(`"`+MetaOfficial+`":`), r.entry)}
+	meta[0] = rawjson.Member{Name: registry.MetaOfficial, Text: appendOfficial([]byte(`"`+registry.MetaOfficial+`":`), r.entry)}
 	meta = append(meta, r.said...)
 	if value := h.enriched(r); value != nil {
 		meta = append(meta, rawjson.New(h.speaks.key, value))
@@ -145,23 +146,25 @@ func (h *Handler) enriched(r row) json.RawMessage {
 }
 
 // item returns the row as an item. The record was checked when it came.
-func (r row) item() (Item, error) {
-	record, err := StoredRecord(r.record)
-	item := Item{Record: record, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
+func (r row) item() (registry.Item, error) {
+	record, err := registry.StoredRecord(r.record)
+	item := registry.Item{Record: record, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
 	for _, m := range r.said {
 		item.Meta[m.Name] = m.Value
 	}
 	return item, err
 }
 
-func officialOf(e catalogue.Entry) Official {
-	return Official{
+func officialOf(e catalogue.Entry) registry.Official {
+	return registry.Official{
 		Status: statusOf(e), StatusMessage: e.StatusMessage, StatusChangedAt: e.StatusChanged,
 		PublishedAt: e.Published, UpdatedAt: e.Updated, IsLatest: e.Latest,
 	}
 }
 
-func statusOf(e catalogue.Entry) Status { return cmp.Or(Status(e.Status), StatusActive) }
+func statusOf(e catalogue.Entry) registry.Status {
+	return cmp.Or(registry.Status(e.Status), registry.StatusActive)
+}
 
 // appendOfficial writes what stands under MetaOfficial. Times that are not known are left
 // out.

@@ -1,206 +1,21 @@
-package registry_test
+package serve_test
 
 import (
-	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"gatehouse.example/registry"
-	"gatehouse.example/registry/upstream"
-	"gatehouse.example/storage"
-	"gatehouse.example/storage/catalogue"
-	"gatehouse.example/storage/catalogue/cataloguetest"
-	"gatehouse.example/storage/redis"
-	"gatehouse.example/storage/storagetest"
+	"gatehouse.example/registry/serve"
 )
 
-// desk is a catalogue with rows in it, and a handler over it.
-type desk struct {
-	t          testing.TB
-	catalogue  *catalogue.Catalogue
-	faults     *storagetest.Faults
-	writer     *catalogue.Writer
-	handler    *registry.Handler
-	roundTrips atomic.Int64
-	log        lockedBuffer
-}
-
-// lockedBuffer is what was logged.
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
-}
-
-// newDesk returns one with rows, and a handler of that configuration, to which Catalogue
-// and Log are added.
-func newDesk(t testing.TB, config registry.HandlerConfig, rows ...catalogue.Entry) *desk {
-	t.Helper()
-	c := &desk{t: t}
-	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", OnRoundTrip: func() { c.roundTrips.Add(1) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.faults = storagetest.NewFaults(backend)
-	c.catalogue = cataloguetest.New(t, c.faults)
-	if c.writer, err = c.catalogue.OpenWriter(t.Context(), "test"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.faults.SetDown(false)
-		_ = c.writer.Close(t.Context())
-	})
-	c.commit(rows...)
-	c.handler = c.serve(config)
-	return c
-}
-
-// serve returns another handler over the same rows.
-func (c *desk) serve(config registry.HandlerConfig) *registry.Handler {
-	c.t.Helper()
-	config.Catalogue, config.Log = c.catalogue, slog.New(slog.NewTextHandler(&c.log, nil))
-	handler, err := registry.NewHandler(config)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return handler
-}
-
-// commit writes rows, all at once as far as that goes.
-func (c *desk) commit(rows ...catalogue.Entry) {
-	c.t.Helper()
-	for page := range slices.Chunk(rows, catalogue.MaxCommit) {
-		if err := c.writer.Commit(c.t.Context(), page, nil); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-}
-
-// rowOf returns a row that is active and the latest, changed.
-func rowOf(name, version string, change ...func(*catalogue.Entry)) catalogue.Entry {
-	e := catalogue.Entry{
-		Name: name, Version: version, Status: "active", Latest: true, Published: day(1), Updated: day(2), StatusChanged: day(1),
-		Server: minimal(object{"name": name, "version": version}),
-	}
-	for _, f := range change {
-		f(&e)
-	}
-	return e
-}
-
-func isDeleted(e *catalogue.Entry) { e.Status = "deleted" }
-func isDeprecated(e *catalogue.Entry) {
-	e.Status, e.StatusMessage = "deprecated", "Use another one."
-}
-func isOlder(e *catalogue.Entry) { e.Latest = false }
-
-func updatedAt(at time.Time) func(*catalogue.Entry) {
-	return func(e *catalogue.Entry) { e.Updated = at }
-}
-
-func publishedAt(at time.Time) func(*catalogue.Entry) {
-	return func(e *catalogue.Entry) { e.Published = at }
-}
-
-func recordIs(text string) func(*catalogue.Entry) {
-	return func(e *catalogue.Entry) { e.Server = json.RawMessage(text) }
-}
-
-// ask sends a request to a handler. Headers are written "Name: value".
-func ask(h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Add(name, value)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
-func (c *desk) get(target string, headers ...string) *httptest.ResponseRecorder {
-	return ask(c.handler, http.MethodGet, target, headers...)
-}
-
-// listed is a list as its readers see it.
-type listed struct {
-	Servers []struct {
-		Name, Version, Status string
-		Server                struct{ Name, Version string }
-	}
-	Metadata struct {
-		Count      int
-		NextCursor *string
-	}
-}
-
-// names returns "name version" of each item.
-func (l listed) names() (names []string) {
-	for _, s := range l.Servers {
-		names = append(names, cmp.Or(s.Name, s.Server.Name)+" "+cmp.Or(s.Version, s.Server.Version))
-	}
-	return names
-}
-
-func (c *desk) list(target string) listed {
-	c.t.Helper()
-	w := c.get(target)
-	if w.Code != 200 {
-		c.t.Fatalf("%s: %d %s", target, w.Code, w.Body)
-	}
-	return readList(c.t, w.Body.Bytes())
-}
-
-func readList(t testing.TB, body []byte) (l listed) {
-	t.Helper()
-	if err := json.Unmarshal(body, &l); err != nil {
-		t.Fatalf("%v\n%s", err, body)
-	}
-	if l.Metadata.Count != len(l.Servers) || l.Servers == nil {
-		t.Fatalf("count is %d, and there are %d\n%s", l.Metadata.Count, len(l.Servers), body)
-	}
-	return l
-}
-
-// small is a catalogue with one of each.
-func small() []catalogue.Entry {
-	return []catalogue.Entry{
-		rowOf("com.example/notes", "1.10.0", updatedAt(day(5))),
-		rowOf("com.example/notes", "1.2.0", isOlder),
-		rowOf("com.example/Files", "2.0.0", isDeprecated, updatedAt(day(4))),
-		rowOf("com.example/gone", "1.0.0", isDeleted, updatedAt(day(6).Add(1))),
-		rowOf("org.example.tools/files_2", "0.1", updatedAt(day(4).Add(time.Nanosecond))),
-		rowOf("org.example.tools/old", "3.0.0", isOlder, isDeleted, updatedAt(day(3))),
-		rowOf("org.example.tools/old", "2.0.0", updatedAt(day(3))),
-	}
-}
-
 func TestServedLists(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	c := newDesk(t, serve.Config{}, small()...)
 	files, gone, n10, n2 := "com.example/Files 2.0.0", "com.example/gone 1.0.0", "com.example/notes 1.10.0", "com.example/notes 1.2.0"
 	files2, old2, old3 := "org.example.tools/files_2 0.1", "org.example.tools/old 2.0.0", "org.example.tools/old 3.0.0"
 	for query, want := range map[string][]string{
@@ -260,7 +75,7 @@ func TestServedLists(t *testing.T) {
 }
 
 func TestQueriesRefused(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	c := newDesk(t, serve.Config{}, small()...)
 	for query, want := range map[string]struct {
 		status int
 		says   string
@@ -349,7 +164,7 @@ func readProblem(t testing.TB, w *httptest.ResponseRecorder) (p problem) {
 
 // TestPaths: what a path leads to, whatever is escaped in it.
 func TestServedPaths(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{},
+	c := newDesk(t, serve.Config{},
 		rowOf("com.example/notes", "1.0.0"),
 		rowOf("com.example/notes", "1.0.0+a/b c", isOlder),
 		rowOf("com.example/notes", "versions", isOlder),
@@ -448,7 +263,7 @@ func TestServedPaths(t *testing.T) {
 
 // TestNoNames: what cannot be a name is not looked for.
 func TestNoNames(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, small()...)
+	d := newDesk(t, serve.Config{}, small()...)
 	before := d.roundTrips.Load()
 	for _, name := range []string{"a", "a%2Fb%2Fc", "com.example%2F" + strings.Repeat("a", 200), "com.example%2Fn%C3%B6tes", "com.example%2Fno%0Ates", "..%2Fa", "a%2F..", "%2Fa", "a%2F", "a%20b%2Fc"} {
 		for _, path := range []string{"/v0.1/servers/" + name + "/versions", "/v0.1/servers/" + name + "/versions/latest", "/servers/" + name, "/icons/" + name + "/1.0.0/x"} {
@@ -473,7 +288,7 @@ func parseURL(path string) *url.URL {
 }
 
 func TestServedVersions(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{},
+	c := newDesk(t, serve.Config{},
 		rowOf("com.example/a", "1.0.0", isOlder, publishedAt(day(1))),
 		rowOf("com.example/a", "1.10.0", publishedAt(day(3))),
 		rowOf("com.example/a", "1.2.0", isOlder, publishedAt(day(3))),
@@ -514,7 +329,7 @@ func TestServedVersions(t *testing.T) {
 
 // TestReadOnly: nobody changes anything (guard E-1: the interface is read-only).
 func TestReadOnly(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
+	c := newDesk(t, serve.Config{}, small()...)
 	before := c.get("/v0.1/servers?include_deleted=true").Body.String()
 	for _, path := range []string{
 		"/v0.1/servers", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/1.2.0", "/v0.1/health",
@@ -550,10 +365,10 @@ func TestReadOnly(t *testing.T) {
 
 // TestTrailingSlash: a slash too many leads to the path without it, and never elsewhere.
 func TestTrailingSlash(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
-	mounted := c.serve(registry.HandlerConfig{Prefix: "/registry"})
+	c := newDesk(t, serve.Config{}, small()...)
+	mounted := c.serve(serve.Config{Prefix: "/registry"})
 	for _, test := range []struct {
-		handler        *registry.Handler
+		handler        *serve.Handler
 		path, location string
 	}{
 		{c.handler, "/v0.1/servers/", "/v0.1/servers"},
@@ -590,8 +405,8 @@ func TestTrailingSlash(t *testing.T) {
 
 // TestMounted: below a prefix everything is there, and nothing beside it.
 func TestMounted(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
-	mounted := c.serve(registry.HandlerConfig{Prefix: "/a/registry"})
+	c := newDesk(t, serve.Config{}, small()...)
+	mounted := c.serve(serve.Config{Prefix: "/a/registry"})
 	for path, want := range map[string]int{
 		"/a/registry/v0.1/servers": 200, "/a/registry/v0.1/servers/com.example%2Fnotes/versions/latest": 200, "/a/registry/": 200,
 		"/v0.1/servers": 404, "/a/registryv0.1/servers": 404, "/a/v0.1/servers": 404, "/": 404, "/a%2Fregistry/v0.1/servers": 404,
@@ -620,7 +435,7 @@ func TestMounted(t *testing.T) {
 
 // TestHead: HEAD answers as GET does, without the body.
 func TestHead(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{CacheAge: time.Minute}, small()...)
+	c := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)
 	for _, path := range []string{
 		"/v0.1/servers", "/v0.1/servers?limit=0", "/v0.1/servers?limit=2", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/latest",
 		"/v0.1/servers/com.example%2Fnobody/versions", "/nowhere", "/v0.1/nowhere", "/", "/servers/com.example/notes", "/v0.1/servers/", "/v0.1/health", "/v0.1/ping",
@@ -635,246 +450,6 @@ func TestHead(t *testing.T) {
 		get.Header().Del("Date")
 		if fmt.Sprint(get.Header()) != fmt.Sprint(head.Header()) {
 			t.Errorf("%s: %v\nand GET %v", path, head.Header(), get.Header())
-		}
-	}
-}
-
-func TestStoreDown(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{}, small()...)
-	c.faults.SetDown(true)
-	for _, path := range []string{
-		"/v0.1/servers", "/v0.1/servers?search=abc", "/v0.1/servers/com.example%2Fnotes/versions", "/v0.1/servers/com.example%2Fnotes/versions/latest", "/v0.1/health",
-	} {
-		begin := time.Now()
-		w := c.get(path)
-		if p := readProblem(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "2" || strings.Contains(p.Detail, "down") {
-			t.Errorf("%s: %d %s, Retry-After %q", path, w.Code, w.Body, w.Header().Get("Retry-After"))
-		}
-		if took := time.Since(begin); took > 4*time.Second {
-			t.Errorf("%s took %s", path, took)
-		}
-	}
-	for _, path := range []string{"/", "/servers/com.example/notes"} {
-		if w := c.get(path); w.Code != 503 || w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), "<h1>") {
-			t.Errorf("%s: %d", path, w.Code)
-		}
-	}
-	if !strings.Contains(c.log.String(), storagetest.ErrDown.Error()) {
-		t.Errorf("the log does not say why: %s", c.log.String())
-	}
-	// What needs no store is told as before.
-	if w := c.get("/v0.1/servers?limit=0"); w.Code != 422 {
-		t.Errorf("%d", w.Code)
-	}
-	c.faults.SetDown(false)
-	if w := c.get("/v0.1/servers"); w.Code != 200 {
-		t.Errorf("afterwards: %d", w.Code)
-	}
-}
-
-func TestEmptyCatalogue(t *testing.T) {
-	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, backend)}) // nobody has written yet
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := ask(handler, "GET", "/v0.1/servers"); w.Code != 200 || w.Body.String() != `{"servers":[],"metadata":{"count":0}}` {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	for path, want := range map[string]int{
-		"/v0.1/servers/com.example%2Fa/versions": 404, "/v0.1/servers/com.example%2Fa/versions/latest": 404, "/": 200,
-		"/v0.1/servers?cursor=" + registry.ForgedCursor(nil, "a"): 400,
-	} {
-		if w := ask(handler, "GET", path); w.Code != want {
-			t.Errorf("%s: %d, want %d", path, w.Code, want)
-		}
-	}
-}
-
-func TestHandlerConfig(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{})
-	enrich := func(registry.Item) (json.RawMessage, error) { return nil, nil }
-	revision := func() string { return "" }
-	for name, config := range map[string]registry.HandlerConfig{
-		"no store":              {},
-		"a relative prefix":     {Catalogue: c.catalogue, Prefix: "registry"},
-		"a prefix with a slash": {Catalogue: c.catalogue, Prefix: "/registry/"},
-		"the root":              {Catalogue: c.catalogue, Prefix: "/"},
-		"another host":          {Catalogue: c.catalogue, Prefix: "//evil.example"},
-		"dots":                  {Catalogue: c.catalogue, Prefix: "/a/../b"},
-		"an escaped prefix":     {Catalogue: c.catalogue, Prefix: "/a%2Fb"},
-		"a query":               {Catalogue: c.catalogue, Prefix: "/a?b"},
-		"negative":              {Catalogue: c.catalogue, CacheAge: -1},
-		"no key":                {Catalogue: c.catalogue, Enrich: enrich, Revision: revision},
-		"no revision":           {Catalogue: c.catalogue, Enrich: enrich, MetaKey: "com.example/a"},
-		"no prefix in the key":  {Catalogue: c.catalogue, MetaKey: "catalogue"},
-		"one label":             {Catalogue: c.catalogue, MetaKey: "example/a"},
-		"no name":               {Catalogue: c.catalogue, MetaKey: "com.example/"},
-		"no key at all":         {Catalogue: c.catalogue, MetaKey: "com example/a"},
-		"the official key":      {Catalogue: c.catalogue, MetaKey: registry.MetaOfficial},
-		"the publishers' key":   {Catalogue: c.catalogue, MetaKey: registry.MetaPublisher},
-		"a reserved key":        {Catalogue: c.catalogue, MetaKey: "dev.mcp/a"},
-	} {
-		if _, err := registry.NewHandler(config); err == nil || !strings.HasPrefix(err.Error(), "registry: handler: ") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, config := range []registry.HandlerConfig{
-		{Catalogue: c.catalogue}, {Catalogue: c.catalogue, Prefix: "/a/b-c", MetaKey: "com.example/a", Enrich: enrich, Revision: revision, CacheAge: time.Second}, {Catalogue: c.catalogue, MetaKey: "com.example/a"},
-	} {
-		if _, err := registry.NewHandler(config); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestHealth(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{})
-	for path, want := range map[string]string{"/v0.1/health": `{"status":"ok"}`, "/v0/health": `{"status":"ok"}`, "/v0.1/ping": `{"pong":true}`} {
-		if w := c.get(path); w.Code != 200 || w.Body.String() != want || w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
-		}
-	}
-}
-
-// TestUnreadableRows: one row that cannot be read does not take the others with it.
-func TestUnreadableRows(t *testing.T) {
-	c := newDesk(t, registry.HandlerConfig{},
-		rowOf("com.example/a", "1.0.0"),
-		rowOf("com.example/b", "1.0.0", recordIs(`{"name":`)),
-		rowOf("com.example/c", "1.0.0", recordIs(`["x"]`)),
-		rowOf("com.example/d", "1.0.0", func(e *catalogue.Entry) { e.Meta = json.RawMessage(`{"a":`) }),
-		rowOf("com.example/e", "1.0.0"),
-	)
-	if got := c.list("/v0.1/servers").names(); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/e 1.0.0"}) {
-		t.Errorf("%q", got)
-	}
-	if w := c.get("/v0.1/servers/com.example%2Fb/versions/latest"); w.Code != 500 {
-		t.Errorf("%d", w.Code)
-	}
-	if w := c.get("/"); w.Code != 200 || !strings.Contains(w.Body.String(), "com.example/e") {
-		t.Errorf("%d", w.Code)
-	}
-	for range 20 {
-		c.get("/v0.1/servers")
-	}
-	if n := strings.Count(c.log.String(), "left out"); n < 1 || n > 2 {
-		t.Errorf("logged %d times", n)
-	}
-}
-
-// TestLargePages: a page of large records has fewer of them, and the rest follows.
-func TestLargePages(t *testing.T) {
-	var rows []catalogue.Entry
-	for i := range 50 {
-		large := minimal(object{"name": fmt.Sprintf("com.example/%03d", i), "x": strings.Repeat("x", 250_000)})
-		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", recordIs(string(large))))
-	}
-	c := newDesk(t, registry.HandlerConfig{}, rows...)
-	var got []string
-	for target := "/v0.1/servers?shape=wrapped&limit=100"; ; {
-		w := c.get(target)
-		l := readList(t, w.Body.Bytes())
-		if got = append(got, l.names()...); w.Body.Len() > 9<<20 || len(l.Servers) == 0 {
-			t.Fatalf("a page has %d bytes and %d items", w.Body.Len(), len(l.Servers))
-		}
-		if l.Metadata.NextCursor == nil {
-			break
-		}
-		target = "/v0.1/servers?shape=wrapped&limit=100&cursor=" + *l.Metadata.NextCursor
-	}
-	if len(got) != len(rows) || !slices.IsSorted(got) {
-		t.Errorf("%d rows", len(got))
-	}
-}
-
-func readFile(t testing.TB, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-// TestClientReadsHandler: what one of ours serves, another of ours reads, record by record and
-// byte by byte, in each form.
-func TestClientReadsHandler(t *testing.T) {
-	var rows []catalogue.Entry
-	for i := range 250 {
-		rows = append(rows, rowOf(fmt.Sprintf("com.example/%03d", i), "1.0.0", updatedAt(day(2).Add(time.Duration(i)))))
-	}
-	rows = append(rows, spoken(), rowOf("com.example/z", "1.0.0", isDeleted, updatedAt(day(9))))
-	d := newDesk(t, registry.HandlerConfig{}, rows...)
-	server := httptest.NewServer(d.handler)
-	defer server.Close()
-	client, err := upstream.New(upstream.Config{Base: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	crawl := func(q upstream.Query) (items []registry.Item) {
-		for page, err := range client.Items(t.Context(), q) {
-			if err != nil || len(page.Invalid) > 0 {
-				t.Fatalf("%d invalid, %v", len(page.Invalid), err)
-			}
-			items = append(items, page.Items...)
-		}
-		return items
-	}
-	all := crawl(upstream.Query{})
-	if len(all) != 251 {
-		t.Fatalf("%d items", len(all))
-	}
-	for _, item := range all {
-		i := slices.IndexFunc(rows, func(e catalogue.Entry) bool { return e.Name == item.Record.Name() })
-		want := registry.Official{
-			Status: registry.Status(rows[i].Status), StatusMessage: rows[i].StatusMessage, StatusChangedAt: rows[i].StatusChanged,
-			PublishedAt: rows[i].Published, UpdatedAt: rows[i].Updated, IsLatest: rows[i].Latest,
-		}
-		if !bytes.Equal(item.Record.Raw(), rows[i].Server) || item.Official != want {
-			t.Errorf("%+v\nis\n%+v", rows[i], item)
-		}
-	}
-	since := crawl(upstream.Query{UpdatedSince: day(3)})
-	if len(since) != 2 || since[0].Record.String() != "com.example/a 1.0.0" || since[1].Record.String() != "com.example/z 1.0.0" || since[1].Official.Status != registry.StatusDeleted {
-		t.Errorf("updated: %v", since)
-	}
-}
-
-// hung is a backend that does not answer.
-type hung struct {
-	storage.Backend
-	hangs atomic.Bool
-}
-
-func (h *hung) Get(ctx context.Context, key string) (storage.Item, error) {
-	if h.hangs.Load() {
-		<-ctx.Done()
-		return storage.Item{}, ctx.Err()
-	}
-	return h.Backend.Get(ctx, key)
-}
-
-// TestStoreHangs: a request ends, whatever the store does.
-func TestStoreHangs(t *testing.T) {
-	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stuck := &hung{Backend: backend}
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, stuck)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stuck.hangs.Store(true)
-	for _, path := range []string{"/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions", "/"} {
-		begin := time.Now()
-		w := ask(handler, "GET", path)
-		if took := time.Since(begin); w.Code != 503 || w.Header().Get("Retry-After") == "" || took > 4*time.Second {
-			t.Errorf("%s: %d after %s", path, w.Code, took)
 		}
 	}
 }

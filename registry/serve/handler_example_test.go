@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/redis"
@@ -38,7 +38,7 @@ func ExampleHandler() {
 		panic(err)
 	}
 
-	handler, err := registry.NewHandler(registry.HandlerConfig{Catalogue: servers})
+	handler, err := serve.New(serve.Config{Catalogue: servers})
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,9 @@
-package registry
+// Package serve shows a catalogue of servers to programs and people.
+//
+// A [Handler] answers programs through the interface of the official registry, which the seed
+// shows in an older form (Registry API), and people with pages. Nobody can change anything
+// through it. What one answer costs is bounded, whatever is stored and whatever is asked.
+package serve
 
 import (
 	"cmp"
@@ -10,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,12 +23,13 @@ import (
 
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/message/icon"
+	"gatehouse.example/registry"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
 
-// HandlerConfig says what a [Handler] shows.
-type HandlerConfig struct {
+// Config says what a [Handler] shows.
+type Config struct {
 	// Catalogue is what the handler shows.
 	Catalogue *catalogue.Catalogue
 	// Prefix is the path under which the handler is mounted, such as /registry. It begins
@@ -42,7 +49,7 @@ type HandlerConfig struct {
 	MetaKey string
 	// Enrich returns what is said under MetaKey about an item, nil for nothing. What it
 	// fails to say is left out. It is called for every item of every answer.
-	Enrich func(Item) (json.RawMessage, error)
+	Enrich func(registry.Item) (json.RawMessage, error)
 	// Revision changes whenever Enrich may say something else than before. Enrich needs it.
 	Revision func() string
 
@@ -74,14 +81,14 @@ type Handler struct {
 	complained atomic.Int64 // the minute of the last complaint
 }
 
-// NewHandler returns a Handler.
-func NewHandler(c HandlerConfig) (*Handler, error) {
+// New returns a Handler.
+func New(c Config) (*Handler, error) {
 	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("registry: handler: %w", err)
+		return nil, fmt.Errorf("registry/serve: %w", err)
 	}
 	pages, err := templates.NewRegistry()
 	if err != nil {
-		return nil, fmt.Errorf("registry: handler: %w", err)
+		return nil, fmt.Errorf("registry/serve: %w", err)
 	}
 	h := &Handler{
 		catalogue: c.Catalogue, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
@@ -109,7 +116,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 	return h, nil
 }
 
-func (c HandlerConfig) check() error {
+func (c Config) check() error {
 	switch {
 	case c.Catalogue == nil:
 		return errors.New("it needs a Catalogue")
@@ -118,16 +125,18 @@ func (c HandlerConfig) check() error {
 	case c.CacheAge < 0:
 		return errors.New("CacheAge is negative")
 	case c.Enrich != nil && (c.MetaKey == "" || c.Revision == nil):
-		return errors.New("Enrich needs MetaKey and Revision")
+		return errors.New("an Enrich needs MetaKey and Revision")
 	case c.MetaKey == "":
 		return nil
 	}
-	return CheckMetaKey(c.MetaKey)
+	return registry.CheckMetaKey(c.MetaKey)
 }
 
+// prefixPattern is what a path is made of that needs no escaping.
+var prefixPattern = regexp.MustCompile(`^/[a-zA-Z0-9/._~-]+$`)
+
 func validPrefix(prefix string) bool {
-	other := func(c rune) bool { return !isAlphanumeric(c) && !strings.ContainsRune("/-._~", c) }
-	return prefix[0] == '/' && prefix != "/" && path.Clean(prefix) == prefix && !strings.ContainsFunc(prefix, other)
+	return path.Clean(prefix) == prefix && prefixPattern.MatchString(prefix)
 }
 
 const (

@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/webtest"
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage/catalogue"
 )
@@ -73,7 +73,7 @@ func TestIconIsServedFromHere(t *testing.T) {
 		w.Header().Set("Content-Type", "image/png")
 		_, _ = w.Write(append(red, "<script>behind the picture</script>"...))
 	})
-	d := newDesk(t, registry.HandlerConfig{Icons: web.Fetcher(nil)}, pictured(web.URL("a.example.com", "/about"), src))
+	d := newDesk(t, serve.Config{Icons: web.Fetcher(nil)}, pictured(web.URL("a.example.com", "/about"), src))
 	at := pictureOf(d)
 	if at == "" {
 		t.Fatal("no picture")
@@ -101,14 +101,14 @@ func TestIconIsServedFromHere(t *testing.T) {
 		t.Errorf("fetched %d times", n)
 	}
 	// Another process can show what this one named, as soon as it has it.
-	elsewhere := d.serve(registry.HandlerConfig{Icons: web.Fetcher(nil)})
+	elsewhere := d.serve(serve.Config{Icons: web.Fetcher(nil)})
 	until(t, "it is shown elsewhere", func() bool { return ask(elsewhere, "GET", at).Code == 200 })
 	for _, wrong := range []string{at + "x", at[:len(at)-1], strings.Replace(at, "1.0.0", "1.0.1", 1), strings.Replace(at, "/a/", "/b/", 1), "/icons/com.example/a/1.0.0+1/", "/icons/com.example/a/1.0.0+1"} {
 		if w := d.get(wrong); w.Code != 404 && w.Code != 308 {
 			t.Errorf("%s: %d", wrong, w.Code)
 		}
 	}
-	if w := ask(d.serve(registry.HandlerConfig{}), "GET", at); w.Code != 404 {
+	if w := ask(d.serve(serve.Config{}), "GET", at); w.Code != 404 {
 		t.Errorf("without a fetcher: %d", w.Code)
 	}
 	gone := pictured(web.URL("a.example.com", "/about"), src)
@@ -179,7 +179,7 @@ func TestIconsRefused(t *testing.T) {
 		if website != "" {
 			website = at(website)
 		}
-		d := newDesk(t, registry.HandlerConfig{Icons: web.Fetcher(nil)}, pictured(website, at(test.src)))
+		d := newDesk(t, serve.Config{Icons: web.Fetcher(nil)}, pictured(website, at(test.src)))
 		if got := pictureOf(d); (got != "") != (name == "right") {
 			t.Errorf("%s: the picture is %q", name, got)
 		}
@@ -227,7 +227,7 @@ func TestIconIsChosen(t *testing.T) {
 		}
 		remotes := []any{object{"type": "sse", "url": "https://{x}.example.com/"}, object{"type": "sse", "url": web.URL("A.EXAMPLE.com", "/sse")}}
 		row := rowOf("com.example/a", "1.0.0", recordIs(string(encode(object{"name": "com.example/a", "version": "1.0.0", "icons": test.icons, "remotes": remotes}))))
-		pictureOf(newDesk(t, registry.HandlerConfig{Icons: web.Fetcher(nil)}, row))
+		pictureOf(newDesk(t, serve.Config{Icons: web.Fetcher(nil)}, row))
 		got := ""
 		asked.Range(func(path, _ any) bool { got += path.(string); return true })
 		if got != test.want {
@@ -280,7 +280,7 @@ func TestIconBudget(t *testing.T) {
 	now := day(1)
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
-	d := newDesk(t, registry.HandlerConfig{Icons: fetch, Now: clock}, rows...)
+	d := newDesk(t, serve.Config{Icons: fetch, Now: clock}, rows...)
 	page := func(i int) string { return d.get(fmt.Sprintf("/servers/com.example/a%03d", i)).Body.String() }
 
 	if first := d.get("/"); first.Code != 200 || strings.Contains(first.Body.String(), "<img") {
@@ -350,7 +350,7 @@ func until(t testing.TB, what string, is func() bool) {
 // its place, and its address answers that there is none.
 func TestB1PagesWaitForNoIcon(t *testing.T) {
 	fetch := &slow{go_: make(chan struct{})}
-	d := newDesk(t, registry.HandlerConfig{Icons: fetch}, pictured("https://a.example.com/", "https://a.example.com/icon.png"))
+	d := newDesk(t, serve.Config{Icons: fetch}, pictured("https://a.example.com/", "https://a.example.com/icon.png"))
 	for _, page := range []string{"/", "/servers/com.example/a"} {
 		if got := d.get(page); got.Code != 200 || strings.Contains(got.Body.String(), "<img") {
 			t.Errorf("%s: %d %s", page, got.Code, got.Body)

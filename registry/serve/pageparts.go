@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
@@ -53,11 +54,11 @@ func (h *Handler) errorPage(c *call, err error) {
 	}
 }
 
-func remotePart(r Remote) templates.RegistryRemote {
+func remotePart(r registry.Remote) templates.RegistryRemote {
 	return templates.RegistryRemote{Type: r.Type, URL: r.URL, Inputs: inputsOf(r)}
 }
 
-func packagePart(p Package) templates.RegistryPackage {
+func packagePart(p registry.Package) templates.RegistryPackage {
 	return templates.RegistryPackage{
 		Type: p.RegistryType, Identifier: p.Identifier, Version: p.Version, Base: p.RegistryBaseURL, Digest: p.FileSHA256,
 		Runtime: p.RuntimeHint, Transport: p.Transport.Type, Inputs: append(inputParts(p.EnvironmentVariables), inputsOf(p.Transport)...),
@@ -67,15 +68,15 @@ func packagePart(p Package) templates.RegistryPackage {
 func (h *Handler) versionPart(e catalogue.Entry, current bool) templates.RegistryVersion {
 	return templates.RegistryVersion{
 		Version: e.Version, Page: h.pagePath(e.Name) + "?" + url.Values{"version": {e.Version}}.Encode(),
-		Published: e.Published, Current: current, Deprecated: statusOf(e) == StatusDeprecated, IsLatest: e.Latest,
+		Published: e.Published, Current: current, Deprecated: statusOf(e) == registry.StatusDeprecated, IsLatest: e.Latest,
 	}
 }
 
 // inputsOf are what whoever calls a remote has to provide: variables of its URL, and headers.
-func inputsOf(r Remote) []templates.RegistryInput {
-	var variables []Input
+func inputsOf(r registry.Remote) []templates.RegistryInput {
+	var variables []registry.Input
 	for _, name := range slices.Sorted(maps.Keys(r.Variables)) {
-		var variable Input
+		var variable registry.Input
 		_ = json.Unmarshal(r.Variables[name], &variable) // what cannot be read is not shown
 		variable.Name = name
 		variables = append(variables, variable)
@@ -83,7 +84,7 @@ func inputsOf(r Remote) []templates.RegistryInput {
 	return inputParts(append(variables, r.Headers...))
 }
 
-func inputParts(inputs []Input) (parts []templates.RegistryInput) {
+func inputParts(inputs []registry.Input) (parts []templates.RegistryInput) {
 	for _, i := range inputs {
 		parts = append(parts, templates.RegistryInput{Name: i.Name, Description: i.Description, Required: i.IsRequired, Secret: i.IsSecret})
 	}

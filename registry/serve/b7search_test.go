@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/storage/catalogue/cataloguetest"
@@ -63,7 +63,7 @@ func (d *desk) warm(m *metered) {
 // finds and entries of lists beside them, and no others.
 func TestB7SearchReadsWhatItFinds(t *testing.T) {
 	for _, servers := range []int{2000, 12_000} {
-		d, m := newMeteredDesk(t, registry.HandlerConfig{})
+		d, m := newMeteredDesk(t, serve.Config{})
 		manyServers(t, d, servers)
 		d.warm(m)
 		const rare = 20
@@ -92,8 +92,8 @@ func TestB7SearchReadsWhatItFinds(t *testing.T) {
 // every process at once, and what was deleted is not. Walking through all pages gives what
 // is there.
 func TestB7SearchFollowsTheCatalogue(t *testing.T) {
-	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
-	other := d.serve(registry.HandlerConfig{})
+	d, _ := newMeteredDesk(t, serve.Config{})
+	other := d.serve(serve.Config{})
 	progress, err := json.Marshal(map[string]any{"stamp": day(3)})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestB7SearchFollowsTheCatalogue(t *testing.T) {
 	}
 	check := func(search string, want ...string) {
 		t.Helper()
-		for _, h := range []*registry.Handler{d.handler, other} {
+		for _, h := range []*serve.Handler{d.handler, other} {
 			w := ask(h, "GET", "/v0.1/servers?search="+search)
 			if got := readList(t, w.Body.Bytes()).names(); !slices.Equal(got, want) && len(got)+len(want) > 0 {
 				t.Errorf("%s: %q, want %q", search, got, want)
@@ -147,10 +147,10 @@ func (s *slowNames) IndexPage(ctx context.Context, index, after string, limit in
 // TestB7SearchWhileTheNamesAreRead: where the names are not there in time a search looks at
 // some of the lists, and leads on to the rest.
 func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
-	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	d, m := newMeteredDesk(t, serve.Config{})
 	manyServers(t, d, 8000)
 	slow := &slowNames{Backend: m, hold: make(chan struct{})}
-	h, err := registry.NewHandler(registry.HandlerConfig{Catalogue: cataloguetest.New(t, slow)})
+	h, err := serve.New(serve.Config{Catalogue: cataloguetest.New(t, slow)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 // BenchmarkB7Search says what searches cost among few and many servers of three versions.
 func BenchmarkB7Search(b *testing.B) {
 	for _, servers := range []int{2000, 100_000} {
-		d, m := newMeteredDesk(b, registry.HandlerConfig{})
+		d, m := newMeteredDesk(b, serve.Config{})
 		manyServers(b, d, servers)
 		d.warm(m)
 		for _, search := range []string{"nowhere", "rare", "server"} {

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.example/message"
 	"gatehouse.example/message/icon"
+	"gatehouse.example/registry"
 )
 
 // Icons are pictures that strangers point at. They are fetched by us, drawn anew and served
@@ -19,7 +20,7 @@ import (
 
 // depict chooses the icon of a record: where it is, which has the same origin as one of the
 // server's own URLs. Those that could not be shown are no choice.
-func depict(r Record) (icon.Source, bool) {
+func depict(r registry.Record) (icon.Source, bool) {
 	icons := slices.DeleteFunc(r.Icons(), func(i message.Icon) bool {
 		return i.Theme == "dark" || i.MIMEType == "image/svg+xml" || !strings.HasPrefix(i.Src, "https://")
 	})
@@ -35,7 +36,7 @@ func depict(r Record) (icon.Source, bool) {
 // originOf returns what of the server's own URLs has the origin of an icon, "" if none has
 // (seed, Security rules for consumers of icon metadata 5). A URL with variables in its host
 // has none.
-func originOf(r Record, src string) string {
+func originOf(r registry.Record, src string) string {
 	own := []string{r.Website()}
 	for _, remote := range r.Remotes() {
 		own = append(own, remote.URL)
@@ -117,7 +118,7 @@ func (h *Handler) picture(c *call) error {
 
 // ready returns the picture of an item if it is there. Otherwise it will be, if it can be
 // shown: nobody waits for it.
-func (h *Handler) ready(ctx context.Context, item Item) (icon.Picture, bool) {
+func (h *Handler) ready(ctx context.Context, item registry.Item) (icon.Picture, bool) {
 	of, ok := depict(item.Record)
 	if !ok || h.icons == nil {
 		return icon.Picture{}, false

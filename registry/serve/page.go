@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/storage/catalogue"
 	"gatehouse.example/templates"
 )
@@ -59,7 +60,7 @@ func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st cat
 	if rows.next != "" {
 		page.Next = page.Home + searchFor(page.Search, rows.next)
 	}
-	var items []Item
+	var items []registry.Item
 	for _, e := range rows.entries {
 		if item, err := h.item(e); err == nil {
 			items = append(items, item)
@@ -70,7 +71,7 @@ func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st cat
 		r := item.Record
 		page.Servers = append(page.Servers, templates.RegistryRow{
 			Name: r.Name(), Title: r.Title(), Description: r.Description(), Version: r.Version(),
-			Page: h.pagePath(r.Name()), Icon: pictures[i], Deprecated: item.Official.Status == StatusDeprecated,
+			Page: h.pagePath(r.Name()), Icon: pictures[i], Deprecated: item.Official.Status == registry.StatusDeprecated,
 		})
 	}
 	return nil
@@ -92,20 +93,20 @@ func searchFor(search, cursor string) string {
 }
 
 // item reads a row for a page. One that cannot be read is logged.
-func (h *Handler) item(e catalogue.Entry) (Item, error) {
+func (h *Handler) item(e catalogue.Entry) (registry.Item, error) {
 	r, err := h.speaks.take(e)
 	if err == nil {
-		var item Item
+		var item registry.Item
 		if item, err = r.item(); err == nil {
 			return item, nil
 		}
 	}
 	h.complain("a row of the catalogue is left out", "name", e.Name, "version", e.Version, "err", err)
-	return Item{}, err
+	return registry.Item{}, err
 }
 
 // pictures returns where the pictures of items are. Those that are not ready are left out.
-func (h *Handler) pictures(ctx context.Context, items []Item) []string {
+func (h *Handler) pictures(ctx context.Context, items []registry.Item) []string {
 	paths := make([]string, len(items))
 	for i, item := range items {
 		if p, ok := h.ready(ctx, item); ok {
@@ -165,7 +166,7 @@ func (h *Handler) chosen(c *call, version string, others []catalogue.Entry) (cat
 	if i >= 0 {
 		return others[i], nil
 	}
-	e, err := h.entry(c.ctx, c.name, cmp.Or(version, Latest), view{})
+	e, err := h.entry(c.ctx, c.name, cmp.Or(version, registry.Latest), view{})
 	if errors.Is(err, errNoVersion) && version == "" && len(others) > 0 {
 		return others[0], nil
 	}
@@ -186,8 +187,8 @@ func (h *Handler) describe(ctx context.Context, versions []catalogue.Entry, e ca
 	page := templates.RegistryServer{
 		ListTitle: h.title, Home: h.prefix + "/", API: h.apiPath(r.Name(), r.Version()),
 		Name: r.Name(), Title: r.Title(), Description: r.Description(), Version: r.Version(),
-		Icon:       h.pictures(ctx, []Item{item})[0],
-		Deprecated: item.Official.Status == StatusDeprecated, Message: item.Official.StatusMessage, Latest: e.Latest,
+		Icon:       h.pictures(ctx, []registry.Item{item})[0],
+		Deprecated: item.Official.Status == registry.StatusDeprecated, Message: item.Official.StatusMessage, Latest: e.Latest,
 		Published: e.Published, Updated: e.Updated, Website: r.Website(), Source: r.Repository().URL,
 		Facts: facts(h.speaks.key, h.enriched(taken)),
 	}

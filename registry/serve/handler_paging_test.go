@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.example/registry"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -53,7 +53,7 @@ func TestPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 4 {
 		rows := randomRows(random, 150)
-		d := newDesk(t, registry.HandlerConfig{}, rows...)
+		d := newDesk(t, serve.Config{}, rows...)
 		for range 40 {
 			q := randomQuery(random)
 			limit := 1 + random.IntN(100)
@@ -143,7 +143,7 @@ func TestPagesWhileOthersWrite(t *testing.T) {
 	for i := range settledRows {
 		settled = append(settled, rowOf(fmt.Sprintf("com.example/b%02d", i), "1.0.0"))
 	}
-	d := newDesk(t, registry.HandlerConfig{}, settled...)
+	d := newDesk(t, serve.Config{}, settled...)
 	over, turns := make(chan struct{}), make(chan struct{})
 	var reading sync.WaitGroup
 	for n := range readers {
@@ -204,7 +204,7 @@ func readWhileOthersWrite(t *testing.T, d *desk, random *rand.Rand, together int
 // TestCursors: a cursor is good for the query that it was given for, and nothing else is one
 // (guard E-1: cursors are opaque and integrity-protected).
 func TestCursors(t *testing.T) {
-	d, other := newDesk(t, registry.HandlerConfig{}, small()...), newDesk(t, registry.HandlerConfig{}, small()...)
+	d, other := newDesk(t, serve.Config{}, small()...), newDesk(t, serve.Config{}, small()...)
 	const base = "/v0.1/servers?limit=1"
 	queries := []string{
 		"", "&version=latest", "&version=2.0.0", "&search=files", "&include_deleted=true", "&updated_since=2025-10-01T00:00:00Z", "&updated_since=2025-10-02T00:00:00Z",
@@ -241,7 +241,7 @@ func TestCursors(t *testing.T) {
 }
 
 func TestForgedCursors(t *testing.T) {
-	d := newDesk(t, registry.HandlerConfig{}, small()...)
+	d := newDesk(t, serve.Config{}, small()...)
 	cursor := *d.list("/v0.1/servers?limit=1").Metadata.NextCursor
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -251,9 +251,9 @@ func TestForgedCursors(t *testing.T) {
 		"padded": cursor + "=", "cut": cursor[:len(cursor)-1], "cut more": cursor[:8], "longer": cursor + "AA", "a line break": cursor[:4] + "\n" + cursor[4:],
 		"a blank": " " + cursor, "in another alphabet": base64.RawStdEncoding.EncodeToString([]byte{255, 255, 255}),
 		"without a MAC":    base64.RawURLEncoding.EncodeToString([]byte("com.example/notes\x001.0.0")),
-		"another key":      registry.ForgedCursor([]byte("another key, of a bit more than 32 bytes"), string(raw[17:])),
-		"no key":           registry.ForgedCursor(nil, string(raw[17:])),
-		"no place":         registry.ForgedCursor(nil, ""),
+		"another key":      serve.ForgedCursor([]byte("another key, of a bit more than 32 bytes"), string(raw[17:])),
+		"no key":           serve.ForgedCursor(nil, string(raw[17:])),
+		"no place":         serve.ForgedCursor(nil, ""),
 		"no place of ours": base64.RawURLEncoding.EncodeToString(raw[:17]),
 		"another case":     strings.ToUpper(cursor), "of the official one": "com.example/notes:1.0.0",
 		"twice": cursor + "," + cursor, "null": "null", "zero": "0",
@@ -279,7 +279,7 @@ func TestForgedCursors(t *testing.T) {
 
 // FuzzCursor: only what was given as a cursor is one.
 func FuzzCursor(f *testing.F) {
-	d := newDesk(f, registry.HandlerConfig{}, small()...)
+	d := newDesk(f, serve.Config{}, small()...)
 	given := map[string]bool{}
 	for limit := 1; limit < 6; limit++ {
 		for target := fmt.Sprintf("/v0.1/servers?limit=%d", limit); ; {
@@ -294,7 +294,7 @@ func FuzzCursor(f *testing.F) {
 	}
 	f.Add("")
 	f.Add("AQ")
-	f.Add(registry.ForgedCursor(nil, "a"))
+	f.Add(serve.ForgedCursor(nil, "a"))
 	f.Fuzz(func(t *testing.T, cursor string) {
 		w := d.get("/v0.1/servers?cursor=" + url.QueryEscape(cursor))
 		if ok := given[cursor] || cursor == ""; ok != (w.Code == 200) || !ok && w.Code != 400 {
@@ -317,7 +317,7 @@ func FuzzQuery(f *testing.F) {
 	f.Add("/servers/com.example%2Fnotes", "version=1.2.0")
 	f.Add("/icons/com.example/notes/1.2.0/x", "")
 	rows := small()
-	d := newDesk(f, registry.HandlerConfig{}, rows...)
+	d := newDesk(f, serve.Config{}, rows...)
 	f.Fuzz(func(t *testing.T, path, query string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil || strings.ContainsAny(query, "\n\r") {

@@ -1,4 +1,4 @@
-package registry
+package serve
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/registry"
 	"gatehouse.example/storage/catalogue"
 )
 
@@ -182,7 +183,7 @@ func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 		return
 	}
 	// What was added since has a later time of update.
-	stamp := ParseProgress(st.Progress).Stamp
+	stamp := registry.ParseProgress(st.Progress).Stamp
 	since := time.Time{}
 	if was != nil && was.key == string(st.CursorKey) && !stamp.Before(was.stamp) {
 		since = was.stamp

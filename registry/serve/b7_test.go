@@ -1,4 +1,4 @@
-package registry_test
+package serve_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
+	"gatehouse.example/registry/serve"
 	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
@@ -58,7 +59,7 @@ func (m *metered) reset() {
 }
 
 // newMeteredDesk returns a desk whose reads are counted.
-func newMeteredDesk(t testing.TB, config registry.HandlerConfig) (*desk, *metered) {
+func newMeteredDesk(t testing.TB, config serve.Config) (*desk, *metered) {
 	t.Helper()
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
 	if err != nil {
@@ -122,7 +123,7 @@ func TestB7ServerWithManyLargeVersions(t *testing.T) {
 	if raceEnabled {
 		versions = 200
 	}
-	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	d, m := newMeteredDesk(t, serve.Config{})
 	for from := 0; from < versions; from += 100 {
 		rows := heavyRows(from, from+100, size)
 		rows[99].Latest = from+100 == versions
@@ -171,7 +172,7 @@ func TestB7ServerWithManyLargeVersions(t *testing.T) {
 
 // TestB7PageOfAServerLeadsToAllVersions: people get to the oldest version by links.
 func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
-	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 120, 20_000)...)
 	links := regexp.MustCompile(`href="(/servers/[^"]*)"`)
 	seen := map[string]bool{}
@@ -206,7 +207,7 @@ func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
 // TestB7VersionsInPages: limit and cursor are those of a list, the first page without them is
 // as before, and a cursor is good for one server and one question.
 func TestB7VersionsInPages(t *testing.T) {
-	d, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 25, 10)...)
 	d.commit(rowOf("com.example/other", "1.0.0"), rowOf(heavy, "0.1.0", isDeleted, isOlder, publishedAt(day(1).AddDate(1, 0, 0))))
 	const target = "/v0.1/servers/com.example%2Fheavy/versions"
@@ -250,7 +251,7 @@ func TestB7VersionsInPages(t *testing.T) {
 // TestB7AnswersAreBounded: what we say ourselves about each record counts as well.
 func TestB7AnswersAreBounded(t *testing.T) {
 	said := json.RawMessage(`"` + strings.Repeat("y", 60<<10) + `"`)
-	d, _ := newMeteredDesk(t, registry.HandlerConfig{
+	d, _ := newMeteredDesk(t, serve.Config{
 		MetaKey: "com.example.registry/catalogue", Revision: func() string { return "1" }, Enrich: func(registry.Item) (json.RawMessage, error) { return said, nil },
 	})
 	d.commit(heavyRows(0, 100, 3000)...)
@@ -268,7 +269,7 @@ func TestB7AnswersAreBounded(t *testing.T) {
 func TestB7OneMakesWhatManyAskFor(t *testing.T) {
 	var made atomic.Int64
 	hold := make(chan struct{})
-	config := registry.HandlerConfig{
+	config := serve.Config{
 		MetaKey: "com.example.registry/catalogue", Revision: func() string { return "1" },
 		Enrich: func(registry.Item) (json.RawMessage, error) {
 			made.Add(1)
@@ -305,7 +306,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	if raceEnabled {
 		versions = 40
 	}
-	origin, _ := newMeteredDesk(t, registry.HandlerConfig{})
+	origin, _ := newMeteredDesk(t, serve.Config{})
 	for from := 0; from < versions; from += 40 {
 		rows := heavyRows(from, from+40, size)
 		rows[39].Latest = from+40 == versions
@@ -327,7 +328,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	if read != versions {
 		t.Errorf("the client read %d versions", read)
 	}
-	copied, m := newMeteredDesk(t, registry.HandlerConfig{})
+	copied, m := newMeteredDesk(t, serve.Config{})
 	if err := copied.writer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +360,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 // TestB7CatalogueOfAnEarlierRelease: whoever fills a catalogue that an earlier release has
 // filled first brings it into the order of ages, also where nothing else is to be done.
 func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
-	d, m := newMeteredDesk(t, registry.HandlerConfig{})
+	d, m := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 12, 10)...)
 	if err := d.writer.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (c *clock) advance(d time.Duration) {
 // later is an expiry that no test reaches by accident.
 func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
 
-// isolated is a [testkit.Isolated] with the key under which records are sealed.
+// isolated is a backend with keys of its own, and the key under which records are sealed.
 type isolated struct {
 	*testkit.Isolated
 	master []byte

@@ -97,7 +97,7 @@ func TestReplicaHangsAndTakesOver(t *testing.T) {
 
 func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	s.t.Helper()
-	begun := time.Now()
+	begun, reign := time.Now(), s.reign()
 	s.begin()
 	primary, replica := s.primary, s.replicas[0]
 	way := redistest.StartProxy(s.t, primary.Addr)
@@ -128,6 +128,9 @@ func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	s.reunites()
 	running()
 	enough()
+	if s.reign() == reign {
+		s.restore()
+	}
 	p.mustBeKept()
 	rest()
 	s.settle(fmt.Sprintf("the replica was promoted %t", struck), begun)

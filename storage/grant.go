@@ -258,7 +258,7 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...
 // tries once, also for a client that has gone: without the note, whoever sends the code again
 // has its family revoked, of which nobody has a token.
 func (s *Store) markUnanswered(ctx context.Context, g Grant) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.attemptTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTime/20) // somebody waits for the 503
 	defer cancel()
 	next := g
 	next.Unanswered = true

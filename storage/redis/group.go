@@ -59,6 +59,8 @@ redis.call('SET', KEYS[1], ARGV[2])
 return ARGV[2]`
 
 const (
+	// restTime is between two looks at the least, whoever wants them.
+	restTime = 20 * time.Millisecond
 	// doubtTime is between two looks while the primary is not certain.
 	doubtTime = 200 * time.Millisecond
 	// refillTime is how often a server is told to fill itself anew at most.
@@ -104,8 +106,17 @@ func (g *group) run(ctx context.Context) {
 		case <-timer.C:
 		case <-g.wake:
 			timer.Stop()
+			rest(ctx, restTime)
 		}
 		g.look(ctx)
+	}
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

@@ -84,9 +84,9 @@ func (g *group) read(ctx context.Context, run func(goredis.UniversalClient) erro
 }
 
 // confirmations returns how many replicas have to confirm a write, and an error when so many
-// do not follow: then nothing is written.
+// do not follow by the time that ctx allows: then nothing is written.
 func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing, error) {
-	for range 2 {
+	for {
 		need := v.Confirm
 		if !v.Holds(v.Lineage, time.Now()) {
 			need = v.Listed
@@ -94,13 +94,15 @@ func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing,
 		if need <= len(v.Following) {
 			return need, v, nil
 		}
+		rest(ctx, restTime)
 		again := g.after(ctx, time.Now())
 		if again.Doubt != nil {
 			return 0, nil, certain(again.doubt())
 		}
-		v = again
+		if v = again; ctx.Err() != nil {
+			return 0, nil, certain(fmt.Errorf("storage/redis: %w: %d replicas follow the primary", errAlone, len(v.Following)))
+		}
 	}
-	return 0, nil, certain(fmt.Errorf("storage/redis: %w: %d replicas follow the primary", errAlone, len(v.Following)))
 }
 
 // errAlone says that a write could not be confirmed.

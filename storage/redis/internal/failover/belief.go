@@ -55,7 +55,13 @@ func (l Look) exceeds(addr, other string) bool {
 	if b.Mark.Lacks(a.Mark) || a.Mark.Lacks(b.Mark) {
 		return b.Mark.Lacks(a.Mark)
 	}
-	return a.reach(addr) > b.reach(other) // a restart gives the same reign another history
+	switch a.Lineage { // a restart gives the same reign another history, which others may have followed
+	case b.Lineage:
+		return a.Offset > b.Offset
+	case b.Before:
+		return a.Offset > b.Branched
+	}
+	return a.reach(addr) > b.reach(other)
 }
 
 // donor returns the address of a server that has everything a primary has, and more, and is a

@@ -88,6 +88,27 @@ func TestUnwatchedReign(t *testing.T) {
 	wantBelieved(t, "a replica that hung", g.look().View, false)
 }
 
+// TestFilledByOneThatRestarted: a server that was filled by a primary has no less than that one,
+// whose history is not the one of the mark since it restarted.
+func TestFilledByOneThatRestarted(t *testing.T) {
+	mark := Mark{Epoch: 1, Lineage: "a1", Primary: "A"}
+	for offset, more := range map[int64]bool{100: false, 101: true} {
+		l := Look{Servers: map[string]Server{
+			"A": {Primary: true, Lineage: "a2", Offset: offset, Mark: mark},
+			"C": {Primary: true, Lineage: "c2", Before: "a2", Branched: 100, Mark: mark},
+		}}
+		if got := l.exceeds("A", "C"); got != more {
+			t.Errorf("at %d, when 100 were copied: it has more: %t", offset, got)
+		}
+		c := l.Servers["C"]
+		c.Lineage, c.Before, c.Offset, c.Branched = "a2", "", 100, 0
+		l.Servers["C"] = c
+		if got := l.exceeds("A", "C"); got != more {
+			t.Errorf("at %d, when it follows at 100: it has more: %t", offset, got)
+		}
+	}
+}
+
 // TestLessOfTheSame: of two servers with one mark, the one that has come farther in that
 // history has more, and one that has no part in it has nothing.
 func TestLessOfTheSame(t *testing.T) {

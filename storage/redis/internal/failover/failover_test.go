@@ -263,6 +263,25 @@ func TestFallsBehind(t *testing.T) {
 	}
 }
 
+// TestNobodyIsDroppedInTheDark: who does not hear enough sentinels goes on waiting for a replica
+// that seems to hang. It may be about to be promoted where they are.
+func TestNobodyIsDroppedInTheDark(t *testing.T) {
+	g := newGroup("Q", "R")
+	g.look()
+	delete(g.reports, "s1")
+	delete(g.reports, "s2")
+	g.servers["P"].Replicas[0].Lag = 2
+	g.pass(time.Second)
+	if v := g.look().View; v.Confirm != 2 {
+		t.Errorf("in the dark %d have to confirm, want 2", v.Confirm)
+	}
+	g.reports["s1"] = g.reports["s3"]
+	g.pass(time.Second)
+	if v := g.look().View; v.Confirm != 1 {
+		t.Errorf("with two sentinels %d have to confirm, want 1", v.Confirm)
+	}
+}
+
 // TestAloneIsMarked: before the primary acknowledges anything alone, that is on record, and
 // anew when somebody was back meanwhile.
 func TestAloneIsMarked(t *testing.T) {

@@ -186,24 +186,30 @@ func (w *Watch) unanswered(l Look, reign Reign) View {
 }
 
 // renew prolongs the lease by what a look says.
-func (w *Watch) renew(l Look, reign Reign) {
+func (w *Watch) renew(l Look, reign Reign) (renewed bool) {
 	continues := l.Begun.Before(w.view.Until)
-	if until := l.lease(reign, continues); until.After(w.view.Until) {
+	until := l.lease(reign, continues)
+	if until.After(w.view.Until) {
 		w.view.Until = until
 	}
 	if w.Off.Lease {
 		w.view.Until = l.Begun.Add(time.Hour)
 	}
+	return !until.IsZero() || w.Off.Lease
 }
 
 // believe is the step for a primary that is believed.
 func (w *Watch) believe(l Look, reign Reign, server Server) Step {
-	w.renew(l, reign)
+	renewed := w.renew(l, reign)
 	w.view.Listed, w.view.DownAfter = len(l.Others(reign.Primary)), l.downAfter()
 	want := Mark{Epoch: reign.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone, Primary: reign.Primary}
 	w.note(l, server)
 	w.view.Following = w.following(server)
+	before := w.view.Confirm
 	w.view.Confirm = w.confirmations(l, reign, server)
+	if !renewed { // perhaps this side is cut off, and whoever seems to hang is promoted on the other one
+		w.view.Confirm = max(w.view.Confirm, before)
+	}
 	if w.view.Confirm == 0 && w.view.Listed > 0 && !w.staysAlone(l, reign) {
 		want.Alone++
 	}

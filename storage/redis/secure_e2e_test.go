@@ -207,7 +207,7 @@ func TestSentinelSecure(t *testing.T) {
 	a.secured(t, people()+fmt.Sprintf("replicaof %s %s\nmasteruser watcher\nmasterauth %s\n", host, port, watcherPassword))
 	watch := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel auth-user main watcher\nsentinel auth-pass main %s\n"+
 		"sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 2000\n", host, port, watcherPassword)
-	sentinel, _ := a.secured(t, watch+fmt.Sprintf("requirepass %q\nuser asker on >%s allchannels +@all\n", sentinelSecret, askerPassword), "--sentinel")
+	sentinel, _ := a.secured(t, watch+fmt.Sprintf("requirepass %q\nuser asker on >%s -@all +sentinel|myid +sentinel|master +sentinel|get-master-addr-by-name +sentinel|replicas +sentinel|sentinels\n", sentinelSecret, askerPassword), "--sentinel")
 
 	base := "gate:" + url.PathEscape(gatePassword) + "@" + sentinel + "/main?db=0"
 	secret := "&sentinel-password=" + strings.ReplaceAll(url.QueryEscape(sentinelSecret), "+", "%20")

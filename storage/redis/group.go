@@ -61,6 +61,9 @@ return ARGV[2]`
 const (
 	// restTime is between two looks at the least, whoever wants them.
 	restTime = 20 * time.Millisecond
+	// askTime is how long anybody has to answer what is asked in a look. Questions depend on
+	// answers, so those that are asked later have as long.
+	askTime = commandTime / 2
 	// doubtTime is between two looks while the primary is not certain.
 	doubtTime = 200 * time.Millisecond
 	// refillTime is how often a server is told to fill itself anew at most.
@@ -132,7 +135,7 @@ func (g *group) pause() time.Duration {
 
 // look looks around once and publishes what it makes of it.
 func (g *group) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	ctx, cancel := context.WithTimeout(ctx, 4*askTime)
 	defer cancel()
 	look, err := g.around(ctx)
 	step := g.watch.Learn(look)
@@ -159,14 +162,14 @@ func (g *group) tell(sentence string) {
 // around asks the sentinels, and at the same time the primary of before, which most often is
 // the one that they name.
 func (g *group) around(ctx context.Context) (failover.Look, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTime/2)
-	defer cancel()
 	look := failover.Look{Begun: time.Now(), Servers: map[string]failover.Server{}}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	var silent error
 	ask := func(addr string) {
 		asking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, askTime)
+			defer cancel()
 			server, err := g.server(ctx, addr)
 			mu.Lock()
 			defer mu.Unlock()

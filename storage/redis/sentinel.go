@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 // know of.
 type sentinels struct {
 	name    string
+	first   []string // the addresses in the URL
 	connect func(addr string) *goredis.Client
 
 	mu    sync.Mutex
@@ -26,7 +28,7 @@ type sentinels struct {
 }
 
 func newSentinels(name string, addrs []string, connect func(string) *goredis.Client) *sentinels {
-	s := &sentinels{name: name, connect: connect, known: map[string]*goredis.Client{}}
+	s := &sentinels{name: name, first: addrs, connect: connect, known: map[string]*goredis.Client{}}
 	for _, addr := range addrs {
 		s.known[addr] = connect(addr)
 	}
@@ -35,6 +37,7 @@ func newSentinels(name string, addrs []string, connect func(string) *goredis.Cli
 
 // saying is what one sentinel says.
 type saying struct {
+	addr   string
 	id     string
 	report failover.Report
 	peers  []string // the other sentinels
@@ -44,13 +47,13 @@ type saying struct {
 // reports asks all sentinels at once. The error is that of one which did not answer, if none
 // did.
 func (s *sentinels) reports(ctx context.Context) (reports []failover.Report, err error) {
-	ids := map[string]bool{}
+	ids, there := map[string]bool{}, slices.Clone(s.first)
 	for _, said := range s.ask(ctx) {
 		if said.err != nil {
 			err = said.err
 			continue
 		}
-		s.meet(said.peers)
+		there = append(append(there, said.addr), said.peers...)
 		if !ids[said.id] { // it may have several addresses
 			ids[said.id] = true
 			reports = append(reports, said.report)
@@ -58,21 +61,24 @@ func (s *sentinels) reports(ctx context.Context) (reports []failover.Report, err
 	}
 	if len(reports) > 0 {
 		err = nil
+		s.know(there)
 	}
 	return reports, err
 }
 
 func (s *sentinels) ask(ctx context.Context) []saying {
 	s.mu.Lock()
-	clients := make([]*goredis.Client, 0, len(s.known))
-	for _, client := range s.known {
-		clients = append(clients, client)
-	}
+	known := maps.Clone(s.known)
 	s.mu.Unlock()
-	said := make([]saying, len(clients))
+	said := make([]saying, len(known))
 	var asking sync.WaitGroup
-	for i, client := range clients {
-		asking.Go(func() { said[i] = s.askOne(ctx, client) })
+	for i, addr := range slices.Collect(maps.Keys(known)) {
+		asking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, askTime)
+			defer cancel()
+			said[i] = s.askOne(ctx, known[addr])
+			said[i].addr = addr
+		})
 	}
 	asking.Wait()
 	return said
@@ -81,10 +87,17 @@ func (s *sentinels) ask(ctx context.Context) []saying {
 // mostSentinels bounds how many sentinels are asked.
 const mostSentinels = 31
 
-// meet notes sentinels that others know.
-func (s *sentinels) meet(addrs []string) {
+// know makes these the sentinels that are asked: those of the URL, those that answered and those
+// of which they told. Others were replaced.
+func (s *sentinels) know(addrs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for addr, client := range s.known {
+		if !slices.Contains(addrs, addr) {
+			_ = client.Close()
+			delete(s.known, addr)
+		}
+	}
 	for _, addr := range addrs {
 		if s.known[addr] == nil && len(s.known) < mostSentinels {
 			s.known[addr] = s.connect(addr)

@@ -80,6 +80,7 @@ const seeds = 4
 
 // TestModelKeepsPromises: nothing is broken by the schedules that once broke something.
 func TestModelKeepsPromises(t *testing.T) {
+	skipRaced(t)
 	for _, k := range knownSchedules {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +104,7 @@ func TestModelKeepsPromises(t *testing.T) {
 // TestModelFindsWhatIsMissing: each of these schedules breaks what it broke before, as soon as
 // the protection that it is kept for is switched off.
 func TestModelFindsWhatIsMissing(t *testing.T) {
+	skipRaced(t)
 	for _, k := range knownSchedules {
 		if k.promise == "" {
 			continue
@@ -124,6 +126,7 @@ func TestModelFindsWhatIsMissing(t *testing.T) {
 // TestModelFindsDoubleCodes: a code gives tokens twice when neither belief nor fence keeps a
 // server from answering that has forgotten the first time.
 func TestModelFindsDoubleCodes(t *testing.T) {
+	skipRaced(t)
 	for seed := range uint64(8 * seeds) {
 		m := model{servers: 2, seed: seed, schedule: schedule(t, "at 0s crash A for 9s\nat 11s stall B for 6s"), off: withoutAll}
 		if o := m.run(t); o.broke("twice") {

@@ -225,3 +225,12 @@ func (r *run) audit() {
 		}
 	}
 }
+
+// skipRaced leaves the model to a run without the race detector, which makes it many times
+// slower: one process at a time runs in it, so there is no race to be seen.
+func skipRaced(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("the model runs without the race detector")
+	}
+}

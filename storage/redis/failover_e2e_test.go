@@ -180,15 +180,15 @@ func TestPromotedUnnoticed(t *testing.T) {
 	defer b.Close()
 	lineageOf(t, b)
 
-	// The sentinels would make it a replica again.
-	if err := replica.Client().ACLSetUser(t.Context(), "default", "-slaveof").Err(); err != nil {
+	// The sentinels would make it a replica again, and so would the backend.
+	if err := replica.Client().ACLSetUser(t.Context(), "default", "-slaveof", "-replicaof", "+replicaof|no").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := replica.Client().Do(t.Context(), "replicaof", "no", "one").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
-		if _, err := b.Put(t.Context(), fresh("forgotten", "")); !errors.Is(err, storage.ErrUncertain) {
+		if _, err := b.Put(t.Context(), fresh("forgotten", "")); err == nil || errors.Is(err, storage.ErrConflict) {
 			t.Fatalf("a write that the promoted replica does not hear of: %v", err)
 		}
 		replica.Client().Do(t.Context(), "client", "kill", "type", "normal") // as a promotion does
@@ -197,7 +197,7 @@ func TestPromotedUnnoticed(t *testing.T) {
 		t.Fatalf("the sentinels name %s; want %s", at, primary.Addr)
 	}
 
-	if err := replica.Client().ACLSetUser(t.Context(), "default", "+slaveof").Err(); err != nil {
+	if err := replica.Client().ACLSetUser(t.Context(), "default", "+slaveof", "+replicaof").Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a write that both have", func() bool {

@@ -5,6 +5,7 @@ package redis_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +19,26 @@ var durable = []string{"--appendonly", "yes", "--appendfsync", "always", "--repl
 // mustWarn opens a store and expects one warning with each of these parts, in this order.
 func mustWarn(t *testing.T, url string, parts ...string) {
 	t.Helper()
-	var warnings []string
-	b := open(t, redis.Options{URL: url, OnWarning: func(w string) { warnings = append(warnings, w) }})
-	defer b.Close()
-	if !slices.EqualFunc(warnings, parts, strings.Contains) {
-		t.Errorf("warnings %q, want %q", warnings, parts)
+	deadline := time.Now().Add(20 * time.Second)
+	for warnings := startWarnings(t, url); !slices.EqualFunc(warnings, parts, strings.Contains); warnings = startWarnings(t, url) {
+		if time.Now().After(deadline) { // a server may not know all others yet
+			t.Fatalf("warnings %q, want %q", warnings, parts)
+		}
 	}
+}
+
+func startWarnings(t *testing.T, url string) (warnings []string) {
+	t.Helper()
+	var mu sync.Mutex
+	b := open(t, redis.Options{URL: url, OnWarning: func(w string) {
+		mu.Lock()
+		defer mu.Unlock()
+		warnings = append(warnings, w)
+	}})
+	defer b.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	return warnings
 }
 
 // TestSentinelSettings: the start tells what sentinels and servers are set to that weakens a

@@ -102,11 +102,15 @@ func newWays(t testing.TB, nodes int) *ways {
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", freeAddress(t))
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
+	var err error
+	for range 10 { // another test may take a free address first
+		var l net.Listener
+		if l, err = net.Listen("tcp", freeAddress(t)); err == nil {
+			return l
+		}
 	}
-	return l
+	t.Fatalf("redistest: %v", err)
+	return nil
 }
 
 // source is the address from which a node dials.

@@ -84,8 +84,10 @@ func (g *group) read(ctx context.Context, run func(goredis.UniversalClient) erro
 }
 
 // confirmations returns how many replicas have to confirm a write, and an error when so many
-// do not follow by the time that ctx allows: then nothing is written.
+// do not follow by the time that ctx allows, or that one command has: then nothing is written.
 func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
 	for {
 		need := v.Confirm
 		if !v.Holds(v.Lineage, time.Now()) {

@@ -13,9 +13,9 @@ import (
 // TestMinorityVouchesForNothing: a process, the primary and one sentinel are cut off from
 // two sentinels, the replicas and another process. There a replica takes over, families are
 // revoked and tokens change. The first process still reaches the primary that it knows, and
-// says nothing that is not true any more: it says 503. It runs by itself: leases of less than a
-// second, with a sentinel that does not answer, do not last on a busy machine.
+// says nothing that is not true any more: it says 503.
 func TestMinorityVouchesForNothing(t *testing.T) {
+	t.Parallel()
 	s := newSuccessionOf(t, cast{replicas: 2, workers: flapWorkers, downAfter: time.Second, divisible: true})
 	rounds := amount(1, 20)
 	for range rounds {

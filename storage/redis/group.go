@@ -184,7 +184,7 @@ func (g *group) around(ctx context.Context) (failover.Look, error) {
 	if before != "" {
 		ask(before)
 	}
-	reports, err := g.sentinels.reports(ctx)
+	reports, err := g.sentinels.reports(ctx, before)
 	asking.Wait()
 	look.Reports = reports
 	reign, named := look.Named()

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -44,11 +45,11 @@ type saying struct {
 	err    error
 }
 
-// reports asks all sentinels at once. The error is that of one which did not answer, if none
+// reports asks all sentinels at once; before is the primary of the look before. The error is that of one which did not answer, if none
 // did.
-func (s *sentinels) reports(ctx context.Context) (reports []failover.Report, err error) {
+func (s *sentinels) reports(ctx context.Context, before string) (reports []failover.Report, err error) {
 	ids, there := map[string]bool{}, slices.Clone(s.first)
-	for _, said := range s.ask(ctx) {
+	for _, said := range s.ask(ctx, before) {
 		if said.err != nil {
 			err = said.err
 			continue
@@ -66,22 +67,27 @@ func (s *sentinels) reports(ctx context.Context) (reports []failover.Report, err
 	return reports, err
 }
 
-func (s *sentinels) ask(ctx context.Context) []saying {
-	s.mu.Lock()
-	known := maps.Clone(s.known)
-	s.mu.Unlock()
+func (s *sentinels) ask(ctx context.Context, before string) []saying {
+	known := s.clients()
 	said := make([]saying, len(known))
 	var asking sync.WaitGroup
 	for i, addr := range slices.Collect(maps.Keys(known)) {
 		asking.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()
-			said[i] = s.askOne(ctx, known[addr])
+			said[i] = s.askOne(ctx, known[addr], before)
 			said[i].addr = addr
 		})
 	}
 	asking.Wait()
 	return said
+}
+
+// clients returns those of the sentinels that are asked now, by address.
+func (s *sentinels) clients() map[string]*goredis.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.known)
 }
 
 // mostSentinels bounds how many sentinels are asked.
@@ -105,17 +111,29 @@ func (s *sentinels) know(addrs []string) {
 	}
 }
 
-func (s *sentinels) askOne(ctx context.Context, client *goredis.Client) saying {
+// nobody is a candidate for whom no sentinel votes: it is asked about with the number 0, on which
+// each has voted, so that it tells on which it has voted last.
+const nobody = "0000000000000000000000000000000000000000"
+
+// askOne asks one sentinel. It tells its vote about a primary that it knows, so that of a new one
+// comes with the next look.
+func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before string) saying {
 	id := goredis.NewStringCmd(ctx, "sentinel", "myid")
 	primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
 	addr := goredis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
 	replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", s.name)
 	others := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "sentinels", s.name)
-	together(ctx, client, id, primary, addr, replicas, others)
+	host, port, _ := net.SplitHostPort(before)
+	vote := goredis.NewSliceCmd(ctx, "sentinel", "is-master-down-by-addr", host, cmp.Or(port, "0"), "0", nobody)
+	together(ctx, client, id, primary, addr, replicas, others, vote)
 	if err := errors.Join(id.Err(), primary.Err(), addr.Err(), replicas.Err(), others.Err()); err != nil {
 		return saying{err: err}
 	}
 	said := saying{id: id.Val(), report: reportOf(primary.Val(), addr.Val(), replicas.Val(), others.Val())}
+	if answer := vote.Val(); before != "" && said.report.Primary == before && len(answer) == 3 {
+		voted, ok := answer[2].(int64)
+		said.report.Told, said.report.Voted = ok && voted >= 0, uint64(voted)
+	}
 	for _, o := range others.Val() {
 		said.peers = append(said.peers, net.JoinHostPort(o["ip"], o["port"]))
 	}

@@ -11,7 +11,9 @@ import (
 // TestSentinelsComeAndGo: who is asked are the sentinels of the URL and those that are known to
 // those who answer. One that was replaced is not asked for ever.
 func TestSentinelsComeAndGo(t *testing.T) {
-	connect := func(addr string) *goredis.Client { return goredis.NewClient(&goredis.Options{Addr: addr}) }
+	connect := func(addr string) *goredis.Client {
+		return goredis.NewClient(&goredis.Options{Addr: addr, MaintNotificationsConfig: noMaintenance()})
+	}
 	s := newSentinels("main", []string{"a:1", "b:1"}, connect)
 	defer s.close()
 	for _, tt := range []struct{ there, want []string }{

@@ -75,15 +75,9 @@ func plural(sentinels int) string {
 
 // advise asks all sentinels. Who does not answer says nothing.
 func (s *sentinels) advise(ctx context.Context) (sentences []string) {
-	s.mu.Lock()
-	clients := make([]*goredis.Client, 0, len(s.known))
-	for _, client := range s.known {
-		clients = append(clients, client)
-	}
-	s.mu.Unlock()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for _, client := range clients {
+	for _, client := range s.clients() {
 		asking.Go(func() {
 			primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
 			replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", s.name)

@@ -61,8 +61,11 @@ func (g *group) everybody(ctx context.Context, v *standing) error {
 	get := goredis.NewCmd(ctx, "eval", beatScript, "1", reignKey)
 	wait := goredis.NewIntCmd(ctx, "wait", strconv.Itoa(v.Listed), milliseconds(within(ctx, waitTime)))
 	together(ctx, v.client, get, wait)
-	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil || int(wait.Val()) < v.Listed {
-		return fmt.Errorf("storage/redis: %w: the sentinels do not say, and %d of %d servers follow: %w", errPrimary, wait.Val(), v.Listed, err)
+	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil {
+		return fmt.Errorf("storage/redis: %w: the sentinels do not say: %w", errPrimary, err)
+	}
+	if int(wait.Val()) < v.Listed {
+		return fmt.Errorf("storage/redis: %w: the sentinels do not say, and %d of %d servers follow", errPrimary, wait.Val(), v.Listed)
 	}
 	return nil
 }

@@ -155,6 +155,18 @@ func TestLease(t *testing.T) {
 			r["s2"].Missing, r["s3"].Missing = 1, 1
 		}, whole},
 		{"one says nothing, and another reaches it", func(r map[string]*Report) { delete(r, "s1"); r["s2"].Missing = 1 }, 0},
+		{"one says nothing, and the others have voted on no later reign", func(r map[string]*Report) {
+			delete(r, "s1")
+			r["s2"].Told, r["s2"].Voted, r["s3"].Told, r["s3"].Voted = true, 1, true, 0
+		}, whole},
+		{"one says nothing, and another has voted on a later reign", func(r map[string]*Report) {
+			delete(r, "s1")
+			r["s2"].Told, r["s2"].Voted, r["s3"].Told, r["s3"].Voted = true, 1, true, 2
+		}, 0},
+		{"one says nothing, and another does not tell its vote", func(r map[string]*Report) {
+			delete(r, "s1")
+			r["s2"].Told, r["s2"].Voted = true, 1
+		}, 0},
 		{"one is replacing it", func(r map[string]*Report) { r["s1"].Failing = true }, 0},
 		{"one knows of a later reign", func(r map[string]*Report) { r["s1"].Epoch, r["s1"].Primary = 2, "Q" }, 0},
 		{"one does not reach it", func(r map[string]*Report) { r["s1"].Down = true }, whole},

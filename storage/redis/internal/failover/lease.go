@@ -37,18 +37,23 @@ func (l Look) lease(reign Reign, continues bool) time.Time {
 // time.
 const clockError = 50
 
-// undisputed reports whether no sentinel is replacing the primary: each says so itself, or a
-// majority of those who do does not reach it either.
+// undisputed reports whether no sentinel is replacing the primary. Each says so itself. Of those
+// that do not answer, a majority of all says either that it does not reach them, or that it has
+// voted on no later reign: whoever replaces a primary was elected by a majority before, and two
+// majorities share a sentinel.
 func (l Look) undisputed(reign Reign) bool {
 	missing := l.sentinels() - len(l.Reports)
-	witnesses := 0
+	lonely, faithful := 0, 0
 	for _, r := range l.Reports {
 		if r.Failing && r.Epoch <= reign.Epoch {
 			return false
 		}
 		if r.Missing >= missing {
-			witnesses++
+			lonely++
+		}
+		if r.Told && r.Voted <= reign.Epoch {
+			faithful++
 		}
 	}
-	return missing <= 0 || witnesses >= majority(l.sentinels())
+	return missing <= 0 || max(lonely, faithful) >= majority(l.sentinels())
 }

@@ -42,6 +42,8 @@ type Report struct {
 	Quorum    int           // how many sentinels have to call the primary down
 	Sentinels int           // how many there are, itself included
 	Missing   int           // how many of the others it does not reach
+	Told      bool          // it has told the number of the reign that it voted on last, which is
+	Voted     uint64        // higher than that of the present one once somebody is elected to end that
 	Others    []Other       // the other servers of the group
 }
 

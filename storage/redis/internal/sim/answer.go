@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,6 +35,8 @@ func (s *sentinel) command(args []string) any {
 		return replyError("ERR unknown command '" + args[0] + "'")
 	case strings.EqualFold(args[1], "myid"):
 		return s.runID
+	case strings.EqualFold(args[1], "is-master-down-by-addr") && len(args) == 6:
+		return s.voteOn(args[2:])
 	case len(args) != 3 || args[2] != s.w.cfg.Name:
 		if strings.EqualFold(args[1], "get-master-addr-by-name") {
 			return nil
@@ -40,6 +44,22 @@ func (s *sentinel) command(args []string) any {
 		return errNoMaster
 	}
 	return s.about(strings.ToLower(args[1]))
+}
+
+// voteOn answers IS-MASTER-DOWN-BY-ADDR to somebody who is no sentinel: with a number and a
+// candidate it would be a vote.
+func (s *sentinel) voteOn(args []string) any {
+	about := s.primary
+	epoch, err := strconv.ParseUint(args[2], 10, 64)
+	if err != nil || about.addr != net.JoinHostPort(args[0], args[1]) {
+		return []any{int64(0), "*", int64(0)}
+	}
+	down := int64(0)
+	if about.subjectivelyDown && !s.tilted {
+		down = 1
+	}
+	leader, leaderEpoch := s.vote(epoch, args[3])
+	return []any{down, cmp.Or(leader, "*"), int64(leaderEpoch)}
 }
 
 // about answers a question about the primary.

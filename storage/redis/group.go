@@ -143,7 +143,7 @@ func (g *group) look(ctx context.Context) {
 		step.View = g.watch.Marked(g.mark(ctx, step))
 	}
 	g.publish(step.View, look.Begun, err)
-	g.recover(ctx, step)
+	g.recover(ctx, look, step)
 	if step.View.Doubt == nil && time.Since(g.room) >= lookTime {
 		g.room = time.Now()
 		primary := g.at(step.View.Primary)
@@ -163,13 +163,33 @@ func (g *group) tell(sentence string) {
 // the one that they name.
 func (g *group) around(ctx context.Context) (failover.Look, error) {
 	look := failover.Look{Begun: time.Now(), Servers: map[string]failover.Server{}}
+	var silent []error
+	var asking sync.WaitGroup
+	before := g.now.Load().Primary
+	if before != "" {
+		asking.Go(func() { silent = append(silent, g.ask(ctx, look.Servers, before)) })
+	}
+	reports, err := g.sentinels.reports(ctx, before)
+	asking.Wait()
+	look.Reports = reports
+	reign, named := look.Named()
+	if named && reign.Primary != before {
+		silent = append(silent, g.ask(ctx, look.Servers, reign.Primary))
+	}
+	if g.watch.Wonders(look) {
+		silent = append(silent, g.ask(ctx, look.Servers, look.Others(reign.Primary)...))
+	}
+	return look, errors.Join(append(silent, err)...)
+}
+
+// ask asks servers about themselves, all at once. The error is about one that did not answer.
+func (g *group) ask(ctx context.Context, answers map[string]failover.Server, addrs ...string) (silent error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	var silent error
-	ask := func(addr string) {
+	for _, addr := range addrs {
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, askTime)
-			defer cancel()
 			server, err := g.server(ctx, addr)
 			mu.Lock()
 			defer mu.Unlock()
@@ -177,28 +197,11 @@ func (g *group) around(ctx context.Context) (failover.Look, error) {
 				silent = fmt.Errorf("%s: %w", addr, err)
 				return
 			}
-			look.Servers[addr] = server
+			answers[addr] = server
 		})
 	}
-	before := g.now.Load().Primary
-	if before != "" {
-		ask(before)
-	}
-	reports, err := g.sentinels.reports(ctx, before)
 	asking.Wait()
-	look.Reports = reports
-	reign, named := look.Named()
-	if named && reign.Primary != before {
-		ask(reign.Primary)
-		asking.Wait()
-	}
-	if g.watch.Wonders(look) {
-		for _, addr := range look.Others(reign.Primary) {
-			ask(addr)
-		}
-		asking.Wait()
-	}
-	return look, errors.Join(err, silent)
+	return silent
 }
 
 // at returns the client of a server.

@@ -44,7 +44,7 @@ var knownSchedules = []known{
 	// A stalls, B takes over and serves alone; A comes back and is promoted with its old data.
 	{name: "flap", servers: 2, schedule: "at 0s stall A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "lost"},
 	{name: "flap of a crash", servers: 2, schedule: "at 0s crash A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "revoked"},
-	{name: "filling", servers: 2, schedule: "at 0s cut A,P1 for 9s\nat 21s stall B for 8s", without: withoutBelief, promise: "lost"},
+	{name: "filling", servers: 2, schedule: "at 0s cut A,P1 for 9s\nat 12s stall B for 8s", without: withoutBelief, promise: "lost"},
 	// A wakes while it is replaced.
 	{name: "doze", servers: 3, schedule: "at 0s stall A for 1.8s", without: withoutAll, promise: "lost"},
 	{name: "minority", servers: 3, schedule: "at 0s cut A,S1,P1 for 8s", without: withoutLease, promise: "revoked"},

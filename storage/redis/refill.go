@@ -17,7 +17,7 @@ import (
 // them is still there: the primary is filled from that one. And it has a former primary follow
 // soon, without which there may be nobody to confirm writes. The sentinels hear nothing of it:
 // a failover that several processes force at once may leave them divided for good.
-func (g *group) recover(ctx context.Context, step failover.Step) {
+func (g *group) recover(ctx context.Context, look failover.Look, step failover.Step) {
 	if step.Refill != "" && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
 		g.tell("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
@@ -25,9 +25,12 @@ func (g *group) recover(ctx context.Context, step failover.Step) {
 			g.tell(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
 		}
 	}
-	if step.Rejoin != "" && time.Since(g.asked) >= refillTime {
+	if len(step.Apart) > 0 && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
-		_ = refill(ctx, g.at(step.Rejoin), step.RejoinMark, step.View.Primary) // otherwise the sentinels tell it
+		_ = g.ask(ctx, look.Servers, step.Apart...)
+		if addr, mark := g.watch.Returned(look); addr != "" {
+			_ = refill(ctx, g.at(addr), mark, step.View.Primary) // otherwise the sentinels tell it
+		}
 	}
 	if step.Finish {
 		_ = g.at(step.View.Primary).Do(ctx, "replicaof", "no", "one").Err() // a look later it is told again

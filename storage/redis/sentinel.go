@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -26,10 +25,11 @@ type sentinels struct {
 
 	mu    sync.Mutex
 	known map[string]*goredis.Client
+	mute  map[string]time.Time // those that do not answer, and when they had all their time to
 }
 
 func newSentinels(name string, addrs []string, connect func(string) *goredis.Client) *sentinels {
-	s := &sentinels{name: name, first: addrs, connect: connect, known: map[string]*goredis.Client{}}
+	s := &sentinels{name: name, first: addrs, connect: connect, known: map[string]*goredis.Client{}, mute: map[string]time.Time{}}
 	for _, addr := range addrs {
 		s.known[addr] = connect(addr)
 	}
@@ -68,19 +68,36 @@ func (s *sentinels) reports(ctx context.Context, before string) (reports []failo
 }
 
 func (s *sentinels) ask(ctx context.Context, before string) []saying {
-	known := s.clients()
+	known, now := s.clients(), time.Now()
 	said := make([]saying, len(known))
 	var asking sync.WaitGroup
 	for i, addr := range slices.Collect(maps.Keys(known)) {
+		limit := s.limit(addr, now)
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, askTime)
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			said[i] = s.askOne(ctx, known[addr], before)
 			said[i].addr = addr
 		})
 	}
 	asking.Wait()
+	for _, one := range said {
+		if one.err == nil {
+			delete(s.mute, one.addr)
+		}
+	}
 	return said
+}
+
+// limit is how long a sentinel has to answer: as long as anybody, and while it does not, only
+// once a second. What the others say is worth less the longer a look waits.
+func (s *sentinels) limit(addr string, now time.Time) time.Duration {
+	since, mute := s.mute[addr]
+	if !mute || now.Sub(since) >= lookTime {
+		s.mute[addr] = now
+		return askTime
+	}
+	return askTime / 5
 }
 
 // clients returns those of the sentinels that are asked now, by address.
@@ -102,6 +119,7 @@ func (s *sentinels) know(addrs []string) {
 		if !slices.Contains(addrs, addr) {
 			_ = client.Close()
 			delete(s.known, addr)
+			delete(s.mute, addr)
 		}
 	}
 	for _, addr := range addrs {
@@ -123,14 +141,18 @@ func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before s
 	addr := goredis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
 	replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", s.name)
 	others := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "sentinels", s.name)
+	cmds := []goredis.Cmder{id, primary, addr, replicas, others}
 	host, port, _ := net.SplitHostPort(before)
-	vote := goredis.NewSliceCmd(ctx, "sentinel", "is-master-down-by-addr", host, cmp.Or(port, "0"), "0", nobody)
-	together(ctx, client, id, primary, addr, replicas, others, vote)
+	vote := goredis.NewSliceCmd(ctx, "sentinel", "is-master-down-by-addr", host, port, "0", nobody)
+	if before != "" {
+		cmds = append(cmds, vote)
+	}
+	together(ctx, client, cmds...)
 	if err := errors.Join(id.Err(), primary.Err(), addr.Err(), replicas.Err(), others.Err()); err != nil {
 		return saying{err: err}
 	}
 	said := saying{id: id.Val(), report: reportOf(primary.Val(), addr.Val(), replicas.Val(), others.Val())}
-	if answer := vote.Val(); before != "" && said.report.Primary == before && len(answer) == 3 {
+	if answer := vote.Val(); said.report.Primary == before && len(answer) == 3 {
 		voted, ok := answer[2].(int64)
 		said.report.Told, said.report.Voted = ok && voted >= 0, uint64(voted)
 	}

@@ -86,13 +86,16 @@ func (w *Watch) refilled(l Look, reign Reign, server Server) bool {
 		server.Mark == from.Mark && server.Offset >= from.Offset
 }
 
-// returned returns a former primary that should follow, "" if there is none or if anybody may
-// be about to promote it.
-func (w *Watch) returned(l Look, reign Reign, server Server) (addr string, mark Mark) {
+// Returned returns a server that was the primary once, is one by its own account still, and has
+// nothing that the primary lacks: it should follow, and has that mark. It is "" if there is none
+// or if anybody may be about to promote it. The look is the one that was learned last, with the
+// answers of those that are apart. The sentinels see to it too, within twenty seconds.
+func (w *Watch) Returned(l Look) (addr string, mark Mark) {
+	reign := w.view.Reign
 	if !w.view.Holds(w.view.Lineage, l.Begun) || !l.undisputed(reign) {
 		return "", Mark{}
 	}
-	for _, addr := range l.apart(reign, server) {
+	for _, addr := range l.apart(reign, l.Servers[reign.Primary]) {
 		if other, answered := l.Servers[addr]; answered && other.Primary && !l.exceeds(addr, reign.Primary) {
 			return addr, other.Mark
 		}

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -220,8 +221,10 @@ func TestFormerPrimaryRejoins(t *testing.T) {
 		g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: mark}
 		tt.change(g)
 		g.pass(time.Second)
-		if step := g.look(); step.Rejoin != tt.want || tt.want != "" && step.RejoinMark != mark {
-			t.Errorf("%s: %q is told to follow, with the mark %+v", tt.what, step.Rejoin, step.RejoinMark)
+		step := g.look()
+		addr, has := g.watch.Returned(g.last)
+		if addr != tt.want || tt.want != "" && (has != mark || !slices.Contains(step.Apart, addr)) {
+			t.Errorf("%s: %q is told to follow, with the mark %+v, of %q", tt.what, addr, has, step.Apart)
 		}
 	}
 }

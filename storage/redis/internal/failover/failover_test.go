@@ -13,6 +13,7 @@ type group struct {
 	now     time.Time
 	reports map[string]*Report
 	servers map[string]Server
+	last    Look
 }
 
 const downAfter = 5 * time.Second
@@ -42,6 +43,7 @@ func (g *group) look() Step {
 	for _, r := range g.reports {
 		look.Reports = append(look.Reports, *r)
 	}
+	g.last = look
 	step := g.watch.Learn(look)
 	if step.Mark != (Mark{}) {
 		s := g.servers[step.View.Primary]

@@ -46,11 +46,9 @@ type Step struct {
 	// filled anew: that one has everything that the primary has, and more. It is for a primary
 	// with the mark From only.
 	Refill string
-	// Rejoin is the address of a server that was the primary once, is one by its own account
-	// still, and has nothing that the primary lacks: it should follow. RejoinMark is its mark.
-	// The sentinels see to that too, within twenty seconds.
-	Rejoin     string
-	RejoinMark Mark
+	// Apart are servers that should follow and do not. When there is time they should be asked,
+	// for [Watch.Returned].
+	Apart []string
 	// Finish says that it has been filled as Refill says, and the server should be a primary again.
 	Finish bool
 	View   View
@@ -131,7 +129,7 @@ func (w *Watch) Wonders(l Look) bool {
 	if !answered || !server.Primary {
 		return answered && w.refill.Reign == reign
 	}
-	return !w.expected(l, reign, server) || len(l.apart(reign, server)) > 0
+	return !w.expected(l, reign, server)
 }
 
 // Learn makes of a look what is to be done, and what to believe after it.
@@ -223,9 +221,7 @@ func (w *Watch) believe(l Look, reign Reign, server Server) Step {
 		return Step{Mark: want, From: server.Mark, View: w.view}
 	}
 	w.known = now
-	step := Step{View: w.view}
-	step.Rejoin, step.RejoinMark = w.returned(l, reign, server)
-	return step
+	return Step{View: w.view, Apart: l.apart(reign, server)}
 }
 
 // learned is what a process knows by what a believed primary says, once the mark is on record.

@@ -18,7 +18,7 @@ type owners struct {
 
 	mu     sync.Mutex
 	looked time.Time
-	inodes map[string]string // of sockets by their local address, as the kernel writes it
+	inodes map[string]string // of sockets by their two addresses, as the kernel writes them
 	ours   map[string]bool   // the inodes that the processes have open
 }
 
@@ -28,19 +28,24 @@ func ownersOf(pids []int) *owners { return &owners{pids: pids} }
 // that was closed.
 const sameTime = 20 * time.Millisecond
 
-// have reports whether one of the processes has the IPv4 socket from which something is
-// dialled.
-func (o *owners) have(dialler net.Addr) bool {
-	from := dialler.(*net.TCPAddr)
-	ip := from.IP.To4()
-	// The address is in the byte order of the machine, here little-endian; the port is not.
-	local := fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString([]byte{ip[3], ip[2], ip[1], ip[0]})), from.Port)
+// have reports whether one of the processes has the IPv4 socket from which another one was
+// dialled. Sockets that dial different addresses may share a port, so it takes both.
+func (o *owners) have(dialler, dialled net.Addr) bool {
+	socket := kernelAddr(dialler) + " " + kernelAddr(dialled)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.inodes[local] == "" || time.Since(o.looked) > sameTime {
+	if o.inodes[socket] == "" || time.Since(o.looked) > sameTime {
 		o.look()
 	}
-	return o.ours[o.inodes[local]]
+	return o.ours[o.inodes[socket]]
+}
+
+// kernelAddr is an address as the kernel writes it: in the byte order of the machine, here
+// little-endian, which the port is not.
+func kernelAddr(a net.Addr) string {
+	addr := a.(*net.TCPAddr)
+	ip := addr.IP.To4()
+	return fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString([]byte{ip[3], ip[2], ip[1], ip[0]})), addr.Port)
 }
 
 func (o *owners) look() {
@@ -49,7 +54,7 @@ func (o *owners) look() {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
 		if columns := strings.Fields(line); len(columns) > 9 && columns[9] != "0" {
-			o.inodes[columns[1]] = columns[9]
+			o.inodes[columns[1]+" "+columns[2]] = columns[9]
 		}
 	}
 	for _, pid := range o.pids {

@@ -49,7 +49,7 @@ type Proxy struct {
 	pairs map[*pair]struct{}
 	hole  [2]bool // by Direction
 	reset [2]bool
-	sever func(client net.Addr) bool // nil for nobody
+	sever func(from, to net.Addr) bool // nil for nobody
 	count int
 }
 
@@ -146,9 +146,9 @@ func (p *Proxy) BlackHole(d Direction) {
 }
 
 // Sever drops what goes in both directions between the server and the clients that chosen
-// reports, by the address from which they dial. chosen is called once for each connection
+// reports, by the address from which they dial and the one that they dialled. chosen is called once for each connection
 // that is open, and once for each one to come.
-func (p *Proxy) Sever(chosen func(client net.Addr) bool) {
+func (p *Proxy) Sever(chosen func(from, to net.Addr) bool) {
 	p.mu.Lock()
 	p.sever = chosen
 	open := slices.Collect(maps.Keys(p.pairs))
@@ -159,8 +159,8 @@ func (p *Proxy) Sever(chosen func(client net.Addr) bool) {
 }
 
 // tear drops what goes in both directions if the client is one of those.
-func (c *pair) tear(those func(client net.Addr) bool) {
-	if those == nil || !those(c.client.RemoteAddr()) {
+func (c *pair) tear(those func(from, to net.Addr) bool) {
+	if those == nil || !those(c.client.RemoteAddr(), c.client.LocalAddr()) {
 		return
 	}
 	c.proxy.mu.Lock()

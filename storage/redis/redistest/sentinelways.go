@@ -92,7 +92,7 @@ func (d *DivisibleSentinels) Divide(servers []*Server, processes ...int) {
 	ours, others := ownersOf(append([]int{os.Getpid()}, side...)), ownersOf(side)
 	for s, way := range d.ways {
 		if here[s] {
-			way.Sever(func(from net.Addr) bool { return !ours.have(from) })
+			way.Sever(func(from, to net.Addr) bool { return !ours.have(from, to) })
 		} else {
 			way.Sever(others.have)
 		}

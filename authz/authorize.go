@@ -51,7 +51,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 // readAuthorization runs the checks in the order in which they may answer: first what
 // decides whether anything may be redirected at all, then everything else.
 func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
-	f, err := authorizeGuard.parse(r.URL.RawQuery)
+	f, err := authorizeForm.parse(r.URL.RawQuery)
 	if err != nil {
 		return authorization{}, malformed(err.Error())
 	}

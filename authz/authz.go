@@ -6,7 +6,7 @@
 // introspection (RFC 7662), server metadata (RFC 8414), the iss parameter (RFC 9207)
 // and dynamic registration (RFC 7591, in package dcr).
 //
-// Every request passes the same stations. A form guard parses it once into values and
+// Every request passes the same stations. A form filter parses it once into values and
 // refuses what no handler should see. Our own rules decide: the client, its redirect
 // URI, PKCE, resources, scopes. The engine (authz/internal/engine) runs the grant. Our
 // own writers answer. Two kinds of route have two policies: browser routes have
@@ -49,7 +49,7 @@ import (
 
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/keyring"
-	"gatehouse.example/authz/internal/limit"
+	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/metadata"
@@ -59,22 +59,22 @@ import (
 
 // Server is the authorization server as an http.Handler. It is safe for concurrent use.
 type Server struct {
-	cfg       Config
-	resources catalogue
-	urls      endpoints
-	keys      *keyring.Ring
-	engine    *engine.Engine
-	clients   *dcr.Registry
-	pages     *templates.Set
-	passwords *passwordTurns
-	guesses   *limit.Guesses
-	logKey    []byte // hashes what the log must not show
-	chores    *chores
-	large     *fair.Budget // of transactions that no cookie holds
-	alarm     *alarm
-	egress    *egress // nil: the way to the public web is taken to be there
-	cookies   cookies
-	router    http.Handler
+	cfg               Config
+	resources         resourceSet
+	urls              endpoints
+	keys              *keyring.Ring
+	engine            *engine.Engine
+	clients           *dcr.Clients
+	pages             *templates.Set
+	passwords         *passwordTurns
+	throttle          *throttle.Throttle
+	logKey            []byte // hashes what the log must not show
+	chores            *chores
+	largeTransactions *fair.Limiter // of transactions that no cookie holds
+	alarm             *alarm
+	egress            *egress // nil: the way to the public web is taken to be there
+	cookies           cookies
+	router            http.Handler
 }
 
 // New returns a Server, or every mistake in the configuration. The first server of an
@@ -84,15 +84,15 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, resources: newCatalogue(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
+	s := &Server{cfg: cfg, resources: newResourceSet(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
 	if s.passwords, err = newPasswords(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
-	s.guesses, s.logKey = limit.NewGuesses(cfg.Now), make([]byte, 32)
+	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
 	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}
-	s.large = fair.NewBudget(cfg.Now)
+	s.largeTransactions = fair.NewLimiter(cfg.Now)
 	s.cookies = cookiesOf(s.urls.base)
 	if s.pages, err = templates.New(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, Scopes: s.resources.scopeNames(), Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newQuota(cfg).admit, WrongToken: s.wrongToken,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

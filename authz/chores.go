@@ -16,7 +16,7 @@ import (
 // room. What a crash loses of it is caught up with the next use.
 type chores struct {
 	store   *storage.Store
-	clients *dcr.Registry
+	clients *dcr.Clients
 	log     *slog.Logger
 	now     func() time.Time
 
@@ -35,7 +35,7 @@ type granted struct{ subject, clientID string }
 // maxChores bounds what is remembered of each kind; what comes on top is dropped.
 const maxChores = 4096
 
-func newChores(cfg Config, clients *dcr.Registry) *chores {
+func newChores(cfg Config, clients *dcr.Clients) *chores {
 	return &chores{
 		store: cfg.Store, clients: clients, log: cfg.Logger, now: cfg.Now,
 		used: map[string]time.Time{}, granted: map[granted]struct{}{},

@@ -141,7 +141,7 @@ func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) erro
 	if id == "" {
 		return refused
 	}
-	wait := s.guesses.Wrong(id, fair.Requester(r.Context()))
+	wait := s.throttle.Wrong(id, fair.Requester(r.Context()))
 	if wait == 0 {
 		return refused
 	}
@@ -153,7 +153,7 @@ func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) erro
 
 // wrongToken does the same for a token that is refused where clients register.
 func (s *Server) wrongToken(r *http.Request, id string) time.Duration {
-	return s.guesses.Wrong("registration of "+id, fair.Requester(r.Context()))
+	return s.throttle.Wrong("registration of "+id, fair.Requester(r.Context()))
 }
 
 // audiences are what an assertion that is sent to an endpoint may name as this server. The

@@ -20,7 +20,7 @@ func contains(list []string, s string) bool { return slices.Contains(list, s) }
 // showConsent is GET /consent: it asks the signed-in person, naming the client, where
 // its answer goes, the resources and every scope (the seed, Security requirements 6).
 func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
-	f, err := pageGuard.parse(r.URL.RawQuery)
+	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
 		return malformed(err.Error())
 	}
@@ -62,7 +62,7 @@ func refreshable(c storage.Client) bool {
 // consent is POST /consent: the person's decision. It ends the transaction, so of two
 // answers to one page exactly one counts.
 func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
-	f, err := consentGuard.body(w, r)
+	f, err := consentForm.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ type egress struct {
 
 // newEgress returns nil where nothing is to be looked for: no host is named, or no document
 // would be fetched.
-func newEgress(cfg Config, clients *dcr.Registry) *egress {
+func newEgress(cfg Config, clients *dcr.Clients) *egress {
 	if len(cfg.Egress.Hosts) == 0 || !clients.FetchesDocuments() {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (s *Server) OffersDocuments(ctx context.Context) bool {
 // offersWithoutEgress reports whether documents are offered while none can be fetched: where some
 // are pinned and not everybody can register. Where everybody can, those whose documents are
 // not pinned would be kept out by the offer, and the others lose nothing without it.
-func offersWithoutEgress(cfg Config, clients *dcr.Registry) bool {
+func offersWithoutEgress(cfg Config, clients *dcr.Clients) bool {
 	return len(clients.Pinned()) > 0 && cfg.Registration != RegistrationOpen
 }
 

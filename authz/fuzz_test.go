@@ -14,9 +14,9 @@ import (
 // description is what an error_description may hold (RFC 6749 section 5.2).
 var description = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]*$`)
 
-// FuzzFormGuard: whatever a stranger sends, a handler sees known names only, each value
+// FuzzFormFilter: whatever a stranger sends, a handler sees known names only, each value
 // clean and short, none twice unless it may be, and every refusal can be written down.
-func FuzzFormGuard(f *testing.F) {
+func FuzzFormFilter(f *testing.F) {
 	for _, seed := range []string{
 		"", "&", "=", "a=b", "client_id=x&client_id=y", "resource=a&resource=b", "scope=%00", "scope=%0a", "scope=%ff", "state=a;b",
 		"code=%zz", "client_id=&scope=", "CLIENT_ID=x", "client_id[]=x", "client%5fid=x", "scope=+", "grant_type=a%20b", "x=%22%5c",
@@ -25,33 +25,33 @@ func FuzzFormGuard(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	guards := map[string]formGuard{
-		"authorize": authorizeGuard, "token": tokenGuard, "revoke": revokeGuard, "introspect": introspectGuard,
-		"page": pageGuard, "login": loginGuard, "consent": consentGuard,
+	filters := map[string]formFilter{
+		"authorize": authorizeForm, "token": tokenForm, "revoke": revokeForm, "introspect": introspectForm,
+		"page": pageForm, "login": loginForm, "consent": consentForm,
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		for name, guard := range guards {
-			form, err := guard.parse(raw)
+		for name, filter := range filters {
+			form, err := filter.parse(raw)
 			if err != nil {
 				if !description.MatchString(printableLong(err.Error())) {
 					t.Errorf("%s: %q cannot be written down", name, err)
 				}
 				continue
 			}
-			mustBeGuarded(t, name, guard, form, raw)
+			mustBeFiltered(t, name, filter, form, raw)
 		}
 	})
 }
 
-// mustBeGuarded checks one parsed form against its guard.
-func mustBeGuarded(t *testing.T, name string, guard formGuard, form form, raw string) {
+// mustBeFiltered checks one parsed form against its filter.
+func mustBeFiltered(t *testing.T, name string, filter formFilter, form form, raw string) {
 	t.Helper()
 	sent, err := url.ParseQuery(raw)
 	if err != nil {
 		t.Fatalf("%s: %q was parsed and cannot be: %v", name, raw, err)
 	}
 	for parameter, values := range form.values {
-		rule, known := guard[parameter]
+		rule, known := filter[parameter]
 		if !known || form.problems[parameter] != "" || (len(values) > 1 && !rule.many) {
 			t.Errorf("%s: %s=%q got through", name, parameter, values)
 		}
@@ -65,11 +65,11 @@ func mustBeGuarded(t *testing.T, name string, guard formGuard, form form, raw st
 		}
 	}
 	for parameter, values := range sent {
-		if _, known := guard[parameter]; !known || form.problems[parameter] != "" {
+		if _, known := filter[parameter]; !known || form.problems[parameter] != "" {
 			continue
 		}
 		kept := slices.DeleteFunc(values, func(v string) bool { return v == "" })
-		if rule := guard[parameter]; rule.issued && len(kept) == 1 && (len(kept[0]) > rule.max || unclean(kept[0])) {
+		if rule := filter[parameter]; rule.issued && len(kept) == 1 && (len(kept[0]) > rule.max || unclean(kept[0])) {
 			kept = []string{unissued}
 		}
 		if !slices.Equal(kept, form.values[parameter]) {

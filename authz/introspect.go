@@ -31,7 +31,7 @@ type introspection struct {
 // own credentials and learn about access tokens for themselves only: a token for
 // somebody else, a refresh token or a forged one is inactive, without a reason.
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
-	f, err := introspectGuard.body(w, r)
+	f, err := introspectForm.body(w, r)
 	if err != nil {
 		return err
 	}

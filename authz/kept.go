@@ -122,12 +122,12 @@ func (s *Server) keepHere(r *http.Request, t storage.Transaction) error {
 	}
 	weight := int64(len(body))
 	shares := append(fair.ByNetwork(fair.Requester(r.Context()), "large transactions", fair.Limit{Burst: largeEach, Per: transactionTTL}),
-		fair.Share{Key: "large transactions", Limit: fair.Limit{Burst: largeAll, Per: transactionTTL}})
-	if wait := s.large.Take(weight, shares...); wait > 0 {
+		fair.Bucket{Key: "large transactions", Limit: fair.Limit{Burst: largeAll, Per: transactionTTL}})
+	if wait := s.largeTransactions.Take(weight, shares...); wait > 0 {
 		return tooLarge()
 	}
 	if err := s.cfg.Store.CreateTransaction(r.Context(), t); err != nil {
-		s.large.Return(weight, shares...)
+		s.largeTransactions.Return(weight, shares...)
 		return err
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 
 // showLogin is GET /login: the sign-in form of a transaction.
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
-	f, err := pageGuard.parse(r.URL.RawQuery)
+	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
 		return malformed(err.Error())
 	}
@@ -79,7 +79,7 @@ func changed() *displayedError {
 
 // login is POST /login: it checks the password and starts a session.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
-	f, err := loginGuard.body(w, r)
+	f, err := loginForm.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // logo is GET /logo: the logo of the client of a transaction, for the browser that it
 // belongs to.
 func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
-	f, err := pageGuard.parse(r.URL.RawQuery)
+	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
 		return malformed(err.Error())
 	}

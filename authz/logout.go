@@ -27,7 +27,7 @@ func (s *Server) logoutToken(r *http.Request, session liveSession) string {
 // logout is POST /logout: it ends the session of this browser. Grants stay. "Not you?"
 // goes on with the same request of the client at the sign-in page.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
-	f, err := logoutGuard.body(w, r)
+	f, err := logoutForm.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/account"
-	"gatehouse.example/authz/internal/limit"
+	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
 )
@@ -29,7 +29,7 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 	if err != nil {
 		canonical = ""
 	}
-	if wait := s.guesses.Wait(limit.SignIn{Name: canonical, From: fair.Requester(r.Context())}); wait > 0 {
+	if wait := s.throttle.Wait(throttle.SignIn{Name: canonical, From: fair.Requester(r.Context())}); wait > 0 {
 		return tooMany(wait)
 	}
 	return nil
@@ -52,7 +52,7 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		user.Password = s.passwords.dummy
 	}
 	from := fair.Requester(r.Context())
-	attempt, wait := s.guesses.Begin(limit.SignIn{Name: canonical, From: from, Device: s.device(r, user)})
+	attempt, wait := s.throttle.Begin(throttle.SignIn{Name: canonical, From: from, Device: s.device(r, user)})
 	if wait > 0 {
 		return storage.User{}, tooMany(wait)
 	}

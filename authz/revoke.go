@@ -20,7 +20,7 @@ import (
 // 2.1). While the store cannot tell, the answer is 503, and the client must assume that the
 // token lives (section 2.2.1).
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
-	f, err := revokeGuard.body(w, r)
+	f, err := revokeForm.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type tokenResponse struct {
 
 // token is POST /token.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
-	f, err := tokenGuard.body(w, r)
+	f, err := tokenForm.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 const AssertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // ErrAssertion says that a client assertion does not authenticate its client. Errors of
-// [Registry.Authenticate] that wrap it say why, which is for the log only.
+// [Clients.Authenticate] that wrap it say why, which is for the log only.
 var ErrAssertion = errors.New("dcr: the client assertion is not valid")
 
 const (
@@ -109,7 +109,7 @@ func refusedAssertion(format string, args ...any) error {
 //
 // An assertion counts once. Its id is taken when everything else is right, so nobody but
 // the client can use one up.
-func (r *Registry) Authenticate(ctx context.Context, c storage.Client, raw string, audiences []string) error {
+func (cs *Clients) Authenticate(ctx context.Context, c storage.Client, raw string, audiences []string) error {
 	a, err := readAssertion(raw)
 	if err != nil {
 		return err
@@ -117,15 +117,15 @@ func (r *Registry) Authenticate(ctx context.Context, c storage.Client, raw strin
 	if err := a.checkHeader(c); err != nil {
 		return err
 	}
-	expires, err := a.checkClaims(c, audiences, r.now())
+	expires, err := a.checkClaims(c, audiences, cs.now())
 	if err != nil {
 		return err
 	}
-	if err := r.checkSignature(ctx, c, a); err != nil {
+	if err := cs.checkSignature(ctx, c, a); err != nil {
 		return err
 	}
 	// RFC 7523 section 3: the jti is remembered for as long as the JWT would be accepted.
-	err = r.store.TakeAssertion(ctx, c.ID, a.claims.ID, expires.Add(clockSkew))
+	err = cs.store.TakeAssertion(ctx, c.ID, a.claims.ID, expires.Add(clockSkew))
 	if errors.Is(err, storage.ErrConflict) {
 		return refusedAssertion("its jti was used before")
 	}
@@ -213,13 +213,13 @@ func numericDate(n *float64) (time.Time, bool) {
 
 // checkSignature looks for a key of the client that made the signature. If there is none
 // that could have, its keys are read again, but not often: the client may have new ones.
-func (r *Registry) checkSignature(ctx context.Context, c storage.Client, a assertion) error {
+func (cs *Clients) checkSignature(ctx context.Context, c storage.Client, a assertion) error {
 	jws, err := jose.ParseSignedCompact(a.raw, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(a.header.Algorithm)})
 	if err != nil {
 		return refusedAssertion("it cannot be parsed")
 	}
 	for _, atMost := range []time.Duration{longestKeys, keyRenewal} {
-		keys, err := r.keysOf(ctx, c, atMost)
+		keys, err := cs.keysOf(ctx, c, atMost)
 		var unusable *unusable
 		if errors.As(err, &unusable) {
 			return refusedAssertion("keys: %s", unusable.why)

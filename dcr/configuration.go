@@ -19,34 +19,34 @@ import (
 // PUT answers with a new registration access token. The one before works until the new
 // one is used, so whoever never heard the answer is not locked out. A secret is told when
 // it is issued only, because only its hash is stored.
-func (r *Registry) Configuration() http.Handler {
-	return endpoint{r, map[string]serve{
-		http.MethodGet: r.readConfiguration, http.MethodPut: r.replaceConfiguration, http.MethodDelete: r.deleteConfiguration,
+func (cs *Clients) Configuration() http.Handler {
+	return endpoint{cs, map[string]serve{
+		http.MethodGet: cs.readConfiguration, http.MethodPut: cs.replaceConfiguration, http.MethodDelete: cs.deleteConfiguration,
 	}}
 }
 
-func (r *Registry) readConfiguration(w http.ResponseWriter, req *http.Request) error {
-	client, token, err := r.authorized(req)
+func (cs *Clients) readConfiguration(w http.ResponseWriter, req *http.Request) error {
+	client, token, err := cs.authorized(req)
 	if err != nil {
 		return err
 	}
-	if client, err = r.heard(req.Context(), client, token); err != nil {
+	if client, err = cs.heard(req.Context(), client, token); err != nil {
 		return err
 	}
-	respond(w, http.StatusOK, r.response(client, "", token))
+	respond(w, http.StatusOK, cs.response(client, "", token))
 	return nil
 }
 
 // authorized returns the client that a request is about if it carries the registration
 // access token of that very client. It asks the store, never the cache: a token that was
 // withdrawn is refused at once.
-func (r *Registry) authorized(req *http.Request) (storage.Client, string, error) {
+func (cs *Clients) authorized(req *http.Request) (storage.Client, string, error) {
 	id := configuredID(req)
 	token, ok := bearer(req.Header.Values("Authorization"), tokenPrefix)
-	if !ok || !r.stored(id) {
+	if !ok || !cs.stored(id) {
 		return storage.Client{}, "", noRegistrationToken()
 	}
-	client, err := r.managed(req.Context(), id, token)
+	client, err := cs.managed(req.Context(), id, token)
 	return client, token, err
 }
 
@@ -62,8 +62,8 @@ func noRegistrationToken() error {
 }
 
 // managed reads a client that may be managed with a token.
-func (r *Registry) managed(ctx context.Context, id, token string) (storage.Client, error) {
-	client, err := r.store.Client(ctx, id)
+func (cs *Clients) managed(ctx context.Context, id, token string) (storage.Client, error) {
+	client, err := cs.store.Client(ctx, id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return storage.Client{}, err
 	}
@@ -78,17 +78,17 @@ func (r *Registry) managed(ctx context.Context, id, token string) (storage.Clien
 
 // heard withdraws the previous registration access token when the present one is used:
 // its holder has it, so nobody needs the other one any more.
-func (r *Registry) heard(ctx context.Context, c storage.Client, token string) (storage.Client, error) {
+func (cs *Clients) heard(ctx context.Context, c storage.Client, token string) (storage.Client, error) {
 	for range changeAttempts {
 		if len(c.PreviousToken) == 0 || !c.RegistrationToken.Matches(token) {
 			return c, nil
 		}
 		c.PreviousToken = nil
-		err := r.store.UpdateClient(ctx, c)
+		err := cs.store.UpdateClient(ctx, c)
 		if !errors.Is(err, storage.ErrConflict) {
 			return c, err
 		}
-		if c, err = r.managed(ctx, c.ID, token); err != nil {
+		if c, err = cs.managed(ctx, c.ID, token); err != nil {
 			return storage.Client{}, err
 		}
 	}
@@ -102,21 +102,21 @@ const changeAttempts = 8
 // such as a use, it reads the client again and repeats the change, but never over another
 // change of the registration: then the token that it came with is not the present one any
 // more, or the registration is not the one that was looked at.
-func (r *Registry) change(ctx context.Context, c storage.Client, token string, with func(storage.Client) (storage.Client, error)) (storage.Client, error) {
+func (cs *Clients) change(ctx context.Context, c storage.Client, token string, with func(storage.Client) (storage.Client, error)) (storage.Client, error) {
 	read := c
 	for range changeAttempts {
 		next, err := with(c)
 		if err != nil {
 			return storage.Client{}, err
 		}
-		if err = r.store.UpdateClient(ctx, next); err == nil {
-			r.cache.drop(c.ID)
+		if err = cs.store.UpdateClient(ctx, next); err == nil {
+			cs.cache.drop(c.ID)
 			return next, nil
 		}
 		if !errors.Is(err, storage.ErrConflict) {
 			return storage.Client{}, err
 		}
-		if c, err = r.managed(ctx, c.ID, token); err != nil {
+		if c, err = cs.managed(ctx, c.ID, token); err != nil {
 			return storage.Client{}, err
 		}
 		if !sameRegistration(read, c) {
@@ -138,8 +138,8 @@ func sameRegistration(a, b storage.Client) bool {
 // 2.2: the client MUST NOT include them.
 var serverMembers = []string{"registration_access_token", "registration_client_uri", "client_secret_expires_at", "client_id_issued_at"}
 
-func (r *Registry) replaceConfiguration(w http.ResponseWriter, req *http.Request) error {
-	client, token, err := r.authorized(req)
+func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request) error {
+	client, token, err := cs.authorized(req)
 	if err != nil {
 		return err
 	}
@@ -150,35 +150,35 @@ func (r *Registry) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	if err := asked.isAbout(client); err != nil {
 		return err
 	}
-	wanted, err := r.effective(asked)
+	wanted, err := cs.effective(asked)
 	if err != nil {
 		return err
 	}
-	renewed, err := r.store.NewSecret(tokenPrefix)
+	renewed, err := cs.store.NewSecret(tokenPrefix)
 	if err != nil {
 		return err
 	}
 	var secret string
 	next := client
 	next.Metadata, next.Localized, next.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
-	undo, err := r.admitted(req.Context(), next)
+	undo, err := cs.admitted(req.Context(), next)
 	if err != nil {
 		return err
 	}
-	client, err = r.change(req.Context(), client, token, func(c storage.Client) (storage.Client, error) {
+	client, err = cs.change(req.Context(), client, token, func(c storage.Client) (storage.Client, error) {
 		c.Metadata, c.Localized, c.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
 		// The token that was sent stays the previous one: this answer may be lost.
 		c.RegistrationToken, c.PreviousToken = storage.HashSecret(renewed), storage.HashSecret(token)
-		c, secret, err = withSecret(r.store, c)
+		c, secret, err = withSecret(cs.store, c)
 		return c, err
 	})
 	if err != nil {
 		undo()
 		return err
 	}
-	r.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,
+	cs.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,
 		"redirect_uris", client.Metadata.RedirectURIs, "auth_method", client.Metadata.TokenEndpointAuthMethod)
-	respond(w, http.StatusOK, r.response(client, secret, renewed))
+	respond(w, http.StatusOK, cs.response(client, secret, renewed))
 	return nil
 }
 
@@ -207,22 +207,22 @@ func (asked request) isAbout(c storage.Client) error {
 // to prove anything against. What is left to do is the same for everybody then: the
 // client is removed, nobody can bring it back, and its grants are to end. So it is
 // finished without proof, and answered as every request for a client that is gone.
-func (r *Registry) deleteConfiguration(w http.ResponseWriter, req *http.Request) error {
-	client, token, err := r.authorized(req)
+func (cs *Clients) deleteConfiguration(w http.ResponseWriter, req *http.Request) error {
+	client, token, err := cs.authorized(req)
 	var removed *storage.RemovedError
 	switch {
 	case errors.As(err, &removed):
-		if err := r.store.RevokeClient(req.Context(), configuredID(req), becauseDeleted); err != nil {
+		if err := cs.store.RevokeClient(req.Context(), configuredID(req), becauseDeleted); err != nil {
 			return err
 		}
 		return noRegistrationToken()
 	case err != nil:
 		return err
 	}
-	if err := r.remove(req.Context(), client, token); err != nil {
+	if err := cs.remove(req.Context(), client, token); err != nil {
 		return err
 	}
-	r.log.InfoContext(req.Context(), "client deleted its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName)
+	cs.log.InfoContext(req.Context(), "client deleted its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName)
 	noStore(w.Header())
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -232,17 +232,17 @@ const becauseDeleted = "its client was deleted"
 
 // remove removes a client whatever else is written meanwhile, as long as the token holds,
 // and revokes its grants.
-func (r *Registry) remove(ctx context.Context, c storage.Client, token string) error {
+func (cs *Clients) remove(ctx context.Context, c storage.Client, token string) error {
 	for range changeAttempts {
-		err := r.store.RemoveClient(ctx, c, "it deleted its registration")
+		err := cs.store.RemoveClient(ctx, c, "it deleted its registration")
 		if err == nil {
-			r.cache.drop(c.ID)
-			return r.store.RevokeClient(ctx, c.ID, becauseDeleted)
+			cs.cache.drop(c.ID)
+			return cs.store.RevokeClient(ctx, c.ID, becauseDeleted)
 		}
 		if !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
-		if c, err = r.managed(ctx, c.ID, token); err != nil {
+		if c, err = cs.managed(ctx, c.ID, token); err != nil {
 			return err
 		}
 	}

@@ -129,14 +129,14 @@ func (c *crowd) hasPlace(of storage.Client) bool {
 
 // Asked notes that a client sent a person here, so that it does not make room for others
 // while that person signs in. What is already safe for a while costs nothing; everything
-// else is on record when [Registry.Tend] runs next, for all processes.
-func (r *Registry) Asked(of storage.Client) {
-	now := r.now()
+// else is on record when [Clients.Tend] runs next, for all processes.
+func (cs *Clients) Asked(of storage.Client) {
+	now := cs.now()
 	safe := latest(of.Created.Add(askStep), of.Asked.Add(askStep)) // and spareTime after that
 	if of.Source != storage.ClientRegistered || of.Expires.IsZero() || now.Before(safe) {
 		return
 	}
-	c := &r.crowd
+	c := &cs.crowd
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.asked == nil {
@@ -152,28 +152,28 @@ func (r *Registry) Asked(of storage.Client) {
 // sent somebody here in the last 15 minutes stays in any case; while there are too many of
 // those, nobody else registers. It is called every few seconds, and costs nothing when
 // nobody registered. What an error leaves is done the next time.
-func (r *Registry) Tend(ctx context.Context) error {
-	noted, asked := r.crowd.take()
+func (cs *Clients) Tend(ctx context.Context) error {
+	noted, asked := cs.crowd.take()
 	for id, at := range asked {
-		if err := r.store.AskForClient(ctx, id, at); err != nil {
-			r.crowd.again(noted)
+		if err := cs.store.AskForClient(ctx, id, at); err != nil {
+			cs.crowd.again(noted)
 			return fmt.Errorf("dcr: tend: %w", err)
 		}
 	}
 	removed := 0
 	defer func() {
 		if removed > 0 {
-			r.log.InfoContext(ctx, "unused clients made room for new ones", "clients", removed)
+			cs.log.InfoContext(ctx, "unused clients made room for new ones", "clients", removed)
 		}
 	}()
 	for i, list := range noted {
-		n, err := r.bound(ctx, list, noted)
+		n, err := cs.bound(ctx, list, noted)
 		if removed += n; err != nil {
-			r.crowd.again(noted[i:])
+			cs.crowd.again(noted[i:])
 			return fmt.Errorf("dcr: tend: %w", err)
 		}
 	}
-	n, err := r.makeRoom(ctx)
+	n, err := cs.makeRoom(ctx)
 	if removed += n; err != nil {
 		return fmt.Errorf("dcr: tend: %w", err)
 	}
@@ -181,35 +181,35 @@ func (r *Registry) Tend(ctx context.Context) error {
 }
 
 // spared is since when a client must have registered or sent somebody here to stay.
-func (r *Registry) spared() time.Time { return r.now().Add(-spareTime - askStep) }
+func (cs *Clients) spared() time.Time { return cs.now().Add(-spareTime - askStep) }
 
 // bound bounds one list. When there are too many in all, those make room first that came
 // from the network of which most came.
-func (r *Registry) bound(ctx context.Context, list storage.Bound, noted []storage.Bound) (removed int, err error) {
+func (cs *Clients) bound(ctx context.Context, list storage.Bound, noted []storage.Bound) (removed int, err error) {
 	b := list
-	b.Spare = r.spared()
+	b.Spare = cs.spared()
 	switch {
 	case list.Software != "":
-		b.Most = r.life.maxPerSoftware
+		b.Most = cs.life.maxPerSoftware
 	case list.Network != "":
-		b.Most = max(1, r.life.maxUnused/networkPart)
+		b.Most = max(1, cs.life.maxUnused/networkPart)
 	default:
-		b.Most = r.life.maxUnused
-		if removed, err = r.levelNetworks(ctx, b, noted); err != nil {
+		b.Most = cs.life.maxUnused
+		if removed, err = cs.levelNetworks(ctx, b, noted); err != nil {
 			return removed, err
 		}
 	}
-	n, full, err := r.store.BoundUnused(ctx, b)
+	n, full, err := cs.store.BoundUnused(ctx, b)
 	if err == nil && list.Software == "" {
-		r.crowd.setFull(list, full)
+		cs.crowd.setFull(list, full)
 	}
 	return removed + n, err
 }
 
 // levelNetworks takes what is too much in all from the network that has most, of those
 // from which clients came since the last time.
-func (r *Registry) levelNetworks(ctx context.Context, all storage.Bound, noted []storage.Bound) (removed int, err error) {
-	n, err := r.store.Unused(ctx, all)
+func (cs *Clients) levelNetworks(ctx context.Context, all storage.Bound, noted []storage.Bound) (removed int, err error) {
+	n, err := cs.store.Unused(ctx, all)
 	if err != nil || n <= all.Most {
 		return 0, err
 	}
@@ -218,7 +218,7 @@ func (r *Registry) levelNetworks(ctx context.Context, all storage.Bound, noted [
 		if list.Network == "" {
 			continue
 		}
-		has, err := r.store.Unused(ctx, list)
+		has, err := cs.store.Unused(ctx, list)
 		if err != nil {
 			return 0, err
 		}
@@ -232,42 +232,42 @@ func (r *Registry) levelNetworks(ctx context.Context, all storage.Bound, noted [
 	}
 	fullest.Most = max(0, fullest.Most-(n-all.Most))
 	fullest.Spare = all.Spare
-	removed, _, err = r.store.BoundUnused(ctx, fullest)
+	removed, _, err = cs.store.BoundUnused(ctx, fullest)
 	return removed, err
 }
 
 // makeRoom removes some of the oldest unused clients while the store is nearly full.
-func (r *Registry) makeRoom(ctx context.Context) (removed int, err error) {
-	if r.store.Room() != storage.RoomTight {
+func (cs *Clients) makeRoom(ctx context.Context) (removed int, err error) {
+	if cs.store.Room() != storage.RoomTight {
 		return 0, nil
 	}
-	n, err := r.store.Unused(ctx, storage.Bound{})
+	n, err := cs.store.Unused(ctx, storage.Bound{})
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	removed, _, err = r.store.BoundUnused(ctx, storage.Bound{Most: max(0, n-roomStep), Spare: r.spared()})
+	removed, _, err = cs.store.BoundUnused(ctx, storage.Bound{Most: max(0, n-roomStep), Spare: cs.spared()})
 	return removed, err
 }
 
 // admitted asks whether a client may be stored, or replaced by something else.
-func (r *Registry) admitted(ctx context.Context, c storage.Client) (undo func(), err error) {
-	if r.store.Room() != storage.RoomEnough {
+func (cs *Clients) admitted(ctx context.Context, c storage.Client) (undo func(), err error) {
+	if cs.store.Room() != storage.RoomEnough {
 		return nil, fmt.Errorf("dcr: %w: %w", storage.ErrUnavailable, storage.ErrFull)
 	}
-	if !r.crowd.hasPlace(c) {
+	if !cs.crowd.hasPlace(c) {
 		return nil, &TooMany{RetryAfter: fullRetry}
 	}
-	return r.admit(ctx, c, weigh(c))
+	return cs.admit(ctx, c, weigh(c))
 }
 
 // fromNetwork notes the network that registers a client.
-func (r *Registry) fromNetwork(ctx context.Context, c storage.Client) (storage.Client, error) {
+func (cs *Clients) fromNetwork(ctx context.Context, c storage.Client) (storage.Client, error) {
 	from := fair.Requester(ctx)
 	if !from.IsValid() {
 		return c, nil
 	}
 	networks := fair.Networks(from)
 	var err error
-	c.Network, err = r.store.NetworkName(networks[len(networks)-1])
+	c.Network, err = cs.store.NetworkName(networks[len(networks)-1])
 	return c, err
 }

@@ -74,7 +74,7 @@ func (f *fixture) elsewhere(t testing.TB, change func(*dcr.Config)) *fixture {
 	config := dcr.Config{Store: f.store, Endpoint: registerURL, Now: f.clock.now, Logger: slog.New(slog.NewTextHandler(f.log, nil))}
 	change(&config)
 	var err error
-	if other.Registry, err = dcr.New(config); err != nil {
+	if other.Clients, err = dcr.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return &other

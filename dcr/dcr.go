@@ -1,10 +1,10 @@
 // Package dcr is how clients become known to an authorization server.
 //
-// A client registers itself with [Registry.Register] (RFC 7591) and reads, changes and
-// deletes what was registered at [Registry.Configuration] (RFC 7592), or an operator
+// A client registers itself with [Clients.Register] (RFC 7591) and reads, changes and
+// deletes what was registered at [Clients.Configuration] (RFC 7592), or an operator
 // configures it, or its client_id is the address of a document in which it describes itself
 // (draft-ietf-oauth-client-id-metadata-document, if [Documents] allow it).
-// [Registry.Resolve] finds each by its client_id, and [Registry.Authenticate] checks the
+// [Clients.Resolve] finds each by its client_id, and [Clients.Authenticate] checks the
 // assertions of those that have keys (RFC 7523).
 //
 // Everything that a client says about itself is an untrusted self-assertion (RFC 7591
@@ -22,8 +22,8 @@
 // Known members that have no effect here are left out of the response: jwks and
 // jwks_uri are checked, and registered for private_key_jwt only.
 //
-// Registrations do not pile up: [Registry.Tend] bounds those that nobody uses, and
-// [Registry.Reap] removes those that nobody uses any more.
+// Registrations do not pile up: [Clients.Tend] bounds those that nobody uses, and
+// [Clients.Reap] removes those that nobody uses any more.
 //
 //	clients, err := dcr.New(dcr.Config{
 //		Store:    store,
@@ -109,8 +109,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Registry knows the clients of an authorization server. It is safe for concurrent use.
-type Registry struct {
+// Clients knows the clients of an authorization server. It is safe for concurrent use.
+type Clients struct {
 	store      *storage.Store
 	endpoint   string
 	policy     Policy
@@ -121,8 +121,8 @@ type Registry struct {
 	pinned     map[string]storage.Client // by client_id
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]
-	spent      *fair.Budget // of documents and keys that strangers may have fetched
-	logos      *icon.Album  // nil: none are shown
+	fetches    *fair.Limiter // of documents and keys that strangers may have fetched
+	logos      *icon.Album   // nil: none are shown
 	onRegister func(context.Context, storage.Client)
 	now        func() time.Time
 	log        *slog.Logger
@@ -136,8 +136,8 @@ type Registry struct {
 }
 
 // New returns a Registry, or every mistake in the configuration.
-func New(c Config) (*Registry, error) {
-	r := &Registry{
+func New(c Config) (*Clients, error) {
+	r := &Clients{
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: map[string]bool{}, cache: newCache(),
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
@@ -145,7 +145,7 @@ func New(c Config) (*Registry, error) {
 	if r.now == nil {
 		r.now = time.Now
 	}
-	r.spent = fair.NewBudget(r.now)
+	r.fetches = fair.NewLimiter(r.now)
 	if c.Fetcher != nil {
 		r.logos = icon.NewAlbum(c.Fetcher, r.now)
 	}

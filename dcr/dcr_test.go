@@ -122,7 +122,7 @@ func (c *clock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
 // fixture is a registry with everything around it that a test looks at.
 type fixture struct {
-	*dcr.Registry
+	*dcr.Clients
 	store   *storage.Store
 	backend *counting
 	faults  *storagetest.Faults
@@ -166,7 +166,7 @@ func newFixture(t testing.TB, change func(*dcr.Config)) *fixture {
 	if change != nil {
 		change(&config)
 	}
-	if f.Registry, err = dcr.New(config); err != nil {
+	if f.Clients, err = dcr.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return f

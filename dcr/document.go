@@ -39,7 +39,7 @@ func (e *DocumentError) Error() string {
 func (e *DocumentError) Is(target error) bool { return target == storage.ErrNotFound }
 
 // SupportsDocuments reports whether client ID metadata documents are read.
-func (r *Registry) SupportsDocuments() bool { return r.documents.Trust != "" }
+func (cs *Clients) SupportsDocuments() bool { return cs.documents.Trust != "" }
 
 // isDocument reports a client_id that names a document. None that we draw or that is
 // configured does (draft section 7.1).
@@ -48,17 +48,17 @@ func isDocument(id string) bool {
 }
 
 // document returns the client whose id is the address of its metadata document.
-func (r *Registry) document(ctx context.Context, id string) (storage.Client, error) {
-	if client, ok := r.published.recent(id, longestDocument); ok {
+func (cs *Clients) document(ctx context.Context, id string) (storage.Client, error) {
+	if client, ok := cs.published.recent(id, longestDocument); ok {
 		return client, nil
 	}
-	if why := r.documents.refusesID(id); why != "" {
+	if why := cs.documents.refusesID(id); why != "" {
 		return storage.Client{}, &DocumentError{id, "client_id: " + why}
 	}
-	if r.documents.trust(hostOf(id)) == TrustDeny {
+	if cs.documents.trust(hostOf(id)) == TrustDeny {
 		return storage.Client{}, &DocumentError{id, "clients of this host are not accepted here"}
 	}
-	client, err := r.published.get(ctx, id, longestDocument)
+	client, err := cs.published.get(ctx, id, longestDocument)
 	var unusable *unusable
 	if errors.As(err, &unusable) {
 		return storage.Client{}, &DocumentError{id, unusable.why}
@@ -112,7 +112,7 @@ type document struct {
 
 // readDocument makes a client of a document. What must not be is refused; what is merely
 // not supported here is left out, because one document serves many servers.
-func (r *Registry) readDocument(address string, body []byte) (storage.Client, error) {
+func (cs *Clients) readDocument(address string, body []byte) (storage.Client, error) {
 	var d document
 	if err := strictjson.Unmarshal(body, &d, strictjson.Options{MaxBytes: maxDocument}); err != nil {
 		return storage.Client{}, &unusable{strings.TrimPrefix(err.Error(), "strictjson: ")}
@@ -121,9 +121,9 @@ func (r *Registry) readDocument(address string, body []byte) (storage.Client, er
 		// Draft section 4: MUST match by simple string comparison.
 		return storage.Client{}, &unusable{"client_id: it is not the address of the document"}
 	}
-	c := storage.Client{ID: address, Source: storage.ClientDocument, Created: r.now().UTC()}
+	c := storage.Client{ID: address, Source: storage.ClientDocument, Created: cs.now().UTC()}
 	for _, member := range []func(document, *storage.Client) error{
-		noSecret, r.documentRedirects, documentTexts, documentGrants, documentMethods, r.documentKeys, r.documentScope,
+		noSecret, cs.documentRedirects, documentTexts, documentGrants, documentMethods, cs.documentKeys, cs.documentScope,
 	} {
 		if err := member(d, &c); err != nil {
 			return storage.Client{}, asUnusable(err)
@@ -153,8 +153,8 @@ func noSecret(d document, _ *storage.Client) error {
 	return nil
 }
 
-func (r *Registry) documentRedirects(d document, c *storage.Client) error {
-	return r.policy.redirectURIs(d.Client, &c.Metadata)
+func (cs *Clients) documentRedirects(d document, c *storage.Client) error {
+	return cs.policy.redirectURIs(d.Client, &c.Metadata)
 }
 
 func documentTexts(d document, c *storage.Client) error {
@@ -218,7 +218,7 @@ func documentMethods(d document, c *storage.Client) error {
 
 // documentKeys keeps the keys, and refuses private ones whether or not they are used
 // (draft section 4.1).
-func (r *Registry) documentKeys(d document, c *storage.Client) error {
+func (cs *Clients) documentKeys(d document, c *storage.Client) error {
 	switch {
 	case !absent(d.JWKS) && d.JWKSURI != "":
 		// RFC 7591 section 2: jwks_uri and jwks MUST NOT both be present.
@@ -235,7 +235,7 @@ func (r *Registry) documentKeys(d document, c *storage.Client) error {
 		}
 		c.Metadata.JWKS = d.JWKS
 	case d.JWKSURI != "":
-		if why := refusesLink(d.JWKSURI, r.documents.InsecureAllowLoopback); why != "" {
+		if why := refusesLink(d.JWKSURI, cs.documents.InsecureAllowLoopback); why != "" {
 			return &unusable{"jwks_uri: " + why}
 		}
 		c.Metadata.JWKSURI = d.JWKSURI
@@ -251,8 +251,8 @@ func (r *Registry) documentKeys(d document, c *storage.Client) error {
 	return nil
 }
 
-func (r *Registry) documentScope(d document, c *storage.Client) error {
-	return r.scope(d.Client, &c.Metadata)
+func (cs *Clients) documentScope(d document, c *storage.Client) error {
+	return cs.scope(d.Client, &c.Metadata)
 }
 
 // usableLink returns a link that may be shown, or "".

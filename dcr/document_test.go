@@ -709,9 +709,9 @@ func TestDocumentCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestDocumentBudget: a host is not asked again and again in vain, whatever strangers
+// TestDocumentLimit: a host is not asked again and again in vain, whatever strangers
 // invent, and a client that was good there before is not harmed by that.
-func TestDocumentBudget(t *testing.T) {
+func TestDocumentLimit(t *testing.T) {
 	r := newReader(t, nil)
 	good := r.publish("client.example.com", nil, "Cache-Control: max-age=60")
 	r.resolve(t, good)

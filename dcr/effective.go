@@ -29,16 +29,16 @@ func hasSecret(m metadata.Client) bool {
 // with defaults filled in and what is not supported left out (RFC 7591 section 3.2.1 lets
 // the server replace values). What must not be is refused. The client has no identity
 // yet.
-func (r *Registry) effective(asked request) (storage.Client, error) {
+func (cs *Clients) effective(asked request) (storage.Client, error) {
 	// The statement comes first: its values take precedence over the others (RFC 7591
 	// section 2.3).
-	asked, statement, err := r.statements.believe(asked, r.now())
+	asked, statement, err := cs.statements.believe(asked, cs.now())
 	if err != nil {
 		return storage.Client{}, err
 	}
 	c := storage.Client{Source: storage.ClientRegistered, SoftwareStatement: statement}
 	for _, member := range []func(asked metadata.Client, m *metadata.Client) error{
-		r.policy.redirectURIs, authMethod, signingAlgorithm, r.grantTypes, responseTypes, r.registrable, r.scope, applicationType,
+		cs.policy.redirectURIs, authMethod, signingAlgorithm, cs.grantTypes, responseTypes, cs.registrable, cs.scope, applicationType,
 		texts, links, keys, boundTokens,
 	} {
 		if err := member(asked.Client, &c.Metadata); err != nil {
@@ -75,14 +75,14 @@ func boundTokens(asked metadata.Client, _ *metadata.Client) error {
 // grantTypes keeps the grants that exist here. Clients list whatever they can do, such as
 // the device grant, and work without it; they are told what is left. A grant that OAuth
 // 2.1 removed is refused, and so is a request of which nothing usable is left.
-func (r *Registry) grantTypes(asked metadata.Client, m *metadata.Client) error {
+func (cs *Clients) grantTypes(asked metadata.Client, m *metadata.Client) error {
 	for _, grant := range asked.GrantTypes {
 		if grant == "implicit" || grant == "password" {
 			// OAuth 2.1 section 10.
 			return invalidMetadata("grant_types", "the %s grant does not exist in OAuth 2.1; use authorization_code", grant)
 		}
-		if slices.Contains(supportedGrants, grant) && !r.policy.allowsGrant(grant) {
-			return invalidMetadata("grant_types", "%s is not allowed here; allowed are %s", grant, strings.Join(r.policy.GrantTypes, ", "))
+		if slices.Contains(supportedGrants, grant) && !cs.policy.allowsGrant(grant) {
+			return invalidMetadata("grant_types", "%s is not allowed here; allowed are %s", grant, strings.Join(cs.policy.GrantTypes, ", "))
 		}
 	}
 	for _, grant := range supportedGrants {
@@ -94,7 +94,7 @@ func (r *Registry) grantTypes(asked metadata.Client, m *metadata.Client) error {
 		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A
 		// client that asks for offline_access says in another way that it wants more.
 		m.GrantTypes = []string{metadata.GrantAuthorizationCode}
-		if r.scopes[offlineAccess] && r.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
+		if cs.scopes[offlineAccess] && cs.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
 			m.GrantTypes = slices.Clone(supportedGrants)
 		}
 	}
@@ -118,9 +118,9 @@ func responseTypes(asked metadata.Client, m *metadata.Client) error {
 
 // registrable refuses scopes that exist here and may not be registered: left out, the
 // client would go on without knowing why.
-func (r *Registry) registrable(asked metadata.Client, _ *metadata.Client) error {
+func (cs *Clients) registrable(asked metadata.Client, _ *metadata.Client) error {
 	for scope := range strings.FieldsSeq(asked.Scope) {
-		if r.scopes[scope] && !r.policy.allowsScope(scope) {
+		if cs.scopes[scope] && !cs.policy.allowsScope(scope) {
 			return invalidMetadata("scope", "%.64q cannot be registered here; register without it", scope)
 		}
 	}
@@ -128,10 +128,10 @@ func (r *Registry) registrable(asked metadata.Client, _ *metadata.Client) error 
 }
 
 // scope keeps the scopes that exist here, each once.
-func (r *Registry) scope(asked metadata.Client, m *metadata.Client) error {
+func (cs *Clients) scope(asked metadata.Client, m *metadata.Client) error {
 	var kept []string
 	for scope := range strings.FieldsSeq(asked.Scope) {
-		if r.scopes[scope] && !slices.Contains(kept, scope) {
+		if cs.scopes[scope] && !slices.Contains(kept, scope) {
 			kept = append(kept, scope)
 		}
 	}

@@ -59,7 +59,7 @@ func bodies(f *testing.F) {
 
 // fuzzed is a registry for a fuzz target. Its secrets are the same each time that dice is
 // reset, so that the same input takes the same paths.
-func fuzzed(f *testing.F, backend storage.Backend) (registry *dcr.Registry, store *storage.Store, reset func()) {
+func fuzzed(f *testing.F, backend storage.Backend) (registry *dcr.Clients, store *storage.Store, reset func()) {
 	dice := rand.NewChaCha8([32]byte{})
 	now := func() time.Time { return start }
 	store, err := storage.New(backend, storage.Options{Now: now, Rand: dice})
@@ -133,7 +133,7 @@ func FuzzReplace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		reset()
 		backend.items = map[string]storage.Item{}
-		fix := &fixture{Registry: registry, store: store}
+		fix := &fixture{Clients: registry, store: store}
 		m := fix.register(t, "")
 		before := fix.stored(t, m.id)
 		named := strings.Replace(body, "{", `{"client_id":"`+m.id+`",`, 1)

@@ -39,15 +39,15 @@ func MintInitialToken(ctx context.Context, store *storage.Store, uses int, expir
 // initialToken reads the initial access token of a request, if one is required. Where
 // anybody may register, an Authorization header means nothing: clients send what they
 // have, and it must neither keep them out nor be spent.
-func (r *Registry) initialToken(req *http.Request) (*storage.InitialToken, error) {
-	if !r.tokenRequired {
+func (cs *Clients) initialToken(req *http.Request) (*storage.InitialToken, error) {
+	if !cs.tokenRequired {
 		return nil, nil
 	}
 	token, ok := bearer(req.Header.Values("Authorization"), initialPrefix)
 	if !ok {
 		return nil, noInitialToken()
 	}
-	initial, err := r.store.InitialToken(req.Context(), token)
+	initial, err := cs.store.InitialToken(req.Context(), token)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, noInitialToken()
@@ -65,17 +65,17 @@ func noInitialToken() error {
 // Nobody knows that client yet: when the last registration of the token went to somebody
 // else meanwhile, or the store does not answer, it is never told, and ends like one that
 // nobody uses. The other way round a fault would spend a registration for nothing.
-func (r *Registry) spend(ctx context.Context, initial *storage.InitialToken, c storage.Client) error {
+func (cs *Clients) spend(ctx context.Context, initial *storage.InitialToken, c storage.Client) error {
 	if initial == nil {
 		return nil
 	}
-	err := r.store.UseInitialToken(ctx, *initial)
+	err := cs.store.UseInitialToken(ctx, *initial)
 	if !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	if made, err := r.store.Client(ctx, c.ID); err == nil {
-		if err := r.store.RemoveClient(ctx, made, "it was never told to anybody"); err != nil {
-			r.log.WarnContext(ctx, "a client that nobody knows is left until it ends", "client_id", c.ID, "cause", err)
+	if made, err := cs.store.Client(ctx, c.ID); err == nil {
+		if err := cs.store.RemoveClient(ctx, made, "it was never told to anybody"); err != nil {
+			cs.log.WarnContext(ctx, "a client that nobody knows is left until it ends", "client_id", c.ID, "cause", err)
 		}
 	}
 	return noInitialToken()

@@ -24,16 +24,16 @@ const (
 
 // keysOf returns the keys of a client that its assertions may be signed with, by value or
 // by reference. Those by reference were read at most so long ago.
-func (r *Registry) keysOf(ctx context.Context, c storage.Client, atMost time.Duration) ([]jose.JSONWebKey, error) {
+func (cs *Clients) keysOf(ctx context.Context, c storage.Client, atMost time.Duration) ([]jose.JSONWebKey, error) {
 	switch {
 	case !absent(c.Metadata.JWKS):
 		return readKeys("", c.Metadata.JWKS)
 	case c.Metadata.JWKSURI == "":
 		return nil, &unusable{"the client has no keys"}
-	case r.keySets == nil:
+	case cs.keySets == nil:
 		return nil, &unusable{"keys are not read by reference here"}
 	}
-	return r.keySets.get(ctx, c.Metadata.JWKSURI, atMost)
+	return cs.keySets.get(ctx, c.Metadata.JWKSURI, atMost)
 }
 
 // readKeys reads a key set (RFC 7517 section 5). A set with a private key is refused as a

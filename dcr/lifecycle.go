@@ -43,9 +43,9 @@ func (l lifetimes) validate() error {
 // records the use before it stores a grant, and then the removal fails, because the
 // client was read before its grants were listed. A client that was disabled stays, so that
 // nobody forgets it. Reap is called every hour or so.
-func (r *Registry) Reap(ctx context.Context) (reaped int, err error) {
+func (cs *Clients) Reap(ctx context.Context) (reaped int, err error) {
 	// Walking over clients that have ended removes them from the list.
-	for _, err := range r.store.Clients(ctx) {
+	for _, err := range cs.store.Clients(ctx) {
 		if err != nil && !errors.Is(err, storage.ErrRecord) {
 			return 0, fmt.Errorf("dcr: reap: %w", err)
 		}
@@ -54,19 +54,19 @@ func (r *Registry) Reap(ctx context.Context) (reaped int, err error) {
 		}
 	}
 	var unreadable error
-	for c, err := range r.store.UsedClients(ctx) {
+	for c, err := range cs.store.UsedClients(ctx) {
 		switch {
 		case errors.Is(err, storage.ErrRecord):
 			unreadable = err
 			continue
 		case err != nil:
 			return reaped, fmt.Errorf("dcr: reap: %w", err)
-		case r.now().Sub(latest(c.LastUsed, c.Created)) < r.life.idle:
+		case cs.now().Sub(latest(c.LastUsed, c.Created)) < cs.life.idle:
 			return reaped, unreadable // and so are all that follow
 		case c.Source != storage.ClientRegistered || c.Disabled:
 			continue
 		}
-		gone, err := r.reap(ctx, c)
+		gone, err := cs.reap(ctx, c)
 		if err != nil {
 			return reaped, err
 		}
@@ -85,21 +85,21 @@ func latest(a, b time.Time) time.Time {
 }
 
 // reap removes an idle client unless it has a live grant.
-func (r *Registry) reap(ctx context.Context, c storage.Client) (bool, error) {
-	live, err := r.hasLiveGrant(ctx, c.ID)
+func (cs *Clients) reap(ctx context.Context, c storage.Client) (bool, error) {
+	live, err := cs.hasLiveGrant(ctx, c.ID)
 	if err != nil || live {
 		return false, err
 	}
-	because := fmt.Sprintf("nobody had used it for %d days", r.life.idle/(24*time.Hour))
-	switch err := r.store.RemoveClient(ctx, c, because); {
+	because := fmt.Sprintf("nobody had used it for %d days", cs.life.idle/(24*time.Hour))
+	switch err := cs.store.RemoveClient(ctx, c, because); {
 	case errors.Is(err, storage.ErrConflict): // it was used or changed
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("dcr: reap: %w", err)
 	}
-	r.cache.drop(c.ID)
-	r.log.InfoContext(ctx, "idle client removed", "client_id", c.ID, "client_name", c.Metadata.ClientName, "last_used", c.LastUsed)
-	if err := r.store.RevokeClient(ctx, c.ID, "its client was removed"); err != nil {
+	cs.cache.drop(c.ID)
+	cs.log.InfoContext(ctx, "idle client removed", "client_id", c.ID, "client_name", c.Metadata.ClientName, "last_used", c.LastUsed)
+	if err := cs.store.RevokeClient(ctx, c.ID, "its client was removed"); err != nil {
 		return true, fmt.Errorf("dcr: reap: %w", err)
 	}
 	return true, nil
@@ -108,8 +108,8 @@ func (r *Registry) reap(ctx context.Context, c storage.Client) (bool, error) {
 // hasLiveGrant reports whether a code of a client may still be redeemed, a refresh token
 // used, or an access token shown. What has ended is not on record any more. A record that
 // cannot be read may be a live one.
-func (r *Registry) hasLiveGrant(ctx context.Context, id string) (bool, error) {
-	for g, err := range r.store.ClientGrants(ctx, id) {
+func (cs *Clients) hasLiveGrant(ctx context.Context, id string) (bool, error) {
+	for g, err := range cs.store.ClientGrants(ctx, id) {
 		switch {
 		case errors.Is(err, storage.ErrRecord):
 			return true, nil

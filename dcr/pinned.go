@@ -11,41 +11,41 @@ import (
 
 // pin reads the documents that the configuration pins, under every rule of documents that are
 // fetched, and returns every mistake.
-func (r *Registry) pin(documents map[string][]byte) error {
-	r.pinned = make(map[string]storage.Client, len(documents))
+func (cs *Clients) pin(documents map[string][]byte) error {
+	cs.pinned = make(map[string]storage.Client, len(documents))
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(documents)) {
-		client, err := r.readPinned(id, documents[id])
+		client, err := cs.readPinned(id, documents[id])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("dcr: documents: pinned %q: %w", id, err))
 		}
-		r.pinned[id] = client
+		cs.pinned[id] = client
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Registry) readPinned(id string, body []byte) (storage.Client, error) {
-	switch why := r.documents.refusesID(id); {
+func (cs *Clients) readPinned(id string, body []byte) (storage.Client, error) {
+	switch why := cs.documents.refusesID(id); {
 	case !isDocument(id):
 		return storage.Client{}, errors.New("client_id: it is not an https URL")
 	case why != "":
 		return storage.Client{}, errors.New("client_id: " + why)
-	case r.documents.denies(hostOf(id)):
+	case cs.documents.denies(hostOf(id)):
 		return storage.Client{}, errors.New("its host is one of those that are denied")
 	}
-	return r.readDocument(id, body)
+	return cs.readDocument(id, body)
 }
 
 // Pinned are the clients whose documents the configuration pins, by client_id.
-func (r *Registry) Pinned() []storage.Client {
+func (cs *Clients) Pinned() []storage.Client {
 	var clients []storage.Client
-	for _, id := range slices.Sorted(maps.Keys(r.pinned)) {
-		clients = append(clients, r.pinned[id])
+	for _, id := range slices.Sorted(maps.Keys(cs.pinned)) {
+		clients = append(clients, cs.pinned[id])
 	}
 	return clients
 }
 
 // FetchesDocuments reports whether there are hosts from which documents are fetched.
-func (r *Registry) FetchesDocuments() bool {
-	return r.SupportsDocuments() && (r.documents.Trust != TrustDeny || len(r.documents.Allow) > 0)
+func (cs *Clients) FetchesDocuments() bool {
+	return cs.SupportsDocuments() && (cs.documents.Trust != TrustDeny || len(cs.documents.Allow) > 0)
 }

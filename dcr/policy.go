@@ -21,7 +21,7 @@ type Policy struct {
 	RefusePrivateUse bool
 	// PrivateUseSchemes, if not empty, are the only private-use schemes allowed, in
 	// lowercase and without the colon. Errors may be redirected to these at once; see
-	// [Registry.AllowsScheme]. Set it for clients whose scheme is neither a domain name in
+	// [Clients.AllowsScheme]. Set it for clients whose scheme is neither a domain name in
 	// reverse order, such as com.example.app, nor that of a client that is widely used, such
 	// as cursor: without a list, only those are allowed.
 	PrivateUseSchemes []string
@@ -33,7 +33,7 @@ type Policy struct {
 	// example.com.
 	RedirectHosts []string
 	// Scopes, if not empty, are the only scopes that clients may register. What a client
-	// registers does not limit what it asks for later; [Registry.MayAskFor] does.
+	// registers does not limit what it asks for later; [Clients.MayAskFor] does.
 	Scopes []string
 	// GrantTypes, if not empty, are the only grant types that clients may register.
 	// authorization_code must be one of them.
@@ -42,14 +42,14 @@ type Policy struct {
 
 // MayAskFor reports whether a client may ask for a scope. The policy limits clients that
 // nobody vouches for: not to register a scope keeps none of them from asking.
-func (r *Registry) MayAskFor(c storage.Client, scope string) bool {
-	return r.Vouched(c) || r.policy.allowsScope(scope)
+func (cs *Clients) MayAskFor(c storage.Client, scope string) bool {
+	return cs.Vouched(c) || cs.policy.allowsScope(scope)
 }
 
 // AllowsScheme reports whether the operator named a private-use scheme as one of those that
 // clients may have. Without such a list none was named.
-func (r *Registry) AllowsScheme(scheme string) bool {
-	return slices.Contains(r.policy.PrivateUseSchemes, scheme)
+func (cs *Clients) AllowsScheme(scheme string) bool {
+	return slices.Contains(cs.policy.PrivateUseSchemes, scheme)
 }
 
 func (p Policy) allowsScope(scope string) bool {

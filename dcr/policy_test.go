@@ -56,7 +56,7 @@ func TestPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &fixture{Registry: registry, backend: f.backend}
+			f := &fixture{Clients: registry, backend: f.backend}
 			f.backend.writes.Store(0)
 			a := f.post(t, `{"redirect_uris":["`+tt.uri+`"]}`)
 			if tt.ok {

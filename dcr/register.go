@@ -71,12 +71,12 @@ func (r response) MarshalJSON() ([]byte, error) {
 // error code of RFC 7591 section 3.2.2, 401 without an initial access token where one is
 // required, 413 for a body over 64 KiB, 429 if [Config.Admit] has it wait and 503 while
 // the store does not answer.
-func (r *Registry) Register() http.Handler {
-	return endpoint{r, map[string]serve{http.MethodPost: r.register}}
+func (cs *Clients) Register() http.Handler {
+	return endpoint{cs, map[string]serve{http.MethodPost: cs.register}}
 }
 
-func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
-	initial, err := r.initialToken(req)
+func (cs *Clients) register(w http.ResponseWriter, req *http.Request) error {
+	initial, err := cs.initialToken(req)
 	if err != nil {
 		return err
 	}
@@ -84,31 +84,31 @@ func (r *Registry) register(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := r.effective(asked)
+	client, err := cs.effective(asked)
 	if err != nil {
 		return err
 	}
-	if client, err = r.fromNetwork(req.Context(), client); err != nil {
+	if client, err = cs.fromNetwork(req.Context(), client); err != nil {
 		return err
 	}
-	client, secret, token, err := r.issue(client)
+	client, secret, token, err := cs.issue(client)
 	if err != nil {
 		return err
 	}
-	undo, err := r.admitted(req.Context(), client)
+	undo, err := cs.admitted(req.Context(), client)
 	if err != nil {
 		return err
 	}
-	err = r.store.CreateClient(req.Context(), client)
+	err = cs.store.CreateClient(req.Context(), client)
 	if err == nil {
-		err = r.spend(req.Context(), initial, client)
+		err = cs.spend(req.Context(), initial, client)
 	}
 	if err != nil {
 		undo()
 		return err
 	}
-	r.registered(req.Context(), client)
-	respond(w, http.StatusCreated, r.response(client, secret, token))
+	cs.registered(req.Context(), client)
+	respond(w, http.StatusCreated, cs.response(client, secret, token))
 	return nil
 }
 
@@ -143,17 +143,17 @@ func parseRequest(body []byte) (request, error) {
 // issue gives a client its identity. The server chooses id and secrets (RFC 7591 section
 // 3.2.1), all of unreserved characters: clients differ in whether they percent-encode
 // them for HTTP Basic.
-func (r *Registry) issue(c storage.Client) (issued storage.Client, secret, token string, err error) {
-	c.Created = r.now().UTC()
-	c.Expires = c.Created.Add(r.life.unused)
-	if c.ID, err = r.store.NewID(); err != nil {
+func (cs *Clients) issue(c storage.Client) (issued storage.Client, secret, token string, err error) {
+	c.Created = cs.now().UTC()
+	c.Expires = c.Created.Add(cs.life.unused)
+	if c.ID, err = cs.store.NewID(); err != nil {
 		return storage.Client{}, "", "", err
 	}
-	if token, err = r.store.NewSecret(tokenPrefix); err != nil {
+	if token, err = cs.store.NewSecret(tokenPrefix); err != nil {
 		return storage.Client{}, "", "", err
 	}
 	c.RegistrationToken = storage.HashSecret(token)
-	c, secret, err = withSecret(r.store, c)
+	c, secret, err = withSecret(cs.store, c)
 	return c, secret, token, err
 }
 
@@ -172,18 +172,18 @@ func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secre
 	return c, secret, nil
 }
 
-func (r *Registry) registered(ctx context.Context, c storage.Client) {
-	r.crowd.note(c)
-	r.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
+func (cs *Clients) registered(ctx context.Context, c storage.Client) {
+	cs.crowd.note(c)
+	cs.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
 		"redirect_uris", c.Metadata.RedirectURIs, "auth_method", c.Metadata.TokenEndpointAuthMethod)
-	r.onRegister(ctx, c)
+	cs.onRegister(ctx, c)
 }
 
 // response describes a client. The secret is empty when it is not known any more.
-func (r *Registry) response(c storage.Client, secret, token string) response {
+func (cs *Clients) response(c storage.Client, secret, token string) response {
 	out := response{
 		ClientID: c.ID, ClientIDIssuedAt: c.Created.Unix(), ClientSecret: secret,
-		RegistrationClientURI: r.endpoint + "/" + c.ID, RegistrationAccessToken: token, Client: c.Metadata,
+		RegistrationClientURI: cs.endpoint + "/" + c.ID, RegistrationAccessToken: token, Client: c.Metadata,
 		SoftwareStatement: c.SoftwareStatement, localized: maps.Clone(c.Localized),
 	}
 	if hasSecret(c.Metadata) {

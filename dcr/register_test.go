@@ -285,7 +285,7 @@ func TestRandomFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Registry = registry
+	f.Clients = registry
 	a := f.post(t, minimal)
 	assertRefused(t, f, a, http.StatusServiceUnavailable, "temporarily_unavailable")
 }

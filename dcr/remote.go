@@ -32,7 +32,7 @@ func (e *unusable) Error() string { return e.why }
 // 5.2). Nothing is used beyond its time, whatever became of its host.
 type remote[T any] struct {
 	fetcher *safefetch.Fetcher
-	budget  *fair.Budget
+	limiter *fair.Limiter
 	now     func() time.Time
 	log     *slog.Logger
 	what    string // for the log
@@ -65,24 +65,24 @@ const (
 )
 
 // reads prepares the registry to read what clients publish.
-func (r *Registry) reads(c Config) error {
-	r.documents = c.Documents
+func (cs *Clients) reads(c Config) error {
+	cs.documents = c.Documents
 	if c.Fetcher == nil {
-		if r.SupportsDocuments() {
+		if cs.SupportsDocuments() {
 			return errors.Join(c.Documents.validate(), errors.New("dcr: documents: there is no fetcher"))
 		}
 		return c.Documents.validate()
 	}
-	r.published = newRemote(r, c.Fetcher, "metadata document", r.readDocument)
-	r.published.most, r.published.longest = maxDocument, longestDocument
-	r.keySets = newRemote(r, c.Fetcher, "key set", readKeys)
-	r.keySets.most, r.keySets.longest = maxKeySet, longestKeys
-	return errors.Join(c.Documents.validate(), r.pin(c.Documents.Pinned))
+	cs.published = newRemote(cs, c.Fetcher, "metadata document", cs.readDocument)
+	cs.published.most, cs.published.longest = maxDocument, longestDocument
+	cs.keySets = newRemote(cs, c.Fetcher, "key set", readKeys)
+	cs.keySets.most, cs.keySets.longest = maxKeySet, longestKeys
+	return errors.Join(c.Documents.validate(), cs.pin(c.Documents.Pinned))
 }
 
-func newRemote[T any](r *Registry, fetcher *safefetch.Fetcher, what string, parse func(string, []byte) (T, error)) *remote[T] {
+func newRemote[T any](r *Clients, fetcher *safefetch.Fetcher, what string, parse func(string, []byte) (T, error)) *remote[T] {
 	return &remote[T]{
-		fetcher: fetcher, budget: r.spent, now: r.now, log: r.log, what: what, parse: parse,
+		fetcher: fetcher, limiter: r.fetches, now: r.now, log: r.log, what: what, parse: parse,
 		accept: []string{"application/json", "application/*+json"},
 		kept:   newGenerations[published[T]](keptDocuments, keptBytes), tired: newGenerations[rest](restingAddresses, restingBytes),
 		open: map[string]*reading[T]{},
@@ -215,13 +215,13 @@ func (r *remote[T]) run(ctx context.Context, address string, under *reading[T]) 
 
 // read fetches a document, or makes sure that the one that is kept is still right.
 func (r *remote[T]) read(ctx context.Context, address string, under *reading[T]) (T, error) {
-	kept, fare := under.kept, fareTo(ctx, address, under.known)
-	if r.budget.Take(1, fare.all()...) > 0 {
+	kept, fetchCost := under.kept, fetchCostOf(ctx, address, under.known)
+	if r.limiter.Take(1, fetchCost.all()...) > 0 {
 		return r.failed(ctx, address, ErrUnreachable, "too many attempts: at this host in vain, or by this network")
 	}
 	response, err := r.fetcher.Get(ctx, under.request)
 	if errors.Is(err, safefetch.ErrBusy) {
-		r.budget.Return(1, fare.all()...) // nobody was asked
+		r.limiter.Return(1, fetchCost.all()...) // nobody was asked
 		return r.failed(ctx, address, ErrUnreachable, safefetch.Reason(err))
 	}
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *remote[T]) read(ctx context.Context, address string, under *reading[T])
 			return r.inVain(ctx, address, err, err.Error())
 		}
 	}
-	r.budget.Return(1, fare.inVain...)
+	r.limiter.Return(1, fetchCost.inVain...)
 	kept.read, kept.life = r.now(), lifetime(kept.header, r.longest)
 	r.kept.put(address, kept, kept.weight)
 	return kept.value, nil

@@ -19,29 +19,29 @@ import (
 //
 // A client that was changed or removed elsewhere is seen as it was for up to 5 seconds. A
 // document is seen as it was for as long as its host said, between a minute and a day.
-func (r *Registry) Resolve(ctx context.Context, id string) (storage.Client, error) {
-	if client, ok := r.static[id]; ok {
+func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, error) {
+	if client, ok := cs.static[id]; ok {
 		return client, nil
 	}
-	if client, ok := r.pinned[id]; ok {
+	if client, ok := cs.pinned[id]; ok {
 		return client, nil
 	}
-	if r.SupportsDocuments() && isDocument(id) {
-		return r.document(ctx, id)
+	if cs.SupportsDocuments() && isDocument(id) {
+		return cs.document(ctx, id)
 	}
 	if !validID(id) {
 		return storage.Client{}, fmt.Errorf("dcr: %w: the client_id is not one", storage.ErrNotFound)
 	}
-	now := r.now()
-	if client, ok := r.cache.get(id, now); ok {
+	now := cs.now()
+	if client, ok := cs.cache.get(id, now); ok {
 		return client, nil
 	}
-	client, err := r.store.Client(ctx, id)
+	client, err := cs.store.Client(ctx, id)
 	if err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}
 	client = detached(client)
-	r.cache.put(client, now)
+	cs.cache.put(client, now)
 	return client, nil
 }
 

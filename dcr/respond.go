@@ -103,7 +103,7 @@ type serve func(w http.ResponseWriter, r *http.Request) error
 
 // endpoint is a handler of some methods that may fail.
 type endpoint struct {
-	registry *Registry
+	registry *Clients
 	methods  map[string]serve
 }
 
@@ -127,26 +127,26 @@ type errorResponse struct {
 
 // respondError answers with a refusal as it is. Everything else is a fault of ours or
 // of the store: the client is told to come back, the log is told why.
-func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err error) {
+func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	var refused *refusal
 	var tooMany *TooMany
-	err = r.slowed(req, err)
+	err = cs.slowed(req, err)
 	switch {
 	case errors.As(err, &tooMany):
-		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
+		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
 		// RFC 6585 section 4. No registration error code says it; this one of RFC 6749
 		// section 4.1.2.1 is for an overload that passes.
 		seconds := max(1, int64(math.Ceil(tooMany.RetryAfter.Seconds())))
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("%s; try again in %d seconds", tooMany.what(), seconds)})
 	case errors.As(err, &refused):
-		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", refused.code, "description", refused.description)
+		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", refused.code, "description", refused.description)
 		if refused.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", challenge.String())
 		}
 		respond(w, refused.status, errorResponse{refused.code, refused.description})
 	case errors.Is(err, storage.ErrFull):
-		r.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", codeUnavailable, "cause", err)
+		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "error", codeUnavailable, "cause", err)
 		w.Header().Set("Retry-After", strconv.Itoa(int(fullRetry.Seconds())))
 		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the storage of the server is nearly full, so no clients can register; try again later"})
 	default:
@@ -154,7 +154,7 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 		if errors.Is(err, storage.ErrRecord) {
 			level = slog.LevelError
 		}
-		r.log.Log(req.Context(), level, "registration request failed", "path", req.URL.Path, "cause", err)
+		cs.log.Log(req.Context(), level, "registration request failed", "path", req.URL.Path, "cause", err)
 		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4
 		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the server cannot reach its storage; try again shortly"})
 	}
@@ -163,12 +163,12 @@ func (r *Registry) respondError(w http.ResponseWriter, req *http.Request, err er
 // slowed counts a token that was refused. When there were too many the answer is to come
 // back later. A request without a token guesses nothing, and a token that is right is never
 // slowed.
-func (r *Registry) slowed(req *http.Request, err error) error {
+func (cs *Clients) slowed(req *http.Request, err error) error {
 	var refused *refusal
-	if r.wrongToken == nil || !errors.As(err, &refused) || refused.status != http.StatusUnauthorized || req.Header.Get("Authorization") == "" {
+	if cs.wrongToken == nil || !errors.As(err, &refused) || refused.status != http.StatusUnauthorized || req.Header.Get("Authorization") == "" {
 		return err
 	}
-	if wait := r.wrongToken(req, configuredID(req)); wait > 0 {
+	if wait := cs.wrongToken(req, configuredID(req)); wait > 0 {
 		return &TooMany{RetryAfter: wait, What: "too many wrong tokens came from your network"}
 	}
 	return err

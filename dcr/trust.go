@@ -95,15 +95,15 @@ func listed(patterns []string, host string) bool {
 // Vouched reports whether somebody here stands behind what a client says about itself:
 // an operator configured it, pinned its document, or trusts the host of it. The consent page says so
 // when nobody does.
-func (r *Registry) Vouched(c storage.Client) bool {
+func (cs *Clients) Vouched(c storage.Client) bool {
 	switch c.Source {
 	case storage.ClientConfigured:
 		return true
 	case storage.ClientDocument:
-		if _, ok := r.pinned[c.ID]; ok {
+		if _, ok := cs.pinned[c.ID]; ok {
 			return true
 		}
-		return r.documents.trust(hostOf(c.ID)) == TrustAllow
+		return cs.documents.trust(hostOf(c.ID)) == TrustAllow
 	}
 	return false
 }
@@ -127,7 +127,7 @@ func DocumentHost(c storage.Client) string {
 // origin is that of a home page and of a web address that gets the client's answers, unless
 // this answer goes to another one. A picture that anybody could name would lend the client
 // somebody else's face, and so would one whose owner gets answers that nobody asks for.
-func (r *Registry) logoOf(c storage.Client, answer string) (logo, bool) {
+func (cs *Clients) logoOf(c storage.Client, answer string) (logo, bool) {
 	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
 	if c.Source == storage.ClientDocument {
 		l.page = c.ID
@@ -136,7 +136,7 @@ func (r *Registry) logoOf(c storage.Client, answer string) (logo, bool) {
 	switch {
 	case l.url == "" || l.page == "" || home == "" || originOf(l.page) != home:
 		return logo{}, false
-	case c.Source == storage.ClientDocument || r.Vouched(c):
+	case c.Source == storage.ClientDocument || cs.Vouched(c):
 		return l, true
 	}
 	to, isWeb := webOrigin(answer)

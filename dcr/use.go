@@ -7,18 +7,18 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Current is [Registry.Resolve] as of now: a client that was changed, disabled or removed
+// Current is [Clients.Resolve] as of now: a client that was changed, disabled or removed
 // elsewhere is seen so at once. It is for pages, where a person waits anyway.
-func (r *Registry) Current(ctx context.Context, id string) (storage.Client, error) {
-	if !r.stored(id) {
-		return r.Resolve(ctx, id)
+func (cs *Clients) Current(ctx context.Context, id string) (storage.Client, error) {
+	if !cs.stored(id) {
+		return cs.Resolve(ctx, id)
 	}
-	client, err := r.store.Client(ctx, id)
+	client, err := cs.store.Client(ctx, id)
 	if err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}
 	client = detached(client)
-	r.cache.put(client, r.now())
+	cs.cache.put(client, cs.now())
 	return client, nil
 }
 
@@ -26,18 +26,18 @@ func (r *Registry) Current(ctx context.Context, id string) (storage.Client, erro
 // client does not end by itself, and is not taken for unused before its grant is listed.
 // One that is gone is [storage.ErrNotFound]. What is left to do, if anything, may be done
 // later.
-func (r *Registry) Use(ctx context.Context, c storage.Client) (rest func(context.Context) error, err error) {
-	if !r.stored(c.ID) {
+func (cs *Clients) Use(ctx context.Context, c storage.Client) (rest func(context.Context) error, err error) {
+	if !cs.stored(c.ID) {
 		return nil, nil
 	}
-	if rest, err = r.store.BeginUse(ctx, c, r.now()); err != nil {
+	if rest, err = cs.store.BeginUse(ctx, c, cs.now()); err != nil {
 		return nil, fmt.Errorf("dcr: client: %w", err)
 	}
 	return rest, nil
 }
 
 // stored reports whether a client with this id has its record in the store.
-func (r *Registry) stored(id string) bool {
-	_, static := r.static[id]
+func (cs *Clients) stored(id string) bool {
+	_, static := cs.static[id]
 	return !static && validID(id)
 }

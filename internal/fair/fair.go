@@ -1,7 +1,7 @@
 // Package fair bounds what strangers may cause, so that nobody uses up what belongs to
 // everybody.
 //
-// A [Budget] says how much somebody may cause in a time, by weight: bytes, requests or
+// A [Limiter] bounds how much somebody may cause in a time, by weight: bytes, requests or
 // failures. A [Queue] hands out a fixed number of places, such as processors for hashing
 // or connections to other hosts. Both go by network and not by request: one address
 // with a thousand requests waits for itself, and whoever comes from elsewhere does not

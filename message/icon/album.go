@@ -16,9 +16,9 @@ import (
 // Album has pictures fetched and drawn while nobody waits, and shows those that are ready.
 // It is safe for concurrent use.
 type Album struct {
-	fetch  *Fetcher
-	budget *fair.Budget
-	now    func() time.Time
+	fetch   *Fetcher
+	limiter *fair.Limiter
+	now     func() time.Time
 
 	mu         sync.Mutex
 	open       map[Source]bool // under way
@@ -73,7 +73,7 @@ func NewAlbum(fetch Getter, now func() time.Time) *Album {
 	if now == nil {
 		now = time.Now
 	}
-	return &Album{fetch: New(fetch), budget: fair.NewBudget(now), now: now, open: map[Source]bool{}}
+	return &Album{fetch: New(fetch), limiter: fair.NewLimiter(now), now: now, open: map[Source]bool{}}
 }
 
 // Want has a picture fetched and drawn, if that was not done lately, and does not wait for
@@ -87,7 +87,7 @@ func (a *Album) Want(ctx context.Context, s Source, named string) {
 		return
 	}
 	accounts := a.accounts(ctx, s, named)
-	if a.budget.Take(1, accounts...) > 0 {
+	if a.limiter.Take(1, accounts...) > 0 {
 		return
 	}
 	a.open[s] = true
@@ -109,14 +109,14 @@ func (a *Album) Pending() int {
 	return len(a.open)
 }
 
-func (a *Album) accounts(ctx context.Context, s Source, named string) []fair.Share {
-	all := []fair.Share{{Key: "pictures of " + named, Limit: perNamer}, {Key: "pictures at " + hostOf(s.URL), Limit: perHost}}
+func (a *Album) accounts(ctx context.Context, s Source, named string) []fair.Bucket {
+	all := []fair.Bucket{{Key: "pictures of " + named, Limit: perNamer}, {Key: "pictures at " + hostOf(s.URL), Limit: perHost}}
 	return append(all, fair.ByNetwork(fair.Requester(ctx), "pictures", perNetwork)...)
 }
 
 // run makes a picture. No handler is above this goroutine, and what a stranger drew must
 // not end the process.
-func (a *Album) run(ctx context.Context, s Source, accounts []fair.Share) {
+func (a *Album) run(ctx context.Context, s Source, accounts []fair.Bucket) {
 	ctx, cancel := context.WithTimeout(ctx, drawTime)
 	defer cancel()
 	var png []byte
@@ -129,12 +129,12 @@ func (a *Album) run(ctx context.Context, s Source, accounts []fair.Share) {
 }
 
 // keep writes down what came of a picture. One whose turn did not come was not asked for.
-func (a *Album) keep(s Source, png []byte, err error, accounts []fair.Share) {
+func (a *Album) keep(s Source, png []byte, err error, accounts []fair.Bucket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, s)
 	if errors.Is(err, fair.ErrBusy) || errors.Is(err, safefetch.ErrBusy) {
-		a.budget.Return(1, accounts...)
+		a.limiter.Return(1, accounts...)
 		return
 	}
 	a.add(s, newPicture(png, err, a.now()))

@@ -139,9 +139,9 @@ func TestB1SameBytesAreDrawnOnce(t *testing.T) {
 	}
 }
 
-// TestB4PicturesHaveABudget: of one that names them, of one host and of one network,
+// TestB4PicturesHaveALimit: of one that names them, of one host and of one network,
 // whatever addresses they choose and whatever the host answers.
-func TestB4PicturesHaveABudget(t *testing.T) {
+func TestB4PicturesHaveALimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		want func(album *icon.Album, i int)
 		most int32

@@ -266,9 +266,9 @@ func (s *slow) count() int {
 	return s.begun
 }
 
-// TestIconBudget: a page does not wait for slow icons, and no reader makes us fetch more than
+// TestIconLimit: a page does not wait for slow icons, and no reader makes us fetch more than
 // a bounded number of them.
-func TestIconBudget(t *testing.T) {
+func TestIconLimit(t *testing.T) {
 	var rows []catalogue.Entry
 	for i := range 400 {
 		name := fmt.Sprintf("com.example/a%03d", i)

@@ -205,7 +205,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestIssueWithoutChallenge: fosite looks at the challenge after it has stored the code.
-// That is why the form guard looks at it before; a code that slips past both is refused
+// That is why the form filter looks at it before; a code that slips past both is refused
 // here and opens nothing.
 func TestIssueWithoutChallenge(t *testing.T) {
 	t.Parallel()

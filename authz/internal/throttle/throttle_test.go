@@ -1,4 +1,4 @@
-package limit
+package throttle
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func newClock() *clock                   { return &clock{time.Date(2026, 1, 2, 3
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // failures returns how many of n attempts may be made that all fail.
-func failures(g *Guesses, n int, attempt func(i int) SignIn) (made int) {
+func failures(g *Throttle, n int, attempt func(i int) SignIn) (made int) {
 	for i := range n {
 		if _, wait := g.Begin(attempt(i)); wait == 0 {
 			made++
@@ -31,7 +31,7 @@ func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
 // TestB5GuessesAtOneName: one address has thirty in ten minutes, and others have theirs.
 func TestB5GuessesAtOneName(t *testing.T) {
 	c := newClock()
-	g := NewGuesses(c.now)
+	g := New(c.now)
 	guess := SignIn{Name: "a", From: addr("192.0.2.1")}
 	if n := failures(g, 1000, same(guess)); n != 30 {
 		t.Fatalf("%d guesses, want 30", n)
@@ -69,7 +69,7 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 		{"a /48", func(i int) netip.Addr { return addr(fmt.Sprintf("2001:db8:0:%x::1", i)) }, 400},
 		{"no address", func(int) netip.Addr { return netip.Addr{} }, 100},
 	} {
-		g := NewGuesses(newClock().now)
+		g := New(newClock().now)
 		spray := func(i int) SignIn { return SignIn{Name: fmt.Sprint("person", i), From: tt.from(i)} }
 		if n := failures(g, 3000, spray); n > tt.want || n < tt.want*9/10 {
 			t.Errorf("%s: %d names were tried, want %d", tt.name, n, tt.want)
@@ -84,7 +84,7 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 // guesses, and none that has not failed yet is kept from signing in.
 func TestB5AnAccountUnderAttack(t *testing.T) {
 	c := newClock()
-	g := NewGuesses(c.now)
+	g := New(c.now)
 	made := 0
 	for i := range 1000 {
 		from := addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))
@@ -113,7 +113,7 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 // TestB5AKnownBrowser has failures of its own: a network that is used up does not stop it,
 // what it does wrong counts for no network, and when its own are used up it is like others.
 func TestB5AKnownBrowser(t *testing.T) {
-	g := NewGuesses(newClock().now)
+	g := New(newClock().now)
 	home := addr("192.0.2.1")
 	failures(g, 1000, func(i int) SignIn { return SignIn{Name: fmt.Sprint("invented", i), From: home} })
 	failures(g, 1000, same(SignIn{Name: "reader", From: home}))
@@ -136,7 +136,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 	if attempt, wait := g.Begin(SignIn{Name: "reader", From: quiet, Device: "one"}); wait != 0 || attempt.Lane != LaneQuiet {
 		t.Errorf("elsewhere the browser whose failures are used up waits %s", wait)
 	}
-	g = NewGuesses(newClock().now)
+	g = New(newClock().now)
 	failures(g, 20, same(known))
 	if n := failures(g, 100, same(SignIn{Name: "reader", From: home})); n != 30 {
 		t.Errorf("failures of a known browser count for its network: %d are left of 30", n)
@@ -146,7 +146,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 // TestB5TheRightPassword makes up for what failed before at that name, is not a failure of
 // the network, and is counted.
 func TestB5TheRightPassword(t *testing.T) {
-	g := NewGuesses(newClock().now)
+	g := New(newClock().now)
 	from := addr("192.0.2.1")
 	for round := range 2 {
 		failures(g, 19, same(SignIn{Name: "reader", From: from}))
@@ -159,7 +159,7 @@ func TestB5TheRightPassword(t *testing.T) {
 	if n := failures(g, 100, func(i int) SignIn { return SignIn{Name: fmt.Sprint(i), From: from} }); n != 100-2*19 {
 		t.Errorf("%d failures are left to the network, want %d: the right password does not pay for other names", n, 100-2*19)
 	}
-	g = NewGuesses(newClock().now)
+	g = New(newClock().now)
 	signedIn := 0
 	for range 10_000 {
 		if attempt, wait := g.Begin(SignIn{Name: "reader", From: from}); wait == 0 {
@@ -183,7 +183,7 @@ func TestB5TheRightPassword(t *testing.T) {
 // in a flood are not in the way of those that do not.
 func TestB5NoisyNetworks(t *testing.T) {
 	c := newClock()
-	g := NewGuesses(c.now)
+	g := New(c.now)
 	lane := func(from string) string {
 		a, wait := g.Begin(SignIn{Name: "reader", From: addr(from)})
 		if wait != 0 {
@@ -210,7 +210,7 @@ func TestB5NoisyNetworks(t *testing.T) {
 // TestB5AFloodOfNetworksFillsNoCount: after ten thousand networks have used up all that each
 // has for one name, hardly anybody else pays for it.
 func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
-	g := NewGuesses(newClock().now)
+	g := New(newClock().now)
 	for i := range 10_000 {
 		failures(g, 5, same(SignIn{Name: "reader", From: addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))}))
 	}
@@ -228,7 +228,7 @@ func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
 // TestB5WrongSecrets are counted by client and network, and by network for all clients.
 func TestB5WrongSecrets(t *testing.T) {
 	c := newClock()
-	g := NewGuesses(c.now)
+	g := New(c.now)
 	told := func(n int, id func(int) string, from string) (told int) {
 		for i := range n {
 			if g.Wrong(id(i), addr(from)) == 0 {

@@ -37,9 +37,9 @@ const maxTimes = 32
 // unissued stands for a value that cannot be one of ours.
 const unissued = "?"
 
-// formGuard is the policy of one endpoint: the parameters that it reads. Every other
+// formFilter is the policy of one endpoint: the parameters that it reads. Every other
 // name is ignored (OAuth 2.1 section 3.1: unrecognised parameters MUST be ignored).
-type formGuard map[string]parameter
+type formFilter map[string]parameter
 
 const (
 	shortText = 512
@@ -48,27 +48,27 @@ const (
 
 // The guards, one per endpoint. Handlers see these parameters and nothing else.
 var (
-	authorizeGuard = formGuard{
+	authorizeForm = formFilter{
 		"response_type": {max: 64}, "response_mode": {max: 64}, "client_id": {max: longText}, "redirect_uri": {max: longText},
 		"scope": {max: longText}, "state": {max: longText}, "code_challenge": {max: shortText}, "code_challenge_method": {max: 64},
 		"resource": {max: longText, many: true}, "prompt": {max: 128},
 		"request": {max: maxForm}, "request_uri": {max: longText}, "registration": {max: maxForm},
 	}
-	tokenGuard = clientGuard(formGuard{
+	tokenForm = withClientParameters(formFilter{
 		"grant_type": {max: 128}, "code": {max: shortText, issued: true}, "redirect_uri": {max: longText}, "code_verifier": {max: shortText},
 		"refresh_token": {max: shortText, issued: true}, "scope": {max: longText}, "resource": {max: longText, many: true},
 	})
-	revokeGuard = clientGuard(formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}})
-	// introspectGuard has no client_id and client_secret: resource servers use HTTP Basic.
-	introspectGuard = formGuard{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
-	pageGuard       = formGuard{"transaction": {max: 64}}
-	loginGuard      = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
-	logoutGuard     = formGuard{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
-	consentGuard    = formGuard{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
+	revokeForm = withClientParameters(formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}})
+	// introspectForm has no client_id and client_secret: resource servers use HTTP Basic.
+	introspectForm = formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
+	pageForm       = formFilter{"transaction": {max: 64}}
+	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
+	logoutForm     = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
+	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 
-// clientGuard adds the parameters of client authentication (OAuth 2.1 section 2.4).
-func clientGuard(g formGuard) formGuard {
+// withClientParameters adds the parameters of client authentication (OAuth 2.1 section 2.4).
+func withClientParameters(g formFilter) formFilter {
 	g["client_id"] = parameter{max: longText, issued: true}
 	g["client_secret"] = parameter{max: shortText, issued: true}
 	g["client_assertion"] = parameter{max: 16 << 10, issued: true}
@@ -102,7 +102,7 @@ func (f form) problem() string {
 }
 
 // parse reads an urlencoded string. The error is a sentence for the client.
-func (g formGuard) parse(raw string) (form, error) {
+func (ff formFilter) parse(raw string) (form, error) {
 	if len(raw) > maxForm {
 		return form{}, fmt.Errorf("the parameters are longer than %d bytes", maxForm)
 	}
@@ -115,7 +115,7 @@ func (g formGuard) parse(raw string) (form, error) {
 	}
 	f := form{values: make(map[string][]string, len(all))}
 	for name, values := range all {
-		rule, known := g[name]
+		rule, known := ff[name]
 		if !known {
 			continue
 		}
@@ -161,13 +161,13 @@ func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
 
 // body reads the form of a POST. Parameters in the query are refused: secrets do not
 // belong into URLs (OAuth 2.1 section 2.4.1).
-func (g formGuard) body(w http.ResponseWriter, r *http.Request) (form, error) {
+func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return form{}, invalidRequest("the query is not properly form-urlencoded")
 	}
 	for name := range query {
-		if _, known := g[name]; known {
+		if _, known := ff[name]; known {
 			return form{}, invalidRequest("send the parameter %s in the body, not in the query", name)
 		}
 	}
@@ -179,7 +179,7 @@ func (g formGuard) body(w http.ResponseWriter, r *http.Request) (form, error) {
 	if err != nil {
 		return form{}, invalidRequest("the body is larger than %d bytes or was not sent whole", maxForm)
 	}
-	f, err := g.parse(string(raw))
+	f, err := ff.parse(string(raw))
 	if err != nil {
 		return form{}, invalidRequest("%s", err.Error())
 	}

@@ -1,11 +1,11 @@
-// Package limit bounds guessing and registering, by network beside by name, so that
+// Package throttle bounds guessing and registering, by network beside by name, so that
 // nobody is locked out and nobody's flood is another one's trouble.
 //
-// [Guesses] counts attempts to sign in and wrong secrets of clients in constant memory, in
+// [Throttle] counts attempts to sign in and wrong secrets of clients in constant memory, in
 // this process only. What strangers send is never kept, so no flood of invented names ends a
 // count.
 //
-//	attempt, wait := guesses.Begin(limit.SignIn{Name: name, From: addr, Device: device})
+//	attempt, wait := throttle.Begin(throttle.SignIn{Name: name, From: addr, Device: device})
 //	if wait > 0 {
 //		return tooMany(wait)
 //	}
@@ -16,9 +16,7 @@
 // that name; more than 100 failures whatever the names; more than 3000 sign-ins. A browser
 // that signed in before as the same person has 20 failures of its own, which count for no
 // network.
-//
-// [Rates] counts registrations.
-package limit
+package throttle
 
 import (
 	"net/netip"
@@ -52,16 +50,16 @@ var noisy = fair.Limit{Burst: 3, Per: time.Hour}
 // sprayed is how many failures for a name, from everywhere, make every network have fewer.
 var sprayed = fair.Limit{Burst: 200, Per: time.Hour}
 
-// Guesses counts attempts to sign in and wrong secrets. It is safe for concurrent use.
+// Throttle counts attempts to sign in and wrong secrets. It is safe for concurrent use.
 //
 // What stops somebody is counted apart from what does not, and known browsers apart from
 // strangers: in constant memory keys share places, and a flood in one count must not fill
 // another.
-type Guesses struct{ strangers, known, soft, secrets *fair.Budget }
+type Throttle struct{ strangers, known, soft, secrets *fair.Limiter }
 
-// NewGuesses returns an empty count that reads the clock now.
-func NewGuesses(now func() time.Time) *Guesses {
-	return &Guesses{fair.NewBudget(now), fair.NewBudget(now), fair.NewBudget(now), fair.NewBudget(now)}
+// New returns a Throttle that has counted nothing, and reads the time from now.
+func New(now func() time.Time) *Throttle {
+	return &Throttle{fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now)}
 }
 
 // SignIn is an attempt to sign in.
@@ -88,65 +86,65 @@ type Attempt struct {
 	// Lane is where it waits for its turn.
 	Lane string
 
-	budget *fair.Budget
-	failed []fair.Share // taken, and counted back if it did not fail
-	forget []fair.Share // failures that the right password makes up for
-	right  []fair.Share // taken by a right password
+	limiter *fair.Limiter
+	failed  []fair.Bucket // taken, and counted back if it did not fail
+	forget  []fair.Bucket // failures that the right password makes up for
+	right   []fair.Bucket // taken by a right password
 
-	soft  *fair.Budget
-	noise []fair.Share // like failed, but what is used up here stops nobody
+	soft  *fair.Limiter
+	noise []fair.Bucket // like failed, but what is used up here stops nobody
 }
 
 // Begin counts an attempt as a failure, or returns how long none may be made. A known
 // browser that has used up what is its own is like any other.
-func (g *Guesses) Begin(s SignIn) (*Attempt, time.Duration) {
+func (t *Throttle) Begin(s SignIn) (*Attempt, time.Duration) {
 	if s.Device != "" {
-		if a, wait := g.knownBrowser(s).begin(); wait == 0 {
+		if a, wait := t.knownBrowser(s).begin(); wait == 0 {
 			return a, 0
 		}
 	}
-	return g.stranger(s).begin()
+	return t.stranger(s).begin()
 }
 
 // Wait returns how long a browser that has not signed in before may make no attempt, and
-// counts nothing. What it refuses, [Guesses.Begin] would refuse too.
-func (g *Guesses) Wait(s SignIn) time.Duration {
-	a := g.stranger(s)
-	return max(a.budget.Wait(1, a.right...), a.budget.Wait(1, a.failed...))
+// counts nothing. What it refuses, [Throttle.Begin] would refuse too.
+func (t *Throttle) Wait(s SignIn) time.Duration {
+	a := t.stranger(s)
+	return max(a.limiter.Wait(1, a.right...), a.limiter.Wait(1, a.failed...))
 }
 
 func (a *Attempt) begin() (*Attempt, time.Duration) {
-	if wait := a.budget.Wait(1, a.right...); wait > 0 {
+	if wait := a.limiter.Wait(1, a.right...); wait > 0 {
 		return nil, wait
 	}
-	if wait := a.budget.Take(1, a.failed...); wait > 0 {
+	if wait := a.limiter.Take(1, a.failed...); wait > 0 {
 		return nil, wait
 	}
 	a.soft.Spend(1, a.noise...)
 	return a, 0
 }
 
-func (g *Guesses) knownBrowser(s SignIn) *Attempt {
-	failed := []fair.Share{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
+func (t *Throttle) knownBrowser(s SignIn) *Attempt {
+	failed := []fair.Bucket{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
 	return &Attempt{
-		Lane: LaneKnown, budget: g.known, soft: g.soft, failed: failed, forget: failed,
-		right: []fair.Share{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
+		Lane: LaneKnown, limiter: t.known, soft: t.soft, failed: failed, forget: failed,
+		right: []fair.Bucket{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
 	}
 }
 
-func (g *Guesses) stranger(s SignIn) *Attempt {
-	everywhere := fair.Share{Key: "failed name " + s.Name, Limit: sprayed}
+func (t *Throttle) stranger(s SignIn) *Attempt {
+	everywhere := fair.Bucket{Key: "failed name " + s.Name, Limit: sprayed}
 	perName := failuresPerName
-	if g.soft.Wait(1, everywhere) > 0 {
+	if t.soft.Wait(1, everywhere) > 0 {
 		perName = failuresPerSprayedName
 	}
 	noise, lane := fair.ByNetwork(s.From, "noise of", noisy), LaneQuiet
-	if g.soft.Wait(1, noise...) > 0 {
+	if t.soft.Wait(1, noise...) > 0 {
 		lane = LaneNoisy
 	}
 	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
 	return &Attempt{
-		Lane: lane, budget: g.strangers, soft: g.soft, noise: append(noise, everywhere), forget: named[:1:1],
+		Lane: lane, limiter: t.strangers, soft: t.soft, noise: append(noise, everywhere), forget: named[:1:1],
 		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
 		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
 	}
@@ -157,21 +155,21 @@ func (g *Guesses) stranger(s SignIn) *Attempt {
 func (a *Attempt) Right() {
 	a.Void()
 	for _, share := range a.forget {
-		a.budget.Return(share.Limit.Burst, share)
+		a.limiter.Return(share.Limit.Burst, share)
 	}
-	a.budget.Spend(1, a.right...)
+	a.limiter.Spend(1, a.right...)
 }
 
 // Void says that nothing was compared.
 func (a *Attempt) Void() {
-	a.budget.Return(1, a.failed...)
+	a.limiter.Return(1, a.failed...)
 	a.soft.Return(1, a.noise...)
 }
 
 // Wrong counts a wrong secret of a client or resource server, whatever kind of secret it
 // is. A wait says that too many came from this network, for this id or for others, and how
 // long it should send none.
-func (g *Guesses) Wrong(id string, from netip.Addr) (wait time.Duration) {
+func (t *Throttle) Wrong(id string, from netip.Addr) (wait time.Duration) {
 	shares := append(fair.ByNetwork(from, "wrong "+id+" from", wrongPerClient), fair.ByNetwork(from, "wrong from", wrongPerNetwork)...)
-	return g.secrets.Take(1, shares...)
+	return t.secrets.Take(1, shares...)
 }

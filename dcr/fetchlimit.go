@@ -18,24 +18,26 @@ var (
 	newPerNetwork  = fair.Limit{Burst: 120, Per: time.Minute}
 )
 
-// fare is what reading an address costs: always, and what is returned when it was not in
+// fetchCost is what reading an address costs: always, and what is returned when it was not in
 // vain.
-type fare struct{ always, inVain []fair.Share }
+type fetchCost struct{ always, inVain []fair.Bucket }
 
-func (f fare) all() []fair.Share { return append(f.always[:len(f.always):len(f.always)], f.inVain...) }
+func (f fetchCost) all() []fair.Bucket {
+	return append(f.always[:len(f.always):len(f.always)], f.inVain...)
+}
 
-// fareTo is what it costs the requester of ctx to have an address read. One that was good
+// fetchCostOf is what it costs the requester of ctx to have an address read. One that was good
 // before has an account of its own: what others ask in vain of its host, or from the same
 // network, does not keep it from being read again.
-func fareTo(ctx context.Context, address string, known bool) fare {
+func fetchCostOf(ctx context.Context, address string, known bool) fetchCost {
 	if known {
-		return fare{inVain: []fair.Share{{Key: "known " + address, Limit: vainPerHost}}}
+		return fetchCost{inVain: []fair.Bucket{{Key: "known " + address, Limit: vainPerHost}}}
 	}
-	f := fare{inVain: []fair.Share{{Key: "host " + hostOf(address), Limit: vainPerHost}}}
+	f := fetchCost{inVain: []fair.Bucket{{Key: "host " + hostOf(address), Limit: vainPerHost}}}
 	if from := fair.Requester(ctx); from.IsValid() {
 		networks := fair.Networks(from)
 		widest := networks[len(networks)-1]
-		f.inVain = append(f.inVain, fair.Share{Key: "host " + hostOf(address) + " from " + widest, Limit: vainFromOne})
+		f.inVain = append(f.inVain, fair.Bucket{Key: "host " + hostOf(address) + " from " + widest, Limit: vainFromOne})
 		f.inVain = append(f.inVain, fair.ByNetwork(from, "documents in vain", vainPerNetwork)...)
 		f.always = fair.ByNetwork(from, "documents", newPerNetwork)
 	}

@@ -9,16 +9,16 @@ import (
 	"gatehouse.example/storage"
 )
 
-// catalogue answers what the resources are and which scopes belong to which.
-type catalogue struct {
+// resourceSet answers what the resources are and which scopes belong to which.
+type resourceSet struct {
 	list     []Resource
 	byURI    map[string]Resource
 	fallback string // for requests without a resource parameter; "" if there is none
 	byClient map[string]Resource
 }
 
-func newCatalogue(resources []Resource) catalogue {
-	c := catalogue{list: resources, byURI: map[string]Resource{}, byClient: map[string]Resource{}}
+func newResourceSet(resources []Resource) resourceSet {
+	c := resourceSet{list: resources, byURI: map[string]Resource{}, byClient: map[string]Resource{}}
 	for _, r := range resources {
 		c.byURI[r.URI] = r
 		if r.Default || len(resources) == 1 {
@@ -31,20 +31,20 @@ func newCatalogue(resources []Resource) catalogue {
 	return c
 }
 
-func (c catalogue) introspectable() bool { return len(c.byClient) > 0 }
+func (s resourceSet) introspectable() bool { return len(s.byClient) > 0 }
 
-func (c catalogue) uris() []string {
-	uris := make([]string, len(c.list))
-	for i, r := range c.list {
+func (s resourceSet) uris() []string {
+	uris := make([]string, len(s.list))
+	for i, r := range s.list {
 		uris[i] = r.URI
 	}
 	return uris
 }
 
 // scopeNames are all scopes that a client may ask for, offline_access last.
-func (c catalogue) scopeNames() []string {
+func (s resourceSet) scopeNames() []string {
 	var names []string
-	for _, r := range c.list {
+	for _, r := range s.list {
 		for _, s := range r.Scopes {
 			if !slices.Contains(names, s.Name) {
 				names = append(names, s.Name)
@@ -71,45 +71,45 @@ func parseResources(raw []string) (uris []string, problem string) {
 
 // requested returns the resources of an authorization request: those that were asked
 // for, all of them ours, or the default one.
-func (c catalogue) requested(raw []string) (uris []string, problem string) {
+func (s resourceSet) requested(raw []string) (uris []string, problem string) {
 	uris, problem = parseResources(raw)
 	if problem != "" {
 		return nil, problem
 	}
 	for _, uri := range uris {
-		if _, ok := c.byURI[uri]; !ok {
-			return nil, fmt.Sprintf("resource %s is not known here; known are: %s", printable(uri), strings.Join(c.uris(), " "))
+		if _, ok := s.byURI[uri]; !ok {
+			return nil, fmt.Sprintf("resource %s is not known here; known are: %s", printable(uri), strings.Join(s.uris(), " "))
 		}
 	}
 	if len(uris) > 0 {
 		return uris, ""
 	}
-	if c.fallback == "" {
-		return nil, "the resource parameter is required; known are: " + strings.Join(c.uris(), " ")
+	if s.fallback == "" {
+		return nil, "the resource parameter is required; known are: " + strings.Join(s.uris(), " ")
 	}
-	return []string{c.fallback}, ""
+	return []string{s.fallback}, ""
 }
 
 // asked returns what an authorization request asks for: a scope that is named under each
 // of the resources that defines it, and at least one has to; without a name, the default
 // scopes of each resource under that resource alone.
-func (c catalogue) asked(resources []string, raw string) (access storage.Access, problem string) {
+func (s resourceSet) asked(resources []string, raw string) (access storage.Access, problem string) {
 	names, problem := parseScope(raw)
 	if problem != "" {
 		return nil, problem
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == offlineAccess }) // accepted, and never put into a token
 	for _, name := range names {
-		if !slices.ContainsFunc(resources, func(uri string) bool { return c.defines(uri, name) }) {
+		if !slices.ContainsFunc(resources, func(uri string) bool { return s.defines(uri, name) }) {
 			return nil, fmt.Sprintf("scope %s does not belong to %s", name, strings.Join(resources, " or "))
 		}
 	}
 	for _, uri := range resources {
 		wanted := names
 		if len(names) == 0 {
-			wanted = c.byURI[uri].defaults()
+			wanted = s.byURI[uri].defaults()
 		}
-		access = append(access, storage.Permission{Resource: uri, Scopes: c.byURI[uri].among(wanted)})
+		access = append(access, storage.Permission{Resource: uri, Scopes: s.byURI[uri].among(wanted)})
 	}
 	return access, ""
 }
@@ -135,8 +135,8 @@ const maxScope = 128
 func usableScope(name string) bool { return len(name) <= maxScope && metadata.ValidScope(name) }
 
 // defines reports whether a resource is configured and has a scope.
-func (c catalogue) defines(resource, scope string) bool {
-	return len(c.byURI[resource].among([]string{scope})) > 0
+func (s resourceSet) defines(resource, scope string) bool {
+	return len(s.byURI[resource].among([]string{scope})) > 0
 }
 
 // defaults are the scopes of a request that names none.
@@ -165,10 +165,10 @@ func (r Resource) among(scopes []string) []string {
 // served is what counts of a now: resources that are configured, with scopes that they
 // define. A resource that was allowed with scopes and distinguishes none any more is left
 // out, because a token without scopes would open all of it.
-func (c catalogue) served(a storage.Access) storage.Access {
+func (s resourceSet) served(a storage.Access) storage.Access {
 	var now storage.Access
 	for _, p := range a {
-		r, configured := c.byURI[p.Resource]
+		r, configured := s.byURI[p.Resource]
 		if configured && (len(p.Scopes) == 0 || len(r.Scopes) > 0) {
 			now = append(now, storage.Permission{Resource: p.Resource, Scopes: r.among(p.Scopes)})
 		}
@@ -179,10 +179,10 @@ func (c catalogue) served(a storage.Access) storage.Access {
 // together returns the scopes that one token for all resources of a can carry. A token does
 // not say where a scope counts, so one that is allowed at one resource and not at another
 // that defines it as well is left out.
-func (c catalogue) together(a storage.Access) []string {
+func (s resourceSet) together(a storage.Access) []string {
 	return slices.DeleteFunc(a.Scopes(), func(scope string) bool {
 		return slices.ContainsFunc(a, func(p storage.Permission) bool {
-			return c.defines(p.Resource, scope) && !slices.Contains(p.Scopes, scope)
+			return s.defines(p.Resource, scope) && !slices.Contains(p.Scopes, scope)
 		})
 	})
 }

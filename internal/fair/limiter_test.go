@@ -17,13 +17,13 @@ func (c *clock) now() time.Time { return c.at }
 
 func newClock() *clock { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
 
-func share(key string) fair.Share {
-	return fair.Share{Key: key, Limit: fair.Limit{Burst: 10, Per: time.Minute}}
+func share(key string) fair.Bucket {
+	return fair.Bucket{Key: key, Limit: fair.Limit{Burst: 10, Per: time.Minute}}
 }
 
-func TestBudgetIsSpentAndRefills(t *testing.T) {
+func TestLimiterIsSpentAndRefills(t *testing.T) {
 	c := newClock()
-	b := fair.NewBudget(c.now)
+	b := fair.NewLimiter(c.now)
 	for i := range 10 {
 		if wait := b.Take(1, share("a")); wait != 0 {
 			t.Fatalf("event %d waits %v", i, wait)
@@ -48,8 +48,8 @@ func TestBudgetIsSpentAndRefills(t *testing.T) {
 	}
 }
 
-func TestBudgetTakesFromAllSharesOrNone(t *testing.T) {
-	b := fair.NewBudget(newClock().now)
+func TestLimiterTakesFromAllBucketsOrNone(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
 	b.Spend(10, share("spent"))
 	if wait := b.Take(5, share("fresh"), share("spent")); wait != 30*time.Second {
 		t.Errorf("it waits %v, want 30s", wait)
@@ -59,9 +59,9 @@ func TestBudgetTakesFromAllSharesOrNone(t *testing.T) {
 	}
 }
 
-func TestBudgetOfHeavyThings(t *testing.T) {
+func TestLimiterOfHeavyThings(t *testing.T) {
 	c := newClock()
-	b := fair.NewBudget(c.now)
+	b := fair.NewLimiter(c.now)
 	if wait := b.Take(25, share("a")); wait != 0 {
 		t.Errorf("more than a burst waits %v although nothing is owed", wait)
 	}
@@ -74,8 +74,8 @@ func TestBudgetOfHeavyThings(t *testing.T) {
 	}
 }
 
-func TestBudgetReturns(t *testing.T) {
-	b := fair.NewBudget(newClock().now)
+func TestLimiterReturns(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
 	b.Take(10, share("a"))
 	b.Return(3, share("a"))
 	if wait := b.Take(3, share("a")); wait != 0 {
@@ -90,9 +90,9 @@ func TestBudgetReturns(t *testing.T) {
 	}
 }
 
-func TestBudgetWhenTheClockIsSetBack(t *testing.T) {
+func TestLimiterWhenTheClockIsSetBack(t *testing.T) {
 	c := newClock()
-	b := fair.NewBudget(c.now)
+	b := fair.NewLimiter(c.now)
 	b.Take(10, share("a"))
 	c.at = c.at.Add(-24 * time.Hour)
 	if wait := b.Wait(1, share("a")); wait != 6*time.Second {
@@ -104,8 +104,8 @@ func TestBudgetWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-func TestBudgetByNetwork(t *testing.T) {
-	b := fair.NewBudget(newClock().now)
+func TestLimiterByNetwork(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
 	each := fair.Limit{Burst: 10, Per: time.Minute}
 	take := func(addr string) time.Duration {
 		return b.Take(10, fair.ByNetwork(netip.MustParseAddr(addr), "sign-in", each)...)
@@ -134,9 +134,9 @@ func TestBudgetByNetwork(t *testing.T) {
 	}
 }
 
-// TestBudgetUnderManyKeys: a flood of keys resets nobody, and costs hardly anybody else.
-func TestBudgetUnderManyKeys(t *testing.T) {
-	b := fair.NewBudget(newClock().now)
+// TestLimiterUnderManyKeys: a flood of keys resets nobody, and costs hardly anybody else.
+func TestLimiterUnderManyKeys(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
 	b.Spend(10, share("the guesser"))
 	for i := range 10_000 {
 		b.Spend(10, share(fmt.Sprint("invented ", i)))
@@ -155,8 +155,8 @@ func TestBudgetUnderManyKeys(t *testing.T) {
 	}
 }
 
-func TestBudgetIsSafeTogether(t *testing.T) {
-	b := fair.NewBudget(newClock().now)
+func TestLimiterIsSafeTogether(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
 	let := make(chan int, 8)
 	var all sync.WaitGroup
 	for range 8 {
@@ -182,7 +182,7 @@ func TestBudgetIsSafeTogether(t *testing.T) {
 }
 
 func BenchmarkBudget(b *testing.B) {
-	budget := fair.NewBudget(time.Now)
+	budget := fair.NewLimiter(time.Now)
 	shares := fair.ByNetwork(netip.MustParseAddr("192.0.2.1"), "x", fair.Limit{Burst: 10, Per: time.Minute})
 	b.ReportAllocs()
 	for b.Loop() {

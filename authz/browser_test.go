@@ -329,7 +329,7 @@ func TestPages(t *testing.T) {
 }
 
 // TestConsentNames: the page names client, redirect host, resources, scopes and person
-// (the seed, Security requirements 6), and says where the redirect can be trusted less.
+// (requirement R-SEC-6), and warns where the redirect can be trusted less.
 func TestConsentNames(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, build{})

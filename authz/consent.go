@@ -18,7 +18,7 @@ import (
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
 // showConsent is GET /consent: it asks the signed-in person, naming the client, where
-// its answer goes, the resources and every scope (the seed, Security requirements 6).
+// its answer goes, the resources and every scope (requirement R-SEC-6).
 func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {

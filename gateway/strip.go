@@ -16,7 +16,7 @@ var unsent = headername.NewSet(
 	"gatehouse*",
 	// What a client calls its request, which the upstream would log as our name of it.
 	"x-request-id",
-	// Credentials. Those of the client end here (the seed, Access token privilege: the token
+	// Credentials. Those of the client end here (requirement R-TOK-5: the token
 	// MUST NOT be passed on).
 	"authorization", "proxy-authorization", "cookie", "cookie2", "x-authorization", "x-access-token", "x-id-token", "x-serverless-authorization",
 	// Where a request comes from and what it asked for, as other proxies tell it (RFC 7239

@@ -15,8 +15,7 @@ import (
 // Icon is an image that stands for something, as an entry of a property icons.
 type Icon struct {
 	// Src ("src") is the URL of the image, https or http, or a data: URL with the image in
-	// base64. What shows icons takes https and data: alone (seed, Security rules for consumers
-	// of icon metadata 2).
+	// base64. Programs that show icons accept https and data: only (requirement R-ICO-7).
 	Src string `json:"src"`
 	// MIMEType ("mimeType") is given when the type that a server sends is missing or
 	// generic. It is advice: what counts is what the image is.
@@ -30,8 +29,8 @@ type Icon struct {
 
 var iconSize = regexp.MustCompile(`^([1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any)$`)
 
-// Validate reports every member that the protocol does not allow (seed, Icon and the icons
-// property). It does not look at where Src leads, nor at what the image is.
+// Validate reports every member that the protocol does not allow (requirements R-ICO-2 and
+// R-ICO-3). It does not look at where Src leads, nor at what the image is.
 func (i Icon) Validate() error {
 	var errs []error
 	if err := validSrc(i.Src); err != nil {

@@ -61,7 +61,7 @@ func endpointFault(raw string) string {
 	case err != nil:
 		return "it cannot be parsed"
 	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
-		// The seed, Security requirements 3: all endpoints MUST be served over HTTPS.
+		// Requirement R-SEC-3: all endpoints MUST be served over HTTPS.
 		return "it must be https unless the host is loopback"
 	}
 	return ""

@@ -12,7 +12,7 @@ type Resource struct {
 	// clients dial.
 	Resource string `json:"resource"`
 	// AuthorizationServers ("authorization_servers"): issuer identifiers, at least
-	// one (the seed, Discovery 1).
+	// one (requirement R-DIS-1, RFC 9728 section 2).
 	AuthorizationServers []string `json:"authorization_servers"`
 	// ScopesSupported ("scopes_supported"): never offline_access.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
@@ -30,7 +30,7 @@ type Resource struct {
 func (m Resource) Validate() error {
 	errs := []error{fault("resource", resourceFault(m.Resource))}
 	if len(m.AuthorizationServers) == 0 {
-		// The seed, Discovery 1: the document MUST hold at least one authorization server.
+		// Requirement R-DIS-1: the document MUST hold at least one authorization server.
 		errs = append(errs, errors.New("metadata: authorization_servers: name at least one"))
 	}
 	for _, issuer := range m.AuthorizationServers {

@@ -68,7 +68,7 @@ func splitScope(scope string) []string {
 func (c *jwtClaims) check(accepted []string, now time.Time) error {
 	switch {
 	case !c.Audience.meets(accepted):
-		// The seed, Token handling 2: a server MUST only accept tokens issued for itself.
+		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
 	case c.Confirmation != nil:
 		// RFC 7800 section 3: the token is for whoever proves a key. It is no bearer token,

@@ -21,8 +21,8 @@
 //     of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
 // The token ends here: it is neither in the request that the handler sees nor in its
-// context, so no handler can pass it on to another server (the seed, Access token
-// privilege). When the issuer cannot be reached, and its keys are not known yet or it has
+// context, so no handler can pass it on to another server (requirement
+// R-TOK-6). When the issuer cannot be reached, and its keys are not known yet or it has
 // to be asked, the answer is 503 with Retry-After and never 401, because a client that is told 401
 // throws a good token away.
 //

@@ -172,7 +172,7 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 }
 
 // admitted returns the request for the protected handler: with the pass in its context,
-// without the token (the seed, Access token privilege: MUST NOT pass it through), and
+// without the token (requirement R-TOK-6: MUST NOT pass it through), and
 // without a second spelling of anything that is judged.
 func admitted(r *http.Request, p *pass) *http.Request {
 	out := r.WithContext(context.WithValue(r.Context(), passKey{}, p))

@@ -110,8 +110,8 @@ func TestRecordTellsWhatIsInIt(t *testing.T) {
 	}
 }
 
-// What a record names as its schema is not fetched, nor anything else in it (seed, JSON Schema: no
-// network).
+// TestRecordFetchesNothing: neither the schema that a record names nor anything else in it is
+// fetched.
 func TestRecordFetchesNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

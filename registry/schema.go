@@ -30,8 +30,8 @@ func compile(document []byte) (*schema.Schema, error) {
 	return schema.Compile(document, schema.Options{MaxBytes: MaxRecord, MaxDepth: MaxDepth, MaxFaults: 10})
 }
 
-// dated is the path of the schema of a date, or of the one to come (the seed, Versioning 3:
-// the schema URI contains a date segment).
+// dated is the path of the schema of a date, or of the one to come (requirement
+// R-REC-1).
 var dated = regexp.MustCompile(`/([0-9]{4}-[0-9]{2}-[0-9]{2}|draft)/server\.schema\.json$`)
 
 // rules are what a record is held against.

@@ -26,7 +26,7 @@ var (
 )
 
 // archive is an upstream API. The demo is a client of its own there, with a token of its
-// own (the seed, Access token use 6: a server MUST NOT pass on the token that it received).
+// own (requirement R-TOK-6: a server MUST NOT pass on the token that it received).
 // It could not do otherwise: the guard gives no handler the token of a request.
 type archive struct {
 	url    string

@@ -90,7 +90,7 @@ func archivingDesk(t *testing.T) func() desk {
 }
 
 // The archive gets a person's notes and the token of the demo. Of the token that the demo
-// received, it gets nothing (the seed, Access token use 6).
+// received, it gets nothing (requirement R-TOK-6).
 func TestArchiveGetsItsOwnToken(t *testing.T) {
 	u := newUpstream(t, nil)
 	at := func() desk {

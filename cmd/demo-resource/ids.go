@@ -28,8 +28,8 @@ var (
 
 // sessions keeps the rules about ids in front of the SDK.
 //
-// In the revisions with sessions, a requester must not use an id twice in a session (the
-// seed, Request message). From 2026-07-28 on, an id must only differ from those of the
+// In the revisions with sessions, a requester must not use an id twice in a session
+// (requirement R-MSG-3). From 2026-07-28 on, an id must only differ from those of the
 // requests that still wait for their answer. There, over HTTP, nothing is enforced: each
 // request stands alone, with its answer in the same exchange, and two clients of one person
 // cannot be told from one.

@@ -23,9 +23,8 @@ import (
 const credentialVariable = "DEMO_CREDENTIAL"
 
 // talk serves the tools over standard input and output until the input ends or ctx does.
-// There is no OAuth (the seed, Applicability 1: over STDIO a server should not follow the
-// authorization framework, and take credentials from the environment): whoever started the
-// process is who calls.
+// There is no OAuth (requirement R-APP-1: over STDIO a server should take credentials from
+// the environment): the caller is the person who started the process.
 func (s settings) talk(ctx context.Context, credential string, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	if credential == "" {
 		return fmt.Errorf("with --stdio the environment variable %s must hold a credential", credentialVariable)

@@ -134,8 +134,8 @@ func (r *round) setOwn(ctx context.Context, s *server, wanted []registry.Item, s
 }
 
 // setOwnRecord puts a record of ours in its place. Another one under a name and version that
-// readers have seen is refused, as an upstream's is: versions do not change (seed, States and
-// transitions), and who has read the first one keeps to it.
+// readers have seen is refused, as an upstream's is: versions do not change
+// (requirement R-STA-1), and mirrors keep the first one that they read.
 func (r *round) setOwnRecord(ctx context.Context, e *entry, item registry.Item) {
 	raw := item.Record.Raw()
 	if e.Server == nil || r.options.AcceptChanged || sameJSON(e.Server, raw) {

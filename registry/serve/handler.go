@@ -1,7 +1,7 @@
 // Package serve shows a catalogue of servers to programs and people.
 //
-// A [Handler] answers programs through the interface of the official registry, which the seed
-// shows in an older form (Registry API), and people with pages. Nobody can change anything
+// A [Handler] answers programs through the interface of the official registry, and in the
+// older form of requirements R-REC-1 to R-REC-7, and people with pages. Nobody can change anything
 // through it. What one answer costs is bounded, whatever is stored and whatever is asked.
 package serve
 

@@ -86,7 +86,8 @@ func TestOddMembers(t *testing.T) {
 	}
 }
 
-// TestReadBothWays reads one answer as the interface is described, and as the seed shows it.
+// TestReadBothWays reads one answer in the form of the description and in the flat form of
+// the requirements.
 func TestReadBothWays(t *testing.T) {
 	remote := readFile(t, "../testdata/records/remote.json")
 	packages := readFile(t, "../testdata/records/packages.json")
@@ -98,8 +99,8 @@ func TestReadBothWays(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rows...)
 	body := d.get("/v0.1/servers?limit=2").Body.Bytes()
 
-	// The seed: Registry records, and Endpoints.
-	var seed struct {
+	// Requirements R-REC-1 to R-REC-7.
+	var flat struct {
 		Servers []struct {
 			Schema   string `json:"$schema"`
 			Name     string `json:"name"`
@@ -121,14 +122,14 @@ func TestReadBothWays(t *testing.T) {
 			NextCursor string `json:"nextCursor"`
 		} `json:"metadata"`
 	}
-	if err := strictjson.Unmarshal(body, &seed, strictjson.Options{}); err != nil {
+	if err := strictjson.Unmarshal(body, &flat, strictjson.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	first, second := seed.Servers[0], seed.Servers[1]
-	if seed.Metadata.Count != 2 || seed.Metadata.NextCursor == "" || first.Schema != registry.CurrentSchema || first.Name != "com.example/notes" ||
+	first, second := flat.Servers[0], flat.Servers[1]
+	if flat.Metadata.Count != 2 || flat.Metadata.NextCursor == "" || first.Schema != registry.CurrentSchema || first.Name != "com.example/notes" ||
 		first.Title != "Notes" || first.Version != "1.4.0-rc.1+build.7" || first.Status != "active" || second.Status != "deprecated" ||
 		len(second.Packages) != 3 || second.Packages[0].Identifier != "@example/file-reader" || second.Packages[0].Transport.Type != "stdio" {
-		t.Errorf("%+v", seed)
+		t.Errorf("%+v", flat)
 	}
 	for _, key := range []string{registry.MetaPublisher, registry.MetaOfficial, "com.example.ci/run"} {
 		if first.Meta[key] == nil {

@@ -16,7 +16,7 @@ import (
 
 // Icons are pictures that strangers point at. They are fetched by us, drawn anew and served
 // from here, so that whoever looks at a page contacts nobody else and gets nothing but
-// pixels (seed, Security rules for consumers of icon metadata).
+// pixels (requirements R-ICO-6 to R-ICO-12).
 
 // depict chooses the icon of a record: where it is, which has the same origin as one of the
 // server's own URLs. Those that could not be shown are no choice.
@@ -34,7 +34,7 @@ func depict(r registry.Record) (icon.Source, bool) {
 }
 
 // originOf returns what of the server's own URLs has the origin of an icon, "" if none has
-// (seed, Security rules for consumers of icon metadata 5). A URL with variables in its host
+// (requirement R-ICO-10). A URL with variables in its host
 // has none.
 func originOf(r registry.Record, src string) string {
 	own := []string{r.Website()}

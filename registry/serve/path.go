@@ -20,7 +20,7 @@ type route struct {
 var errNothing = &refusal{http.StatusNotFound, "There is nothing here."}
 
 // resolve returns where an escaped path leads to. A path is taken as it came: nothing
-// is cleaned, and a slash inside a name stays what it is (seed, Registry API 3). One more
+// is cleaned, and a slash inside a name stays what it is (requirement R-API-3). One more
 // slash behind a path that leads somewhere leads to the same place.
 func resolve(path string) (route, error) {
 	segments, err := split(path)

@@ -22,7 +22,7 @@ type shape int
 const (
 	// shapeBoth is the record under server with _meta beside it, as the interface is
 	// described, and the record's own members with its status beside those, as readers of
-	// the older form expect it (seed, Registry records).
+	// the older form expect it (requirements R-REC-1 to R-REC-7).
 	shapeBoth shape = iota
 	shapeWrapped
 	shapeRecord
@@ -61,7 +61,7 @@ type row struct {
 var errRow = errors.New("registry: a row of the catalogue is not made of objects")
 
 // take takes a row apart. What it says under our key is not in it any more: only we speak
-// there (seed, Registry records: _meta).
+// there (requirement R-REC-5).
 func (v voice) take(e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
 	if !rawjson.IsObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!rawjson.IsObject(e.Meta) || !json.Valid(e.Meta)) {

@@ -17,9 +17,11 @@ type module struct {
 	symbols map[string]bool // directory.Name, directory.Type.Method, directory.Type.Field
 	tests   map[string]bool // directory/TestName, and directory/testName in a suite
 	files   []string        // in testdata folders
+	texts   []string        // .go, .md and .txtar
 }
 
-// readModule parses every Go file of the module, whatever its build constraints.
+// readModule reads every Go file of the module, whatever its build constraints, and lists the
+// other files that the tests need.
 func readModule(t *testing.T) module {
 	t.Helper()
 	m := module{symbols: map[string]bool{}, tests: map[string]bool{}}
@@ -27,15 +29,10 @@ func readModule(t *testing.T) module {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
+		case !entry.IsDir():
+			return m.add(name)
+		case name != "." && strings.HasPrefix(entry.Name(), "."), entry.Name() == "node_modules":
 			return fs.SkipDir
-		case entry.IsDir():
-			return nil
-		case strings.Contains(name, "testdata/"):
-			m.files = append(m.files, name)
-			return nil
-		case strings.HasSuffix(name, ".go"):
-			return m.read(name)
 		}
 		return nil
 	})
@@ -43,6 +40,19 @@ func readModule(t *testing.T) module {
 		t.Fatal(err)
 	}
 	return m
+}
+
+func (m *module) add(name string) error {
+	if slices.Contains([]string{".go", ".md", ".txtar"}, path.Ext(name)) {
+		m.texts = append(m.texts, name)
+	}
+	switch {
+	case strings.Contains(name, "testdata/"):
+		m.files = append(m.files, name)
+	case strings.HasSuffix(name, ".go"):
+		return m.read(name)
+	}
+	return nil
 }
 
 func (m module) read(name string) error {
@@ -80,7 +90,7 @@ func hasPrefix(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
 }
 
-// suite reports a function that tests with the *testing.T of its caller.
+// suite reports whether a function tests with the *testing.T of its caller.
 func suite(f *ast.FuncDecl) bool {
 	if len(f.Type.Params.List) == 0 {
 		return false
@@ -124,7 +134,7 @@ func receiver(expression ast.Expr) string {
 	return "?"
 }
 
-// transcript reports a flow or script: a .txtar file in a testdata folder.
+// transcript reports whether a name is a flow or script: a .txtar file in a testdata folder.
 func (m module) transcript(name string) bool {
 	return strings.HasSuffix(name, ".txtar") && slices.Contains(m.files, name)
 }

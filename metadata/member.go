@@ -61,7 +61,7 @@ func endpointFault(raw string) string {
 	case err != nil:
 		return "it cannot be parsed"
 	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
-		// Requirement R-SEC-3: all endpoints MUST be served over HTTPS.
+		// Requirement R-SEC-3, OAuth 2.1 section 1.5: all endpoints MUST be served over HTTPS.
 		return "it must be https unless the host is loopback"
 	}
 	return ""

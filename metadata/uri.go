@@ -185,7 +185,7 @@ func issuerFault(raw string) string {
 	case strings.Contains(path, "//") || strings.Contains(path, "/.") || strings.Contains(path, "%"):
 		return "the path must be plain, without empty, dot or escaped segments"
 	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
-		// Requirement R-SEC-3: all endpoints MUST be served over HTTPS.
+		// Requirement R-SEC-3, RFC 8414 section 2: an issuer MUST be served over HTTPS.
 		return "it must be https unless the host is loopback"
 	}
 	return ""

@@ -55,9 +55,18 @@ func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, fro
 		if is != mark.String() {
 			return errMarked
 		}
-		_, err = tx.TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
-			return pipe.Do(ctx, "replicaof", host, port).Err()
-		})
-		return err
+		// MULTI has its reply first: without it, REPLICAOF would be carried out on no condition.
+		if err := tx.Do(ctx, "multi").Err(); err != nil {
+			return err
+		}
+		queued := tx.Do(ctx, "replicaof", host, port).Err()
+		switch done := tx.Do(ctx, "exec").Err(); {
+		case queued != nil:
+			return queued
+		case errors.Is(done, goredis.Nil):
+			return errMarked
+		default:
+			return done
+		}
 	}, reignKey)
 }

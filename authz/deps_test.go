@@ -10,11 +10,5 @@ import (
 // router in routes.go. What knows fosite, go-jose or Redis is
 // behind a wall of its own.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{
-		Allowed: []string{
-			"gatehouse.example/metadata", "gatehouse.example/storage", "gatehouse.example/dcr", "gatehouse.example/templates", "gatehouse.example/safefetch",
-			"gatehouse.example/internal/...", "gatehouse.example/authz/internal/...",
-		},
-		OnlyIn: map[string]string{"github.com/gorilla/mux": "routes.go"},
-	})
+	deptest.Check(t)
 }

@@ -9,5 +9,5 @@ import (
 // TestDeps keeps the package on the ground floor: it imports the standard library and
 // nothing else, in tests too, so that everything may import it.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/templates"}})
+	deptest.CheckTests(t)
 }

@@ -13,7 +13,7 @@ import (
 
 // TestDeps keeps the package at the bottom of the house.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/arrival", "gatehouse.example/internal/deptest"}})
+	deptest.CheckTests(t)
 }
 
 // deadlines is an answer that remembers until when a body may arrive.

@@ -10,51 +10,77 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// complaints is a test that writes down what it is told.
-type complaints struct {
+func TestDeps(t *testing.T) { deptest.CheckTests(t) }
+
+// recorder is a test that keeps its errors.
+type recorder struct {
 	testing.TB
-	told []string
+	errors []string
 }
 
-func (c *complaints) Helper() {}
-func (c *complaints) Errorf(format string, args ...any) {
-	c.told = append(c.told, fmt.Sprintf(format, args...))
-}
+func (r *recorder) Helper()           {}
+func (r *recorder) Error(args ...any) { r.errors = append(r.errors, fmt.Sprint(args...)) }
 
+// TestCheck writes a module of one package, with a row for it, and one file that imports one
+// path.
 func TestCheck(t *testing.T) {
-	const ours, theirs = "gatehouse.example/metadata", "github.com/example/library"
+	const ours, theirs, row = "example.com/m/metadata", "github.com/example/library", "| `a` | the package | `metadata` | %s |"
+	free, held := func(t testing.TB) { deptest.Check(t) }, func(t testing.TB) { deptest.CheckTests(t, "example.com/m/kit/...") }
 	for name, test := range map[string]struct {
-		file, path string
-		rule       deptest.Rule
-		want       bool
+		file, path, others string
+		check              func(testing.TB)
+		want               bool
 	}{
-		"the standard library":       {"a.go", "net/http", deptest.Rule{}, true},
-		"testing":                    {"a.go", "testing", deptest.Rule{}, false},
-		"httptest":                   {"a.go", "net/http/httptest", deptest.Rule{}, false},
-		"testing, for tests":         {"a.go", "testing", deptest.Rule{ForTests: true}, true},
-		"testing in a test":          {"a_test.go", "testing", deptest.Rule{}, true},
-		"ours":                       {"a.go", ours, deptest.Rule{}, false},
-		"ours, allowed":              {"a.go", ours, deptest.Rule{Allowed: []string{ours}}, true},
-		"below one that is allowed":  {"a.go", theirs + "/v4", deptest.Rule{Allowed: []string{theirs}}, false},
-		"below, allowed":             {"a.go", theirs + "/v4", deptest.Rule{Allowed: []string{theirs + "/..."}}, true},
-		"itself, with what is below": {"a.go", theirs, deptest.Rule{Allowed: []string{theirs + "/..."}}, true},
-		"one with that beginning":    {"a.go", theirs + "-fork", deptest.Rule{Allowed: []string{theirs + "/..."}}, false},
-		"in the one file":            {"a.go", theirs, deptest.Rule{OnlyIn: map[string]string{theirs: "a.go"}}, true},
-		"in another file":            {"b.go", theirs, deptest.Rule{OnlyIn: map[string]string{theirs: "a.go"}}, false},
-		"in a test that is free":     {"a_test.go", theirs, deptest.Rule{}, true},
-		"in a test that is not":      {"a_test.go", theirs, deptest.Rule{InTests: []string{}}, false},
-		"in a test, allowed":         {"a_test.go", theirs, deptest.Rule{InTests: []string{theirs}}, true},
-		"allowed in tests only":      {"a.go", theirs, deptest.Rule{InTests: []string{theirs}}, false},
-		"the check itself":           {"a_test.go", "gatehouse.example/internal/deptest", deptest.Rule{InTests: []string{}}, true},
+		"the standard library":       {"a.go", "net/http", "none", free, true},
+		"testing":                    {"a.go", "testing", "none", free, false},
+		"httptest":                   {"a.go", "net/http/httptest", "`testing`", free, false},
+		"testing, for tests":         {"a.go", "testing", "`testing`", free, true},
+		"testing in a test":          {"a_test.go", "testing", "none", held, true},
+		"ours, in the row":           {"a.go", ours, "none", free, true},
+		"ours, in the wrong cell":    {"a.go", "example.com/m/storage", "`example.com/m/storage`", free, false},
+		"ours, not in the row":       {"a.go", "example.com/m/storage", "none", free, false},
+		"another, everything":        {"a.go", theirs, "everything", free, true},
+		"below one that is allowed":  {"a.go", theirs + "/v4", "`" + theirs + "`", free, false},
+		"below, allowed":             {"a.go", theirs + "/v4", "`" + theirs + "/...`", free, true},
+		"itself, with what is below": {"a.go", theirs, "`" + theirs + "/...`", free, true},
+		"one with that beginning":    {"a.go", theirs + "-fork", "`" + theirs + "/...`", free, false},
+		"in the one file":            {"a.go", theirs, "`" + theirs + "` in `a.go`", free, true},
+		"in another file":            {"b.go", theirs, "`" + theirs + "` in `a.go`", free, false},
+		"in a test that is free":     {"a_test.go", theirs, "none", free, true},
+		"in a test that is held":     {"a_test.go", theirs, "none", held, false},
+		"in the row, in a held test": {"a_test.go", theirs, "`" + theirs + "`", held, true},
+		"allowed in held tests":      {"a_test.go", "example.com/m/kit/below", "none", held, true},
+		"allowed in tests only":      {"a.go", "example.com/m/kit", "none", held, false},
+		"the package itself":         {"a_test.go", "example.com/m/a", "none", held, true},
+		"the check itself":           {"a_test.go", "example.com/m/internal/deptest", "none", held, true},
 	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, test.file), []byte("package a\n\nimport _ \""+test.path+"\"\n"), 0o600); err != nil {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(module(t, fmt.Sprintf(row, test.others), test.file, test.path))
+			r := &recorder{TB: t}
+			test.check(r)
+			if (len(r.errors) == 0) != test.want || len(r.errors) > 0 && !strings.Contains(r.errors[0], test.path) {
+				t.Errorf("%q, want it allowed: %t", r.errors, test.want)
+			}
+		})
+	}
+}
+
+// module returns the folder of the package.
+func module(t *testing.T, row, file, imported string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":         "module example.com/m\n",
+		"docs/design.md": "## The house\n\n| room | what | ours | others |\n|---|---|---|---|\n" + row + "\n",
+		"a/" + file:      "package a\n\nimport _ \"" + imported + "\"\n",
+	} {
+		full := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		c := &complaints{TB: t}
-		deptest.Check(c, dir, test.rule)
-		if (len(c.told) == 0) != test.want || len(c.told) > 0 && !strings.Contains(c.told[0], test.path) {
-			t.Errorf("%s: %q, want it allowed: %t", name, c.told, test.want)
+		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
+	return filepath.Join(root, "a")
 }

@@ -9,5 +9,5 @@ import (
 // TestDeps keeps the package at the bottom of the house: it imports the standard
 // library alone.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/fair", "gatehouse.example/internal/deptest"}})
+	deptest.CheckTests(t)
 }

@@ -9,7 +9,7 @@ import (
 
 // TestDeps keeps the package at the bottom of the house.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/headername", "gatehouse.example/internal/deptest"}})
+	deptest.CheckTests(t)
 }
 
 func TestNamesAreFolded(t *testing.T) {

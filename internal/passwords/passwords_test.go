@@ -19,10 +19,7 @@ import (
 )
 
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{
-		OnlyIn:  map[string]string{"golang.org/x/crypto/argon2": "argon2.go"},
-		InTests: []string{"gatehouse.example/internal/deptest"},
-	})
+	deptest.CheckTests(t)
 }
 
 // TestMain is also the worker: the test program starts itself.

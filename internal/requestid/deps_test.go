@@ -8,5 +8,5 @@ import (
 
 // TestDeps keeps the package free of everything but the standard library.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/requestid"}})
+	deptest.CheckTests(t)
 }

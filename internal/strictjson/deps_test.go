@@ -9,5 +9,5 @@ import (
 // TestDeps keeps the package at the bottom of the house: it imports the standard
 // library alone, so that every package may decode with it.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/strictjson"}})
+	deptest.CheckTests(t)
 }

@@ -12,7 +12,7 @@ import (
 
 // TestDeps keeps the package at the bottom of the house.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{InTests: []string{"gatehouse.example/internal/wildcard", "gatehouse.example/internal/deptest"}})
+	deptest.CheckTests(t)
 }
 
 // fits says the same about one pattern, as simply as can be.

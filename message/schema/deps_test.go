@@ -8,8 +8,5 @@ import (
 
 // TestDeps keeps the package at its place in the house.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{
-		Allowed: []string{"gatehouse.example/internal/strictjson", "github.com/santhosh-tekuri/jsonschema/v6/..."},
-		InTests: []string{"gatehouse.example/message/schema"},
-	})
+	deptest.CheckTests(t)
 }

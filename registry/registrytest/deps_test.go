@@ -8,5 +8,5 @@ import (
 
 // TestDeps keeps what the tests of others need small.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/registry"}, ForTests: true})
+	deptest.Check(t)
 }

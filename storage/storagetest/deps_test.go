@@ -9,5 +9,5 @@ import (
 // TestDeps: the suites stand on storage and on the metadata in its records, so that the
 // author of a driver needs no other database to run them.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/metadata", "gatehouse.example/storage", "gatehouse.example/storage/internal/testkit"}, ForTests: true})
+	deptest.Check(t)
 }

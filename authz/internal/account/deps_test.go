@@ -8,5 +8,5 @@ import (
 
 // TestDeps keeps the package at its place in the house.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{Allowed: []string{"gatehouse.example/internal/passwords"}})
+	deptest.Check(t)
 }

@@ -7,4 +7,4 @@ import (
 )
 
 // TestDeps keeps the package at its place in the house.
-func TestDeps(t *testing.T) { deptest.Check(t, ".", deptest.Rule{}) }
+func TestDeps(t *testing.T) { deptest.Check(t) }

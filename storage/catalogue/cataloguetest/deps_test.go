@@ -8,7 +8,5 @@ import (
 
 // TestDeps: the suites need no other database than the one that they test.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{Allowed: []string{
-		"gatehouse.example/storage", "gatehouse.example/storage/catalogue", "gatehouse.example/storage/storagetest", "gatehouse.example/storage/internal/testkit",
-	}, ForTests: true})
+	deptest.Check(t)
 }

@@ -8,8 +8,5 @@ import (
 
 // TestDeps keeps the package away from the commands and from what they configure.
 func TestDeps(t *testing.T) {
-	deptest.Check(t, ".", deptest.Rule{
-		Allowed: []string{"gatehouse.example/safefetch", "github.com/alecthomas/kong", "github.com/goccy/go-yaml/..."},
-		InTests: []string{},
-	})
+	deptest.CheckTests(t)
 }

@@ -114,8 +114,12 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.chores, s.egress = newChores(cfg, s.clients), newEgress(cfg, s.clients)
-	s.router, err = s.routes()
-	return s, err
+	router, err := s.routes()
+	if err != nil {
+		return nil, err
+	}
+	s.router = s.OnBehalf(s.recovered(router))
+	return s, nil
 }
 
 // ServeHTTP answers every endpoint below the issuer's path, the well-known documents

@@ -198,11 +198,6 @@ func TestCORS(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, build{})
 	const page = "https://inspector.example.org"
-	open := map[string]string{
-		"/.well-known/oauth-authorization-server": "GET", "/.well-known/openid-configuration": "GET", "/jwks.json": "GET",
-		"/token": "POST", "/revoke": "POST", "/register": "POST", "/register/anything": "GET",
-	}
-	closed := map[string]string{"/authorize": "GET", "/login": "POST", "/consent": "POST", "/introspect": "POST"}
 	request := func(method, path string, preflight string) reply {
 		r := h.newRequest(method, h.issuer+path, nil)
 		r.Header.Set("Origin", page)
@@ -212,7 +207,7 @@ func TestCORS(t *testing.T) {
 		}
 		return h.send(r)
 	}
-	for path, method := range open {
+	for path, method := range openPaths {
 		preflight := request(http.MethodOptions, path, method)
 		allowed := strings.ToLower(preflight.header.Get("Access-Control-Allow-Headers"))
 		if preflight.status != http.StatusNoContent || preflight.header.Get("Access-Control-Allow-Origin") != "*" ||
@@ -233,7 +228,7 @@ func TestCORS(t *testing.T) {
 			}
 		}
 	}
-	for path, method := range closed {
+	for path, method := range closedPaths {
 		for _, r := range []reply{request(http.MethodOptions, path, method), request(method, path, "")} {
 			for name := range r.header {
 				if strings.HasPrefix(name, "Access-Control-") {

@@ -3,7 +3,23 @@ package authz
 import (
 	"context"
 	"time"
+
+	"github.com/gorilla/mux"
 )
+
+// Paths returns the paths that the server answers at.
+func (s *Server) Paths() (paths []string, err error) {
+	router, err := s.routes()
+	if err != nil {
+		return nil, err
+	}
+	err = router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		paths = append(paths, path)
+		return err
+	})
+	return paths, err
+}
 
 // OnCompare has compare called in place of the comparison of a password with a hash, which
 // it is given, while a place is held for it.

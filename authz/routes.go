@@ -21,7 +21,7 @@ import (
 
 // routes is the whole outside of the server. Paths are matched exactly and undecoded; a
 // method that an endpoint does not take gets 405 with Allow.
-func (s *Server) routes() (http.Handler, error) {
+func (s *Server) routes() (*mux.Router, error) {
 	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
 	if err := s.documents(router); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
 	router.NotFoundHandler = http.HandlerFunc(notFound)
-	return s.OnBehalf(s.recovered(router)), nil
+	return router, nil
 }
 
 // OnBehalf returns a handler that answers like next, gives each request the id that its lines

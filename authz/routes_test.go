@@ -1,0 +1,36 @@
+package authz_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// openPaths are the paths that pages of any origin may call, closedPaths those that only pages
+// of this server and other programs may, each with a method that it takes.
+var (
+	openPaths = map[string]string{
+		"/.well-known/oauth-authorization-server": "GET", "/.well-known/openid-configuration": "GET", "/jwks.json": "GET",
+		"/token": "POST", "/revoke": "POST", "/register": "POST", "/register/anything": "GET",
+	}
+	closedPaths = map[string]string{
+		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/logo": "GET", "/consent": "POST", "/introspect": "POST", "/healthz": "GET",
+	}
+)
+
+// TestRoutes wants each path of the server in openPaths or closedPaths, so that TestCORS tries
+// it. TestB8RootIsAPageForPeople tries the root.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, build{})
+	paths, err := h.handler.Load().Paths()
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		tried := strings.ReplaceAll(path, "{id}", "anything")
+		tried, _ = strings.CutSuffix(tried, "/") // documents answer there too
+		if openPaths[tried] == "" && closedPaths[tried] == "" && path != "/" {
+			t.Errorf("%s is neither in openPaths nor in closedPaths: say whether pages of other origins may call it", path)
+		}
+	}
+}

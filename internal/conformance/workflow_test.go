@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"os"
-	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,10 +20,11 @@ type workflow struct {
 }
 
 // TestWorkflow wants the public check to run what everybody runs: scripts/test with the Go of
-// the Dockerfile, and the tests with the Go of go.mod. It may read the repository and nothing else.
+// the Dockerfile, and the tests with the Go of go.mod. Its permission is to read the
+// repository.
 func TestWorkflow(t *testing.T) {
 	var w workflow
-	if err := yaml.Unmarshal([]byte(fromRoot(t, ".github/workflows/test.yml")), &w); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/test.yml")), &w); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
@@ -44,7 +43,7 @@ func TestWorkflow(t *testing.T) {
 			ran[step.Run] = version
 		}
 	}
-	image := regexp.MustCompile(`(?m)^FROM golang:([0-9.]+) AS build$`).FindStringSubmatch(fromRoot(t, "Dockerfile"))
+	image := regexp.MustCompile(`(?m)^FROM golang:([0-9.]+) AS build$`).FindStringSubmatch(read(t, "Dockerfile"))
 	if image == nil {
 		t.Fatal("the Dockerfile names no version of Go")
 	}
@@ -54,14 +53,4 @@ func TestWorkflow(t *testing.T) {
 	if with, _ := ran["go test ./..."].(map[string]any); with["go-version-file"] != "go.mod" {
 		t.Errorf("go test ./... runs with %v, not with the Go of go.mod", with)
 	}
-}
-
-// fromRoot returns a file by its path from the root of the module.
-func fromRoot(t *testing.T, name string) string {
-	t.Helper()
-	raw, err := os.ReadFile(path.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
 }

@@ -71,7 +71,7 @@ func module(t *testing.T, row, file, imported string) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":         "module example.com/m\n",
-		"docs/design.md": "## The house\n\n| room | what | ours | others |\n|---|---|---|---|\n" + row + "\n",
+		"docs/design.md": "## The house\n\n| package | what | ours | others |\n|---|---|---|---|\n" + row + "\n",
 		"a/" + file:      "package a\n\nimport _ \"" + imported + "\"\n",
 	} {
 		full := filepath.Join(root, filepath.FromSlash(name))

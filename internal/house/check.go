@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// testPackages are those of the standard library that only code for tests imports. A room
+// testPackages are those of the standard library that only code for tests imports. A package
 // that imports them has them in its row.
 var testPackages = []string{"testing", "net/http/httptest"}
 
@@ -24,14 +24,14 @@ func (h *House) Check() (faults []string) {
 	return faults
 }
 
-// unused returns what stands in a row and is not there: rooms, and imports. An import is used
-// if one of the row's rooms has it.
+// unused returns what stands in a row and is not there: packages, and imports. An import is used
+// if one of the packages of the row has it.
 func (h *House) unused(r Row) (faults []string) {
 	var imported []string
-	for _, room := range r.Rooms {
-		p := h.Package(room)
+	for _, path := range r.Paths {
+		p := h.Package(path)
 		if p == nil {
-			faults = append(faults, fmt.Sprintf("%s:%d: there is no package %s", Document, r.Line, room))
+			faults = append(faults, fmt.Sprintf("%s:%d: there is no package %s", Document, r.Line, path))
 			continue
 		}
 		for _, f := range p.Files {
@@ -42,7 +42,7 @@ func (h *House) unused(r Row) (faults []string) {
 	}
 	for _, pattern := range append(h.full(r.Ours).Paths, r.Others.Paths...) {
 		if !slices.ContainsFunc(imported, func(i string) bool { return covers(pattern, i) }) {
-			faults = append(faults, fmt.Sprintf("%s:%d: %s imports no %s: take it out of the row", Document, r.Line, strings.Join(r.Rooms, ", "), pattern))
+			faults = append(faults, fmt.Sprintf("%s:%d: %s imports no %s: take it out of the row", Document, r.Line, strings.Join(r.Paths, ", "), pattern))
 		}
 	}
 	return faults

@@ -10,32 +10,32 @@ import (
 	"strings"
 )
 
-// WriteFigures writes the sizes of the module: of product code, of all other code, of each room.
+// WriteFigures writes the sizes of the module: of product code, of all other code, of each folder at the top.
 func (h *House) WriteFigures(w io.Writer) {
 	var product, other sample
 	inProduct := h.Product()
-	rooms := map[string]*sample{}
+	folders := map[string]*sample{}
 	for _, p := range h.Packages {
-		room, _, _ := strings.Cut(p.Path, "/")
-		if rooms[room] == nil {
-			rooms[room] = &sample{}
+		dir, _, _ := strings.Cut(p.Path, "/")
+		if folders[dir] == nil {
+			folders[dir] = &sample{}
 		}
 		for _, f := range p.Files {
 			if inProduct[p.Path] && !f.Test {
 				product.add(f, MaxProductLines)
-				rooms[room].product += f.Lines
+				folders[dir].product += f.Lines
 			} else {
 				other.add(f, MaxTestLines)
-				rooms[room].other += f.Lines
+				folders[dir].other += f.Lines
 			}
 		}
 	}
 	product.write(w, "product code (what the commands are made of)")
 	other.write(w, "tests, examples, measuring")
 	fmt.Fprintf(w, "\nlines by folder%26s %8s %8s\n", "product", "other", "share")
-	for _, room := range sortedBy(rooms, func(s *sample) int { return -s.product }) {
-		s := rooms[room]
-		fmt.Fprintf(w, "  %-30s %8d %8d %7.1f%%\n", room, s.product, s.other, 100*float64(s.product)/float64(product.lines))
+	for _, dir := range sortedBy(folders, func(s *sample) int { return -s.product }) {
+		s := folders[dir]
+		fmt.Fprintf(w, "  %-30s %8d %8d %7.1f%%\n", dir, s.product, s.other, 100*float64(s.product)/float64(product.lines))
 	}
 }
 
@@ -52,7 +52,7 @@ func sortedBy[V any](m map[string]V, number func(V) int) (keys []string) {
 
 // sample adds up files.
 type sample struct {
-	product, other          int // lines, of a room
+	product, other          int // lines of a folder
 	files, lines, longFiles int
 	lengths, complexities   []int
 	exported, documented    int

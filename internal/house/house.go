@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// House is the source of a module and the table of its rooms.
+// House is the source of a module and the import table of its packages.
 type House struct {
 	// Module is the module path.
 	Module string

@@ -47,7 +47,7 @@ func TestSizes(t *testing.T) {
 }
 
 const table = "# Design\n\n| no | import | table | here |\n|---|---|---|---|\n\n## The house\n\n" +
-	"| room | what it is | imports of ours | imports of others |\n|---|---|---|---|\n"
+	"| package | what it is | imports of ours | imports of others |\n|---|---|---|---|\n"
 
 // write writes a module of the given files, by name, and returns its root.
 func write(t *testing.T, rows string, files map[string]string) string {
@@ -109,11 +109,11 @@ func TestCheck(t *testing.T) {
 // TestTableForm refuses tables that a test would read otherwise than a person.
 func TestTableForm(t *testing.T) {
 	for row, want := range map[string]string{
-		"| `a` | the room | everything but `b` | none |\n": "cannot read the cell",
-		"| `a` | the room | kong | none |\n":               "cannot read the cell",
-		"| `a` | the room |  | none |\n":                   "cannot read the cell",
-		"| `a` | a | b | none | none |\n":                  "cells",
-		"":                                                 "has no import table",
+		"| `a` | the package | everything but `b` | none |\n": "cannot read the cell",
+		"| `a` | the package | kong | none |\n":               "cannot read the cell",
+		"| `a` | the package |  | none |\n":                   "cannot read the cell",
+		"| `a` | a | b | none | none |\n":                     "cells",
+		"":                                                    "has no import table",
 	} {
 		_, err := house.Read(write(t, row, nil))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Document is the page with the import table, from the root of the module. The table stands
-// under the heading "## The house". A line is "| rooms | what they are | imports of ours |
+// under the heading "## The house". A line is "| packages | what they are | imports of ours |
 // imports of others |", with all names between backquotes. "none" and "everything" stand for
 // themselves.
 const Document = "docs/design.md"
@@ -20,9 +20,9 @@ const everything = "everything"
 type Row struct {
 	// Line is its number in [Document].
 	Line int
-	// Rooms are folders from the root of the module.
-	Rooms []string
-	// Ours and Others are what the rooms may import.
+	// Paths are folders from the root of the module.
+	Paths []string
+	// Ours and Others are what the packages may import.
 	Ours, Others Imports
 }
 
@@ -71,11 +71,11 @@ func parseRow(line string) (r Row, err error) {
 	if len(cells) != 4 {
 		return r, fmt.Errorf("%d cells and not 4", len(cells))
 	}
-	rooms, err := parseCell(cells[0])
+	paths, err := parseCell(cells[0])
 	if err != nil {
 		return r, err
 	}
-	r.Rooms = rooms.Paths
+	r.Paths = paths.Paths
 	if r.Ours, err = parseCell(cells[2]); err != nil {
 		return r, err
 	}
@@ -104,9 +104,9 @@ func parseCell(cell string) (i Imports, err error) {
 	return i, nil
 }
 
-// Row returns the row of a room, nil if the table has none.
+// Row returns the row of a package, nil if the table has none.
 func (h *House) Row(dir string) *Row {
-	i := slices.IndexFunc(h.Rows, func(r Row) bool { return slices.Contains(r.Rooms, dir) })
+	i := slices.IndexFunc(h.Rows, func(r Row) bool { return slices.Contains(r.Paths, dir) })
 	if i < 0 {
 		return nil
 	}

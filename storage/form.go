@@ -193,9 +193,9 @@ func (s *Store) learn(f form) {
 // evidenceLen is how many people and clients are looked at to see what a store is.
 const evidenceLen = 16
 
-// evidence looks at a few people and clients where the key set does not tell: a sealed one
-// means that the switch was thrown, any other that the store was used before. A list alone
-// counts for somebody who says that all is sealed.
+// evidence reads a few people and clients when there is no key set. A sealed record proves
+// that the switch was thrown, any other record that the store was in use. If Options.MustSeal
+// is set, an entry of a list is enough for the second.
 func (s *Store) evidence(ctx context.Context) (found form, err error) {
 	for _, list := range []struct {
 		index, kind string
@@ -211,23 +211,32 @@ func (s *Store) evidence(ctx context.Context) (found form, err error) {
 		for i, entry := range page {
 			page[i] = key(list.kind, list.id(entry))
 		}
-		if len(page) == 0 {
-			continue
+		of, err := s.formOfItems(ctx, page)
+		if of == formSealed || err != nil {
+			return of, err
 		}
-		items, err := s.getMany(ctx, page)
-		if errors.Is(err, ErrRecord) {
-			return formSealed, nil // no process of ours wrote that
-		}
-		if err != nil {
-			return formUnknown, err
-		}
-		for _, item := range items {
-			switch {
-			case len(item.Data) > 0 && item.Data[0] == sealedForm:
-				return formSealed, nil
-			case item.Version != Version{}:
-				found = formPlain
-			}
+		found = max(found, of)
+	}
+	return found, nil
+}
+
+// formOfItems returns the form that the items under some keys prove: formSealed if one is
+// sealed or is not an item at all, which no Store writes, formPlain if there is any other,
+// formUnknown if there is none.
+func (s *Store) formOfItems(ctx context.Context, keys []string) (found form, err error) {
+	items, err := s.getMany(ctx, keys)
+	if errors.Is(err, ErrRecord) {
+		return formSealed, nil
+	}
+	if err != nil {
+		return formUnknown, err
+	}
+	for _, item := range items {
+		switch {
+		case len(item.Data) > 0 && item.Data[0] == sealedForm:
+			return formSealed, nil
+		case item.Version != Version{}:
+			found = formPlain
 		}
 	}
 	return found, nil

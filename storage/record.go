@@ -1,0 +1,215 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// slack is how long a key outlives its record: expiry is decided by the record, the
+// key's lifetime only frees memory.
+const slack = time.Minute
+
+const (
+	defaultWriteTime = 2 * time.Second
+	retryPause       = 10 * time.Millisecond
+)
+
+// read decodes the record under kind and id into v and returns its version.
+func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, error) {
+	item, err := s.get(ctx, kind, id)
+	if err == nil {
+		err = s.mayBePlain(ctx, kind, item)
+	}
+	if err != nil {
+		return Version{}, err
+	}
+	return item.Version, s.decode(kind, id, item, v)
+}
+
+// get returns the item under kind and id.
+func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
+	defer cancel()
+	item, err := s.backend.Get(ctx, key(kind, id))
+	if err != nil {
+		return Item{}, s.fault("read", kind, id, err)
+	}
+	return item, nil
+}
+
+// record is a value that is about to be written.
+type record struct {
+	kind, id string
+	value    any
+	expires  time.Time // zero for a record that stays
+	listed   []Listing
+	on       Lineage
+
+	forgettable bool
+	yields      bool // while room is short it is not written
+}
+
+// write writes r if cond holds. On [ErrConflict] it returns the item that is there,
+// with a zero Item if none is.
+func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, error) {
+	if r.expires.IsZero() && mustEnd[r.kind] {
+		return Item{}, fmt.Errorf("storage: write %s: it must have an end", r.kind)
+	}
+	if r.yields && s.backend.Room() != RoomEnough {
+		return Item{}, unavailable("write "+r.kind, ErrFull)
+	}
+	body, err := encode(r.value)
+	if err != nil {
+		return Item{}, err
+	}
+	f, err := s.formToWrite(ctx, r.kind)
+	if err != nil {
+		return Item{}, err
+	}
+	return s.writeBody(ctx, r, f, body, cond)
+}
+
+// writeBody is write for a body that is encoded.
+func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, cond Condition) (Item, error) {
+	put := Put{If: cond, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
+	expires := uint64(0)
+	if !r.expires.IsZero() {
+		expires = uint64(r.expires.UnixMilli())
+		put.TTL = max(r.expires.Sub(s.now()), 0) + slack
+	}
+	return s.send(ctx, r.kind, r.id, put, func(operation Version) []byte {
+		return s.frame(f, r.kind, r.id, operation, expires, body)
+	})
+}
+
+// send makes an operation of a write and sends it. Data, if it is not nil, makes what is
+// written, of which the operation is a part. On [ErrConflict] it returns the item that is
+// there, zero if none is; while the outcome is not known, only the version that may be there.
+func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(operation Version) []byte) (Item, error) {
+	put.Key = key(kind, id)
+	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
+		return Item{}, fmt.Errorf("storage: random: %w", err)
+	}
+	if data != nil {
+		put.Data = data(put.Operation)
+	}
+	item, err := s.put(ctx, put)
+	switch {
+	case errors.Is(err, ErrConflict):
+		err = s.lostTo(kind, id, item)
+	case errors.Is(err, ErrUncertain):
+		return Item{Version: put.Operation}, s.fault("write", kind, id, err) // what may be there
+	case err != nil:
+		err = s.fault("write", kind, id, err)
+	}
+	return item, err
+}
+
+// lostTo is [ErrConflict], unless the record that was in the way is forged: nobody may take
+// what that says for a fact, not even that it is there.
+func (s *Store) lostTo(kind, id string, item Item) error {
+	if item.Version == (Version{}) {
+		return ErrConflict
+	}
+	if _, _, err := s.unframe(kind, id, item); errors.Is(err, ErrForged) {
+		return err
+	}
+	return ErrConflict
+}
+
+// fault is [unavailable] for one record. What the backend calls no item is forged where
+// records are sealed.
+func (s *Store) fault(what, kind, id string, err error) error {
+	if errors.Is(err, ErrRecord) {
+		return s.unreadable(kind, id, err)
+	}
+	return unavailable(what+" "+kind, err)
+}
+
+// mustEnd are the kinds of records that strangers can make, or that keep a right alive.
+var mustEnd = map[string]bool{
+	kindGrant: true, kindTransaction: true, kindSession: true, kindAssertion: true, kindInitialToken: true,
+}
+
+// put sends one operation until its outcome is known or time is over. Sending it
+// again is safe: the operation id makes it the same write.
+func (s *Store) put(ctx context.Context, put Put) (Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
+	defer cancel()
+	sent := false
+	for {
+		attempt, stop := context.WithTimeout(ctx, s.attemptTime)
+		item, err := s.backend.Put(attempt, put)
+		stop()
+		switch {
+		case errors.Is(err, ErrUncertain):
+			sent = true
+		case sent && err != nil && !settled(err):
+			err = fmt.Errorf("%w: %w", ErrUncertain, err) // an attempt before may have been applied
+			return item, err
+		default:
+			return item, err
+		}
+		select {
+		case <-ctx.Done():
+			return item, err
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// settled reports whether an error of a write that was sent before says what came of it.
+func settled(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLineage)
+}
+
+// unavailable keeps the sentinels that callers act on and marks everything else as
+// [ErrUnavailable], so that an unknown fault is never read as "not found".
+func unavailable(what string, err error) error {
+	for _, kind := range []error{ErrNotFound, ErrConflict, ErrRecord, ErrLineage} {
+		if errors.Is(err, kind) {
+			return err
+		}
+	}
+	return fmt.Errorf("storage: %s: %w: %w", what, ErrUnavailable, err)
+}
+
+// A record in the plain form is its encoding version (1), the expiry in milliseconds since
+// 1970 as eight bytes (zero: none), and the body: JSON, or in a [Table] a head and a tail.
+const headerLen = 1 + 8
+
+func encode(v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("storage: encode: %w", err)
+	}
+	return body, nil
+}
+
+// decode reads an item into v.
+func (s *Store) decode(kind, id string, item Item, v any) error {
+	body, err := s.body(kind, id, item)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
+	}
+	return nil
+}
+
+// body returns what follows the header of an item. Expiry is decided here, by the record.
+func (s *Store) body(kind, id string, item Item) ([]byte, error) {
+	ms, body, err := s.unframe(kind, id, item)
+	if err == nil && ms != 0 && s.now().UnixMilli() >= int64(ms) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}

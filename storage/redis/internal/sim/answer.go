@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -18,12 +17,7 @@ func (s *sentinel) serve(link *end, commands [][]string, reply func([]any)) {
 	link.send(func() { reply(replies) })
 }
 
-const (
-	errNoMaster    = replyError("ERR No such master with that name")
-	errInProgress  = replyError("INPROG Failover already in progress")
-	errNoGoodSlave = replyError("NOGOODSLAVE No suitable replica to promote")
-	errNoQuorum    = replyError("NOQUORUM not enough available Sentinels to reach the specified quorum or to authorize a failover")
-)
+const errNoMaster = replyError("ERR No such master with that name")
 
 func (s *sentinel) command(args []string) any {
 	switch name := strings.ToLower(args[0]); {
@@ -74,39 +68,8 @@ func (s *sentinel) about(what string) any {
 		return s.describeAll(s.replicas)
 	case "sentinels":
 		return s.describeAll(s.others)
-	case "ckquorum":
-		return s.checkQuorum()
-	case "failover":
-		return s.force()
 	}
 	return replyError("ERR unknown subcommand '" + what + "'")
-}
-
-// force is SENTINEL FAILOVER.
-func (s *sentinel) force() any {
-	switch {
-	case s.failover.inProgress:
-		return errInProgress
-	case s.candidate() == nil:
-		return errNoGoodSlave
-	}
-	s.w.log("%s is told to fail over", s.name)
-	s.startFailover()
-	s.failover.forced = true
-	return ok
-}
-
-func (s *sentinel) checkQuorum() any {
-	usable := 1
-	for _, other := range s.others {
-		if !other.subjectivelyDown && !other.link.disconnected {
-			usable++
-		}
-	}
-	if voters := len(s.others) + 1; usable < s.w.cfg.Quorum || usable < voters/2+1 {
-		return errNoQuorum
-	}
-	return fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", usable)
 }
 
 func (s *sentinel) describeAll(all []*instance) any {
@@ -232,7 +195,6 @@ func (s *sentinel) flags(i *instance) string {
 		{"reconf_sent", i.reconfigured == reconfSent},
 		{"reconf_inprog", i.reconfigured == reconfInProgress},
 		{"reconf_done", i.reconfigured == reconfDone},
-		{"force_failover", i.kind == kindPrimary && f.forced},
 	} {
 		if flag.set {
 			names = append(names, flag.name)

@@ -8,11 +8,11 @@ import (
 
 // failover is a failover that a sentinel tries.
 type failover struct {
-	inProgress, forced bool
-	state              failoverState
-	epoch              uint64
-	started, changed   time.Duration
-	promoted           *instance
+	inProgress       bool
+	state            failoverState
+	epoch            uint64
+	started, changed time.Duration
+	promoted         *instance
 }
 
 type failoverState int
@@ -144,7 +144,7 @@ func (s *sentinel) abortIfLate(why string) {
 func (s *sentinel) waitStart() {
 	f := &s.failover
 	switch {
-	case s.elected(f.epoch) || f.forced:
+	case s.elected(f.epoch):
 		s.w.log("%s +elected-leader epoch %d", s.name, f.epoch)
 		f.step(s, failoverSelect)
 	case s.w.now-f.started > min(electionTime, s.w.cfg.FailoverTimeout):

@@ -37,10 +37,10 @@ type change struct {
 // place is what is known about the server that a change goes to.
 type place struct {
 	replicated bool // others have to confirm the change
-	// reign is the lineage of the server, where the process knows it. Otherwise the server
+	// term is the lineage of the server, where the process knows it. Otherwise the server
 	// knows.
-	reign storage.Lineage
-	known bool
+	lineage storage.Lineage
+	known   bool
 }
 
 // send sends a change once. Entries, the command and the wait for a replica are one round
@@ -87,7 +87,7 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 	if err != nil {
 		return writeError(c.what, err)
 	}
-	c.at(place{replicated: need > 0, reign: storage.Lineage(v.Lineage), known: true})
+	c.at(place{replicated: need > 0, lineage: storage.Lineage(v.Lineage), known: true})
 	if need > 0 && need < v.Listed {
 		c.named = v.Following
 	}
@@ -202,8 +202,8 @@ func redirected(err error) (addr string, ask bool) {
 	return fields[len(fields)-1], fields[0] == "ASK"
 }
 
-// errNewcomer is about a server to which the first of its slots is moving.
-var errNewcomer = errors.New("none of the slots is its own yet")
+// errNoSlot is about a server to which the first of its slots is moving.
+var errNoSlot = errors.New("none of the slots is its own yet")
 
 // primaryAt returns the client of the primary at an address.
 func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string) (*goredis.Client, error) {
@@ -218,7 +218,7 @@ func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string)
 	case server := <-found:
 		return server, nil
 	default:
-		return nil, fmt.Errorf("no primary is known at %s: %w", addr, cmp.Or(err, errNewcomer))
+		return nil, fmt.Errorf("no primary is known at %s: %w", addr, cmp.Or(err, errNoSlot))
 	}
 }
 

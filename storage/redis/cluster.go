@@ -105,19 +105,19 @@ func (r *ring) lookNow(ctx context.Context) (replicas, error) {
 		if view.primaries = majority(answers); len(view.primaries) > 0 {
 			break
 		}
-		next = r.everybody()
+		next = r.allAddresses()
 	}
 	defer r.last.Store(view)
 	if len(view.primaries) == 0 {
 		return nil, errNoMajority
 	}
 	view.confirm = r.confirmations(ctx, view.primaries, answers)
-	r.forget(answers)
+	r.closeRemoved(answers)
 	return view.confirm, nil
 }
 
 // forget closes the connections to those who are no part of the cluster any more.
-func (r *ring) forget(answers map[string]ringAnswer) {
+func (r *ring) closeRemoved(answers map[string]ringAnswer) {
 	named := map[string]bool{}
 	for _, a := range answers {
 		for primary, replicas := range a.primaries {
@@ -134,7 +134,7 @@ func (r *ring) forget(answers map[string]ringAnswer) {
 }
 
 // everybody is each address that is configured or was ever named.
-func (r *ring) everybody() []string {
+func (r *ring) allAddresses() []string {
 	all := slices.Clone(r.first)
 	r.named.Range(func(addr, _ any) bool {
 		all = append(all, addr.(string))
@@ -189,16 +189,16 @@ func (r *ring) server(addr string) *goredis.Client {
 func (r *ring) confirmations(ctx context.Context, primaries map[string]bool, answers map[string]ringAnswer) replicas {
 	needed := replicas{}
 	for primary := range primaries {
-		heirs := map[string]bool{}
+		candidates := map[string]bool{}
 		for addr, a := range answers {
 			if a.primaries[addr] != nil { // otherwise it has no say
-				maps.Copy(heirs, a.primaries[primary])
+				maps.Copy(candidates, a.primaries[primary])
 			}
 		}
 		_, prompt := following(answers[primary].info)
-		needed[primary] = max(len(heirs), prompt)
-		if answers[primary].info != "" && prompt < needed[primary] && len(heirs) > 1 {
-			needed[primary] = max(r.able(ctx, heirs), 1)
+		needed[primary] = max(len(candidates), prompt)
+		if answers[primary].info != "" && prompt < needed[primary] && len(candidates) > 1 {
+			needed[primary] = max(r.able(ctx, candidates), 1)
 		}
 	}
 	return needed
@@ -207,9 +207,9 @@ func (r *ring) confirmations(ctx context.Context, primaries map[string]bool, ans
 // able counts the replicas that could take over now, when some are late: one that does not
 // answer us either hangs, and one that is being filled is nobody's choice while another one
 // has more. One that answers and is late only was cut off from its primary.
-func (r *ring) able(ctx context.Context, heirs map[string]bool) (n int) {
+func (r *ring) able(ctx context.Context, candidates map[string]bool) (n int) {
 	answers := map[string]ringAnswer{}
-	r.askAll(ctx, slices.Collect(maps.Keys(heirs)), answers)
+	r.askAll(ctx, slices.Collect(maps.Keys(candidates)), answers)
 	for _, a := range answers {
 		if a.info != "" && infoField(a.info, "master_sync_in_progress") != "1" {
 			n++

@@ -48,17 +48,17 @@ func askNode(ctx context.Context, server *goredis.Client) (a ringAnswer) {
 
 // nodeAddr is the address at which the client dials a server that another one names: on the
 // machine of that one, if the name is good on that machine only.
-func nodeAddr(addr, teller string) string {
+func nodeAddr(addr, source string) string {
 	host, port, err := net.SplitHostPort(addr)
-	tellerHost, tellerPort, _ := net.SplitHostPort(teller)
+	sourceHost, sourcePort, _ := net.SplitHostPort(source)
 	if err != nil {
 		return addr
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() && !isLoopback(tellerHost) {
-		host = tellerHost
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() && !isLoopback(sourceHost) {
+		host = sourceHost
 	}
 	if port == "0" { // it is reached over TLS only
-		port = tellerPort
+		port = sourcePort
 	}
 	return net.JoinHostPort(host, port)
 }

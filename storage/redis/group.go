@@ -48,8 +48,8 @@ type standing struct {
 	err    error         // why somebody did not answer
 }
 
-// reignKey holds the mark of the reign that the contents of a server are of.
-const reignKey = "gatehouse:reign"
+// termKey holds the mark of the term that the contents of a server are of.
+const termKey = "gatehouse:reign"
 
 // markScript replaces the mark KEYS[1]. ARGV is the mark that has to be there, empty for
 // none, and the new one. It answers with what is there afterwards.
@@ -138,7 +138,7 @@ func (g *group) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 4*askTime)
 	defer cancel()
 	look, err := g.around(ctx)
-	step := g.watch.Learn(look)
+	step := g.watch.Update(look)
 	if step.Mark != (failover.Mark{}) {
 		step.View = g.watch.Marked(g.mark(ctx, step))
 	}
@@ -153,7 +153,7 @@ func (g *group) look(ctx context.Context) {
 	}
 }
 
-func (g *group) tell(sentence string) {
+func (g *group) report(sentence string) {
 	if g.warn != nil {
 		g.warn(sentence)
 	}
@@ -172,12 +172,12 @@ func (g *group) around(ctx context.Context) (failover.Look, error) {
 	reports, err := g.sentinels.reports(ctx, before)
 	asking.Wait()
 	look.Reports = reports
-	reign, named := look.Named()
-	if named && reign.Primary != before {
-		silent = append(silent, g.ask(ctx, look.Servers, reign.Primary))
+	term, named := look.Named()
+	if named && term.Primary != before {
+		silent = append(silent, g.ask(ctx, look.Servers, term.Primary))
 	}
-	if g.watch.Wonders(look) {
-		silent = append(silent, g.ask(ctx, look.Servers, look.Others(reign.Primary)...))
+	if g.watch.NeedsOthers(look) {
+		silent = append(silent, g.ask(ctx, look.Servers, look.Others(term.Primary)...))
 	}
 	return look, errors.Join(append(silent, err)...)
 }
@@ -216,7 +216,7 @@ func (g *group) at(addr string) *goredis.Client {
 
 // mark writes the mark of a step.
 func (g *group) mark(ctx context.Context, step failover.Step) error {
-	cmd := goredis.NewCmd(ctx, "eval", markScript, "1", reignKey, step.From.String(), step.Mark.String())
+	cmd := goredis.NewCmd(ctx, "eval", markScript, "1", termKey, step.From.String(), step.Mark.String())
 	if err := g.at(step.View.Primary).Process(ctx, once{cmd}); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (g *group) publish(v failover.View, begun time.Time, err error) {
 		next.client = g.at(v.Primary)
 	}
 	if v.Lost && !before.Lost {
-		g.tell("the primary lacks acknowledged writes, and nobody is left who has them: revocations, consents and registrations may be forgotten")
+		g.report("the primary lacks acknowledged writes, and nobody is left who has them: revocations, consents and registrations may be forgotten")
 	}
 	g.now.Store(next)
 	close(before.over)
@@ -264,7 +264,7 @@ func (g *group) lookAgain() {
 	}
 }
 
-// lineage names the reign that answers.
+// lineage names the term that answers.
 func (g *group) lineage(ctx context.Context) (storage.Lineage, error) {
 	v, err := g.primary(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // server asks a server about itself.
 func (g *group) server(ctx context.Context, addr string) (failover.Server, error) {
 	info := goredis.NewStringCmd(ctx, "info", "replication")
-	mark := goredis.NewStringCmd(ctx, "get", reignKey)
+	mark := goredis.NewStringCmd(ctx, "get", termKey)
 	together(ctx, g.at(addr), info, mark)
 	if err := errors.Join(info.Err(), unlessNil(mark.Err())); err != nil {
 		return failover.Server{}, err

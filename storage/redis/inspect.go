@@ -14,9 +14,9 @@ import (
 // is a forgotten revocation.
 var ErrEvicts = errors.New("storage/redis: the server evicts records when memory is full: set maxmemory-policy noeviction")
 
-// keeping is what a server says about how it keeps what it was told. Empty fields could
+// persistence is what a server says about how it keeps what it was told. Empty fields could
 // not be found out.
-type keeping struct {
+type persistence struct {
 	policy      string // maxmemory-policy
 	appendOnly  string // yes or no
 	appendFsync string // always, everysec or no
@@ -46,7 +46,7 @@ func (b *backend) inspect(ctx context.Context) (warnings []string, err error) {
 	return warnings, err
 }
 
-func (k keeping) warnings() []string {
+func (k persistence) warnings() []string {
 	switch {
 	case k.policy == "" && k.appendOnly == "":
 		return []string{"the store does not tell how it keeps records: make sure of maxmemory-policy noeviction, appendonly yes and appendfsync always"}
@@ -59,8 +59,8 @@ func (k keeping) warnings() []string {
 }
 
 // ask reads the settings with CONFIG GET, and from INFO where that is denied.
-func ask(ctx context.Context, server *goredis.Client) keeping {
-	k := keeping{
+func ask(ctx context.Context, server *goredis.Client) persistence {
+	k := persistence{
 		policy:      setting(ctx, server, "maxmemory-policy"),
 		appendOnly:  setting(ctx, server, "appendonly"),
 		appendFsync: setting(ctx, server, "appendfsync"),

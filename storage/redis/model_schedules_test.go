@@ -35,32 +35,32 @@ type known struct {
 }
 
 var (
-	withoutBelief = failover.Protections{Belief: true}
-	withoutLease  = failover.Protections{Lease: true}
-	withoutAll    = failover.Protections{Belief: true, Lease: true, ConfirmAll: true}
+	withoutTrust = failover.Protections{Trust: true}
+	withoutLease = failover.Protections{Lease: true}
+	withoutAll   = failover.Protections{Trust: true, Lease: true, ConfirmAll: true}
 )
 
 var knownSchedules = []known{
 	// A stalls, B takes over and serves alone; A comes back and is promoted with its old data.
-	{name: "flap", servers: 2, schedule: "at 0s stall A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "lost"},
-	{name: "flap of a crash", servers: 2, schedule: "at 0s crash A for 9s\nat 11s stall B for 6s", without: withoutBelief, promise: "revoked"},
-	{name: "filling", servers: 2, schedule: "at 0s cut A,P1 for 9s\nat 12s stall B for 8s", without: withoutBelief, promise: "lost"},
+	{name: "flap", servers: 2, schedule: "at 0s stall A for 9s\nat 11s stall B for 6s", without: withoutTrust, promise: "lost"},
+	{name: "flap of a crash", servers: 2, schedule: "at 0s crash A for 9s\nat 11s stall B for 6s", without: withoutTrust, promise: "revoked"},
+	{name: "filling", servers: 2, schedule: "at 0s cut A,P1 for 9s\nat 12s stall B for 8s", without: withoutTrust, promise: "lost"},
 	// A wakes while it is replaced.
 	{name: "doze", servers: 3, schedule: "at 0s stall A for 1.8s", without: withoutAll, promise: "lost"},
 	{name: "minority", servers: 3, schedule: "at 0s cut A,S1,P1 for 8s", without: withoutLease, promise: "revoked"},
 	{name: "hanging replica", servers: 3, schedule: "at 0s stall B for 20s", silence: 3 * time.Second},
 	{name: "last replica hangs", servers: 2, schedule: "at 0s stall B for 20s", silence: 6 * time.Second},
 	// B is promoted while it is filled, and A and C have what was acknowledged meanwhile.
-	{name: "filled by a minority", servers: 3, schedule: "at 0s crash B for 500ms\nat 6s cut B,S1,S2 for 4s", without: withoutBelief, promise: "lost"},
+	{name: "filled by a minority", servers: 3, schedule: "at 0s crash B for 500ms\nat 6s cut B,S1,S2 for 4s", without: withoutTrust, promise: "lost"},
 	// A goes on alone, and a process that did not see that meets B, who was left behind.
-	{name: "left behind", servers: 2, schedule: "at 0s cut B,P1 for 8s\nat 8s cut A for 4s", without: withoutBelief, promise: "lost"},
+	{name: "left behind", servers: 2, schedule: "at 0s cut B,P1 for 8s\nat 8s cut A for 4s", without: withoutTrust, promise: "lost"},
 	// C lags and is not waited for, then it is promoted.
-	{name: "lagging", servers: 3, schedule: "at 0s cut C for 2s\nat 3s cut C,S1,S2 for 8s", without: withoutBelief, promise: "lost"},
-	{name: "returned beside another", servers: 3, schedule: "at 5s cut A,C for 6s\nat 12s cut B for 1.5s", without: withoutBelief, promise: "honest"},
+	{name: "lagging", servers: 3, schedule: "at 0s cut C for 2s\nat 3s cut C,S1,S2 for 8s", without: withoutTrust, promise: "lost"},
+	{name: "returned beside another", servers: 3, schedule: "at 5s cut A,C for 6s\nat 12s cut B for 1.5s", without: withoutTrust, promise: "honest"},
 	// C is promoted while it waits to be filled; A comes back with everything, and with a history
 	// of its own.
-	{name: "one after the other", servers: 3, schedule: "at 5.9s crash C for 1s\nat 8s crash B for 3s\nat 12s crash A for 4s", without: withoutBelief, promise: "honest"},
-	{name: "two at once", servers: 3, schedule: "at 0s crash C for 1s\nat 4s cut B for 12s\nat 4s crash A for 2s", without: withoutBelief, promise: "honest"},
+	{name: "one after the other", servers: 3, schedule: "at 5.9s crash C for 1s\nat 8s crash B for 3s\nat 12s crash A for 4s", without: withoutTrust, promise: "honest"},
+	{name: "two at once", servers: 3, schedule: "at 0s crash C for 1s\nat 4s cut B for 12s\nat 4s crash A for 2s", without: withoutTrust, promise: "honest"},
 	// C, which was not waited for, confirms in place of B, which was, and is promoted.
 	{name: "confirmed by another", servers: 3, hasty: true, schedule: "at 0s cut C for 2s\nat 2s cut B,S1,S2,P1 for 5s"},
 	{

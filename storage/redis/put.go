@@ -73,7 +73,7 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd, err = b.runPut(ctx, "eval", putScript, put)
 	}
-	b.room.took(put)
+	b.room.subtract(put)
 	switch {
 	case errors.Is(err, storage.ErrFull):
 		b.room.refused()
@@ -123,7 +123,7 @@ func (p place) fence(on storage.Lineage) string {
 	switch {
 	case !p.known:
 		return string(on)
-	case on == "" || on == p.reign:
+	case on == "" || on == p.lineage:
 		return ""
 	}
 	return otherLineage

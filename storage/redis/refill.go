@@ -20,9 +20,9 @@ import (
 func (g *group) recover(ctx context.Context, look failover.Look, step failover.Step) {
 	if step.Refill != "" && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
-		g.tell("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
+		g.report("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
 		if err := refill(ctx, g.at(step.View.Primary), step.From, step.Refill); err != nil {
-			g.tell(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
+			g.report(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
 		}
 	}
 	if len(step.Apart) > 0 && time.Since(g.asked) >= refillTime {
@@ -48,7 +48,7 @@ func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, fro
 		return err
 	}
 	return server.Watch(ctx, func(tx *goredis.Tx) error {
-		is, err := tx.Get(ctx, reignKey).Result()
+		is, err := tx.Get(ctx, termKey).Result()
 		if unlessNil(err) != nil {
 			return err
 		}
@@ -68,5 +68,5 @@ func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, fro
 		default:
 			return done
 		}
-	}, reignKey)
+	}, termKey)
 }

@@ -19,7 +19,7 @@ func TestRefillCommands(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
 	source := redistest.Start(t, redistest.Config{})
 	mark := failover.Mark{Epoch: 3, Lineage: "one", Primary: primary.Addr}
-	if err := primary.Client().Set(t.Context(), reignKey, mark.String(), 0).Err(); err != nil {
+	if err := primary.Client().Set(t.Context(), termKey, mark.String(), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	client := goredis.NewClient(&goredis.Options{

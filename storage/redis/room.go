@@ -48,7 +48,7 @@ func (r *room) is() storage.Room {
 }
 
 // took takes off what a write may have created.
-func (r *room) took(put storage.Put) {
+func (r *room) subtract(put storage.Put) {
 	if l := r.left.Load(); l != nil && put.If == storage.Absent {
 		l.free.Add(-int64(itemCost + len(put.Data)*5/4)) // what the allocator rounds up
 	}
@@ -74,7 +74,7 @@ type eachPrimary func(context.Context, func(context.Context, *goredis.Client) er
 func (b *backend) measure(ctx context.Context, each eachPrimary) {
 	var mu sync.Mutex
 	var least *left
-	heard := false
+	answered := false
 	look := func(ctx context.Context, server *goredis.Client) error {
 		info, err := server.Info(ctx, "memory").Result()
 		if err != nil {
@@ -83,14 +83,14 @@ func (b *backend) measure(ctx context.Context, each eachPrimary) {
 		l := leftOf(info)
 		mu.Lock()
 		defer mu.Unlock()
-		heard = true
+		answered = true
 		if l != nil && (least == nil || l.free.Load()-l.reserve < least.free.Load()-least.reserve) {
 			least = l
 		}
 		return nil
 	}
 	err := each(ctx, look)
-	if heard && err == nil {
+	if answered && err == nil {
 		b.room.left.Store(least)
 	}
 }

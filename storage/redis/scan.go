@@ -59,7 +59,7 @@ func (b *backend) scanOne(ctx context.Context, process func(context.Context, gor
 		return nil, "", readError("scan", err)
 	}
 	keys, next := cmd.Val()
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == reignKey })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == termKey })
 	if next == 0 {
 		return keys, "", nil
 	}

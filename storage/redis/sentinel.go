@@ -23,78 +23,81 @@ type sentinels struct {
 	first   []string // the addresses in the URL
 	connect func(addr string) *goredis.Client
 
-	mu    sync.Mutex
-	known map[string]*goredis.Client
-	mute  map[string]time.Time // those that do not answer, and when they had all their time to
+	mu     sync.Mutex
+	known  map[string]*goredis.Client
+	silent map[string]time.Time // those that do not answer, and when they had all their time to
 }
 
 func newSentinels(name string, addrs []string, connect func(string) *goredis.Client) *sentinels {
-	s := &sentinels{name: name, first: addrs, connect: connect, known: map[string]*goredis.Client{}, mute: map[string]time.Time{}}
+	s := &sentinels{name: name, first: addrs, connect: connect, known: map[string]*goredis.Client{}, silent: map[string]time.Time{}}
 	for _, addr := range addrs {
 		s.known[addr] = connect(addr)
 	}
 	return s
 }
 
-// saying is what one sentinel says.
-type saying struct {
+// sentinelAnswer is what one sentinel says.
+type sentinelAnswer struct {
 	addr   string
 	id     string
 	report failover.Report
-	peers  []string // the other sentinels
+	peers  []string // the addresses of the other sentinels
 	err    error
+
+	// primary and replicas are the replies to SENTINEL MASTER and SENTINEL REPLICAS.
+	primary  map[string]string
+	replicas []map[string]string
 }
 
 // reports asks all sentinels at once; before is the primary of the look before. The error is that of one which did not answer, if none
 // did.
 func (s *sentinels) reports(ctx context.Context, before string) (reports []failover.Report, err error) {
 	ids, there := map[string]bool{}, slices.Clone(s.first)
-	for _, said := range s.ask(ctx, before) {
-		if said.err != nil {
-			err = said.err
+	now := time.Now()
+	limit := func(addr string) time.Duration { return s.limit(addr, now) }
+	for _, a := range s.ask(ctx, before, limit) {
+		if a.err != nil {
+			err = a.err
 			continue
 		}
-		there = append(append(there, said.addr), said.peers...)
-		if !ids[said.id] { // it may have several addresses
-			ids[said.id] = true
-			reports = append(reports, said.report)
+		delete(s.silent, a.addr)
+		there = append(append(there, a.addr), a.peers...)
+		if !ids[a.id] { // it may have several addresses
+			ids[a.id] = true
+			reports = append(reports, a.report)
 		}
 	}
 	if len(reports) > 0 {
 		err = nil
-		s.know(there)
+		s.update(there)
 	}
 	return reports, err
 }
 
-func (s *sentinels) ask(ctx context.Context, before string) []saying {
-	known, now := s.clients(), time.Now()
-	said := make([]saying, len(known))
+// ask asks all sentinels at once, each with the time that limit returns for its address.
+func (s *sentinels) ask(ctx context.Context, before string, limit func(addr string) time.Duration) []sentinelAnswer {
+	known := s.clients()
+	answers := make([]sentinelAnswer, len(known))
 	var asking sync.WaitGroup
 	for i, addr := range slices.Collect(maps.Keys(known)) {
-		limit := s.limit(addr, now)
+		timeout := limit(addr)
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, limit)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			said[i] = s.askOne(ctx, known[addr], before)
-			said[i].addr = addr
+			answers[i] = s.askOne(ctx, known[addr], before)
+			answers[i].addr = addr
 		})
 	}
 	asking.Wait()
-	for _, one := range said {
-		if one.err == nil {
-			delete(s.mute, one.addr)
-		}
-	}
-	return said
+	return answers
 }
 
 // limit is how long a sentinel has to answer: as long as anybody, and while it does not, only
 // once a second. What the others say is worth less the longer a look waits.
 func (s *sentinels) limit(addr string, now time.Time) time.Duration {
-	since, mute := s.mute[addr]
-	if !mute || now.Sub(since) >= lookTime {
-		s.mute[addr] = now
+	since, silent := s.silent[addr]
+	if !silent || now.Sub(since) >= lookTime {
+		s.silent[addr] = now
 		return askTime
 	}
 	return askTime / 5
@@ -112,14 +115,14 @@ const mostSentinels = 31
 
 // know makes these the sentinels that are asked: those of the URL, those that answered and those
 // of which they told. Others were replaced.
-func (s *sentinels) know(addrs []string) {
+func (s *sentinels) update(addrs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for addr, client := range s.known {
 		if !slices.Contains(addrs, addr) {
 			_ = client.Close()
 			delete(s.known, addr)
-			delete(s.mute, addr)
+			delete(s.silent, addr)
 		}
 	}
 	for _, addr := range addrs {
@@ -131,11 +134,11 @@ func (s *sentinels) know(addrs []string) {
 
 // nobody is a candidate for whom no sentinel votes: it is asked about with the number 0, on which
 // each has voted, so that it tells on which it has voted last.
-const nobody = "0000000000000000000000000000000000000000"
+const noRunID = "0000000000000000000000000000000000000000"
 
 // askOne asks one sentinel. It tells its vote about a primary that it knows, so that of a new one
 // comes with the next look.
-func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before string) saying {
+func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before string) sentinelAnswer {
 	id := goredis.NewStringCmd(ctx, "sentinel", "myid")
 	primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
 	addr := goredis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
@@ -143,23 +146,24 @@ func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before s
 	others := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "sentinels", s.name)
 	cmds := []goredis.Cmder{id, primary, addr, replicas, others}
 	host, port, _ := net.SplitHostPort(before)
-	vote := goredis.NewSliceCmd(ctx, "sentinel", "is-master-down-by-addr", host, port, "0", nobody)
+	vote := goredis.NewSliceCmd(ctx, "sentinel", "is-master-down-by-addr", host, port, "0", noRunID)
 	if before != "" {
 		cmds = append(cmds, vote)
 	}
 	together(ctx, client, cmds...)
 	if err := errors.Join(id.Err(), primary.Err(), addr.Err(), replicas.Err(), others.Err()); err != nil {
-		return saying{err: err}
+		return sentinelAnswer{err: err}
 	}
-	said := saying{id: id.Val(), report: reportOf(primary.Val(), addr.Val(), replicas.Val(), others.Val())}
-	if answer := vote.Val(); said.report.Primary == before && len(answer) == 3 {
+	a := sentinelAnswer{id: id.Val(), primary: primary.Val(), replicas: replicas.Val()}
+	a.report = reportOf(a.primary, addr.Val(), a.replicas, others.Val())
+	if answer := vote.Val(); a.report.Primary == before && len(answer) == 3 {
 		voted, ok := answer[2].(int64)
-		said.report.Told, said.report.Voted = ok && voted >= 0, uint64(voted)
+		a.report.VoteKnown, a.report.Voted = ok && voted >= 0, uint64(voted)
 	}
 	for _, o := range others.Val() {
-		said.peers = append(said.peers, net.JoinHostPort(o["ip"], o["port"]))
+		a.peers = append(a.peers, net.JoinHostPort(o["ip"], o["port"]))
 	}
-	return said
+	return a
 }
 
 // reportOf reads what a sentinel says about the primary, the replicas and its peers, in the

@@ -21,7 +21,7 @@ func TestSentinelsComeAndGo(t *testing.T) {
 		{[]string{"a:1", "b:1", "d:1", "e:1"}, []string{"a:1", "b:1", "d:1", "e:1"}},
 		{[]string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
 	} {
-		s.know(tt.there)
+		s.update(tt.there)
 		if got := slices.Sorted(maps.Keys(s.known)); !slices.Equal(got, tt.want) {
 			t.Errorf("%v are asked, want %v", got, tt.want)
 		}
@@ -30,7 +30,7 @@ func TestSentinelsComeAndGo(t *testing.T) {
 	for i := range 2 * mostSentinels {
 		crowd = append(crowd, string(rune('a'+i))+":2")
 	}
-	if s.know(crowd); len(s.known) > mostSentinels {
+	if s.update(crowd); len(s.known) > mostSentinels {
 		t.Errorf("%d are asked", len(s.known))
 	}
 }

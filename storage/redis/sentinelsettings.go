@@ -3,16 +3,14 @@ package redis
 import (
 	"context"
 	"fmt"
-	"sync"
-
-	goredis "github.com/redis/go-redis/v9"
+	"time"
 )
 
 // sentinelAdvice are the sentences about what a sentinel says, in the words of SENTINEL MASTER
 // and SENTINEL REPLICAS.
 func sentinelAdvice(primary map[string]string, replicas []map[string]string) (sentences []string) {
 	sentences = append(sentences, countAdvice(primary)...)
-	if _, told := primary["down-after-milliseconds"]; told {
+	if _, known := primary["down-after-milliseconds"]; known {
 		switch after := number(primary, "down-after-milliseconds"); {
 		case after < minDownAfter:
 			sentences = append(sentences, fmt.Sprintf("down-after-milliseconds is %d: a primary that is busy for a moment is replaced; "+
@@ -38,7 +36,7 @@ func sentinelAdvice(primary map[string]string, replicas []map[string]string) (se
 
 // countAdvice are the sentences about how many sentinels there are and how many must agree.
 func countAdvice(primary map[string]string) []string {
-	if _, told := primary["num-other-sentinels"]; !told {
+	if _, known := primary["num-other-sentinels"]; !known {
 		return nil
 	}
 	all, quorum := int(number(primary, "num-other-sentinels"))+1, int(number(primary, "quorum"))
@@ -73,23 +71,14 @@ func plural(sentinels int) string {
 	return fmt.Sprintf("%d sentinels", sentinels)
 }
 
-// advise asks all sentinels. Who does not answer says nothing.
+// advise returns the sentences about what all sentinels answer. One that does not answer
+// adds none.
 func (s *sentinels) advise(ctx context.Context) (sentences []string) {
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	for _, client := range s.clients() {
-		asking.Go(func() {
-			primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
-			replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", s.name)
-			together(ctx, client, primary, replicas)
-			if primary.Err() != nil || replicas.Err() != nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			sentences = append(sentences, sentinelAdvice(primary.Val(), replicas.Val())...)
-		})
+	untilDone := func(string) time.Duration { return openTime } // ctx has less
+	for _, a := range s.ask(ctx, "", untilDone) {
+		if a.err == nil {
+			sentences = append(sentences, sentinelAdvice(a.primary, a.replicas)...)
+		}
 	}
-	asking.Wait()
 	return sentences
 }

@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestSentinelTellsItsVote: each sentinel tells on which reign it has voted last, without voting
+// TestSentinelTellsItsVote: each sentinel tells on which term it has voted last, without voting
 // again, and only about the primary that it names.
 func TestSentinelTellsItsVote(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
@@ -30,7 +30,7 @@ func TestSentinelTellsItsVote(t *testing.T) {
 		}
 		for _, r := range reports {
 			epoch = max(epoch, int(r.Epoch))
-			if r.Told {
+			if r.VoteKnown {
 				told++
 				highest = max(highest, r.Voted)
 			}
@@ -39,7 +39,7 @@ func TestSentinelTellsItsVote(t *testing.T) {
 	}
 	for range 2 { // asking is no vote
 		if epoch, told, highest := votes(primary.Addr); told != 3 || highest != uint64(epoch) {
-			t.Errorf("before: %d tell, the highest number is %d in reign %d", told, highest, epoch)
+			t.Errorf("before: %d tell, the highest number is %d in term %d", told, highest, epoch)
 		}
 	}
 	if _, told, _ := votes("127.0.0.1:1"); told != 0 {
@@ -54,7 +54,7 @@ func TestSentinelTellsItsVote(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after a failover: %d tell, the highest number is %d in reign %d", told, highest, epoch)
+			t.Fatalf("after a failover: %d tell, the highest number is %d in term %d", told, highest, epoch)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -21,7 +21,7 @@ var settingNames = []string{
 	"cluster-allow-replica-migration", "cluster-migration-barrier",
 }
 
-// settingsOf asks a server. Denied is not told.
+// settingsOf asks a server. Denied is not known.
 func settingsOf(ctx context.Context, server *goredis.Client) settings {
 	cmds := make([]goredis.Cmder, len(settingNames))
 	for i, name := range settingNames {
@@ -30,23 +30,23 @@ func settingsOf(ctx context.Context, server *goredis.Client) settings {
 	together(ctx, server, cmds...)
 	s := settings{}
 	for i, name := range settingNames {
-		if value, told := cmds[i].(*goredis.MapStringStringCmd).Val()[name]; told && cmds[i].Err() == nil {
+		if value, known := cmds[i].(*goredis.MapStringStringCmd).Val()[name]; known && cmds[i].Err() == nil {
 			s[name] = value
 		}
 	}
 	return s
 }
 
-// number returns the value of a setting, or not if it was not told.
-func (s settings) number(name string) (n int, told bool) {
+// number returns the value of a setting, or not if it was not known.
+func (s settings) number(name string) (n int, known bool) {
 	n, err := strconv.Atoi(s[name])
 	return n, err == nil
 }
 
-// outside reports whether a setting was told to be a number below or above two bounds.
+// outside reports whether a setting was known to be a number below or above two bounds.
 func (s settings) outside(name string, low, high int) bool {
-	n, told := s.number(name)
-	return told && (n < low || n > high)
+	n, known := s.number(name)
+	return known && (n < low || n > high)
 }
 
 // The bounds between which nothing is said, in the unit of each setting.
@@ -60,13 +60,13 @@ const (
 
 // replicated are the sentences about a server that has replicas, or is one.
 func (s settings) replicated() (sentences []string) {
-	timeout, told := s.number("repl-timeout")
-	period, toldPeriod := s.number("repl-ping-replica-period")
+	timeout, known := s.number("repl-timeout")
+	period, knownPeriod := s.number("repl-ping-replica-period")
 	switch {
-	case told && timeout > maxReplTimeout:
+	case known && timeout > maxReplTimeout:
 		sentences = append(sentences, fmt.Sprintf("repl-timeout is %d seconds: after the network was away, writes may be refused for so long, until a replica has noticed that its link is dead; "+
 			"set repl-timeout 10 and repl-ping-replica-period 2", timeout))
-	case told && toldPeriod && timeout <= period:
+	case known && knownPeriod && timeout <= period:
 		sentences = append(sentences, fmt.Sprintf("repl-timeout is %d seconds and repl-ping-replica-period %d: replicas hang up whenever nothing is written; "+
 			"set repl-timeout 10 and repl-ping-replica-period 2", timeout, period))
 	}
@@ -82,7 +82,7 @@ func (s settings) clustered(replicas int) (sentences []string) {
 		}
 	}
 	timeout, barrier := s["cluster-node-timeout"], s["cluster-migration-barrier"]
-	add(s.outside("cluster-node-timeout", minNodeTimeout, 1<<31), "cluster-node-timeout is "+timeout+": who is cut off together with an old primary may be told what is no longer true, for up to three seconds; "+
+	add(s.outside("cluster-node-timeout", minNodeTimeout, 1<<31), "cluster-node-timeout is "+timeout+": who is cut off together with an old primary may be known what is no longer true, for up to three seconds; "+
 		"set cluster-node-timeout 5000")
 	add(s.outside("cluster-node-timeout", 0, maxNodeTimeout), "cluster-node-timeout is "+timeout+": without its primary a part of the records is away for at least so many milliseconds; "+
 		"set cluster-node-timeout 5000")
@@ -93,21 +93,21 @@ func (s settings) clustered(replicas int) (sentences []string) {
 	}
 	add(s["cluster-replica-validity-factor"] == "0", "cluster-replica-validity-factor is 0: a replica takes over however old its copy is, and what was acknowledged since is forgotten; "+
 		"set cluster-replica-validity-factor 10")
-	low, told := s.number("cluster-migration-barrier")
-	add(s["cluster-allow-replica-migration"] == "yes" && told && replicas > low, "cluster-allow-replica-migration is yes, with cluster-migration-barrier "+barrier+": "+
+	low, known := s.number("cluster-migration-barrier")
+	add(s["cluster-allow-replica-migration"] == "yes" && known && replicas > low, "cluster-allow-replica-migration is yes, with cluster-migration-barrier "+barrier+": "+
 		"a replica that moves to another primary may take its place before it has any of its records, and all of them are forgotten; set cluster-allow-replica-migration no")
 	add(s.servesAlone(), "a primary whose replicas are away answers alone, and a replica that comes back just when that primary ends forgets what was acknowledged; "+
 		"set min-replicas-to-write 1 and min-replicas-max-lag to fewer seconds than cluster-node-timeout, and such writes are refused (503)")
 	return sentences
 }
 
-// servesAlone reports whether a primary was told to accept writes when the cluster has given
+// servesAlone reports whether a primary was known to accept writes when the cluster has given
 // up its replicas: before that, nobody here acknowledges what no replica has.
 func (s settings) servesAlone() bool {
-	least, told := s.number("min-replicas-to-write")
-	lag, toldLag := s.number("min-replicas-max-lag")
-	timeout, toldTimeout := s.number("cluster-node-timeout")
-	return told && least == 0 || told && toldLag && toldTimeout && lag*1000 >= timeout
+	least, known := s.number("min-replicas-to-write")
+	lag, knownLag := s.number("min-replicas-max-lag")
+	timeout, knownTimeout := s.number("cluster-node-timeout")
+	return known && least == 0 || known && knownLag && knownTimeout && lag*1000 >= timeout
 }
 
 // advise returns a sentence for each setting that weakens what is promised about failovers.

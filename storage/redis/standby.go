@@ -24,12 +24,12 @@ type standby struct {
 	measure func(context.Context)
 	fenced  bool // the servers have one history at a time, and it has a name
 
-	live   atomic.Pointer[replicas]
-	bereft time.Time   // since when nobody has a replica any more, for look alone
-	seen   atomic.Bool // a replica was there once
-	again  chan struct{}
-	stop   context.CancelFunc
-	ended  sync.WaitGroup
+	live           atomic.Pointer[replicas]
+	withoutReplica time.Time   // since when nobody has a replica any more, for look alone
+	seen           atomic.Bool // a replica was there once
+	again          chan struct{}
+	stop           context.CancelFunc
+	ended          sync.WaitGroup
 }
 
 // replicas tells for each primary, by its address, how many replicas must confirm a write.
@@ -106,11 +106,11 @@ func (s *standby) look(ctx context.Context) error {
 	switch {
 	case live.any():
 		s.seen.Store(true)
-		s.bereft = time.Time{}
-	case s.live.Load().any() && s.bereft.IsZero():
-		s.bereft = time.Now()
+		s.withoutReplica = time.Time{}
+	case s.live.Load().any() && s.withoutReplica.IsZero():
+		s.withoutReplica = time.Now()
 	}
-	if s.bereft.IsZero() || time.Since(s.bereft) >= sureTime {
+	if s.withoutReplica.IsZero() || time.Since(s.withoutReplica) >= sureTime {
 		s.live.Store(&live)
 	}
 	return nil
@@ -158,7 +158,7 @@ func (s *standby) close() {
 }
 
 // Lineage implements [storage.Backend]: the replication id of the primary, which changes
-// when another server becomes one, and behind Sentinel the number of its reign. A cluster has
+// when another server becomes one, and behind Sentinel the number of its term. A cluster has
 // a primary for each part of the keys, which move between them, so there a lineage means nothing.
 func (b *backend) Lineage(ctx context.Context) (storage.Lineage, error) {
 	if b.group != nil {

@@ -31,7 +31,7 @@ func (v *standing) doubt() error {
 var errPrimary = errors.New("it is not certain who is primary")
 
 // vouch makes sure that the primary of a standing was the only one when it answered: its
-// lease lasts, or a look that begins now finds it in the same reign with a lease, or everybody
+// lease lasts, or a look that begins now finds it in the same term with a lease, or everybody
 // else follows it.
 func (g *group) vouch(ctx context.Context, v *standing) error {
 	if g.now.Load().Holds(v.Lineage, time.Now()) {
@@ -46,7 +46,7 @@ func (g *group) vouch(ctx context.Context, v *standing) error {
 	case now.Lineage != v.Lineage:
 		return fmt.Errorf("storage/redis: %w: another one was promoted", errPrimary)
 	}
-	return g.everybody(ctx, now)
+	return g.allFollow(ctx, now)
 }
 
 // beatScript writes the mark KEYS[1] once more, so that there is something to confirm.
@@ -54,11 +54,11 @@ const beatScript = `local mark = redis.call('GET', KEYS[1]); if mark then redis.
 
 // everybody has all other servers confirm that they follow the primary: then none of them
 // was one.
-func (g *group) everybody(ctx context.Context, v *standing) error {
+func (g *group) allFollow(ctx context.Context, v *standing) error {
 	if v.Listed == 0 {
 		return fmt.Errorf("storage/redis: %w: the sentinels do not say", errPrimary)
 	}
-	get := goredis.NewCmd(ctx, "eval", beatScript, "1", reignKey)
+	get := goredis.NewCmd(ctx, "eval", beatScript, "1", termKey)
 	wait := goredis.NewIntCmd(ctx, "wait", strconv.Itoa(v.Listed), milliseconds(within(ctx, waitTime)))
 	together(ctx, v.client, get, wait)
 	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil {

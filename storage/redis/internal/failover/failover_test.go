@@ -18,7 +18,7 @@ type group struct {
 
 const downAfter = 5 * time.Second
 
-// newGroup has P as the primary of reign 1, and those as replicas that follow.
+// newGroup has P as the primary of term 1, and those as replicas that follow.
 func newGroup(replicas ...string) *group {
 	g := &group{now: start, reports: map[string]*Report{}, servers: map[string]Server{}}
 	for _, s := range []string{"s1", "s2", "s3"} {
@@ -44,7 +44,7 @@ func (g *group) look() Step {
 		look.Reports = append(look.Reports, *r)
 	}
 	g.last = look
-	step := g.watch.Learn(look)
+	step := g.watch.Update(look)
 	if step.Mark != (Mark{}) {
 		s := g.servers[step.View.Primary]
 		s.Mark = step.Mark
@@ -75,7 +75,7 @@ func (g *group) down(addr string, sentinels int, since time.Duration) {
 	}
 }
 
-// promote makes a server the primary of a reign, as all sentinels see it; others are those
+// promote makes a server the primary of a term, as all sentinels see it; others are those
 // that they list beside it.
 func (g *group) promote(addr string, epoch uint64, others ...string) {
 	for _, r := range g.reports {
@@ -86,7 +86,7 @@ func (g *group) promote(addr string, epoch uint64, others ...string) {
 	}
 }
 
-func wantBelieved(t *testing.T, what string, v View, want bool) {
+func wantTrusted(t *testing.T, what string, v View, want bool) {
 	t.Helper()
 	if (v.Doubt == nil) != want {
 		t.Errorf("%s: %s is believed: %t (%v), want %t", what, v.Primary, v.Doubt == nil, v.Doubt, want)
@@ -123,8 +123,8 @@ func TestNamed(t *testing.T) {
 		for _, r := range g.reports {
 			look.Reports = append(look.Reports, *r)
 		}
-		reign, _ := look.Named()
-		return reign.Primary
+		term, _ := look.Named()
+		return term.Primary
 	}
 	delete(g.reports, "s1")
 	if named() != "P" {
@@ -157,20 +157,20 @@ func TestLease(t *testing.T) {
 			r["s2"].Missing, r["s3"].Missing = 1, 1
 		}, whole},
 		{"one says nothing, and another reaches it", func(r map[string]*Report) { delete(r, "s1"); r["s2"].Missing = 1 }, 0},
-		{"one says nothing, and the others have voted on no later reign", func(r map[string]*Report) {
+		{"one says nothing, and the others have voted on no later term", func(r map[string]*Report) {
 			delete(r, "s1")
-			r["s2"].Told, r["s2"].Voted, r["s3"].Told, r["s3"].Voted = true, 1, true, 0
+			r["s2"].VoteKnown, r["s2"].Voted, r["s3"].VoteKnown, r["s3"].Voted = true, 1, true, 0
 		}, whole},
-		{"one says nothing, and another has voted on a later reign", func(r map[string]*Report) {
+		{"one says nothing, and another has voted on a later term", func(r map[string]*Report) {
 			delete(r, "s1")
-			r["s2"].Told, r["s2"].Voted, r["s3"].Told, r["s3"].Voted = true, 1, true, 2
+			r["s2"].VoteKnown, r["s2"].Voted, r["s3"].VoteKnown, r["s3"].Voted = true, 1, true, 2
 		}, 0},
 		{"one says nothing, and another does not tell its vote", func(r map[string]*Report) {
 			delete(r, "s1")
-			r["s2"].Told, r["s2"].Voted = true, 1
+			r["s2"].VoteKnown, r["s2"].Voted = true, 1
 		}, 0},
 		{"one is replacing it", func(r map[string]*Report) { r["s1"].Failing = true }, 0},
-		{"one knows of a later reign", func(r map[string]*Report) { r["s1"].Epoch, r["s1"].Primary = 2, "Q" }, 0},
+		{"one knows of a later term", func(r map[string]*Report) { r["s1"].Epoch, r["s1"].Primary = 2, "Q" }, 0},
 		{"one does not reach it", func(r map[string]*Report) { r["s1"].Down = true }, whole},
 		{"two do not reach it", func(r map[string]*Report) { r["s1"].Down, r["s2"].Down = true, true }, 0},
 		{"one is enough to call it down", func(r map[string]*Report) {
@@ -183,7 +183,7 @@ func TestLease(t *testing.T) {
 		g := newGroup("Q")
 		tt.change(g.reports)
 		v := g.look().View
-		wantBelieved(t, tt.what, v, true)
+		wantTrusted(t, tt.what, v, true)
 		if got := v.Until.Sub(start); tt.want != 0 && got != tt.want || tt.want == 0 && !v.Until.IsZero() {
 			t.Errorf("%s: the lease lasts %v, want %v", tt.what, got, tt.want)
 		}

@@ -5,9 +5,9 @@
 // It asks nobody and has no clock. Somebody else looks around (a [Look]) and is told what
 // to make of it (a [View]).
 //
-// The words: a reign is the time in which one server is primary without a break. Sentinel
-// numbers reigns (config-epoch), and a number never comes back. The mark is a record in the
-// database that says of which reign its contents are. The lease is the time for which the
+// The words: a term is the time in which one server is primary without a break. Sentinel
+// numbers terms (config-epoch), and a number never comes back. The mark is a record in the
+// database that says of which term its contents are. The lease is the time for which the
 // sentinels cannot promote anybody else.
 package failover
 
@@ -34,7 +34,7 @@ type Look struct {
 // Report is what one sentinel says.
 type Report struct {
 	Primary   string        // host:port of the primary
-	Epoch     uint64        // the number of its reign
+	Epoch     uint64        // the number of its term
 	Failing   bool          // this sentinel is replacing the primary, and has not done so yet
 	Down      bool          // it does not reach the primary
 	Silence   time.Duration // how long the primary has not answered its ping
@@ -42,7 +42,7 @@ type Report struct {
 	Quorum    int           // how many sentinels have to call the primary down
 	Sentinels int           // how many there are, itself included
 	Missing   int           // how many of the others it does not reach
-	Told      bool          // it has told the number of the reign that it voted on last, which is
+	VoteKnown bool          // it has told the number of the term that it voted on last, which is
 	Voted     uint64        // higher than that of the present one once somebody is elected to end that
 	Others    []Other       // the other servers of the group
 }
@@ -102,13 +102,13 @@ func (r Replica) follows(offset int64) bool {
 // more. One that is well is heard every second.
 const hangTime = 2 * time.Second
 
-// Mark says of which reign the contents of a server are. The zero Mark is that of a database
+// Mark says of which term the contents of a server are. The zero Mark is that of a database
 // that nobody has used.
 type Mark struct {
 	Epoch   uint64
 	Lineage string
 	// Alone counts how often a primary began to acknowledge writes that no replica had, in
-	// all reigns.
+	// all terms.
 	Alone uint64
 	// Primary is the address of the one that reigned.
 	Primary string
@@ -140,14 +140,14 @@ func ParseMark(s string) Mark {
 	return Mark{Epoch: epoch, Lineage: fields[1], Alone: alone, Primary: fields[3]}
 }
 
-// Reign is who is primary, and the number of that.
-type Reign struct {
+// Term is who is primary, and the number of that.
+type Term struct {
 	Primary string
 	Epoch   uint64
 }
 
 // Named returns the primary that a majority of all sentinels names.
-func (l Look) Named() (Reign, bool) {
+func (l Look) Named() (Term, bool) {
 	votes := map[string]int{}
 	for _, r := range l.Reports {
 		votes[r.Primary]++
@@ -156,15 +156,15 @@ func (l Look) Named() (Reign, bool) {
 		if addr == "" || n < majority(l.sentinels()) {
 			continue
 		}
-		reign := Reign{Primary: addr}
+		term := Term{Primary: addr}
 		for _, r := range l.Reports {
 			if r.Primary == addr {
-				reign.Epoch = max(reign.Epoch, r.Epoch)
+				term.Epoch = max(term.Epoch, r.Epoch)
 			}
 		}
-		return reign, true
+		return term, true
 	}
-	return Reign{}, false
+	return Term{}, false
 }
 
 // Others returns the addresses of all servers that any sentinel lists beside the one at an
@@ -189,8 +189,8 @@ func (l Look) Others(primary string) []string {
 
 // apart returns the servers that a majority of the sentinels reaches and that the primary does
 // not name among its replicas.
-func (l Look) apart(reign Reign, server Server) (addrs []string) {
-	for _, addr := range l.Others(reign.Primary) {
+func (l Look) apart(term Term, server Server) (addrs []string) {
+	for _, addr := range l.Others(term.Primary) {
 		named := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.Addr == addr })
 		if !named && !l.down(addr, 0) {
 			addrs = append(addrs, addr)

@@ -7,45 +7,45 @@ import (
 )
 
 // expected reports whether a primary has, for certain, everything that was acknowledged. Either
-// somebody made sure before, whose mark it carries, or it is the next one after a reign that
+// somebody made sure before, whose mark it carries, or it is the next one after a term that
 // this process has watched, and had to confirm every write of that.
-func (w *Watch) expected(l Look, reign Reign, server Server) bool {
+func (w *Watch) expected(l Look, term Term, server Server) bool {
 	mark := server.Mark
-	if mark.Lacks(w.known.Mark) || mark == (Mark{}) {
+	if mark.Lacks(w.trusted.Mark) || mark == (Mark{}) {
 		return false
 	}
-	return mark.Epoch == reign.Epoch || reign.Epoch == mark.Epoch+1 && w.heir(l, reign, server)
+	return mark.Epoch == term.Epoch || term.Epoch == mark.Epoch+1 && w.succeeds(l, term, server)
 }
 
 // heir reports whether a server followed the primary that this process has watched, to its end
 // or nearly so, and had to confirm every write.
-func (w *Watch) heir(l Look, reign Reign, server Server) bool {
-	unwatched := l.Begun.Sub(w.known.asOf)
-	return server.Mark == w.known.Mark && server.Before == server.Mark.Lineage && slices.Contains(w.known.followed, reign.Primary) &&
+func (w *Watch) succeeds(l Look, term Term, server Server) bool {
+	unwatched := l.Begun.Sub(w.trusted.asOf)
+	return server.Mark == w.trusted.Mark && server.Before == server.Mark.Lineage && slices.Contains(w.trusted.followed, term.Primary) &&
 		unwatched < sureTime+l.downAfter() // nobody goes alone and is replaced in less
 }
 
 // judge decides on a server that has become primary and is not what was expected. It is
 // refused while another one may have more than it, and come back. Lost says that acknowledged
 // writes are missing there, and nobody is left who has them.
-func (w *Watch) judge(l Look, reign Reign, server Server) (lost bool, refused error) {
-	if w.Off.Belief || w.expected(l, reign, server) {
+func (w *Watch) judge(l Look, term Term, server Server) (lost bool, refused error) {
+	if w.Off.Trust || w.expected(l, term, server) {
 		return false, nil
 	}
-	heir, patience := w.heir(l, reign, server), cmp.Or(w.Patience, defaultPatience)
-	for _, addr := range l.Others(reign.Primary) {
+	successor, patience := w.succeeds(l, term, server), cmp.Or(w.Patience, defaultPatience)
+	for _, addr := range l.Others(term.Primary) {
 		_, answered := l.Servers[addr]
 		switch {
-		case answered && l.exceeds(addr, reign.Primary):
-			return false, fmt.Errorf("%s was promoted, and %s has later writes", reign.Primary, addr)
+		case answered && l.exceeds(addr, term.Primary):
+			return false, fmt.Errorf("%s was promoted, and %s has later writes", term.Primary, addr)
 		case answered, l.down(addr, least(patience)):
-		case heir && addr == w.known.primary: // it has reigned before this heir, and nobody else in between
+		case successor && addr == w.trusted.primary: // it has reigned before this heir, and nobody else in between
 		default:
 			return false, fmt.Errorf("%s was promoted, and %s, which does not answer, may have later writes: "+
-				"it is waited for %s after a majority of the sentinels has found it down", reign.Primary, addr, patience)
+				"it is waited for %s after a majority of the sentinels has found it down", term.Primary, addr, patience)
 		}
 	}
-	return server.Mark.Lacks(w.known.Mark), nil
+	return server.Mark.Lacks(w.trusted.Mark), nil
 }
 
 // exceeds reports whether a server may have acknowledged writes that another one lacks. Both
@@ -55,7 +55,7 @@ func (l Look) exceeds(addr, other string) bool {
 	if b.Mark.Lacks(a.Mark) || a.Mark.Lacks(b.Mark) {
 		return b.Mark.Lacks(a.Mark)
 	}
-	switch a.Lineage { // a restart gives the same reign another history, which others may have followed
+	switch a.Lineage { // a restart gives the same term another history, which others may have followed
 	case b.Lineage:
 		return a.Offset > b.Offset
 	case b.Before:
@@ -67,10 +67,10 @@ func (l Look) exceeds(addr, other string) bool {
 // donor returns the address of a server that has everything a primary has, and more, and is a
 // primary by its own account still; "" if there is none. One that follows somebody has thrown
 // away what it had more, or is about to.
-func donor(l Look, reign Reign, server Server) (addr string) {
-	for _, candidate := range l.Others(reign.Primary) {
+func donor(l Look, term Term, server Server) (addr string) {
+	for _, candidate := range l.Others(term.Primary) {
 		other, answered := l.Servers[candidate]
-		if answered && other.Primary && l.exceeds(candidate, reign.Primary) && !other.Mark.Lacks(server.Mark) &&
+		if answered && other.Primary && l.exceeds(candidate, term.Primary) && !other.Mark.Lacks(server.Mark) &&
 			(addr == "" || l.exceeds(candidate, addr)) {
 			addr = candidate
 		}
@@ -80,9 +80,9 @@ func donor(l Look, reign Reign, server Server) (addr string) {
 
 // refilled reports whether a primary of which this process asked so has everything that the
 // other one has.
-func (w *Watch) refilled(l Look, reign Reign, server Server) bool {
+func (w *Watch) refilled(l Look, term Term, server Server) bool {
 	from, answered := l.Servers[w.refill.from]
-	return answered && w.refill.Reign == reign && server.Follows == w.refill.from && server.Linked &&
+	return answered && w.refill.Term == term && server.Follows == w.refill.from && server.Linked &&
 		server.Mark == from.Mark && server.Offset >= from.Offset
 }
 
@@ -91,12 +91,12 @@ func (w *Watch) refilled(l Look, reign Reign, server Server) bool {
 // or if anybody may be about to promote it. The look is the one that was learned last, with the
 // answers of those that are apart. The sentinels see to it too, within twenty seconds.
 func (w *Watch) Returned(l Look) (addr string, mark Mark) {
-	reign := w.view.Reign
-	if !w.view.Holds(w.view.Lineage, l.Begun) || !l.undisputed(reign) {
+	term := w.view.Term
+	if !w.view.Holds(w.view.Lineage, l.Begun) || !l.undisputed(term) {
 		return "", Mark{}
 	}
-	for _, addr := range l.apart(reign, l.Servers[reign.Primary]) {
-		if other, answered := l.Servers[addr]; answered && other.Primary && !l.exceeds(addr, reign.Primary) {
+	for _, addr := range l.apart(term, l.Servers[term.Primary]) {
+		if other, answered := l.Servers[addr]; answered && other.Primary && !l.exceeds(addr, term.Primary) {
 			return addr, other.Mark
 		}
 	}

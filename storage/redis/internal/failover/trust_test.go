@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// promoted is a group of P, Q and R in which P was the primary of reign 1 and a process knows
-// its mark; then Q, which followed, is the primary of a later reign.
+// promoted is a group of P, Q and R in which P was the primary of term 1 and a process knows
+// its mark; then Q, which followed, is the primary of a later term.
 func promoted(epoch uint64) *group {
 	g := newGroup("Q", "R")
 	g.look()
@@ -22,44 +22,44 @@ func promoted(epoch uint64) *group {
 	return g
 }
 
-// TestHeirIsBelieved: a replica that followed and is promoted next has everything.
-func TestHeirIsBelieved(t *testing.T) {
+// TestSuccessorIsTrusted: a replica that followed and is promoted next has everything.
+func TestSuccessorIsTrusted(t *testing.T) {
 	g := promoted(2)
 	v := g.look().View
-	wantBelieved(t, "the next reign", v, true)
+	wantTrusted(t, "the next term", v, true)
 	if want := (Mark{Epoch: 2, Lineage: "lq", Primary: "Q"}); g.servers["Q"].Mark != want || v.Lineage != "lq.2" {
 		t.Errorf("the mark is %+v, the lineage %q", g.servers["Q"].Mark, v.Lineage)
 	}
 }
 
-// TestGapInReigns: numbers may be missing after an election that failed, and then there was no
-// reign between. Only who saw the one before a moment ago knows that.
-func TestGapInReigns(t *testing.T) {
+// TestGapInTerms: numbers may be missing after an election that failed, and then there was no
+// term between. Only who saw the one before a moment ago knows that.
+func TestGapInTerms(t *testing.T) {
 	g := promoted(3)
 	g.pass(sureTime + downAfter - time.Second)
-	wantBelieved(t, "who saw the reign before", g.look().View, true)
+	wantTrusted(t, "who saw the term before", g.look().View, true)
 
 	g = promoted(3)
 	g.pass(sureTime + downAfter)
-	wantBelieved(t, "who saw it too long ago", g.look().View, false)
+	wantTrusted(t, "who saw it too long ago", g.look().View, false)
 
 	g = promoted(3)
 	g.watch = Watch{}
-	wantBelieved(t, "who has seen nothing", g.look().View, false)
+	wantTrusted(t, "who has seen nothing", g.look().View, false)
 	g.servers["P"] = Server{Mark: Mark{Epoch: 1, Lineage: "lp"}}
-	wantBelieved(t, "when everybody answers and nobody has more", g.look().View, true)
+	wantTrusted(t, "when everybody answers and nobody has more", g.look().View, true)
 }
 
-// TestUnwatchedReign: the next one is no heir for a process that did not watch the reign before
+// TestUnwatchedTerm: the next one is no heir for a process that did not watch the term before
 // to its end, or saw that it did not follow: the primary may have gone on without it.
-func TestUnwatchedReign(t *testing.T) {
+func TestUnwatchedTerm(t *testing.T) {
 	g := promoted(2)
 	g.pass(sureTime + downAfter)
-	wantBelieved(t, "who did not watch", g.look().View, false)
+	wantTrusted(t, "who did not watch", g.look().View, false)
 
 	g = promoted(2)
 	g.watch = Watch{}
-	wantBelieved(t, "who has just begun", g.look().View, false)
+	wantTrusted(t, "who has just begun", g.look().View, false)
 
 	for _, there := range []bool{true, false} { // the other servers, which the primary would need
 		g = newGroup("Q", "R")
@@ -76,7 +76,7 @@ func TestUnwatchedReign(t *testing.T) {
 		}
 		g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: p.Mark}
 		g.promote("Q", 2, "P", "R")
-		wantBelieved(t, "who watched the sentinels only", g.look().View, there)
+		wantTrusted(t, "who watched the sentinels only", g.look().View, there)
 	}
 
 	g = newGroup("Q", "R")
@@ -86,7 +86,7 @@ func TestUnwatchedReign(t *testing.T) {
 	delete(g.servers, "P")
 	g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: p.Mark}
 	g.promote("Q", 2, "P", "R")
-	wantBelieved(t, "a replica that hung", g.look().View, false)
+	wantTrusted(t, "a replica that hung", g.look().View, false)
 }
 
 // TestFilledByOneThatRestarted: a server that was filled by a primary has no less than that one,
@@ -131,7 +131,7 @@ func TestLessOfTheSame(t *testing.T) {
 			g.promote("Q", 4, "P")
 			step := g.look()
 			believed := tt.believed && before == "lp" // one that restarted says no longer how far it came
-			wantBelieved(t, tt.what+", the primary is "+before, step.View, believed)
+			wantTrusted(t, tt.what+", the primary is "+before, step.View, believed)
 			if (step.Refill == "P") == believed {
 				t.Errorf("%s, the primary is %s: filled from %q", tt.what, before, step.Refill)
 			}
@@ -146,7 +146,7 @@ func TestStaleReturns(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
 		fresh bool // the process has seen nothing before
-	}{{"who knows the reign between", false}, {"who has seen nothing", true}} {
+	}{{"who knows the term between", false}, {"who has seen nothing", true}} {
 		g := promoted(2)
 		g.look()
 		old := g.servers["R"].Mark
@@ -159,13 +159,13 @@ func TestStaleReturns(t *testing.T) {
 			g.watch = Watch{}
 		}
 		step := g.look()
-		wantBelieved(t, tt.what, step.View, false)
+		wantTrusted(t, tt.what, step.View, false)
 		if step.Refill != "" || step.Mark != (Mark{}) {
 			t.Errorf("%s: %+v", tt.what, step)
 		}
 		g.servers["Q"] = q
 		step = g.look()
-		wantBelieved(t, tt.what+", when the other one is back", step.View, false)
+		wantTrusted(t, tt.what+", when the other one is back", step.View, false)
 		if step.Refill != "Q" || step.From != old {
 			t.Errorf("%s: filled from %q with the mark %+v", tt.what, step.Refill, step.From)
 		}
@@ -192,7 +192,7 @@ func TestStaleReturns(t *testing.T) {
 			t.Errorf("%s: it has everything, and is not told to go on", tt.what)
 		}
 		g.servers["P"] = Server{Primary: true, Lineage: "lp2", Before: q.Lineage, Branched: q.Offset, Mark: q.Mark}
-		wantBelieved(t, tt.what+", when it has everything", g.look().View, true)
+		wantTrusted(t, tt.what+", when it has everything", g.look().View, true)
 	}
 }
 
@@ -237,12 +237,12 @@ func TestPatience(t *testing.T) {
 	delete(g.servers, "Q")
 	g.promote("P", 3, "Q")
 	g.down("Q", 3, defaultPatience-time.Second)
-	wantBelieved(t, "nearly a minute", g.look().View, false)
+	wantTrusted(t, "nearly a minute", g.look().View, false)
 	g.down("Q", 1, defaultPatience)
-	wantBelieved(t, "a minute for one sentinel", g.look().View, false)
+	wantTrusted(t, "a minute for one sentinel", g.look().View, false)
 	g.down("Q", 2, defaultPatience)
 	v := g.look().View
-	wantBelieved(t, "a minute", v, true)
+	wantTrusted(t, "a minute", v, true)
 	if !v.Lost {
 		t.Error("nobody hears that acknowledged writes are lost")
 	}
@@ -250,10 +250,10 @@ func TestPatience(t *testing.T) {
 	g = promoted(3)
 	g.watch = Watch{Patience: time.Second}
 	g.down("P", 3, time.Second)
-	wantBelieved(t, "as long as somebody else decided", g.look().View, true)
+	wantTrusted(t, "as long as somebody else decided", g.look().View, true)
 }
 
-// TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its reign
+// TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its term
 // is the next one, and still it lacks what was acknowledged.
 func TestAloneIsMissed(t *testing.T) {
 	g := newGroup("Q")
@@ -266,13 +266,13 @@ func TestAloneIsMissed(t *testing.T) {
 	delete(g.servers, "P")
 	g.servers["Q"] = Server{Primary: true, Lineage: "lq", Before: "lp", Mark: mark}
 	g.promote("Q", 2, "P")
-	wantBelieved(t, "one that hung", g.look().View, false)
+	wantTrusted(t, "one that hung", g.look().View, false)
 	g.servers["P"] = p
 	if step := g.look(); step.Refill != "P" {
 		t.Errorf("it is not filled from the one that went on alone: %v", step.View.Doubt)
 	}
 	g.promote("P", 3, "Q")
-	wantBelieved(t, "the one that went on alone", g.look().View, true)
+	wantTrusted(t, "the one that went on alone", g.look().View, true)
 }
 
 // TestMarkFails: nobody is believed whose mark is not on record.
@@ -282,45 +282,45 @@ func TestMarkFails(t *testing.T) {
 	for _, r := range g.reports {
 		look.Reports = append(look.Reports, *r)
 	}
-	step := g.watch.Learn(look)
+	step := g.watch.Update(look)
 	if step.Mark == (Mark{}) || step.From != g.servers["Q"].Mark {
 		t.Fatalf("the step is %+v", step)
 	}
-	wantBelieved(t, "a mark that could not be written", g.watch.Marked(errors.New("no")), false)
-	wantBelieved(t, "one that could", g.look().View, true)
+	wantTrusted(t, "a mark that could not be written", g.watch.Marked(errors.New("no")), false)
+	wantTrusted(t, "one that could", g.look().View, true)
 }
 
 // TestReplicaIsNoPrimary: one that follows somebody is not believed, whatever sentinels say.
 func TestReplicaIsNoPrimary(t *testing.T) {
 	g := newGroup("Q")
 	g.server("P", func(s *Server) { s.Primary = false })
-	wantBelieved(t, "a replica", g.look().View, false)
+	wantTrusted(t, "a replica", g.look().View, false)
 	g.server("P", func(s *Server) { s.Primary = true })
-	wantBelieved(t, "a primary", g.look().View, true)
+	wantTrusted(t, "a primary", g.look().View, true)
 	g.server("P", func(s *Server) { s.Primary = false })
-	wantBelieved(t, "one that became a replica", g.look().View, false)
+	wantTrusted(t, "one that became a replica", g.look().View, false)
 	for _, r := range g.reports {
 		r.Primary = ""
 	}
-	if v := (&Watch{}).Learn(Look{Begun: start}).View; v.Doubt == nil {
+	if v := (&Watch{}).Update(Look{Begun: start}).View; v.Doubt == nil {
 		t.Error("nobody is named, and somebody is believed")
 	}
 }
 
-// TestRestart: a primary that restarts in its reign has another lineage and a lease of its own.
+// TestRestart: a primary that restarts in its term has another lineage and a lease of its own.
 func TestRestart(t *testing.T) {
 	g := newGroup("Q")
 	before := g.look().View
 	g.server("P", func(s *Server) { s.Lineage = "lp2" })
 	g.pass(time.Second)
 	after := g.look().View
-	wantBelieved(t, "a restart", after, true)
+	wantTrusted(t, "a restart", after, true)
 	if after.Lineage == before.Lineage || after.Holds(before.Lineage, g.now) || g.servers["P"].Mark.Lineage != "lp2" {
 		t.Errorf("the lineage was %q and is %q, the mark %+v", before.Lineage, after.Lineage, g.servers["P"].Mark)
 	}
 }
 
-// TestRestartedPrimaryHasMore: a primary that restarted in its reign, and has marked that, has
+// TestRestartedPrimaryHasMore: a primary that restarted in its term, and has marked that, has
 // more than one that did not follow it. When it follows that one, it has not.
 func TestRestartedPrimaryHasMore(t *testing.T) {
 	before, after := Mark{Epoch: 1, Lineage: "a1", Primary: "A"}, Mark{Epoch: 1, Lineage: "a2", Primary: "A"}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// moment is how far the history of a primary went at a time.
+// moment is the length of a primary's history at one time.
 type moment struct {
 	at     time.Time
 	offset int64
 }
 
-// attended reports whether a majority of the sentinels says, and that somebody else is there
-// without whom the primary acknowledges nothing.
+// hasCandidate reports whether a majority of the sentinels has answered and another server is up
+// that could be promoted. Without that server the primary acknowledges nothing.
 func (w *Watch) hasCandidate(l Look, term Term) bool {
 	if len(l.Reports) < majority(l.sentinels()) {
 		return false
@@ -20,7 +20,7 @@ func (w *Watch) hasCandidate(l Look, term Term) bool {
 	return slices.ContainsFunc(l.Others(term.Primary), func(addr string) bool { return !l.barred(addr) && !l.down(addr, 0) })
 }
 
-// note remembers how far the primary has come.
+// note records the length of the primary's history.
 func (w *Watch) note(l Look, server Server) {
 	w.past = append(w.past, moment{l.Begun, server.Offset})
 	for len(w.past) > 1 && l.Begun.Sub(w.past[1].at) >= hangTime {
@@ -28,7 +28,8 @@ func (w *Watch) note(l Look, server Server) {
 	}
 }
 
-// earlierOffset is how far the primary had come a while ago, 0 if nobody had looked yet.
+// earlierOffset returns the length of the primary's history hangTime ago, 0 if no look is that
+// old.
 func (w *Watch) earlierOffset() int64 {
 	last := w.past[len(w.past)-1].at
 	if last.Sub(w.past[0].at) < hangTime {
@@ -48,9 +49,9 @@ func (w *Watch) following(server Server) (addrs []string) {
 	return addrs
 }
 
-// confirmations returns how many replicas have to confirm a write: all that follow, so that
-// whoever of them is promoted has it, and one that can be promoted at the least. Nobody has
-// to when nobody who could be promoted has been there for a while.
+// confirmations returns how many replicas have to confirm a write: all that follow, so that each
+// of them has it when it is promoted, and at least one that can be promoted. It is 0 when no
+// server that could be promoted has been up for sureTime.
 func (w *Watch) confirmations(l Look, term Term, server Server) int {
 	far := w.earlierOffset()
 	candidates := slices.ContainsFunc(server.Replicas, func(r Replica) bool { return r.follows(far) && !l.barred(r.Addr) })
@@ -65,8 +66,8 @@ func (w *Watch) confirmations(l Look, term Term, server Server) int {
 	return len(w.view.Following) + 1
 }
 
-// deserted reports whether nobody else could be promoted: all have been down for a while, or
-// are never promoted, or there are none.
+// noCandidate reports whether no other server could be promoted: each has been down for sureTime
+// or is never promoted, or there is none.
 func (w *Watch) noCandidate(l Look, term Term) bool {
 	if len(l.Reports) < majority(l.sentinels()) {
 		return false
@@ -79,8 +80,8 @@ func (w *Watch) noCandidate(l Look, term Term) bool {
 	return true
 }
 
-// staysAlone reports whether the primary was alone already and nobody was back meanwhile, who
-// would have the mark of that.
+// staysAlone reports whether the primary was alone at the look before, and no server that would
+// have the mark of that has come back since.
 func (w *Watch) staysAlone(l Look, term Term) bool {
 	if w.alone.lineage != w.view.Lineage {
 		return false

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// lease returns until when the sentinels cannot begin to promote anybody in place of the
-// primary of a term, zero if that is not certain at all.
+// lease returns the time until which the sentinels cannot begin to replace the primary of a term,
+// zero if that is not certain. The argument continues means that the present lease has not ended.
 //
-// A sentinel calls the primary down when a ping has not been answered for down-after, and
-// the primary is replaced when a quorum of them does. So as long as all but a quorum less one
-// still wait for it, nobody is promoted. A lease that lapsed comes back only when nobody can be in
+// A sentinel considers the primary down when a ping has not been answered for down-after, and a
+// quorum of such sentinels begins to replace it. So while all but a quorum less one still wait
+// for an answer, no server is promoted. A lapsed lease comes back only when no sentinel can be in
 // the middle of replacing the primary: see [Look.undisputed].
 func (l Look) lease(term Term, continues bool) time.Time {
 	var ends []time.Time
@@ -33,14 +33,14 @@ func (l Look) lease(term Term, continues bool) time.Time {
 	return ends[needed-1]
 }
 
-// clockError is by which part of down-after the clocks of two machines may differ in that
-// time.
+// clockError is the fraction of down-after, as its divisor, by which the clocks of two machines
+// may differ in that time.
 const clockError = 50
 
-// undisputed reports whether no sentinel is replacing the primary. Each says so itself. Of those
-// that do not answer, a majority of all says either that it does not reach them, or that it has
-// voted on no later term: whoever replaces a primary was elected by a majority before, and two
-// majorities share a sentinel.
+// undisputed reports whether it is certain that no sentinel is replacing the primary. A sentinel
+// that answers reports it. For those that do not answer, a majority of all has to report either
+// that it does not reach them, or that it has voted in no later term: a sentinel that replaces a
+// primary was elected by a majority, and two majorities have a sentinel in common.
 func (l Look) undisputed(term Term) bool {
 	missing := l.sentinels() - len(l.Reports)
 	isolated, notVoted := 0, 0

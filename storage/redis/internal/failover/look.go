@@ -1,14 +1,14 @@
-// Package failover decides, behind Sentinel, what one process may believe: who is primary,
-// until when nobody else can be, how many replicas have to confirm a write, and whether a
-// server that was promoted has everything that was acknowledged before.
+// Package failover decides, for one process behind Sentinel, which server is primary, until when
+// no other server can be, how many replicas have to confirm a write, and whether a promoted
+// server has everything that was acknowledged before.
 //
-// It asks nobody and has no clock. Somebody else looks around (a [Look]) and is told what
-// to make of it (a [View]).
+// It sends nothing and has no clock. Its caller asks the sentinels and the servers, passes the
+// answers in (a [Look]) and gets back what follows from them (a [View]).
 //
-// The words: a term is the time in which one server is primary without a break. Sentinel
-// numbers terms (config-epoch), and a number never comes back. The mark is a record in the
-// database that says of which term its contents are. The lease is the time for which the
-// sentinels cannot promote anybody else.
+// The words: a term is the time in which one server is primary without a break. Sentinel numbers
+// terms (config-epoch), and a number never comes back. The mark is a record in the database that
+// names the term to which its contents belong. The lease is the time for which the sentinels
+// cannot promote another server. A candidate is a server that they could promote.
 package failover
 
 import (
@@ -20,64 +20,65 @@ import (
 	"time"
 )
 
-// Look is what a process saw when it looked around once.
+// Look is what a process found when it asked the sentinels and the servers once.
 type Look struct {
-	// Begun is when the first question was asked: everything was so at that time or later.
+	// Begun is the time before the first question: every answer is from that time or later.
 	Begun time.Time
 	// Reports are the answers of the sentinels, one for each that answered.
 	Reports []Report
-	// Servers is what servers say of themselves, by address. One that did not answer is not
-	// in it; those that nobody asked are neither.
+	// Servers has the answers of the servers, by address. A server that was not asked, or did not
+	// answer, is not in it.
 	Servers map[string]Server
 }
 
-// Report is what one sentinel says.
+// Report is the answer of one sentinel.
 type Report struct {
 	Primary   string        // host:port of the primary
 	Epoch     uint64        // the number of its term
-	Failing   bool          // this sentinel is replacing the primary, and has not done so yet
-	Down      bool          // it does not reach the primary
-	Silence   time.Duration // how long the primary has not answered its ping
-	DownAfter time.Duration // how long it waits until it calls a server down
-	Quorum    int           // how many sentinels have to call the primary down
-	Sentinels int           // how many there are, itself included
-	Missing   int           // how many of the others it does not reach
-	VoteKnown bool          // it has told the number of the term that it voted on last, which is
-	Voted     uint64        // higher than that of the present one once somebody is elected to end that
+	Failing   bool          // the sentinel is replacing the primary, and has not promoted another one yet
+	Down      bool          // the sentinel does not reach the primary
+	Silence   time.Duration // the time since the oldest ping that the primary has not answered
+	DownAfter time.Duration // the time after which the sentinel considers a server down
+	Quorum    int           // the number of sentinels that have to consider the primary down
+	Sentinels int           // the number of sentinels, this one included
+	Missing   int           // the number of other sentinels that it does not reach
+	VoteKnown bool          // Voted is set
+	Voted     uint64        // the term in which it voted last: a later one than the present once a sentinel is elected to end that
 	Others    []Other       // the other servers of the group
 }
 
-// Other is what a sentinel says about a server that is not the primary.
+// Other is what a sentinel reports about a server that is not the primary.
 type Other struct {
 	Addr    string
-	Down    bool          // it does not reach the server
-	DownFor time.Duration // and has not for so long
+	Down    bool          // the sentinel does not reach the server
+	DownFor time.Duration // the time since it does not
 	Barred  bool          // the server is never promoted: its replica-priority is 0
 }
 
-// Server is what a server says of itself.
+// Server is what a server reports about itself.
 type Server struct {
-	Primary  bool   // it is a primary by its own account
+	Primary  bool   // its role is primary
 	Lineage  string // its replication id
-	Before   string // the one of the history that it continues (master_replid2)
-	Offset   int64  // how far its history goes, in bytes
-	Branched int64  // how far it followed Before (second_repl_offset)
+	Before   string // the replication id of the history that it continues (master_replid2)
+	Offset   int64  // the length of its history, in bytes
+	Branched int64  // the length of its copy of the history Before (second_repl_offset)
 	Follows  string // host:port of its primary, for a replica
-	Linked   bool   // it hears that one
+	Linked   bool   // its link to that primary is up
 	Replicas []Replica
 	Mark     Mark
 }
 
-// Replica is what a primary says about a replica of its.
+// Replica is what a primary reports about one of its replicas.
 type Replica struct {
 	Addr   string
-	Online bool  // it has been filled
-	Lag    int   // seconds since it was heard last
-	Offset int64 // how far it had come then
+	Online bool  // its first copy is complete
+	Lag    int   // seconds since its last message
+	Offset int64 // the length of its copy, by that message
 }
 
-// reach is how far a server has come in the history of its mark, -1 if it has no part in it. The
-// one that reigned has all of it, also after a restart, which gives it another history.
+// reach returns how much of the history of its mark a server has, in bytes, and -1 for a server
+// that has no part of it. The primary of that term has all of it, also after a restart, which
+// gives it another history.
 func (s Server) reach(addr string) int64 {
 	switch s.Mark.Lineage {
 	case s.Lineage:
@@ -91,34 +92,34 @@ func (s Server) reach(addr string) int64 {
 	return -1
 }
 
-// follows reports whether the replica confirms writes at present: it is heard, and has come as
-// far as the primary had a while ago. One that hangs stays online for repl-timeout, a minute by
+// follows reports whether the replica confirms writes at present: its last message is recent, and
+// its copy has reached offset. A replica that hangs stays online for repl-timeout, a minute by
 // default.
 func (r Replica) follows(offset int64) bool {
 	return r.Online && r.Lag < int(hangTime/time.Second) && r.Offset >= offset
 }
 
-// hangTime is how long a replica may say nothing or fall behind until nobody waits for it any
-// more. One that is well is heard every second.
+// hangTime is how long a replica may be silent or behind before writes stop waiting for it. A
+// healthy replica sends a message every second.
 const hangTime = 2 * time.Second
 
-// Mark says of which term the contents of a server are. The zero Mark is that of a database
-// that nobody has used.
+// Mark names the term to which the contents of a server belong. The zero Mark is that of an
+// unused database.
 type Mark struct {
 	Epoch   uint64
 	Lineage string
-	// Alone counts how often a primary began to acknowledge writes that no replica had, in
-	// all terms.
+	// Alone is how often, in all terms, a primary began to acknowledge writes that no replica
+	// had.
 	Alone uint64
-	// Primary is the address of the one that reigned.
+	// Primary is the address of the primary of the term.
 	Primary string
 }
 
-// Lacks reports whether the contents that m is in may lack something that those with another
+// Lacks reports whether contents with the mark m may lack writes that contents with the other
 // mark have.
 func (m Mark) Lacks(other Mark) bool { return m.Epoch < other.Epoch || m.Alone < other.Alone }
 
-// String is how a mark is stored.
+// String returns the stored form of a mark, empty for the zero Mark.
 func (m Mark) String() string {
 	if m == (Mark{}) {
 		return ""
@@ -126,7 +127,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("%d %s %d %s", m.Epoch, m.Lineage, m.Alone, m.Primary)
 }
 
-// ParseMark reads what [Mark.String] wrote. What is no mark is the zero one.
+// ParseMark parses the result of [Mark.String]. Any other string gives the zero Mark.
 func ParseMark(s string) Mark {
 	fields := strings.Split(s, " ")
 	if len(fields) != 4 {
@@ -140,13 +141,13 @@ func ParseMark(s string) Mark {
 	return Mark{Epoch: epoch, Lineage: fields[1], Alone: alone, Primary: fields[3]}
 }
 
-// Term is who is primary, and the number of that.
+// Term is the time in which one server is primary without a break.
 type Term struct {
 	Primary string
 	Epoch   uint64
 }
 
-// Named returns the primary that a majority of all sentinels names.
+// Named returns the term of the primary that a majority of all sentinels names.
 func (l Look) Named() (Term, bool) {
 	votes := map[string]int{}
 	for _, r := range l.Reports {
@@ -167,8 +168,7 @@ func (l Look) Named() (Term, bool) {
 	return Term{}, false
 }
 
-// Others returns the addresses of all servers that any sentinel lists beside the one at an
-// address.
+// Others returns the addresses of all servers, except primary, that any sentinel lists.
 func (l Look) Others(primary string) []string {
 	var addrs []string
 	seen := map[string]bool{primary: true}
@@ -179,7 +179,7 @@ func (l Look) Others(primary string) []string {
 				addrs = append(addrs, o.Addr)
 			}
 		}
-		if r.Primary != "" && !seen[r.Primary] { // a sentinel that has not heard of the promotion
+		if r.Primary != "" && !seen[r.Primary] { // a sentinel that has no news of the promotion
 			seen[r.Primary] = true
 			addrs = append(addrs, r.Primary)
 		}
@@ -199,7 +199,7 @@ func (l Look) apart(term Term, server Server) (addrs []string) {
 	return addrs
 }
 
-// sentinels returns how many sentinels there are, as the one says that knows most.
+// sentinels returns the largest number of sentinels in any report.
 func (l Look) sentinels() (n int) {
 	for _, r := range l.Reports {
 		n = max(n, r.Sentinels)
@@ -207,7 +207,7 @@ func (l Look) sentinels() (n int) {
 	return n
 }
 
-// downAfter returns the shortest time after which a sentinel calls a server down.
+// downAfter returns the shortest time after which a sentinel considers a server down.
 func (l Look) downAfter() time.Duration {
 	shortest := time.Duration(0)
 	for _, r := range l.Reports {
@@ -218,7 +218,7 @@ func (l Look) downAfter() time.Duration {
 	return shortest
 }
 
-// down reports whether a majority of all sentinels has not reached a server for so long.
+// down reports whether a majority of all sentinels has not reached a server for that time.
 func (l Look) down(addr string, at least) bool {
 	votes := 0
 	for _, r := range l.Reports {
@@ -231,10 +231,10 @@ func (l Look) down(addr string, at least) bool {
 	return votes >= majority(l.sentinels())
 }
 
-// least is a time that has passed at the least.
+// least is the shortest time for which a server has been down.
 type least time.Duration
 
-// barred reports whether all sentinels that answered say that a server is never promoted.
+// barred reports whether all sentinels that list a server report that it is never promoted.
 func (l Look) barred(addr string) bool {
 	found := false
 	for _, r := range l.Reports {
@@ -250,5 +250,5 @@ func (l Look) barred(addr string) bool {
 	return found
 }
 
-// majority of n.
+// majority returns the smallest number that is more than half of n.
 func majority(n int) int { return n/2 + 1 }

@@ -7,8 +7,9 @@ import (
 )
 
 // expected reports whether a primary has, for certain, everything that was acknowledged. Either
-// somebody made sure before, whose mark it carries, or it is the next one after a term that
-// this process has watched, and had to confirm every write of that.
+// it carries the mark of its own term, which a process writes only after making sure, or it is
+// the primary of the next term after one that this process has watched, and had to confirm every
+// write of that.
 func (w *Watch) expected(l Look, term Term, server Server) bool {
 	mark := server.Mark
 	if mark.Lacks(w.trusted.Mark) || mark == (Mark{}) {
@@ -17,17 +18,17 @@ func (w *Watch) expected(l Look, term Term, server Server) bool {
 	return mark.Epoch == term.Epoch || term.Epoch == mark.Epoch+1 && w.succeeds(l, term, server)
 }
 
-// heir reports whether a server followed the primary that this process has watched, to its end
-// or nearly so, and had to confirm every write.
+// succeeds reports whether a server followed the primary that this process has watched, to its
+// end or nearly so, and had to confirm every write.
 func (w *Watch) succeeds(l Look, term Term, server Server) bool {
 	unwatched := l.Begun.Sub(w.trusted.asOf)
 	return server.Mark == w.trusted.Mark && server.Before == server.Mark.Lineage && slices.Contains(w.trusted.followed, term.Primary) &&
-		unwatched < sureTime+l.downAfter() // nobody goes alone and is replaced in less
+		unwatched < sureTime+l.downAfter() // going alone and being replaced takes a primary longer
 }
 
-// judge decides on a server that has become primary and is not what was expected. It is
-// refused while another one may have more than it, and come back. Lost says that acknowledged
-// writes are missing there, and nobody is left who has them.
+// judge decides on a server that has become primary. Unless it is as expected, it is refused
+// while another server may have more, and may come back. Lost reports that acknowledged writes
+// are missing on it, and that no server is left that has them.
 func (w *Watch) judge(l Look, term Term, server Server) (lost bool, refused error) {
 	if w.Off.Trust || w.expected(l, term, server) {
 		return false, nil
@@ -39,7 +40,7 @@ func (w *Watch) judge(l Look, term Term, server Server) (lost bool, refused erro
 		case answered && l.exceeds(addr, term.Primary):
 			return false, fmt.Errorf("%s was promoted, and %s has later writes", term.Primary, addr)
 		case answered, l.down(addr, least(patience)):
-		case successor && addr == w.trusted.primary: // it has reigned before this heir, and nobody else in between
+		case successor && addr == w.trusted.primary: // the primary of the term before, with none in between
 		default:
 			return false, fmt.Errorf("%s was promoted, and %s, which does not answer, may have later writes: "+
 				"it is waited for %s after a majority of the sentinels has found it down", term.Primary, addr, patience)
@@ -48,14 +49,14 @@ func (w *Watch) judge(l Look, term Term, server Server) (lost bool, refused erro
 	return server.Mark.Lacks(w.trusted.Mark), nil
 }
 
-// exceeds reports whether a server may have acknowledged writes that another one lacks. Both
-// have answered.
+// exceeds reports whether a server may have acknowledged writes that another one lacks. Both have
+// answered.
 func (l Look) exceeds(addr, other string) bool {
 	a, b := l.Servers[addr], l.Servers[other]
 	if b.Mark.Lacks(a.Mark) || a.Mark.Lacks(b.Mark) {
 		return b.Mark.Lacks(a.Mark)
 	}
-	switch a.Lineage { // a restart gives the same term another history, which others may have followed
+	switch a.Lineage { // a restart gives the same term another history, which other servers may have followed
 	case b.Lineage:
 		return a.Offset > b.Offset
 	case b.Before:
@@ -64,9 +65,9 @@ func (l Look) exceeds(addr, other string) bool {
 	return a.reach(addr) > b.reach(other)
 }
 
-// donor returns the address of a server that has everything a primary has, and more, and is a
-// primary by its own account still; "" if there is none. One that follows somebody has thrown
-// away what it had more, or is about to.
+// donor returns the address of a server that has everything a primary has, and more, and is still
+// a primary by its own report; "" if there is none. A server that follows another one has
+// discarded what it had more, or is about to.
 func donor(l Look, term Term, server Server) (addr string) {
 	for _, candidate := range l.Others(term.Primary) {
 		other, answered := l.Servers[candidate]
@@ -78,18 +79,19 @@ func donor(l Look, term Term, server Server) (addr string) {
 	return addr
 }
 
-// refilled reports whether a primary of which this process asked so has everything that the
-// other one has.
+// refilled reports whether a primary has everything that the server has from which this process
+// had it filled.
 func (w *Watch) refilled(l Look, term Term, server Server) bool {
 	from, answered := l.Servers[w.refill.from]
 	return answered && w.refill.Term == term && server.Follows == w.refill.from && server.Linked &&
 		server.Mark == from.Mark && server.Offset >= from.Offset
 }
 
-// Returned returns a server that was the primary once, is one by its own account still, and has
-// nothing that the primary lacks: it should follow, and has that mark. It is "" if there is none
-// or if anybody may be about to promote it. The look is the one that was learned last, with the
-// answers of those that are apart. The sentinels see to it too, within twenty seconds.
+// Returned returns the address and the mark of a server that should follow the primary: it was a
+// primary once, still is one by its own report, and has nothing that the primary lacks. The
+// address is "" if there is none, or if a sentinel may be about to promote it. The look is the
+// last one that Update was given, with the answers of the servers in [Step.Apart]. The sentinels
+// have such a server follow too, within twenty seconds.
 func (w *Watch) Returned(l Look) (addr string, mark Mark) {
 	term := w.view.Term
 	if !w.view.Holds(w.view.Lineage, l.Begun) || !l.undisputed(term) {

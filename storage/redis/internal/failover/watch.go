@@ -6,82 +6,84 @@ import (
 	"time"
 )
 
-// View is what a process may believe until it knows better. It never changes.
+// View is what a process goes by until its next look. It never changes.
 type View struct {
 	Term
-	// Lineage names the term and the history of the server: what was written in another one
-	// may have been forgotten. It is empty while nobody is primary.
+	// Lineage names the term and the history of the server: writes of another lineage may have
+	// been lost. It is empty while there is no primary.
 	Lineage string
-	// Until is the end of the lease: before it nobody else begins to be promoted.
+	// Until is the end of the lease: before it no other server begins to be promoted.
 	Until time.Time
-	// Confirm is how many replicas have to confirm a write while the lease lasts. It is
-	// 0 only where there is nobody to wait for.
+	// Confirm is how many replicas have to confirm a write while the lease lasts. It is 0 only
+	// when no other server could be promoted.
 	Confirm int
-	// Following are the replicas that follow the primary at present. While they are fewer than
-	// have to confirm a write, none can be acknowledged.
+	// Following are the addresses of the replicas that follow the primary at present. While they
+	// are fewer than Confirm, no write can be acknowledged.
 	Following []string
-	// Listed is how many other servers the sentinels list. A write that so many have
-	// confirmed is on every server.
+	// Listed is how many other servers the sentinels list. A write that so many have confirmed is
+	// on every server.
 	Listed int
-	// DownAfter is the shortest time after which a sentinel calls a server down.
+	// DownAfter is the shortest time after which a sentinel considers a server down.
 	DownAfter time.Duration
-	// Doubt is why the primary is not believed, nil if it is.
+	// Doubt is why the primary is not trusted, nil if it is.
 	Doubt error
-	// Lost says that the primary is believed although acknowledged writes are missing there.
+	// Lost reports that the primary is trusted although it lacks acknowledged writes.
 	Lost bool
 }
 
-// Holds reports whether the lease of a lineage lasts.
+// Holds reports whether the lease of a lineage lasts at a time.
 func (v *View) Holds(lineage string, now time.Time) bool {
 	return v.Doubt == nil && v.Lineage == lineage && now.Before(v.Until)
 }
 
-// Step is what a process does after a look, in this order.
+// Step is what a process has to do after a look, in the order of its fields.
 type Step struct {
-	// Mark is to be written on the primary in place of From, and [Watch.Marked] called, before
-	// View counts. It is the zero Mark when there is no need.
+	// Mark is to be written on the primary in place of From; then [Watch.Marked] returns the view
+	// that counts. The zero Mark means that nothing is to be written.
 	Mark, From Mark
-	// Refill is the address of a server from which the primary, which is refused, should be
-	// filled anew: that one has everything that the primary has, and more. It is for a primary
-	// with the mark From only.
+	// Refill is the address of a server from which the refused primary should be filled anew: it
+	// has everything that the primary has, and more. It applies only while the primary has the
+	// mark From.
 	Refill string
-	// Apart are servers that should follow and do not. When there is time they should be asked,
-	// for [Watch.Returned].
+	// Apart are the addresses of servers that should follow and do not. They should be asked,
+	// when there is time, before [Watch.Returned] is called.
 	Apart []string
-	// Finish says that it has been filled as Refill says, and the server should be a primary again.
+	// Finish means that the server has been filled from Refill, and should be made a primary
+	// again.
 	Finish bool
 	View   View
 }
 
-// Watch remembers what a process has seen. It is for one goroutine. The zero Watch has seen
+// Watch keeps what a process has found so far. It is for one goroutine. The zero Watch has found
 // nothing.
 type Watch struct {
-	// Patience is how long a server that may have more than the primary is waited for, after a
-	// majority of the sentinels has found it down; 0 means a minute. Acknowledged writes may
-	// be lost when it is over: set it to what the machines need to come back.
+	// Patience is how long to wait for a server that may have more than the primary, after a
+	// majority of the sentinels has found it down; 0 means a minute. Afterwards the primary is
+	// trusted although acknowledged writes may be lost: set it to the time that the machines need
+	// to come back.
 	Patience time.Duration
-	// Off switches single protections off, for the test of the model that finds what each is
-	// good for.
+	// Off switches single protections off, for the model test that shows which faults each of
+	// them prevents.
 	Off Protections
 
 	view             View
-	trusted, pending baseline // pending: when the mark is on record
-	past             []moment // how far the primary had come, the oldest first
+	trusted, pending baseline // pending counts when its mark is on record
+	past             []moment // offsets of the primary, the oldest first
 	alone            alone
 	refill           refill
 }
 
-// refill is what a process has asked for: that the primary of a term is filled anew.
+// refill is the request of this process that the primary of a term be filled from another server.
 type refill struct {
 	Term
 	from string
 }
 
-// baseline is what a process knows of the last primary that it believed.
+// baseline is what is certain about the last primary that was trusted.
 type baseline struct {
 	Mark
 	primary string
-	// asOf is until when nothing was acknowledged that the mark does not tell.
+	// asOf is the time until which nothing was acknowledged that the mark does not cover.
 	asOf time.Time
 	// followed are the replicas that had to confirm every write.
 	followed []string
@@ -92,17 +94,17 @@ type Protections struct {
 	Trust, Lease, ConfirmAll bool
 }
 
-// alone is since when the primary acknowledges writes that nobody else has.
+// alone describes a primary that acknowledges writes that no other server has.
 type alone struct {
 	lineage string
-	looked  time.Time // when it was seen last that nobody had come back
+	looked  time.Time // when no server had come back yet
 }
 
 const (
-	// sureTime is how long a majority must not have reached the other servers until the
-	// primary goes on alone: a sentinel that was cut off loses sight of one after the other.
+	// sureTime is how long a majority must not have reached the other servers before the primary
+	// goes on alone: a sentinel that was cut off loses its connections one after the other.
 	sureTime = 2 * time.Second
-	// defaultPatience is that of a Watch that is not told another one.
+	// defaultPatience is the time when Watch.Patience is 0.
 	defaultPatience = time.Minute
 )
 
@@ -125,7 +127,7 @@ func (w *Watch) NeedsOthers(l Look) bool {
 	return !w.expected(l, term, server)
 }
 
-// Update makes of a look what is to be done, and what to believe after it.
+// Update returns what to do after a look, and the view that follows from it.
 func (w *Watch) Update(l Look) Step {
 	term, ok := l.Named()
 	if !ok {
@@ -156,8 +158,8 @@ func (w *Watch) Update(l Look) Step {
 	return w.accept(l, term, server)
 }
 
-// blind is the view of somebody to whom no majority speaks. What was certain stays so to its
-// end.
+// noMajority returns the view when no majority of the sentinels names a primary. A lease lasts to
+// its end.
 func (w *Watch) noMajority() View {
 	if w.view.Primary == "" {
 		return View{Doubt: errNoPrimary}
@@ -165,7 +167,7 @@ func (w *Watch) noMajority() View {
 	return w.view
 }
 
-// unanswered is the view of somebody who does not reach the primary. The lease goes on.
+// unanswered returns the view when the primary did not answer. The lease goes on.
 func (w *Watch) unanswered(l Look, term Term) View {
 	if w.view.Doubt == nil {
 		w.renew(l, term)
@@ -176,7 +178,7 @@ func (w *Watch) unanswered(l Look, term Term) View {
 	return w.view
 }
 
-// renew prolongs the lease by what a look says.
+// renew prolongs the lease by the reports of a look.
 func (w *Watch) renew(l Look, term Term) (renewed bool) {
 	continues := l.Begun.Before(w.view.Until)
 	until := l.lease(term, continues)
@@ -189,7 +191,7 @@ func (w *Watch) renew(l Look, term Term) (renewed bool) {
 	return !until.IsZero() || w.Off.Lease
 }
 
-// believe is the step for a primary that is believed.
+// accept returns the step for a primary that is trusted.
 func (w *Watch) accept(l Look, term Term, server Server) Step {
 	renewed := w.renew(l, term)
 	w.view.Listed, w.view.DownAfter = len(l.Others(term.Primary)), l.downAfter()
@@ -198,7 +200,7 @@ func (w *Watch) accept(l Look, term Term, server Server) Step {
 	w.view.Following = w.following(server)
 	before := w.view.Confirm
 	w.view.Confirm = w.confirmations(l, term, server)
-	if !renewed { // perhaps this side is cut off, and whoever seems to hang is promoted on the other one
+	if !renewed { // perhaps this process is cut off, and the replica that seems to hang is promoted on the other side
 		w.view.Confirm = max(w.view.Confirm, before)
 	}
 	if w.view.Confirm == 0 && w.view.Listed > 0 && !w.staysAlone(l, term) {
@@ -217,13 +219,13 @@ func (w *Watch) accept(l Look, term Term, server Server) Step {
 	return Step{View: w.view, Apart: l.apart(term, server)}
 }
 
-// learned is what a process knows by what a believed primary says, once the mark is on record.
+// baselineOf returns what a trusted primary's answer makes certain once the mark is on record.
 func (w *Watch) baselineOf(l Look, term Term, server Server, mark Mark) baseline {
 	return baseline{Mark: mark, primary: term.Primary, asOf: l.Begun, followed: w.following(server)}
 }
 
-// Marked tells that a mark is on record, or why that is not certain. It returns the view that
-// counts then.
+// Marked records that the mark of the last step is on record, or why that is not certain. It
+// returns the view that counts then.
 func (w *Watch) Marked(failed error) View {
 	if failed == nil {
 		w.trusted = w.pending

@@ -185,7 +185,7 @@ func TestB8RelaxedIsOneBlock(t *testing.T) {
 		network  = "is open to other machines"
 		here     = "clients may have documents, keys and logos fetched from this machine"
 		ports    = "cookies are shared between the ports of a host"
-		keeps    = "the store does not tell how it keeps records" // the test's Redis knows no settings
+		keeps    = "the store does not report how it keeps records" // the test's Redis knows no settings
 	)
 	all := []string{ports, lost, key, register, often, resource, person, shared, plain, network, keeps, here, ajar}
 	redis := miniredis.RunT(t)

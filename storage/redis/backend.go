@@ -11,18 +11,17 @@ import (
 	"gatehouse.example/storage"
 )
 
-// backend is a [storage.Backend]. What reads goes through process, what changes something
-// through send.
+// backend is a [storage.Backend]. Reads go through process, writes through send.
 type backend struct {
 	client      goredis.UniversalClient // nil behind Sentinel
 	group       *group                  // nil without Sentinel
-	standby     *standby                // nil until it is watched, and behind Sentinel
+	standby     *standby                // nil until watch, and behind Sentinel
 	ring        *ring                   // nil if this is no cluster
 	room        room
 	onRoundTrip func()
 }
 
-// begin counts a round trip, or refuses one whose context is over.
+// begin counts a round trip, or returns an error if the context is over.
 func (b *backend) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return certain(err)
@@ -41,7 +40,7 @@ func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
 	return b.read(ctx, func(client goredis.UniversalClient) error { return client.Process(ctx, cmd) })
 }
 
-// read runs commands on the server, behind Sentinel on the primary, and makes sure that their
+// read runs commands on the server, behind Sentinel on the primary, and makes sure that the
 // replies are those of a primary.
 func (b *backend) read(ctx context.Context, run func(goredis.UniversalClient) error) error {
 	if b.group != nil {
@@ -74,9 +73,9 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 	return decodeItem(cmd.Val())
 }
 
-// GetMany implements [storage.Backend] with one command for each key, because a command
-// for several keys means nothing in a cluster. There the client sends each server its part
-// and follows keys that move. What has failed may be sent again: it changes nothing.
+// GetMany implements [storage.Backend] with one GET for each key, because a cluster has no
+// command for keys of several slots. There the client sends each server its part and follows keys
+// that move. A GET that failed may be repeated: it changes nothing.
 func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, readError("get many", err)
@@ -123,8 +122,8 @@ func indexAdd(ctx context.Context, index, entry string) *goredis.Cmd {
 	return goredis.NewCmd(ctx, "zadd", index, "0", entry)
 }
 
-// IndexRemove implements [storage.Backend]. It waits for no replica: an entry too many
-// names nothing.
+// IndexRemove implements [storage.Backend]. It waits for no replica: an entry that comes back
+// names no record.
 func (b *backend) IndexRemove(ctx context.Context, index, entry string) error {
 	return b.send(ctx, &change{what: "index remove", key: index, cmd: goredis.NewCmd(ctx, "zrem", index, entry), forgettable: true})
 }

@@ -14,8 +14,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// once is a command that is sent at most once. The cluster client repeats commands after
-// network errors whatever MaxRetries says; what writes must not be among them.
+// once is a command that is sent at most once. The cluster client repeats commands after network
+// errors whatever MaxRetries is; a command that writes must not be repeated.
 type once struct{ *goredis.Cmd }
 
 // NoRetry implements goredis.Cmder.
@@ -27,18 +27,18 @@ type change struct {
 	cmd         *goredis.Cmd
 	listed      []storage.Listing // entries to be added first
 	forgettable bool
-	// named are the replicas that have to confirm the change where not all servers follow: one
-	// that just begins to again might be counted for one that just stopped.
+	// named are the replicas that have to confirm the change when not all servers follow: WAIT
+	// might count one that begins to follow again in place of one that has just stopped.
 	named []string
-	// script makes cmd, where it depends on the server that it goes to.
+	// script makes cmd if the command depends on the server that it goes to.
 	script func(place) *goredis.Cmd
 }
 
-// place is what is known about the server that a change goes to.
+// place describes the server that a change goes to.
 type place struct {
-	replicated bool // others have to confirm the change
-	// term is the lineage of the server, where the process knows it. Otherwise the server
-	// knows.
+	replicated bool // replicas have to confirm the change
+	// lineage is that of the server, valid if known is set. Otherwise the script compares it on
+	// the server.
 	lineage storage.Lineage
 	known   bool
 }
@@ -76,8 +76,8 @@ func (c *change) at(p place) {
 	}
 }
 
-// sendGroup sends a change to the primary that is believed. Whether it was the only one is
-// looked at afterwards: its answer may be that of a server that had been replaced.
+// sendGroup sends a change to the trusted primary, and checks afterwards that this was the only
+// one: the answer may be that of a server that had been replaced.
 func (b *backend) sendGroup(ctx context.Context, c *change) error {
 	v, err := b.group.primary(ctx)
 	need := 0
@@ -101,7 +101,7 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 	return err
 }
 
-// sendTo sends a change to one server, and waits until so many replicas have it.
+// sendTo sends a change to one server, and waits until need replicas have confirmed it.
 func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change, need int, first ...goredis.Cmder) error {
 	cmds := first
 	for _, l := range c.listed {
@@ -131,8 +131,8 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change,
 	return nil
 }
 
-// pipeline sends commands to one server in one round trip. Each command has its own
-// outcome; the error is for those that were never sent.
+// pipeline sends commands to one server in one round trip. Each command has its own outcome; the
+// error is the reason why none was sent.
 func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []goredis.Cmder) error {
 	if err := b.begin(ctx); err != nil {
 		return err
@@ -145,13 +145,13 @@ func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []g
 	return nil
 }
 
-// together sends commands in one round trip. Each has its own outcome. A connection that was
-// refused, as when the password is wrong, is the outcome of all: the client would leave
-// them as if they had succeeded and said nothing.
+// together sends commands in one round trip. Each has its own outcome. If the server refuses the
+// connection, for example because of a wrong password, that is the outcome of all: the client
+// would leave the commands without an error.
 func together(ctx context.Context, server goredis.UniversalClient, cmds ...goredis.Cmder) {
 	pipe := server.Pipeline()
 	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // it is only put in line
+		_ = pipe.Process(ctx, cmd) // only queued
 	}
 	_, err := pipe.Exec(ctx)
 	if err == nil || slices.ContainsFunc(cmds, func(cmd goredis.Cmder) bool { return cmd.Err() != nil }) {
@@ -162,11 +162,11 @@ func together(ctx context.Context, server goredis.UniversalClient, cmds ...gored
 	}
 }
 
-// redirects bounds how often a change follows a slot from server to server.
+// redirects bounds how often a change follows a slot to another server.
 const redirects = 4
 
-// follow sends a change to the server that has its slot. The cluster client follows slots
-// itself, but it would send WAIT to any server.
+// follow sends a change to the server that has its slot. The cluster client would follow slots
+// too, but send WAIT to any server.
 func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c *change) error {
 	server, err := cluster.MasterForKey(ctx, c.key)
 	if err != nil {
@@ -186,14 +186,14 @@ func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c 
 			cluster.ReloadState(ctx)
 		}
 		if server, err = primaryAt(ctx, cluster, addr); err != nil {
-			// Nothing was written. Sent again, it may find the new primary.
+			// Nothing was written. When the change is sent again, it may find the new primary.
 			return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 		}
 	}
 	return err
 }
 
-// redirected returns where a reply sends its reader: for good (MOVED), or this once (ASK).
+// redirected returns the server to which a reply redirects: for good (MOVED), or once (ASK).
 func redirected(err error) (addr string, ask bool) {
 	if !goredis.HasErrorPrefix(err, "MOVED") && !goredis.HasErrorPrefix(err, "ASK") {
 		return "", false
@@ -202,7 +202,7 @@ func redirected(err error) (addr string, ask bool) {
 	return fields[len(fields)-1], fields[0] == "ASK"
 }
 
-// errNoSlot is about a server to which the first of its slots is moving.
+// errNoSlot is the error about a server to which the first of its slots is still moving.
 var errNoSlot = errors.New("none of the slots is its own yet")
 
 // primaryAt returns the client of the primary at an address.
@@ -222,8 +222,8 @@ func primaryAt(ctx context.Context, cluster *goredis.ClusterClient, addr string)
 	}
 }
 
-// within is a time that leaves the reply some of what the context allows, at least a
-// millisecond: for WAIT, zero is for ever.
+// within returns a part of the time that ctx allows, so that time is left for the reply, and at
+// least a millisecond: WAIT takes zero for no limit.
 func within(ctx context.Context, at time.Duration) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		at = min(at, time.Until(deadline)*3/4)

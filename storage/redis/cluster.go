@@ -12,43 +12,43 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// ring knows which servers of a cluster are primaries by the word of a majority of the
-// primaries, and how many replicas must have what is written to each.
+// ring decides which servers of a cluster are primaries, by a majority of the primaries, and how
+// many replicas must have what is written to each.
 //
-// A primary that was cut off from the others goes on until it notices that, for one and a
-// half times cluster-node-timeout, and with cluster-allow-reads-when-down without an end.
-// Meanwhile its replica may have taken over. So what a primary answers counts only while a
-// majority calls it one: a majority must have given it up before anybody takes over.
+// A primary that was cut off from the others goes on until it notices that, for one and a half
+// times cluster-node-timeout, and with cluster-allow-reads-when-down for ever. Meanwhile its
+// replica may have taken over. So the answer of a primary counts only while a majority lists it
+// as one: a majority must have given it up before another server takes over.
 type ring struct {
 	client  *goredis.ClusterClient
 	connect func(addr string) *goredis.Client
 	first   []string // the addresses that are configured
 
-	looking chan struct{} // holds one token: one look at a time
+	looking chan struct{} // holds one token, for one look at a time
 	servers map[string]*goredis.Client
-	named   sync.Map // addresses that somebody ever named, to true
+	named   sync.Map // addresses that any answer has named, to true
 
 	last atomic.Pointer[ringView]
 }
 
-// ringView is what a look has found.
+// ringView is the result of a look.
 type ringView struct {
 	began     time.Time
-	primaries map[string]bool // those that a majority names
+	primaries map[string]bool // those that a majority lists
 	confirm   replicas        // how many replicas must confirm a write, by primary
 }
 
 const (
-	// vouchTime is how long after the beginning of a look its primaries are believed. It
-	// is less than cluster-node-timeout should be, so that whoever does not reach the
-	// majority stops before anybody can take over.
+	// vouchTime is how long after the beginning of a look its primaries are trusted. It is less
+	// than cluster-node-timeout should be, so that a process that does not reach the majority
+	// stops before another server can take over.
 	vouchTime = 3 * time.Second
-	// ringTime bounds a look: the primaries that are known, then everybody else, then
-	// those of whom these told, then replicas that seem to be late.
+	// ringTime bounds a look: the primaries of the last look, then all known addresses, then
+	// those that these named, then replicas that seem to be late.
 	ringTime = 4 * commandTime
 )
 
-// openRing makes the ring of a cluster and its client, which then has every answer checked.
+// openRing makes the ring of a cluster and its client, whose answers are all checked.
 func openRing(t target, o Options) *ring {
 	r := &ring{connect: dialers(t, o).server, first: t.addrs, looking: make(chan struct{}, 1), servers: map[string]*goredis.Client{}}
 	settings := clientOptions(t, o).Cluster()
@@ -62,7 +62,7 @@ func openRing(t target, o Options) *ring {
 	return r
 }
 
-// close ends the connections of looks.
+// close closes the connections of looks.
 func (r *ring) close() {
 	if r == nil {
 		return
@@ -75,11 +75,10 @@ func (r *ring) close() {
 
 var (
 	errNoMajority = errors.New("a majority of the primaries of the cluster does not answer, or does not agree")
-	errUnvouched  = errors.New("a majority of the primaries of the cluster does not call this server one")
+	errUnvouched  = errors.New("a majority of the primaries of the cluster does not list this server as one")
 )
 
-// look asks the servers and returns how many replicas must confirm what each primary is
-// told.
+// look asks the servers and returns how many replicas must confirm a write to each primary.
 func (r *ring) look(ctx context.Context) (replicas, error) {
 	select {
 	case r.looking <- struct{}{}:
@@ -90,7 +89,7 @@ func (r *ring) look(ctx context.Context) (replicas, error) {
 	return r.lookNow(ctx)
 }
 
-// lookNow is look for who holds the token.
+// lookNow is look for a caller that holds the token.
 func (r *ring) lookNow(ctx context.Context) (replicas, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ringTime)
 	defer cancel()
@@ -116,7 +115,7 @@ func (r *ring) lookNow(ctx context.Context) (replicas, error) {
 	return view.confirm, nil
 }
 
-// forget closes the connections to those who are no part of the cluster any more.
+// closeRemoved closes the connections to servers that have left the cluster.
 func (r *ring) closeRemoved(answers map[string]ringAnswer) {
 	named := map[string]bool{}
 	for _, a := range answers {
@@ -133,7 +132,7 @@ func (r *ring) closeRemoved(answers map[string]ringAnswer) {
 	}
 }
 
-// everybody is each address that is configured or was ever named.
+// allAddresses returns each address that is configured or that any answer has named.
 func (r *ring) allAddresses() []string {
 	all := slices.Clone(r.first)
 	r.named.Range(func(addr, _ any) bool {
@@ -183,15 +182,15 @@ func (r *ring) server(addr string) *goredis.Client {
 	return r.servers[addr]
 }
 
-// confirmations are how many replicas must have what is written to each primary: all that
-// could take over. Of two sides of a cluster that is divided, the one with fewer primaries
-// may have a replica too, and its word is worth nothing on the other side.
+// confirmations returns how many replicas must have a write to each primary: all that could take
+// over. In a cluster that is divided, the side with fewer primaries may have replicas too, but
+// their answers do not count on the other side.
 func (r *ring) confirmations(ctx context.Context, primaries map[string]bool, answers map[string]ringAnswer) replicas {
 	needed := replicas{}
 	for primary := range primaries {
 		candidates := map[string]bool{}
 		for addr, a := range answers {
-			if a.primaries[addr] != nil { // otherwise it has no say
+			if a.primaries[addr] != nil { // otherwise it is not a primary, and its list does not count
 				maps.Copy(candidates, a.primaries[primary])
 			}
 		}
@@ -204,9 +203,9 @@ func (r *ring) confirmations(ctx context.Context, primaries map[string]bool, ans
 	return needed
 }
 
-// able counts the replicas that could take over now, when some are late: one that does not
-// answer us either hangs, and one that is being filled is nobody's choice while another one
-// has more. One that answers and is late only was cut off from its primary.
+// able counts the replicas that could take over now, when some are late. A replica that does not
+// answer this process hangs too, and one that is being filled is not promoted while another one
+// has more. A replica that answers and is late was only cut off from its primary.
 func (r *ring) able(ctx context.Context, candidates map[string]bool) (n int) {
 	answers := map[string]ringAnswer{}
 	r.askAll(ctx, slices.Collect(maps.Keys(candidates)), answers)

@@ -9,15 +9,16 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// ringAnswer is what one server says: the primaries with the replicas that are up, and
-// what it says about its own replicas.
+// ringAnswer is the answer of one server: the primaries with the replicas that are up, and its
+// report about its own replicas.
 type ringAnswer struct {
 	primaries map[string]map[string]bool
-	info      string // INFO replication, empty if that is denied
+	info      string // INFO replication, empty if it is denied
 }
 
-// askNode asks with the command with which the client itself finds the servers: the
-// addresses are the same ones, and it takes no further right. No answer is the zero one.
+// askNode sends the command with which the client itself finds the servers: the addresses are the
+// same, and it needs no further permission. A server that does not answer gives the zero
+// ringAnswer.
 func askNode(ctx context.Context, server *goredis.Client) (a ringAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -46,8 +47,8 @@ func askNode(ctx context.Context, server *goredis.Client) (a ringAnswer) {
 	return a
 }
 
-// nodeAddr is the address at which the client dials a server that another one names: on the
-// machine of that one, if the name is good on that machine only.
+// nodeAddr returns the address at which the client dials a server that another one, source,
+// names: a loopback address is only valid on the machine of source.
 func nodeAddr(addr, source string) string {
 	host, port, err := net.SplitHostPort(addr)
 	sourceHost, sourcePort, _ := net.SplitHostPort(source)
@@ -57,7 +58,7 @@ func nodeAddr(addr, source string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() && !isLoopback(sourceHost) {
 		host = sourceHost
 	}
-	if port == "0" { // it is reached over TLS only
+	if port == "0" { // the server accepts TLS only, on the port of source
 		port = sourcePort
 	}
 	return net.JoinHostPort(host, port)
@@ -68,9 +69,9 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// majority are those whom more than half of the primaries call primaries. The word of a
-// server counts that calls itself one, and the largest number of primaries that one of them
-// knows is what half is taken of.
+// majority returns the servers that more than half of the primaries list as primaries. Only
+// answers of servers that list themselves count. The number of primaries is the largest in any
+// answer.
 func majority(answers map[string]ringAnswer) map[string]bool {
 	votes, most := map[string]int{}, 0
 	for addr, a := range answers {

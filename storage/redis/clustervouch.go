@@ -9,9 +9,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// vouch returns nil if a majority of the primaries calls the server at an address one, by a
-// look that began at most vouchTime before a time, or by one that is made now. Who was never
-// named is not judged: the cluster knows him by another address.
+// vouch returns nil if a majority of the primaries lists the server at an address as one, by a
+// look that began at most vouchTime before a time, or by one that is made now. An address that no
+// answer has named is not judged: the cluster lists that server by another address.
 func (r *ring) vouch(ctx context.Context, addr string, at time.Time) error {
 	if _, known := r.named.Load(addr); !known || r.last.Load().vouches(addr, at) {
 		return nil
@@ -22,13 +22,13 @@ func (r *ring) vouch(ctx context.Context, addr string, at time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if last := r.last.Load(); last == nil || last.began.Before(at) { // otherwise somebody has looked since
+	if last := r.last.Load(); last == nil || last.began.Before(at) { // otherwise another goroutine has looked since
 		_, _ = r.lookNow(ctx)
 	}
 	if r.last.Load().vouches(addr, at) {
 		return nil
 	}
-	r.client.ReloadState(ctx) // somebody else may have taken over
+	r.client.ReloadState(ctx) // another server may have taken over
 	return errUnvouched
 }
 
@@ -36,14 +36,14 @@ func (v *ringView) vouches(addr string, at time.Time) bool {
 	return v != nil && v.primaries[addr] && at.Sub(v.began) <= vouchTime
 }
 
-// vouchHook has each answer of a server about keys vouched for. It stands at the client of
-// the server itself, because only that knows who has answered.
+// vouchHook has each answer of a server about keys checked by [ring.vouch]. It is a hook of the
+// client of one server, because only there the answering server is certain.
 type vouchHook struct {
 	ring *ring
 	addr string
 }
 
-// aboutKeys are the commands whose answers are vouched for.
+// aboutKeys are the commands whose answers are checked.
 var aboutKeys = []string{"get", "del", "eval", "evalsha", "zadd", "zrem", "zrangebylex", "zcard", "scan"}
 
 // DialHook implements goredis.Hook.
@@ -63,9 +63,8 @@ func (h vouchHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements goredis.Hook. Answers that nobody vouches for are turned
-// into errors: of those that read, as if there had been none, and of those that write, as
-// one whose outcome is unknown.
+// ProcessPipelineHook implements goredis.Hook. An answer that a majority does not vouch for
+// becomes an error: a read counts as unanswered, the outcome of a write is unknown.
 func (h vouchHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []goredis.Cmder) error {
 		err := next(ctx, cmds)

@@ -11,18 +11,18 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// waitTime is how long replicas may take to confirm a write. It is less than commandTime,
-// so that the reply to the write itself is never waited for in vain.
+// waitTime is how long replicas may take to confirm a write. It is less than commandTime, so that
+// the reply to the write arrives before the command times out.
 const waitTime = 500 * time.Millisecond
 
-// confirmation waits, behind a write on its connection, until replicas have it. A nil one waits
-// for nobody.
+// confirmation waits, behind a write on its connection, until replicas have it. A nil one does
+// not wait.
 type confirmation struct {
 	need int
 	wait *goredis.Cmd
-	// named are those that have to be among them. WAIT counts whoever has the write, so the
-	// primary is asked how far each has come: before the wait for its own place, which is that
-	// of the write or later, and after it for theirs.
+	// named are replicas that have to be among them. WAIT does not report which replicas it
+	// counted, so the primary is asked for offsets: before the wait for its own, which is that of
+	// the write or later, and after it for those of the replicas.
 	named         []string
 	before, after *goredis.StringCmd
 }
@@ -48,7 +48,7 @@ func (c *confirmation) commands() []goredis.Cmder {
 	return []goredis.Cmder{c.before, once{c.wait}, c.after}
 }
 
-// err says who has not confirmed the write, nil if all have.
+// err returns which replicas have not confirmed the write, nil if all have.
 func (c *confirmation) err() error {
 	if c == nil {
 		return nil
@@ -76,7 +76,7 @@ func (c *confirmation) err() error {
 	return nil
 }
 
-// offsetOf is how far a primary has come, by its INFO.
+// offsetOf returns the offset of a primary from its INFO.
 func offsetOf(info string) int64 {
 	offset, _ := strconv.ParseInt(infoField(info, "master_repl_offset"), 10, 64)
 	return offset

@@ -8,17 +8,17 @@ import (
 	"gatehouse.example/storage/redis/internal/failover"
 )
 
-// dial is how a group reaches what it consists of. The model of failovers puts itself here.
+// dial is how a group connects to its servers. The model of failovers replaces it.
 type dial struct {
-	name      string   // that the sentinels know the primary by
+	name      string   // the name of the primary in the configuration of the sentinels
 	sentinels []string // some of their addresses
 	patience  time.Duration
-	// sentinel and server make the client of one, without connecting.
+	// sentinel and server make a client without connecting.
 	sentinel, server func(addr string) *goredis.Client
-	off              failover.Protections // what the model switches off
+	off              failover.Protections // protections that the model switches off
 }
 
-// dialers is the real way to the group of a URL.
+// dialers returns the dial for the group of a URL.
 func dialers(t target, o Options) dial {
 	settings := clientOptions(t, o)
 	client := func(o *goredis.Options) *goredis.Client {
@@ -41,7 +41,7 @@ func dialers(t target, o Options) dial {
 	}
 }
 
-// sentinelOptions are the settings for one sentinel.
+// sentinelOptions returns the settings for one sentinel.
 func sentinelOptions(u *goredis.UniversalOptions, addr string) *goredis.Options {
 	o := u.Simple()
 	o.Addr, o.Username, o.Password, o.DB = addr, u.SentinelUsername, u.SentinelPassword, 0

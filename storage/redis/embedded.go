@@ -14,10 +14,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// embedded is a [storage.Backend] over a Redis inside this process. That listens on
-// nothing and has no connections: its values are read and written directly, one command at
-// a time as in every Redis. A script would take a hundred times as long. Indexes are kept
-// beside it, because it sorts a whole set for each page.
+// embedded is a [storage.Backend] over a Redis inside this process. It listens on no port and has
+// no connections: values are read and written directly, one command at a time as in every Redis.
+// A script would take a hundred times as long. Indexes are kept outside of it, because it sorts a
+// whole set for each page.
 type embedded struct {
 	server      *miniredis.Miniredis
 	now         func() time.Time
@@ -25,14 +25,14 @@ type embedded struct {
 
 	mu      sync.Mutex
 	closed  bool
-	last    time.Time // how far the server's clock has run
+	last    time.Time // the time up to which the server's clock has run
 	ends    list      // the seconds in which items end, or would have ended
 	indexes map[string]*list
 }
 
-// tickTime is how often the embedded server's clock runs at most. Each run looks at every
-// key, so it runs only when some item may have ended. One may live a little longer than it
-// must, and never shorter.
+// tickTime is the shortest time between two runs of the embedded server's clock. Each run looks
+// at every key, so it runs only when some item may have ended. An item may live a little longer
+// than it must, and never shorter.
 const tickTime = time.Second
 
 func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
@@ -48,9 +48,8 @@ func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
 	}, nil
 }
 
-// do runs one command, which cannot hang: on a busy machine a deadline would turn slowness
-// into a fault. The server's clock catches up with ours before, because it does not run by
-// itself.
+// do runs one command. It has no deadline, because a command cannot hang and a busy machine would
+// miss one. The server's clock, which does not run by itself, is set first.
 func (e *embedded) do(ctx context.Context, what string, command func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return readError(what, certain(err))
@@ -84,7 +83,7 @@ func (e *embedded) catchUp(now time.Time) {
 	}
 }
 
-// second names the second of a time, in the order of time.
+// second returns the second of a time as a string that sorts by time.
 func second(at time.Time) string { return fmt.Sprintf("%016x", uint64(max(at.Unix(), 0))) }
 
 // value returns the item under a key, the zero Item if there is none.
@@ -143,7 +142,7 @@ func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item,
 		switch {
 		case item.Version == put.Operation:
 			return nil
-		case put.On != "": // nothing takes over from this one
+		case put.On != "": // there are no replicas that could take over
 			item = storage.Item{}
 			return storage.ErrLineage
 		case !put.If.Any() && item.Version != put.If.Version():
@@ -155,8 +154,8 @@ func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item,
 	return item, err
 }
 
-// set stores an item. Its lifetime is told to a clock that is behind ours by what has
-// passed since it ran last.
+// set stores an item. Its lifetime is counted from the last run of the server's clock, so the
+// time since then is added.
 func (e *embedded) set(put storage.Put, now time.Time) error {
 	if err := e.server.Set(put.Key, string(put.Operation[:])+string(put.Data)); err != nil || put.TTL == 0 {
 		return err
@@ -166,10 +165,10 @@ func (e *embedded) set(put storage.Put, now time.Time) error {
 	return nil
 }
 
-// Room implements [storage.Backend]: the memory of this process has no bound here.
+// Room implements [storage.Backend]: the memory of this process is not bounded.
 func (e *embedded) Room() storage.Room { return storage.RoomEnough }
 
-// Lineage implements [storage.Backend]: nothing can take over.
+// Lineage implements [storage.Backend]: no other server can take over.
 func (e *embedded) Lineage(context.Context) (storage.Lineage, error) { return "", nil }
 
 // Delete implements [storage.Backend].
@@ -202,7 +201,7 @@ func (e *embedded) IndexLen(ctx context.Context, index string) (n int, err error
 	return n, err
 }
 
-// onIndex runs a command on an index. One without entries is not kept.
+// onIndex runs a command on an index. An index without entries is not kept.
 func (e *embedded) onIndex(ctx context.Context, what, name string, command func(*list)) error {
 	return e.do(ctx, what, func(time.Time) error {
 		l := e.index(name)

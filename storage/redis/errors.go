@@ -30,8 +30,8 @@ func readError(what string, err error) error {
 	}
 }
 
-// isWrongType finds the code anywhere in the reply, because the embedded server puts
-// other words before the error of a command in a script.
+// isWrongType looks for the code anywhere in the reply, because the embedded server puts other
+// words before the error of a command in a script.
 func isWrongType(err error) bool {
 	var reply goredis.Error
 	return errors.As(err, &reply) && strings.Contains(reply.Error(), "WRONGTYPE")
@@ -74,8 +74,7 @@ func (e unsentError) Unwrap() error { return e.error }
 // certain marks err as having happened before the command could be sent.
 func certain(err error) error { return unsentError{err} }
 
-// dialHook marks the errors of a dial, including those of asking Sentinel whom to dial:
-// no command was sent.
+// dialHook marks the errors of a dial: no command was sent.
 type dialHook struct{}
 
 // DialHook implements goredis.Hook.
@@ -97,15 +96,15 @@ func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 	return next
 }
 
-// noMaintenance turns off a handshake that only some hosted servers know. The endpoint
-// type is named because the client would otherwise look the host up to find it out, and
-// the embedded server has no host.
+// noMaintenance turns off a handshake that only some hosted servers support. The endpoint type is
+// set because the client would otherwise resolve the host to find it out, and the embedded server
+// has none.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 }
 
-// isTLSError reports whether TLS is what went wrong. A server that expects no TLS may
-// just hang up.
+// isTLSError reports whether TLS failed. A server that expects no TLS may just close the
+// connection.
 func isTLSError(t target, err error) bool {
 	var header tls.RecordHeaderError
 	var alert tls.AlertError

@@ -14,21 +14,21 @@ import (
 	"gatehouse.example/storage/redis/internal/failover"
 )
 
-// group is the servers behind Sentinel, seen by one process. It looks at them all the time
-// and says who is primary, with the rules of package failover.
+// group is the servers behind Sentinel, as one process sees them. It looks at them at short
+// intervals and decides with package failover which one is primary.
 //
-// Who reads is told what was true when the server was asked, or nothing: either the lease of
-// the primary lasted when its reply was here, or the group looks again. Who writes has as many
-// replicas confirm it as the view says.
+// A read returns an answer only if the answering server was certainly the primary then: either
+// the lease lasted when the reply arrived, or another look confirms it. A write is confirmed by
+// as many replicas as the view requires.
 type group struct {
 	sentinels *sentinels
 	connect   func(addr string) *goredis.Client
-	measure   func(context.Context, eachPrimary) // looks at something else at the same time
+	measure   func(context.Context, eachPrimary) // measures the memory of the primaries
 	warn      func(sentence string)
 
-	watch failover.Watch // for look alone
-	asked time.Time      // when a server was told to fill itself anew, for look alone
-	room  time.Time      // when measure was called, for look alone
+	watch failover.Watch // for look only
+	asked time.Time      // when a server was last asked to follow another one, for look only
+	room  time.Time      // when measure was last called, for look only
 
 	now  atomic.Pointer[standing]
 	wake chan struct{}
@@ -39,52 +39,52 @@ type group struct {
 	servers map[string]*goredis.Client
 }
 
-// standing is a view, the client of its primary, and the look that it came of.
+// standing is a view with the client of its primary and the look that it follows from.
 type standing struct {
 	failover.View
 	client *goredis.Client
 	begun  time.Time     // when the look began
 	over   chan struct{} // closed when there is a newer one
-	err    error         // why somebody did not answer
+	err    error         // why a server or the sentinels did not answer
 }
 
-// termKey holds the mark of the term that the contents of a server are of.
+// termKey is the key of the mark: the term to which the contents of a server belong.
 const termKey = "gatehouse:reign"
 
-// markScript replaces the mark KEYS[1]. ARGV is the mark that has to be there, empty for
-// none, and the new one. It answers with what is there afterwards.
+// markScript replaces the mark KEYS[1] if it is ARGV[1], empty for none, by ARGV[2]. It answers
+// with the mark that is there afterwards.
 const markScript = `local mark = redis.call('GET', KEYS[1]) or ''
 if mark ~= ARGV[1] then return mark end
 redis.call('SET', KEYS[1], ARGV[2])
 return ARGV[2]`
 
 const (
-	// restTime is between two looks at the least, whoever wants them.
+	// restTime is the shortest time between two looks.
 	restTime = 20 * time.Millisecond
-	// askTime is how long anybody has to answer what is asked in a look. Questions depend on
-	// answers, so those that are asked later have as long.
+	// askTime bounds each question of a look. Some questions follow from answers; each has the
+	// full time.
 	askTime = commandTime / 2
-	// doubtTime is between two looks while the primary is not certain.
+	// doubtTime is the time between two looks while no primary is certain.
 	doubtTime = 200 * time.Millisecond
-	// refillTime is how often a server is told to fill itself anew at most.
+	// refillTime is the shortest time between two requests that a server follow another one.
 	refillTime = time.Second
 )
 
-// openGroup looks once, and goes on looking until close.
+// openGroup looks once, and then goes on looking in the background until close.
 func openGroup(ctx context.Context, d dial, measure func(context.Context, eachPrimary), warn func(string)) *group {
 	g := &group{
 		sentinels: newSentinels(d.name, d.sentinels, d.sentinel), connect: d.server, measure: measure, warn: warn,
 		watch: failover.Watch{Patience: d.patience, Off: d.off},
 		wake:  make(chan struct{}, 1), servers: map[string]*goredis.Client{},
 	}
-	g.now.Store(&standing{View: failover.View{Doubt: errors.New("nobody has looked yet")}, over: make(chan struct{})})
+	g.now.Store(&standing{View: failover.View{Doubt: errors.New("the servers have not been asked yet")}, over: make(chan struct{})})
 	g.look(ctx)
 	ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.end.Go(func() { g.run(ctx) })
 	return g
 }
 
-// await returns when a primary is believed, or why none is when the time is over.
+// await returns when a primary is trusted, or the reason why none is when ctx ends.
 func (g *group) await(ctx context.Context) error {
 	for {
 		v := g.now.Load()
@@ -123,8 +123,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pause is until the next look. A lease lasts for about as long as the sentinels wait for a
-// server, and should be prolonged several times in that.
+// pause returns the time until the next look. A lease lasts for about down-after, and several
+// looks in that time should prolong it.
 func (g *group) pause() time.Duration {
 	v := g.now.Load()
 	if v.Doubt != nil || !time.Now().Before(v.Until) {
@@ -133,7 +133,7 @@ func (g *group) pause() time.Duration {
 	return min(lookTime, max(v.DownAfter/5, doubtTime/2))
 }
 
-// look looks around once and publishes what it makes of it.
+// look asks the servers once and publishes the view that follows.
 func (g *group) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 4*askTime)
 	defer cancel()
@@ -159,8 +159,8 @@ func (g *group) report(sentence string) {
 	}
 }
 
-// around asks the sentinels, and at the same time the primary of before, which most often is
-// the one that they name.
+// around asks the sentinels, and at the same time the primary of the last look, which in most
+// cases is the one that they name.
 func (g *group) around(ctx context.Context) (failover.Look, error) {
 	look := failover.Look{Begun: time.Now(), Servers: map[string]failover.Server{}}
 	var silent []error
@@ -182,7 +182,7 @@ func (g *group) around(ctx context.Context) (failover.Look, error) {
 	return look, errors.Join(append(silent, err)...)
 }
 
-// ask asks servers about themselves, all at once. The error is about one that did not answer.
+// ask asks servers about themselves, all at once. The error is from one that did not answer.
 func (g *group) ask(ctx context.Context, answers map[string]failover.Server, addrs ...string) (silent error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -221,12 +221,12 @@ func (g *group) mark(ctx context.Context, step failover.Step) error {
 		return err
 	}
 	if is, _ := cmd.Val().(string); is != step.Mark.String() {
-		return errors.New("another process has written another one")
+		return errors.New("another process has written another mark")
 	}
 	return nil
 }
 
-// publish makes a view the one that counts.
+// publish replaces the view that counts.
 func (g *group) publish(v failover.View, begun time.Time, err error) {
 	before := g.now.Load()
 	next := &standing{View: v, begun: begun, over: make(chan struct{}), err: err}
@@ -234,13 +234,13 @@ func (g *group) publish(v failover.View, begun time.Time, err error) {
 		next.client = g.at(v.Primary)
 	}
 	if v.Lost && !before.Lost {
-		g.report("the primary lacks acknowledged writes, and nobody is left who has them: revocations, consents and registrations may be forgotten")
+		g.report("the primary lacks acknowledged writes, and no server is left that has them: revocations, consents and registrations may be lost")
 	}
 	g.now.Store(next)
 	close(before.over)
 }
 
-// after waits for a look that began at a time or later.
+// after waits for a look that began at that time or later.
 func (g *group) after(ctx context.Context, begun time.Time) *standing {
 	for {
 		v := g.now.Load()
@@ -264,7 +264,7 @@ func (g *group) lookAgain() {
 	}
 }
 
-// lineage names the term that answers.
+// lineage returns the lineage of the primary.
 func (g *group) lineage(ctx context.Context) (storage.Lineage, error) {
 	v, err := g.primary(ctx)
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// ErrEvicts says that the server drops records when its memory is full. A dropped grant
-// is a forgotten revocation.
+// ErrEvicts is the error about a server that drops records when its memory is full. A dropped
+// grant is a lost revocation.
 var ErrEvicts = errors.New("storage/redis: the server evicts records when memory is full: set maxmemory-policy noeviction")
 
-// persistence is what a server says about how it keeps what it was told. Empty fields could
-// not be found out.
+// persistence is what a server reports about how it keeps records. A field is empty if the server
+// does not report it.
 type persistence struct {
 	policy      string // maxmemory-policy
 	appendOnly  string // yes or no
 	appendFsync string // always, everysec or no
 }
 
-// inspect asks each primary how it keeps records. A server that evicts is an error; what
-// may be lost in a crash is a sentence for the operator, each once.
+// inspect asks each primary how it keeps records. A server that evicts is an error; what may be
+// lost in a crash is a warning for the operator, each once.
 func (b *backend) inspect(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -49,16 +49,16 @@ func (b *backend) inspect(ctx context.Context) (warnings []string, err error) {
 func (k persistence) warnings() []string {
 	switch {
 	case k.policy == "" && k.appendOnly == "":
-		return []string{"the store does not tell how it keeps records: make sure of maxmemory-policy noeviction, appendonly yes and appendfsync always"}
+		return []string{"the store does not report how it keeps records: make sure of maxmemory-policy noeviction, appendonly yes and appendfsync always"}
 	case k.appendOnly == "no":
-		return []string{"the store does not write to disk as it answers (appendonly is off): a restart of Redis may forget revocations and redeemed codes"}
+		return []string{"the store does not write to disk as it answers (appendonly is off): a restart of Redis may lose revocations and redeemed codes"}
 	case k.appendOnly == "yes" && k.appendFsync != "" && k.appendFsync != "always":
-		return []string{"the store answers before it has written to disk (appendfsync is " + k.appendFsync + "): a crash may forget the last revocations and redeemed codes; appendfsync always does not"}
+		return []string{"the store answers before it has written to disk (appendfsync is " + k.appendFsync + "): a crash may lose the last revocations and redeemed codes; appendfsync always does not"}
 	}
 	return nil
 }
 
-// ask reads the settings with CONFIG GET, and from INFO where that is denied.
+// ask reads the settings with CONFIG GET, and with INFO where that is denied.
 func ask(ctx context.Context, server *goredis.Client) persistence {
 	k := persistence{
 		policy:      setting(ctx, server, "maxmemory-policy"),

@@ -26,7 +26,7 @@ func TestOpenInspects(t *testing.T) {
 		{"evicts what expires", []string{"--maxmemory-policy", "volatile-ttl"}, true, ""},
 		{"CONFIG is not there, durable", []string{"--rename-command", "CONFIG", "", "--appendonly", "yes"}, false, ""},
 		{"CONFIG is not there, evicts", []string{"--rename-command", "CONFIG", "", "--maxmemory-policy", "allkeys-random"}, true, ""},
-		{"nothing can be asked", []string{"--rename-command", "CONFIG", "", "--rename-command", "INFO", ""}, false, "does not tell"},
+		{"nothing can be asked", []string{"--rename-command", "CONFIG", "", "--rename-command", "INFO", ""}, false, "does not report"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ type list struct {
 // pieceLen is how many entries a piece has at most. Adding an entry moves that many.
 const pieceLen = 512
 
-// find returns the place where an entry is or would be.
+// find returns the position at which an entry is or would be.
 func (l *list) find(entry string) (piece, at int, found bool) {
 	piece = sort.Search(len(l.pieces), func(i int) bool { return l.pieces[i][0] > entry })
 	if piece == 0 {
@@ -55,7 +55,7 @@ func (l *list) remove(entry string) {
 	}
 }
 
-// page returns up to limit entries behind after.
+// page returns up to limit entries greater than after.
 func (l *list) page(after string, limit int) (page []string) {
 	if l.n == 0 || limit <= 0 {
 		return nil
@@ -71,7 +71,7 @@ func (l *list) page(after string, limit int) (page []string) {
 	return page
 }
 
-// upTo returns the entries up to last, it included.
+// upTo returns the entries up to and including last.
 func (l *list) upTo(last string) (entries []string) {
 	for _, piece := range l.pieces {
 		for _, entry := range piece {

@@ -13,12 +13,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the
-// condition (see condition), the lifetime in milliseconds (0: none), the data, the
-// replication id that must answer (empty: any), and 1 if replicas must have the write. It
-// answers 1 when the write has happened, now or before, and otherwise the value that is
-// there, nil for none. A write that has happened before is replicated again: the replica
-// that did not have it may be the one that is waited for now.
+// putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the condition
+// (see condition), the lifetime in milliseconds (0: none), the data, the replication id that the
+// server must have (empty: any), and 1 if replicas must have the write. It answers 1 when the
+// write has happened, now or before, and otherwise the value that is there, nil for none. A write
+// that happened before is replicated again, because the replica that lacks it may be the one
+// whose confirmation is needed now.
 const putScript = `local current = redis.call('GET', KEYS[1])
 local version = current and string.sub(current, 1, 16)
 if version == ARGV[1] then
@@ -40,7 +40,7 @@ else
 end
 return 1`
 
-// putScriptSHA is the name by which the server knows the script.
+// putScriptSHA is the SHA-1 by which EVALSHA names the script.
 var putScriptSHA = func() string {
 	sum := sha1.Sum([]byte(putScript))
 	return hex.EncodeToString(sum[:])
@@ -60,8 +60,8 @@ func condition(c storage.Condition) string {
 	}
 }
 
-// Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not
-// know the script yet.
+// Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not have the
+// script yet.
 func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	if err := checkPut(put); err != nil {
 		return storage.Item{}, err
@@ -117,8 +117,8 @@ func (b *backend) runPut(ctx context.Context, name, script string, put storage.P
 	return c.cmd, err
 }
 
-// fence is the script's ARGV[5] for a write that relies on a lineage. No server has the one
-// that is called otherLineage.
+// fence returns the script's ARGV[5] for a write that relies on a lineage. No server has the
+// replication id otherLineage.
 func (p place) fence(on storage.Lineage) string {
 	switch {
 	case !p.known:
@@ -131,7 +131,7 @@ func (p place) fence(on storage.Lineage) string {
 
 const otherLineage = "-"
 
-// lifetime is a TTL in whole milliseconds, rounded up; 0 is none.
+// lifetime returns a TTL in whole milliseconds, rounded up; 0 means no end.
 func lifetime(ttl time.Duration) string {
 	return strconv.FormatInt(int64((ttl+time.Millisecond-1)/time.Millisecond), 10)
 }

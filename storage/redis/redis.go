@@ -9,27 +9,26 @@
 //	redis+sentinel://user:password@host1:26379,host2:26379/name?db=0  the primary that a majority of the sentinels names
 //	redis+cluster://user:password@host1:6379,host2:6379               a cluster
 //
-// Each has a form over TLS: rediss://, rediss+sentinel://, where sentinels and servers
-// speak it, and rediss+cluster://. User and password are those of the servers. The
-// sentinels may have their own, as parameters sentinel-user and sentinel-password next
-// to db; those of the servers are never sent to a sentinel. All are percent-encoded. The
-// parameter wait-for-missing is a time such as 1m (the default): for so long after the
-// sentinels have found it down, a server is waited for that may have acknowledged
-// writes which a promoted one lacks.
+// Each has a form over TLS: rediss://, rediss+sentinel:// (to sentinels and servers) and
+// rediss+cluster://. User and password are those of the servers. The sentinels may have their
+// own, as parameters sentinel-user and sentinel-password next to db; those of the servers are
+// never sent to a sentinel. All are percent-encoded. The parameter wait-for-missing is a duration
+// such as 1m (the default). A server that may have acknowledged writes which a promoted one lacks
+// is waited for so long after a majority of the sentinels has found it down.
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
 // on one server, in a cluster and embedded; it is the only script. An index is a sorted
 // set whose members all have score 0, which Redis keeps in byte order.
 //
-// Reads go to the primary. Nothing is retried here: a write whose reply is late or lost
-// is reported as [storage.ErrUncertain], and [storage.Store] sends the same operation
-// again. A failure that cannot have reached the server, and an error that the server
-// answered, are certain and reported as they are.
+// Reads go to the primary. This package retries nothing: a write whose reply is late or lost is
+// reported as [storage.ErrUncertain], and [storage.Store] sends the same operation again. A
+// failure that cannot have reached the server, and an error that the server answered, are certain
+// and reported as they are.
 //
-// What is refused: a server that evicts records when its memory is full, a URL with a scheme, a parameter or a path that is not listed above,
-// a value that is too short to be an item, a write without an operation id. A password
-// in the URL is never part of an error.
+// Open and the backend refuse a server that evicts records when its memory is full, a URL with a
+// scheme, a parameter or a path that is not listed above, a value that is too short to be an
+// item, and a write without an operation id. A password in the URL is never part of an error.
 //
 // Example:
 //
@@ -52,25 +51,26 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Options says which Redis to open.
+// Options are the arguments of [Open].
 type Options struct {
 	// URL names the server; see the package comment. Required.
 	URL string
-	// TLS replaces the settings of rediss, for example to trust a private
-	// authority. Nil verifies the server against the system's roots, TLS 1.2 or newer.
+	// TLS replaces the settings of rediss. Set it to trust a private authority. Nil verifies the
+	// server against the system's roots, with TLS 1.2 or newer.
 	TLS *tls.Config
-	// PoolSize bounds the connections to one server; 0 means ten for each processor.
+	// PoolSize bounds the connections to one server; 0 means ten for each processor. Set it if
+	// the server allows fewer.
 	PoolSize int
-	// Now is the clock by which items in the embedded store end; nil means time.Now.
-	// A real server has its own clock.
+	// Now is the clock by which items in the embedded store end; nil means time.Now. Set it in
+	// tests. A real server has its own clock.
 	Now func() time.Time
-	// OnRoundTrip, if set, is called before each command that goes to the server. It
-	// must be safe for concurrent use. Tests count with it what a request costs.
+	// OnRoundTrip, if set, is called before each command that goes to the server. It must be safe
+	// for concurrent use. Set it in tests that count round trips.
 	OnRoundTrip func()
-	// OnWarning, if set, hears each sentence about what the servers may forget: about their
-	// settings while Open runs, with what to set instead, and later about each promotion of a
-	// server that lacks acknowledged writes. It must be safe for concurrent use, and not wait. Set it to a line in
-	// the log that somebody reads.
+	// OnWarning, if set, is called with each sentence about what the servers may lose: about
+	// their settings while Open runs, with better values, and later about each promotion of a
+	// server that lacks acknowledged writes. It must be safe for concurrent use and return at
+	// once. Set it to write to a log that the operator reads.
 	OnWarning func(sentence string)
 }
 
@@ -82,8 +82,8 @@ const (
 	commandTime = 700 * time.Millisecond
 )
 
-// Open connects to the Redis that o.URL names and returns when it has answered, within
-// two seconds. The error says what to do next.
+// Open connects to the Redis that o.URL names and returns when it has answered, within two
+// seconds. The error says what to do next.
 func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	target, err := parseURL(o.URL)
 	if err != nil {
@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	}
 	warnings, err := b.inspect(ctx)
 	if b.group == nil && b.watch(ctx, target) != nil && target.cluster {
-		warnings = append(warnings, "the store does not tell about its replicas: writes are answered before a replica has them, and what a failover forgets is not noticed")
+		warnings = append(warnings, "the store does not report its replicas: writes are answered before a replica has them, and what a failover loses is not noticed")
 	}
 	if err != nil {
 		_ = b.Close()
@@ -125,7 +125,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	return b, nil
 }
 
-// reach returns when the server has answered, behind Sentinel when the primary is believed.
+// reach returns when the server has answered, behind Sentinel when a primary is trusted.
 func (b *backend) reach(ctx context.Context) error {
 	if b.group != nil {
 		if err := b.group.await(ctx); err != nil {
@@ -135,7 +135,7 @@ func (b *backend) reach(ctx context.Context) error {
 	return b.process(ctx, goredis.NewStatusCmd(ctx, "ping"))
 }
 
-// clientOptions are the settings that all kinds of servers share. The client honours
+// clientOptions returns the settings that all kinds of servers share. The client honours
 // deadlines, retries nothing and reads from the primary.
 func clientOptions(t target, o Options) *goredis.UniversalOptions {
 	pool := o.PoolSize
@@ -202,6 +202,6 @@ func advice(t target, err error) string {
 	case t.master != "":
 		return "check that the sentinels run at these addresses and know the name " + t.master
 	default:
-		return "start Redis there or correct the store URL; embedded: needs no server, but forgets everything at exit"
+		return "start Redis there or correct the store URL; embedded: needs no server, but loses everything at exit"
 	}
 }

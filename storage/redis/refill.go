@@ -12,36 +12,35 @@ import (
 	"gatehouse.example/storage/redis/internal/failover"
 )
 
-// recover has servers follow each other as they should. It brings acknowledged writes back
-// that the primary lacks, while the server that has
-// them is still there: the primary is filled from that one. And it has a former primary follow
-// soon, without which there may be nobody to confirm writes. The sentinels hear nothing of it:
-// a failover that several processes force at once may leave them divided for good.
+// recover has servers follow each other as they should. If the primary lacks acknowledged writes
+// that another server still has, it is filled from that server. A former primary is made to
+// follow soon, because without it there may be no replica that confirms writes. The sentinels are
+// not involved: a failover that several processes force at once may leave them divided for good.
 func (g *group) recover(ctx context.Context, look failover.Look, step failover.Step) {
 	if step.Refill != "" && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
 		g.report("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
 		if err := refill(ctx, g.at(step.View.Primary), step.From, step.Refill); err != nil {
-			g.report(fmt.Sprintf("the primary could not be told to fill itself anew: %v", err))
+			g.report(fmt.Sprintf("the primary could not be filled anew: %v", err))
 		}
 	}
 	if len(step.Apart) > 0 && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
 		_ = g.ask(ctx, look.Servers, step.Apart...)
 		if addr, mark := g.watch.Returned(look); addr != "" {
-			_ = refill(ctx, g.at(addr), mark, step.View.Primary) // otherwise the sentinels tell it
+			_ = refill(ctx, g.at(addr), mark, step.View.Primary) // if it fails, the sentinels have it follow
 		}
 	}
 	if step.Finish {
-		_ = g.at(step.View.Primary).Do(ctx, "replicaof", "no", "one").Err() // a look later it is told again
+		_ = g.at(step.View.Primary).Do(ctx, "replicaof", "no", "one").Err() // if it fails, the next look repeats it
 	}
 }
 
-// errMarked says that somebody has believed a primary meanwhile.
+// errMarked is the error when another process has trusted and marked the server meanwhile.
 var errMarked = errors.New("its mark has changed")
 
-// refill tells a server to follow another one, if it has a mark still. As soon as anybody
-// believes it, it has another.
+// refill has a server follow another one, provided that it still has a mark. A process that
+// trusts a server gives it another mark first.
 func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, from string) error {
 	host, port, err := net.SplitHostPort(from)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// room knows how much a server may still take before it refuses to write (maxmemory with
-// the policy noeviction). It is measured every second; what this process creates in
-// between is taken off, so that a flood does not run through the reserve unseen. The zero
-// value has enough.
+// room is how much a server may still take before it refuses to write (maxmemory with the policy
+// noeviction). It is measured every second; what this process creates in between is subtracted,
+// so that a flood does not use the reserve up between two measurements. The zero room is
+// unlimited.
 type room struct{ left atomic.Pointer[left] }
 
 type left struct {
@@ -23,15 +23,15 @@ type left struct {
 	reserve int64        // bytes that are kept for what exists already
 }
 
-// The reserve is a tenth of maxmemory, at most maxReserve. With a tenth of that left there is
-// no room any more: buffers come and go, and some writes are refused already.
+// The reserve is a tenth of maxmemory, at most maxReserve. With a tenth of the reserve left there
+// is no room any more: buffers grow and shrink, and some writes are refused already.
 const (
 	reservePart = 10
 	maxReserve  = 64 << 20
 	lastPart    = 10
 )
 
-// itemCost is what a new item takes in Redis beside its data, with its entries in lists.
+// itemCost is the memory of a new item in Redis beside its data, with its entries in lists.
 const itemCost = 512
 
 func (r *room) is() storage.Room {
@@ -47,14 +47,14 @@ func (r *room) is() storage.Room {
 	return storage.RoomEnough
 }
 
-// took takes off what a write may have created.
+// subtract subtracts what a write may have created.
 func (r *room) subtract(put storage.Put) {
 	if l := r.left.Load(); l != nil && put.If == storage.Absent {
-		l.free.Add(-int64(itemCost + len(put.Data)*5/4)) // what the allocator rounds up
+		l.free.Add(-int64(itemCost + len(put.Data)*5/4)) // the allocator rounds up
 	}
 }
 
-// refused notes that the server had no room for a write. It counts until the next look.
+// refused records that the server had no room for a write. It counts until the next measurement.
 func (r *room) refused() {
 	full := &left{reserve: lastPart}
 	if l := r.left.Load(); l != nil {
@@ -69,8 +69,8 @@ func (b *backend) Room() storage.Room { return b.room.is() }
 // eachPrimary calls a function for each primary.
 type eachPrimary func(context.Context, func(context.Context, *goredis.Client) error) error
 
-// measure asks each primary how much it may still take. The one with the least decides.
-// What does not answer says nothing: what was known stays.
+// measure asks each primary how much it may still take. The one with the least counts. If one
+// does not answer, the last measurement stays.
 func (b *backend) measure(ctx context.Context, each eachPrimary) {
 	var mu sync.Mutex
 	var least *left
@@ -95,8 +95,8 @@ func (b *backend) measure(ctx context.Context, each eachPrimary) {
 	}
 }
 
-// leftOf reads the answer to INFO memory; nil if the server has no bound. Redis does not
-// count the buffers of replicas and of its log on disk.
+// leftOf reads the answer to INFO memory; nil if the server has no bound. Redis does not count
+// the buffers of replicas and of its log on disk.
 func leftOf(info string) *left {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(strings.TrimSpace(infoField(info, name)), 10, 64)

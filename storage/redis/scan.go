@@ -11,9 +11,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Scan implements [storage.Backend] with SCAN, in a cluster on one primary after the other.
-// A cursor is the cursor of the server and, in a cluster, the address of the primary. Keys
-// whose slot moves meanwhile may be missed.
+// Scan implements [storage.Backend] with SCAN, in a cluster on one primary after the other. A
+// cursor is the cursor of the server and, in a cluster, the address of the primary. Keys whose
+// slot moves meanwhile may be missed.
 func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	cluster, ok := b.client.(*goredis.ClusterClient)
 	if !ok {
@@ -31,7 +31,7 @@ func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (k
 		i = slices.IndexFunc(primaries, func(c *goredis.Client) bool { return c.Options().Addr == addr })
 	}
 	if i < 0 || i >= len(primaries) {
-		return nil, "", fmt.Errorf("storage/redis: scan: %s is no primary any more", addr)
+		return nil, "", fmt.Errorf("storage/redis: scan: %s is not a primary any more", addr)
 	}
 	keys, next, err = b.scanOne(ctx, primaries[i].Process, prefix, at, limit)
 	switch {
@@ -43,10 +43,10 @@ func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (k
 	return keys, primaries[i].Options().Addr + " " + next, nil
 }
 
-// globs is what means something in a pattern of SCAN.
+// globs escapes the special characters of a pattern for SCAN.
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// scanOne asks one server.
+// scanOne scans one server.
 func (b *backend) scanOne(ctx context.Context, process func(context.Context, goredis.Cmder) error, prefix, cursor string, limit int) ([]string, string, error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, "", readError("scan", err)
@@ -66,7 +66,7 @@ func (b *backend) scanOne(ctx context.Context, process func(context.Context, gor
 	return keys, strconv.FormatUint(next, 10), nil
 }
 
-// primariesOf are the primaries of a cluster in an order that stays.
+// primariesOf returns the primaries of a cluster, sorted by address.
 func primariesOf(ctx context.Context, cluster *goredis.ClusterClient) (primaries []*goredis.Client, err error) {
 	var mu sync.Mutex
 	err = cluster.ForEachMaster(ctx, func(_ context.Context, server *goredis.Client) error {

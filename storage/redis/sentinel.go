@@ -16,8 +16,7 @@ import (
 	"gatehouse.example/storage/redis/internal/failover"
 )
 
-// sentinels are the sentinels of a group: those that the URL names and those that these
-// know of.
+// sentinels are the sentinels of a group: those in the URL and those that these list.
 type sentinels struct {
 	name    string
 	first   []string // the addresses in the URL
@@ -25,7 +24,7 @@ type sentinels struct {
 
 	mu     sync.Mutex
 	known  map[string]*goredis.Client
-	silent map[string]time.Time // those that do not answer, and when they had all their time to
+	silent map[string]time.Time // when one that does not answer last had the full time to
 }
 
 func newSentinels(name string, addrs []string, connect func(string) *goredis.Client) *sentinels {
@@ -36,7 +35,7 @@ func newSentinels(name string, addrs []string, connect func(string) *goredis.Cli
 	return s
 }
 
-// sentinelAnswer is what one sentinel says.
+// sentinelAnswer is the answer of one sentinel.
 type sentinelAnswer struct {
 	addr   string
 	id     string
@@ -49,8 +48,8 @@ type sentinelAnswer struct {
 	replicas []map[string]string
 }
 
-// reports asks all sentinels at once; before is the primary of the look before. The error is that of one which did not answer, if none
-// did.
+// reports asks all sentinels at once; before is the primary of the last look. The error is nil if
+// any sentinel answered.
 func (s *sentinels) reports(ctx context.Context, before string) (reports []failover.Report, err error) {
 	ids, there := map[string]bool{}, slices.Clone(s.first)
 	now := time.Now()
@@ -92,8 +91,8 @@ func (s *sentinels) ask(ctx context.Context, before string, limit func(addr stri
 	return answers
 }
 
-// limit is how long a sentinel has to answer: as long as anybody, and while it does not, only
-// once a second. What the others say is worth less the longer a look waits.
+// limit returns the time that a sentinel has to answer: askTime, and while it does not answer,
+// that only once a second. The longer a look waits, the older the other answers are.
 func (s *sentinels) limit(addr string, now time.Time) time.Duration {
 	since, silent := s.silent[addr]
 	if !silent || now.Sub(since) >= lookTime {
@@ -103,7 +102,7 @@ func (s *sentinels) limit(addr string, now time.Time) time.Duration {
 	return askTime / 5
 }
 
-// clients returns those of the sentinels that are asked now, by address.
+// clients returns the clients of the sentinels that are asked now, by address.
 func (s *sentinels) clients() map[string]*goredis.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +112,8 @@ func (s *sentinels) clients() map[string]*goredis.Client {
 // mostSentinels bounds how many sentinels are asked.
 const mostSentinels = 31
 
-// know makes these the sentinels that are asked: those of the URL, those that answered and those
-// of which they told. Others were replaced.
+// update makes addrs the sentinels that are asked: those in the URL, those that answered and
+// those that they listed. All others were replaced.
 func (s *sentinels) update(addrs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,12 +131,12 @@ func (s *sentinels) update(addrs []string) {
 	}
 }
 
-// nobody is a candidate for whom no sentinel votes: it is asked about with the number 0, on which
-// each has voted, so that it tells on which it has voted last.
+// noRunID is the id of no sentinel. A sentinel is asked for its vote for it in term 0, in which
+// it does not vote any more, so it answers with the last term in which it voted.
 const noRunID = "0000000000000000000000000000000000000000"
 
-// askOne asks one sentinel. It tells its vote about a primary that it knows, so that of a new one
-// comes with the next look.
+// askOne asks one sentinel. Its last vote is asked for with the primary of the last look, so for
+// a new primary it comes with the next look.
 func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before string) sentinelAnswer {
 	id := goredis.NewStringCmd(ctx, "sentinel", "myid")
 	primary := goredis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
@@ -166,8 +165,8 @@ func (s *sentinels) askOne(ctx context.Context, client *goredis.Client, before s
 	return a
 }
 
-// reportOf reads what a sentinel says about the primary, the replicas and its peers, in the
-// words of SENTINEL MASTER and its like.
+// reportOf converts the replies to SENTINEL MASTER, GET-MASTER-ADDR-BY-NAME, REPLICAS and
+// SENTINELS.
 func reportOf(primary map[string]string, addr []string, replicas, others []map[string]string) failover.Report {
 	r := failover.Report{
 		Epoch:     number(primary, "config-epoch"),
@@ -180,8 +179,8 @@ func reportOf(primary map[string]string, addr []string, replicas, others []map[s
 	if len(addr) == 2 {
 		r.Primary = net.JoinHostPort(addr[0], addr[1])
 	}
-	// While it makes the other replicas follow the one that it promoted, it still calls the
-	// old one the primary, but nobody else hears that of it.
+	// While the sentinel makes the other replicas follow the promoted one, SENTINEL MASTER still
+	// has the old primary, but GET-MASTER-ADDR-BY-NAME already the new one.
 	r.Failing = flagged(primary, "failover_in_progress") && r.Primary == net.JoinHostPort(primary["ip"], primary["port"])
 	for _, o := range others {
 		if unreached(o) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sentinelAdvice are the sentences about what a sentinel says, in the words of SENTINEL MASTER
-// and SENTINEL REPLICAS.
+// sentinelAdvice returns advice from the replies of a sentinel to SENTINEL MASTER and SENTINEL
+// REPLICAS.
 func sentinelAdvice(primary map[string]string, replicas []map[string]string) (sentences []string) {
 	sentences = append(sentences, countAdvice(primary)...)
 	if _, known := primary["down-after-milliseconds"]; known {
@@ -34,7 +34,7 @@ func sentinelAdvice(primary map[string]string, replicas []map[string]string) (se
 	return sentences
 }
 
-// countAdvice are the sentences about how many sentinels there are and how many must agree.
+// countAdvice returns advice about the number of sentinels and the quorum.
 func countAdvice(primary map[string]string) []string {
 	if _, known := primary["num-other-sentinels"]; !known {
 		return nil
@@ -43,7 +43,7 @@ func countAdvice(primary map[string]string) []string {
 	var sentences []string
 	switch {
 	case all < 3:
-		sentences = append(sentences, fmt.Sprintf("%s: when one is gone, nobody can replace the primary; run three, on three machines", counted(all)))
+		sentences = append(sentences, fmt.Sprintf("%s: when one is gone, the primary cannot be replaced; run three, on three machines", counted(all)))
 	case all%2 == 0:
 		sentences = append(sentences, fmt.Sprintf("%s, an even number: half of them decide nothing, and one less would be as good; add one or remove one", counted(all)))
 	}
@@ -71,8 +71,8 @@ func plural(sentinels int) string {
 	return fmt.Sprintf("%d sentinels", sentinels)
 }
 
-// advise returns the sentences about what all sentinels answer. One that does not answer
-// adds none.
+// advise returns the advice from the replies of all sentinels. One that does not answer adds
+// none.
 func (s *sentinels) advise(ctx context.Context) (sentences []string) {
 	untilDone := func(string) time.Duration { return openTime } // ctx has less
 	for _, a := range s.ask(ctx, "", untilDone) {

@@ -10,7 +10,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// settings are those of one server, by name. What it does not tell is not there.
+// settings are those of one server, by name. A setting that the server does not report is
+// missing.
 type settings map[string]string
 
 // settingNames are the settings that decide what a failover does. Some are those of a
@@ -21,7 +22,7 @@ var settingNames = []string{
 	"cluster-allow-replica-migration", "cluster-migration-barrier",
 }
 
-// settingsOf asks a server. Denied is not known.
+// settingsOf asks a server for its settings. A denied one is missing.
 func settingsOf(ctx context.Context, server *goredis.Client) settings {
 	cmds := make([]goredis.Cmder, len(settingNames))
 	for i, name := range settingNames {
@@ -37,19 +38,19 @@ func settingsOf(ctx context.Context, server *goredis.Client) settings {
 	return s
 }
 
-// number returns the value of a setting, or not if it was not known.
+// number returns the value of a setting, if the server reports it as a number.
 func (s settings) number(name string) (n int, known bool) {
 	n, err := strconv.Atoi(s[name])
 	return n, err == nil
 }
 
-// outside reports whether a setting was known to be a number below or above two bounds.
+// outside reports whether a setting is known to be below low or above high.
 func (s settings) outside(name string, low, high int) bool {
 	n, known := s.number(name)
 	return known && (n < low || n > high)
 }
 
-// The bounds between which nothing is said, in the unit of each setting.
+// The bounds between which there is no advice, in the unit of each setting.
 const (
 	maxReplTimeout = 20    // seconds
 	minNodeTimeout = 4000  // milliseconds; more than vouchTime
@@ -58,7 +59,7 @@ const (
 	maxDownAfter   = 30000 // milliseconds
 )
 
-// replicated are the sentences about a server that has replicas, or is one.
+// replicated returns advice about a server that has replicas, or is one.
 func (s settings) replicated() (sentences []string) {
 	timeout, known := s.number("repl-timeout")
 	period, knownPeriod := s.number("repl-ping-replica-period")
@@ -73,7 +74,7 @@ func (s settings) replicated() (sentences []string) {
 	return sentences
 }
 
-// clustered are the sentences about a server of a cluster whose primaries have up to so many
+// clustered returns advice about a server of a cluster whose primaries have up to so many
 // replicas.
 func (s settings) clustered(replicas int) (sentences []string) {
 	add := func(when bool, sentence string) {
@@ -82,7 +83,7 @@ func (s settings) clustered(replicas int) (sentences []string) {
 		}
 	}
 	timeout, barrier := s["cluster-node-timeout"], s["cluster-migration-barrier"]
-	add(s.outside("cluster-node-timeout", minNodeTimeout, 1<<31), "cluster-node-timeout is "+timeout+": who is cut off together with an old primary may be known what is no longer true, for up to three seconds; "+
+	add(s.outside("cluster-node-timeout", minNodeTimeout, 1<<31), "cluster-node-timeout is "+timeout+": a process that is cut off together with an old primary may read outdated records for up to three seconds; "+
 		"set cluster-node-timeout 5000")
 	add(s.outside("cluster-node-timeout", 0, maxNodeTimeout), "cluster-node-timeout is "+timeout+": without its primary a part of the records is away for at least so many milliseconds; "+
 		"set cluster-node-timeout 5000")
@@ -91,18 +92,18 @@ func (s settings) clustered(replicas int) (sentences []string) {
 	if replicas == 0 {
 		return sentences
 	}
-	add(s["cluster-replica-validity-factor"] == "0", "cluster-replica-validity-factor is 0: a replica takes over however old its copy is, and what was acknowledged since is forgotten; "+
+	add(s["cluster-replica-validity-factor"] == "0", "cluster-replica-validity-factor is 0: a replica takes over however old its copy is, and what was acknowledged since is lost; "+
 		"set cluster-replica-validity-factor 10")
 	low, known := s.number("cluster-migration-barrier")
 	add(s["cluster-allow-replica-migration"] == "yes" && known && replicas > low, "cluster-allow-replica-migration is yes, with cluster-migration-barrier "+barrier+": "+
-		"a replica that moves to another primary may take its place before it has any of its records, and all of them are forgotten; set cluster-allow-replica-migration no")
-	add(s.servesAlone(), "a primary whose replicas are away answers alone, and a replica that comes back just when that primary ends forgets what was acknowledged; "+
+		"a replica that moves to another primary may take its place before it has any of its records, and all of them are lost; set cluster-allow-replica-migration no")
+	add(s.servesAlone(), "a primary whose replicas are away answers alone, and a replica that comes back just when that primary ends lacks what was acknowledged; "+
 		"set min-replicas-to-write 1 and min-replicas-max-lag to fewer seconds than cluster-node-timeout, and such writes are refused (503)")
 	return sentences
 }
 
-// servesAlone reports whether a primary was known to accept writes when the cluster has given
-// up its replicas: before that, nobody here acknowledges what no replica has.
+// servesAlone reports whether a primary is known to accept writes when the cluster has given up
+// its replicas. Before that, a write that no replica has is not acknowledged.
 func (s settings) servesAlone() bool {
 	least, known := s.number("min-replicas-to-write")
 	lag, knownLag := s.number("min-replicas-max-lag")
@@ -122,7 +123,7 @@ func (b *backend) advise(ctx context.Context) []string {
 	switch cluster, ok := b.client.(*goredis.ClusterClient); {
 	case ok:
 		replicas := b.ring.mostReplicas()
-		_ = cluster.ForEachShard(ctx, func(ctx context.Context, server *goredis.Client) error { // who does not answer says nothing
+		_ = cluster.ForEachShard(ctx, func(ctx context.Context, server *goredis.Client) error { // a server that does not answer adds nothing
 			s := settingsOf(ctx, server)
 			note(s.clustered(replicas))
 			if replicas > 0 {
@@ -141,7 +142,7 @@ func (b *backend) advise(ctx context.Context) []string {
 	return slices.Compact(found)
 }
 
-// mostReplicas is how many replicas a primary has at most.
+// mostReplicas returns the largest number of replicas of any primary.
 func (r *ring) mostReplicas() (n int) {
 	if last := r.last.Load(); last != nil {
 		for _, confirm := range last.confirm {

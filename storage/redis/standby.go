@@ -12,27 +12,26 @@ import (
 	"gatehouse.example/storage"
 )
 
-// standby knows for a single server and for a cluster whether a copy of the database could
-// take over. While one could, a write must reach it before it is answered. While none could,
-// there is nothing to wait for: when a primary is all that is left after a failover, it serves
-// alone.
+// standby watches, for a single server and for a cluster, whether a replica could take over.
+// While one could, a write must reach it before it is answered. While none could, there is no
+// replica to wait for: a primary that is all that is left after a failover serves alone.
 //
-// A nil standby is that of the embedded server, from which nothing takes over.
+// A nil standby is that of the embedded server, which has no replicas.
 type standby struct {
 	ask func(context.Context) (replicas, error)
-	// measure looks at something else at the same time.
+	// measure measures the memory of the primaries.
 	measure func(context.Context)
-	fenced  bool // the servers have one history at a time, and it has a name
+	fenced  bool // there is one history at a time, named by the replication id
 
 	live           atomic.Pointer[replicas]
-	withoutReplica time.Time   // since when nobody has a replica any more, for look alone
-	seen           atomic.Bool // a replica was there once
+	withoutReplica time.Time   // since when there is no replica any more, for look only
+	seen           atomic.Bool // there was a replica once
 	again          chan struct{}
 	stop           context.CancelFunc
 	ended          sync.WaitGroup
 }
 
-// replicas tells for each primary, by its address, how many replicas must confirm a write.
+// replicas is how many replicas must confirm a write, by the address of the primary.
 type replicas map[string]int
 
 func (r replicas) any() bool {
@@ -44,24 +43,24 @@ func (r replicas) any() bool {
 	return false
 }
 
-// lookTime is how often a standby looks, and sureTime how long it must see that there is no
-// replica any more before it believes so: a sentinel that was cut off loses sight of the
-// replicas and of the other sentinels one after the other.
+// lookTime is the time between two looks of a standby. sureTime is how long it must find no
+// replica before writes stop waiting for one: a server that was cut off loses its connections to
+// replicas one after the other.
 const (
 	lookTime = time.Second
 	sureTime = 2 * time.Second
 )
 
-// watch starts looking. The first look is over when it returns; its error means that the
-// server does not tell.
+// watch looks once, and then goes on looking in the background. The error is that of the first
+// look.
 func (b *backend) watch(ctx context.Context, t target) error {
 	s := &standby{fenced: !t.cluster, again: make(chan struct{}, 1), measure: func(ctx context.Context) { b.measure(ctx, b.each) }}
 	s.live.Store(&replicas{})
 	switch client := b.client.(type) {
 	case *goredis.ClusterClient:
 		s.ask = func(ctx context.Context) (replicas, error) {
-			// By itself the client looks at the slots once in a minute, and when a server
-			// sends it elsewhere. One that is gone sends nobody anywhere.
+			// By itself the client reads the slots once a minute, and after a redirection. A
+			// server that is gone sends no redirections.
 			client.ReloadState(ctx)
 			return b.ring.look(ctx)
 		}
@@ -89,7 +88,7 @@ func (s *standby) run(ctx context.Context) {
 		case <-timer.C:
 		case <-s.again:
 		}
-		_ = s.look(ctx) // what was seen last stays true until something else is seen
+		_ = s.look(ctx) // what was found last counts until a look succeeds
 	}
 }
 
@@ -116,8 +115,8 @@ func (s *standby) look(ctx context.Context) error {
 	return nil
 }
 
-// needed reports whether writes must reach replicas at all, neededBy how many those to the
-// primary at an address must.
+// needed reports whether writes must reach replicas at all. neededBy returns how many replicas a
+// write to the primary at an address must reach.
 func (s *standby) needed() bool { return s != nil && s.live.Load().any() }
 
 func (s *standby) neededBy(addr string) int {
@@ -157,9 +156,9 @@ func (s *standby) close() {
 	}
 }
 
-// Lineage implements [storage.Backend]: the replication id of the primary, which changes
-// when another server becomes one, and behind Sentinel the number of its term. A cluster has
-// a primary for each part of the keys, which move between them, so there a lineage means nothing.
+// Lineage implements [storage.Backend]: the replication id of the primary, which changes with a
+// takeover, and behind Sentinel also the number of its term. A cluster has a primary for each
+// part of the keys, which move between them, so it has no lineage.
 func (b *backend) Lineage(ctx context.Context) (storage.Lineage, error) {
 	if b.group != nil {
 		l, err := b.group.lineage(ctx)
@@ -188,10 +187,10 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// following counts the replicas that follow the primary that INFO is about, and those of them
-// that were heard just now. One that is still being filled cannot confirm a write, and does
-// not count. One that hangs is online for long: of a single server nobody says whether it could
-// take over.
+// following counts the online replicas in the INFO of a primary, and those of them that are not
+// late. A replica that is still being filled is not online and cannot confirm a write. One that
+// hangs stays online for long: of a single server it is unknown whether that replica could take
+// over.
 func following(info string) (online, prompt int) {
 	for line := range strings.Lines(info) {
 		replica, ok := replicaOf(line)
@@ -206,6 +205,6 @@ func following(info string) (online, prompt int) {
 	return online, prompt
 }
 
-// lateTime is the lag in seconds from which on a replica is late. It is heard every second,
+// lateTime is the lag in seconds from which a replica is late. A replica reports every second,
 // and Redis counts whole seconds.
 const lateTime = 2

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// target is a store URL taken apart.
+// target is a parsed store URL.
 type target struct {
 	scheme   string
 	embedded bool
 	secure   bool
 	cluster  bool
-	master   string // the name that Sentinel knows, empty without Sentinel
+	master   string // the name of the primary at the sentinels, empty without Sentinel
 	addrs    []string
 	user     string
 	password string
@@ -28,7 +28,7 @@ type target struct {
 	patience         time.Duration // 0: the default
 }
 
-// String names the target without users and passwords.
+// String returns the target without users and passwords.
 func (t target) String() string {
 	if t.embedded {
 		return "embedded:"
@@ -40,12 +40,12 @@ func (t target) String() string {
 	return s
 }
 
-// The forms that parseURL knows, for error messages.
+// The forms that parseURL accepts, for error messages.
 const forms = "embedded:, redis://host:port, " +
 	"redis+sentinel://host:port,host:port/name or redis+cluster://host:port,host:port, and with rediss in place of redis over TLS"
 
-// Errors about a URL quote none of it behind the scheme: a slip of the pen may have
-// moved a part of the password anywhere.
+// Errors about a URL quote only its scheme: after a typing mistake, a part of the password may be
+// anywhere in the rest.
 var (
 	errScheme = errors.New("storage/redis: the store URL must be " + forms)
 	errHost   = errors.New("storage/redis: the store URL must name its servers as host:port; " +
@@ -99,8 +99,8 @@ func parseURL(raw string) (target, error) {
 	}
 }
 
-// split cuts what follows "://" into authority, path and query. A fragment stays in
-// the part that it follows, where it is refused.
+// split divides what follows "://" into authority, path and query. A fragment stays in the part
+// that it follows, where it is refused.
 func split(rest string) (authority, path, query string) {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest, path = rest[:i], rest[i:]
@@ -109,7 +109,7 @@ func split(rest string) (authority, path, query string) {
 	return rest, path, query
 }
 
-// fill reads the authority, then the parts that differ by scheme.
+// fill parses the authority, then the parts that differ by scheme.
 func (t *target) fill(authority, port string, more func() error) (target, error) {
 	hosts := authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
@@ -218,7 +218,7 @@ func (t *target) parameter(name, value string) error {
 	}
 }
 
-// wait reads for how long a server is waited for that may have more than the primary.
+// wait parses the parameter wait-for-missing.
 func (t *target) wait(value string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < time.Second || d > 24*time.Hour {
@@ -228,7 +228,7 @@ func (t *target) wait(value string) error {
 	return nil
 }
 
-// credential decodes a parameter. A plus is refused because some would read a space.
+// credential decodes a parameter. A plus is refused because some decoders turn it into a space.
 func credential(into *string, value string) (err error) {
 	*into, err = url.PathUnescape(value)
 	if err != nil || *into == "" || strings.ContainsAny(value, "#+ ") {
@@ -244,7 +244,7 @@ func (t *target) noPath(path, query string) error {
 	return nil
 }
 
-// database reads a database number; none is 0.
+// database parses a database number; an empty string is 0.
 func (t *target) database(s string, refused error) error {
 	if s == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// primary returns the primary that is believed, looking once more if there is none or its
-// lease is over. Without a lease it may be used, but what it says has to be confirmed.
+// primary returns the trusted primary. If there is none or its lease is over, it waits for
+// another look. A primary without a lease may be used, but its answers have to be confirmed.
 func (g *group) primary(ctx context.Context) (*standing, error) {
 	v := g.now.Load()
 	if !v.Holds(v.Lineage, time.Now()) {
@@ -27,12 +27,12 @@ func (v *standing) doubt() error {
 	return fmt.Errorf("storage/redis: %w: %w", errPrimary, errors.Join(v.Doubt, v.err))
 }
 
-// errPrimary says that no answer would be certain.
-var errPrimary = errors.New("it is not certain who is primary")
+// errPrimary is the error while no answer would be certain.
+var errPrimary = errors.New("it is not certain which server is primary")
 
-// vouch makes sure that the primary of a standing was the only one when it answered: its
-// lease lasts, or a look that begins now finds it in the same term with a lease, or everybody
-// else follows it.
+// vouch makes sure that the primary of a standing was the only one when it answered: its lease
+// lasts, or a look that begins now finds it in the same term with a lease, or all other servers
+// follow it.
 func (g *group) vouch(ctx context.Context, v *standing) error {
 	if g.now.Load().Holds(v.Lineage, time.Now()) {
 		return nil
@@ -44,33 +44,33 @@ func (g *group) vouch(ctx context.Context, v *standing) error {
 	case now.Doubt != nil:
 		return now.doubt()
 	case now.Lineage != v.Lineage:
-		return fmt.Errorf("storage/redis: %w: another one was promoted", errPrimary)
+		return fmt.Errorf("storage/redis: %w: another server was promoted", errPrimary)
 	}
 	return g.allFollow(ctx, now)
 }
 
-// beatScript writes the mark KEYS[1] once more, so that there is something to confirm.
+// beatScript writes the mark KEYS[1] once more, so that replicas have a write to confirm.
 const beatScript = `local mark = redis.call('GET', KEYS[1]); if mark then redis.call('SET', KEYS[1], mark) end`
 
-// everybody has all other servers confirm that they follow the primary: then none of them
-// was one.
+// allFollow has all other servers confirm that they follow the primary: then none of them is a
+// primary.
 func (g *group) allFollow(ctx context.Context, v *standing) error {
 	if v.Listed == 0 {
-		return fmt.Errorf("storage/redis: %w: the sentinels do not say", errPrimary)
+		return fmt.Errorf("storage/redis: %w: the sentinels do not confirm it", errPrimary)
 	}
 	get := goredis.NewCmd(ctx, "eval", beatScript, "1", termKey)
 	wait := goredis.NewIntCmd(ctx, "wait", strconv.Itoa(v.Listed), milliseconds(within(ctx, waitTime)))
 	together(ctx, v.client, get, wait)
 	if err := errors.Join(unlessNil(get.Err()), wait.Err()); err != nil {
-		return fmt.Errorf("storage/redis: %w: the sentinels do not say: %w", errPrimary, err)
+		return fmt.Errorf("storage/redis: %w: the sentinels do not confirm it: %w", errPrimary, err)
 	}
 	if int(wait.Val()) < v.Listed {
-		return fmt.Errorf("storage/redis: %w: the sentinels do not say, and %d of %d servers follow", errPrimary, wait.Val(), v.Listed)
+		return fmt.Errorf("storage/redis: %w: the sentinels do not confirm it, and %d of %d servers follow", errPrimary, wait.Val(), v.Listed)
 	}
 	return nil
 }
 
-// read runs commands that change nothing on the primary.
+// read runs commands on the primary that change nothing.
 func (g *group) read(ctx context.Context, run func(goredis.UniversalClient) error) error {
 	v, err := g.primary(ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (g *group) read(ctx context.Context, run func(goredis.UniversalClient) erro
 	return err
 }
 
-// confirmations returns how many replicas have to confirm a write, and an error when so many
-// do not follow by the time that ctx allows, or that one command has: then nothing is written.
+// confirmations returns how many replicas have to confirm a write. If fewer follow when ctx ends,
+// or after commandTime, the error means that nothing is written.
 func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -110,5 +110,5 @@ func (g *group) confirmations(ctx context.Context, v *standing) (int, *standing,
 	}
 }
 
-// errAlone says that a write could not be confirmed.
+// errAlone is the error of a write that no replica could confirm.
 var errAlone = errors.New("no other server would have the write")

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Permission is what may be done at one resource: what its scopes allow or, without any,
-// what takes no scope there.
+// Permission is what may be done at one resource: what its scopes allow or, without scopes, the
+// operations that need none.
 type Permission struct {
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"`
 }
 
-// Access is pairs of resource and scope: what a client asks for, what a person allows, what
-// a token is for. It has each resource once, in the order in which people see them.
+// Access is pairs of resource and scope: what a client asks for, what a person allows, what a
+// token is for. It has each resource once, in the order in which pages show them.
 type Access []Permission
 
 // At returns the permission at a resource, and whether there is one.
@@ -34,7 +34,7 @@ func (a Access) Resources() []string {
 	return uris
 }
 
-// Scopes returns every scope once, wherever it counts.
+// Scopes returns every scope once, at whatever resource it counts.
 func (a Access) Scopes() []string {
 	var names []string
 	for _, p := range a {
@@ -47,7 +47,7 @@ func (a Access) Scopes() []string {
 	return names
 }
 
-// String writes the pairs for a log.
+// String returns the pairs for a log.
 func (a Access) String() string {
 	parts := make([]string, len(a))
 	for i, p := range a {
@@ -56,14 +56,14 @@ func (a Access) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// without returns a copy of a that does not have a resource.
+// without returns a copy of a without a resource.
 func (a Access) without(resource string) Access {
 	return slices.DeleteFunc(slices.Clone(a), func(p Permission) bool { return p.Resource == resource })
 }
 
-// Allowed returns what was consented and has not ended. A record from before there were pairs
-// is read as it was meant then: each granted scope counts under each granted resource that
-// defines it now, and a resource that defines none of them is granted without scopes.
+// Allowed returns what was consented and has not ended. In a record from before there were pairs,
+// each granted scope counts under each granted resource that defines it now, and a resource that
+// defines none of them is granted without scopes.
 func (g Grant) Allowed(defines func(resource, scope string) bool) Access {
 	return accessOf(g.Access, g.Resources, g.Scopes, defines)
 }

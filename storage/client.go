@@ -15,11 +15,11 @@ import (
 
 const kindClient = "client"
 
-// ClientSource says how a client became known.
+// ClientSource is the way in which a client became known.
 type ClientSource string
 
 const (
-	// ClientRegistered registered itself (RFC 7591). Nobody vouches for it.
+	// ClientRegistered is a client that registered itself (RFC 7591). It is not vouched for.
 	ClientRegistered ClientSource = "registered"
 	// ClientConfigured was entered by an operator.
 	ClientConfigured ClientSource = "configured"
@@ -41,37 +41,37 @@ type Client struct {
 	// AuthMethods are the ways in which the client may authenticate, if there are several;
 	// empty means Metadata.TokenEndpointAuthMethod alone.
 	AuthMethods []string `json:"auth_methods,omitempty"`
-	// Software is the same for clients that are the same software; empty if nobody counts.
-	// It names a list, and stands in entries of another: a digest is long enough.
+	// Software is equal for all clients that are the same software; empty if they are not
+	// counted. It names a list, and is part of entries of another: a digest is long enough.
 	Software string `json:"software,omitempty"`
-	// Network names the network that registered the client ([Store.NetworkName]) until
-	// somebody uses it; empty if nobody counts.
+	// Network names the network that registered the client ([Store.NetworkName]) until its first
+	// use; empty if networks are not counted.
 	Network string `json:"network,omitempty"`
-	// Secret is empty for public clients, RegistrationToken for clients that cannot
-	// manage themselves.
+	// Secret is empty for public clients, RegistrationToken for clients that cannot manage
+	// themselves.
 	Secret            SecretHash `json:"secret,omitempty"`
 	RegistrationToken SecretHash `json:"registration_token,omitempty"`
-	// PreviousToken is the registration token before the present one. It works until the
-	// present one is used, because its holder may never have heard of that.
+	// PreviousToken is the registration token before the present one. It works until the present
+	// one is used, because the client may not have received that.
 	PreviousToken SecretHash `json:"previous_token,omitempty"`
 	Created       time.Time  `json:"created"`
 	// LastUsed is when the client was last used, to the day; zero if never.
 	LastUsed time.Time `json:"last_used,omitzero"`
-	// Asked is when a person was last sent here by the client while nobody had used it, to
-	// a few minutes; zero if nobody was.
+	// Asked is when the client last sent a person to this server before its first use, to a few
+	// minutes; zero if it has not.
 	Asked time.Time `json:"asked,omitzero"`
-	// Expires is when a client that nobody has used ends; zero if it stays. The first use
-	// makes it zero.
+	// Expires is when an unused client ends; zero if it stays. The first use makes it zero.
 	Expires  time.Time `json:"expires,omitzero"`
 	Disabled bool      `json:"disabled,omitempty"`
-	// Removed is in what stays of a client that was removed. Nobody is given one.
+	// Removed is set in the record that is left of a removed client. [Store.Client] returns no
+	// such client.
 	Removed *Removal `json:"removed,omitempty"`
 
-	version Version
-	stays   *Client // what an update leaves as it was when the client was read
+	version  Version
+	original *Client // as it was read: an update keeps parts of it
 }
 
-// Removal says when a client was removed, and why, for whoever comes back with it.
+// Removal is when a client was removed, and why, for a client that comes back.
 type Removal struct {
 	At      time.Time `json:"at"`
 	Because string    `json:"because"`
@@ -84,11 +84,11 @@ func (e *RemovedError) Error() string {
 	return fmt.Sprintf("storage: the client was removed at %s: %s", e.At.UTC().Format(time.RFC3339), e.Because)
 }
 
-// Is reports that the error is an [ErrNotFound].
+// Is reports whether target is [ErrNotFound].
 func (e *RemovedError) Is(target error) bool { return target == ErrNotFound }
 
-// CreateClient stores a new client that nobody has used. [ErrConflict] means that the id
-// is taken. While room is short, one that ends by itself is [ErrFull].
+// CreateClient stores a new, unused client. [ErrConflict] means that the id is taken. While room
+// is short, the error for a client with an end is [ErrFull].
 func (s *Store) CreateClient(ctx context.Context, c Client) error {
 	c.LastUsed, c.Removed = time.Time{}, nil
 	r := c.record()
@@ -97,13 +97,12 @@ func (s *Store) CreateClient(ctx context.Context, c Client) error {
 	return err
 }
 
-// record is what is written of a client, with its entries in lists.
+// record returns the record of a client, with its entries in lists.
 func (c Client) record() record {
 	return record{kind: kindClient, id: c.ID, value: c, expires: c.Expires, listed: c.listed()}
 }
 
-// Client reads a client, or returns [ErrNotFound]: a [RemovedError] if it was removed not
-// long ago.
+// Client returns a client, or [ErrNotFound]: a [RemovedError] if it was removed not long ago.
 func (s *Store) Client(ctx context.Context, id string) (Client, error) {
 	var c Client
 	version, err := s.read(ctx, kindClient, id, &c)
@@ -114,17 +113,17 @@ func (s *Store) Client(ctx context.Context, id string) (Client, error) {
 		return Client{}, &RemovedError{*c.Removed}
 	}
 	stays := c
-	c.version, c.stays = version, &stays
+	c.version, c.original = version, &stays
 	return c, nil
 }
 
-// UpdateClient replaces a client that was read before, or returns [ErrConflict]. Its id,
-// its software, its network, its creation, its use and its end stay as they are.
+// UpdateClient replaces a client that was read before, or returns [ErrConflict]. Its id, source,
+// software, network, creation, use and end stay as they are.
 func (s *Store) UpdateClient(ctx context.Context, c Client) error {
-	if c.stays == nil {
+	if c.original == nil {
 		return fmt.Errorf("storage: update client: it was not read: %w", ErrConflict)
 	}
-	was := c.stays
+	was := c.original
 	c.ID, c.Source, c.Software, c.Network, c.Created = was.ID, was.Source, was.Software, was.Network, was.Created
 	c.LastUsed, c.Asked, c.Expires = was.LastUsed, was.Asked, was.Expires
 	c.Removed = nil
@@ -134,17 +133,17 @@ func (s *Store) UpdateClient(ctx context.Context, c Client) error {
 	return err
 }
 
-// UseStep is how exact [Client.LastUsed] is: a use is recorded when the last one that is
-// on record is older.
+// UseStep is the precision of [Client.LastUsed]: a use is recorded when the last recorded one is
+// older.
 const UseStep = 24 * time.Hour
 
-// changeAttempts bounds how often a change that keeps losing against others is repeated
-// before the store is called unavailable.
+// changeAttempts bounds how often a change that keeps losing against others is repeated before
+// the store counts as unavailable.
 const changeAttempts = 64
 
-// UseClient records that a client was used at that time, unless it is on record that it
-// was used less than [UseStep] before. A client that is gone is [ErrNotFound]. When it
-// returns nil the client does not end by itself any more.
+// UseClient records that a client was used at that time, unless a use less than [UseStep] before
+// is on record. A client that is gone is [ErrNotFound]. When it returns nil the client does not
+// end by itself any more.
 func (s *Store) UseClient(ctx context.Context, id string, at time.Time) error {
 	for range changeAttempts {
 		c, err := s.Client(ctx, id)
@@ -153,7 +152,7 @@ func (s *Store) UseClient(ctx context.Context, id string, at time.Time) error {
 		}
 		unlist, err := s.use(ctx, c, at)
 		if errors.Is(err, ErrConflict) {
-			continue // somebody else recorded it, or changed something
+			continue // another process recorded it, or changed the client
 		}
 		if err != nil || unlist == nil {
 			return err
@@ -163,9 +162,9 @@ func (s *Store) UseClient(ctx context.Context, id string, at time.Time) error {
 	return fmt.Errorf("storage: use client: %w: the client kept changing", ErrUnavailable)
 }
 
-// BeginUse is [Store.UseClient] for a client that was read before, in one round trip. What
-// is left of it, if anything, is to take entries out of lists: it may be done later, and
-// who reads the lists does it if nobody else did.
+// BeginUse is [Store.UseClient] for a client that was read before, in one round trip. The rest,
+// if not nil, removes entries from lists. It may be called later, and may be left out: reading
+// the lists removes them too.
 func (s *Store) BeginUse(ctx context.Context, c Client, at time.Time) (rest func(context.Context) error, err error) {
 	rest, err = s.use(ctx, c, at)
 	if errors.Is(err, ErrConflict) {
@@ -181,7 +180,7 @@ func (s *Store) use(ctx context.Context, c Client, at time.Time) (unlist func(co
 	}
 	used := c
 	used.LastUsed, used.Expires = at, time.Time{}
-	used.Network, used.Asked = "", time.Time{} // they were for clients that nobody uses
+	used.Network, used.Asked = "", time.Time{} // they are for unused clients only
 	if at.Before(c.Created) {
 		used.LastUsed = c.Created // the clocks differ
 	}
@@ -191,8 +190,8 @@ func (s *Store) use(ctx context.Context, c Client, at time.Time) (unlist func(co
 	return func(ctx context.Context) error { return s.unlist(ctx, c.listed(), used.listed()) }, nil
 }
 
-// AskForClient records that a person was sent here by a client that nobody has used yet, so
-// that [Store.BoundUnused] may spare it. One that is gone, or was used, needs no record.
+// AskForClient records that an unused client sent a person to this server, so that
+// [Store.BoundUnused] may spare it. A client that is gone, or was used, needs no record.
 func (s *Store) AskForClient(ctx context.Context, id string, at time.Time) error {
 	for range changeAttempts {
 		c, err := s.Client(ctx, id)
@@ -213,9 +212,8 @@ func (s *Store) AskForClient(ctx context.Context, id string, at time.Time) error
 	return fmt.Errorf("storage: ask for client: %w: the client kept changing", ErrUnavailable)
 }
 
-// NetworkName returns what stands for a network in records: a MAC under a key derived from
-// the first master key, so that a record does not tell where somebody was. It is empty
-// without a master key.
+// NetworkName returns the name of a network in records: a MAC under a key derived from the first
+// master key, so that a record does not reveal the network. It is empty without a master key.
 func (s *Store) NetworkName(network string) (string, error) {
 	if len(s.sealer.keys) == 0 {
 		return "", nil
@@ -229,27 +227,27 @@ func (s *Store) NetworkName(network string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]), nil
 }
 
-// tombstone is what is left of a removed client, in its place. It is read as a [Client].
+// tombstone is the record that replaces a removed client. It is decoded as a [Client].
 type tombstone struct {
 	ID      string  `json:"id"`
 	Removed Removal `json:"removed"`
 }
 
-// How long what is left of a removed client tells so: longer if somebody has used it.
+// removedTime is how long a tombstone stays, removedUnusedTime that of an unused client.
 const (
 	removedTime       = 30 * 24 * time.Hour
 	removedUnusedTime = 5 * time.Minute
 )
 
-// RemoveClient removes a client that was read before, or returns [ErrConflict]. For a
-// while it is remembered why. Its grants are revoked afterwards by [Store.RevokeClient]:
-// whoever stores a grant and then still finds the client may be sure that it is among
+// RemoveClient removes a client that was read before, or returns [ErrConflict]. The reason stays
+// on record for a while. The caller then revokes the grants with [Store.RevokeClient]: a process
+// that stores a grant and still finds the client afterwards may rely on the grant being among
 // them.
 func (s *Store) RemoveClient(ctx context.Context, c Client, because string) error {
-	if c.stays == nil {
+	if c.original == nil {
 		return fmt.Errorf("storage: remove client: it was not read: %w", ErrConflict)
 	}
-	was, now := c.stays, s.now()
+	was, now := c.original, s.now()
 	left := tombstone{was.ID, Removal{now.UTC().Truncate(time.Second), because}}
 	until := now.Add(removedTime)
 	if was.LastUsed.IsZero() {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-const tooManyUnused = "too many others like it were registered after it, and nobody had used it"
+const tooManyUnused = "too many others like it were registered after it, and it had not been used"
 
-// Bound says how many clients may be kept that end unless somebody uses them.
+// Bound is the largest number of some clients that end unless they are used.
 type Bound struct {
-	// Software and Network say which ones: those of one software, or those that came from
-	// one network ([Store.NetworkName]); all of them if both are empty.
+	// Software and Network select the clients: those of one software, or those from one network
+	// ([Store.NetworkName]); all of them if both are empty.
 	Software, Network string
-	// Most is how many of them.
+	// Most is the largest number of them.
 	Most int
-	// Spare keeps those that were made or asked for ([Store.AskForClient]) at that time or
-	// later, however many they are; zero: nobody.
+	// Spare keeps those that were created or asked for ([Store.AskForClient]) at that time or
+	// later, however many they are; zero spares none.
 	Spare time.Time
 }
 
@@ -33,19 +33,18 @@ func (b Bound) index() string {
 	return clientsUnused
 }
 
-// spares reports whether a client, or the one that an entry names, is too young to go.
+// spares reports whether a client or entry of that time is too young to be removed.
 func (b Bound) spares(at time.Time) bool { return !b.Spare.IsZero() && !at.Before(b.Spare) }
 
-// Unused returns how many clients a bound is about, some of which may have ended.
+// Unused returns the number of clients that a bound selects; some of them may have ended.
 func (s *Store) Unused(ctx context.Context, b Bound) (int, error) { return s.indexLen(ctx, b.index()) }
 
-// BoundUnused removes clients that end unless somebody uses them, the oldest first, until
-// at most so many are left; of one software, those go first that came from the network
-// from which most came. It returns how many it removed, and whether there are still too
-// many because they are spared. However many do that at once, the newest ones stay. One
-// that cannot be read stays and does not count, which the error tells when all others are
-// removed. Called once for each client that is created, it also keeps the list short when
-// there are few.
+// BoundUnused removes unused clients, the oldest first, until at most b.Most are left. Of one
+// software, those from the network with most of them go first. It returns how many it removed,
+// and whether there are still too many because the rest is spared. However many processes do that
+// at once, the newest clients stay. A client that cannot be read stays and does not count; the
+// error reports it when all others are removed. Called once for each client that is created,
+// BoundUnused also keeps the list short when there are few.
 func (s *Store) BoundUnused(ctx context.Context, b Bound) (removed int, full bool, err error) {
 	page, err := s.indexPage(ctx, b.index(), "", pageSize)
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *Store) BoundUnused(ctx context.Context, b Bound) (removed int, full boo
 	return s.removeUntil(ctx, b)
 }
 
-// removeUntil removes clients until at most so many are left.
+// removeUntil removes clients until at most b.Most are left.
 func (s *Store) removeUntil(ctx context.Context, b Bound) (removed int, full bool, err error) {
 	var done tally
 	for after := ""; ; {
@@ -69,8 +68,8 @@ func (s *Store) removeUntil(ctx context.Context, b Bound) (removed int, full boo
 		if err != nil {
 			return done.removed, false, err
 		}
-		// The candidates are read before the length: what others remove in between makes it
-		// fewer to remove, never more.
+		// The candidates are read before the length: what others remove in between makes it fewer
+		// to remove, never more.
 		n, err := s.indexLen(ctx, b.index())
 		if err != nil {
 			return done.removed, false, err
@@ -86,14 +85,14 @@ func (s *Store) removeUntil(ctx context.Context, b Bound) (removed int, full boo
 	}
 }
 
-// tally is what became of the candidates so far.
+// tally counts the candidates so far by their outcome.
 type tally struct {
 	removed, unreadable, spared int
 	problem                     error // why some cannot be read
 }
 
-// candidates returns entries of a list in the order in which they go: all of one software,
-// of the others a page.
+// candidates returns entries of a list in the order of their removal: all of one software, of the
+// others a page.
 func (s *Store) candidates(ctx context.Context, b Bound, after string) ([]string, error) {
 	if b.Software == "" {
 		return s.indexPage(ctx, b.index(), after, pageSize)
@@ -101,8 +100,8 @@ func (s *Store) candidates(ctx context.Context, b Bound, after string) ([]string
 	return s.fullestFirst(ctx, b)
 }
 
-// removeOver removes so many of the candidates, and reports whether those that are left are
-// spared although they are too many.
+// removeOver removes that many of the candidates, and reports whether the rest is spared although
+// there are too many.
 func (s *Store) removeOver(ctx context.Context, b Bound, over int, candidates []string, done *tally) (full bool, err error) {
 	for _, entry := range candidates {
 		if over <= 0 {
@@ -111,24 +110,24 @@ func (s *Store) removeOver(ctx context.Context, b Bound, over int, candidates []
 		if b.spares(timeOf(entry)) {
 			return true, nil // and so are all that follow
 		}
-		fate, err := s.removeUnused(ctx, b, entry)
+		got, err := s.removeUnused(ctx, b, entry)
 		switch {
 		case errors.Is(err, ErrRecord):
 			done.problem = err
 		case err != nil:
 			return false, err
 		}
-		done.removed, done.unreadable = done.removed+fate.removed, done.unreadable+fate.unreadable
-		if fate == (fateOf{}) {
+		done.removed, done.unreadable = done.removed+got.removed, done.unreadable+got.unreadable
+		if got == (outcome{}) {
 			done.spared++
 		}
-		over -= fate.removed + fate.stale + fate.unreadable
+		over -= got.removed + got.stale + got.unreadable
 	}
 	return over > 0 && done.spared > 0 && b.Software != "", nil
 }
 
-// fullestFirst returns the entries of a list in the order in which they go: always the
-// oldest one of the network of which most are left. Those that are spared come last.
+// fullestFirst returns the entries of a list in the order of their removal: always the oldest one
+// of the network with most entries left. Those that are spared come last.
 func (s *Store) fullestFirst(ctx context.Context, b Bound) ([]string, error) {
 	byNetwork, size := map[string][]string{}, map[string]int{}
 	var ordered, spared []string
@@ -155,7 +154,7 @@ func (s *Store) fullestFirst(ctx context.Context, b Bound) ([]string, error) {
 	return append(ordered, spared...), nil
 }
 
-// fullest is the network that has most, and among equals the one with the oldest.
+// fullest returns the network with most entries, and among equals the one with the oldest.
 func fullest(byNetwork map[string][]string, size map[string]int) (network string) {
 	first := true
 	for name, entries := range byNetwork {
@@ -166,48 +165,48 @@ func fullest(byNetwork map[string][]string, size map[string]int) (network string
 	return network
 }
 
-// tidyUnused removes the oldest entries of a list of unused clients if they have ended,
-// up to the first one that has not.
+// tidyUnused removes the oldest entries of a list of unused clients whose clients have ended, up
+// to the first that has not.
 func (s *Store) tidyUnused(ctx context.Context, index string, page []string) error {
 	for _, entry := range page[:min(tidyLength, len(page))] {
 		c, err := s.Client(ctx, clientOf(entry))
 		if !stale(c, err, index, entry) {
 			return nil // it may be one that cannot be read
 		}
-		if forgotten, err := s.forgetClient(ctx, index, entry, err); err != nil || !forgotten {
+		if removed, err := s.removeStale(ctx, index, entry, err); err != nil || !removed {
 			return err
 		}
 	}
 	return nil
 }
 
-// fateOf counts what became of an entry: its client was removed, it was stale, or its client
-// stays and does not count. One that was spared is none of them.
-type fateOf struct{ removed, stale, unreadable int }
+// outcome counts what happened to an entry: its client was removed, it was stale, or its client
+// could not be read, so that it stays and does not count. For a spared one it is zero.
+type outcome struct{ removed, stale, unreadable int }
 
-// removeUnused removes a client that a list of unused ones names, or its stale entry.
-func (s *Store) removeUnused(ctx context.Context, b Bound, entry string) (fateOf, error) {
+// removeUnused removes an unused client by its entry, or the entry if it is stale.
+func (s *Store) removeUnused(ctx context.Context, b Bound, entry string) (outcome, error) {
 	for range changeAttempts {
 		c, err := s.Client(ctx, clientOf(entry))
 		if stale(c, err, b.index(), entry) {
-			forgotten, err := s.forgetClient(ctx, b.index(), entry, err)
-			if forgotten {
-				return fateOf{stale: 1}, err
+			removed, err := s.removeStale(ctx, b.index(), entry, err)
+			if removed {
+				return outcome{stale: 1}, err
 			}
-			return fateOf{unreadable: 1}, err
+			return outcome{unreadable: 1}, err
 		}
 		if err == nil && b.spares(c.Asked) {
-			return fateOf{}, nil
+			return outcome{}, nil
 		}
 		if err == nil {
 			err = s.RemoveClient(ctx, c, tooManyUnused)
 		}
 		switch {
 		case err == nil:
-			return fateOf{removed: 1}, nil
+			return outcome{removed: 1}, nil
 		case !errors.Is(err, ErrConflict):
-			return fateOf{unreadable: 1}, err
+			return outcome{unreadable: 1}, err
 		}
 	}
-	return fateOf{unreadable: 1}, fmt.Errorf("storage: remove client: %w: the client kept changing", ErrUnavailable)
+	return outcome{unreadable: 1}, fmt.Errorf("storage: remove client: %w: the client kept changing", ErrUnavailable)
 }

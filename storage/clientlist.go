@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Clients that end unless somebody uses them are listed by their creation, once more with
-// those of the same software, and once more with those that came from the same network.
-// The others are listed by their last use, or by their creation if nobody has used them.
+// Unused clients with an end are listed by their creation in one list of all, one of the same
+// software, and one of the same network. The others are listed by their last use, or by their
+// creation if they are unused.
 var (
 	clientsByUse  = key("clients", "by-use")
 	clientsUnused = key("clients", "unused")
@@ -19,13 +19,13 @@ var (
 func softwareUnused(software string) string { return key("software-unused", software) }
 func networkUnused(network string) string   { return key("network-unused", network) }
 
-// groupMark stands between the id, the software and the network in an entry of a list of
-// unused clients. No client id has one.
+// groupMark separates the id, the software and the network in an entry of a list of unused
+// clients. No client id contains it.
 const groupMark = "\x00"
 
-// listed are the entries of a client. The entry in the list of all names the software and
-// the network, so that whoever removes it finds the entries in their lists when the client
-// is gone. Therefore it is added first and removed last.
+// listed returns the entries of a client. The entry in the list of all names the software and the
+// network, so that the entries in their lists can be found from it when the client is gone.
+// Therefore it is added first and removed last.
 func (c Client) listed() []Listing {
 	switch {
 	case c.Removed != nil:
@@ -53,7 +53,7 @@ func unusedEntries(entry, software, network string) []Listing {
 	return listed
 }
 
-// inGroup names a group at the end of an entry, if there is one.
+// inGroup appends a group to an entry, if there is one.
 func inGroup(entry, group string) string {
 	if group == "" {
 		return entry
@@ -61,7 +61,7 @@ func inGroup(entry, group string) string {
 	return entry + groupMark + group
 }
 
-// entriesWith are the entries that go with one in a list of clients.
+// entriesWith returns the entries that belong together with one in a list of clients.
 func entriesWith(index, entry string) []Listing {
 	if index != clientsUnused {
 		return []Listing{{index, entry}}
@@ -77,7 +77,7 @@ func clientOf(entry string) string {
 	return id
 }
 
-// unlist removes entries, the last one first, except those that stay.
+// unlist removes entries except some, the last one first.
 func (s *Store) unlist(ctx context.Context, listed, except []Listing) error {
 	for _, l := range slices.Backward(listed) {
 		if slices.Contains(except, l) {
@@ -90,10 +90,9 @@ func (s *Store) unlist(ctx context.Context, listed, except []Listing) error {
 	return nil
 }
 
-// Clients lists the clients on record: first those that end unless somebody uses them, by
-// their creation, then the others as [Store.UsedClients] does. One that is used
-// meanwhile may come twice. A record that cannot be read is an error in its place; whoever
-// goes on gets the rest.
+// Clients lists the clients on record: first unused clients with an end, by their creation, then
+// the others as [Store.UsedClients] does. One that is used meanwhile may come twice. A record
+// that cannot be read is an error in its place; the iteration may go on after it.
 func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
 	return func(yield func(Client, error) bool) {
 		for _, index := range []string{clientsUnused, clientsByUse} {
@@ -106,15 +105,14 @@ func (s *Store) Clients(ctx context.Context) iter.Seq2[Client, error] {
 	}
 }
 
-// UsedClients lists the clients that do not end by themselves, the longest unused first,
-// like [Store.Clients]. Those that were made without an end are among them: their
-// LastUsed may be zero, and their creation counts instead.
+// UsedClients lists the clients without an end, the longest unused first, like [Store.Clients].
+// Those that were created without an end are among them: their LastUsed may be zero, and their
+// creation counts instead.
 func (s *Store) UsedClients(ctx context.Context) iter.Seq2[Client, error] {
 	return s.clients(ctx, clientsByUse)
 }
 
-// clients walks a list of clients and removes the entries of those that are not in it any
-// more.
+// clients lists the clients of one list and removes stale entries from it.
 func (s *Store) clients(ctx context.Context, index string) iter.Seq2[Client, error] {
 	return func(yield func(Client, error) bool) {
 		for entry, err := range s.indexed(ctx, index) {
@@ -123,7 +121,7 @@ func (s *Store) clients(ctx context.Context, index string) iter.Seq2[Client, err
 				c, err = s.Client(ctx, clientOf(entry))
 			}
 			if stale(c, err, index, entry) {
-				if _, err = s.forgetClient(ctx, index, entry, err); err == nil {
+				if _, err = s.removeStale(ctx, index, entry, err); err == nil {
 					continue
 				}
 			}
@@ -134,21 +132,20 @@ func (s *Store) clients(ctx context.Context, index string) iter.Seq2[Client, err
 	}
 }
 
-// stale reports whether an entry names no client, or not what its record says. The client
-// and the error are what reading it returned.
+// stale reports whether an entry names no client, or differs from those of its record. The client
+// and the error are the result of reading it.
 func stale(c Client, err error, index, entry string) bool {
 	return errors.Is(err, ErrNotFound) || err == nil && !slices.Contains(c.listed(), Listing{index, entry})
 }
 
-// forgetClient removes a stale entry, with those that go with it; found is the error of
-// reading the client. A young one stays if the write that it belongs to may be under way,
-// and one whose client has expired stays as long as the item is there: our clock may be
-// wrong.
-func (s *Store) forgetClient(ctx context.Context, index, entry string, found error) (forgotten bool, err error) {
-	var removed *RemovedError
+// removeStale removes a stale entry and those that belong to it; found is the error of reading
+// the client. A young entry stays, because its write may be under way, and one whose client has
+// expired stays as long as the item is there, because the clock of this process may be wrong.
+func (s *Store) removeStale(ctx context.Context, index, entry string, found error) (removed bool, err error) {
+	var tombstone *RemovedError
 	switch {
-	case errors.As(found, &removed), found == nil && index != clientsByUse:
-		// What is removed or used never becomes unused again.
+	case errors.As(found, &tombstone), found == nil && index != clientsByUse:
+		// A client that is removed or used never becomes unused again.
 	case s.now().Sub(timeOf(entry)) < forestallTime:
 		return false, nil
 	case found != nil:

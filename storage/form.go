@@ -10,30 +10,29 @@ import (
 	"time"
 )
 
-// Form is how records are written in a store: the switch that [Store.SealRecords] throws.
-// It goes one way, stands in the record of the key set, and every process remembers the
-// furthest that it has seen.
+// Form is how records are written in a store: the switch that [Store.SealRecords] moves. It goes
+// one way and is kept in the record of the key set; every process keeps the furthest form that it
+// has read.
 //
-// A store that nobody has used begins sealed. One from before there were seals is plain
-// until somebody throws the switch, so that processes of an earlier release can run beside
-// this one.
+// An unused store begins sealed. A store from before there were seals is plain until an operator
+// moves the switch, so that processes of an earlier release can run beside this one.
 type Form string
 
 const (
-	// FormPlain: records are written without a seal, and read with one or without.
+	// FormPlain means that records are written without a seal, and read with one or without.
 	FormPlain Form = "plain"
-	// FormSealing: records are sealed when they are written, and read with a seal or
-	// without; those that have none are being written anew.
+	// FormSealing means that records are sealed when they are written, and read with a seal or
+	// without; those without are being written anew.
 	FormSealing Form = "sealing"
-	// FormSealed: a record without a seal is refused.
+	// FormSealed means that a record without a seal is refused.
 	FormSealed Form = "sealed"
 )
 
-// form is a [Form] in order: it only grows.
+// form is an ordered [Form]: it only grows.
 type form int32
 
 const (
-	formUnknown form = iota // nothing was read yet, or there is nothing
+	formUnknown form = iota // nothing was read yet, or the store is unused
 	formPlain
 	formSealing
 	formSealed
@@ -50,10 +49,10 @@ func formOf(name Form) form {
 	return formUnknown
 }
 
-// forms is what this process knows of the switch.
+// forms is the state of the switch as this process has read it.
 type forms struct {
 	furthest atomic.Int32
-	learned  atomic.Int64 // when the key set was read last, in milliseconds since 1970
+	readAt   atomic.Int64 // when the key set was read last, in milliseconds since 1970
 	keys     atomic.Bool  // there were signing keys
 }
 
@@ -69,17 +68,17 @@ func (f *forms) raise(to form) {
 	}
 }
 
-// formTime is how long a process goes by what it knows while the switch is not at its end,
-// settleTime how long after the switch nobody writes records without a seal any more: what a
-// process knows may be that old, a write takes its time, and clocks differ.
+// formTime is how long a process uses the form that it has read while the switch is not at its
+// end. settleTime is the time after the switch from which no process writes records without a
+// seal: the form that a process uses may be formTime old, a write takes its time, and clocks
+// differ.
 const (
 	formTime   = 30 * time.Second
 	settleTime = 2 * time.Minute
 )
 
-// Form returns how records are written, and when the switch was thrown: zero if it was not,
-// or never had to be. It is empty for a store without master keys and for one that nobody
-// has used.
+// Form returns how records are written, and when the switch was moved: zero if it was not, or
+// never had to be. It is empty for a store without master keys and for an unused one.
 func (s *Store) Form(ctx context.Context) (Form, time.Time, error) {
 	if len(s.sealer.keys) == 0 {
 		return "", time.Time{}, nil
@@ -91,10 +90,10 @@ func (s *Store) Form(ctx context.Context) (Form, time.Time, error) {
 	return formNames[s.forms.load()], set.switched, nil
 }
 
-// formNow returns how records are written, and asks the store if that may have changed.
+// formNow returns how records are written, and reads the key set if that may have changed.
 func (s *Store) formNow(ctx context.Context) (form, error) {
 	f := s.forms.load()
-	if f == formSealed || f != formUnknown && s.now().UnixMilli()-s.forms.learned.Load() < formTime.Milliseconds() {
+	if f == formSealed || f != formUnknown && s.now().UnixMilli()-s.forms.readAt.Load() < formTime.Milliseconds() {
 		return f, nil
 	}
 	if _, _, err := s.keySet(ctx); err != nil && !errors.Is(err, ErrNotFound) {
@@ -103,8 +102,8 @@ func (s *Store) formNow(ctx context.Context) (form, error) {
 	return s.forms.load(), nil
 }
 
-// formToWrite is formNow for a record that is about to be written: a store that nobody has
-// used begins with it. The first key set begins it by itself.
+// formToWrite is formNow for a record that is about to be written: in an unused store it begins
+// the form. The first key set begins it by being written.
 func (s *Store) formToWrite(ctx context.Context, kind string) (form, error) {
 	if !s.seals(kind) {
 		return formPlain, nil
@@ -125,8 +124,8 @@ func (s *Store) formToWrite(ctx context.Context, kind string) (form, error) {
 	return f, err
 }
 
-// mayBePlain makes sure that a record without a seal is not believed for longer than others
-// write such records.
+// mayBePlain reads the form before a record without a seal is accepted, so that none is for
+// longer than other processes write such records.
 func (s *Store) mayBePlain(ctx context.Context, kind string, item Item) error {
 	if !s.seals(kind) || len(item.Data) == 0 || item.Data[0] != plainForm {
 		return nil
@@ -135,8 +134,8 @@ func (s *Store) mayBePlain(ctx context.Context, kind string, item Item) error {
 	return err
 }
 
-// refusesPlain reports whether a record without a seal is forged. The switch is thrown by
-// sealing the key set, so that is the first one that must be.
+// refusesPlain reports whether a record without a seal is forged. The switch is moved by sealing
+// the key set, so that record must be sealed first.
 func (s *Store) refusesPlain(kind string) bool {
 	if !s.seals(kind) {
 		return false
@@ -148,12 +147,11 @@ func (s *Store) refusesPlain(kind string) bool {
 	return s.mustSeal || s.forms.atLeast(need)
 }
 
-// laterKeySet is what to make of a store in which no key set was found. Where there was one, or
-// there are records that come after one, somebody has taken it away: making it anew would make
-// all tokens and the switch anew. But another may have made the first one since then, so it
-// is looked for once more.
-func (s *Store) laterKeySet(ctx context.Context) (Item, error) {
-	sign, err := s.signOfKeySet(ctx)
+// missingKeySet is called when no key set was found. If there was one, or there are records that
+// come after one, it was taken away: creating it anew would replace all tokens and the switch.
+// But another process may have created the first one since then, so it is read once more.
+func (s *Store) missingKeySet(ctx context.Context) (Item, error) {
+	sign, err := s.proofOfKeySet(ctx)
 	if sign == nil || err != nil {
 		return Item{}, cmp.Or(err, ErrNotFound)
 	}
@@ -164,8 +162,8 @@ func (s *Store) laterKeySet(ctx context.Context) (Item, error) {
 	return item, err
 }
 
-// signOfKeySet says how it is known that there was a key set, nil if it is not.
-func (s *Store) signOfKeySet(ctx context.Context) (sign, err error) {
+// proofOfKeySet returns the proof that there was a key set, nil if there is none.
+func (s *Store) proofOfKeySet(ctx context.Context) (sign, err error) {
 	if !s.seals(kindKeySet) {
 		return nil, nil
 	}
@@ -179,23 +177,23 @@ func (s *Store) signOfKeySet(ctx context.Context) (sign, err error) {
 	case found > formPlain, found == formPlain && s.mustSeal:
 		return errors.New("it is gone, though there are people or clients"), nil
 	case found == formPlain:
-		s.learn(found)
+		s.noteForm(found)
 	}
 	return nil, nil
 }
 
-// learn notes what the store has just told.
-func (s *Store) learn(f form) {
+// noteForm records the form that was just read.
+func (s *Store) noteForm(f form) {
 	s.forms.raise(f)
-	s.forms.learned.Store(s.now().UnixMilli())
+	s.forms.readAt.Store(s.now().UnixMilli())
 }
 
-// evidenceLen is how many people and clients are looked at to see what a store is.
+// evidenceLen is how many people and clients of each list are read.
 const evidenceLen = 16
 
-// evidence reads a few people and clients when there is no key set. A sealed record proves
-// that the switch was thrown, any other record that the store was in use. If Options.MustSeal
-// is set, an entry of a list is enough for the second.
+// evidence reads a few people and clients when there is no key set. A sealed record proves that
+// the switch was moved, any other record that the store was in use. If [Options.MustSeal] is set,
+// an entry of a list is enough for the second.
 func (s *Store) evidence(ctx context.Context) (found form, err error) {
 	for _, list := range []struct {
 		index, kind string

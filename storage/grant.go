@@ -13,41 +13,41 @@ import (
 
 const kindGrant = "grant"
 
-// GrantState is where a grant is in its life.
+// GrantState is the state of a grant.
 type GrantState string
 
 const (
-	// GrantCode: an authorization code is out and not redeemed.
+	// GrantCode means that the authorization code was issued and not redeemed.
 	GrantCode GrantState = "code"
-	// GrantActive: the code was redeemed; access and refresh tokens live.
+	// GrantActive means that the code was redeemed; access and refresh tokens are valid.
 	GrantActive GrantState = "active"
-	// GrantRevoked: nothing of the family is valid, and nothing ever will be.
+	// GrantRevoked means that no code or token of the family is valid any more, for good.
 	GrantRevoked GrantState = "revoked"
 )
 
-// Grant is what a person allowed a client to do, from the authorization code to the
-// last refresh token: the whole family in one record. A Grant value is a private copy;
-// it changes in the store through [Store.Redeem], [Store.Rotate], [Store.EndResource] and
-// [Store.Revoke] only, each of which swaps the record it was read from.
+// Grant is the record of what a person allowed a client to do, from the authorization code to the
+// last refresh token: the whole family in one record. A Grant value is a private copy; only
+// [Store.Redeem], [Store.Rotate], [Store.EndResource] and [Store.Revoke] change the stored one,
+// each by swapping the record that was read.
 type Grant struct {
 	ID       string     `json:"id"`
 	State    GrantState `json:"state"`
 	ClientID string     `json:"client"`
-	// Subject is the person, UserName what they signed in as.
+	// Subject is the id of the person, UserName the name at the sign-in.
 	Subject  string `json:"sub"`
 	UserName string `json:"user,omitempty"`
 	// Access is what was consented, without what has ended since. Tokens carry a part of it.
-	// Records from before there were pairs have none: read it with [Grant.Allowed].
+	// Records from before there were pairs have none: use [Grant.Allowed].
 	Access Access `json:"access,omitempty"`
-	// Resources are those of Access. Scopes are what a program of the release before reads
-	// in place of Access: each counts under each of Resources that defines it, so a scope
-	// that was consented for one of them only is not there.
+	// Resources are those of Access. Scopes are read by a program of the release before in place
+	// of Access: each counts under each of Resources that defines it, so a scope that was
+	// consented for one of them only is left out.
 	Resources []string `json:"resources"`
 	Scopes    []string `json:"scopes,omitempty"`
-	// Audience is the resources of the first access token. A refresh that names none gets
-	// the same; it is empty for what a program of the release before redeemed.
+	// Audience is the resources of the first access token. A refresh that names none gets the
+	// same. It is empty if a program of the release before redeemed the code.
 	Audience []string `json:"audience,omitempty"`
-	// AuthTime is when the person proved who they are.
+	// AuthTime is when the person authenticated.
 	AuthTime time.Time `json:"auth_time"`
 	Created  time.Time `json:"created"`
 
@@ -67,16 +67,16 @@ type Grant struct {
 
 	Lifetime
 
-	// Unanswered says that whoever redeemed the code was told that nothing is certain (503),
-	// although the code was spent. Nobody has tokens of the grant.
+	// Unanswered means that the redemption of the code was answered with 503, because its outcome
+	// was uncertain, although the code was spent. No client has tokens of the grant.
 	Unanswered bool `json:"unanswered,omitempty"`
 
-	// RevokedBecause says why, for the log.
+	// RevokedBecause is the reason, for the log.
 	RevokedBecause string `json:"revoked_because,omitempty"`
 
-	// Lineage is the history of the database in which the code was issued or the refresh
-	// token rotated last. On another one, later writes may have been forgotten. It is
-	// empty where there were no replicas.
+	// Lineage is the history of the database in which the code was issued or the refresh token
+	// rotated last. On another one, later writes may have been lost. It is empty where there were
+	// no replicas.
 	Lineage Lineage `json:"lineage,omitempty"`
 
 	version Version
@@ -84,16 +84,16 @@ type Grant struct {
 
 // Lifetime is how long a redeemed grant lives.
 type Lifetime struct {
-	// Expires is absolute: no token of the family outlives it.
+	// Expires is absolute: no token of the family is valid for longer.
 	Expires time.Time `json:"expires"`
-	// IdleExpires ends refreshing; it moves with every rotation.
+	// IdleExpires is the end of refreshing; it moves with every rotation.
 	IdleExpires time.Time `json:"idle_expires,omitzero"`
-	// AccessUntil is when the last access token that may be out has expired; until
-	// then the record answers introspection.
+	// AccessUntil is when the last access token has expired; until then the record answers
+	// introspection.
 	AccessUntil time.Time `json:"access_until,omitzero"`
 }
 
-// NewGrant is what [Store.CreateGrant] needs to know.
+// NewGrant is the input of [Store.PrepareGrant].
 type NewGrant struct {
 	ClientID string
 	Subject  string
@@ -137,9 +137,9 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 	return g, code, nil
 }
 
-// CreateGrant stores a prepared grant. It is listed under its person and its client
-// before it exists, so that whoever revokes all grants of a person or client finds it:
-// [ErrConflict] means that this happened before the grant was there.
+// CreateGrant stores a prepared grant. It is listed under its person and its client before it
+// exists, so that a revocation of all grants of a person or client finds it: [ErrConflict] means
+// that such a revocation came first.
 func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
 	r := g.record("")
 	entry := entryOf(g.Created, g.ID)
@@ -152,12 +152,12 @@ func (s *Store) CreateGrant(ctx context.Context, g Grant) error {
 	})
 }
 
-// record is g as it is written if lineage on answers; empty is any.
+// record returns the record of g, to be written if lineage on answers; empty is any.
 func (g Grant) record(on Lineage) record {
 	return record{kind: kindGrant, id: g.ID, value: g, expires: g.recordExpiry(), on: on}
 }
 
-// recordExpiry is when the record stops to exist for its readers.
+// recordExpiry is when the record ends for its readers.
 func (g Grant) recordExpiry() time.Time {
 	if g.State != GrantActive {
 		return g.Expires
@@ -183,9 +183,9 @@ func (s *Store) Grant(ctx context.Context, id string) (Grant, error) {
 	return g, nil
 }
 
-// swap replaces g by next if nothing changed since g was read and lineage on answers.
-// On [ErrConflict] it returns the grant that is there now; if there is none any more,
-// [ErrNotFound]. Who only sealed it anew meanwhile is not in the way.
+// swap replaces g by next if g is unchanged and lineage on answers. On [ErrConflict] it returns
+// the grant that is there now; if there is none any more, [ErrNotFound]. A new seal alone is not
+// a change.
 func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (current Grant, err error) {
 	for range resealAttempts {
 		current, err = s.swapOnce(ctx, g, next, on)
@@ -212,7 +212,7 @@ func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant,
 	return Grant{}, err
 }
 
-// onlyResealed reports whether nothing but seals tells g from a later record.
+// onlyResealed reports whether g differs from a later record in its seals only.
 func (g Grant) onlyResealed(later Grant) bool {
 	g.Seed, later.Seed = nil, nil
 	a, errA := json.Marshal(g)
@@ -220,7 +220,7 @@ func (g Grant) onlyResealed(later Grant) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// swapAnywhere is swap on whatever lineage answers, which next then carries.
+// swapAnywhere is swap on any lineage, which it sets in next.
 func (s *Store) swapAnywhere(ctx context.Context, g, next Grant) (current Grant, err error) {
 	err = s.onLineage(ctx, g.Lineage, func(l Lineage) error {
 		next.Lineage = l
@@ -230,13 +230,12 @@ func (s *Store) swapAnywhere(ctx context.Context, g, next Grant) (current Grant,
 	return current, err
 }
 
-// Redeem spends the code of g: code → active. The caller has checked the code, the
-// client, the redirect URI, PKCE and the resources before; those of the access token are
-// kept as [Grant.Audience]. Of many redeemers exactly
-// one gets nil; the others get [ErrConflict] and must not revoke anything. When the
-// record has ended since it was read, the error is [ErrNotFound]. A copy of the database
-// that has taken over since the code was issued may have forgotten that it was redeemed:
-// there the error is [ErrLineage].
+// Redeem spends the code of g: code → active. The caller has checked the code, the client, the
+// redirect URI, PKCE and the resources before; those of the access token are kept as
+// [Grant.Audience]. Of any number of redeemers exactly one gets nil; the others get [ErrConflict]
+// and must not revoke anything. When the record has ended since it was read, the error is
+// [ErrNotFound]. A copy of the database that has taken over since the code was issued may not
+// have its redemption: there the error is [ErrLineage].
 func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...string) (Grant, error) {
 	if g.State != GrantCode {
 		return g, ErrConflict
@@ -254,11 +253,11 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...
 	return redeemed, err
 }
 
-// markUnanswered notes on a grant whose redemption is uncertain that nobody hears of it. It
-// tries once, also for a client that has gone: without the note, whoever sends the code again
-// has its family revoked, of which nobody has a token.
+// markUnanswered records on a grant that its redemption is answered with 503. It tries once, also
+// after the client has disconnected: without the mark, sending the code again would revoke the
+// family, although no client has a token of it.
 func (s *Store) markUnanswered(ctx context.Context, g Grant) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTime/20) // somebody waits for the 503
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTime/20) // the 503 waits for it
 	defer cancel()
 	next := g
 	next.Unanswered = true
@@ -267,10 +266,10 @@ func (s *Store) markUnanswered(ctx context.Context, g Grant) {
 	_, _ = s.write(ctx, r, Unchanged(g.version))
 }
 
-// Rotate makes the next refresh token of g current. On [ErrConflict] it returns the
-// grant that is there now. When the record has ended since it was read, the error is
-// [ErrNotFound]. When a copy of the database has taken over since that has forgotten
-// rotations, the error is [ErrUnavailable]: whoever reads again can [Store.Remember].
+// Rotate makes the next refresh token of g current. On [ErrConflict] it returns the grant that is
+// there now. When the record has ended since it was read, the error is [ErrNotFound]. When a copy
+// of the database has taken over since that lacks rotations, the error is [ErrUnavailable]: the
+// caller may read again and use [Store.Remember].
 func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, error) {
 	if g.State != GrantActive {
 		return g, ErrConflict
@@ -281,7 +280,7 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	next.Lifetime = life
 	current, err := s.swapAnywhere(ctx, g, next)
 	if errors.Is(err, ErrConflict) && current.State == GrantActive && current.Generation < g.Generation {
-		return Grant{}, fmt.Errorf("storage: rotate: %w: a copy of the database has taken over that has forgotten rotations", ErrUnavailable)
+		return Grant{}, fmt.Errorf("storage: rotate: %w: a copy of the database has taken over that lacks rotations", ErrUnavailable)
 	}
 	return current, err
 }

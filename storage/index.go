@@ -17,7 +17,7 @@ func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
 	return nil
 }
 
-// indexed walks an index in ascending order, one page at a time.
+// indexed returns the entries of an index in ascending order, read one page at a time.
 func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		after := ""

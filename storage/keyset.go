@@ -17,18 +17,18 @@ type KeySet struct {
 	Keys []SigningKey `json:"keys"`
 
 	version  Version
-	switched time.Time // when the switch was thrown that makes records sealed
+	switched time.Time // when the switch to sealed records was moved
 }
 
-// storedKeySet is the record: the keys, and the switch. It has no keys where people or
-// clients were there first.
+// storedKeySet is the record: the keys, and the switch. It has no keys where people or clients
+// were stored before the first key.
 type storedKeySet struct {
 	KeySet
 	Records  Form      `json:"records,omitempty"`
 	Switched time.Time `json:"switched,omitzero"`
 }
 
-// SigningKey is one key of a [KeySet]. Its life is decided by authz/internal/keyring.
+// SigningKey is one key of a [KeySet]. Package authz/internal/keyring decides on its state.
 type SigningKey struct {
 	ID        string          `json:"kid"` // RFC 7638 thumbprint
 	Algorithm string          `json:"alg"`
@@ -36,15 +36,15 @@ type SigningKey struct {
 	// Private is the JWK, sealed under the key's id. A retired key has none.
 	Private Sealed   `json:"private,omitempty"`
 	State   KeyState `json:"state"`
-	// Created is when the key was made and became pending, Activated when it became
-	// the one that signs, Retired when another took its place.
+	// Created is when the key was made and became pending, Activated when it began to sign,
+	// Retired when another key took its place.
 	Created   time.Time `json:"created"`
 	Activated time.Time `json:"activated,omitzero"`
 	Retired   time.Time `json:"retired,omitzero"`
 }
 
-// KeyState is where a signing key is in its life: pending, active, retired. A key that
-// is destroyed is no longer in the set.
+// KeyState is the state of a signing key: pending, active, retired. A key that is destroyed is no
+// longer in the set.
 type KeyState string
 
 const (
@@ -52,11 +52,11 @@ const (
 	KeyPending KeyState = "pending"
 	// KeyActive signs. One key of a set is active.
 	KeyActive KeyState = "active"
-	// KeyRetired signs no more; what it signed is still accepted.
+	// KeyRetired does not sign any more; its signatures are still accepted.
 	KeyRetired KeyState = "retired"
 )
 
-// SealKey and OpenKey seal and open the private part of a signing key.
+// SealKey seals the private part of a signing key.
 func (s *Store) SealKey(kid string, private []byte) (Sealed, error) {
 	return s.Seal(kindKeySet, kid, private)
 }
@@ -66,8 +66,8 @@ func (s *Store) OpenKey(kid string, sealed Sealed) ([]byte, error) {
 	return s.Open(kindKeySet, kid, sealed)
 }
 
-// KeySet reads the key set, or returns [ErrNotFound] if there never was one. One that is
-// gone is [ErrForged].
+// KeySet returns the key set, or [ErrNotFound] if there never was one. If there was one and it is
+// gone, the error is [ErrForged].
 func (s *Store) KeySet(ctx context.Context) (KeySet, error) {
 	set, _, err := s.keySet(ctx)
 	switch {
@@ -82,14 +82,14 @@ func (s *Store) KeySet(ctx context.Context) (KeySet, error) {
 	return set, nil
 }
 
-// keySet reads the record of the key set, and learns from it how records are written.
+// keySet reads the record of the key set, and the form of records in it.
 func (s *Store) keySet(ctx context.Context) (KeySet, Item, error) {
 	item, err := s.get(ctx, kindKeySet, keySetID)
 	if errors.Is(err, ErrNotFound) {
-		item, err = s.laterKeySet(ctx)
+		item, err = s.missingKeySet(ctx)
 	}
 	if err == nil {
-		err = s.firstSight(ctx, item)
+		err = s.lookForSealed(ctx, item)
 	}
 	if err != nil {
 		return KeySet{}, Item{}, err
@@ -98,9 +98,9 @@ func (s *Store) keySet(ctx context.Context) (KeySet, Item, error) {
 	return set, item, err
 }
 
-// firstSight looks for records that were sealed after a key set that is not: then it is not
-// the one that they came after.
-func (s *Store) firstSight(ctx context.Context, item Item) error {
+// lookForSealed looks for sealed records when the key set is not sealed: then it is not the key
+// set that they were written under.
+func (s *Store) lookForSealed(ctx context.Context, item Item) error {
 	if !s.seals(kindKeySet) || len(item.Data) == 0 || item.Data[0] != plainForm || s.forms.load() != formUnknown {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *Store) decodeKeySet(item Item) (KeySet, error) {
 		if item.Data[0] == sealedForm {
 			f = formOf(stored.Records)
 		}
-		s.learn(f)
+		s.noteForm(f)
 	}
 	set := stored.KeySet
 	set.version, set.switched = item.Version, stored.Switched
@@ -131,16 +131,16 @@ func (s *Store) decodeKeySet(item Item) (KeySet, error) {
 	return set, nil
 }
 
-// fillIn completes a key that was stored before keys had states: the one key that
-// there was, and it signed.
+// fillIn completes a key that was stored before keys had states: it was the only key, and it
+// signed.
 func (k *SigningKey) fillIn() {
 	if k.State == "" {
 		k.State, k.Activated = KeyActive, k.Created
 	}
 }
 
-// SwapKeySet replaces the key set that was read before; a set that was never read
-// replaces nothing. [ErrConflict] means that another process was first.
+// SwapKeySet replaces the key set that was read before, or creates the first one if set was not
+// read. [ErrConflict] means that another process was first.
 func (s *Store) SwapKeySet(ctx context.Context, set KeySet) error {
 	f, err := s.formToWrite(ctx, kindKeySet)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) SwapKeySet(ctx context.Context, set KeySet) error {
 	if readErr != nil || len(there.Keys) > 0 {
 		return err
 	}
-	set.version, set.switched = there.version, there.switched // one without keys is no other
+	set.version, set.switched = there.version, there.switched // a set without keys does not count as one
 	return s.swapKeySet(ctx, set, s.forms.load())
 }
 
@@ -173,7 +173,7 @@ func (s *Store) swapKeySet(ctx context.Context, set KeySet, f form) error {
 		return err
 	}
 	if s.seals(kindKeySet) {
-		s.learn(f)
+		s.noteForm(f)
 	}
 	s.forms.keys.Store(s.forms.keys.Load() || len(set.Keys) > 0)
 	return nil

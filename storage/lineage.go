@@ -6,24 +6,23 @@ import (
 	"fmt"
 )
 
-// lineageAttempts bounds how often a write follows the database from one lineage to the
-// next.
+// lineageAttempts bounds how often a write is repeated because another lineage answers.
 const lineageAttempts = 3
 
-// onLineage calls write with the lineage that is believed to answer. When that is
-// another one by now, or none is known, it asks and calls again.
-func (s *Store) onLineage(ctx context.Context, believed Lineage, write func(Lineage) error) error {
+// onLineage calls write with a lineage. If it is empty, or another one answers, onLineage asks
+// for the present one and calls write again.
+func (s *Store) onLineage(ctx context.Context, lineage Lineage, write func(Lineage) error) error {
 	for range lineageAttempts {
-		if believed == "" {
+		if lineage == "" {
 			var err error
-			if believed, err = s.lineage(ctx); err != nil {
+			if lineage, err = s.lineage(ctx); err != nil {
 				return err
 			}
 		}
-		if err := write(believed); !errors.Is(err, ErrLineage) {
+		if err := write(lineage); !errors.Is(err, ErrLineage) {
 			return err
 		}
-		believed = ""
+		lineage = ""
 	}
 	return fmt.Errorf("storage: %w: one copy of the database after the other takes over", ErrUnavailable)
 }
@@ -38,18 +37,17 @@ func (s *Store) lineage(ctx context.Context) (Lineage, error) {
 	return l, nil
 }
 
-// maxForgotten is how many rotations of one grant a failover may have forgotten for its
-// refresh token still to be believed. A client that rotates once in some minutes does
-// not get further while a replica lags.
-const maxForgotten = 8
+// maxLost is how many rotations of one grant a failover may have lost for its refresh token still
+// to be accepted. A client that rotates once in some minutes does not get further while a replica
+// lags.
+const maxLost = 8
 
-// Remember returns g as it was before a failover forgot its last rotations, for a
-// genuine refresh token of a later generation than g knows: the token proves that they
-// happened. It refuses with false when the record was written in the lineage that
-// answers, which forgets nothing, or when more is missing than a failover explains.
-// Nothing is written: the [Store.Rotate] that follows does.
+// Remember returns g as it was before a failover lost its last rotations, for a genuine refresh
+// token of a later generation than that of g: the token proves that they happened. It returns
+// false when the record was written in the lineage that answers, which has lost nothing, or when
+// more is missing than a failover explains. Nothing is written before [Store.Rotate].
 func (s *Store) Remember(ctx context.Context, g Grant, generation uint32) (Grant, bool, error) {
-	if g.State != GrantActive || g.Lineage == "" || generation <= g.Generation || generation-g.Generation > maxForgotten {
+	if g.State != GrantActive || g.Lineage == "" || generation <= g.Generation || generation-g.Generation > maxLost {
 		return Grant{}, false, nil
 	}
 	now, err := s.lineage(ctx)

@@ -17,11 +17,11 @@ func entryOf(at time.Time, id string) string {
 	return fmt.Sprintf("%0*x", entryTimeLen, uint32(at.Unix())) + id
 }
 
-// grantIDLen is the length of a grant's id. Entries of exactly that length were made
-// before lists were ordered by time.
+// grantIDLen is the length of a grant's id. Entries of exactly that length are from before lists
+// were ordered by time.
 const grantIDLen = 22
 
-// idOf returns the id that an entry of a list of grants names.
+// idOf returns the grant id in an entry of a list of grants.
 func idOf(entry string) string {
 	if len(entry) <= grantIDLen {
 		return entry
@@ -44,21 +44,21 @@ func timeOf(entry string) time.Time {
 func userGrants(subject string) string    { return key("user-grants", subject) }
 func clientGrants(clientID string) string { return key("client-grants", clientID) }
 
-// UserGrants lists the grants of a person, the oldest first, revoked ones included as
-// long as they are on record, but for those that [Store.RevokeUser] revoked. A record
-// that cannot be read is an error in its place; whoever goes on gets the rest.
+// UserGrants lists the grants of a person, the oldest first, revoked ones included as long as
+// they are on record, except those that [Store.RevokeUser] revoked. A record that cannot be read
+// is an error in its place; the iteration may go on after it.
 func (s *Store) UserGrants(ctx context.Context, subject string) iter.Seq2[Grant, error] {
 	return s.grants(ctx, userGrants(subject))
 }
 
-// ClientGrants lists the grants of a client, the oldest first, revoked ones included as
-// long as they are on record, but for those that [Store.RevokeClient] revoked. A record
-// that cannot be read is an error in its place; whoever goes on gets the rest.
+// ClientGrants lists the grants of a client, the oldest first, revoked ones included as long as
+// they are on record, except those that [Store.RevokeClient] revoked. A record that cannot be
+// read is an error in its place; the iteration may go on after it.
 func (s *Store) ClientGrants(ctx context.Context, clientID string) iter.Seq2[Grant, error] {
 	return s.grants(ctx, clientGrants(clientID))
 }
 
-// grants walks a list of grants and removes the entries of those that are gone.
+// grants lists the grants of one list and removes the entries of grants that are gone.
 func (s *Store) grants(ctx context.Context, index string) iter.Seq2[Grant, error] {
 	return func(yield func(Grant, error) bool) {
 		for entry, err := range s.indexed(ctx, index) {
@@ -67,7 +67,7 @@ func (s *Store) grants(ctx context.Context, index string) iter.Seq2[Grant, error
 				g, err = s.Grant(ctx, idOf(entry))
 			}
 			if errors.Is(err, ErrNotFound) {
-				err = s.forget(ctx, index, entry, key(kindGrant, idOf(entry)))
+				err = s.removeGone(ctx, index, entry, key(kindGrant, idOf(entry)))
 				if err == nil {
 					continue
 				}
@@ -79,13 +79,13 @@ func (s *Store) grants(ctx context.Context, index string) iter.Seq2[Grant, error
 	}
 }
 
-// ends reports whether an error ends a walk. A record that cannot be read does not.
+// ends reports whether an error ends an iteration. A record that cannot be read does not.
 func ends(err error) bool { return err != nil && !errors.Is(err, ErrRecord) }
 
-// forget removes an entry whose item is gone for good. An item that is about to be
-// written is not there yet either, so a young entry stays; and so does one whose item
-// exists, even if it has expired by our clock, which may be wrong.
-func (s *Store) forget(ctx context.Context, index, entry, item string) error {
+// removeGone removes an entry whose item is gone for good. An item that is about to be written is
+// missing too, so a young entry stays; and so does one whose item exists, even if it has expired
+// by the clock of this process, which may be wrong.
+func (s *Store) removeGone(ctx context.Context, index, entry, item string) error {
 	listed := timeOf(entry)
 	if len(entry) <= grantIDLen || s.now().Sub(listed) < forestallTime {
 		return nil
@@ -110,12 +110,12 @@ func (s *Store) exists(ctx context.Context, item string) (bool, error) {
 	return true, nil
 }
 
-// tidyLength is how many entries [Store.TidyGrants] looks at in each list.
+// tidyLength is how many entries of each list [Store.TidyGrants] checks.
 const tidyLength = 4
 
-// TidyGrants removes the oldest entries from the lists of a person and of a client if
-// their grants are gone. Called once for each grant that is created, it keeps lists that
-// nobody reads from growing.
+// TidyGrants removes the oldest entries from the lists of a person and of a client if their
+// grants are gone. Called once for each grant that is created, it keeps lists from growing that
+// are never read.
 func (s *Store) TidyGrants(ctx context.Context, subject, clientID string) error {
 	for _, index := range []string{userGrants(subject), clientGrants(clientID)} {
 		page, err := s.indexPage(ctx, index, "", tidyLength)
@@ -123,7 +123,7 @@ func (s *Store) TidyGrants(ctx context.Context, subject, clientID string) error 
 			return err
 		}
 		for _, entry := range page {
-			if err := s.forget(ctx, index, entry, key(kindGrant, idOf(entry))); err != nil {
+			if err := s.removeGone(ctx, index, entry, key(kindGrant, idOf(entry))); err != nil {
 				return err
 			}
 		}

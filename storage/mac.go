@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// ErrForged says that a record is not what a process with the master keys wrote under its
-// key: whoever wrote it had access to the store alone, or moved it, or the master key is not
-// given any more. It is an [ErrRecord], and never to be read as "there is none". See
+// ErrForged is the error of a record that no process with the master keys wrote under its key: it
+// was written by a program with access to the store alone, or moved, or its master key is not
+// given any more. It is an [ErrRecord], and must not be handled as [ErrNotFound]. See
 // [Store.OnForged].
 var ErrForged = fmt.Errorf("%w: no process with these master keys and this issuer wrote it there", ErrRecord)
 
-// A record in the sealed form is its encoding version (2), the expiry as in the plain form,
-// the name of a master key, a MAC, and the body. The MAC is HMAC-SHA-256 (RFC 2104) under a
-// key that HKDF (RFC 5869) derives from the master key, cut to 128 bits. It is over what says
-// where the record belongs (kind, id, issuer, the operation that wrote it) and over all of
-// the record. So nothing in it can be changed, and it counts nowhere else.
+// A record in the sealed form is its encoding version (2), the expiry as in the plain form, the
+// name of a master key, a MAC, and the body. The MAC is HMAC-SHA-256 (RFC 2104) under a key that
+// HKDF (RFC 5869) derives from the master key, cut to 128 bits. It is over the place of the
+// record (kind, id, issuer, the operation that wrote it) and over all of the record. So nothing
+// in it can be changed, and it is valid nowhere else.
 const (
 	plainForm  = 1
 	sealedForm = 2
@@ -31,7 +31,7 @@ const (
 	sealedLen = headerLen + nameLen + macLen // of the header
 )
 
-// macs computes MACs under one key. Its states are used again: a MAC costs no memory.
+// macs computes MACs under one key. Its states are reused: a MAC allocates no memory.
 type macs struct{ states sync.Pool }
 
 type macState struct {
@@ -53,8 +53,7 @@ type place struct {
 	operation        Version
 }
 
-// sum is the MAC of a record: of its place, what stands before the MAC and what stands
-// behind it.
+// sum returns the MAC of a record: of its place, the bytes before the MAC and those after it.
 func (m *macs) sum(at place, head, body []byte) (out [macLen]byte) {
 	s := m.states.Get().(*macState)
 	defer m.states.Put(s)
@@ -63,7 +62,7 @@ func (m *macs) sum(at place, head, body []byte) (out [macLen]byte) {
 		bind = binary.BigEndian.AppendUint32(bind, uint32(len(part)))
 		bind = append(bind, part...)
 	}
-	bind = append(append(bind, at.operation[:]...), head...) // both always as long
+	bind = append(append(bind, at.operation[:]...), head...) // both have a fixed length
 	s.hash.Reset()
 	s.hash.Write(bind)
 	s.hash.Write(body)
@@ -74,7 +73,7 @@ func (m *macs) sum(at place, head, body []byte) (out [macLen]byte) {
 // seals reports whether records of a kind are sealed by this store.
 func (s *Store) seals(kind string) bool { return len(s.sealer.keys) > 0 && !isPublic(kind) }
 
-// frame puts the header before a body.
+// frame prepends the header to a body.
 func (s *Store) frame(f form, kind, id string, operation Version, expires uint64, body []byte) []byte {
 	if f == formPlain {
 		data := make([]byte, headerLen, headerLen+len(body))
@@ -92,7 +91,7 @@ func (s *Store) frame(f form, kind, id string, operation Version, expires uint64
 	return append(data, body...)
 }
 
-// unframe returns the expiry and the body of an item that may be believed.
+// unframe returns the expiry and the body of an item, if it is genuine.
 func (s *Store) unframe(kind, id string, item Item) (expires uint64, body []byte, err error) {
 	data := item.Data
 	switch {
@@ -102,7 +101,7 @@ func (s *Store) unframe(kind, id string, item Item) (expires uint64, body []byte
 		if err := s.verify(kind, id, item); err != nil {
 			return 0, nil, s.forged(kind, id, err)
 		}
-		s.forms.raise(formSealing) // nobody writes this form before the switch
+		s.forms.raise(formSealing) // before the switch no process writes this form
 		return uint64At(data[1:]), data[sealedLen:], nil
 	case data[0] == sealedForm && !isPublic(kind):
 		return 0, nil, fmt.Errorf("storage: %s: %w: it is sealed: %w", kind, ErrRecord, ErrNoMasterKey)
@@ -134,7 +133,7 @@ func (s *Store) verify(kind, id string, item Item) error {
 	if !known {
 		return errors.New("none of the master keys has sealed it")
 	}
-	return errors.New("its seal is not over what it says, where it is")
+	return errors.New("its seal does not fit its content and place")
 }
 
 // underFirst reports whether a record that was verified is sealed under the first key.
@@ -142,8 +141,8 @@ func (s *Store) underFirst(item Item) bool {
 	return item.Data[0] == sealedForm && [nameLen]byte(item.Data[headerLen:]) == s.sealer.keys[0].name
 }
 
-// unreadable is the error of an item that cannot be read. Where records are sealed nothing
-// but the hand of a stranger makes one.
+// unreadable is the error of an item that cannot be read. Where records are sealed, no process
+// with the keys wrote it.
 func (s *Store) unreadable(kind, id string, why error) error {
 	if s.seals(kind) && (s.mustSeal || s.forms.atLeast(formSealing)) {
 		return s.forged(kind, id, why)
@@ -151,7 +150,7 @@ func (s *Store) unreadable(kind, id string, why error) error {
 	return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, why)
 }
 
-// forged is the error of a record that is not to be believed, and tells who listens.
+// forged returns the error of a forged record, and calls the functions given to OnForged.
 func (s *Store) forged(kind, id string, why error) error {
 	err := fmt.Errorf("storage: %s: %w: %w", key(kind, id), ErrForged, why)
 	if listeners := s.listeners.Load(); listeners != nil {
@@ -162,10 +161,10 @@ func (s *Store) forged(kind, id string, why error) error {
 	return err
 }
 
-// OnForged has f called with an error that wraps [ErrForged] and names the key, each time
-// that this store meets a record that is not to be believed, before the error is returned.
-// Whoever runs a server should hear of it: only somebody with access to the store makes one.
-// f returns soon, and may be called by many goroutines at once.
+// OnForged has f called with an error that wraps [ErrForged] and names the key, each time that
+// this store reads a forged record, before the error is returned. Set it to alert the operator: a
+// forged record means that somebody has access to the store. f must return soon, and may be
+// called by many goroutines at once.
 func (s *Store) OnForged(f func(error)) {
 	for {
 		old := s.listeners.Load()

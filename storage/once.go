@@ -14,20 +14,20 @@ const (
 	kindInitialToken = "initial-token"
 )
 
-// TakeAssertion takes the id (jti) of a client's assertion, once: the second taker gets
-// [ErrConflict], until the assertion has expired (RFC 7523 section 3). The time is that up
-// to which it would be accepted.
+// TakeAssertion takes the id (jti) of a client's assertion, once: the second caller gets
+// [ErrConflict], until the assertion has expired (RFC 7523 section 3). The time is that up to
+// which the assertion would be accepted.
 func (s *Store) TakeAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
-	sum := sha256.Sum256([]byte(clientID + "\x00" + jti)) // no client id has a NUL
+	sum := sha256.Sum256([]byte(clientID + "\x00" + jti)) // a client id has no NUL
 	id := base64.RawURLEncoding.EncodeToString(sum[:])
 	_, err := s.write(ctx, record{kind: kindAssertion, id: id, value: struct{}{}, expires: expires}, Absent)
 	return err
 }
 
-// InitialToken is an initial access token (RFC 7591 section 3): the right to register so
-// many clients.
+// InitialToken is an initial access token (RFC 7591 section 3): the right to register a number of
+// clients.
 type InitialToken struct {
-	// Token is the hash of the token, which is shown once, when it is minted.
+	// Token is the hash of the token, which is shown once, when it is created.
 	Token   SecretHash `json:"token"`
 	Created time.Time  `json:"created"`
 	Expires time.Time  `json:"expires"`
@@ -47,8 +47,8 @@ func (s *Store) CreateInitialToken(ctx context.Context, t InitialToken) error {
 	return err
 }
 
-// InitialToken reads the initial access token that somebody presents. It is [ErrNotFound]
-// if it was never minted, has expired, or is used up.
+// InitialToken returns the record of an initial access token. It is [ErrNotFound] if the token
+// was never created, has expired, or is used up.
 func (s *Store) InitialToken(ctx context.Context, token string) (InitialToken, error) {
 	var t InitialToken
 	version, err := s.read(ctx, kindInitialToken, base64.RawURLEncoding.EncodeToString(HashSecret(token)), &t)
@@ -62,7 +62,7 @@ func (s *Store) InitialToken(ctx context.Context, token string) (InitialToken, e
 	return t, nil
 }
 
-// UseInitialToken takes one registration off a token that was read before. It is
+// UseInitialToken subtracts one registration from a token that was read before. It is
 // [ErrNotFound] if none is left.
 func (s *Store) UseInitialToken(ctx context.Context, t InitialToken) error {
 	for range changeAttempts {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// slack is how long a key outlives its record: expiry is decided by the record, the
-// key's lifetime only frees memory.
+// slack is how long a key outlives its record: expiry is decided by the record, the key's
+// lifetime only frees memory.
 const slack = time.Minute
 
 const (
@@ -45,12 +45,12 @@ func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
 type record struct {
 	kind, id string
 	value    any
-	expires  time.Time // zero for a record that stays
+	expires  time.Time // zero for a record without an end
 	listed   []Listing
 	on       Lineage
 
 	forgettable bool
-	yields      bool // while room is short it is not written
+	yields      bool // it is not written while room is short
 }
 
 // write writes r if cond holds. On [ErrConflict] it returns the item that is there,
@@ -73,7 +73,7 @@ func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, erro
 	return s.writeBody(ctx, r, f, body, cond)
 }
 
-// writeBody is write for a body that is encoded.
+// writeBody is write for an encoded body.
 func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, cond Condition) (Item, error) {
 	put := Put{If: cond, Listed: r.listed, On: r.on, Forgettable: r.forgettable}
 	expires := uint64(0)
@@ -86,9 +86,9 @@ func (s *Store) writeBody(ctx context.Context, r record, f form, body []byte, co
 	})
 }
 
-// send makes an operation of a write and sends it. Data, if it is not nil, makes what is
-// written, of which the operation is a part. On [ErrConflict] it returns the item that is
-// there, zero if none is; while the outcome is not known, only the version that may be there.
+// send draws the operation id of a write and sends it. If data is not nil, it returns the bytes
+// to write for that id. On [ErrConflict] send returns the item that is there, zero if there is
+// none; while the outcome is unknown, only the version that may be there.
 func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(operation Version) []byte) (Item, error) {
 	put.Key = key(kind, id)
 	if _, err := io.ReadFull(s.rand, put.Operation[:]); err != nil {
@@ -100,7 +100,7 @@ func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(op
 	item, err := s.put(ctx, put)
 	switch {
 	case errors.Is(err, ErrConflict):
-		err = s.lostTo(kind, id, item)
+		err = s.conflictWith(kind, id, item)
 	case errors.Is(err, ErrUncertain):
 		return Item{Version: put.Operation}, s.fault("write", kind, id, err) // what may be there
 	case err != nil:
@@ -109,9 +109,9 @@ func (s *Store) send(ctx context.Context, kind, id string, put Put, data func(op
 	return item, err
 }
 
-// lostTo is [ErrConflict], unless the record that was in the way is forged: nobody may take
-// what that says for a fact, not even that it is there.
-func (s *Store) lostTo(kind, id string, item Item) error {
+// conflictWith returns [ErrConflict], or [ErrForged] if the record in the way is forged: then not
+// even its existence is a fact.
+func (s *Store) conflictWith(kind, id string, item Item) error {
 	if item.Version == (Version{}) {
 		return ErrConflict
 	}
@@ -121,8 +121,8 @@ func (s *Store) lostTo(kind, id string, item Item) error {
 	return ErrConflict
 }
 
-// fault is [unavailable] for one record. What the backend calls no item is forged where
-// records are sealed.
+// fault is [unavailable] for one record. A value that the backend does not recognise as an item
+// is forged where records are sealed.
 func (s *Store) fault(what, kind, id string, err error) error {
 	if errors.Is(err, ErrRecord) {
 		return s.unreadable(kind, id, err)
@@ -130,13 +130,14 @@ func (s *Store) fault(what, kind, id string, err error) error {
 	return unavailable(what+" "+kind, err)
 }
 
-// mustEnd are the kinds of records that strangers can make, or that keep a right alive.
+// mustEnd are the kinds of records that unauthenticated clients can create, or that keep a right
+// alive.
 var mustEnd = map[string]bool{
 	kindGrant: true, kindTransaction: true, kindSession: true, kindAssertion: true, kindInitialToken: true,
 }
 
-// put sends one operation until its outcome is known or time is over. Sending it
-// again is safe: the operation id makes it the same write.
+// put sends one operation until its outcome is known or time is over. Sending it again is safe:
+// the operation id makes it the same write.
 func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
@@ -149,7 +150,7 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 		case errors.Is(err, ErrUncertain):
 			sent = true
 		case sent && err != nil && !settled(err):
-			err = fmt.Errorf("%w: %w", ErrUncertain, err) // an attempt before may have been applied
+			err = fmt.Errorf("%w: %w", ErrUncertain, err) // an earlier attempt may have been applied
 			return item, err
 		default:
 			return item, err
@@ -162,7 +163,7 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 	}
 }
 
-// settled reports whether an error of a write that was sent before says what came of it.
+// settled reports whether the error of a repeated write determines its outcome.
 func settled(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLineage)
 }
@@ -202,7 +203,7 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 	return nil
 }
 
-// body returns what follows the header of an item. Expiry is decided here, by the record.
+// body returns the bytes after the header of an item, or [ErrNotFound] if the record has expired.
 func (s *Store) body(kind, id string, item Item) ([]byte, error) {
 	ms, body, err := s.unframe(kind, id, item)
 	if err == nil && ms != 0 && s.now().UnixMilli() >= int64(ms) {

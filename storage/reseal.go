@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Resealed counts what [Store.Reseal] met.
+// Resealed counts the records that [Store.Reseal] met.
 type Resealed struct {
-	Looked int // records that were looked at
-	Sealed int // of them, those that were sealed anew, or a secret in them
+	Looked int // records that were read
+	Sealed int // those that were sealed anew, or a secret in them
 	// Unreadable records cannot be verified with the master keys, or hold a secret that none
 	// of them opens. They stay as they are.
 	Unreadable int
 }
 
-// Reseal seals every record, and every secret in one, under the first master key that is
-// not: of every kind, those of revoked grants and what is left of removed clients included.
+// Reseal seals every record, and every secret in one, under the first master key, unless it is
+// already: records of every kind, including those of revoked grants and tombstones of clients.
 // While [Store.Form] is plain, only secrets are sealed. When it returns without an error and
-// nothing is unreadable, the other master keys are needed no more, provided that no process
-// seals under them any longer. It may run beside any number of others and changes no token.
-// progress, if it is not nil, hears how far it has come.
+// nothing is unreadable, the other master keys are not needed any more, provided that no process
+// seals under them any longer. It may run beside any number of others and changes no token. If
+// progress is not nil, it is called with the count so far after each record.
 func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, error) {
 	if len(s.sealer.keys) == 0 {
 		return Resealed{}, ErrNoMasterKey
@@ -36,7 +36,7 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 	if err := s.resealKeySet(ctx, &done); err != nil {
 		return done, err
 	}
-	if err := done.without(s.resealCatalogue(ctx, &done)); err != nil {
+	if err := done.tolerate(s.resealCatalogue(ctx, &done)); err != nil {
 		return done, err
 	}
 	for cursor := ""; ; {
@@ -63,7 +63,7 @@ func (s *Store) scan(ctx context.Context, cursor string) (keys []string, next st
 	return keys, next, nil
 }
 
-// resealKeys reseals what is under keys.
+// resealKeys reseals the records under keys.
 func (s *Store) resealKeys(ctx context.Context, keys []string, done *Resealed, progress func(Resealed)) error {
 	keys = slices.DeleteFunc(keys, func(k string) bool {
 		kind, _ := kindAndID(k)
@@ -78,15 +78,15 @@ func (s *Store) resealKeys(ctx context.Context, keys []string, done *Resealed, p
 		var item Item
 		if items != nil {
 			item = items[i]
-		} else if item, err = s.get(ctx, kind, id); err != nil { // one of them is no item
-			if err = done.without(err); err != nil {
+		} else if item, err = s.get(ctx, kind, id); err != nil { // one of them is not an item
+			if err = done.tolerate(err); err != nil {
 				return err
 			}
 		}
 		if item.Version == (Version{}) {
 			continue
 		}
-		if err := done.without(s.resealRecord(ctx, kind, id, item, done)); err != nil {
+		if err := done.tolerate(s.resealRecord(ctx, kind, id, item, done)); err != nil {
 			return err
 		}
 		progress(*done)
@@ -99,9 +99,10 @@ func kindAndID(k string) (kind, id string) {
 	return kind, id
 }
 
-// without counts what cannot be read and forgives it, so that one damaged record does not
-// keep all others under a key that is to go. A record that is gone needs no sealing.
-func (r *Resealed) without(err error) error {
+// tolerate counts a record that cannot be read and drops its error, so that one damaged record
+// does not keep all others under a key that is to be removed. A record that is gone needs no
+// sealing.
+func (r *Resealed) tolerate(err error) error {
 	switch {
 	case errors.Is(err, ErrRecord):
 		r.Looked++
@@ -113,7 +114,7 @@ func (r *Resealed) without(err error) error {
 	return err
 }
 
-// count counts a record that was looked at.
+// count counts a record that was read.
 func (r *Resealed) count(sealed bool, unreadable error) {
 	r.Looked++
 	if sealed {
@@ -124,11 +125,11 @@ func (r *Resealed) count(sealed bool, unreadable error) {
 	}
 }
 
-// resealAttempts bounds how often a record that keeps changing is tried.
+// resealAttempts bounds the attempts for a record that keeps changing.
 const resealAttempts = 16
 
-// resealRecord changes nothing of a record but its seals: neither does it live longer, nor
-// does a grant count as rotated in the lineage that answers.
+// resealRecord changes only the seals of a record: its end stays, and a grant does not count as
+// rotated in the lineage that answers.
 func (s *Store) resealRecord(ctx context.Context, kind, id string, item Item, done *Resealed) error {
 	for range resealAttempts {
 		ms, body, err := s.unframe(kind, id, item)
@@ -161,13 +162,13 @@ func (s *Store) resealRecord(ctx context.Context, kind, id string, item Item, do
 	return fmt.Errorf("storage: reseal: %w: a record of kind %s kept changing", ErrUnavailable, kind)
 }
 
-// asWritten reports whether a record that was read is sealed as it would be now.
+// asWritten reports whether a record that was read is sealed as a write would seal it now.
 func (s *Store) asWritten(item Item) bool {
 	return s.forms.load() == formPlain || s.underFirst(item)
 }
 
-// resealSecret seals the seed of a grant under the first key, if it is sealed under another
-// one. That of a revoked grant is never opened again, so it may stay when nobody can.
+// resealSecret seals the seed of a grant under the first key, if it is sealed under another one.
+// That of a revoked grant is never opened again, so it may stay when no key opens it.
 func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed bool, err error) {
 	if kind != kindGrant {
 		return body, false, nil
@@ -227,8 +228,8 @@ const (
 	sealedCursorKey = "sealed_cursor_key"
 )
 
-// resealCatalogue changes the state of the catalogue while somebody may be writing it. That
-// writer meets a conflict, and goes on from what is there.
+// resealCatalogue changes the state of the catalogue, possibly while a writer is at work. The
+// writer then gets a conflict, and goes on from the state that is there.
 func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
 	state, _ := s.CatalogueTables()
 	for range resealAttempts {
@@ -255,8 +256,8 @@ func (s *Store) resealCatalogue(ctx context.Context, done *Resealed) error {
 	return fmt.Errorf("storage: reseal: %w: the state of the catalogue kept changing", ErrUnavailable)
 }
 
-// resealMember seals a secret of the catalogue's state anew, if it is sealed under another
-// key than the first.
+// resealMember seals a secret of the catalogue's state anew, if it is sealed under another key
+// than the first.
 func (s *Store) resealMember(head map[string]json.RawMessage, name string) (changed bool, err error) {
 	var secret Sealed
 	if err := json.Unmarshal(head[name], &secret); err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// revokeAttempts bounds how often a revocation that keeps losing against rotations is
-// repeated before the store is called unavailable.
+// revokeAttempts bounds how often a revocation that keeps losing against rotations is repeated
+// before the store counts as unavailable.
 const revokeAttempts = 64
 
-// Revoke ends the family for good. It returns nil when the record says revoked or is
-// gone, and an error that wraps [ErrUnavailable] when that is not confirmed.
+// Revoke ends the family for good. It returns nil when the record is revoked or gone, and an
+// error that wraps [ErrUnavailable] when that is not confirmed.
 func (s *Store) Revoke(ctx context.Context, id, because string) error {
 	if err := s.revoke(ctx, id, because); !errors.Is(err, ErrNotFound) {
 		return err
@@ -21,13 +21,13 @@ func (s *Store) Revoke(ctx context.Context, id, because string) error {
 	return nil
 }
 
-// revoke is Revoke, except that it tells when there is no grant.
+// revoke is Revoke, but returns [ErrNotFound] when there is no grant.
 func (s *Store) revoke(ctx context.Context, id, because string) error {
 	return s.settle(ctx, id, func(g Grant) Grant { return g.revoked(because) })
 }
 
-// EndResource takes a resource out of a grant for good: no token of the grant is for it any
-// more. The last one ends the family. It returns nil when that is on record or the grant is
+// EndResource removes a resource from a grant for good: no token of the grant is for it any more.
+// The end of the last one ends the family. It returns nil when that is on record or the grant is
 // gone, and an error that wraps [ErrUnavailable] when it is not confirmed.
 func (s *Store) EndResource(ctx context.Context, id, resource, because string) error {
 	err := s.settle(ctx, id, func(g Grant) Grant { return g.withoutResource(resource, because) })
@@ -37,9 +37,9 @@ func (s *Store) EndResource(ctx context.Context, id, resource, because string) e
 	return err
 }
 
-// settle swaps a grant for what end makes of it, whatever else happens to the grant
-// meanwhile. It returns nil when that is on record, [ErrNotFound] when there is no grant,
-// and [ErrUnavailable] when neither is certain. What end leaves as it was is confirmed.
+// settle swaps a grant for the result of end, however often the grant changes meanwhile. It
+// returns nil when that is on record, [ErrNotFound] when there is no grant, and [ErrUnavailable]
+// when neither is certain. A grant that end does not change is confirmed.
 func (s *Store) settle(ctx context.Context, id string, end func(Grant) Grant) error {
 	g, err := s.Grant(ctx, id)
 	for range revokeAttempts {
@@ -59,7 +59,7 @@ func (s *Store) settle(ctx context.Context, id string, end func(Grant) Grant) er
 	return fmt.Errorf("storage: revoke: %w: the grant kept changing", ErrUnavailable)
 }
 
-// revoked is g after its end. One that has ended keeps its reason.
+// revoked returns g after its end. A grant that has ended keeps its reason.
 func (g Grant) revoked(because string) Grant {
 	if g.State != GrantRevoked {
 		g.State, g.RevokedBecause = GrantRevoked, because
@@ -67,7 +67,7 @@ func (g Grant) revoked(because string) Grant {
 	return g
 }
 
-// withoutResource is g after the end of a resource.
+// withoutResource returns g after the end of a resource.
 func (g Grant) withoutResource(resource, because string) Grant {
 	switch {
 	case g.State == GrantRevoked || !slices.Contains(g.Resources, resource):
@@ -82,16 +82,16 @@ func (g Grant) withoutResource(resource, because string) Grant {
 		g.Scopes = slices.DeleteFunc(slices.Clone(g.Scopes), func(scope string) bool { return !slices.Contains(left, scope) })
 	}
 	if g.State == GrantActive && len(g.Audience) == 0 {
-		g.Audience = []string{resource} // so that a refresh that names nothing is not given another resource instead
+		g.Audience = []string{resource} // otherwise a refresh that names nothing would get another resource
 	}
 	return g
 }
 
-// Confirm makes sure that what g says will not be forgotten: whoever wrote it may have
-// been told that no replica has it yet. Who answers by what was read, as if it had been
-// written just now, calls it before. Sending the write that made the record again
-// changes nothing, and its answer is that of the first one. Without replicas it costs nothing. On [ErrConflict] the copy of
-// the database that answers now has forgotten it, and the grant that is there is returned.
+// Confirm makes sure that no failover loses g: the process that wrote it may have failed to get a
+// replica's confirmation. Call it before answering from a read record as if it had just been
+// written. It sends the write that made the record again, which changes nothing. Without replicas
+// it costs nothing. On [ErrConflict] the copy of the database that answers now has lost the
+// write, and the grant that is there is returned.
 func (s *Store) Confirm(ctx context.Context, g Grant) (Grant, error) {
 	item, err := s.put(ctx, Put{Key: key(kindGrant, g.ID), If: Unchanged(g.version), Operation: g.version, Confirmation: true})
 	switch {
@@ -103,8 +103,8 @@ func (s *Store) Confirm(ctx context.Context, g Grant) (Grant, error) {
 	return Grant{}, unavailable("confirm", err)
 }
 
-// instead returns the grant that was found in place of the one that was expected, and
-// [ErrConflict]; if there is none any more, [ErrNotFound].
+// instead returns the grant that was found in place of the expected one, and [ErrConflict]; if
+// there is none any more, [ErrNotFound].
 func (s *Store) instead(id string, item Item) (Grant, error) {
 	if item.Version == (Version{}) {
 		return Grant{}, ErrNotFound
@@ -117,8 +117,8 @@ func (s *Store) instead(id string, item Item) (Grant, error) {
 	return g, ErrConflict
 }
 
-// RevokeUser revokes every grant of a person. A grant whose record cannot be read is left
-// alone, which the error tells when all others are revoked.
+// RevokeUser revokes every grant of a person. A grant whose record cannot be read is left alone;
+// the error reports it when all others are revoked.
 func (s *Store) RevokeUser(ctx context.Context, subject, because string) error {
 	return s.revokeAll(ctx, userGrants(subject), because)
 }
@@ -128,7 +128,7 @@ func (s *Store) RevokeClient(ctx context.Context, clientID, because string) erro
 	return s.revokeAll(ctx, clientGrants(clientID), because)
 }
 
-// revokeAll revokes what an index lists and empties the index.
+// revokeAll revokes the grants in an index and empties the index.
 func (s *Store) revokeAll(ctx context.Context, index, because string) error {
 	var left error
 	for entry, err := range s.indexed(ctx, index) {
@@ -153,8 +153,8 @@ func (s *Store) revokeAll(ctx context.Context, index, because string) error {
 // forestallTime is longer than CreateGrant can take.
 const forestallTime = time.Minute
 
-// revokeListed revokes a grant that an index lists. If there is none, it may be about
-// to be created: a revoked record in its place forestalls that.
+// revokeListed revokes a grant that an index lists. If there is none, it may be about to be
+// created: a revoked record in its place prevents that.
 func (s *Store) revokeListed(ctx context.Context, id, because string) error {
 	err := s.revoke(ctx, id, because)
 	if !errors.Is(err, ErrNotFound) {
@@ -166,7 +166,7 @@ func (s *Store) revokeListed(ctx context.Context, id, because string) error {
 		Lifetime: Lifetime{Expires: now.Add(forestallTime)},
 	}
 	_, err = s.write(ctx, none.record(""), Absent)
-	if errors.Is(err, ErrConflict) { // created meanwhile, or expired and still in the way
+	if errors.Is(err, ErrConflict) { // created meanwhile, or expired and still there
 		return s.Revoke(ctx, id, because)
 	}
 	return err

@@ -11,8 +11,7 @@ import (
 	"io"
 )
 
-// ErrNoMasterKey says that something had to be sealed or opened and the store was
-// opened without master keys.
+// ErrNoMasterKey is the error of sealing or opening in a store without master keys.
 var ErrNoMasterKey = errors.New("storage: no master key: set master-keys")
 
 // Sealed is a secret under AES-256-GCM: format byte, key name (4), nonce (12),
@@ -32,7 +31,7 @@ type sealer struct {
 
 type masterKey struct {
 	name   [nameLen]byte
-	secret []byte // what keys for other purposes are derived from
+	secret []byte // keys for other purposes are derived from it
 	aead   cipher.AEAD
 	macs   *macs
 }
@@ -99,13 +98,12 @@ func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
 	return nil, fmt.Errorf("storage: %s: %w: none of the master keys opens it", kind, ErrRecord)
 }
 
-// first reports whether a secret is sealed under the first master key, as far as its
-// header says.
+// first reports whether a secret is sealed under the first master key, by its header.
 func (s sealer) first(sealed Sealed) bool {
 	return len(sealed) >= sealedHeader && sealed[0] == sealedVersion && [4]byte(sealed[1:5]) == s.keys[0].name
 }
 
-// associated is the length-prefixed list of what a sealed value is bound to.
+// associated returns the length-prefixed list of the values to which a sealed value is bound.
 func (s sealer) associated(kind, id string) []byte {
 	out := make([]byte, 0, 16+len(kind)+len(id)+len(s.issuer))
 	for _, part := range []string{kind, id, s.issuer} {

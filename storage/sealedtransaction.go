@@ -13,22 +13,21 @@ import (
 // sealedTransaction is the purpose of the keys that seal transactions for browsers.
 const sealedTransaction = "gatehouse transaction in a browser"
 
-// SealTransaction returns a transaction in the form in which its browser keeps it: no
-// process has to remember it, and every process with the same master keys can go on with
-// it. It is unreadable, bound to issuer, id and browser, and ends when the transaction
-// does.
+// SealTransaction returns a transaction in the form in which its browser keeps it: no process has
+// to keep it, and every process with the same master keys can go on with it. It is unreadable,
+// bound to issuer, id and browser, and ends when the transaction does.
 //
-// The form is that of [Sealed]. Strangers have things sealed as often as they like, so
-// each transaction has a key of its own, derived from the first master key (HKDF, RFC
-// 5869): no key is ever used often enough for two equal nonces.
+// The form is that of [Sealed]. Anonymous requests can cause any number of sealings, so each
+// transaction has its own key, derived from the first master key (HKDF, RFC 5869): no key is ever
+// used often enough for two equal nonces.
 func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
 	if len(s.sealer.keys) == 0 {
 		return nil, ErrNoMasterKey
 	}
 	id, browser := t.ID, t.Browser
-	t.ID, t.Browser = "", nil // both are known when it is opened
+	t.ID, t.Browser = "", nil // both are given again when it is opened
 	if len(t.Access) > 0 {
-		t.Resources, t.Scopes = nil, nil // the release before opens none
+		t.Resources, t.Scopes = nil, nil // the release before does not open it
 	}
 	plain, err := json.Marshal(t)
 	if err != nil {
@@ -48,8 +47,8 @@ func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
 	return aead.Seal(out, out[5:sealedHeader], plain, s.sealer.transactionBinding(id, browser)), nil
 }
 
-// openTransaction opens what SealTransaction sealed. Whatever is wrong with it, it is
-// [ErrNotFound]: a browser may bring anything.
+// openTransaction opens the result of SealTransaction. Every failure is [ErrNotFound]: a browser
+// may send anything.
 func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (Transaction, error) {
 	if len(sealed) < sealedHeader || sealed[0] != sealedVersion {
 		return Transaction{}, ErrNotFound
@@ -68,7 +67,7 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 		}
 		t := Transaction{}
 		if err := json.Unmarshal(plain, &t); err != nil || !s.now().Before(t.Expires) {
-			return Transaction{}, ErrNotFound // made by another release, or over
+			return Transaction{}, ErrNotFound // made by another release, or expired
 		}
 		t.ID, t.Browser, t.known = id, browser, true
 		return t, nil

@@ -8,8 +8,8 @@ import (
 
 const kindSession = "session"
 
-// Session is a person signed in with one browser. It is stored under the SHA-256 of
-// the cookie's value, so a dump signs nobody in.
+// Session is a person signed in with one browser. It is stored under the SHA-256 of the cookie's
+// value, so a dump of the store contains no usable cookie.
 type Session struct {
 	UserName string `json:"user"`
 	Subject  string `json:"sub"`
@@ -20,8 +20,8 @@ type Session struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// CreateSession stores a session under a secret that the caller drew. A failover may
-// forget it: the person signs in again.
+// CreateSession stores a session under a secret that the caller has drawn. A failover may lose
+// it: then the person signs in again.
 func (s *Store) CreateSession(ctx context.Context, secret string, session Session) error {
 	_, err := s.write(ctx, record{
 		kind: kindSession, id: hex.EncodeToString(HashSecret(secret)), value: session, expires: session.Expires, forgettable: true,
@@ -29,7 +29,7 @@ func (s *Store) CreateSession(ctx context.Context, secret string, session Sessio
 	return err
 }
 
-// Session reads the session behind a cookie's value, or returns [ErrNotFound].
+// Session returns the session of a cookie's value, or [ErrNotFound].
 func (s *Store) Session(ctx context.Context, secret string) (Session, error) {
 	var session Session
 	_, err := s.read(ctx, kindSession, hex.EncodeToString(HashSecret(secret)), &session)

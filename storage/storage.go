@@ -1,31 +1,31 @@
 // Package storage keeps the durable state of an authorization server: typed records
 // over a narrow key-value [Backend].
 //
-// A [Backend] knows how to get, to put under a condition, to delete, to keep an ordered
-// index, and which copy of the database answers. [Store] owns everything else once, for
-// every backend: encoding with a version byte, expiry, hashing and sealing of
-// secrets, what happens when the reply to a write is lost, and what happens when a copy
-// of the database takes over that has forgotten the last writes.
+// A [Backend] can get, put under a condition, delete, keep an ordered index, and report which
+// copy of the database answers. [Store] does everything else once, for every backend: encoding
+// with a version byte, expiry, hashing and sealing of secrets, what happens when the reply to a
+// write is lost, and what happens when a copy of the database takes over that lacks the last
+// writes.
 //
-// There is one key per aggregate, and an aggregate changes by compare-and-swap. A
-// [Grant] holds an authorization code and the whole family of tokens that came from
-// it, so redeeming, rotating and revoking compete for the same record and exactly
-// one of them wins. Nothing here needs a transaction over two keys, so Redis
-// Cluster, Sentinel, a single server and the embedded store behave alike.
+// There is one key per aggregate, and an aggregate changes by compare-and-swap. A [Grant] holds
+// an authorization code and the whole family of tokens that came from it, so redeeming, rotating
+// and revoking compete for the same record and exactly one of them wins. No operation needs a
+// transaction over two keys, so Redis Cluster, Sentinel, a single server and the embedded store
+// behave alike.
 //
 // Package storage/catalogue keeps the records of a registry in the same store. It is built
 // from the same single writes, through a [Table].
 //
-// Every write carries an operation id ([Version]). A write whose reply was lost is
-// sent again with the same id, and a backend that already applied it says so: a
-// retry is never mistaken for a second write.
+// Every write carries an operation id ([Version]). A write whose reply was lost is sent again
+// with the same id, and a backend that already applied it recognises it: a retry is never
+// mistaken for a second write.
 //
-// Where there are master keys, every record but those of a [Table] carries a MAC: what
-// no process with the keys has written is [ErrForged]. See [Form] for stores from before.
+// Where there are master keys, every record but those of a [Table] carries a MAC: one that no
+// process with the keys has written is [ErrForged]. See [Form] for stores from before.
 //
-// What is refused: a record of an unknown encoding version or without its seal, a sealed
-// value under an unknown key or with other associated data, an unlimited lifetime for
-// anything that a stranger can create.
+// A Store refuses a record of an unknown encoding version or without its seal, a sealed value
+// under an unknown key or with other associated data, and an unlimited lifetime for any record
+// that an unauthenticated client can create.
 package storage
 
 import (
@@ -39,46 +39,45 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no such record, or that it has expired.
+	// ErrNotFound means that there is no such record, or that it has expired.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrConflict says that the record changed since it was read, or already exists.
+	// ErrConflict means that the record changed since it was read, or already exists.
 	ErrConflict = errors.New("storage: conflict")
-	// ErrUncertain says that a write may or may not have been applied. Backends
-	// return it; [Store] resolves it by sending the same operation again.
+	// ErrUncertain means that a write may or may not have been applied. Backends return it;
+	// [Store] resolves it by sending the same operation again.
 	ErrUncertain = errors.New("storage: outcome unknown")
-	// ErrLineage says that another copy of the database has taken over and may have
-	// forgotten what this write relies on. Nothing was written.
+	// ErrLineage means that another copy of the database has taken over and may lack a write that
+	// this one relies on. Nothing was written.
 	ErrLineage = errors.New("storage: another copy of the database has taken over")
-	// ErrUnavailable says that the store could not answer. Callers tell the client to
-	// come back (503 with Retry-After), never that something was or was not found.
+	// ErrUnavailable means that the store could not answer. Callers ask the client to come back
+	// (503 with Retry-After), and conclude nothing about the record.
 	ErrUnavailable = errors.New("storage: unavailable")
-	// ErrFull says that the store has no room for more, or keeps the room that is left for
-	// what is there already: see [Room]. It is an [ErrUnavailable] too.
+	// ErrFull means that the store has no room for more, or reserves the rest for what is there
+	// already: see [Room]. It is an [ErrUnavailable] too.
 	ErrFull = errors.New("storage: full")
-	// ErrRecord says that a stored record cannot be read: it was written by a newer
-	// program, damaged, or sealed under a key that this process does not have.
+	// ErrRecord means that a stored record cannot be read: it was written by a newer program,
+	// damaged, or sealed under a key that this process does not have.
 	ErrRecord = errors.New("storage: unreadable record")
 )
 
-// Options configures a [Store].
+// Options are the settings of a [Store].
 type Options struct {
 	// Issuer is the issuer identifier; it is bound into refresh tokens and sealed values.
 	Issuer string
-	// MasterKeys seal records, and secrets in them: 32 bytes each, the first seals and all
-	// open. A store without keys can hold a catalogue, and what nobody sealed.
+	// MasterKeys seal records, and secrets in them: 32 bytes each. The first seals, and all open.
+	// Leave them out for a store that holds a catalogue only: it cannot read sealed records.
 	MasterKeys [][]byte
-	// MustSeal says that every record in the store is sealed, whatever the store itself says.
-	// Set it when [Store.Form] is [FormSealed]: then whoever puts an older copy in place of
-	// everything that tells so is found out.
+	// MustSeal requires every record in the store to be sealed, whatever its key set says. Set it
+	// when [Store.Form] is [FormSealed]: then it is noticed when an attacker replaces the whole
+	// store by an older copy.
 	MustSeal bool
-	// WriteTime bounds a write with its retries; a read, and one attempt to write, have 35 %
-	// of it. Zero means two seconds. Set it where the store or the machine is slow, as on one
-	// that runs tests beside other things: whoever asks waits that much longer when the store
-	// does not answer.
+	// WriteTime bounds a write with its retries; a read, and one attempt to write, have 35 % of
+	// it. Zero means two seconds. Set a longer time where the store or the machine is slow, for
+	// example under tests: requests wait that much longer when the store does not answer.
 	WriteTime time.Duration
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now. Set it in tests.
 	Now func() time.Time
-	// Rand is the source of randomness; nil means crypto/rand.Reader.
+	// Rand is the source of randomness; nil means crypto/rand.Reader. Set it in tests.
 	Rand io.Reader
 }
 
@@ -95,14 +94,14 @@ type Store struct {
 
 	mustSeal  bool
 	forms     forms
-	listeners atomic.Pointer[[]func(error)] // of OnForged
+	listeners atomic.Pointer[[]func(error)] // the functions given to OnForged
 }
 
-// New returns a Store over backend, or an error if a master key is not 32 bytes long or the
-// time for a write is below 0.
+// New returns a Store over backend. A master key that is not 32 bytes long and a negative
+// WriteTime are errors.
 func New(backend Backend, o Options) (*Store, error) {
 	if o.WriteTime < 0 {
-		return nil, errors.New("storage: a write cannot have less than no time")
+		return nil, errors.New("storage: the time of a write is negative")
 	}
 	sealer, err := newSealer(o.MasterKeys, o.Issuer)
 	if err != nil {
@@ -141,11 +140,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	return unavailable("ping", err)
 }
 
-// Room says how much room the store has left. It costs no round trip.
+// Room returns how much room the store has left. It costs no round trip.
 func (s *Store) Room() Room { return s.backend.Room() }
 
-// key names the one key of an aggregate.
+// key returns the key of a record.
 func key(kind, id string) string { return keyPrefix + kind + ":" + id }
 
-// keyPrefix is what every key of ours begins with.
+// keyPrefix begins every key of a Store.
 const keyPrefix = "gatehouse:"

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Switched is what [Store.SealRecords] has done.
+// Switched is the result of [Store.SealRecords].
 type Switched struct {
 	Form Form
-	// Until is when nobody writes records without a seal any more: calling again after that
-	// ends it. It is zero if there is nothing to wait for.
+	// Until is when no process writes records without a seal any more: another call after that
+	// moves the switch to its end. It is zero if there is nothing to wait for.
 	Until time.Time
 	Resealed
 }
 
-// SealRecords throws the switch after which every record carries a MAC, for good: see
-// [Form]. It seals those that are there, and when it begins two minutes or more after the
-// switch was thrown, those without a seal are refused from then on. Every process on the
-// store must be of a release that knows seals: an earlier one cannot read what comes then.
-// It may be called again, by any number of processes, and goes on where it was; a server that
-// runs does so by itself.
+// SealRecords moves the switch after which every record carries a MAC, for good: see [Form]. It
+// seals the records that are there. A call that begins two minutes or more after the first has
+// records without a seal refused from then on. Every process on the store must be of a release
+// that supports seals: an earlier one cannot read the records that follow. It may be called
+// again, by any number of processes, and continues; a running server does so by itself.
 //
-// What is in the store when the switch is thrown is believed, whoever wrote it.
+// The records in the store at the first call are accepted as they are, whatever their origin.
 func (s *Store) SealRecords(ctx context.Context, progress func(Resealed)) (Switched, error) {
 	if len(s.sealer.keys) == 0 {
 		return Switched{}, ErrNoMasterKey
@@ -44,11 +43,11 @@ func (s *Store) SealRecords(ctx context.Context, progress func(Resealed)) (Switc
 	return out, nil
 }
 
-// throwSwitch makes sure that the switch is thrown, and returns the key set.
+// throwSwitch makes sure that the switch has been moved, and returns the key set.
 func (s *Store) throwSwitch(ctx context.Context) (KeySet, error) {
 	if f, err := s.formToWrite(ctx, kindKeySet); err != nil {
 		return KeySet{}, err
-	} else if f == formSealed && !s.forms.atLeast(formPlain) { // nobody has used the store
+	} else if f == formSealed && !s.forms.atLeast(formPlain) { // the store is unused
 		return KeySet{}, s.changeForm(ctx, formSealed)
 	}
 	if err := s.changeForm(ctx, formSealing); err != nil {
@@ -58,7 +57,7 @@ func (s *Store) throwSwitch(ctx context.Context) (KeySet, error) {
 	return set, err
 }
 
-// changeForm moves the switch on, unless it is there or further.
+// changeForm moves the switch to a form, unless it is there or further.
 func (s *Store) changeForm(ctx context.Context, to form) error {
 	for range changeAttempts {
 		set, _, err := s.keySet(ctx)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// The two kinds of public records. Everything else in a store is sealed where there are
-// master keys.
+// The two kinds of public records. All other records are sealed where there are master keys.
 const (
 	kindCatalogue    = "catalogue"
 	kindCatalogueRow = "catalogue-row"
@@ -19,15 +18,14 @@ const (
 // isPublic reports whether records of a kind carry no seal, even in a store with master keys.
 func isPublic(kind string) bool { return kind == kindCatalogue || kind == kindCatalogueRow }
 
-// Table is the records of one public kind. They carry no seal, because anybody may read them
-// and a program without master keys keeps them: only a secret in one is sealed by itself.
-// Otherwise they are written as every record is: conditionally, and sent again when the reply
-// is lost.
+// Table is the records of one public kind. They carry no seal, because they are public and a
+// program without master keys keeps them: only a secret in one is sealed by itself. Otherwise
+// they are written as every record is: conditionally, and sent again when the reply is lost.
 //
-// A record of a table is a JSON value, its head, with bytes of any kind behind it, its tail.
+// A record of a table is a JSON value, its head, followed by bytes of any kind, its tail.
 //
-// Tables are what package storage/catalogue is built on. Nothing else in a store can be
-// reached through one.
+// Package storage/catalogue is built on tables. No other record of a store can be reached through
+// one.
 type Table struct {
 	store *Store
 	kind  string
@@ -38,15 +36,15 @@ func (s *Store) CatalogueTables() (state, rows Table) {
 	return Table{s, kindCatalogue}, Table{s, kindCatalogueRow}
 }
 
-// CatalogueIndex names an index of a catalogue: a list of rows in some order.
+// CatalogueIndex returns the key of an index of a catalogue: a list of rows in some order.
 func CatalogueIndex(list, order string) string { return key(kindCatalogue+"-"+list, order) }
 
-// TableRecord is a record that is about to be written.
+// TableRecord is the argument of [Table.Put].
 type TableRecord struct {
 	ID   string
 	Head any      // encoded as JSON
-	Tail [][]byte // written one behind the other, as they are
-	// Expires is when the record ends, zero if it stays.
+	Tail [][]byte // concatenated as they are
+	// Expires is the end of the record, zero for none.
 	Expires time.Time
 	// Listed are entries of indexes. They are added before the record is written.
 	Listed []Listing
@@ -64,10 +62,10 @@ func (t Table) GetMany(ctx context.Context, ids []string) ([]Item, error) {
 	return t.store.getMany(ctx, keys)
 }
 
-// Decode reads the head of an item and returns its tail. The error is [ErrNotFound] if the
-// record has expired, and [ErrRecord] if it cannot be read.
+// Decode decodes the head of an item into head and returns its tail. The error is [ErrNotFound]
+// if the record has expired, and [ErrRecord] if it cannot be read.
 func (t Table) Decode(item Item, head any) (tail []byte, err error) {
-	body, err := t.store.body(t.kind, "", item) // the id is a part of seals, and there is none
+	body, err := t.store.body(t.kind, "", item) // the id counts for seals only, and there is none
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +89,8 @@ func (t Table) Put(ctx context.Context, r TableRecord, cond Condition) (Item, er
 	return t.store.writeBody(ctx, record{kind: t.kind, id: r.ID, expires: r.Expires, listed: r.Listed}, formPlain, body, cond)
 }
 
-// packed returns the body of a record: the length of the head as four bytes, the head, and
-// the tail. JSON in the tail keeps its bytes, where JSON inside of JSON would be written anew.
+// packed returns the body of a record: the length of the head as four bytes, the head, and the
+// tail. JSON in the tail keeps its bytes; as a part of the head it would be encoded anew.
 func packed(head any, tail [][]byte) ([]byte, error) {
 	first, err := encode(head)
 	if err != nil {
@@ -110,9 +108,8 @@ func packed(head any, tail [][]byte) ([]byte, error) {
 	return out, nil
 }
 
-// Touch writes an item as it is under a new version, if it has not changed. A late write on
-// the condition that the item is [Unchanged] fails from then on. It returns what
-// [Table.Put] does.
+// Touch writes an unchanged item again under a new version. A late write on the condition that
+// the item is [Unchanged] fails from then on. It returns what [Table.Put] does.
 func (t Table) Touch(ctx context.Context, id string, item Item) (Item, error) {
 	return t.store.send(ctx, t.kind, id, Put{Data: item.Data, If: Unchanged(item.Version)}, nil)
 }
@@ -123,8 +120,8 @@ func (t Table) Seal(id string, secret []byte) (Sealed, error) {
 	return t.store.Seal(t.kind, id, secret)
 }
 
-// Open opens a secret that [Table.Seal] sealed for the same record. [Store.Reseal] seals
-// those anew that stand in the head of a record under the name "sealed_cursor_key".
+// Open opens a secret that [Table.Seal] sealed for the same record. [Store.Reseal] seals such a
+// secret anew if it is the member "sealed_cursor_key" of the head.
 func (t Table) Open(id string, sealed Sealed) ([]byte, error) {
 	return t.store.Open(t.kind, id, sealed)
 }

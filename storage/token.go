@@ -17,8 +17,8 @@ const (
 	refreshPrefix = "gate_rt_"
 )
 
-// SecretHash is the SHA-256 of a whole secret string. Secrets that we generate have at
-// least 256 random bits, so a fast hash is enough and a dump gives nothing away.
+// SecretHash is the SHA-256 of a whole secret string. Generated secrets have at least 256 random
+// bits, so a fast hash is enough and a dump reveals none of them.
 type SecretHash []byte
 
 // HashSecret returns the SHA-256 of secret.
@@ -27,7 +27,7 @@ func HashSecret(secret string) SecretHash {
 	return sum[:]
 }
 
-// Matches compares in constant time. An empty hash matches nothing.
+// Matches compares in constant time. An empty hash matches no secret.
 func (h SecretHash) Matches(secret string) bool {
 	sum := sha256.Sum256([]byte(secret))
 	return len(h) == len(sum) && subtle.ConstantTimeCompare(h, sum[:]) == 1
@@ -37,8 +37,8 @@ func (h SecretHash) Matches(secret string) bool {
 // unreserved characters only.
 func (s *Store) NewSecret(prefix string) (string, error) { return s.random(prefix, 32) }
 
-// NewID returns 16 random bytes in base64url, 22 characters. None begins with a hyphen,
-// so that an operator can name it in a command.
+// NewID returns 16 random bytes in base64url, 22 characters. None begins with a hyphen, so that
+// an operator can use it as an argument of a command.
 func (s *Store) NewID() (string, error) {
 	for {
 		id, err := s.random("", 16)
@@ -81,8 +81,8 @@ func parseToken(prefix, token string, n int) []byte {
 	return raw
 }
 
-// CodeGrant returns the id of the grant that an authorization code names. It proves
-// nothing: the code is compared with the record's hash.
+// CodeGrant returns the grant id in an authorization code. It proves nothing: the code is
+// compared with the record's hash.
 func CodeGrant(code string) (id string, ok bool) {
 	raw := parseToken(codePrefix, code, 16+32)
 	if raw == nil {
@@ -104,16 +104,16 @@ func (s *Store) newCode(id string) (string, error) {
 	return codePrefix + base64.RawURLEncoding.EncodeToString(raw), nil
 }
 
-// RefreshToken is a refresh token taken apart: id (16) ‖ generation (4) ‖
-// HMAC-SHA-256(seed, issuer ‖ id ‖ generation) (32), in base64url behind a prefix.
+// RefreshToken is a parsed refresh token: id (16) ‖ generation (4) ‖ HMAC-SHA-256(seed, issuer ‖
+// id ‖ generation) (32), in base64url behind a prefix.
 type RefreshToken struct {
 	GrantID    string
 	Generation uint32
 	mac        [sha256.Size]byte
 }
 
-// ParseRefreshToken takes a refresh token apart. It proves nothing: the MAC is checked
-// where the record is read, by [Store.Genuine].
+// ParseRefreshToken parses a refresh token. It proves nothing: [Store.Genuine] checks the MAC
+// once the record is read.
 func ParseRefreshToken(token string) (RefreshToken, bool) {
 	raw := parseToken(refreshPrefix, token, 16+4+sha256.Size)
 	if raw == nil {
@@ -126,9 +126,9 @@ func ParseRefreshToken(token string) (RefreshToken, bool) {
 	}, true
 }
 
-// Genuine reports whether the token was made by this server for this grant, whatever
-// its generation. A forged token is not genuine and must cause no side effect. The
-// error wraps [ErrRecord] when the grant's seed cannot be opened.
+// Genuine reports whether this server made the token for this grant, whatever its generation. A
+// forged token is not genuine and must cause no side effect. The error wraps [ErrRecord] when the
+// grant's seed cannot be opened.
 func (s *Store) Genuine(g Grant, t RefreshToken) (bool, error) {
 	seed, err := s.Open(kindGrant, g.ID, g.Seed)
 	if err != nil {

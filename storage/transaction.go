@@ -8,53 +8,49 @@ import (
 
 const kindTransaction = "transaction"
 
-// Transaction is a validated authorization request whose person is still signing in
-// or deciding. It belongs to one browser, which keeps it, sealed
-// ([Store.SealTransaction]); one that is too large for that is a record
-// ([Store.CreateTransaction]). That it was decided is a record in both cases.
+// Transaction is a validated authorization request whose person is still signing in or deciding.
+// Its browser keeps it, sealed ([Store.SealTransaction]); one that is too large for that is a
+// record ([Store.CreateTransaction]). The decision is on record in both cases.
 type Transaction struct {
 	ID string `json:"id"`
-	// Browser is the hash of the cookie of the browser that started it.
+	// Browser is the hash of the cookie of the browser in which it began.
 	Browser SecretHash `json:"browser"`
 
 	ClientID string `json:"client"`
-	// ClientDigest is over what the client said about itself when it asked.
+	// ClientDigest is over what the client stated about itself when it asked.
 	ClientDigest string `json:"client_digest,omitempty"`
 	RedirectURI  string `json:"redirect_uri"`
 	State        string `json:"state,omitempty"`
 	Challenge    string `json:"challenge"`
-	// Access is what the client asks for. Resources and Scopes say the same to a program of
-	// the release before, and records of that release have nothing else: read it with
-	// [Transaction.Asked].
+	// Access is what the client asks for. Resources and Scopes are the same for a program of the
+	// release before, whose records have nothing else: use [Transaction.Asked].
 	Access    Access   `json:"access,omitempty"`
 	Resources []string `json:"resources"`
 	Scopes    []string `json:"scopes,omitempty"`
-	// ForceLogin is prompt=login: a session that is older than the transaction does
-	// not count.
+	// ForceLogin is prompt=login: a session from before the transaction does not count.
 	ForceLogin bool      `json:"force_login,omitempty"`
 	Created    time.Time `json:"created"`
 	Expires    time.Time `json:"expires"`
-	// Taken says that the person has decided. Nobody is given such a transaction.
+	// Taken means that the person has decided. No function of a Store returns such a transaction.
 	Taken bool `json:"taken,omitempty"`
 
 	version Version // of its record; zero if it has none
-	known   bool    // it was read, or opened
+	known   bool    // it was read or opened
 }
 
-// takenTime is how much longer than a transaction it is on record that it was decided: as
-// long as another process, whose clock is slow, may take the copy in a browser for valid.
+// takenTime is how much longer than a transaction its decision is on record: the clock of another
+// process, which may still accept the copy in a browser, may be that slow.
 const takenTime = 10 * time.Minute
 
-// takenTransaction is what is left of a transaction that was decided, in its place. It is
-// read as a [Transaction].
+// takenTransaction is the record that replaces a decided transaction. It is decoded as a
+// [Transaction].
 type takenTransaction struct {
 	ID    string `json:"id"`
 	Taken bool   `json:"taken"`
 }
 
-// CreateTransaction stores a transaction that its browser cannot keep. A failover may
-// forget it: the person starts again at the application. While room is short it is
-// [ErrFull].
+// CreateTransaction stores a transaction that its browser cannot keep. A failover may lose it:
+// then the person starts again at the application. While room is short the error is [ErrFull].
 func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
 	_, err := s.write(ctx, record{
 		kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true, yields: true,
@@ -62,9 +58,9 @@ func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
 	return err
 }
 
-// ResumeTransaction returns the transaction with an id that a browser goes on with: the
-// one that it brings sealed, or the one that is on record. The browser is its cookie. It
-// returns [ErrNotFound] for one that is over, was decided, or belongs to another browser.
+// ResumeTransaction returns the transaction with an id with which a browser goes on: the one that
+// the browser sends sealed, or the one that is on record. The argument browser is its cookie. It
+// returns [ErrNotFound] for one that has ended, was decided, or belongs to another browser.
 func (s *Store) ResumeTransaction(ctx context.Context, id, browser string, sealed []byte) (Transaction, error) {
 	t, err := s.Transaction(ctx, id)
 	var absent *absentError
@@ -79,15 +75,14 @@ func (s *Store) ResumeTransaction(ctx context.Context, id, browser string, seale
 	return t, nil
 }
 
-// absentError is the [ErrNotFound] of a transaction without a record, which may be in a
-// browser.
+// absentError is the [ErrNotFound] of a transaction without a record, which may be in a browser.
 type absentError struct{ error }
 
 // Unwrap returns the error itself.
 func (e absentError) Unwrap() error { return e.error }
 
-// Transaction reads a transaction that is on record. It returns [ErrNotFound] for one that
-// is over or was decided.
+// Transaction returns a transaction that is on record. It returns [ErrNotFound] for one that has
+// ended or was decided.
 func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
 	var t Transaction
 	version, err := s.read(ctx, kindTransaction, id, &t)
@@ -103,11 +98,10 @@ func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error)
 	return t, nil
 }
 
-// TakeTransaction ends a transaction that was resumed before: of two decisions on one
-// consent page exactly one counts, whichever processes hear them. The other gets
-// [ErrNotFound], and so does who never read it. It is on record for longer than the copy
-// in the browser is valid, and no failover may forget it, so that the copy does not live
-// twice.
+// TakeTransaction ends a transaction that was resumed before: of two decisions on one consent
+// page exactly one counts, whichever processes receive them. The other gets [ErrNotFound], and so
+// does a transaction that was not resumed. The decision is on record for longer than the copy in
+// the browser is valid, and no failover may lose it, so that the copy is not used twice.
 func (s *Store) TakeTransaction(ctx context.Context, t Transaction) error {
 	if !t.known {
 		return ErrNotFound

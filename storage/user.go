@@ -15,13 +15,13 @@ var userIndex = key("users", "all")
 type User struct {
 	// Name is what the person types, already canonical (see authz/internal/account).
 	Name string `json:"name"`
-	// Subject is the opaque id that tokens carry. A name that is removed and added
-	// again gets another one.
+	// Subject is the opaque id in tokens. A name that is removed and added again gets another
+	// one.
 	Subject string `json:"sub"`
 	// Password is an argon2id hash in PHC string form.
 	Password string `json:"password"`
-	// PasswordChanges counts how often the password was set anew. Sessions of an earlier
-	// count are over.
+	// PasswordChanges counts the changes of the password. Sessions of an earlier count have
+	// ended.
 	PasswordChanges int `json:"password_changes,omitempty"`
 
 	Created  time.Time `json:"created"`
@@ -36,7 +36,7 @@ func (s *Store) CreateUser(ctx context.Context, u User) error {
 	return err
 }
 
-// User reads a person by name, or returns [ErrNotFound].
+// User returns a person by name, or [ErrNotFound].
 func (s *Store) User(ctx context.Context, name string) (User, error) {
 	var u User
 	version, err := s.read(ctx, kindUser, name, &u)
@@ -47,8 +47,8 @@ func (s *Store) User(ctx context.Context, name string) (User, error) {
 	return u, nil
 }
 
-// Users lists everybody by name. A record that cannot be read is an error in its place;
-// whoever goes on gets the rest.
+// Users lists all people by name. A record that cannot be read is an error in its place; the
+// iteration may go on after it.
 func (s *Store) Users(ctx context.Context) iter.Seq2[User, error] {
 	return func(yield func(User, error) bool) {
 		for name, err := range s.indexed(ctx, userIndex) {

@@ -253,7 +253,7 @@ func testBoundUnused(t *testing.T, f *fixture) {
 	f.use(t, "s1")
 	f.bound(t, "s", 3, 0)
 	f.bound(t, "s", 2, 1)
-	f.wantGone(t, "s2", "too many others like it were registered after it, and nobody had used it")
+	f.wantGone(t, "s2", "too many others like it were registered after it, and it had not been used")
 	f.wantClients(t, "after one software was bound", "s3", "s4", "r1", "r2", "n1", "stays", "s1")
 	f.wantIndexed(t, "those of the software", softwareUnused("s"), "s3", "s4")
 	f.bound(t, "", 2, 3)

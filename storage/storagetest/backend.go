@@ -66,7 +66,7 @@ func testBinary(t *testing.T, b storage.Backend) {
 	for _, data := range []string{everyByte(), "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "\xff\xfe"} {
 		wantStored(t, b, key, data, put(t, b, key, data))
 	}
-	// Versions are bytes as well, also those that look like something else.
+	// Versions are bytes too, also those that look like words of a condition.
 	for _, version := range []storage.Version{
 		{15: 1}, {0: 0xff}, storage.Version([]byte("always\x00\r\n$-1\r\n\x00\x00")),
 		storage.Version([]byte("0000000000000000")), storage.Version([]byte("                ")),
@@ -195,7 +195,7 @@ func testPutRefused(t *testing.T, b storage.Backend) {
 	}
 }
 
-// testPutVanished: a swap never brings back what is gone.
+// testPutVanished: a swap does not restore an item that is gone.
 func testPutVanished(t *testing.T, b storage.Backend) {
 	key := unique("vanished")
 	before := put(t, b, key, "before")
@@ -237,8 +237,8 @@ func testTTL(t *testing.T, b storage.Backend) {
 	wantStored(t, b, forever, "kept", kept)
 }
 
-// testTTLReplaced: a write decides the lifetime anew, a refused or repeated write
-// leaves it as it is.
+// testTTLReplaced: a write sets the lifetime anew, a refused or repeated write does not change
+// it.
 func testTTLReplaced(t *testing.T, b storage.Backend) {
 	const ttl = 300 * time.Millisecond
 	send := func(p storage.Put, want error) storage.Version {
@@ -265,8 +265,7 @@ func testTTLReplaced(t *testing.T, b storage.Backend) {
 	wantStored(t, b, refused, "data", kept)
 }
 
-// testPutListed: the entries of an item are there when it is, and stay when it was not
-// written.
+// testPutListed: the entries of an item are there when it is, and stay when it was not written.
 func testPutListed(t *testing.T, b storage.Backend) {
 	one, two := unique("one"), unique("two")
 	first := storage.Put{Key: unique("listed"), Operation: operation(), Listed: []storage.Listing{{Index: one, Entry: "b"}, {Index: two, Entry: everyByte()}}}
@@ -282,8 +281,8 @@ func testPutListed(t *testing.T, b storage.Backend) {
 	wantEntries(t, "the first index", page(t, b, one, "", 10), "a", "b")
 }
 
-// testLineage: a lineage that does not answer writes nothing, except that what it wrote
-// before has been written.
+// testLineage: a write for a lineage that does not answer changes nothing, but one that has
+// happened before succeeds.
 func testLineage(t *testing.T, b storage.Backend) {
 	now, err := b.Lineage(t.Context())
 	wantError(t, "Lineage", err, nil)
@@ -295,7 +294,7 @@ func testLineage(t *testing.T, b storage.Backend) {
 	_, err = b.Put(t.Context(), first)
 	wantError(t, "Put on the lineage that answers", err, nil)
 	if now == "" {
-		return // nothing can take over
+		return // no other copy can take over
 	}
 	first.On = "0000000000000000000000000000000000000000"
 	_, err = b.Put(t.Context(), first)
@@ -397,7 +396,7 @@ func testIndexBytes(t *testing.T, b storage.Backend) {
 	wantEntries(t, "one by one", walked, entries...)
 }
 
-// testIndexWhileRemoved removes entries while it walks, as whoever cleans an index does.
+// testIndexWhileRemoved removes entries while it iterates, as cleaning an index does.
 func testIndexWhileRemoved(t *testing.T, b storage.Backend) {
 	index := unique("walk")
 	var entries []string

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// clientIDs walks a list of clients to its end.
+// clientIDs returns the ids of a list of clients.
 func clientIDs(list iter.Seq2[storage.Client, error]) (ids []string, err error) {
 	for c, e := range list {
 		if e != nil {
@@ -22,8 +22,7 @@ func clientIDs(list iter.Seq2[storage.Client, error]) (ids []string, err error) 
 	return ids, err
 }
 
-// wantClients checks the list of clients, and that every entry of the index behind it
-// names one of them.
+// wantClients checks the list of clients, and that every entry of its index names one of them.
 func (f *fixture) wantClients(t *testing.T, what string, want ...string) {
 	t.Helper()
 	got, err := clientIDs(f.Clients(t.Context()))
@@ -31,7 +30,7 @@ func (f *fixture) wantClients(t *testing.T, what string, want ...string) {
 	wantEntries(t, what, got, want...)
 }
 
-// registered stores clients that stay, made a second after the other. Nobody has used them.
+// registered stores unused clients without an end, a second apart.
 func (f *fixture) registered(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -65,8 +64,8 @@ func (f *fixture) client(t *testing.T, id string) storage.Client {
 	return c
 }
 
-// testClients: clients are listed by their last use, the longest unused first; one that
-// nobody has used by its creation.
+// testClients: clients are listed by their last use, the longest unused first; an unused one by
+// its creation.
 func testClients(t *testing.T, f *fixture) {
 	f.wantClients(t, "before there is any")
 	f.registered(t, "b", "c", "a")
@@ -113,7 +112,7 @@ func testClientsPages(t *testing.T, f *fixture) {
 	}
 }
 
-// wantWrites checks how many writes something costs.
+// wantWrites checks the number of writes of an operation.
 func (f *fixture) wantWrites(t *testing.T, what string, want int, do func()) {
 	t.Helper()
 	before := f.faults.Puts()
@@ -123,8 +122,8 @@ func (f *fixture) wantWrites(t *testing.T, what string, want int, do func()) {
 	}
 }
 
-// testClientUse: a use costs a write once in a day, however many there are, and however
-// many record it.
+// testClientUse: a use costs one write a day, however many uses there are, and however many
+// processes record it.
 func testClientUse(t *testing.T, f *fixture) {
 	f.registeredUsed(t, "a", "c")
 	c := f.client(t, "a")
@@ -140,7 +139,7 @@ func testClientUse(t *testing.T, f *fixture) {
 	f.wantWrites(t, "and again", 0, func() { f.use(t, "a") })
 	f.wantIndexed(t, "the index after a day", clientsByUse, "c", "a")
 
-	// Many processes record uses of their own.
+	// Many processes record different uses.
 	f.clock.advance(48 * time.Hour)
 	errs := together(runners, func(i int) error {
 		return f.UseClient(t.Context(), []string{"a", "c"}[i%2], f.clock.Now().Add(time.Duration(i)*time.Second))
@@ -154,7 +153,7 @@ func testClientUse(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "the index after many uses", clientsByUse, got...)
 }
 
-// testClientUseRefused: a use brings no client back and makes none.
+// testClientUseRefused: a use neither restores a client nor creates one.
 func testClientUseRefused(t *testing.T, f *fixture) {
 	f.wantWrites(t, "the use of a client that is not there", 0, func() {
 		wantError(t, "UseClient of nobody", f.UseClient(t.Context(), "nobody", f.clock.Now()), storage.ErrNotFound)
@@ -180,7 +179,7 @@ func testClientUseRefused(t *testing.T, f *fixture) {
 	}
 }
 
-// testClientUseLost: whatever is lost of a use, each client is listed once.
+// testClientUseLost: whatever request or reply of a use is lost, each client is listed once.
 func testClientUseLost(t *testing.T, f *fixture) {
 	f.registeredUsed(t, "a", "c")
 	for what, lose := range map[string]func(int){"reply": f.faults.LoseReplies, "request": f.faults.LoseRequests} {
@@ -202,7 +201,7 @@ func testClientUseLost(t *testing.T, f *fixture) {
 		f.wantClients(t, "a minute after lost "+what, "c", "a")
 		f.wantIndexed(t, "a minute after lost "+what, clientsByUse, "c", "a")
 	}
-	// The use is recorded and its old entry stays: who reads the list removes it.
+	// The use is recorded and the old entry stays: reading the list removes it.
 	f.clock.advance(25 * time.Hour)
 	f.faults.beforePut(func() { f.faults.LoseRequests(1) })
 	wantUnavailable(t, "UseClient whose end is lost", f.UseClient(t.Context(), "c", f.clock.Now()))
@@ -211,8 +210,8 @@ func testClientUseLost(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "when that was read", clientsByUse, "a", "c")
 }
 
-// testClientsStale: entries that name no client, or another time than that of its last
-// use, go when the list is read, unless they are young.
+// testClientsStale: entries that name no client, or another time than that of its last use, are
+// removed when the list is read, unless they are young.
 func testClientsStale(t *testing.T, f *fixture) {
 	f.registeredUsed(t, "a", "b", "c", "d")
 	stale := page(t, f.backend, clientsByUse, "", 10)
@@ -236,8 +235,8 @@ func testClientsStale(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "nothing is forgotten that is there", clientsByUse, "c", "d", "a", "f")
 }
 
-// testBeginUse: a use of a client that was read costs one write. What is left, to take it
-// out of the lists of unused ones, is done later, or by whoever reads them.
+// testBeginUse: a use of a client that was read costs one write. Removing it from the lists of
+// unused clients is done later, or by reading them.
 func testBeginUse(t *testing.T, f *fixture) {
 	f.unused(t, "s", "a", "b")
 	c, err := f.Client(t.Context(), "a")
@@ -254,7 +253,7 @@ func testBeginUse(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "the unused ones when it is done", clientsUnused, "b")
 	f.wantIndexed(t, "those of the software", softwareUnused("s"), "b")
 	f.clock.advance(time.Minute)
-	again, err := f.BeginUse(t.Context(), c, f.clock.Now()) // with a reading that is old
+	again, err := f.BeginUse(t.Context(), c, f.clock.Now()) // with an outdated reading
 	wantError(t, "BeginUse again", err, nil)
 	if c, err = f.Client(t.Context(), "a"); err != nil || again != nil || c.LastUsed.IsZero() || !c.Expires.IsZero() {
 		t.Errorf("after a second use: %+v, %v, something left: %t", c, err, again != nil)

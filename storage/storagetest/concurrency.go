@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Each race is run for so many rounds with so many runners. A runner that repeats
-// something until it succeeds gives up when it has tried often enough.
+// Each race has this number of rounds and runners. A runner that repeats an operation until it
+// succeeds gives up after so many attempts.
 const (
 	rounds  = 8
 	runners = 32
@@ -51,7 +51,7 @@ func TestConcurrency(t *testing.T, open Open) {
 	}
 }
 
-// contender is the write of runner i.
+// contender returns the write of runner i.
 func contender(key string, i int, cond storage.Condition) storage.Put {
 	return storage.Put{Key: key, Data: []byte(name("runner %d", i)), If: cond, Operation: operation()}
 }
@@ -105,7 +105,7 @@ func raceCounter(t *testing.T, b storage.Backend) {
 	}
 }
 
-// increment adds one to the counter, as often as it takes.
+// increment adds one to the counter, with as many attempts as it takes.
 func increment(ctx context.Context, b storage.Backend, key string) error {
 	item, err := b.Get(ctx, key)
 	for range enough {
@@ -124,8 +124,8 @@ func increment(ctx context.Context, b storage.Backend, key string) error {
 	return errors.New("no swap succeeds")
 }
 
-// raceSameOperation: however often one operation arrives, it is one write and every
-// sender hears that it happened.
+// raceSameOperation: however often one operation arrives, it is one write, and every sender gets
+// a success.
 func raceSameOperation(t *testing.T, b storage.Backend) {
 	key := unique("same")
 	change := contender(key, 0, storage.Unchanged(put(t, b, key, "before")))
@@ -168,7 +168,7 @@ var storeRaces = map[string]func(*testing.T, *fixture){
 	"StoreInitialToken":        raceInitialToken,
 }
 
-// raceRedeem: of many redeemers of one code exactly one wins.
+// raceRedeem: of many redemptions of one code exactly one wins.
 func raceRedeem(t *testing.T, f *fixture) {
 	g, _ := f.grant(t, true)
 	errs := together(runners, func(int) error {
@@ -181,8 +181,8 @@ func raceRedeem(t *testing.T, f *fixture) {
 	}
 }
 
-// raceRotate: of many rotators that read one generation exactly one wins, and the
-// losers are told what is there now.
+// raceRotate: of many rotations of one generation exactly one wins, and the others return the
+// grant that is there now.
 func raceRotate(t *testing.T, f *fixture) {
 	g := f.active(t)
 	current := make([]storage.Grant, runners)
@@ -198,8 +198,8 @@ func raceRotate(t *testing.T, f *fixture) {
 	}
 }
 
-// raceRotateAgainstRevoke: after quiet a revoked grant is revoked, whoever came first,
-// and a rotation that read it before brings nothing back.
+// raceRotateAgainstRevoke: after the race a revoked grant is revoked, whichever write was first,
+// and a rotation that read it before does not restore it.
 func raceRotateAgainstRevoke(t *testing.T, f *fixture) {
 	g := f.active(t)
 	errs := together(runners, func(i int) error {
@@ -215,7 +215,7 @@ func raceRotateAgainstRevoke(t *testing.T, f *fixture) {
 			if next.State != storage.GrantActive {
 				return nil
 			}
-			runtime.Gosched() // where nothing is sent anywhere, one runner may go on alone for long
+			runtime.Gosched() // a backend without a network may run one runner alone for long
 		}
 		return errors.New("the grant is revoked and does not stop rotating")
 	})
@@ -223,7 +223,7 @@ func raceRotateAgainstRevoke(t *testing.T, f *fixture) {
 	f.wantRevoked(t, g)
 }
 
-// raceRedeemAgainstRevoke: a code that is revoked while it is redeemed is dead.
+// raceRedeemAgainstRevoke: a code that is revoked while it is redeemed is invalid.
 func raceRedeemAgainstRevoke(t *testing.T, f *fixture) {
 	g, _ := f.grant(t, true)
 	errs := together(runners, func(i int) error {

@@ -9,11 +9,11 @@ import (
 	"gatehouse.example/storage"
 )
 
-// occupied is what a grant takes of the database.
+// occupied is what a grant occupies in the database.
 type occupied struct {
 	keys    int // items that were ever written
 	entries int // of both lists that the grant is in
-	bytes   int // of its record, but for the digits of its generation
+	bytes   int // of its record, without the digits of its generation
 }
 
 func (f *fixture) occupied(t *testing.T, g storage.Grant) occupied {
@@ -29,8 +29,8 @@ func (f *fixture) occupied(t *testing.T, g storage.Grant) occupied {
 	}
 }
 
-// testConstantStorage: a family takes the same room however often it rotates, and does not
-// live longer than it is allowed.
+// testConstantStorage: a family occupies the same space however often it rotates, and ends when
+// its lifetime does.
 func testConstantStorage(t *testing.T, f *fixture) {
 	g := f.active(t)
 	life := f.life()

@@ -15,8 +15,8 @@ const (
 	files = "https://files.example.com/mcp"
 )
 
-// several returns a stored grant for three resources, one of them without scopes, and with
-// a scope that was consented at one of the two that share it.
+// several returns a stored grant for three resources: one without scopes, and two that share a
+// scope that was consented at one of them only.
 func (f *fixture) several(t *testing.T) storage.Grant {
 	t.Helper()
 	g, _, err := f.PrepareGrant(storage.NewGrant{
@@ -31,8 +31,8 @@ func (f *fixture) several(t *testing.T) storage.Grant {
 	return f.read(t, g.ID)
 }
 
-// testEndResource: a resource that has ended is gone from every member of the record, the
-// last one ends the family, and what has ended is confirmed and not written again.
+// testEndResource: a resource that has ended is gone from every member of the record, the last
+// one ends the family, and an end that is on record is confirmed and not written again.
 func testEndResource(t *testing.T, f *fixture) {
 	g, err := f.Redeem(t.Context(), f.several(t), f.life(), notes)
 	wantError(t, "Redeem", err, nil)
@@ -66,8 +66,8 @@ func testEndResource(t *testing.T, f *fixture) {
 	wantError(t, "EndResource of no grant", f.EndResource(t.Context(), unique("none"), notes, "test"), nil)
 }
 
-// testEndResourceOld: of a record without pairs a resource ends as well, and a refresh that
-// names none is not given another one instead.
+// testEndResourceOld: a resource can end in a record without pairs too, and a refresh that names
+// none does not get another one instead.
 func testEndResourceOld(t *testing.T, f *fixture) {
 	g, _, err := f.PrepareGrant(storage.NewGrant{
 		ClientID: unique("client"), Subject: unique("subject"), Refreshable: true, CodeTTL: f.clock.later().Sub(f.clock.Now()),
@@ -82,8 +82,8 @@ func testEndResourceOld(t *testing.T, f *fixture) {
 	wantSame(t, "an old grant without notes", f.read(t, g.ID), redeemed)
 }
 
-// testEndResourceUncertain: what is not on record is not reported, and is made when it is
-// asked for again; a code that is out survives the end of another resource.
+// testEndResourceUncertain: an end that is not on record is not reported, and is written by the
+// next call; a code that is not redeemed survives the end of another resource.
 func testEndResourceUncertain(t *testing.T, f *fixture) {
 	g := f.several(t)
 	f.faults.SetDown(true)
@@ -106,8 +106,8 @@ func testEndResourceUncertain(t *testing.T, f *fixture) {
 	}
 }
 
-// raceEndResource: while a client rotates, two of three resources end, and on another grant
-// the whole family. Whatever order they win in, what was reported is on record at the end.
+// raceEndResource: while a client rotates, two of three resources end, and on another grant the
+// whole family. In whatever order they win, what was reported is on record at the end.
 func raceEndResource(t *testing.T, f *fixture) {
 	for _, revoke := range []bool{false, true} {
 		g, err := f.Redeem(t.Context(), f.several(t), f.life(), notes)

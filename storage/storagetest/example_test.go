@@ -8,7 +8,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// The test of a backend: it opens one, and has the suites check it.
+// The test of a backend opens one and runs the suites on it.
 func ExampleTestBackend() {
 	test := func(t *testing.T) {
 		open := func(t *testing.T) storage.Backend {
@@ -22,5 +22,5 @@ func ExampleTestBackend() {
 		storagetest.TestConcurrency(t, open)
 		storagetest.TestStore(t, open)
 	}
-	_ = test // a test is a function of its own: func TestDriver(t *testing.T)
+	_ = test // in a driver it is a test: func TestDriver(t *testing.T)
 }

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// testExpiry: the record decides, also while its key is still there.
+// testExpiry: the record decides on its end, also while its key is still there.
 func testExpiry(t *testing.T, f *fixture) {
 	ends := f.clock.later()
 	wantError(t, "CreateSession", f.CreateSession(t.Context(), "s", storage.Session{Expires: ends}), nil)
@@ -52,7 +52,7 @@ func testExpiry(t *testing.T, f *fixture) {
 	wantError(t, "Grant", err, storage.ErrNotFound)
 }
 
-// testNoEnd: nothing that a stranger can make lives for ever by mistake.
+// testNoEnd: no record that an unauthenticated client can create is without an end by mistake.
 func testNoEnd(t *testing.T, f *fixture) {
 	code, _ := f.grant(t, true)
 	active := f.active(t)
@@ -77,8 +77,8 @@ func testNoEnd(t *testing.T, f *fixture) {
 	}
 }
 
-// testEncoding: a record that this program cannot read is an error of its own, and
-// never taken for no record.
+// testEncoding: a record that this program cannot read is an error of its own, and not the
+// absence of a record.
 func testEncoding(t *testing.T, f *fixture) {
 	wantError(t, "CreateClient", f.CreateClient(t.Context(), storage.Client{ID: "c"}), nil)
 	client := f.backend.last(t)
@@ -111,8 +111,8 @@ func testEncoding(t *testing.T, f *fixture) {
 	}
 }
 
-// testNewer: a record of a newer program is refused with a sentence that says so, and
-// nothing that does not mean to replace it overwrites it.
+// testNewer: a record of a newer program is refused with an error that names the reason, and only
+// a call that is meant to replace it overwrites it.
 func testNewer(t *testing.T, f *fixture) {
 	for kind, test := range newerRecords(t, f) {
 		written := f.backend.item(t, test.key)
@@ -187,14 +187,14 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 	return records
 }
 
-// last is the key of a record that was just stored.
+// last returns the key of a record that was just stored.
 func (f *fixture) last(t *testing.T, err error) string {
 	t.Helper()
 	wantError(t, "storing a record", err, nil)
 	return f.backend.last(t).Key
 }
 
-// newerClients stores what clients come with.
+// newerClients stores a client and the records of registration.
 func (f *fixture) newerClients(t *testing.T) map[string]newerRecord {
 	t.Helper()
 	ctx := t.Context()
@@ -225,7 +225,7 @@ func (f *fixture) newerClients(t *testing.T) map[string]newerRecord {
 	return records
 }
 
-// newerGrants stores a grant that is active, and a code.
+// newerGrants stores an active grant, and a code.
 func (f *fixture) newerGrants(t *testing.T) map[string]newerRecord {
 	t.Helper()
 	ctx := t.Context()
@@ -247,8 +247,8 @@ func (f *fixture) newerGrants(t *testing.T) map[string]newerRecord {
 	return records
 }
 
-// testTransactionTaken: a transaction that was taken is over for everybody, and its record
-// outlives the copy of it that a browser may have kept.
+// testTransactionTaken: a transaction that was taken is over for every process, and its record
+// outlives the copy that a browser may have kept.
 func testTransactionTaken(t *testing.T, f *fixture) {
 	read := f.transaction(t)
 	unread := storage.Transaction{ID: read.ID, Expires: read.Expires}
@@ -277,7 +277,7 @@ func testTransactionTaken(t *testing.T, f *fixture) {
 	wantError(t, "CreateTransaction in its place", f.CreateTransaction(t.Context(), read), storage.ErrConflict)
 	f.wantUntouched(t, "a transaction that was taken", taken.Key, before)
 
-	// One that is gone when it is taken stays gone.
+	// One that is gone when it is taken is not restored.
 	read = f.transaction(t)
 	f.faults.beforePut(func() { f.backend.remove(t, f.backend.last(t).Key) })
 	wantError(t, "TakeTransaction of one that vanishes", f.TakeTransaction(t.Context(), read), storage.ErrNotFound)

@@ -9,36 +9,36 @@ import (
 	"gatehouse.example/storage"
 )
 
-// ErrDown is what a backend that was switched off answers.
+// ErrDown is the error of a backend that was switched off.
 var ErrDown = errors.New("storagetest: the backend is down")
 
-// Faults is a [storage.Backend] that passes every call on to another one and fails on
-// command. It is safe for concurrent use.
+// Faults is a [storage.Backend] that passes every call on to another one and fails on command. It
+// is safe for concurrent use.
 type Faults struct {
 	backend storage.Backend
 
 	mu       sync.Mutex
 	down     bool
-	requests int // writes whose request is to be lost
-	replies  int // writes whose reply is to be lost
+	requests int // the number of writes whose request is to be lost
+	replies  int // the number of writes whose reply is to be lost
 	puts     int
 	hook     func() // runs once, before the next Put
 	lineage  storage.Lineage
 	room     storage.Room
 }
 
-// NewFaults wraps a backend.
+// NewFaults returns a Faults over a backend.
 func NewFaults(backend storage.Backend) *Faults { return &Faults{backend: backend} }
 
-// SetDown makes every call fail with [ErrDown] and without effect, until it is lifted.
+// SetDown makes every call fail with [ErrDown] and without effect, until it is called with false.
 func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = down
 }
 
-// SetRoom says how much room is left, instead of what the other backend says, if it is
-// less. With [storage.RoomNone] every Put fails with [storage.ErrFull].
+// SetRoom limits the room that Room returns. With [storage.RoomNone] every Put fails with
+// [storage.ErrFull].
 func (f *Faults) SetRoom(room storage.Room) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,30 +58,28 @@ func (f *Faults) full() bool {
 	return f.room == storage.RoomNone
 }
 
-// LoseRequests makes the next n writes fail without effect, in a way that their caller
-// cannot tell from a lost reply.
+// LoseRequests makes the next n writes fail without effect, with the same error as a lost reply.
 func (f *Faults) LoseRequests(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = n
 }
 
-// LoseReplies applies the next n writes and tells their caller that the outcome is
-// unknown.
+// LoseReplies applies the next n writes and fails as if the outcome were unknown.
 func (f *Faults) LoseReplies(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replies = n
 }
 
-// Puts returns how many calls of Put there were.
+// Puts returns the number of calls of Put.
 func (f *Faults) Puts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.puts
 }
 
-// fate is what happens to one call.
+// fate is the outcome of one call.
 type fate struct {
 	before error // instead of the call
 	after  error // instead of its result
@@ -145,7 +143,7 @@ func (f *Faults) runHook(ctx context.Context, put *storage.Put) error {
 	return nil
 }
 
-// do runs a write that meets its fate.
+// do runs a write with its outcome.
 func (f *Faults) do(call func() error) error {
 	fate := f.write()
 	if fate.before != nil {
@@ -209,7 +207,7 @@ func (f *Faults) replicated() bool {
 	return f.lineage != ""
 }
 
-// SetLineage lets another copy of the database take over, one that has what this one has.
+// SetLineage lets another copy of the database take over, with the same contents.
 func (f *Faults) SetLineage(l storage.Lineage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,7 +232,7 @@ func (f *Faults) repeated(ctx context.Context, put storage.Put) (storage.Item, e
 	return storage.Item{}, err
 }
 
-// underneath is the lineage that the backend must have for one that is ours.
+// underneath returns the lineage of the backend for a lineage of this Faults.
 func (f *Faults) underneath(on storage.Lineage) storage.Lineage {
 	f.mu.Lock()
 	defer f.mu.Unlock()

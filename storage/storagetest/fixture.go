@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage/internal/testkit"
 )
 
-// clock is a clock that tests move.
+// clock is a clock that the test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -32,10 +32,10 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// later is an expiry that no test reaches by accident.
+// later returns an expiry that is far enough away for every test.
 func (c *clock) later() time.Time { return c.Now().Add(time.Hour) }
 
-// isolated is a backend with keys of its own, and the key under which records are sealed.
+// isolated is a backend with its own keys, and the key under which records are sealed.
 type isolated struct {
 	*testkit.Isolated
 	master []byte
@@ -64,7 +64,7 @@ func (b *isolated) remove(t *testing.T, key string) {
 	b.Remove(t, key)
 }
 
-// last is the write that was sent last.
+// last returns the last write.
 func (b *isolated) last(t *testing.T) storage.Put {
 	t.Helper()
 	writes := b.writes()
@@ -74,7 +74,7 @@ func (b *isolated) last(t *testing.T) storage.Put {
 	return writes[len(writes)-1]
 }
 
-// edit changes the JSON of a record, as somebody does who has the master key.
+// edit changes the JSON of a record, as a program with the master key could.
 func (b *isolated) edit(t *testing.T, key string, change func(members map[string]any)) {
 	t.Helper()
 	data := b.item(t, key).Data
@@ -94,8 +94,8 @@ func (b *isolated) edit(t *testing.T, key string, change func(members map[string
 	b.restore(t, key, SealAnew(t, b.master, issuer, key, storage.Item{Data: append(data[:header:header], body...), Version: operation()}))
 }
 
-// The names of keys and indexes are a part of what is stored: a later program must find
-// what an earlier one wrote.
+// The names of keys and indexes are a part of the stored format: a later program must find what
+// an earlier one wrote.
 const (
 	clientsByUse  = "gatehouse:clients:by-use"
 	clientsUnused = "gatehouse:clients:unused"
@@ -109,7 +109,7 @@ func clientGrants(clientID string) string   { return "gatehouse:client-grants:" 
 
 const issuer = "https://issuer.example.com"
 
-// fixture is a Store on the backend under test, with what tests need to look behind it.
+// fixture is a Store on the backend under test, with access to what is below it.
 type fixture struct {
 	*storage.Store
 	clock   *clock
@@ -124,7 +124,7 @@ func newFixture(t *testing.T, b storage.Backend) *fixture {
 	f.backend = &isolated{Isolated: testkit.NewIsolated(b), master: f.keys[0]}
 	f.faults = NewFaults(f.backend)
 	f.Store = f.store(t, issuer, f.keys...)
-	_, err := f.SealRecords(t.Context(), nil) // so that it has begun
+	_, err := f.SealRecords(t.Context(), nil) // so that the key set exists
 	wantError(t, "SealRecords", err, nil)
 	return f
 }
@@ -135,8 +135,8 @@ func (f *fixture) store(t *testing.T, issuer string, keys ...[]byte) *storage.St
 	return f.storeWithin(t, unhurried, issuer, keys...)
 }
 
-// unhurried is how long a write may take where nothing is to be learned from its end: tests
-// run on machines that do other things beside.
+// unhurried is the time for a write in tests that do not depend on it: the machine may be busy
+// with other work.
 const unhurried = time.Minute
 
 // storeWithin is store with another time for a write.
@@ -149,7 +149,7 @@ func (f *fixture) storeWithin(t *testing.T, within time.Duration, issuer string,
 	return s
 }
 
-// life is the lifetime of a redeemed grant.
+// life returns the lifetime of a redeemed grant.
 func (f *fixture) life() storage.Lifetime {
 	now := f.clock.Now()
 	return storage.Lifetime{
@@ -174,7 +174,7 @@ func (f *fixture) prepare(t *testing.T, refreshable bool) (storage.Grant, string
 	return g, code
 }
 
-// grant returns a stored grant whose code is out.
+// grant returns a stored grant whose code is not redeemed.
 func (f *fixture) grant(t *testing.T, refreshable bool) (storage.Grant, string) {
 	t.Helper()
 	g, code := f.prepare(t, refreshable)
@@ -195,7 +195,7 @@ func (f *fixture) active(t *testing.T) storage.Grant {
 	return g
 }
 
-// lineage is the one that answers now.
+// lineage returns the lineage that answers now.
 func (f *fixture) lineage(t *testing.T) storage.Lineage {
 	t.Helper()
 	l, err := f.faults.Lineage(t.Context())
@@ -222,7 +222,7 @@ func (f *fixture) read(t *testing.T, id string) storage.Grant {
 	return g
 }
 
-// wantRevoked checks that the grant is revoked and that nobody who read it before can
+// wantRevoked checks that the grant is revoked and that a process that read it before cannot
 // change that.
 func (f *fixture) wantRevoked(t *testing.T, before storage.Grant) {
 	t.Helper()

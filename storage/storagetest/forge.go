@@ -13,11 +13,11 @@ import (
 	"gatehouse.example/storage"
 )
 
-// SealAnew returns an item whose MAC is right for what it says, as somebody makes it who
-// has the master key: for tests that change a record behind the back of a [storage.Store].
-// The key is that of the backend. An item in the plain form is brought into the sealed one.
+// SealAnew returns an item with a valid MAC for its contents, as a program with the master key
+// could write it: for tests that change a record below a [storage.Store]. The key is that of the
+// backend. An item in the plain form becomes one in the sealed form.
 //
-// It follows the format of records and not the code that is tested.
+// SealAnew follows the format of records and does not use the code under test.
 func SealAnew(t testing.TB, masterKey []byte, issuer, key string, item storage.Item) storage.Item {
 	t.Helper()
 	const head, header = 13, 29 // encoding version, expiry and name of the key; and the MAC

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/storage/internal/testkit"
 )
 
-// testScan: every item under a prefix comes, however many there are, and nothing else. What
-// means something in a pattern is a letter here.
+// testScan: every item under a prefix is returned, however many there are, and no other. The
+// special characters of patterns stand for themselves.
 func testScan(t *testing.T, b storage.Backend) {
 	prefix := unique("scan") + "*[a-z]?\\:"
 	var want []string
@@ -46,8 +46,8 @@ func testScan(t *testing.T, b storage.Backend) {
 	}
 }
 
-// older returns stores on records from before there were seals: one from then, without the
-// means to seal, and two processes of now.
+// older returns stores on records from before there were seals: one of that time, which cannot
+// seal, and two of present processes.
 func older(t *testing.T, b storage.Backend) (then *storage.Store, one, two *fixture) {
 	t.Helper()
 	f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
@@ -107,8 +107,8 @@ func testForms(t *testing.T, begun *fixture) {
 	}
 }
 
-// testFormsHeard: a process that meets one sealed record knows that the switch was thrown,
-// and a process asks once in a while.
+// testFormsHeard: a process that reads one sealed record concludes that the switch was moved, and
+// every process reads the switch at intervals.
 func testFormsHeard(t *testing.T, begun *fixture) {
 	_, f, other := older(t, begun.backend.Backend)
 	ctx := t.Context()
@@ -139,8 +139,8 @@ func testFormsHeard(t *testing.T, begun *fixture) {
 	}
 }
 
-// lateRead is a backend whose next reader of a key set learns what was there before something
-// else happened.
+// lateRead is a backend whose next read of the key set returns the item from before another
+// operation.
 type lateRead struct {
 	storage.Backend
 	meanwhile func()
@@ -155,8 +155,8 @@ func (b *lateRead) Get(ctx context.Context, key string) (storage.Item, error) {
 	return item, err
 }
 
-// testFirstKeySet: whoever reads that there is no key set while another makes the first one, and
-// people after it, has not found that somebody took one away.
+// testFirstKeySet: a process that finds no key set, while another creates the first one and then
+// people, does not conclude that one was taken away.
 func testFirstKeySet(t *testing.T, begun *fixture) {
 	for name, sameStore := range map[string]bool{"of another process": false, "of this process": true} {
 		f := &fixture{clock: newClock(), keys: [][]byte{masterKey()}}
@@ -182,8 +182,8 @@ func testFirstKeySet(t *testing.T, begun *fixture) {
 	}
 }
 
-// testSealEveryKind: a record of every kind is sealed, moves nowhere, and is sealed anew
-// under another master key, those included that no list names.
+// testSealEveryKind: a record of every kind is sealed, is valid at its place only, and is sealed
+// anew under another master key, also if no list names it.
 func testSealEveryKind(t *testing.T, f *fixture) {
 	records := newerRecords(t, f)
 	for kind, test := range records {

@@ -9,8 +9,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// testGetMany: the items come in the order of the keys, whatever is there, wherever in a
-// cluster it is.
+// testGetMany: the items are returned in the order of the keys, whichever are there, on whatever
+// server of a cluster.
 func testGetMany(t *testing.T, b storage.Backend) {
 	wantMany(t, b, nil)
 	var keys []string
@@ -40,7 +40,7 @@ func testGetMany(t *testing.T, b storage.Backend) {
 	wantMany(t, b, want, keys[:1]...)
 }
 
-// wantMany checks what GetMany returns for keys: what is wanted, or nothing.
+// wantMany checks what GetMany returns for keys.
 func wantMany(t *testing.T, b storage.Backend, want map[string]storage.Item, keys ...string) {
 	t.Helper()
 	items, err := b.GetMany(t.Context(), keys)
@@ -52,7 +52,7 @@ func wantMany(t *testing.T, b storage.Backend, want map[string]storage.Item, key
 	}
 }
 
-// raceGetMany: what is read while others write is one of the items that were there.
+// raceGetMany: each item that is read during writes is one of those that were written.
 func raceGetMany(t *testing.T, b storage.Backend) {
 	keys := make([]string, 8)
 	for i := range keys {

@@ -15,8 +15,7 @@ func (f *fixture) wantUntouched(t *testing.T, what, key string, item storage.Ite
 	wantItem(t, what+": the record", f.backend.item(t, key), string(item.Data), item.Version)
 }
 
-// wantElsewhere checks that a redemption is refused because another copy of the database
-// answers, and as nothing else.
+// wantElsewhere checks that a redemption is refused with [storage.ErrLineage] only.
 func (f *fixture) wantElsewhere(t *testing.T, what string, g storage.Grant) {
 	t.Helper()
 	_, err := f.Redeem(t.Context(), g, f.life())
@@ -28,8 +27,8 @@ func (f *fixture) wantElsewhere(t *testing.T, what string, g storage.Grant) {
 	}
 }
 
-// testGrantLineage: a code is redeemed where it was issued only. Everything that comes
-// after the code goes on wherever the database is.
+// testGrantLineage: a code is redeemed only on the lineage where it was issued. Everything after
+// the code works on any lineage.
 func testGrantLineage(t *testing.T, f *fixture) {
 	f.faults.SetLineage("one")
 	code, _ := f.grant(t, true)
@@ -65,7 +64,7 @@ func testGrantLineage(t *testing.T, f *fixture) {
 	f.wantElsewhere(t, "Redeem of a code on a third copy", code)
 	wantError(t, "Revoke of a code from elsewhere", f.Revoke(t.Context(), f.codeOn(t, "one", "three").ID, "test"), nil)
 	f.faults.SetLineage("one")
-	_, err := f.Redeem(t.Context(), code, f.life()) // what was refused was not spent
+	_, err := f.Redeem(t.Context(), code, f.life()) // the refused redemption did not spend it
 	wantError(t, "Redeem where the code was issued", err, nil)
 }
 
@@ -104,7 +103,7 @@ func testLineageBetween(t *testing.T, f *fixture) {
 	wantError(t, "Revoke", f.Revoke(t.Context(), gone.ID, "test"), nil)
 	f.wantRevoked(t, gone)
 
-	// What was written before, and whose reply was lost, has been written.
+	// A write that happened before, and whose reply was lost, has happened.
 	f.faults.SetLineage("one")
 	code, _ = f.grant(t, true)
 	f.faults.LoseReplies(1)
@@ -114,8 +113,8 @@ func testLineageBetween(t *testing.T, f *fixture) {
 	wantSame(t, "Redeem whose reply is lost in a takeover", redeemed, f.read(t, code.ID))
 }
 
-// testLineageNone: where no copy can take over nothing is refused, and what was written
-// there is not refused later.
+// testLineageNone: where no copy can take over nothing is refused, and what was written there is
+// not refused later.
 func testLineageNone(t *testing.T, f *fixture) {
 	code, _ := f.grant(t, true)
 	f.backend.edit(t, grantKey(code.ID), func(members map[string]any) { delete(members, "lineage") })
@@ -136,8 +135,8 @@ func testLineageNone(t *testing.T, f *fixture) {
 	}
 }
 
-// testLineageCreate: a grant carries the lineage that it was stored on, also when that
-// began while it was being stored.
+// testLineageCreate: a grant carries the lineage on which it was stored, also when that began
+// while it was being stored.
 func testLineageCreate(t *testing.T, f *fixture) {
 	f.faults.SetLineage("one")
 	prepared, _ := f.prepare(t, true)
@@ -155,8 +154,8 @@ func testLineageCreate(t *testing.T, f *fixture) {
 	wantError(t, "Redeem where it was stored", err, nil)
 }
 
-// testLineageRestless: when one copy after the other takes over, a write ends as
-// unavailable and not as anything else, and changes nothing.
+// testLineageRestless: when one copy after the other takes over, a write ends with
+// ErrUnavailable, and changes nothing.
 func testLineageRestless(t *testing.T, f *fixture) {
 	f.faults.SetLineage("0")
 	active := f.active(t)
@@ -189,8 +188,8 @@ func testLineageRestless(t *testing.T, f *fixture) {
 	f.wantRevoked(t, active)
 }
 
-// forgotten returns a grant as another copy of the database has it, that has taken over and
-// forgot so many rotations, and the generation that its client holds.
+// forgotten returns a grant as a copy of the database has it that has taken over and lacks that
+// many rotations, and the generation that the client of the grant holds.
 func (f *fixture) forgotten(t *testing.T, missing uint32) (g storage.Grant, held uint32) {
 	t.Helper()
 	f.faults.SetLineage("one")
@@ -200,8 +199,8 @@ func (f *fixture) forgotten(t *testing.T, missing uint32) (g storage.Grant, held
 	return g, g.Generation + missing
 }
 
-// testRemember: up to eight rotations that a failover forgot are made good, by exactly
-// one of those who hold the proof.
+// testRemember: up to eight rotations that a failover lost are restored, by exactly one of the
+// callers with the proof.
 func testRemember(t *testing.T, f *fixture) {
 	for missing := uint32(1); missing <= 8; missing++ {
 		g, held := f.forgotten(t, missing)
@@ -234,7 +233,7 @@ func testRemember(t *testing.T, f *fixture) {
 	}
 }
 
-// testRememberRefused: nothing is remembered that a failover does not explain.
+// testRememberRefused: nothing is restored that a failover does not explain.
 func testRememberRefused(t *testing.T, f *fixture) {
 	g, held := f.forgotten(t, 9)
 	none, revoked, code, here := g, g, g, g
@@ -275,8 +274,8 @@ func testRememberRefused(t *testing.T, f *fixture) {
 	}
 }
 
-// testRevokeConfirmed: a second revocation sends the write of the first one again, which
-// changes nothing, and does not say more than the store confirms.
+// testRevokeConfirmed: a second revocation sends the write of the first one again, which changes
+// nothing, and reports no more than the store confirms.
 func testRevokeConfirmed(t *testing.T, f *fixture) {
 	f.faults.SetLineage("one")
 	g := f.active(t)
@@ -305,15 +304,15 @@ func testRevokeConfirmed(t *testing.T, f *fixture) {
 	f.faults.LoseReplies(1)
 	wantError(t, "Revoke again with one lost reply", f.Revoke(t.Context(), g.ID, "test"), nil)
 
-	// A grant that ends in between is over, and nothing brings it back.
+	// A grant that ends in between is over, and not restored.
 	f.faults.beforePut(func() { f.backend.remove(t, grantKey(g.ID)) })
 	wantError(t, "Revoke of a revoked grant that vanishes", f.Revoke(t.Context(), g.ID, "test"), nil)
 	_, err := f.Grant(t.Context(), g.ID)
 	wantError(t, "Grant that vanished", err, storage.ErrNotFound)
 }
 
-// testRevokeForgotten: a copy of the database that takes over between the two steps of a
-// second revocation may have forgotten the first one. It is made good, never reported.
+// testRevokeForgotten: a copy of the database that takes over between the two steps of a second
+// revocation may lack the first one. It is then written again before it is reported.
 func testRevokeForgotten(t *testing.T, f *fixture) {
 	for what, revoke := range map[string]func(storage.Grant) error{
 		"Revoke":       func(g storage.Grant) error { return f.Revoke(t.Context(), g.ID, "second") },
@@ -336,8 +335,8 @@ func testRevokeForgotten(t *testing.T, f *fixture) {
 	}
 }
 
-// testRevokeUnreadable: one record that cannot be read does not save the other grants of
-// a person from being revoked.
+// testRevokeUnreadable: one record that cannot be read does not keep the other grants of a person
+// from being revoked.
 func testRevokeUnreadable(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 3)
 	damaged := f.backend.item(t, grantKey(ids[0]))

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// grantIDs walks a list of grants to its end.
+// grantIDs returns the ids of a list of grants.
 func grantIDs(list iter.Seq2[storage.Grant, error]) (ids []string, err error) {
 	for g, e := range list {
 		if e != nil {
@@ -30,8 +30,8 @@ func wantGrants(t *testing.T, what string, list iter.Seq2[storage.Grant, error],
 	wantEntries(t, what, got, want...)
 }
 
-// wantIndexed checks which ids an index holds, behind the back of the Store. An entry is
-// a time in seconds, as eight digits, and an id; behind a NUL it may say more.
+// wantIndexed checks the ids in an index of the backend. An entry is a time in seconds, as eight
+// digits, and an id; more may follow behind a NUL.
 func (f *fixture) wantIndexed(t *testing.T, what, index string, want ...string) {
 	t.Helper()
 	var got []string
@@ -42,8 +42,8 @@ func (f *fixture) wantIndexed(t *testing.T, what, index string, want ...string) 
 	wantEntries(t, what, got, want...)
 }
 
-// granted returns n stored grants of one person and one client, made a second after the
-// other. Their codes live for an hour.
+// granted returns n stored grants of one person and one client, created a second apart. Their
+// codes are valid for an hour.
 func (f *fixture) granted(t *testing.T, n int) (grants []storage.Grant, ids []string) {
 	t.Helper()
 	subject, client := unique("subject"), unique("client")
@@ -58,8 +58,8 @@ func (f *fixture) granted(t *testing.T, n int) (grants []storage.Grant, ids []st
 	return grants, ids
 }
 
-// testGrantLists: a list holds the grants of one person or client in the order in which
-// they were made, whatever became of them, and nobody else's.
+// testGrantLists: a list holds the grants of one person or client in the order of creation,
+// whatever their state, and no others.
 func testGrantLists(t *testing.T, f *fixture) {
 	wantGrants(t, "the grants of nobody", f.UserGrants(t.Context(), "nobody"))
 	mine, ids := f.granted(t, 3)
@@ -69,7 +69,7 @@ func testGrantLists(t *testing.T, f *fixture) {
 	f.clock.advance(time.Second)
 	somebody, _ := f.prepare(t, false) // the same client, another person
 	somebody.ClientID = mine[0].ClientID
-	for _, g := range []storage.Grant{somebody, elsewhere} { // stored in another order than made
+	for _, g := range []storage.Grant{somebody, elsewhere} { // stored in another order than created
 		wantError(t, "CreateGrant", f.CreateGrant(t.Context(), g), nil)
 	}
 	somebody = f.read(t, somebody.ID)
@@ -87,14 +87,14 @@ func testGrantLists(t *testing.T, f *fixture) {
 		wantError(t, "UserGrants", err, nil)
 		wantSame(t, "UserGrants", g, f.read(t, g.ID))
 	}
-	// Whoever revokes all of a list empties it, and leaves the other lists as they are.
+	// Revoking all grants of a list empties it, and leaves the other lists as they are.
 	wantError(t, "RevokeUser", f.RevokeUser(t.Context(), mine[0].Subject, "test"), nil)
 	wantGrants(t, "the person's after RevokeUser", f.UserGrants(t.Context(), mine[0].Subject))
 	wantGrants(t, "the client's after RevokeUser", f.ClientGrants(t.Context(), mine[0].ClientID), ids[0], ids[1], ids[2], somebody.ID)
 	wantSame(t, "a grant of somebody else", f.read(t, somebody.ID), somebody)
 }
 
-// testGrantListsPages: a list is read page by page, and only as far as somebody wants.
+// testGrantListsPages: a list is read page by page, and only as far as the caller iterates.
 func testGrantListsPages(t *testing.T, f *fixture) {
 	const full = 100
 	grants, ids := f.granted(t, full+3)
@@ -117,8 +117,8 @@ func testGrantListsPages(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "a list that was not read to its end", userGrants(subject), ids...)
 }
 
-// testGrantListsStale: the entries of grants that are gone go when a list is read. Those
-// of grants that are there stay, also when they have expired by a clock that runs ahead.
+// testGrantListsStale: the entries of grants that are gone are removed when a list is read. Those
+// of grants that are there stay, also when they have expired by a clock that is ahead.
 func testGrantListsStale(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 4)
 	subject, client := grants[0].Subject, grants[0].ClientID
@@ -136,8 +136,8 @@ func testGrantListsStale(t *testing.T, f *fixture) {
 	wantGrants(t, "with the right clock", f.UserGrants(t.Context(), subject), ids[1], ids[3])
 }
 
-// testGrantListsYoung: the entry of a grant that is about to be stored stays, so that
-// nobody who revokes all grants of a person can miss it.
+// testGrantListsYoung: the entry of a grant that is about to be stored stays, so that no
+// revocation of all grants of a person misses it.
 func testGrantListsYoung(t *testing.T, f *fixture) {
 	g, _ := f.prepare(t, true)
 	read := func(what string) {
@@ -164,9 +164,8 @@ func testGrantListsYoung(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "the client's index", clientGrants(g.ClientID))
 }
 
-// testGrantListsOld: entries from before lists were ordered by time are the bare id. They
-// are listed and found by those who revoke, and no reader removes them: nobody can tell
-// how old they are.
+// testGrantListsOld: entries from before lists were ordered by time are the id alone. They are
+// listed and revoked, and reading does not remove them, because their age is unknown.
 func testGrantListsOld(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 4)
 	subject, client := grants[0].Subject, grants[0].ClientID
@@ -202,8 +201,8 @@ func testGrantListsOld(t *testing.T, f *fixture) {
 	wantEntries(t, "the client's index", page(t, f.backend, clientGrants(client), "", 10))
 }
 
-// testGrantListsUnread: what cannot be read is said, keeps its entry, and hides nothing
-// else.
+// testGrantListsUnread: a record that cannot be read is reported, keeps its entry, and hides no
+// other.
 func testGrantListsUnread(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 3)
 	subject := grants[0].Subject
@@ -238,8 +237,8 @@ func testGrantListsUnread(t *testing.T, f *fixture) {
 	}
 }
 
-// testTidyGrants: tidying looks at the oldest entries of both lists, and removes those of
-// grants that are gone.
+// testTidyGrants: tidying checks the oldest entries of both lists, and removes those of grants
+// that are gone.
 func testTidyGrants(t *testing.T, f *fixture) {
 	grants, ids := f.granted(t, 8)
 	subject, client := grants[0].Subject, grants[0].ClientID

@@ -10,17 +10,17 @@ import (
 	"gatehouse.example/storage"
 )
 
-// giveUp is when a write without an answer must have ended: long after the time that it has,
-// and long before the time that others have, so that a slow machine changes nothing.
+// giveUp is when a write without an answer must have ended: long after its own time, and long
+// before the time of the other writes, so that the speed of the machine does not matter.
 const giveUp = patience
 
-// testLostReply: a write whose reply is lost has happened once, and its caller hears
-// that it won. The retry is not taken for a second writer.
+// testLostReply: a write whose reply is lost has happened once, and succeeds. The retry is not
+// taken for a second write.
 func testLostReply(t *testing.T, f *fixture) {
 	for _, lost := range []int{1, 3} {
 		f.lossy(t, func(n int) { f.faults.LoseReplies(n) }, lost)
 	}
-	// A conflict whose reply is lost stays one.
+	// A conflict whose reply is lost is still a conflict.
 	g, _ := f.grant(t, true)
 	_, err := f.Redeem(t.Context(), g, f.life())
 	wantError(t, "Redeem", err, nil)
@@ -38,7 +38,7 @@ func testLostRequest(t *testing.T, f *fixture) {
 	}
 }
 
-// lossy runs a grant through its life and loses something of each write.
+// lossy changes a grant in all ways and loses a message of each write.
 func (f *fixture) lossy(t *testing.T, lose func(int), n int) {
 	t.Helper()
 	g, _ := f.grant(t, true)
@@ -73,8 +73,8 @@ func (f *fixture) lossy(t *testing.T, lose func(int), n int) {
 	wantError(t, "CreateClient again", f.CreateClient(t.Context(), storage.Client{ID: id}), storage.ErrConflict)
 }
 
-// testLostForGood: without an answer a write ends as unavailable, in time, and what
-// became of it is consistent.
+// testLostForGood: without an answer a write ends with ErrUnavailable, in time, and its outcome
+// is consistent.
 func testLostForGood(t *testing.T, f *fixture) {
 	g, hasty := f.active(t), f.storeWithin(t, 100*time.Millisecond, issuer, f.keys...)
 	for what, lose := range map[string]func(int){"requests": f.faults.LoseRequests, "replies": f.faults.LoseReplies} {
@@ -103,9 +103,8 @@ func testLostForGood(t *testing.T, f *fixture) {
 	f.wantRevoked(t, g)
 }
 
-// testUnanswered: a code that was spent although its redeemer hears that nothing is certain is
-// marked as such. One that was not spent is as good as before, and the mark ends with the first
-// rotation.
+// testUnanswered: a code that was spent by a redemption with an uncertain outcome is marked. One
+// that was not spent stays valid, and the mark ends with the first rotation.
 func testUnanswered(t *testing.T, f *fixture) {
 	hasty := f.storeWithin(t, 100*time.Millisecond, issuer, f.keys...)
 	for what, spent := range map[string]bool{"requests": false, "replies": true} {
@@ -140,8 +139,8 @@ func testUnanswered(t *testing.T, f *fixture) {
 	}
 }
 
-// testConfirm: what was read is sent again where a copy could take over, and only there. It
-// says no more than the store confirms.
+// testConfirm: a write is sent again where a copy could take over, and only there. Confirm
+// reports no more than the store confirms.
 func testConfirm(t *testing.T, f *fixture) {
 	g := f.active(t)
 	puts := f.faults.Puts()
@@ -166,8 +165,8 @@ func testConfirm(t *testing.T, f *fixture) {
 	}
 }
 
-// testDown: while the backend is down nothing is found, nothing is missing and nothing
-// conflicts: it is unavailable. Afterwards all is as before.
+// testDown: while the backend is down every call is ErrUnavailable, not ErrNotFound and not
+// ErrConflict. Afterwards the records are as before.
 func testDown(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	g := f.active(t)
@@ -221,7 +220,7 @@ func testDown(t *testing.T, f *fixture) {
 	wantError(t, "Redeem", err, nil)
 }
 
-// clientCalls are all that is asked about clients and how they become known.
+// clientCalls returns all calls about clients and their registration.
 func (f *fixture) clientCalls(t *testing.T, client storage.Client, initial storage.InitialToken) map[string]func() error {
 	ctx := t.Context()
 	return map[string]func() error{
@@ -242,8 +241,7 @@ func (f *fixture) clientCalls(t *testing.T, client storage.Client, initial stora
 	}
 }
 
-// grantCalls are all that is asked about grants: one that is active, a code, and one that
-// is not stored.
+// grantCalls returns all calls about grants: an active one, a code, and one that is not stored.
 func (f *fixture) grantCalls(t *testing.T, g, code, fresh storage.Grant) map[string]func() error {
 	ctx := t.Context()
 	return map[string]func() error{

@@ -33,14 +33,14 @@ func testAssertion(t *testing.T, f *fixture) {
 	wantError(t, "TakeAssertion when it has expired", take("c", "jti"), nil)
 }
 
-// raceAssertion: of many takers of one id exactly one wins.
+// raceAssertion: of many calls that take one id exactly one wins.
 func raceAssertion(t *testing.T, f *fixture) {
 	jti := unique("jti")
 	errs := together(runners, func(int) error { return f.TakeAssertion(t.Context(), "c", jti, f.clock.later()) })
 	wantOneWinner(t, errs, storage.ErrConflict)
 }
 
-// minted stores an initial access token for so many clients.
+// minted stores an initial access token for that many clients.
 func (f *fixture) minted(t *testing.T, left int) (token string) {
 	t.Helper()
 	token = unique("initial token")
@@ -58,7 +58,7 @@ func (f *fixture) initialToken(t *testing.T, token string) storage.InitialToken 
 	return read
 }
 
-// wantUsedUp checks that nothing is left of a token.
+// wantUsedUp checks that a token is used up.
 func (f *fixture) wantUsedUp(t *testing.T, token string) {
 	t.Helper()
 	_, err := f.InitialToken(t.Context(), token)
@@ -98,7 +98,7 @@ func testInitialToken(t *testing.T, f *fixture) {
 	wantError(t, "UseInitialToken of one that is gone", f.UseInitialToken(t.Context(), read), storage.ErrNotFound)
 }
 
-// testInitialTokenLost: a use counts once, whatever is lost of it.
+// testInitialTokenLost: a use counts once, whatever request or reply is lost.
 func testInitialTokenLost(t *testing.T, f *fixture) {
 	token := f.minted(t, 10)
 	want := 10
@@ -126,7 +126,7 @@ func testInitialTokenLost(t *testing.T, f *fixture) {
 	}
 }
 
-// raceInitialToken: a token is good for as many clients as it says, however many ask.
+// raceInitialToken: a token is valid for its number of clients, however many requests use it.
 func raceInitialToken(t *testing.T, f *fixture) {
 	const left = 11
 	token := f.minted(t, left)

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// sealed is a store with records under one master key, the old one, which knows a new one
-// too, and another that seals under the new key and opens under both.
+// sealed is a store with records under one master key, the old one, that can open records under a
+// new one too, and another that seals under the new key and opens under both.
 type sealed struct {
 	*fixture
 	subject string
@@ -23,7 +23,7 @@ type sealed struct {
 	old     *storage.Store // opened with the old key alone
 }
 
-// sealed stores two signing keys that can sign and one that cannot any more, and a person.
+// sealed stores two signing keys with private parts and one without, and a person.
 func (f *fixture) sealed(t *testing.T) sealed {
 	t.Helper()
 	key := masterKey()
@@ -43,7 +43,7 @@ func (f *fixture) signingKey(t *testing.T, id string) storage.SigningKey {
 	return storage.SigningKey{ID: id, Algorithm: "ES256", Public: json.RawMessage("{}"), Private: private, State: storage.KeyActive, Created: f.clock.Now()}
 }
 
-// code stores a grant of the person whose code is out.
+// code stores a grant of the person whose code is not redeemed.
 func (s sealed) code(t *testing.T) storage.Grant {
 	t.Helper()
 	g, _ := s.prepare(t, true)
@@ -78,8 +78,8 @@ func wantResealed(t *testing.T, got, want storage.Resealed) {
 	}
 }
 
-// wantFresh checks that the new key alone opens the seed of a grant, that nothing else of
-// it changed but what is said, and that its tokens are what they were.
+// wantFresh checks that the new key alone opens the seed of a grant, that nothing else of it
+// changed except as given, and that its tokens are the same.
 func (s sealed) wantFresh(t *testing.T, before storage.Grant) {
 	t.Helper()
 	after, err := s.fresh.Grant(t.Context(), before.ID)
@@ -119,7 +119,7 @@ func (s sealed) wantFreshKeys(t *testing.T, ids ...string) {
 	wantEntries(t, "the signing keys", got, ids...)
 }
 
-// testReseal: afterwards the new master key alone opens everything that is not over, and
+// testReseal: afterwards the new master key alone opens every record that has not ended, and
 // nothing else has changed.
 func testReseal(t *testing.T, f *fixture) {
 	s := f.sealed(t)
@@ -175,8 +175,8 @@ func testReseal(t *testing.T, f *fixture) {
 	wantError(t, "Rotate of a grant that was resealed", err, nil)
 }
 
-// testResealBetween: what others do between the read and the swap of resealing is kept,
-// and what they do is sealed under the new key all the same.
+// testResealBetween: what other processes write between the read and the swap of resealing is
+// kept, and is sealed under the new key too.
 func testResealBetween(t *testing.T, f *fixture) {
 	s := f.sealed(t)
 	f.faults.beforePut(func() {
@@ -224,7 +224,7 @@ func testResealBetween(t *testing.T, f *fixture) {
 	_, err := f.Grant(t.Context(), g.ID)
 	wantError(t, "Grant that vanished while it was resealed", err, storage.ErrNotFound)
 
-	// The other way round: resealing is in nobody's way.
+	// Conversely, resealing does not disturb other writes.
 	code, active := s.code(t), s.redeemed(t)
 	wantResealed(t, s.reseal(t), storage.Resealed{Looked: 4, Sealed: 2})
 	_, err = f.Redeem(t.Context(), code, f.life())
@@ -237,12 +237,12 @@ func testResealBetween(t *testing.T, f *fixture) {
 	if got, err := s.fresh.RefreshTokenOf(f.read(t, current.ID), 1); err != nil || got != s.token(t, active, 1) {
 		t.Errorf("afterwards the token is %q, %v; want %q", got, err, s.token(t, active, 1))
 	}
-	// A rotation keeps the seal of the seed that it found, and seals the record.
+	// A rotation keeps the seal of the seed, and seals the record.
 	wantResealed(t, s.reseal(t), storage.Resealed{Looked: 4, Sealed: 2})
 }
 
-// testResealUnreadable: what no key opens, and what cannot be read, is counted and left as
-// it is. It keeps nothing else under the old key.
+// testResealUnreadable: a record that no key opens, or that cannot be read, is counted and left
+// as it is. It keeps no other record under the old key.
 func testResealUnreadable(t *testing.T, f *fixture) {
 	s := f.sealed(t)
 	cut, newer, whole := s.redeemed(t), s.redeemed(t), s.redeemed(t)
@@ -288,8 +288,7 @@ func testResealUnreadable(t *testing.T, f *fixture) {
 	}
 }
 
-// testResealBroken: resealing that ends before its time is repeated, and what is lost on
-// the way is sent again.
+// testResealBroken: resealing that ends early can be repeated, and a lost write is sent again.
 func testResealBroken(t *testing.T, f *fixture) {
 	s := f.sealed(t)
 	grants := []storage.Grant{s.redeemed(t), s.redeemed(t), s.code(t)}
@@ -332,8 +331,8 @@ func (s sealed) wantNothingFresh(t *testing.T, grants []storage.Grant) {
 	}
 }
 
-// raceReseal: resealing beside rotations, redemptions, revocations and new signing keys
-// loses none of them, and seals all that they leave.
+// raceReseal: resealing beside rotations, redemptions, revocations and new signing keys loses
+// none of them, and seals all their records.
 func raceReseal(t *testing.T, f *fixture) {
 	const each = 3
 	s := newFixture(t, f.backend.Backend).sealed(t)

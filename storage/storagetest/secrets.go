@@ -100,7 +100,7 @@ func testSealed(t *testing.T, f *fixture) {
 	}
 }
 
-// testMasterKeys: the first key seals, all open, and a dropped key is said to be missing.
+// testMasterKeys: the first key seals, all open, and the error names a missing key.
 func testMasterKeys(t *testing.T, f *fixture) {
 	old, fresh := f.keys[0], masterKey()
 	sealed, err := f.Seal("kind", "id", []byte("secret"))
@@ -164,7 +164,7 @@ func testRefreshToken(t *testing.T, f *fixture) {
 	}
 }
 
-// spellings are strings that look like token and are not it.
+// spellings returns strings that look like token and differ from it.
 func spellings(token string) []string {
 	list := []string{
 		"", token + "A", token + "=", token + "\n", token + "\r\n", "\n" + token, token + " ", " " + token, token + "\x00",
@@ -224,7 +224,7 @@ func testRefreshTokenForged(t *testing.T, f *fixture) {
 	}
 }
 
-// crossed is the front of one token with the MAC of another.
+// crossed returns the front of one token with the MAC of another.
 func crossed(front, mac string) string {
 	cut := len(front) - 40
 	return front[:cut] + mac[cut:]

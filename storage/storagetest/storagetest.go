@@ -1,15 +1,14 @@
-// Package storagetest is the contract of [storage.Backend] in executable form, for the
-// author of a database driver.
+// Package storagetest is the contract of [storage.Backend] in executable form, for the author of
+// a database driver.
 //
-// [TestBackend] checks every method by itself, [TestConcurrency] checks that races have
-// one winner, [TestStore] checks that [storage.Store] keeps its promises on this
-// backend, also when replies are lost. [NewFaults] makes any backend fail on command. What
-// is built on a store has suites of its own: see storage/catalogue/cataloguetest.
+// [TestBackend] checks every method by itself, [TestConcurrency] checks that races have one
+// winner, [TestStore] checks that [storage.Store] works as documented on this backend, also when
+// replies are lost. [NewFaults] makes any backend fail on command. What is built on a store has
+// suites of its own: see storage/catalogue/cataloguetest.
 //
-// The suites write under random keys and never read what they did not write, so a
-// shared database may serve many tests at once. They wait for nothing but the end of
-// items whose lifetime they test, and for the two seconds after which a write without
-// an answer is given up.
+// The suites write under random keys and read only what they wrote, so a shared database may
+// serve many tests at once. They wait only for the end of items whose lifetime they test, and for
+// the two seconds after which a write without an answer fails.
 //
 // Example:
 //
@@ -32,7 +31,7 @@ import (
 	"gatehouse.example/storage/internal/testkit"
 )
 
-// Open opens the backend under test. The suites close what it returns.
+// Open opens the backend under test. The suites close it.
 type Open func(t *testing.T) storage.Backend
 
 // begin opens a backend for one test and closes it at the end.
@@ -47,7 +46,7 @@ func (open Open) begin(t *testing.T) storage.Backend {
 	return backend
 }
 
-// What these suites have in common with those of storage/catalogue.
+// Shared with the suites of storage/catalogue.
 var (
 	unique          = testkit.Unique
 	operation       = testkit.Operation
@@ -62,7 +61,7 @@ var (
 	wantOneWinner   = testkit.WantOneWinner
 )
 
-// put stores data under key whatever is there and returns the new version.
+// put stores data under key, whatever is there, and returns the new version.
 func put(t *testing.T, b storage.Backend, key, data string) storage.Version {
 	t.Helper()
 	op := operation()
@@ -96,7 +95,7 @@ func wantStored(t *testing.T, b storage.Backend, key, data string, version stora
 	wantItem(t, "Get", got, data, version)
 }
 
-// wantSame compares two values by what is exported of them.
+// wantSame compares the exported fields of two values.
 func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if a, b := plain(t, got), plain(t, want); !reflect.DeepEqual(a, b) {

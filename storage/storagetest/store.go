@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestStore checks that [storage.Store] keeps its promises on this backend.
+// TestStore checks that [storage.Store] works as documented on this backend.
 func TestStore(t *testing.T, open Open) {
 	for _, tests := range []suite{clientTests, grantTests, otherTests} {
 		for name, test := range tests {
@@ -24,7 +24,7 @@ func TestStore(t *testing.T, open Open) {
 	}
 }
 
-// suite is tests by their names.
+// suite is tests by name.
 type suite map[string]func(*testing.T, *fixture)
 
 var clientTests = suite{
@@ -184,7 +184,7 @@ func testUserList(t *testing.T, f *fixture) {
 	}
 }
 
-// userNames are the names of a list of people, until its first error.
+// userNames returns the names in a list of people, until its first error.
 func userNames(list iter.Seq2[storage.User, error]) (names []string, err error) {
 	for u, err := range list {
 		if err != nil {
@@ -305,7 +305,7 @@ func testGrant(t *testing.T, f *fixture) {
 	}
 }
 
-// ends checks at which moment a grant stops to be found.
+// ends checks the moment from which a grant is not found.
 func (f *fixture) ends(t *testing.T, what, id string, after time.Duration) {
 	t.Helper()
 	f.clock.advance(after - time.Millisecond)
@@ -397,8 +397,8 @@ func testRevokeAll(t *testing.T, f *fixture) {
 	wantError(t, "RevokeUser of nobody", f.RevokeUser(t.Context(), "nobody", "test"), nil)
 }
 
-// testRevokeBeforeCreate: whoever revokes all grants of a person may come between the
-// two steps of creating one. Such a grant must not come to life.
+// testRevokeBeforeCreate: a revocation of all grants of a person may come between the two steps
+// of creating one. Such a grant must not become valid.
 func testRevokeBeforeCreate(t *testing.T, f *fixture) {
 	for what, revoke := range map[string]func(g storage.Grant) error{
 		"RevokeUser":   func(g storage.Grant) error { return f.RevokeUser(t.Context(), g.Subject, "test") },
@@ -417,7 +417,7 @@ func testRevokeBeforeCreate(t *testing.T, f *fixture) {
 	}
 }
 
-// testVanished: a grant that is gone when it is swapped stays gone.
+// testVanished: a swap does not restore a grant that is gone.
 func testVanished(t *testing.T, f *fixture) {
 	code, _ := f.grant(t, true)
 	codeKey := f.backend.last(t).Key

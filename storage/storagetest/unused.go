@@ -9,11 +9,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// unusedLife is how long a client of these tests lives that nobody uses.
+// unusedLife is the lifetime of an unused client in these tests.
 const unusedLife = 7 * 24 * time.Hour
 
-// unused stores clients of one software that end unless somebody uses them, made a second
-// after the other.
+// unused stores unused clients of one software with an end, created a second apart.
 func (f *fixture) unused(t *testing.T, software string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -23,7 +22,7 @@ func (f *fixture) unused(t *testing.T, software string, ids ...string) {
 	}
 }
 
-// bound is BoundUnused, which must remove so many.
+// bound calls BoundUnused, which must remove want clients.
 func (f *fixture) bound(t *testing.T, software string, limit, want int) {
 	t.Helper()
 	removed, _, err := f.BoundUnused(t.Context(), storage.Bound{Software: software, Most: limit})
@@ -33,8 +32,8 @@ func (f *fixture) bound(t *testing.T, software string, limit, want int) {
 	}
 }
 
-// wantGone checks that a client reads as not found, and for which reason it was removed;
-// empty if nobody remembers.
+// wantGone checks that a client reads as not found, and the reason of its removal; empty if that
+// is not on record any more.
 func (f *fixture) wantGone(t *testing.T, id, because string) {
 	t.Helper()
 	_, err := f.Client(t.Context(), id)
@@ -45,8 +44,8 @@ func (f *fixture) wantGone(t *testing.T, id, because string) {
 	}
 }
 
-// testUnused: a client that nobody uses ends when its record says so, and its key soon
-// after. The first use makes it stay, at once, and puts it into the other list.
+// testUnused: an unused client ends when its record says so, and its key soon after. The first
+// use makes it stay, at once, and moves it to the other list.
 func testUnused(t *testing.T, f *fixture) {
 	f.unused(t, "s", "b", "a", "c")
 	if ttl := f.backend.last(t).TTL; ttl < unusedLife || ttl > unusedLife+time.Hour {
@@ -68,7 +67,7 @@ func testUnused(t *testing.T, f *fixture) {
 	if ttl := f.backend.last(t).TTL; ttl != 0 {
 		t.Errorf("the key of a client that was used lives for %v; want no end", ttl)
 	}
-	// The entry that leads to the other one is removed last.
+	// The entry that names the other lists is removed last.
 	wantEntries(t, "lists that it left", f.backend.removals()[len(removals):], softwareUnused("s"), clientsUnused)
 	before.LastUsed, before.Expires = f.clock.Now(), time.Time{}
 	wantSame(t, "the client that was used", f.client(t, "a"), before)
@@ -99,8 +98,8 @@ func testUnused(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "those of the software in the end", softwareUnused("s"))
 }
 
-// testFirstUse: whatever the clock of the user says and whatever is lost, the first use
-// makes a client stay and leaves it in one list.
+// testFirstUse: whatever the time of the use and whatever message is lost, the first use makes a
+// client stay and leaves it in one list.
 func testFirstUse(t *testing.T, f *fixture) {
 	f.unused(t, "s", "walked")
 	f.faults.beforePut(func() { f.wantClients(t, "between the entry of a use and its record", "walked") })
@@ -126,7 +125,7 @@ func testFirstUse(t *testing.T, f *fixture) {
 	for _, index := range []string{clientsUnused, softwareUnused("s")} {
 		f.wantIndexed(t, index, index)
 	}
-	// One that stays anyway has the same entry before and after its first use.
+	// A client without an end has the same entry before and after its first use.
 	f.registered(t, "configured")
 	f.use(t, "configured")
 	if f.client(t, "configured").LastUsed.IsZero() {
@@ -135,8 +134,8 @@ func testFirstUse(t *testing.T, f *fixture) {
 	f.wantClients(t, "with one that stays anyway", "walked", "early", "never", "end", "reply", "request", "configured")
 }
 
-// testUpdateClient: an update replaces what clients say about themselves, and neither
-// when they were made and used, nor when they end, nor their lists.
+// testUpdateClient: an update replaces the metadata of a client, and neither its creation, use
+// and end nor its lists.
 func testUpdateClient(t *testing.T, f *fixture) {
 	f.unused(t, "s", "a", "b")
 	f.use(t, "b")
@@ -173,8 +172,8 @@ func testUpdateClient(t *testing.T, f *fixture) {
 	f.wantGone(t, "a", "")
 }
 
-// testRemoveClient: a client that is removed reads as not found, with the reason as long
-// as that is remembered, and nothing brings it back.
+// testRemoveClient: a client that is removed reads as not found, with the reason as long as that
+// is on record, and is not restored.
 func testRemoveClient(t *testing.T, f *fixture) {
 	f.unused(t, "s", "a", "b", "c")
 	f.use(t, "b")
@@ -210,8 +209,8 @@ func testRemoveClient(t *testing.T, f *fixture) {
 	f.wantGone(t, "b", "")
 }
 
-// testRemoveLost: a removal that was told to be unknown has one outcome, and who tries
-// again learns it.
+// testRemoveLost: a removal whose outcome was unknown has one outcome, and the next attempt
+// returns it.
 func testRemoveLost(t *testing.T, f *fixture) {
 	f.unused(t, "s", "reply", "request", "end", "kept")
 	lost := map[string]struct {
@@ -242,8 +241,8 @@ func testRemoveLost(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "those of the software", softwareUnused("s"), "kept")
 }
 
-// testBoundUnused: the oldest unused clients go, of one software or of all, and none that
-// was used or that stays anyway.
+// testBoundUnused: the oldest unused clients are removed, of one software or of all, and none
+// that was used or has no end.
 func testBoundUnused(t *testing.T, f *fixture) {
 	f.bound(t, "", 0, 0)
 	f.registered(t, "stays")
@@ -273,8 +272,8 @@ func testBoundUnused(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "after more than two pages", clientsUnused, many[230:]...)
 }
 
-// testBoundUnusedMeanwhile: a client that changes while it is to be removed is looked at
-// again: one that was used stays.
+// testBoundUnusedMeanwhile: a client that changes while it is being removed is read again: one
+// that was used stays.
 func testBoundUnusedMeanwhile(t *testing.T, f *fixture) {
 	f.unused(t, "s", "used", "updated", "removed", "new")
 	f.faults.beforePut(func() { f.use(t, "used") })
@@ -290,14 +289,14 @@ func testBoundUnusedMeanwhile(t *testing.T, f *fixture) {
 	for _, index := range []string{clientsUnused, softwareUnused("s")} {
 		f.wantIndexed(t, index, index, "new")
 	}
-	// Entries come before records: a young one without a record is left alone.
+	// Entries are written before records: a young one without a record is left alone.
 	f.faults.beforePut(func() { f.bound(t, "", 0, 1) })
 	f.unused(t, "s", "born")
 	f.wantClients(t, "with one that was being made", "born", "used")
 }
 
-// testBoundUnusedStale: entries of clients that are gone go with those of their software,
-// also when there are few; what cannot be read stays and is told.
+// testBoundUnusedStale: entries of clients that are gone are removed with those of their
+// software, also when there are few; a record that cannot be read stays and is reported.
 func testBoundUnusedStale(t *testing.T, f *fixture) {
 	f.unused(t, "s", "a")
 	f.unused(t, "r", "b", "c", "d")
@@ -332,8 +331,8 @@ func testBoundUnusedStale(t *testing.T, f *fixture) {
 	f.wantIndexed(t, "what cannot be read", clientsUnused, "d")
 }
 
-// raceUseAgainstRemove: of a use and a removal one wins: a client whose use was recorded is
-// removed by nobody who read it before, and one that was removed is used by nobody.
+// raceUseAgainstRemove: of a use and a removal one wins: a removal that read the client before a
+// recorded use fails, and so does a use of a removed client.
 func raceUseAgainstRemove(t *testing.T, f *fixture) {
 	id := unique("client")
 	f.unused(t, "s", id)
@@ -372,8 +371,8 @@ func raceRemoveClient(t *testing.T, f *fixture) {
 	f.wantGone(t, id, name("runner %d", wantOneWinner(t, errs, storage.ErrConflict)))
 }
 
-// raceBoundUnused: however many bound a list while clients register and are used, those
-// that were used stay, so do the newest of the others, and no list names more.
+// raceBoundUnused: however many calls bound a list while clients register and are used, those
+// that were used stay, so do the newest of the others, and no list has more entries.
 func raceBoundUnused(t *testing.T, f *fixture) {
 	const limit = 5
 	software := unique("software")

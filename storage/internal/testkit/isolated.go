@@ -1,5 +1,5 @@
-// Package testkit is what the suites of storage/storagetest and storage/catalogue/cataloguetest
-// have in common: keys of their own in a shared database, and comparisons.
+// Package testkit is shared by the suites of storage/storagetest and
+// storage/catalogue/cataloguetest: separate keys in a shared database, and comparisons.
 package testkit
 
 import (
@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Isolated gives a Store keys of its own in a shared database. It keeps a copy of everything
-// that was written, and which indexes lost entries.
+// Isolated gives a Store its own keys in a shared database. It keeps a copy of every write, and
+// the indexes that lost entries.
 type Isolated struct {
 	storage.Backend
 	prefix string
@@ -32,7 +32,7 @@ func (b *Isolated) Get(ctx context.Context, key string) (storage.Item, error) {
 	return b.Backend.Get(ctx, b.prefix+key)
 }
 
-// GetMany reads items.
+// GetMany implements [storage.Backend].
 func (b *Isolated) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
 	prefixed := make([]string, len(keys))
 	for i, key := range keys {
@@ -56,17 +56,17 @@ func (b *Isolated) Put(ctx context.Context, put storage.Put) (storage.Item, erro
 	return b.Backend.Put(ctx, put)
 }
 
-// Delete removes an item.
+// Delete implements [storage.Backend].
 func (b *Isolated) Delete(ctx context.Context, key string) error {
 	return b.Backend.Delete(ctx, b.prefix+key)
 }
 
-// IndexAdd adds an entry.
+// IndexAdd implements [storage.Backend].
 func (b *Isolated) IndexAdd(ctx context.Context, index, entry string) error {
 	return b.Backend.IndexAdd(ctx, b.prefix+index, entry)
 }
 
-// IndexRemove remembers the index.
+// IndexRemove records the index.
 func (b *Isolated) IndexRemove(ctx context.Context, index, entry string) error {
 	b.mu.Lock()
 	b.removed = append(b.removed, index)
@@ -74,17 +74,17 @@ func (b *Isolated) IndexRemove(ctx context.Context, index, entry string) error {
 	return b.Backend.IndexRemove(ctx, b.prefix+index, entry)
 }
 
-// IndexPage reads entries.
+// IndexPage implements [storage.Backend].
 func (b *Isolated) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
 	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
 }
 
-// IndexLen counts entries.
+// IndexLen implements [storage.Backend].
 func (b *Isolated) IndexLen(ctx context.Context, index string) (int, error) {
 	return b.Backend.IndexLen(ctx, b.prefix+index)
 }
 
-// Scan returns keys without what isolates them.
+// Scan returns keys without the prefix that isolates them.
 func (b *Isolated) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
 	keys, next, err := b.Backend.Scan(ctx, b.prefix+prefix, cursor, limit)
 	for i := range keys {
@@ -93,14 +93,14 @@ func (b *Isolated) Scan(ctx context.Context, prefix, cursor string, limit int) (
 	return keys, next, err
 }
 
-// Writes returns what was written so far.
+// Writes returns the writes so far.
 func (b *Isolated) Writes() []storage.Put {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.written)
 }
 
-// Removals returns the indexes that lost an entry, as often as they did.
+// Removals returns the indexes that lost an entry, once for each.
 func (b *Isolated) Removals() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *Isolated) Overwrite(t testing.TB, key string, data []byte) {
 	b.Restore(t, key, storage.Item{Data: data, Version: Operation()})
 }
 
-// Item is what is under key, behind the back of the Store.
+// Item returns what the backend has under key.
 func (b *Isolated) Item(t testing.TB, key string) storage.Item {
 	t.Helper()
 	item, err := b.Get(t.Context(), key)
@@ -123,8 +123,8 @@ func (b *Isolated) Item(t testing.TB, key string) storage.Item {
 	return item
 }
 
-// Restore puts an older copy of an item back, as another copy of the database does that
-// takes over and lacks the last writes.
+// Restore puts an older copy of an item back, as when a copy of the database takes over that
+// lacks the last writes.
 func (b *Isolated) Restore(t testing.TB, key string, older storage.Item) {
 	t.Helper()
 	change := storage.Put{Key: key, Data: older.Data, If: storage.Always, Operation: older.Version}

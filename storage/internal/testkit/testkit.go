@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Unique returns a key that nobody else uses.
+// Unique returns a key that no other test uses.
 func Unique(name string) string { return "storagetest:" + rand.Text() + ":" + name }
 
 // Operation returns a new operation id.
@@ -70,7 +70,7 @@ func WantEntries(t testing.TB, what string, got []string, want ...string) {
 	t.Errorf("%s: %d entries, of which the first %d are right; want %d", what, len(got), same, len(want))
 }
 
-// WantError checks that an error is one of a kind, or that there is none.
+// WantError checks that an error is one of a kind, or nil if want is nil.
 func WantError(t testing.TB, what string, got, want error) {
 	t.Helper()
 	if want == nil && got != nil || !errors.Is(got, want) {
@@ -78,7 +78,7 @@ func WantError(t testing.TB, what string, got, want error) {
 	}
 }
 
-// WantUnavailable checks that a failure is named as one, and as nothing else.
+// WantUnavailable checks that an error is ErrUnavailable, and no other kind.
 func WantUnavailable(t testing.TB, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {

@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: storage stands on metadata only, so that a driver for another database needs
-// nothing that belongs to Redis or to the authorization server.
+// TestDeps: storage imports metadata only, so that a driver for another database needs nothing of
+// Redis or of the authorization server.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

@@ -9,8 +9,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// A store is typed records over a backend. Of two writes to one record that began with the
-// same one, one wins.
+// A store is typed records over a backend. Of two writes that change the same version of a
+// record, one wins.
 func ExampleNew() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})

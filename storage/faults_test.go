@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestFaults: a backend that fails on command keeps the contract while it does not fail,
-// also when it has a lineage. So what tests learn with it is true of others.
+// TestFaults: a backend that fails on command keeps the contract while it does not fail, also
+// when it has a lineage. So the results of tests with it apply to other backends.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, lineage := range map[string]storage.Lineage{"no lineage": "", "a lineage": "one"} {

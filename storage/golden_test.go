@@ -24,9 +24,9 @@ type golden struct {
 	ID   string `json:"id"` // what the record is read by
 	Key  string `json:"key"`
 	Data []byte `json:"data"`
-	// Version is the operation that wrote it, where its seal is over that.
+	// Version is the operation that wrote it, if its seal is over that.
 	Version []byte `json:"version,omitempty"`
-	// Want is the record in plain JSON. One that is over is there and not found.
+	// Want is the record in plain JSON. One that has expired is there and not found.
 	Want json.RawMessage `json:"want"`
 	Over bool            `json:"over,omitempty"`
 	// RefreshTokens of a grant, by generation, and its code.
@@ -34,9 +34,9 @@ type golden struct {
 	Code          string   `json:"code,omitempty"`
 }
 
-// goldenFiles are files of testdata that are never written again: a record that was
-// stored once must be read by every later program. A new encoding version gets a file
-// of its own, and so does a record that gains fields which decide something.
+// goldenFiles are files of testdata that never change: a record that was stored once must be
+// readable by every later program. A new encoding version gets its own file, and so does a record
+// with new fields that decide on requests.
 var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json"}
 
 func goldens(t *testing.T, file string) []golden {
@@ -57,7 +57,7 @@ func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
 	t.Helper()
 	records := goldens(t, file)
 	if !slices.ContainsFunc(records, func(r golden) bool { return r.Kind == "keyset" }) {
-		// They stood beside a key set, which says that nothing is sealed.
+		// They were stored beside a key set that says that records are not sealed.
 		change := storage.Put{Key: "gatehouse:keyset:signing", Data: []byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00{\"keys\":[]}"), Operation: storage.Version{1}}
 		if _, err := backend.Put(t.Context(), change); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func storeGoldens(t *testing.T, backend storage.Backend, file string) []golden {
 	return records
 }
 
-// readers read a record of each kind.
+// readers returns a function for each kind that reads a record.
 func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (any, error) {
 	return map[string]func(ctx context.Context, id string) (any, error){
 		"client":        func(ctx context.Context, id string) (any, error) { return s.Client(ctx, id) },
@@ -107,7 +107,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readGoldens reads the records of one file and notes their kinds in seen.
+// readGoldens reads the records of one file and adds their kinds to seen.
 func readGoldens(t *testing.T, file string, seen map[string]bool) {
 	s, backend := newStore(t)
 	read := readers(s)
@@ -138,10 +138,10 @@ func readGoldens(t *testing.T, file string, seen map[string]bool) {
 	}
 }
 
-// TestGoldenDecides: the fields that records gained decide what they decided when they
-// were written: where a code was issued, what a failover may have forgotten, whose grant
-// it is, when a client was used, and that a transaction is taken. Records from before
-// have none of them, and nothing is refused for that.
+// TestGoldenDecides: the later fields of records still decide what they decided when they were
+// written: where a code was issued, what a failover may have lost, whose grant it is, when a
+// client was used, and that a transaction is taken. Records from before have none of them, and
+// are not refused for that.
 func TestGoldenDecides(t *testing.T) {
 	for file, carries := range map[string]bool{"records-v1.json": false, "records-v1-lineage.json": true} {
 		_, backend := newStore(t)
@@ -166,7 +166,7 @@ func TestGoldenDecides(t *testing.T) {
 		}{{storage.UseStep - time.Second, 0}, {storage.UseStep, 1}} {
 			want := use.writes
 			if !carries {
-				want = 1 - use.writes // the first use of a client is recorded, whenever it is
+				want = 1 - use.writes // the first use of a client is recorded, at whatever time
 			}
 			before := faults.Puts()
 			if err := s.UseClient(t.Context(), "client", last.Add(use.after)); err != nil || faults.Puts()-before != want {
@@ -176,8 +176,8 @@ func TestGoldenDecides(t *testing.T) {
 	}
 }
 
-// TestGoldenAccess: what was consented is read as it is where a record says so, and as its
-// resources and scopes meant it where it does not.
+// TestGoldenAccess: the consented access is read from the record if it has pairs, and from its
+// resources and scopes otherwise.
 func TestGoldenAccess(t *testing.T) {
 	defined := map[string]string{"notes:read": "https://notes.example.com/mcp", "tasks:read": "https://tasks.example.com/mcp"}
 	defines := func(resource, scope string) bool { return scope == "profile" || defined[scope] == resource }
@@ -210,8 +210,8 @@ func TestGoldenAccess(t *testing.T) {
 	}
 }
 
-// TestGoldenClients: a client that nobody has used ends, stays when it is used, and leaves
-// the lists that it was in; a removed one tells why.
+// TestGoldenClients: an unused client ends, stays when it is used, and leaves its former lists; a
+// removed one has the reason.
 func TestGoldenClients(t *testing.T) {
 	s, backend := newStore(t)
 	storeGoldens(t, backend, "records-v1-clients.json")
@@ -249,7 +249,7 @@ func TestGoldenClients(t *testing.T) {
 	}
 }
 
-// goldenGrant checks what the lineage of a grant decides on another one.
+// goldenGrant checks how the lineage of a grant decides on another one.
 func goldenGrant(t *testing.T, s *storage.Store, record golden, carries bool) {
 	t.Helper()
 	g, err := s.Grant(t.Context(), record.ID)
@@ -272,8 +272,8 @@ func goldenGrant(t *testing.T, s *storage.Store, record golden, carries bool) {
 	}
 }
 
-// wantKey checks the private part of a key, and that a key from before there were states
-// is active.
+// wantKey checks the private part of a key, and that a key from before there were states is
+// active.
 func wantKey(t *testing.T, s *storage.Store, k storage.SigningKey) {
 	t.Helper()
 	if k.ID == "kid" && (k.State != storage.KeyActive || !k.Activated.Equal(k.Created)) {
@@ -290,8 +290,7 @@ func wantKey(t *testing.T, s *storage.Store, k storage.SigningKey) {
 	}
 }
 
-// holds reports whether got has every member of want. It may have more: fields that
-// came later.
+// holds reports whether got has every member of want. It may have more: later fields.
 func holds(got, want any) bool {
 	if items, ok := want.([]any); ok {
 		has, _ := got.([]any)
@@ -312,7 +311,7 @@ func holds(got, want any) bool {
 	return ok
 }
 
-// wantTokens checks the tokens that clients hold.
+// wantTokens checks the tokens of clients.
 func wantTokens(t *testing.T, s *storage.Store, g storage.Grant, record golden) {
 	t.Helper()
 	if id, ok := storage.CodeGrant(record.Code); !ok || id != g.ID || !g.Code.Matches(record.Code) {

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// timed is an embedded store whose clock the test moves.
+// timed is an embedded store with a clock that the test sets.
 type timed struct {
 	*storage.Store
 	backend storage.Backend
@@ -33,7 +33,7 @@ func newTimed(t *testing.T) *timed {
 	return s
 }
 
-// created stores a grant whose code lives for a minute.
+// created stores a grant whose code is valid for a minute.
 func (s *timed) created(t *testing.T) storage.Grant {
 	t.Helper()
 	g, _ := prepare(t, s.Store)
@@ -48,7 +48,7 @@ func (s *timed) created(t *testing.T) storage.Grant {
 	return g
 }
 
-// entries is how many entries each list of the test's person and client has.
+// entries returns the number of entries in each list of the test's person and client.
 func (s *timed) entries(t *testing.T) [2]int {
 	t.Helper()
 	var n [2]int
@@ -62,9 +62,9 @@ func (s *timed) entries(t *testing.T) [2]int {
 	return n
 }
 
-// TestTidyKeepsListsShort: lists that nobody reads stay as short as the grants that are
-// there make them, if they are tidied for each grant that is made, and are emptied by
-// tidying in the end. Without it they keep everything.
+// TestTidyKeepsListsShort: lists that are never read stay as short as the number of living
+// grants, if they are tidied for each grant that is created, and tidying empties them in the end.
+// Without it they keep every entry.
 func TestTidyKeepsListsShort(t *testing.T) {
 	const step = 10 * time.Second
 	for _, test := range []struct {
@@ -109,8 +109,8 @@ func TestTidyKeepsListsShort(t *testing.T) {
 	}
 }
 
-// TestTidyKeepsWhatLives: tidying forgets no grant that lives, wherever it stands in a
-// list, and reading removes what tidying did not reach.
+// TestTidyKeepsWhatLives: tidying removes no living grant, wherever it is in a list, and reading
+// removes the entries that tidying did not reach.
 func TestTidyKeepsWhatLives(t *testing.T) {
 	s := newTimed(t)
 	for i := range 50 {
@@ -139,8 +139,8 @@ func TestTidyKeepsWhatLives(t *testing.T) {
 	}
 }
 
-// TestRotatedFamily: after a thousand rotations a family takes the room that it took after
-// one, but for the digits of its generation.
+// TestRotatedFamily: after a thousand rotations a family occupies the space that it occupied
+// after one, without the digits of its generation.
 func TestRotatedFamily(t *testing.T) {
 	s := newTimed(t)
 	g, err := s.Redeem(t.Context(), s.created(t), life())
@@ -183,9 +183,8 @@ func (s *timed) registers(t *testing.T, i, softwares int) {
 	}
 }
 
-// holds is how many clients that nobody used are listed, how many of these softwares have
-// lists, and how many of the first n clients have records: living ones, and what is left
-// of removed ones.
+// holds returns how many unused clients are listed, how many of these softwares have lists, and
+// how many of the first n clients have records: living ones, and tombstones of removed ones.
 func (s *timed) holds(t *testing.T, n, softwares int) (listed, lists, living, left int) {
 	t.Helper()
 	length := func(index string) int {
@@ -209,9 +208,9 @@ func (s *timed) holds(t *testing.T, n, softwares int) (listed, lists, living, le
 	return length("gatehouse:clients:unused"), lists, living, left
 }
 
-// TestRegistrationsAreBounded: however many clients register that nobody uses, as many
-// records are left as the bound says, and what is left of the others goes within an hour.
-// The lists are as long, those of softwares too.
+// TestRegistrationsAreBounded: however many unused clients register, at most as many records as
+// the bound are left, and the tombstones of the others end within an hour. The lists are as
+// short, those of softwares too.
 func TestRegistrationsAreBounded(t *testing.T) {
 	const step, made, limit, perSoftware = time.Minute, 1000, 50, 5
 	for _, test := range []struct {
@@ -246,8 +245,8 @@ func TestRegistrationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRegistrationsEnd: clients that register now and then and that nobody uses leave
-// nothing behind, though they are never too many: no record, no entry, no list.
+// TestRegistrationsEnd: clients that register now and then and are not used leave nothing in the
+// store, also if they are never too many: no record, no entry, no list.
 func TestRegistrationsEnd(t *testing.T) {
 	const made = 300
 	s := newTimed(t)

@@ -11,9 +11,9 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestB2WhoYields: while room is short, what strangers make is ErrFull and not written, and
-// what belongs to somebody who is known is written. A catalogue yields too: see
-// TestWhileRoomIsShort there.
+// TestB2WhoYields: while room is short, records of unauthenticated clients are ErrFull and not
+// written, and those of known people and clients are. For a catalogue see TestWhileRoomIsShort
+// there.
 func TestB2WhoYields(t *testing.T) {
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
 	if err != nil {

@@ -52,8 +52,8 @@ func TestTableIsPublic(t *testing.T) {
 	}
 }
 
-// TestTableTouch: an item that was touched is as it was, and a write that expects the one
-// before is a conflict.
+// TestTableTouch: an item that was touched has the same contents, and a write that expects the
+// version before is a conflict.
 func TestTableTouch(t *testing.T) {
 	t.Parallel()
 	s := newTimed(t)

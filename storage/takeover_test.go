@@ -8,9 +8,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestRotateAfterForgetting: a takeover that forgets rotations between the read and the
-// swap of a rotation is no conflict, of which a client would hear that its token is over. A
-// grant that is revoked there is.
+// TestRotateAfterForgetting: a takeover that loses rotations between the read and the swap of a
+// rotation is not a conflict, which would tell a client that its token has ended. A grant that is
+// revoked there is.
 func TestRotateAfterForgetting(t *testing.T) {
 	t.Parallel()
 	s := newTimed(t)

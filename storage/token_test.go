@@ -16,7 +16,7 @@ const issuer = "https://issuer.example.com"
 // now is the clock of these tests.
 func now() time.Time { return time.Date(2031, time.March, 4, 5, 6, 7, 0, time.UTC) }
 
-// counter is a source of randomness that is none: it counts.
+// counter is a predictable source of bytes: it counts.
 type counter struct{ next byte }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -27,7 +27,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newStore returns a Store on an embedded backend. Everything about it is known.
+// newStore returns a Store on an embedded backend, with a fixed clock and predictable randomness.
 func newStore(t testing.TB) (*storage.Store, storage.Backend) {
 	t.Helper()
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
@@ -58,8 +58,8 @@ func prepare(t testing.TB, s *storage.Store) (storage.Grant, string) {
 	return g, code
 }
 
-// FuzzParseRefreshToken: whatever parses and is genuine is the very string that the
-// server minted for that generation, so a token has one spelling.
+// FuzzParseRefreshToken: a token that parses and is genuine is exactly the string that the server
+// made for that generation, so a token has one spelling.
 func FuzzParseRefreshToken(f *testing.F) {
 	s, _ := newStore(f)
 	g, code := prepare(f, s)
@@ -98,8 +98,8 @@ func FuzzParseRefreshToken(f *testing.F) {
 	})
 }
 
-// FuzzCodeGrant: a string that names a grant has one spelling, and only the code itself
-// matches its hash.
+// FuzzCodeGrant: a string that names a grant has one spelling, and only the code itself matches
+// its hash.
 func FuzzCodeGrant(f *testing.F) {
 	s, _ := newStore(f)
 	g, code := prepare(f, s)
@@ -156,7 +156,7 @@ type brokenRand struct{}
 
 func (brokenRand) Read([]byte) (int, error) { return 0, fmt.Errorf("no entropy") }
 
-// TestRandomFails: without randomness nothing is made.
+// TestRandomFails: without randomness no secret is made.
 func TestRandomFails(t *testing.T) {
 	_, backend := newStore(t)
 	s, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{make([]byte, 32)}, Now: now, Rand: brokenRand{}})

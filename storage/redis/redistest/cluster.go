@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// slots is how many parts a cluster divides the keys into.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
 // batch is how many keys of a slot move at a time.
 const batch = 10
 
-// Cluster is a cluster whose slots are spread over its masters. Each node that fails for
-// a second counts as failed; a replica takes the place of its master.
+// Cluster is a cluster whose slots are spread over its masters. A node that does not answer for a
+// second counts as failed; a replica takes the place of its master.
 type Cluster struct {
-	// Nodes are the masters, then their replicas: the first ones, one for each master,
-	// then the second ones. Failovers change the roles, not the order.
+	// Nodes are the masters, then their replicas: the first ones, one for each master, then the
+	// second ones. Failovers change the roles, not the order.
 	Nodes []*Server
 
 	t    testing.TB
 	ways *ways // nil if the nodes are reached directly
 }
 
-// StartCluster starts a cluster with this many masters, and replicas of each, and returns
-// when every node finds it in order. The configuration is that of each server, whose
-// ReplicaOf and Through are not for a cluster.
+// StartCluster starts a cluster with this many masters, and replicas of each, and returns when
+// every node finds it in order. The configuration is that of each server; its fields ReplicaOf
+// and Through do not apply to a cluster.
 func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -72,7 +72,7 @@ func (c *Cluster) start(masters, replicas int, config Config) {
 	c.Settle()
 }
 
-// meet introduces each node to each other, which is faster than waiting for gossip.
+// meet introduces each node to every other, which is faster than waiting for gossip.
 func (c *Cluster) meet(ctx context.Context) {
 	c.t.Helper()
 	for i, node := range c.Nodes {
@@ -90,7 +90,7 @@ func (c *Cluster) meet(ctx context.Context) {
 	})
 }
 
-// URL is the redis+cluster:// URL of the cluster.
+// URL returns the redis+cluster:// URL of the cluster.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, node := range c.Nodes {
@@ -99,9 +99,9 @@ func (c *Cluster) URL() string {
 	return "redis+cluster://" + strings.Join(all, ",")
 }
 
-// Settle waits until each node that runs finds the cluster in order and says the same
-// about each other node that runs: that it is connected, whose replica it is, which slots
-// it has. Replicas are in step.
+// Settle waits until each running node finds the cluster in order and lists every other running
+// node as that lists itself: that it is connected, whose replica it is, which slots it has.
+// Replicas are in step.
 func (c *Cluster) Settle() {
 	c.t.Helper()
 	c.await("that the cluster agrees", func(ctx context.Context, node *Server) error {
@@ -116,7 +116,7 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// agree checks what one node says against what each of the others says about itself.
+// agree compares what one node lists with what each of the others lists about itself.
 func (c *Cluster) agree(ctx context.Context, node *Server) error {
 	known, err := node.view(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Cluster) agree(ctx context.Context, node *Server) error {
 	return nil
 }
 
-// Slot is the part of the keys to which the key belongs.
+// Slot returns the slot of a key.
 func (c *Cluster) Slot(key string) int {
 	c.t.Helper()
 	for _, node := range c.Nodes {
@@ -158,8 +158,8 @@ func (c *Cluster) Slot(key string) int {
 	return 0
 }
 
-// Owner is the master of the slot according to the nodes that answer. While they do not
-// agree, the one with the latest claim wins, as it will among themselves.
+// Owner returns the master of the slot according to the nodes that answer. While they do not
+// agree, the one with the highest epoch counts, as it will among the nodes.
 func (c *Cluster) Owner(slot int) (owner *Server) {
 	c.t.Helper()
 	latest := -1
@@ -182,10 +182,9 @@ func (c *Cluster) Owner(slot int) (owner *Server) {
 	return owner
 }
 
-// MigrateSlot moves a slot with its keys from one master to another while the cluster
-// works. Keys move in batches of ten. If between is not nil, it is called before
-// the first batch and after each; as long as it does not return, the slot stays half
-// moved.
+// MigrateSlot moves a slot with its keys from one master to another while the cluster works. Keys
+// move in batches of ten. If between is not nil, it is called before the first batch and after
+// each; until it returns, the slot stays half moved.
 func (c *Cluster) MigrateSlot(slot int, from, to *Server, between func()) {
 	c.t.Helper()
 	if between == nil {
@@ -205,13 +204,13 @@ func (c *Cluster) MigrateSlot(slot int, from, to *Server, between func()) {
 		c.must(migrate(ctx, from, to, keys))
 		between()
 	}
-	// The new owner first: otherwise nobody would have the slot for a moment.
+	// The new owner first: otherwise the slot would have no owner for a moment.
 	for _, node := range append([]*Server{to, from}, c.others(ctx, to, from)...) {
 		c.must(node.client.Do(ctx, "cluster", "setslot", slot, "node", target).Err())
 	}
 }
 
-// migrate moves keys. Keys that have ended meanwhile are not missed.
+// migrate moves keys. A key that has expired meanwhile is not an error.
 func migrate(ctx context.Context, from, to *Server, keys []string) error {
 	_, port, _ := net.SplitHostPort(to.Addr)
 	args := []any{"migrate", host, port, "", 0, (10 * time.Second).Milliseconds(), "keys"}
@@ -221,7 +220,7 @@ func migrate(ctx context.Context, from, to *Server, keys []string) error {
 	return from.client.Do(ctx, args...).Err()
 }
 
-// others are the masters that run, without these.
+// others returns the running masters except some.
 func (c *Cluster) others(ctx context.Context, without ...*Server) (masters []*Server) {
 	c.t.Helper()
 	for _, node := range c.Nodes {
@@ -237,7 +236,7 @@ func (c *Cluster) others(ctx context.Context, without ...*Server) (masters []*Se
 	return masters
 }
 
-// id is the name that the cluster gives to a node.
+// id returns the id of a node in the cluster.
 func (c *Cluster) id(ctx context.Context, node *Server) string {
 	c.t.Helper()
 	id, err := node.client.Do(ctx, "cluster", "myid").Text()
@@ -252,7 +251,7 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-// await waits until check holds at each node that runs.
+// await waits until check succeeds at each running node.
 func (c *Cluster) await(what string, check func(context.Context, *Server) error) {
 	c.t.Helper()
 	for _, node := range c.Nodes {

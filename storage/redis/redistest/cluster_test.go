@@ -22,7 +22,7 @@ func startCluster(t *testing.T, masters, replicas int) *redistest.Cluster {
 	return c
 }
 
-// clusterClient is a client that follows slots.
+// clusterClient returns a client that follows slots.
 func clusterClient(t *testing.T, c *redistest.Cluster) *goredis.ClusterClient {
 	t.Helper()
 	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: strings.Split(strings.TrimPrefix(c.URL(), "redis+cluster://"), ",")})
@@ -73,8 +73,8 @@ func size(t *testing.T, s *redistest.Server) int64 {
 	return n
 }
 
-// TestClusterFailover: a replica takes the place of a master that is silent or gone, and who
-// was master comes back as a replica.
+// TestClusterFailover: a replica takes the place of a master that is silent or gone, and the
+// former master comes back as a replica.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, 1)
@@ -103,7 +103,7 @@ func TestClusterFailover(t *testing.T) {
 			t.Errorf("the new owner holds %q; want value", got)
 		}
 		fault.end(master)
-		if c.Owner(slot) == master { // it may say so itself
+		if c.Owner(slot) == master { // it may list itself
 			t.Error("the old master owns the slot again")
 		}
 		c.Settle()
@@ -113,8 +113,8 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// TestClusterMigrateSlot: while a slot is half moved, what has moved is at the target and
-// the rest at the source, and clients find both.
+// TestClusterMigrateSlot: while a slot is half moved, the moved keys are at the target and the
+// rest at the source, and clients find both.
 func TestClusterMigrateSlot(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, 1)
@@ -164,14 +164,14 @@ func TestClusterMigrateSlot(t *testing.T) {
 	}
 }
 
-// TestDivide: nodes that are divided off do not reach the others, and whom clients reach is
-// what the test wants. Afterwards all is one again.
+// TestDivide: nodes that are divided off do not reach the others, and clients reach the side that
+// the test chooses. Afterwards all nodes are connected again.
 func TestDivide(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartDivisible(t, 3, 1, redistest.Config{Args: []string{"--cluster-require-full-coverage", "no"}})
 	slot := c.Slot("k")
 	primary := c.Owner(slot)
-	write := func() bool { // a client that has not heard of the cluster from another side
+	write := func() bool { // a client that has no information from another side
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		return clusterClient(t, c).Set(ctx, "k", "v", 0).Err() == nil

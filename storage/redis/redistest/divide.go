@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Outside says whom those who are no node, the clients of a divided cluster, still reach.
+// Outside is the side of a divided cluster that its clients reach.
 type Outside int
 
 // What clients reach while a cluster is divided.
@@ -19,8 +19,9 @@ const (
 	ReachesRest                // only the rest
 )
 
-// StartDivisible starts a cluster as StartCluster does that [Cluster.Divide] can divide.
-// URL names addresses on whose ways that shows; those of the servers stay open for the test.
+// StartDivisible starts a cluster as StartCluster does that [Cluster.Divide] can divide. URL has
+// the addresses of proxies that a division affects; those of the servers stay reachable for the
+// test.
 func StartDivisible(t testing.TB, masters, replicas int, config Config) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ways: newWays(t, masters*(1+replicas))}
@@ -28,8 +29,8 @@ func StartDivisible(t testing.TB, masters, replicas int, config Config) *Cluster
 	return c
 }
 
-// Divide loses everything between these nodes and the others, and between outside and whom
-// it does not reach. Connections stay, as when a cable is cut. It replaces an earlier
+// Divide drops everything between the nodes of a part and the others, and between clients and the
+// nodes that they do not reach. Connections stay, as when a cable is cut. It replaces an earlier
 // division.
 func (c *Cluster) Divide(outside Outside, part ...*Server) {
 	indexes := []int{}
@@ -42,7 +43,7 @@ func (c *Cluster) Divide(outside Outside, part ...*Server) {
 // Join ends a division.
 func (c *Cluster) Join() { c.ways.divide(nil, ReachesAll) }
 
-// at is the address under which the cluster knows a node.
+// at returns the address under which the cluster lists a node.
 func (c *Cluster) at(node *Server) string {
 	if c.ways == nil {
 		return node.Addr
@@ -50,7 +51,7 @@ func (c *Cluster) at(node *Server) string {
 	return c.ways.fronts[slices.Index(c.Nodes, node)].client.Addr().String()
 }
 
-// bus is the port at which other nodes reach a node.
+// bus returns the port at which other nodes reach a node.
 func (c *Cluster) bus(ctx context.Context, node *Server) string {
 	c.t.Helper()
 	if c.ways != nil {
@@ -62,25 +63,25 @@ func (c *Cluster) bus(ctx context.Context, node *Server) string {
 	return bus["cluster-port"]
 }
 
-// ways are the ways to the nodes of a cluster. Each node has a front, a pair of addresses
-// that it announces in place of its own, and dials from an address of its own, so that the
-// way between any two can be closed.
+// ways are the proxies in front of the nodes of a cluster. Each node has a front, a pair of
+// addresses that it announces in place of its own, and dials from an address of its own, so that
+// the connection between any two can be cut.
 type ways struct {
 	t      testing.TB
 	fronts []*front
 	served sync.WaitGroup
 
 	mu        sync.Mutex
-	part      []int // the nodes of one side, nil while all is one
+	part      []int // the nodes of one side, nil while there is no division
 	outside   Outside
 	crossings map[*crossing]struct{}
 	closed    bool
 }
 
-// front is where a node is reached.
+// front is a node's pair of listeners.
 type front struct{ client, bus net.Listener }
 
-// outsider is the index of those who are no node.
+// outsider is the index of dialers that are not nodes.
 const outsider = -1
 
 // crossing is one connection through a front.
@@ -113,10 +114,10 @@ func listen(t testing.TB) net.Listener {
 	return nil
 }
 
-// source is the address from which a node dials.
+// source returns the address from which a node dials.
 func source(node int) string { return fmt.Sprintf("127.0.1.%d", node+1) }
 
-// args are the settings by which a node uses its front.
+// args returns the settings with which a node uses its front.
 func (w *ways) args(node int) []string {
 	_, client, _ := net.SplitHostPort(w.fronts[node].client.Addr().String())
 	_, bus, _ := net.SplitHostPort(w.fronts[node].bus.Addr().String())
@@ -126,7 +127,7 @@ func (w *ways) args(node int) []string {
 	}
 }
 
-// open lets others reach a node that runs.
+// open makes a running node reachable.
 func (w *ways) open(node int, s *Server, bus string) {
 	f := w.fronts[node]
 	for listener, upstream := range map[net.Listener]string{f.client: s.Addr, f.bus: net.JoinHostPort(host, bus)} {
@@ -158,7 +159,7 @@ func (w *ways) accept(node int, listener net.Listener, upstream string) {
 	}
 }
 
-// who is the node that dials, by the address from which it does.
+// who returns the node that dials, by its source address.
 func (w *ways) who(caller net.Conn) int {
 	from, _, _ := net.SplitHostPort(caller.RemoteAddr().String())
 	for node := range w.fronts {
@@ -169,7 +170,7 @@ func (w *ways) who(caller net.Conn) int {
 	return outsider
 }
 
-// carry copies one direction until it ends. What comes to a closed way is lost.
+// carry copies one direction until it ends. What arrives on a cut connection is lost.
 func (w *ways) carry(c *crossing, from, to net.Conn) {
 	defer w.forget(c)
 	buffer := make([]byte, 64<<10)
@@ -199,7 +200,7 @@ func (c *crossing) close() {
 	_ = c.ends[1].Close()
 }
 
-// lost reports whether bytes of a connection get lost now.
+// lost reports whether bytes of a connection are lost now.
 func (w *ways) lost(c *crossing) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,7 +208,7 @@ func (w *ways) lost(c *crossing) bool {
 	return c.torn
 }
 
-// divides reports whether one of two is on the other side.
+// divides reports whether two nodes are on different sides.
 func (w *ways) divides(from, to int) bool {
 	in := slices.Contains(w.part, to)
 	switch {
@@ -223,8 +224,8 @@ func (w *ways) divides(from, to int) bool {
 	return false
 }
 
-// divide loses everything between the nodes of a part and the rest. Connections stay until
-// the next change, when those that have lost something are closed.
+// divide drops everything between the nodes of a part and the rest. Connections stay until the
+// next change, when those that have lost bytes are closed.
 func (w *ways) divide(part []int, outside Outside) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

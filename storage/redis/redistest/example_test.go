@@ -7,7 +7,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// What was written before a server was killed is read after it.
+// A write before a server was killed is read after its restart.
 func ExampleStart() {
 	test := func(t *testing.T) {
 		server := redistest.Start(t, redistest.Config{Persistent: true})
@@ -24,5 +24,5 @@ func ExampleStart() {
 			t.Errorf("%d people after a restart, %v", n, err)
 		}
 	}
-	_ = test // a test is a function of its own: func TestRestart(t *testing.T)
+	_ = test // as a test of its own: func TestRestart(t *testing.T)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// member is what one node of a cluster says about another, or about itself.
+// member is what one node of a cluster lists about another, or about itself.
 type member struct {
 	master    string // whose replica it is, "-" for a master
 	epoch     int
@@ -15,7 +15,7 @@ type member struct {
 	slots     []string // ranges
 }
 
-// view reads CLUSTER NODES. The result is by address.
+// view parses CLUSTER NODES. The result is by address.
 func (s *Server) view(ctx context.Context) (map[string]member, error) {
 	text, err := s.client.ClusterNodes(ctx).Result()
 	if err != nil {

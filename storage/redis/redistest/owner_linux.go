@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// owners tells which sockets of this machine some processes have. The kernel lists sockets
-// with their inodes, and each process the inodes of what it has open.
+// owners decides which sockets of this machine belong to some processes. The kernel lists sockets
+// with their inodes, and for each process the inodes of its open files.
 type owners struct {
 	pids []int
 
 	mu     sync.Mutex
 	looked time.Time
-	inodes map[string]string // of sockets by their two addresses, as the kernel writes them
-	ours   map[string]bool   // the inodes that the processes have open
+	inodes map[string]string // of sockets by their two addresses, in the kernel's notation
+	ours   map[string]bool   // the inodes of the open files of the processes
 }
 
 func ownersOf(pids []int) *owners { return &owners{pids: pids} }
 
-// sameTime is for how long what was seen holds: soon somebody else has the port of a socket
-// that was closed.
+// sameTime is how long a listing stays valid: soon another socket may have the port of one that
+// was closed.
 const sameTime = 20 * time.Millisecond
 
-// have reports whether one of the processes has the IPv4 socket from which another one was
-// dialled. Sockets that dial different addresses may share a port, so it takes both.
+// have reports whether one of the processes has the IPv4 socket with these two addresses. Sockets
+// with different remote addresses may share a port, so it takes both.
 func (o *owners) have(dialler, dialled net.Addr) bool {
 	socket := kernelAddr(dialler) + " " + kernelAddr(dialled)
 	o.mu.Lock()
@@ -40,8 +40,8 @@ func (o *owners) have(dialler, dialled net.Addr) bool {
 	return o.ours[o.inodes[socket]]
 }
 
-// kernelAddr is an address as the kernel writes it: in the byte order of the machine, here
-// little-endian, which the port is not.
+// kernelAddr returns an address in the kernel's notation: in the byte order of the machine, here
+// little-endian, except for the port.
 func kernelAddr(a net.Addr) string {
 	addr := a.(*net.TCPAddr)
 	ip := addr.IP.To4()

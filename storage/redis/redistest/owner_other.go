@@ -4,7 +4,7 @@ package redistest
 
 import "net"
 
-// owners knows nothing but on Linux. Elsewhere nobody is divided, and tests that divide fail.
+// owners works on Linux only. On other systems nothing is divided, and tests that divide fail.
 type owners struct{}
 
 func ownersOf([]int) *owners { return &owners{} }

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// endWithParent kills the process when the test binary ends without cleaning up, for
-// example by its timeout.
+// endWithParent has the kernel kill the process when the test binary ends without cleaning up,
+// for example by its timeout.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

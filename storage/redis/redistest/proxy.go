@@ -16,21 +16,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Direction says which way bytes go through a Proxy.
+// Direction is a direction of bytes through a Proxy.
 type Direction int
 
-// Requests go to the server, Replies come from it. A replica dials its primary, so what
-// is replicated are Replies.
+// Requests go to the server, Replies come from it. A replica dials its primary, so replicated
+// data are Replies.
 const (
 	Requests Direction = iota
 	Replies
 )
 
-// Proxy is a way to one server that can be made slow or bad. Delays are those of
-// toxiproxy; the listener and the connections are its own, so that an open connection
-// can be reset and Close leaves no goroutine behind.
+// Proxy is a connection to one server that can be delayed and broken. Delays are those of
+// toxiproxy; the listener and the connections are its own, so that an open connection can be
+// reset and Close ends all goroutines.
 //
-// A fault holds for the connections that are open and for those to come, until Clear.
+// A fault applies to open and to later connections, until Clear.
 type Proxy struct {
 	// Addr is host:port, the same also after Cut and Restore.
 	Addr string
@@ -43,13 +43,13 @@ type Proxy struct {
 
 	order sync.Mutex     // one change at a time
 	stop  func()         // ends what Restore began, nil after Cut
-	serve sync.WaitGroup // what Restore began
+	serve sync.WaitGroup // goroutines that Restore started
 
-	mu    sync.RWMutex // guards what follows, and what a pair has suffered
+	mu    sync.RWMutex // guards the following fields, and the faults of pairs
 	pairs map[*pair]struct{}
 	hole  [2]bool // by Direction
 	reset [2]bool
-	sever func(from, to net.Addr) bool // nil for nobody
+	sever func(from, to net.Addr) bool // nil for none
 	count int
 }
 
@@ -61,7 +61,7 @@ type pair struct {
 	open           int     // directions
 }
 
-// StartProxy opens a way to the server at upstream.
+// StartProxy starts a proxy of the server at upstream.
 func StartProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
@@ -74,8 +74,8 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// Cut closes all connections and refuses new ones, as a machine does whose server has
-// ended. Delayed bytes are lost.
+// Cut closes all connections and refuses new ones, as a machine does after its server has ended.
+// Delayed bytes are lost.
 func (p *Proxy) Cut() {
 	p.order.Lock()
 	defer p.order.Unlock()
@@ -120,10 +120,9 @@ func (p *Proxy) Close() {
 	p.links.Wait()
 }
 
-// Latency delays what goes in the direction by about delay, give or take jitter, and
-// keeps its order. It replaces an earlier Latency; the bytes that are delayed when it
-// changes or ends are delivered at once. So a delay of an hour holds everything back
-// until Clear.
+// Latency delays the bytes of a direction by about delay, plus or minus jitter, and keeps their
+// order. It replaces an earlier Latency; delayed bytes are delivered at once when it changes or
+// ends. So a delay of an hour holds everything back until Clear.
 func (p *Proxy) Latency(d Direction, delay, jitter time.Duration) {
 	p.t.Helper()
 	p.order.Lock()
@@ -137,17 +136,17 @@ func (p *Proxy) Latency(d Direction, delay, jitter time.Duration) {
 	}
 }
 
-// BlackHole drops what goes in the direction. The connections stay, but Clear closes
-// those that have lost something.
+// BlackHole drops the bytes of a direction. The connections stay, but Clear closes those that
+// have lost bytes.
 func (p *Proxy) BlackHole(d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hole[d] = true
 }
 
-// Sever drops what goes in both directions between the server and the clients that chosen
-// reports, by the address from which they dial and the one that they dialled. chosen is called once for each connection
-// that is open, and once for each one to come.
+// Sever drops the bytes of both directions between the server and the clients that chosen
+// reports, by the address from which they dial and the one that they dialled. It calls chosen
+// once for each open connection, and once for each later one.
 func (p *Proxy) Sever(chosen func(from, to net.Addr) bool) {
 	p.mu.Lock()
 	p.sever = chosen
@@ -158,7 +157,7 @@ func (p *Proxy) Sever(chosen func(from, to net.Addr) bool) {
 	}
 }
 
-// tear drops what goes in both directions if the client is one of those.
+// tear drops the bytes of both directions if those reports the client.
 func (c *pair) tear(those func(from, to net.Addr) bool) {
 	if those == nil || !those(c.client.RemoteAddr(), c.client.LocalAddr()) {
 		return
@@ -168,13 +167,13 @@ func (c *pair) tear(those func(from, to net.Addr) bool) {
 	c.torn = [2]bool{true, true}
 }
 
-// Reset sends a TCP reset to both ends of all open connections. Those to come are not
-// concerned.
+// Reset sends a TCP reset to both ends of all open connections. Later connections are not
+// affected.
 func (p *Proxy) Reset() { p.each(func(*pair) bool { return true }, (*pair).abort) }
 
-// ResetOn drops what goes in the direction and resets its connection at that moment:
-// with Requests the server never learns of a request, with Replies it has obeyed and
-// nobody hears of it.
+// ResetOn drops the next bytes of a direction and resets the connection at that moment: with
+// Requests the server does not receive a request, with Replies it has executed one and the client
+// gets no reply.
 func (p *Proxy) ResetOn(d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +191,7 @@ func (p *Proxy) Clear() {
 	p.delays.ResetToxics(context.Background())
 }
 
-// each does something to the chosen connections.
+// each calls do for the chosen connections.
 func (p *Proxy) each(chosen func(*pair) bool, do func(*pair)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -213,7 +212,7 @@ func (p *Proxy) accept(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// connect joins a client to the server. Without a server the client is hung up on.
+// connect joins a client to the server. Without a server the client's connection is closed.
 func (p *Proxy) connect(ctx context.Context, client *net.TCPConn) {
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.upstream)
 	if err != nil {
@@ -250,8 +249,8 @@ type lane struct {
 	to        *net.TCPConn
 }
 
-// Write never fails: a link whose writer has failed is read no more, and what feeds it
-// would wait for ever.
+// Write never fails: toxiproxy stops reading from a link whose writer has failed, and the other
+// end would block for ever.
 func (l lane) Write(b []byte) (int, error) {
 	hole, reset := l.fault()
 	switch {
@@ -266,7 +265,7 @@ func (l lane) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fault says what happens to the next bytes.
+// fault returns what happens to the next bytes.
 func (l lane) fault() (hole, reset bool) {
 	p := l.proxy
 	p.mu.Lock()
@@ -275,7 +274,7 @@ func (l lane) fault() (hole, reset bool) {
 	return l.torn[l.direction], p.reset[l.direction]
 }
 
-// Close is called when all has been written that came from the other side.
+// Close is called when everything from the other side has been written.
 func (l lane) Close() error {
 	err := l.to.Close()
 	p := l.proxy

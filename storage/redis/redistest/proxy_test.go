@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// patience is how long a test waits for what comes by itself.
+// patience bounds a wait for an event that comes by itself.
 const patience = 20 * time.Second
 
 // until waits until check returns true.
@@ -27,7 +27,7 @@ func until(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// echo is a server that sends back what it gets, and counts it.
+// echo is a server that returns what it receives, and counts it.
 type echo struct {
 	listener net.Listener
 	running  sync.WaitGroup
@@ -81,7 +81,7 @@ func (e *echo) received() int {
 	return e.got
 }
 
-// dial connects through the proxy and makes sure that the way is open.
+// dial connects through the proxy and checks that the server answers.
 func dial(t *testing.T, p *redistest.Proxy) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr)
@@ -95,7 +95,7 @@ func dial(t *testing.T, p *redistest.Proxy) net.Conn {
 	return conn
 }
 
-// exchange sends one byte and waits for it to come back.
+// exchange sends one byte and waits for its echo.
 func exchange(conn net.Conn, within time.Duration) error {
 	if _, err := conn.Write([]byte("x")); err != nil {
 		return err
@@ -109,7 +109,7 @@ func receive(conn net.Conn, within time.Duration) error {
 	return err
 }
 
-// moment is long enough for a byte to come back over loopback, if nothing is in its way.
+// moment is long enough for an echo over loopback without faults.
 const moment = 200 * time.Millisecond
 
 func TestProxyLatency(t *testing.T) {
@@ -146,7 +146,7 @@ func TestProxyLatency(t *testing.T) {
 	}
 }
 
-// TestProxyLate: a client that has given up does not take back what is on its way.
+// TestProxyLate: a request that was sent arrives, also if its client has given up.
 func TestProxyLate(t *testing.T) {
 	e := startEcho(t)
 	p := redistest.StartProxy(t, e.listener.Addr().String())
@@ -228,7 +228,7 @@ func TestProxyCut(t *testing.T) {
 	for range 3 {
 		addr := p.Addr
 		p.Cut()
-		p.Cut() // stays as it is
+		p.Cut() // changes nothing
 		if err := receive(conn, patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after Cut a read returned %v; want the end", err)
 		}
@@ -237,7 +237,7 @@ func TestProxyCut(t *testing.T) {
 			t.Error("after Cut somebody listens")
 		}
 		p.Restore()
-		p.Restore() // stays as it is
+		p.Restore() // changes nothing
 		if p.Addr != addr {
 			t.Errorf("the address was %s, is %s", addr, p.Addr)
 		}
@@ -245,8 +245,8 @@ func TestProxyCut(t *testing.T) {
 	}
 }
 
-// TestProxyWithoutServer: who comes while the server is away is hung up on, and finds
-// it when it is back.
+// TestProxyWithoutServer: a connection while the server is away is closed, and one after its
+// return works.
 func TestProxyWithoutServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -264,8 +264,7 @@ func TestProxyWithoutServer(t *testing.T) {
 	}
 }
 
-// TestProxyGoroutines: after Close nothing is left, whatever went through and whatever
-// fault there was.
+// TestProxyGoroutines: after Close no goroutine is left, whatever bytes and faults there were.
 func TestProxyGoroutines(t *testing.T) {
 	for name, fault := range map[string]func(*redistest.Proxy){
 		"none":              func(*redistest.Proxy) {},
@@ -302,15 +301,14 @@ func TestProxyGoroutines(t *testing.T) {
 			time.AfterFunc(moment, func() { close(stop) })
 			<-stop
 			p.Close()
-			p.Close() // stays as it is
+			p.Close() // changes nothing
 			running.Wait()
 			until(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 		})
 	}
 }
 
-// chatter sends without waiting for what comes back, over one connection after the
-// other.
+// chatter sends without waiting for the echo, over one connection after the other.
 func chatter(addr string, stop <-chan struct{}) {
 	for {
 		select {
@@ -335,8 +333,8 @@ func chatter(addr string, stop <-chan struct{}) {
 	}
 }
 
-// TestProxyHangUp: when the server hangs up in the middle of a long request, the rest of
-// the request holds nobody up.
+// TestProxyHangUp: when the server closes the connection in the middle of a long request, the
+// rest of the request does not block.
 func TestProxyHangUp(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -345,7 +343,7 @@ func TestProxyHangUp(t *testing.T) {
 	defer listener.Close()
 	before := runtime.NumGoroutine()
 	p := redistest.StartProxy(t, listener.Addr().String())
-	p.Latency(redistest.Requests, moment, 0) // all is on its way when the first bytes arrive
+	p.Latency(redistest.Requests, moment, 0) // everything is sent when the first bytes arrive
 	client, err := net.Dial("tcp", p.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,13 @@
 // Package redistest runs real Redis processes for tests, and breaks them on command.
 //
-// [Start] runs one server, which can be killed, restarted over its files, paused, and
-// made the replica of another. [StartSentinels] runs sentinels around such servers,
-// [StartCluster] a cluster whose slots can be moved, [StartProxy] puts faults on the way
-// to any of them.
+// [Start] runs one server, which can be killed, restarted over its files, paused, and made the
+// replica of another. [StartSentinels] runs sentinels for such servers, [StartCluster] a cluster
+// whose slots can be moved, [StartProxy] a proxy with faults in front of any of them.
 //
-// Everything listens on loopback and ends with the test, also what is paused. When the
-// test has failed, the end of each server's output is logged. A machine without
-// redis-server (7.0 or newer) fails the test: nothing is skipped. A method that cannot
-// do what it says fails the test as well.
+// Everything listens on loopback and ends with the test, paused processes included. When the test
+// has failed, the end of each server's output is logged. On a machine without redis-server (7.0
+// or newer) the test fails: nothing is skipped. A method that cannot do its work fails the test
+// as well.
 //
 // Example:
 //
@@ -40,33 +39,32 @@ import (
 )
 
 const (
-	// startTime is how long a server may take until it answers, on a busy machine.
+	// startTime is how long a server may take to answer for the first time, on a busy machine.
 	startTime = 30 * time.Second
-	// settleTime is how long servers may take to agree on something.
+	// settleTime is how long servers may take to agree.
 	settleTime = 60 * time.Second
-	// host is where everything listens.
+	// host is the address of all listeners.
 	host = "127.0.0.1"
 )
 
-// Config says what kind of server to start. The zero value is a server that keeps
-// nothing on disk.
+// Config describes a server to start. The zero value is a server that keeps nothing on disk.
 type Config struct {
-	// Persistent has each write on disk before it is answered (appendonly yes,
-	// appendfsync always), so that Kill and Restart lose nothing.
+	// Persistent makes the server write to disk before it answers (appendonly yes, appendfsync
+	// always), so that Kill and Restart lose nothing. Set it for tests of restarts.
 	Persistent bool
 	// ReplicaOf makes the server a replica. Start returns when the replica is in step.
 	ReplicaOf *Server
-	// Through is the address at which a replica reaches ReplicaOf, for example that of a
-	// Proxy; "" is the direct way. See [Server.Replicate].
+	// Through is the address at which a replica reaches ReplicaOf, for example that of a Proxy;
+	// if empty, that of the server. See [Server.Replicate].
 	Through string
-	// Args go to redis-server as they are, for example "--requirepass", "secret".
+	// Args are further arguments of redis-server, for example "--requirepass", "secret".
 	Args []string
 }
 
 // Server is one redis-server. Its methods may be called from any goroutine of the test,
 // but only one of them at a time may start or stop the process.
 type Server struct {
-	// Addr is host:port, the same from the first start to the last.
+	// Addr is host:port, the same after each restart.
 	Addr string
 
 	t      testing.TB
@@ -74,14 +72,14 @@ type Server struct {
 	dir    string
 	args   []string
 	client *goredis.Client
-	adjust func() error // what is said to each new process, nil for nothing
+	adjust func() error // run for each new process, nil for nothing
 
 	mu      sync.Mutex
 	process *process // nil when none runs
 	over    bool     // the test has ended
 }
 
-// process is a child and the news of its end.
+// process is a child process and the channel that is closed at its end.
 type process struct {
 	*os.Process
 	ended chan struct{}
@@ -103,9 +101,9 @@ func Start(t testing.TB, c Config) *Server {
 	return s
 }
 
-// settings are the lines of the server's file, where it also writes what it is told later:
-// a replica stays one when it is restarted, and a promoted one stays a primary. A replica
-// that was filled over a file is in step at once, otherwise only after up to a second.
+// settings returns the lines of the server's file, to which it also writes later changes: a
+// replica stays one when it is restarted, and a promoted one stays a primary. A replica that was
+// filled over a file is in step at once, otherwise only after up to a second.
 func (c Config) settings() string {
 	text := "save \"\"\nrepl-diskless-sync no\n"
 	if c.Persistent {
@@ -155,15 +153,15 @@ func newServer(t testing.TB, binary, settings string, flags []string) *Server {
 	return s
 }
 
-// URL is the redis:// URL of the server.
+// URL returns the redis:// URL of the server.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// Client is a plain client of the server, for a test that looks behind what it tests. It
-// knows no password.
+// Client returns a plain client of the server, for a test that reads the database directly. It
+// sends no password.
 func (s *Server) Client() *goredis.Client { return s.client }
 
-// Kill ends the process with SIGKILL and waits for its end. A server that does not run
-// stays as it is.
+// Kill ends the process with SIGKILL and waits for its end. It does nothing if the process does
+// not run.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,8 +184,8 @@ func (s *Server) ended() bool {
 }
 
 // Restart starts the process again, killing it first if it runs: the same port, the same
-// directory. It returns when the server answers and has read its files. What was a replica
-// is one again, and a primary that was superseded meanwhile does not know of it.
+// directory. It returns when the server answers and has read its files. A former replica is one
+// again, and a primary that was superseded meanwhile is still a primary.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -196,8 +194,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause stops the process with SIGSTOP: connections stay and are accepted by the kernel,
-// but nobody answers. Resume lets it go on.
+// Pause stops the process with SIGSTOP: connections stay and are accepted by the kernel, but get
+// no answer. Resume lets it go on.
 func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused server go on.
@@ -254,7 +252,7 @@ func (s *Server) awaitAnswer() error {
 	for {
 		err := ping(s.Addr)
 		select {
-		case <-s.process.ended: // also when somebody else answered at this address
+		case <-s.process.ended: // also when another process answered at this address
 			return errors.New("it has ended")
 		default:
 		}
@@ -265,8 +263,8 @@ func (s *Server) awaitAnswer() error {
 	}
 }
 
-// ping accepts every reply that a ready server gives, including one that asks for a
-// password. A server that is loading its files is not ready.
+// ping accepts every reply of a ready server, including an error that asks for a password. A
+// server that is loading its files is not ready.
 func ping(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -289,7 +287,7 @@ func ping(addr string) error {
 	return fmt.Errorf("not ready: %s", strings.TrimSpace(line))
 }
 
-// end is the end of the test.
+// end is called at the end of the test.
 func (s *Server) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +301,7 @@ func (s *Server) end() {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "output") }
 
-// output is the end of what the server said, over all its starts.
+// output returns the end of the server's output, over all its starts.
 func (s *Server) output() string {
 	const most = 8 << 10
 	text, err := os.ReadFile(s.logFile())
@@ -330,9 +328,9 @@ func await(t testing.TB, what string, check func(context.Context) error) {
 	}
 }
 
-// freeAddress chooses a port below those that systems give to outgoing connections.
-// Otherwise such a connection could take the port of a server between two starts, or
-// connect to itself in the server's place.
+// freeAddress chooses a port below those that systems give to outgoing connections. Otherwise
+// such a connection could take the port of a server between two starts, or connect to itself in
+// the server's place.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -346,8 +344,8 @@ func freeAddress(t testing.TB) string {
 	return ""
 }
 
-// newClient is a plain client. The handshake that it leaves out is one that only some
-// hosted servers know.
+// newClient returns a plain client. It leaves out a handshake that only some hosted servers
+// support.
 func newClient(addr string) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
 		Addr: addr, Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true, DialerRetries: 1,

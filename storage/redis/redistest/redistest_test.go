@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// read returns what a server holds under the key, "" for nothing.
+// read returns the value of a key, "" for none.
 func read(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
 	value, err := s.Client().Get(t.Context(), key).Result()
@@ -35,7 +35,7 @@ func write(t *testing.T, s *redistest.Server, key, value string) {
 	}
 }
 
-// pid is the process that answers at the server's address.
+// pid returns the id of the process that answers at the server's address.
 func pid(t *testing.T, s *redistest.Server) int {
 	t.Helper()
 	info, err := s.Client().InfoMap(t.Context(), "server").Result()
@@ -49,7 +49,7 @@ func pid(t *testing.T, s *redistest.Server) int {
 	return n
 }
 
-// refused reports whether nobody listens at the address.
+// refused reports whether connections to the address are refused.
 func refused(addr string) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {
@@ -72,7 +72,7 @@ func TestRestart(t *testing.T) {
 			addr, first := s.Addr, pid(t, s)
 			write(t, s, "key", "value")
 			s.Kill()
-			s.Kill() // stays as it is
+			s.Kill() // changes nothing
 			if !refused(addr) {
 				t.Error("a server answers after Kill")
 			}
@@ -128,7 +128,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestEnd: a server ends with its test, however the test left it.
+// TestEnd: a server ends with its test, whatever its state.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server){
@@ -149,8 +149,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestReplica: what the primary is told arrives at the replica, as fast as the way lets
-// it through.
+// TestReplica: writes to the primary arrive at the replica, as fast as the proxy lets them
+// through.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, redistest.Config{})
@@ -186,8 +186,8 @@ func TestReplica(t *testing.T) {
 	until(t, "the write at the slow replica", func() bool { return read(t, slow, "after") == "2" })
 }
 
-// TestReplicaPinned: a replica behind a proxy can be promoted but not led away, also
-// after a restart, until it is told by Replicate.
+// TestReplicaPinned: a replica behind a proxy can be promoted but not redirected by sentinels,
+// also after a restart, until Replicate is called.
 func TestReplicaPinned(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, redistest.Config{})

@@ -10,9 +10,9 @@ import (
 // Replicate makes the running server a replica of another and returns when the link
 // between them is up.
 //
-// With another address in through, the replica is pinned to it: sentinels may promote
-// it, but their order to replicate from elsewhere is refused, because otherwise they
-// would soon lead it around a proxy. The next Replicate takes the pin out.
+// With another address in through, the replica is pinned to it: sentinels may promote it, but
+// their command to replicate from elsewhere is refused, because otherwise they would soon make it
+// bypass a proxy. The next Replicate removes the pin.
 func (s *Server) Replicate(of *Server, through string) {
 	s.t.Helper()
 	if through == "" {
@@ -58,7 +58,7 @@ func linked(ctx context.Context, s *Server, upstream string) error {
 	return nil
 }
 
-// section reads one section of INFO.
+// section returns one section of INFO.
 func section(ctx context.Context, s *Server, name string) (map[string]string, error) {
 	text, err := s.client.Info(ctx, name).Result()
 	if err != nil {
@@ -67,7 +67,7 @@ func section(ctx context.Context, s *Server, name string) (map[string]string, er
 	return fields(text), nil
 }
 
-// fields reads lines of name:value.
+// fields parses lines of name:value.
 func fields(text string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -13,8 +13,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Sentinels watch a primary and its replicas, and promote a replica when a majority of
-// them finds the primary down.
+// Sentinels watch a primary and its replicas, and promote a replica when a majority of them finds
+// the primary down.
 type Sentinels struct {
 	// Nodes are the sentinels, which can be killed, restarted and paused.
 	Nodes []*Server
@@ -23,29 +23,29 @@ type Sentinels struct {
 	name string
 }
 
-// failoverTime is how long a step of a failover may take before it is given up. After
-// twice this time the next attempt is made, for example when no sentinel had a majority.
+// failoverTime is how long a step of a failover may take before it is aborted. After twice this
+// time the next attempt is made, for example when no sentinel had a majority.
 const failoverTime = 2 * time.Second
 
-// haste shortens the periods in which sentinels ask servers and each other. With the usual
-// ones a downAfter of a second would be over, after each failover, before the new primary
-// has been asked for the first time, while votes against the old one still counted. And a
-// sentinel that was not scheduled for two seconds would trust nobody for half a minute; on
-// a busy machine it may go on.
+// haste shortens the periods in which sentinels ask servers and each other. With the usual ones a
+// downAfter of a second would be over, after each failover, before the new primary has been asked
+// for the first time, while votes against the old one still counted. And a sentinel that was not
+// scheduled for two seconds would ignore all answers for half a minute; on a busy machine it may
+// go on.
 var haste = []any{
 	"sentinel", "debug", "ping-period", "300", "info-period", "500", "ask-period", "200", "publish-period", "300", "tilt-trigger", "60000",
 }
 
-// StartSentinels starts n sentinels around a primary, which they know by name, and its
-// replicas. They agree by majority that it is down when it has not answered for
-// downAfter, which should be a second or more. StartSentinels returns when all of them know each other and the replicas.
+// StartSentinels starts n sentinels for a primary, under a name, and its replicas. They agree by
+// majority that it is down when it has not answered for downAfter, which should be a second or
+// more. StartSentinels returns when each lists all others and the replicas.
 func StartSentinels(t testing.TB, name string, primary *Server, n int, downAfter time.Duration) *Sentinels {
 	t.Helper()
 	return startSentinels(t, name, primary, primary.Addr, n, downAfter, func(*Server) {})
 }
 
-// startSentinels starts sentinels that reach the primary at the address at. Each is given
-// to prepare before it has heard of the others.
+// startSentinels starts sentinels that reach the primary at the address at. Prepare is called for
+// each before it lists the others.
 func startSentinels(t testing.TB, name string, primary *Server, at string, n int, downAfter time.Duration, prepare func(*Server)) *Sentinels {
 	t.Helper()
 	g := &Sentinels{t: t, name: name}
@@ -72,7 +72,7 @@ func startSentinels(t testing.TB, name string, primary *Server, at string, n int
 	return g
 }
 
-// URL is the redis+sentinel:// URL of the primary.
+// URL returns the redis+sentinel:// URL of the primary.
 func (g *Sentinels) URL() string {
 	return "redis+sentinel://" + addresses(g.Nodes) + "/" + g.name
 }
@@ -85,8 +85,8 @@ func addresses(servers []*Server) string {
 	return strings.Join(all, ",")
 }
 
-// Primary is the address of the primary according to a majority of all sentinels, ""
-// when there is none.
+// Primary returns the address of the primary according to a majority of all sentinels, "" if
+// there is none.
 func (g *Sentinels) Primary() (addr string) {
 	return g.primary(context.Background())
 }
@@ -107,7 +107,7 @@ func (g *Sentinels) primary(ctx context.Context) (addr string) {
 	return ""
 }
 
-// names is the address that one sentinel gives for the name, "" when it does not answer.
+// names returns the address that one sentinel gives for the name, "" if it does not answer.
 func (s *Server) names(ctx context.Context, name string) (addr string) {
 	if s.ended() {
 		return ""
@@ -121,8 +121,8 @@ func (s *Server) names(ctx context.Context, name string) (addr string) {
 	return net.JoinHostPort(pair.Val()[0], pair.Val()[1])
 }
 
-// WaitPrimary waits until a majority of the sentinels names another address than the
-// given one, and the server there says itself that it is a primary. It returns the address.
+// WaitPrimary waits until a majority of the sentinels names another address than not, and the
+// server there reports that it is a primary. It returns the address.
 func (g *Sentinels) WaitPrimary(not string) (addr string) {
 	g.t.Helper()
 	await(g.t, "a primary other than "+not, func(ctx context.Context) error {
@@ -141,9 +141,9 @@ func (g *Sentinels) WaitPrimary(not string) (addr string) {
 	return addr
 }
 
-// Rejoin makes a server that was left behind a replica of the present primary, after
-// starting it if it does not run, and returns when the sentinels would promote it.
-// Without Rejoin the sentinels do the same in their time.
+// Rejoin makes a former primary a replica of the present one, after starting it if it does not
+// run, and returns when the sentinels would promote it. Without Rejoin the sentinels do the same
+// in their time.
 func (g *Sentinels) Rejoin(s *Server) {
 	g.t.Helper()
 	if s.ended() {
@@ -166,8 +166,8 @@ func (g *Sentinels) Rejoin(s *Server) {
 	})
 }
 
-// Settle waits until all sentinels that run know each other and would promote at least
-// so many replicas.
+// Settle waits until all running sentinels list each other and would promote at least that many
+// replicas.
 func (g *Sentinels) Settle(replicas int) {
 	g.t.Helper()
 	g.each("that the sentinels agree", func(ctx context.Context, s *Server) error {
@@ -187,7 +187,7 @@ func (g *Sentinels) Settle(replicas int) {
 	})
 }
 
-// each waits until check holds at each sentinel that runs.
+// each waits until check succeeds at each running sentinel.
 func (g *Sentinels) each(what string, check func(context.Context, *Server) error) {
 	g.t.Helper()
 	for _, s := range g.Nodes {
@@ -197,7 +197,7 @@ func (g *Sentinels) each(what string, check func(context.Context, *Server) error
 	}
 }
 
-// promotable are the replicas that a sentinel finds in order.
+// promotable returns the addresses of the replicas that a sentinel finds in order.
 func (s *Server) promotable(ctx context.Context, name string) (addrs map[string]bool, err error) {
 	replicas := goredis.NewMapStringStringSliceCmd(ctx, "sentinel", "replicas", name)
 	if err := s.client.Process(ctx, replicas); err != nil {

@@ -11,13 +11,13 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// downAfter is when the sentinels of these tests find a server down.
+// downAfter is the time after which the sentinels of these tests find a server down.
 const downAfter = time.Second
 
 // group is a primary, its replicas and three sentinels.
 type group struct {
 	*redistest.Sentinels
-	servers []*redistest.Server // the first one began as the primary
+	servers []*redistest.Server // the first is the primary at the start
 }
 
 func startGroup(t *testing.T, replicas int) group {
@@ -83,8 +83,8 @@ func TestSentinels(t *testing.T) {
 	}
 }
 
-// TestSentinelsRestore: without Rejoin, who was primary comes back as one, until the
-// sentinels see it.
+// TestSentinelsRestore: without Rejoin, a former primary comes back as a primary, until the
+// sentinels find it.
 func TestSentinelsRestore(t *testing.T) {
 	t.Parallel()
 	g := startGroup(t, 1)
@@ -136,8 +136,8 @@ func TestSentinelsMajority(t *testing.T) {
 	}
 }
 
-// TestSentinelsForget: a replica that lags is promoted without what it has not heard of,
-// and sentinels do not lead it around the proxy before.
+// TestSentinelsForget: a replica that lags is promoted without the writes that it has not
+// received, and sentinels do not make it bypass the proxy before.
 func TestSentinelsForget(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, redistest.Config{})

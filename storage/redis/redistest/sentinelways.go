@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// DivisibleSentinels is a primary, its replicas and sentinels, of which each is known to the others
-// by the address of a proxy. So they can be divided into two sides that do not hear each
-// other, with processes of the test on either side. That needs Linux.
+// DivisibleSentinels is a primary, its replicas and sentinels, each known to the others by the
+// address of a proxy. So they can be divided into two sides that do not reach each other, with
+// processes of the test on either side. That needs Linux.
 type DivisibleSentinels struct {
 	*Sentinels
-	// Primary and Replicas are the servers as they began.
+	// Primary and Replicas are the servers in their roles at the start.
 	Primary  *Server
 	Replicas []*Server
 
 	ways map[*Server]*Proxy
 }
 
-// PrimaryName is the name under which sentinels know the primary of a DivisibleSentinels.
+// PrimaryName is the name of the primary at the sentinels of a DivisibleSentinels.
 const PrimaryName = "main"
 
 // StartDivisibleSentinels starts three sentinels around a primary with replicas. See
@@ -52,7 +52,7 @@ func StartDivisibleSentinels(t testing.TB, c Config, replicas int, downAfter tim
 	return d
 }
 
-// announce opens a way to the server and has it tell its address.
+// announce starts a proxy for the server and has the server announce its address.
 func (d *DivisibleSentinels) announce(t testing.TB, s *Server) {
 	t.Helper()
 	d.ways[s] = StartProxy(t, s.Addr)
@@ -64,10 +64,10 @@ func (d *DivisibleSentinels) announce(t testing.TB, s *Server) {
 	}
 }
 
-// Name is the address by which the others know a server or a sentinel.
+// Name returns the address by which the others list a server or a sentinel.
 func (d *DivisibleSentinels) Name(s *Server) string { return d.ways[s].Addr }
 
-// URL is the redis+sentinel:// URL of the primary.
+// URL returns the redis+sentinel:// URL of the primary.
 func (d *DivisibleSentinels) URL() string {
 	url := "redis+sentinel://"
 	for i, s := range d.Nodes {
@@ -79,9 +79,8 @@ func (d *DivisibleSentinels) URL() string {
 	return url + "/" + PrimaryName
 }
 
-// Divide cuts some servers and sentinels, and processes of which the ids are given, off
-// from all others, until Unite. Their connections stay, and everything that is sent on them
-// is lost.
+// Divide cuts some servers and sentinels, and processes with the given ids, off from all others,
+// until Unite. Their connections stay, and everything that is sent on them is lost.
 func (d *DivisibleSentinels) Divide(servers []*Server, processes ...int) {
 	d.t.Helper()
 	side, here := append([]int{}, processes...), map[*Server]bool{}
@@ -99,14 +98,14 @@ func (d *DivisibleSentinels) Divide(servers []*Server, processes ...int) {
 	}
 }
 
-// Unite ends what Divide did.
+// Unite ends a division.
 func (d *DivisibleSentinels) Unite() {
 	for _, way := range d.ways {
 		way.Clear()
 	}
 }
 
-// pid is the id of the process that runs, 0 for none.
+// pid returns the id of the running process, 0 for none.
 func (s *Server) pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestDivideSentinels: a primary and one sentinel are cut off from two sentinels and a replica. The
-// majority promotes the replica, of which the others do not hear until all are united.
+// TestDivideSentinels: a primary and one sentinel are cut off from two sentinels and a replica.
+// The majority promotes the replica, which the cut-off ones do not learn until they are united.
 func TestDivideSentinels(t *testing.T) {
 	t.Parallel()
 	d := redistest.StartDivisibleSentinels(t, redistest.Config{Persistent: true}, 1, downAfter)
@@ -33,7 +33,7 @@ func TestDivideSentinels(t *testing.T) {
 	if has, err := d.Replicas[0].Client().Exists(t.Context(), "said").Result(); has != 0 || err != nil {
 		t.Errorf("the other side has what was said on this one: %d, %v", has, err)
 	}
-	time.Sleep(2 * downAfter) // long enough for the news, if there were a way
+	time.Sleep(2 * downAfter) // long enough for the promotion to become known, if it could
 	if got := named(t, d.Nodes[0]); got != old {
 		t.Errorf("the sentinel that is cut off names %s, want %s", got, old)
 	}
@@ -49,7 +49,7 @@ func TestDivideSentinels(t *testing.T) {
 	}
 }
 
-// named is the address that a sentinel names.
+// named returns the address that a sentinel names.
 func named(t *testing.T, s *redistest.Server) string {
 	t.Helper()
 	pair := goredis.NewStringSliceCmd(t.Context(), "sentinel", "get-master-addr-by-name", redistest.PrimaryName)

@@ -20,7 +20,7 @@ func (g *group) recover(ctx context.Context, look failover.Look, step failover.S
 	if step.Refill != "" && time.Since(g.asked) >= refillTime {
 		g.asked = time.Now()
 		g.report("a server was promoted that lacks acknowledged writes: it is filled anew from the one that has them")
-		if err := refill(ctx, g.at(step.View.Primary), step.From, step.Refill); err != nil {
+		if err := g.refill(ctx, look, step); err != nil {
 			g.report(fmt.Sprintf("the primary could not be filled anew: %v", err))
 		}
 	}
@@ -28,7 +28,7 @@ func (g *group) recover(ctx context.Context, look failover.Look, step failover.S
 		g.asked = time.Now()
 		_ = g.ask(ctx, look.Servers, step.Apart...)
 		if addr, mark := g.watch.Returned(look); addr != "" {
-			_ = refill(ctx, g.at(addr), mark, step.View.Primary) // if it fails, the sentinels have it follow
+			_ = follow(ctx, g.at(addr), mark, step.View.Primary) // if it fails, the sentinels have it follow
 		}
 	}
 	if step.Finish {
@@ -39,10 +39,25 @@ func (g *group) recover(ctx context.Context, look failover.Look, step failover.S
 // errMarked is the error when another process has trusted and marked the server meanwhile.
 var errMarked = errors.New("its mark has changed")
 
-// refill has a server follow another one, provided that it still has a mark. A process that
-// trusts a server gives it another mark first.
-func refill(ctx context.Context, server *goredis.Client, mark failover.Mark, from string) error {
-	host, port, err := net.SplitHostPort(from)
+// refill has a refused primary filled from the server that has more. If that one was told to
+// follow another server, it becomes a primary first: otherwise it would be filled itself, and
+// lose what it has more.
+func (g *group) refill(ctx context.Context, look failover.Look, step failover.Step) error {
+	if source := look.Servers[step.Refill]; !source.Primary {
+		if err := follow(ctx, g.at(step.Refill), source.Mark, nobody); err != nil {
+			return err
+		}
+	}
+	return follow(ctx, g.at(step.View.Primary), step.From, step.Refill)
+}
+
+// nobody is the address that a server follows to become a primary (REPLICAOF NO ONE).
+const nobody = "no:one"
+
+// follow has a server follow the one at an address, provided that it still has a mark. A server
+// that is filled has another mark, and a process that trusts a server gives it another one first.
+func follow(ctx context.Context, server *goredis.Client, mark failover.Mark, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}

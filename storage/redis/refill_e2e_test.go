@@ -35,7 +35,7 @@ func TestRefillCommands(t *testing.T) {
 		if err := primary.Client().ACLSetUser(t.Context(), "gate", rules...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		err = refill(t.Context(), client, mark, source.Addr)
+		err = follow(t.Context(), client, mark, source.Addr)
 		info, infoErr := primary.Client().Info(t.Context(), "replication").Result()
 		if infoErr != nil {
 			t.Fatal(infoErr)

@@ -65,13 +65,14 @@ func (l Look) exceeds(addr, other string) bool {
 	return a.reach(addr) > b.reach(other)
 }
 
-// donor returns the address of a server that has everything a primary has, and more, and is still
-// a primary by its own report; "" if there is none. A server that follows another one has
-// discarded what it had more, or is about to.
-func donor(l Look, term Term, server Server) (addr string) {
+// donor returns the address of a server that has everything a primary has, and more; "" if there
+// is none. A server that was told to follow another one has its own contents until it is filled,
+// which is when its link comes up.
+func (w *Watch) donor(l Look, term Term, server Server) (addr string) {
 	for _, candidate := range l.Others(term.Primary) {
 		other, answered := l.Servers[candidate]
-		if answered && other.Primary && l.exceeds(candidate, term.Primary) && !other.Mark.Lacks(server.Mark) &&
+		keeps := other.Primary || !other.Linked && !w.Off.Release
+		if answered && keeps && l.exceeds(candidate, term.Primary) && !other.Mark.Lacks(server.Mark) &&
 			(addr == "" || l.exceeds(candidate, addr)) {
 			addr = candidate
 		}

@@ -169,9 +169,13 @@ func TestStaleReturns(t *testing.T) {
 		if step.Refill != "Q" || step.From != old {
 			t.Errorf("%s: filled from %q with the mark %+v", tt.what, step.Refill, step.From)
 		}
-		g.servers["Q"] = Server{Mark: q.Mark}
-		if step = g.look(); step.Refill != "" || step.View.Doubt == nil {
-			t.Errorf("%s: filled from one that follows already: %q, %v", tt.what, step.Refill, step.View.Doubt)
+		g.servers["Q"] = Server{Mark: q.Mark, Follows: "P"}
+		if step = g.look(); step.Refill != "Q" {
+			t.Errorf("%s: filled from %q; want the one that was told to follow and is not filled yet", tt.what, step.Refill)
+		}
+		g.servers["Q"] = Server{Mark: old, Follows: "P", Linked: true}
+		if step = g.look(); step.Refill != "" {
+			t.Errorf("%s: filled from %q, which has been filled itself", tt.what, step.Refill)
 		}
 		g.servers["Q"] = q
 		g.look()

@@ -42,8 +42,9 @@ type Step struct {
 	// that counts. The zero Mark means that nothing is to be written.
 	Mark, From Mark
 	// Refill is the address of a server from which the refused primary should be filled anew: it
-	// has everything that the primary has, and more. It applies only while the primary has the
-	// mark From.
+	// has everything that the primary has, and more. If it follows another server, it should stop
+	// doing so before it is filled from there. Both apply only while the servers have the marks of
+	// the look, which is From for the primary.
 	Refill string
 	// Apart are the addresses of servers that should follow and do not. They should be asked,
 	// when there is time, before [Watch.Returned] is called.
@@ -92,6 +93,8 @@ type baseline struct {
 // Protections are the rules that can be switched off in tests.
 type Protections struct {
 	Trust, Lease, ConfirmAll bool
+	// Release is that a server is made to stop following another one that has less.
+	Release bool
 }
 
 // alone describes a primary that acknowledges writes that no other server has.
@@ -149,7 +152,7 @@ func (w *Watch) Update(l Look) Step {
 		lost, refused := w.judge(l, term, server)
 		if refused != nil {
 			w.view = View{Term: term, Lineage: lineage, Listed: len(l.Others(term.Primary)), DownAfter: l.downAfter(), Doubt: refused}
-			w.refill = refill{term, donor(l, term, server)}
+			w.refill = refill{term, w.donor(l, term, server)}
 			return Step{View: w.view, From: server.Mark, Refill: w.refill.from}
 		}
 		w.view = View{Term: term, Lineage: lineage, Lost: lost}

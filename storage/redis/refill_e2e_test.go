@@ -3,9 +3,12 @@
 package redis
 
 import (
+	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -54,5 +57,38 @@ func TestRefillCommands(t *testing.T) {
 	}
 	if role, err := try(mark, needed); role != "slave" || err != nil {
 		t.Errorf("with all commands the server is a %s, error %v", role, err)
+	}
+}
+
+// TestRelease: a server that was told to follow another one keeps what it has until it is filled,
+// and is a primary again when it is released. One that has been filled is not released.
+func TestRelease(t *testing.T) {
+	for _, filled := range []bool{false, true} {
+		server := redistest.Start(t, redistest.Config{})
+		other := redistest.Start(t, redistest.Config{})
+		mark := failover.Mark{Epoch: 3, Lineage: "one", Primary: server.Addr}
+		host, port, _ := net.SplitHostPort(other.Addr)
+		if !filled {
+			other.Kill()
+		}
+		for _, err := range []error{
+			server.Client().Set(t.Context(), termKey, mark.String(), 0).Err(),
+			server.Client().Do(t.Context(), "replicaof", host, port).Err(),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for filled && server.Client().Exists(t.Context(), termKey).Val() > 0 && t.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		err := follow(t.Context(), server.Client(), mark, nobody)
+		role := infoField(server.Client().Info(t.Context(), "replication").Val(), "role")
+		if filled && (!errors.Is(err, errMarked) || role != "slave") {
+			t.Errorf("one that was filled: %v, it is a %s", err, role)
+		}
+		if !filled && (err != nil || role != "master" || server.Client().Get(t.Context(), termKey).Val() != mark.String()) {
+			t.Errorf("one that was not filled: %v, it is a %s", err, role)
+		}
 	}
 }

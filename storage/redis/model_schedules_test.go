@@ -35,10 +35,11 @@ type known struct {
 }
 
 var (
-	withoutTrust   = failover.Protections{Trust: true}
-	withoutLease   = failover.Protections{Lease: true}
-	withoutRelease = failover.Protections{Release: true}
-	withoutAll     = failover.Protections{Trust: true, Lease: true, ConfirmAll: true}
+	withoutTrust    = failover.Protections{Trust: true}
+	withoutLease    = failover.Protections{Lease: true}
+	withoutRelease  = failover.Protections{Release: true}
+	withoutRestarts = failover.Protections{Restarts: true}
+	withoutAll      = failover.Protections{Trust: true, Lease: true, ConfirmAll: true}
 )
 
 var knownSchedules = []known{
@@ -66,7 +67,9 @@ var knownSchedules = []known{
 	// more, follow A.
 	{name: "told to follow", servers: 3, schedule: "at 7.8s crash A for 3s\nat 12.4s cut B for 2s", seed: 18248384712749132003, without: withoutRelease, promise: "lost"},
 	{name: "told to follow at once", servers: 3, schedule: "at 6s cut B,C for 11s\nat 9s crash A for 6s\nat 19.6s crash A for 2s", seed: 721390705107315873, without: withoutRelease, promise: "revoked"},
-	{name: "told to follow by an election", servers: 3, schedule: "at 6.6s crash A for 1.2s\nat 9.5s stall S2 for 1.5s\nat 15s stall B for 4s", seed: 10958322150244561842, without: withoutRelease, promise: "honest"},
+	{name: "told to follow by an election", servers: 3, schedule: "at 6.6s crash A for 1.2s\nat 9.5s stall S2 for 1.5s\nat 15s stall B for 4s", seed: 10958322150244561842},
+	// A restarts, and with it B, while C sleeps with the order to become a primary.
+	{name: "restarted without a replica", servers: 3, hasty: true, schedule: "at 11s crash A for 2s\nat 12s stall C for 4s\nat 15s stall A for 2s", seed: 17679495575372989276, without: withoutRestarts, promise: "honest"},
 	// C, which was not waited for, confirms in place of B, which was, and is promoted.
 	{name: "confirmed by another", servers: 3, hasty: true, schedule: "at 0s cut C for 2s\nat 2s cut B,S1,S2,P1 for 5s"},
 	{

@@ -108,8 +108,9 @@ const hangTime = 2 * time.Second
 type Mark struct {
 	Epoch   uint64
 	Lineage string
-	// Alone is how often, in all terms, a primary began to acknowledge writes that no replica
-	// had.
+	// Alone is how often, in all terms, a primary began to acknowledge writes that an earlier copy
+	// cannot get any more by following it: it went on without replicas, or restarted, which gives
+	// it another history.
 	Alone uint64
 	// Primary is the address of the primary of the term.
 	Primary string

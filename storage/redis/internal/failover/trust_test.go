@@ -311,15 +311,17 @@ func TestReplicaIsNoPrimary(t *testing.T) {
 	}
 }
 
-// TestRestart: a primary that restarts in its term has another lineage and a lease of its own.
+// TestRestart: a primary that restarts in its term has another lineage and a lease of its own. A
+// server that did not follow it since may lack writes.
 func TestRestart(t *testing.T) {
 	g := newGroup("Q")
 	before := g.look().View
+	old := g.servers["P"].Mark
 	g.server("P", func(s *Server) { s.Lineage = "lp2" })
 	g.pass(time.Second)
 	after := g.look().View
 	wantTrusted(t, "a restart", after, true)
-	if after.Lineage == before.Lineage || after.Holds(before.Lineage, g.now) || g.servers["P"].Mark.Lineage != "lp2" {
+	if after.Lineage == before.Lineage || after.Holds(before.Lineage, g.now) || g.servers["P"].Mark.Lineage != "lp2" || !old.Lacks(g.servers["P"].Mark) {
 		t.Errorf("the lineage was %q and is %q, the mark %+v", before.Lineage, after.Lineage, g.servers["P"].Mark)
 	}
 }

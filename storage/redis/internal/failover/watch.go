@@ -95,6 +95,8 @@ type Protections struct {
 	Trust, Lease, ConfirmAll bool
 	// Release is that a server is made to stop following another one that has less.
 	Release bool
+	// Restarts is that a primary that restarts in its term counts as one that went on alone.
+	Restarts bool
 }
 
 // alone describes a primary that acknowledges writes that no other server has.
@@ -199,6 +201,9 @@ func (w *Watch) accept(l Look, term Term, server Server) Step {
 	renewed := w.renew(l, term)
 	w.view.Listed, w.view.DownAfter = len(l.Others(term.Primary)), l.downAfter()
 	want := Mark{Epoch: term.Epoch, Lineage: server.Lineage, Alone: server.Mark.Alone, Primary: term.Primary}
+	if server.Mark.Epoch == term.Epoch && server.Mark.Lineage != server.Lineage && !w.Off.Restarts {
+		want.Alone++
+	}
 	w.note(l, server)
 	w.view.Following = w.following(server)
 	before := w.view.Confirm

@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: records and their rules need no store, no network and no other room of the
-// registry, so that whoever reads records gets nothing else.
+// TestDeps: the package needs no store, no network and no other package of the registry, so
+// that a program that only reads records links nothing else.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

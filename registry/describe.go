@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// What a record and an answer are made of is said here and nowhere else. Records are held
-// against it, it is served at /v0.1/schema, and the answers of this registry are tested
-// against it. The facts are those of the official registry (the schema of server.json of
-// 2025-12-11 and the interface of 2025-12-01).
+// This file is the only description of records and answers. Records are validated against it,
+// it is served at /v0.1/schema, and tests validate the answers of this registry against it. Its
+// facts come from the official registry (the schema of server.json of 2025-12-11 and the
+// interface of 2025-12-01).
 
-// described is a JSON Schema in the making.
+// described is a JSON Schema under construction.
 type described map[string]any
 
 const (
 	dialect = "https://json-schema.org/draft/2020-12/schema"
 
-	// Places where a server is reached: a URL; in answers also one that begins with a
-	// variable, as records of other dates may have it.
+	// The URL of a server. In answers it may begin with a variable, as records of other
+	// schema dates have it.
 	placePattern    = `^https?://[^\s]+$`
 	templatePattern = `^(https?://[^\s]+|\{[a-zA-Z_][a-zA-Z0-9_]*\}[^\s]*)$`
 
@@ -36,7 +36,7 @@ func aChoice() described { return aFlag().but(described{"default": false}) }
 func aURL() described    { return described{"type": "string", "format": "uri"} }
 func aTime() described   { return described{"type": "string", "format": "date-time"} }
 
-// but returns a description with further rules.
+// but returns a copy of d with further rules.
 func (d described) but(rules described) described {
 	more := maps.Clone(d)
 	maps.Copy(more, rules)
@@ -53,8 +53,8 @@ func mapOf(each described) described {
 	return described{"type": "object", "additionalProperties": each}
 }
 
-// objectWith describes an object with members, of which those that are named, with blanks
-// between them, must be there. It may have others.
+// objectWith describes an object with the given members. The names in required, separated by
+// spaces, must be present; unknown members are allowed.
 func objectWith(required string, members map[string]described) described {
 	d := described{"type": "object", "properties": members}
 	if names := strings.Fields(required); len(names) > 0 {
@@ -63,7 +63,7 @@ func objectWith(required string, members map[string]described) described {
 	return d
 }
 
-// inputMembers are those of something that whoever runs or calls a server provides.
+// inputMembers returns the members of a value that the user of a server provides.
 func inputMembers() map[string]described {
 	return map[string]described{
 		"description": aText(), "value": aText(), "default": aText(), "placeholder": aText(), "choices": listOf(aText()),
@@ -82,7 +82,8 @@ func anInput(required string, further map[string]described) described {
 
 func aNamedInput() described { return anInput("name", map[string]described{"name": aText()}) }
 
-// anArgument is one of a command line: with a name, or with a value or a hint of one.
+// anArgument describes a command-line argument: a named one, or a positional one with a value
+// or a hint for the value.
 func anArgument() described {
 	positional := anInput("type", map[string]described{"type": oneOf("positional"), "valueHint": aText(), "isRepeated": aChoice()})
 	positional["anyOf"] = []described{{"required": []string{"valueHint"}}, {"required": []string{"value"}}}
@@ -90,7 +91,7 @@ func anArgument() described {
 	return anyOf(positional, named)
 }
 
-// aTransport is a way to reach a server over HTTP.
+// aTransport describes a transport over HTTP whose URL matches the pattern place.
 func aTransport(kind, place string) described {
 	return objectWith("type url", map[string]described{
 		"type": oneOf(kind), "url": aText().but(described{"pattern": place}), "headers": listOf(aNamedInput()),
@@ -122,7 +123,7 @@ func anIcon() described {
 	})
 }
 
-// aRecord describes server.json, in which a server is reached at places of a form.
+// aRecord describes server.json. The URLs of its servers match the pattern place.
 func aRecord(place string) described {
 	short := aText().but(described{"minLength": 1, "maxLength": maxTitle})
 	return objectWith("name description version", map[string]described{
@@ -138,7 +139,7 @@ func aRecord(place string) described {
 	})
 }
 
-// anOfficial is what a registry says about a record, and nothing else.
+// anOfficial describes an [Official]. Other members are not allowed.
 func anOfficial() described {
 	return objectWith("", map[string]described{
 		"status":        oneOf(string(StatusActive), string(StatusDeprecated), string(StatusDeleted)),
@@ -160,19 +161,19 @@ func aList() described {
 	})
 }
 
-// Schema returns a JSON Schema (2020-12) of what the interface answers with. Its $defs are
-// record, which is what new records are held against, item, and list; as a whole it
-// describes a list.
+// Schema returns a JSON Schema (2020-12) of the answers of the interface. As a whole it
+// describes a list. Its $defs are record, against which new records are validated, item and
+// list.
 var Schema = sync.OnceValue(func() json.RawMessage {
 	whole := aList().but(described{
 		"$schema": dialect, "title": "A list of servers",
 		"$defs": described{"record": aRecord(placePattern), "item": anItem(), "list": aList()},
 	})
-	text, _ := json.Marshal(whole) // it is made of texts, numbers, lists and maps
+	text, _ := json.Marshal(whole) // cannot fail: only strings, numbers, lists and maps
 	return text
 })
 
-// recordDocument is the schema of a record alone.
+// recordDocument returns the schema of a record.
 func recordDocument() []byte {
 	text, _ := json.Marshal(aRecord(placePattern).but(described{"$schema": dialect, "title": "A record of a server"})) // as above
 	return text

@@ -28,8 +28,8 @@ func described(t *testing.T, part string) *schema.Schema {
 	return s
 }
 
-// TestUpstreamFollowsTheDescription holds the registry for tests against the description,
-// so that what is tested with it is what a registry answers.
+// TestUpstreamFollowsTheDescription validates the answers of the registry for tests against
+// the schema, so that other tests run against realistic answers.
 func TestUpstreamFollowsTheDescription(t *testing.T) {
 	upstream := registrytest.New(t)
 	upstream.Fill(3)

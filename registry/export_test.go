@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// ValidateSchema holds a record against its schema without this package in between.
+// ValidateSchema validates a record against its schema alone.
 func ValidateSchema(r Record) error {
 	rules := anyRules
 	if r.known.current() {
@@ -32,5 +32,5 @@ func ValidateSchema(r Record) error {
 	return s.Validate(context.Background(), data)
 }
 
-// KnownMembers are the members of a record that this package reads.
+// KnownMembers returns the names of the members of a record that this package reads.
 func KnownMembers() []string { return slices.Sorted(maps.Keys(jsonFields(reflect.TypeFor[known]()))) }

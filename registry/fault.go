@@ -15,13 +15,14 @@ import (
 
 // Fault is one reason why a record or an item is refused.
 type Fault struct {
-	// Place names what is wrong, such as remotes[0].url. It is empty for the whole.
+	// Place is the path of the wrong member, such as remotes[0].url. It is empty if the fault
+	// concerns the whole record or item.
 	Place string
-	// Reason says what is wanted, for people.
+	// Reason states the broken rule, for people.
 	Reason string
 }
 
-// String says it in one line.
+// String returns the place and the reason in one line.
 func (f Fault) String() string {
 	if f.Place == "" {
 		return f.Reason
@@ -29,15 +30,15 @@ func (f Fault) String() string {
 	return f.Place + ": " + f.Reason
 }
 
-// InvalidError says why a record or an item is refused.
+// InvalidError is the error of a record or an item that is refused.
 type InvalidError struct {
 	What   string // record or item
 	Faults []Fault
-	// Err is the error of the JSON reader, if the record is not even JSON.
+	// Err is the error of the JSON parser, if the input is not valid JSON.
 	Err error
 }
 
-// Error lists the faults.
+// Error returns the faults, separated by semicolons.
 func (e *InvalidError) Error() string {
 	sentences := make([]string, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -49,7 +50,7 @@ func (e *InvalidError) Error() string {
 // Unwrap returns Err.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// unreadable makes an error of one of the JSON reader.
+// unreadable converts an error of the JSON parser to an InvalidError.
 func unreadable(what string, err error) *InvalidError {
 	fault := Fault{Reason: err.Error()}
 	if e := (*strictjson.Error)(nil); errors.As(err, &e) {
@@ -58,9 +59,9 @@ func unreadable(what string, err error) *InvalidError {
 	return &InvalidError{What: what, Faults: []Fault{fault}, Err: err}
 }
 
-// ambiguous returns the members that differ from a known one only in case. Readers that do
-// not look at case take one for the other, so that they would read another record than
-// the one that was checked.
+// ambiguous returns a fault for each member that differs from a known one only in case.
+// Parsers that ignore case take one for the other, so they would read another record than the
+// one that was validated.
 func ambiguous(v any, t reflect.Type, at string) (faults []Fault) {
 	switch v := v.(type) {
 	case []any:
@@ -100,7 +101,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// folded returns the known name that a name is if case does not count, or "".
+// folded returns the known name that equals name if case is ignored, or "".
 func folded(fields map[string]reflect.Type, name string) string {
 	for field := range fields {
 		if strings.EqualFold(field, name) {
@@ -117,7 +118,7 @@ func join(at, name string) string {
 	return at + "." + name
 }
 
-// schemaFaults writes the faults that a schema finds in the words of this package.
+// schemaFaults converts the faults of a schema validation.
 func schemaFaults(invalid *schema.InvalidError) (faults []Fault) {
 	for _, f := range invalid.Faults {
 		faults = append(faults, Fault{place(f.Location), f.Keyword + ": " + f.Reason})
@@ -128,7 +129,7 @@ func schemaFaults(invalid *schema.InvalidError) (faults []Fault) {
 	return faults
 }
 
-// place turns a JSON pointer (RFC 6901) into the form that the JSON reader has.
+// place converts a JSON pointer (RFC 6901) to the form that strictjson uses for paths.
 func place(pointer string) string {
 	at := ""
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

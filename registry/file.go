@@ -21,53 +21,54 @@ import (
 	"gatehouse.example/registry/internal/rawjson"
 )
 
-// FileConfig says which file is read, and read again whenever it changes. Path is required.
+// FileConfig configures a file that is read again when it changes. Path is required.
 type FileConfig struct {
 	Path string
-	// Every is how often it is looked whether the file has changed, when somebody asks for
-	// what is in it. Default 1 s.
+	// Every is the minimum interval between two checks for a change. A check takes place when
+	// the content is requested. Default 1 s.
 	Every time.Duration
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now. Set it in tests.
 	Now func() time.Time
-	// Logger learns that the file was read again, or cannot be used. The default discards.
+	// Logger receives a line when the file was read again and when it cannot be used. The
+	// default discards them.
 	Logger *slog.Logger
 }
 
-// maxFile bounds a file.
+// maxFile is the size limit of a file in bytes.
 const maxFile = 16 << 20
 
-// watched is a file that is read again when its time or its size changes. One that cannot be
-// used is as if it had not changed.
+// watched is a file that is read again when its time or its size changes. While the file
+// cannot be used, the last good content stays in use.
 type watched[T any] struct {
 	c     FileConfig
 	parse func([]byte) (T, error)
 	good  atomic.Pointer[content[T]]
 
-	looking sync.Mutex
-	looked  time.Time
-	stamp   fileStamp
-	sum     [sha256.Size]byte // of what was read last
-	trouble string            // that was told
+	checking  sync.Mutex // protects the fields below
+	checked   time.Time
+	stamp     fileStamp
+	sum       [sha256.Size]byte // of the bytes read last
+	lastError string            // the error logged last
 }
 
-// content is what a file had in it.
+// content is the parsed content of a file.
 type content[T any] struct {
 	value    T
 	revision string
 }
 
-// fileStamp tells versions of a file apart. One that was written just before it was read
-// may be written again without another stamp.
+// fileStamp distinguishes versions of a file. A file that was written shortly before it was
+// read (fresh) may be written again without a change of the stamp.
 type fileStamp struct {
 	size  int64
 	time  time.Time
 	fresh bool
 }
 
-// freshTime is how long a file is believed to have been written just now.
+// freshTime is the age below which a file counts as fresh.
 const freshTime = 2 * time.Second
 
-// watch reads a file for the first time, and refuses one that cannot be used.
+// watch reads a file for the first time. It returns an error if the file cannot be used.
 func watch[T any](c FileConfig, parse func([]byte) (T, error)) (*watched[T], error) {
 	c.Every = cmp.Or(c.Every, time.Second)
 	if c.Now == nil {
@@ -80,37 +81,38 @@ func watch[T any](c FileConfig, parse func([]byte) (T, error)) (*watched[T], err
 	if err := w.read(); err != nil {
 		return nil, err
 	}
-	w.looked = c.Now()
+	w.checked = c.Now()
 	return w, nil
 }
 
-// get returns what is in the file. Nobody waits for somebody else who reads it.
+// get returns the last good content, and checks for a change first if that is due. While
+// another goroutine checks, get does not wait for it.
 func (w *watched[T]) get() *content[T] {
-	if w.looking.TryLock() {
-		defer w.looking.Unlock()
-		if now := w.c.Now(); now.Sub(w.looked) >= w.c.Every {
-			w.looked = now
-			w.look()
+	if w.checking.TryLock() {
+		defer w.checking.Unlock()
+		if now := w.c.Now(); now.Sub(w.checked) >= w.c.Every {
+			w.checked = now
+			w.check()
 		}
 	}
 	return w.good.Load()
 }
 
-// look reads the file again if it has changed. Trouble is told once.
-func (w *watched[T]) look() {
+// check reads the file again if it has changed. It logs a repeated error once.
+func (w *watched[T]) check() {
 	before := w.good.Load()
 	err := w.read()
 	switch {
 	case err == nil && w.good.Load() != before:
-		w.trouble = ""
+		w.lastError = ""
 		w.c.Logger.Info("registry: a file has changed and was read again", "file", w.c.Path)
-	case err != nil && err.Error() != w.trouble:
-		w.trouble = err.Error()
-		w.c.Logger.Error("registry: a file has changed and cannot be used: what was in it before still holds", "file", w.c.Path, "error", err)
+	case err != nil && err.Error() != w.lastError:
+		w.lastError = err.Error()
+		w.c.Logger.Error("registry: a file has changed and cannot be used: its earlier content stays in use", "file", w.c.Path, "error", err)
 	}
 }
 
-// read reads the file unless it is as it was.
+// read reads and parses the file unless it is unchanged.
 func (w *watched[T]) read() error {
 	f, err := os.Open(w.c.Path)
 	if err != nil {
@@ -135,8 +137,8 @@ func (w *watched[T]) read() error {
 	w.stamp = stamp
 	sum := sha256.Sum256(data)
 	if sum == w.sum {
-		if w.trouble != "" {
-			return errors.New(w.trouble)
+		if w.lastError != "" {
+			return errors.New(w.lastError)
 		}
 		return nil
 	}
@@ -149,11 +151,11 @@ func (w *watched[T]) read() error {
 	return nil
 }
 
-// OwnFile is a file of servers of our own.
+// OwnFile is a file of own servers, which is read again when it changes.
 type OwnFile struct{ file *watched[[]Item] }
 
-// OpenOwnFile reads a file with servers of our own, or refuses it. The file is in whatever
-// form decode reads, whose errors name the file.
+// OpenOwnFile reads a file of own servers. It returns an error if the file cannot be read or a
+// server in it is invalid. decode parses the file; its errors should name the file.
 func OpenOwnFile(c FileConfig, decode func([]byte) ([]OwnServer, error)) (*OwnFile, error) {
 	file, err := watch(c, func(data []byte) ([]Item, error) {
 		servers, err := decode(data)
@@ -169,7 +171,7 @@ func OpenOwnFile(c FileConfig, decode func([]byte) ([]OwnServer, error)) (*OwnFi
 	return &OwnFile{file}, err
 }
 
-// Items returns the servers in the file as it is now.
+// Items returns the servers in the file. It may read the file again, see [FileConfig].Every.
 func (f *OwnFile) Items() []Item { return f.file.get().value }
 
 func ownItems(servers []OwnServer) ([]Item, error) {
@@ -185,19 +187,20 @@ func ownItems(servers []OwnServer) ([]Item, error) {
 	return items, cmp.Or(errors.Join(errs...), CheckOwn(items))
 }
 
-// MetaFile is a file with what is said about servers under our own key of _meta: ratings,
-// the results of scans, tags. It is an object whose keys are names of servers, for all
-// their versions, or a name, @ and a version. Values are objects. Of a version, the members
-// of both hold, and its own where both have one.
+// MetaFile is a file of data about servers, such as ratings, scan results or tags, which this
+// registry adds under its own key of _meta. It is a JSON object. A key is the name of a server,
+// for all its versions, or a name, @ and a version; a value is an object. For a version, the
+// members of both objects are merged, and those of the version win.
 type MetaFile struct {
 	file *watched[map[string]json.RawMessage]
 }
 
-// maxMeta is how many bytes may be said about one version.
+// maxMeta is the size limit of the data about one version in bytes.
 const maxMeta = 64 << 10
 
-// OpenMetaFile reads such a file, or refuses it. Decode turns what is in it into JSON, and its
-// errors name the file; nil means that it is JSON.
+// OpenMetaFile reads a file of data about servers. It returns an error if the file cannot be
+// used. decode converts the file to JSON, and its errors should name the file; nil means that
+// the file is JSON.
 func OpenMetaFile(c FileConfig, decode func([]byte) (json.RawMessage, error)) (*MetaFile, error) {
 	file, err := watch(c, func(data []byte) (map[string]json.RawMessage, error) {
 		if decode != nil {
@@ -206,11 +209,11 @@ func OpenMetaFile(c FileConfig, decode func([]byte) (json.RawMessage, error)) (*
 				return nil, err
 			}
 		}
-		said, err := parseMeta(data)
+		meta, err := parseMeta(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Path, err)
 		}
-		return said, nil
+		return meta, nil
 	})
 	return &MetaFile{file}, err
 }
@@ -231,16 +234,17 @@ func parseMeta(data []byte) (map[string]json.RawMessage, error) {
 		case len(value) > maxMeta/2:
 			errs = append(errs, fmt.Errorf("%s: more than %d bytes", key, maxMeta/2))
 		case versioned && rawjson.IsObject(all[name]):
-			all[key] = over(all[name], value)
+			all[key] = merge(all[name], value)
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
-// over puts the members of one object over those of another. Each keeps its bytes.
-func over(below, above []byte) json.RawMessage {
-	members := rawjson.Members(above)
-	for _, m := range rawjson.Members(below) {
+// merge returns an object with the members of both objects, those of special where both have
+// one. Each member keeps its bytes.
+func merge(general, special []byte) json.RawMessage {
+	members := rawjson.Members(special)
+	for _, m := range rawjson.Members(general) {
 		if rawjson.Find(members, m.Name) == nil {
 			members = append(members, m)
 		}
@@ -248,14 +252,15 @@ func over(below, above []byte) json.RawMessage {
 	return rawjson.Object(members)
 }
 
-// Enrich returns what the file says about an item, nil for nothing.
+// Enrich returns the data about an item as a JSON object, nil if the file has none. The error
+// is always nil. Enrich may read the file again, see [FileConfig].Every.
 func (f *MetaFile) Enrich(item Item) (json.RawMessage, error) {
 	all := f.file.get().value
-	if said, ok := all[item.Record.Name()+"@"+item.Record.Version()]; ok {
-		return said, nil
+	if meta, ok := all[item.Record.Name()+"@"+item.Record.Version()]; ok {
+		return meta, nil
 	}
 	return all[item.Record.Name()], nil
 }
 
-// Revision names what is in the file now.
+// Revision returns a string that changes whenever the content of the file changes.
 func (f *MetaFile) Revision() string { return f.file.get().revision }

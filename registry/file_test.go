@@ -20,7 +20,7 @@ func (c *clock) Now() time.Time { return c.now }
 
 func (c *clock) advance(d time.Duration) { c.now = c.now.Add(d) }
 
-// write replaces a file, with a time that is not that of the one before.
+// write replaces a file and gives it another modification time.
 func write(t *testing.T, path, text string, at time.Time) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

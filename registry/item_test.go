@@ -78,7 +78,7 @@ func TestParseItem(t *testing.T) {
 		"the status without its key": {
 			`{"server":` + bare + `,"_meta":{"status":"deleted"}}`, bare, registry.Official{Status: registry.StatusDeleted}, meta{},
 		},
-		"members that nobody set": {
+		"members that are null or empty": {
 			`{"server":` + bare + `,"_meta":{` + official + `:{"status":null,"statusMessage":null,"publishedAt":"","isLatest":false,"id":"x"}}}`,
 			bare, registry.Official{Status: registry.StatusActive}, meta{},
 		},
@@ -139,11 +139,11 @@ func TestItemRefused(t *testing.T) {
 			`{` + required + `,"status":"deprecated","_meta":{` + official + `:{"status":"active"}}}`, "status", "active in one place",
 		},
 		"two opinions": {
-			`{"server":{` + required + `,"_meta":{` + official + `:{"isLatest":true}}},"_meta":{` + official + `:{}}}`, "_meta", "two different things",
+			`{"server":{` + required + `,"_meta":{` + official + `:{"isLatest":true}}},"_meta":{` + official + `:{}}}`, "_meta", "two different values",
 		},
-		"another name beside":    {`{"server":` + bare + `,"name":"com.example/b"}`, "name", "another one"},
-		"another version beside": {`{"server":` + bare + `,"version":"1.0.1"}`, "version", "another one"},
-		"no name beside":         {`{"server":` + bare + `,"name":1}`, "name", "another one"},
+		"another name beside":    {`{"server":` + bare + `,"name":"com.example/b"}`, "name", "differs from the one"},
+		"another version beside": {`{"server":` + bare + `,"version":"1.0.1"}`, "version", "differs from the one"},
+		"no name beside":         {`{"server":` + bare + `,"name":1}`, "name", "differs from the one"},
 	} {
 		_, err := registry.ParseItem([]byte(test.item))
 		invalid := (*registry.InvalidError)(nil)
@@ -166,8 +166,8 @@ func TestItemNotStrict(t *testing.T) {
 	}
 }
 
-// FuzzRecord checks that what is accepted keeps its bytes, is valid under the schema again
-// when it is asked in another way, and tells a name and a version that can stand in a path.
+// FuzzRecord checks that accepted records keep their bytes, are valid under the schema if it
+// is applied in another way, and have a name and a version that can be path segments.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		"{" + required + "}", `{` + required + `,"repository":{"url":""},"icons":[{"src":"https://example.com/a.png","sizes":["1x1"]}]}`,
@@ -190,7 +190,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("the bytes changed to %s", record.Raw())
 		}
 		sound(t, record)
-		// Readers that do not look at case, as encoding/json, must read the same.
+		// Parsers that ignore case, such as encoding/json, must read the same.
 		var loose struct{ Name, Version, Title, Description, WebsiteURL string }
 		if json.Unmarshal(data, &loose) != nil || loose.Name != record.Name() || loose.Version != record.Version() ||
 			loose.Title != record.Title() || loose.Description != record.Description() || loose.WebsiteURL != record.Website() {
@@ -199,7 +199,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// sound checks what holds for every record, however it came.
+// sound checks the properties of every accepted record.
 func sound(t *testing.T, r registry.Record) {
 	t.Helper()
 	if strings.Count(r.Name(), "/") != 1 || strings.ContainsAny(r.Name()+r.Version(), "\x00\n") || r.Version() == "" || r.Version() == "latest" || r.Description() == "" {
@@ -226,8 +226,8 @@ func iconsOf(r registry.Record) (sources []string) {
 	return sources
 }
 
-// FuzzItem checks that what is accepted can be written in the official form and is read
-// as the same again, and that the record in it is as good as one that came alone.
+// FuzzItem checks that an accepted item can be written in the official form and is read back
+// unchanged, and that its record is valid on its own.
 func FuzzItem(f *testing.F) {
 	for _, seed := range []string{
 		`{"server":{` + required + `},"_meta":{` + official + `:{"status":"deleted","updatedAt":"2025-10-01T12:30:00.5+02:00"}}}`,

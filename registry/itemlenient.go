@@ -3,14 +3,15 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
-	"gatehouse.example/registry/internal/rawjson"
 	"reflect"
 	"slices"
+
+	"gatehouse.example/registry/internal/rawjson"
 )
 
-// lenient returns an item without what an upstream may have written that is worth less than
-// the record: _meta that is null, and members that are not known and nested too deep. All
-// else keeps its bytes. What is no item comes back as it is.
+// lenient returns an item without two kinds of members for which a record should not be
+// refused: _meta that is null, and unknown members that are nested too deeply. All other
+// members keep their bytes. Invalid JSON is returned unchanged.
 func lenient(data []byte) []byte {
 	if !json.Valid(data) {
 		return data
@@ -24,15 +25,15 @@ func lenient(data []byte) []byte {
 	if rawjson.Depth(data) <= itemBounds.MaxDepth {
 		return data
 	}
-	type item struct { // a record, or one under server, or both
+	type item struct { // the record is the item itself or its member server
 		known
 		Server known `json:"server"`
 	}
 	return shallow(data, reflect.TypeFor[item](), MaxDepth)
 }
 
-// withoutNull returns an object without _meta if that is null. If it is there twice, that is
-// for others to refuse.
+// withoutNull returns an object without _meta if that is null. A second _meta with a value is
+// left for the validation to refuse.
 func withoutNull(object []byte) []byte {
 	members := rawjson.Members(object)
 	isMeta := func(m rawjson.Member) bool { return m.Name == "_meta" }
@@ -44,36 +45,36 @@ func withoutNull(object []byte) []byte {
 	return rawjson.Without(object, "_meta")
 }
 
-// shallow returns a value without the members that its type does not know and that have more
-// levels than there is room for.
-func shallow(value []byte, t reflect.Type, room int) []byte {
-	if rawjson.Depth(value) <= room {
+// shallow returns a value of at most depth levels, if removing members that its type does not
+// have is enough for that.
+func shallow(value []byte, t reflect.Type, depth int) []byte {
+	if rawjson.Depth(value) <= depth {
 		return value
 	}
 	switch {
 	case rawjson.IsObject(value) && t.Kind() == reflect.Struct:
 		fields := jsonFields(t)
-		return shallowMembers(value, room, func(name string) (reflect.Type, bool) {
+		return shallowMembers(value, depth, func(name string) (reflect.Type, bool) {
 			field, ok := fields[name]
 			return field, ok
 		})
-	case rawjson.IsObject(value) && t.Kind() == reflect.Map: // its keys are anybody's
-		return shallowMembers(value, room, func(string) (reflect.Type, bool) { return nil, false })
+	case rawjson.IsObject(value) && t.Kind() == reflect.Map: // no key of a map is known
+		return shallowMembers(value, depth, func(string) (reflect.Type, bool) { return nil, false })
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return shallowElements(value, t.Elem(), room)
+		return shallowElements(value, t.Elem(), depth)
 	}
 	return value
 }
 
-func shallowMembers(object []byte, room int, known func(name string) (reflect.Type, bool)) []byte {
+func shallowMembers(object []byte, depth int, known func(name string) (reflect.Type, bool)) []byte {
 	var kept []rawjson.Member
 	for _, m := range rawjson.Members(object) {
 		t, ok := known(m.Name)
-		if !ok && rawjson.Depth(m.Value) > room-1 {
+		if !ok && rawjson.Depth(m.Value) > depth-1 {
 			continue
 		}
 		if ok {
-			if plain := shallow(m.Value, t, room-1); len(plain) != len(m.Value) {
+			if plain := shallow(m.Value, t, depth-1); len(plain) != len(m.Value) {
 				m.Text = slices.Concat(m.Text[:len(m.Text)-len(m.Value)], plain)
 			}
 		}
@@ -82,13 +83,13 @@ func shallowMembers(object []byte, room int, known func(name string) (reflect.Ty
 	return rawjson.Object(kept)
 }
 
-func shallowElements(list []byte, t reflect.Type, room int) []byte {
+func shallowElements(list []byte, t reflect.Type, depth int) []byte {
 	var elements []json.RawMessage
 	if json.Unmarshal(list, &elements) != nil {
 		return list
 	}
 	for i := range elements {
-		elements[i] = shallow(elements[i], t, room-1)
+		elements[i] = shallow(elements[i], t, depth-1)
 	}
 	return slices.Concat([]byte("["), bytes.Join(rawBytes(elements), []byte(",")), []byte("]"))
 }

@@ -14,19 +14,20 @@ import (
 	"gatehouse.example/message"
 )
 
-// OwnServer is a server of our own as an operator describes it. Name and URL are enough, and
-// of a server with a name that can be made from its URL, that alone; or Record has all of it.
+// OwnServer is an own server: one that the operator of this registry adds to the catalogue.
+// Set URL, and Name if [NameFor] cannot make a name from the URL or makes an unwanted one; or
+// set Record to a whole server.json.
 type OwnServer struct {
-	Name        string // default: [NameFor] the URL
+	Name        string // default: [NameFor] of URL
 	Version     string // default: 1.0.0
 	Title       string
 	Description string // default: the title and the host
 	Website     string
-	// URL is where the server runs, and Transport how it is spoken to: streamable-http (the
-	// default) or sse.
+	// URL is the endpoint of the server. Transport is streamable-http (the default) or sse.
 	URL, Transport string
-	// Scopes are what access tokens for the server can cover. The record has them under
-	// [MetaPublisher], together with the URL as the resource that tokens are for.
+	// Scopes are the scopes of access tokens for the server. Set them if the server requires
+	// tokens: the record then has the scopes under [MetaPublisher], and URL as the resource
+	// that the tokens are for.
 	Scopes []OwnScope
 	Icons  []message.Icon
 
@@ -34,17 +35,19 @@ type OwnServer struct {
 	Status        Status
 	StatusMessage string
 
-	// Record is a whole server.json, in place of everything above but the status.
+	// Record is a whole server.json. Set it instead of all other fields except Status and
+	// StatusMessage.
 	Record json.RawMessage
 }
 
-// OwnScope is a scope and what it means to people.
+// OwnScope is a scope and its description for people.
 type OwnScope struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 }
 
-// Item returns the server as an item of a list, or says what is wrong with it.
+// Item returns the server as an item of a list. The error is an [*InvalidError] or names the
+// wrong field.
 func (s OwnServer) Item() (Item, error) {
 	official := Official{Status: cmp.Or(s.Status, StatusActive), StatusMessage: s.StatusMessage}
 	if err := official.Status.Validate(); err != nil {
@@ -64,7 +67,7 @@ func (s OwnServer) Item() (Item, error) {
 	return Item{Record: record, Official: official}, err
 }
 
-// ownRecord is the server.json of a server of our own.
+// ownRecord is the server.json of an own server.
 type ownRecord struct {
 	Schema      string         `json:"$schema"`
 	Name        string         `json:"name"`
@@ -82,7 +85,7 @@ type ownRemote struct {
 	URL  string `json:"url"`
 }
 
-// ownPublished is what a record says about how it is protected.
+// ownPublished is the value of MetaPublisher for a server that requires access tokens.
 type ownPublished struct {
 	Resource string     `json:"resource"`
 	Scopes   []OwnScope `json:"scopes"`
@@ -91,13 +94,13 @@ type ownPublished struct {
 func (s OwnServer) record() (json.RawMessage, error) {
 	if len(s.Record) > 0 {
 		if s.Name+s.Version+s.Title+s.Description+s.Website+s.URL+s.Transport != "" || len(s.Scopes)+len(s.Icons) > 0 {
-			return nil, errors.New("registry: own server: a whole record has nothing beside it but a status")
+			return nil, errors.New("registry: own server: a whole record allows nothing beside it but a status")
 		}
 		return s.Record, nil
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Hostname() == "" {
-		return nil, fmt.Errorf("registry: own server: %.200q is no URL of a server", s.URL)
+		return nil, fmt.Errorf("registry: own server: %.200q is not the URL of a server", s.URL)
 	}
 	name := s.Name
 	if name == "" {
@@ -116,7 +119,7 @@ func (s OwnServer) record() (json.RawMessage, error) {
 	return json.Marshal(r)
 }
 
-// maxDescription is how many characters a description may have.
+// maxDescription is the length limit of a description in characters.
 const maxDescription = 100
 
 func cut(text string, most int) string {
@@ -126,19 +129,19 @@ func cut(text string, most int) string {
 	return text
 }
 
-// NameFor makes the name of a server from its URL: the host with its labels reversed, and the
-// path, behind the port if there is one. That of https://notes.example.com/mcp is
-// com.example.notes/mcp.
+// NameFor returns a server name made from a URL: the host with its labels reversed, a slash,
+// and the port and path joined by hyphens. The name for https://notes.example.com/mcp is
+// com.example.notes/mcp. It returns an error if the result is not a valid name.
 func NameFor(serverURL string) (string, error) {
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Hostname() == "" {
-		return "", fmt.Errorf("registry: own server: %.200q is no URL of a server", serverURL)
+		return "", fmt.Errorf("registry: own server: %.200q is not the URL of a server", serverURL)
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	labels := strings.Split(host, ".")
 	if net.ParseIP(host) == nil {
 		slices.Reverse(labels)
-	} else { // an address is no domain, so nothing of it is above the rest
+	} else { // an IP address has no hierarchy of labels that could be reversed
 		labels = []string{"ip", strings.Map(plainLetter, strings.Join(labels, "-"))}
 	}
 	parts := strings.FieldsFunc(u.Path, func(c rune) bool { return c == '/' })
@@ -147,12 +150,12 @@ func NameFor(serverURL string) (string, error) {
 	}
 	name := strings.Join(labels, ".") + "/" + cmp.Or(strings.Map(plainLetter, strings.Join(parts, "-")), "server")
 	if !ValidName(name) {
-		return "", fmt.Errorf("registry: own server: no name can be made from %.200q: give one", serverURL)
+		return "", fmt.Errorf("registry: own server: no name can be made from %.200q: set a name", serverURL)
 	}
 	return name, nil
 }
 
-// plainLetter replaces what a name does not have.
+// plainLetter replaces characters that names do not allow by hyphens.
 func plainLetter(c rune) rune {
 	if isAlphanumeric(c) || c == '.' || c == '_' || c == '-' {
 		return c
@@ -160,20 +163,21 @@ func plainLetter(c rune) rune {
 	return '-'
 }
 
-// MaxOwn is how many servers of our own there may be, counting versions.
+// MaxOwn is the maximum number of own servers. Each version counts.
 const MaxOwn = 500
 
-// CheckOwn reports what is wrong with servers of our own as a whole.
+// CheckOwn returns an error if there are more than [MaxOwn] own servers, or two with the same
+// name and version.
 func CheckOwn(items []Item) error {
 	if len(items) > MaxOwn {
-		return fmt.Errorf("registry: own servers: %d of them, %d at most", len(items), MaxOwn)
+		return fmt.Errorf("registry: own servers: there are %d, the limit is %d", len(items), MaxOwn)
 	}
 	var errs []error
 	seen := map[[2]string]bool{}
 	for _, item := range items {
 		id := [2]string{item.Record.Name(), item.Record.Version()}
 		if seen[id] {
-			errs = append(errs, fmt.Errorf("registry: own servers: there are two of %s %s: give one another name or version", id[0], id[1]))
+			errs = append(errs, fmt.Errorf("registry: own servers: there are two of %s %s: change the name or version of one", id[0], id[1]))
 		}
 		seen[id] = true
 	}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Progress is what whoever fills a catalogue tells its readers beside the rows. It is a part
-// of what is committed with them.
+// Progress is the part of a catalogue's progress that its readers use. The writer of the
+// catalogue commits it with the rows.
 type Progress struct {
-	// Stamp is the last time of an update that was given to a row. The times only rise, so a
-	// reader who asks for what was updated since misses nothing.
+	// Stamp is the latest update time of all rows. Update times only increase, so a client
+	// that asks for the rows updated since a time misses none.
 	Stamp time.Time `json:"stamp,omitzero"`
 }
 
-// ParseProgress reads what was committed with the rows of a catalogue. It is zero if that
-// says nothing to readers, because something else has filled the catalogue.
+// ParseProgress decodes the progress that was committed with the rows of a catalogue. It
+// returns the zero Progress if committed has none, because another program wrote it.
 func ParseProgress(committed json.RawMessage) (p Progress) {
 	if json.Unmarshal(committed, &p) != nil {
 		return Progress{}

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// MaxRecord is how many bytes a record may have.
+	// MaxRecord is the size limit of a record in bytes.
 	MaxRecord = 256 << 10
-	// MaxDepth is how deep arrays and objects may be nested in a record.
+	// MaxDepth is the limit of nested arrays and objects in a record.
 	MaxDepth = 32
 )
 
 var recordBounds = strictjson.Options{MaxBytes: MaxRecord, MaxDepth: MaxDepth}
 
-// Record is one version of one server: its server.json, in the bytes in which it came. It
-// cannot be changed, and what is in it was checked. The zero Record is none.
+// Record is one version of one server: its server.json, in the original bytes. It is immutable
+// and, if [ParseRecord] made it, valid. The zero Record stands for no record; see [Record.IsZero].
 type Record struct {
 	raw   string
 	known known
 }
 
-// known are the members that this package knows. Those that are raw are known by name only.
+// known has the members of a record that this package knows. For raw members it knows the
+// name only.
 type known struct {
 	Schema      string                     `json:"$schema"`
 	Name        string                     `json:"name"`
@@ -41,32 +42,33 @@ type known struct {
 	Packages    []Package                  `json:"packages"`
 	Remotes     []Remote                   `json:"remotes"`
 	Meta        map[string]json.RawMessage `json:"_meta"`
-	// Status is no member of a record, but readers of the older form take one for it.
+	// Status is not a member of a record. The older form of an item has the registry's status
+	// in its place.
 	Status json.RawMessage `json:"status"`
 }
 
-// Repository is where the source of a server is.
+// Repository locates the source code of a server.
 type Repository struct {
 	URL       string `json:"url"`
-	Source    string `json:"source"`    // who hosts it, such as github
-	ID        string `json:"id"`        // what the host calls it
-	Subfolder string `json:"subfolder"` // where in it the server is
+	Source    string `json:"source"`    // the hosting service, such as github
+	ID        string `json:"id"`        // the hosting service's identifier
+	Subfolder string `json:"subfolder"` // path of the server in the repository
 }
 
-// Remote is a place where a server runs, or how a package is spoken to.
+// Remote is the transport of a running server, or of a package.
 type Remote struct {
-	Type string `json:"type"` // streamable-http, sse, or for a package stdio
-	// URL may have variables in it: names in braces.
+	Type string `json:"type"` // streamable-http or sse; for a package also stdio
+	// URL may contain variables: names in braces.
 	URL       string                     `json:"url"`
 	Headers   []Input                    `json:"headers"`
 	Variables map[string]json.RawMessage `json:"variables"`
 }
 
-// Package is something to install that runs a server.
+// Package is software that a user can install to run a server.
 type Package struct {
 	RegistryType         string          `json:"registryType"` // npm, pypi, oci, nuget, mcpb, cargo, or another
 	RegistryBaseURL      string          `json:"registryBaseUrl"`
-	Identifier           string          `json:"identifier"` // a name there, or a URL
+	Identifier           string          `json:"identifier"` // a name in the package registry, or a URL
 	Version              string          `json:"version"`
 	FileSHA256           string          `json:"fileSha256"`
 	RuntimeHint          string          `json:"runtimeHint"`
@@ -76,8 +78,8 @@ type Package struct {
 	PackageArguments     json.RawMessage `json:"packageArguments"`
 }
 
-// Input is something that whoever runs or calls a server has to provide: an environment
-// variable or a header.
+// Input is a value that the user of a server has to provide: an environment variable or a
+// header.
 type Input struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -91,13 +93,14 @@ type Input struct {
 	Variables   json.RawMessage `json:"variables"`
 }
 
-// ParseRecord reads a server.json. An [*InvalidError] says what is wrong with it, and where.
+// ParseRecord parses and validates a server.json. The error is an [*InvalidError] that lists
+// the faults and their places.
 func ParseRecord(data []byte) (Record, error) {
 	var tree any
 	if err := strictjson.Unmarshal(data, &tree, recordBounds); err != nil {
 		return Record{}, unreadable("record", err)
 	}
-	if err := record(data, tree); err != nil {
+	if err := checkTree(data, tree); err != nil {
 		return Record{}, err
 	}
 	r := Record{raw: string(data)}
@@ -110,8 +113,9 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// record checks what can be checked before the members have types.
-func record(data []byte, tree any) error {
+// checkTree checks a record before it is decoded into types: that names are not ambiguous,
+// and the schema.
+func checkTree(data []byte, tree any) error {
 	object, ok := tree.(map[string]any)
 	if !ok {
 		return &InvalidError{What: "record", Faults: []Fault{{Reason: "it must be an object"}}}
@@ -126,15 +130,16 @@ func record(data []byte, tree any) error {
 	return chosen.check(data, object)
 }
 
-// StoredRecord returns a record that [ParseRecord] has accepted before, without checking it
-// again: rules may have become stricter since, and what was accepted is served on. The error
-// says that its members cannot be read; the record has its bytes nevertheless.
+// StoredRecord returns a record that [ParseRecord] has accepted before, without validating it
+// again: rules may have become stricter since, and accepted records are still served. If the
+// members cannot be decoded, it returns an error and a record that has the bytes alone.
 func StoredRecord(data []byte) (Record, error) {
 	r := Record{raw: string(data)}
 	return r, json.Unmarshal(data, &r.known)
 }
 
-// WithoutMeta returns the record without a key of its _meta. All the rest keeps its bytes.
+// WithoutMeta returns the record without a key of its _meta. Every other member keeps its
+// bytes.
 func (r Record) WithoutMeta(key string) (Record, error) {
 	raw := []byte(r.raw)
 	if own := rawjson.Without(rawjson.Find(rawjson.Members(raw), "_meta"), key); len(rawjson.Members(own)) > 0 {
@@ -145,44 +150,44 @@ func (r Record) WithoutMeta(key string) (Record, error) {
 	return ParseRecord(raw)
 }
 
-// Name is the name of the server: a namespace in the order of reversed domain names, a
-// slash, and a name in it.
+// Name returns the name of the server: a reversed domain name, a slash, and a name in that
+// namespace.
 func (r Record) Name() string { return r.known.Name }
 
-// Version is the version of the server that the record is about.
+// Version returns the version of the server that the record describes.
 func (r Record) Version() string { return r.known.Version }
 
-// Title is how people call the server, "" if the record does not say.
+// Title returns the display name of the server, "" if the record has none.
 func (r Record) Title() string { return r.known.Title }
 
-// Description is what the server is for.
+// Description returns the description of the server.
 func (r Record) Description() string { return r.known.Description }
 
-// Schema is the URI of the schema that the record names, "" if it names none.
+// Schema returns the URI of the record's schema, "" if the record names none.
 func (r Record) Schema() string { return r.known.Schema }
 
-// Website is a page about the server, "" if the record names none.
+// Website returns the URL of a page about the server, "" if the record has none.
 func (r Record) Website() string { return r.known.Website }
 
-// Repository is where the source is. It is zero if the record does not say.
+// Repository returns the location of the source code. It is zero if the record has none.
 func (r Record) Repository() Repository { return r.known.Repository }
 
-// Icons are images that stand for the server.
+// Icons returns the icons of the server.
 func (r Record) Icons() []message.Icon { return slices.Clone(r.known.Icons) }
 
-// Remotes are the places where the server runs.
+// Remotes returns the endpoints of running servers.
 func (r Record) Remotes() []Remote { return slices.Clone(r.known.Remotes) }
 
-// Packages are what can be installed.
+// Packages returns the packages that run the server.
 func (r Record) Packages() []Package { return slices.Clone(r.known.Packages) }
 
-// Meta is _meta of the record itself: what its publisher says beyond the schema.
+// Meta returns _meta of the record itself, which its publisher wrote.
 func (r Record) Meta() map[string]json.RawMessage { return maps.Clone(r.known.Meta) }
 
-// IsZero says whether there is no record.
+// IsZero reports whether r is the zero Record.
 func (r Record) IsZero() bool { return r.raw == "" }
 
-// Raw returns the record in the bytes in which it came, nil if there is none.
+// Raw returns the record in its original bytes, nil for the zero Record.
 func (r Record) Raw() json.RawMessage {
 	if r.IsZero() {
 		return nil
@@ -190,7 +195,7 @@ func (r Record) Raw() json.RawMessage {
 	return json.RawMessage(r.raw)
 }
 
-// MarshalJSON returns the record, and null if there is none.
+// MarshalJSON returns the original bytes of the record, or null for the zero Record.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.IsZero() {
 		return []byte("null"), nil
@@ -198,8 +203,8 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return r.Raw(), nil
 }
 
-// Differs returns the names of the members in which two records differ, sorted. Order and
-// white space do not count, in which registries write one record differently.
+// Differs returns the names of the members in which two records differ, sorted. The order of
+// members and white space do not count: registries write the same record differently.
 func (r Record) Differs(from Record) []string {
 	mine, theirs := r.members(), from.members()
 	var names []string
@@ -225,5 +230,5 @@ func (r Record) members() (members map[string]any) {
 	return members
 }
 
-// String returns the name and the version.
+// String returns the name and the version, with a space between them.
 func (r Record) String() string { return fmt.Sprintf("%s %s", r.Name(), r.Version()) }

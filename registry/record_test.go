@@ -19,10 +19,11 @@ import (
 	"gatehouse.example/registry"
 )
 
-// object is a JSON object that a test puts together.
+// object is a JSON object.
 type object = map[string]any
 
-// minimal returns a record with what is required, changed. A nil takes a member away.
+// minimal returns a record with the required members, then changed. A nil value removes a
+// member.
 func minimal(changes object) []byte {
 	record := object{"name": "com.example/notes", "description": "Notes.", "version": "1.0.0"}
 	maps.Copy(record, changes)
@@ -90,11 +91,11 @@ func TestRecordTellsWhatIsInIt(t *testing.T) {
 	r.Icons()[0].Src, r.Remotes()[0].URL, r.Raw()[0] = "", "", 'x'
 	delete(r.Meta(), "com.example.ci/run")
 	if r.Icons()[0].Src == "" || r.Remotes()[0].URL == "" || r.Raw()[0] != '{' || len(r.Meta()) != 2 {
-		t.Error("whoever reads a record can change it")
+		t.Error("a caller can change a record through a returned value")
 	}
 	data[0] = 'x'
 	if r.Raw()[0] != '{' {
-		t.Error("whoever gave the bytes can change the record")
+		t.Error("a record shares memory with the parsed bytes")
 	}
 
 	data, err = os.ReadFile("testdata/records/packages.json")
@@ -110,8 +111,7 @@ func TestRecordTellsWhatIsInIt(t *testing.T) {
 	}
 }
 
-// TestRecordFetchesNothing: neither the schema that a record names nor anything else in it is
-// fetched.
+// TestRecordFetchesNothing: ParseRecord fetches neither the schema nor any other URL of a record.
 func TestRecordFetchesNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestRecordKeepsWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// nested returns an object with as many levels.
+// nested returns an object with the given number of levels.
 func nested(levels int) any {
 	if levels == 0 {
 		return "deep"
@@ -158,7 +158,7 @@ func nested(levels int) any {
 	return object{"x": nested(levels - 1)}
 }
 
-// TestRecordRefused has one record for each rule. Nothing else is wrong with any of them.
+// TestRecordRefused has one record for each rule. Each record breaks that rule alone.
 func TestRecordRefused(t *testing.T) {
 	older := strings.Replace(registry.CurrentSchema, "2025-12-11", "2025-09-29", 1)
 	remote := func(change object) object {
@@ -286,8 +286,8 @@ func TestRecordRefused(t *testing.T) {
 		"_meta, no object":                 {object{"_meta": []any{}}, "_meta", "object"},
 		"_meta, key":                       {object{"_meta": object{"-a/b": 1}}, "_meta", "prefix"},
 		"_meta, publisher, no object":      {object{"_meta": object{registry.MetaPublisher: "a"}}, "_meta." + registry.MetaPublisher, "object"},
-		"_meta, a registry":                {object{"_meta": object{registry.MetaOfficial: object{}}}, "_meta", "no part of it"},
-		"status":                           {object{"status": "active"}, "status", "no part of it"},
+		"_meta, a registry":                {object{"_meta": object{registry.MetaOfficial: object{}}}, "_meta", "not part of a record"},
+		"status":                           {object{"status": "active"}, "status", "not part of a record"},
 		"name in another case":             {object{"Name": "com.example/evil"}, "name", "only some readers"},
 		"url in another case":              {remote(object{"URL": "https://evil.example.com"}), "remotes[1].url", "only some readers"},
 		"src in another case":              {icon(object{"SRC": "https://evil.example.com"}), "icons[0].src", "only some readers"},
@@ -366,7 +366,7 @@ func TestRecordAccepted(t *testing.T) {
 		"a registry of its own kind":     {"packages": []any{object{"registryType": "deb", "identifier": "notes", "transport": object{"type": "stdio"}}}},
 		"an older bundle without a hash": {"$schema": dated("2025-10-17"), "packages": []any{object{"registryType": "mcpb", "identifier": "https://example.com/a", "transport": object{"type": "stdio"}}}},
 		"keys of _meta":                  {"_meta": object{"com.example": 1, "com.example/a.b-c_d": nil, "plain": "", registry.MetaPublisher: object{"a": 1}}},
-		"names nobody knows in any case": {"x": object{"Name": 1, "name": 2}, "_meta": object{"Name": 1, "name": 2}},
+		"unknown names in any case": {"x": object{"Name": 1, "name": 2}, "_meta": object{"Name": 1, "name": 2}},
 		"variables in any case":          {"remotes": []any{object{"type": "sse", "url": "https://{a}.example.com", "variables": object{"URL": object{}, "url": object{}}}}},
 		"as deep as may be":              {"x": nested(registry.MaxDepth - 1)},
 	} {

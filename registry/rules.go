@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// MetaPublisher is the key in _meta of a record under which its publisher speaks.
+	// MetaPublisher is the key in _meta of a record for the data of its publisher.
 	MetaPublisher = "io.modelcontextprotocol.registry/publisher-provided"
-	// MetaOfficial is the key in _meta of an item under which a registry speaks.
+	// MetaOfficial is the key in _meta of an item for the statement of a registry, an
+	// [Official].
 	MetaOfficial = "io.modelcontextprotocol.registry/official"
 )
 
-// faults returns what is wrong with a record beyond its schema.
+// faults returns the faults of a record that its schema does not find.
 func (k known) faults() (faults []Fault) {
 	add := func(place, reason string) {
 		if reason != "" {
@@ -50,15 +51,15 @@ func (k known) faults() (faults []Fault) {
 		add("_meta", wrongKey(key))
 	}
 	if k.Meta[MetaOfficial] != nil {
-		add("_meta", MetaOfficial+": that is where a registry speaks about a record, and no part of it")
+		add("_meta", MetaOfficial+": only a registry may set it, it is not part of a record")
 	}
 	if k.Status != nil {
-		add("status", "that is what a registry says about a record, and no part of it")
+		add("status", "only a registry may set it, it is not part of a record")
 	}
 	return faults
 }
 
-// current reports a record that is held against the current schema as a whole.
+// current reports whether the record is validated against the whole current schema.
 func (k known) current() bool { return k.Schema == "" || k.Schema == CurrentSchema }
 
 func (p Package) faults(at string, add func(place, reason string)) {
@@ -70,10 +71,10 @@ func (p Package) faults(at string, add func(place, reason string)) {
 	add(at+".transport.url", wrongTemplate(p.Transport.URL))
 }
 
-// grammar is that of names, which the schemas have too.
+// grammar is the pattern of names, the same as in the schemas.
 var grammar = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
-// MaxName is how many bytes the name of a server may have.
+// MaxName is the length limit of a server name in bytes.
 const MaxName = 200
 
 const (
@@ -81,17 +82,17 @@ const (
 	maxVersion = 255 // characters
 )
 
-// MaxVersion is how many bytes of a version a catalogue holds.
+// MaxVersion is the length limit of a version in a catalogue, in bytes.
 const MaxVersion = 512
 
-// ValidName reports whether a text can be the name of a server. Such a name is two segments of
-// a path that need no escaping.
+// ValidName reports whether name is a valid server name: two path segments that need no
+// escaping, each with a letter or a digit.
 func ValidName(name string) bool {
 	return len(name) >= minName && len(name) <= MaxName && grammar.MatchString(name) && wrongName(name) == ""
 }
 
-// wrongName says why a name that the schema allows cannot be used, or "". Both parts stand
-// in paths, where a part of dots is none.
+// wrongName returns the fault of a name that the schema allows, or "". Both parts become path
+// segments, so they cannot consist of dots.
 func wrongName(name string) string {
 	namespace, local, _ := strings.Cut(name, "/")
 	for _, part := range []string{namespace, local} {
@@ -106,18 +107,18 @@ func isAlphanumeric(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// Ranges of versions as package managers write them.
+// Version ranges as package managers write them.
 var (
 	comparator = regexp.MustCompile(`^[~^<>=][~<>=]?\s*v?[0-9]`)
 	either     = regexp.MustCompile(`\|\||[0-9]\s+-\s+v?[0-9]`)
 	wildcard   = regexp.MustCompile(`^v?([0-9]+|[xX*])(\.([0-9]+|[xX*])){0,2}(-[0-9A-Za-z.-]+)?$`)
 )
 
-// Latest is how the latest version is asked for. No version has that name.
+// Latest stands for the latest version in requests. No version has that name.
 const Latest = "latest"
 
-// ValidVersion reports whether a text can be the version of a server: one version and not a
-// range, which can be seen and told from others.
+// ValidVersion reports whether version is a valid version of a server: a single version, not a
+// range, without invisible characters.
 func ValidVersion(version string) bool { return wrongVersion(version) == "" }
 
 func wrongVersion(version string) string {
@@ -125,7 +126,7 @@ func wrongVersion(version string) string {
 	case version == "" || version == "." || version == "..":
 		return "it must be a version"
 	case version == Latest:
-		return "latest is the name of the latest one"
+		return "latest is reserved for the latest version"
 	case strings.TrimSpace(version) != version || strings.ContainsFunc(version, invisible):
 		return "it must have no white space around it, no control characters in it and nothing invisible"
 	case isRange(version):
@@ -134,8 +135,8 @@ func wrongVersion(version string) string {
 	return ""
 }
 
-// invisible reports what nobody sees, or takes for something else: two texts that differ in it
-// only look the same. A plain space is seen.
+// invisible reports whether c is invisible or looks like a space, so that two texts that
+// differ only in such characters look the same. The plain space is not invisible.
 func invisible(c rune) bool {
 	return c != ' ' && (!unicode.IsGraphic(c) || unicode.IsSpace(c)) || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		c == '\u2800' // a Braille pattern without dots
@@ -163,8 +164,8 @@ func wrongFolder(path string) string {
 	return ""
 }
 
-// wrongIcon says why an icon cannot be used, or "". The schema wants an https URL, where the
-// protocol allows data: as well.
+// wrongIcon returns the fault of an icon, or "". The schema requires an https URL; the
+// protocol would allow data: as well.
 func wrongIcon(icon message.Icon) string {
 	if wrong := wrongLink(icon.Src, "https"); wrong != "" {
 		return "src: " + wrong
@@ -186,7 +187,7 @@ func wrongIdentifier(identifier string) string {
 	return ""
 }
 
-// wrongLink says why somebody should not be led to a URL, or "".
+// wrongLink returns the fault of a URL that readers may follow, or "". An empty URL has none.
 func wrongLink(raw string, schemes ...string) string {
 	if raw == "" {
 		return ""
@@ -204,19 +205,19 @@ func wrongLink(raw string, schemes ...string) string {
 	return ""
 }
 
-// notInURL reports characters that RFC 3986 section 2 does not have and that end an
-// attribute or a line somewhere. Other letters than those of ASCII are allowed.
+// notInURL reports whether RFC 3986 section 2 excludes c from URLs and c could end an
+// attribute or a line in another program. Letters outside of ASCII are allowed.
 func notInURL(c rune) bool {
 	return unicode.IsSpace(c) || invisible(c) || strings.ContainsRune("\"<>\\^`", c)
 }
 
-// variable is a variable in a URL.
+// variable matches a variable in a URL.
 var variable = regexp.MustCompile(`\{[^{}]*\}`)
 
-// wrongTemplate is wrongLink for a URL that may have variables. One that begins with a
-// variable says nothing about where it leads; the schema says whether it may.
+// wrongTemplate is wrongLink for a URL that may have variables. If the URL begins with a
+// variable, its host is unknown and not checked; the schema decides whether that is allowed.
 func wrongTemplate(raw string) string {
-	filled := variable.ReplaceAllString(raw, "1") // it can be a host, a port and a path
+	filled := variable.ReplaceAllString(raw, "1") // "1" is valid as a host, a port and a path
 	if strings.HasPrefix(raw, "{") {
 		filled = "https://example.com/" + filled
 	}
@@ -230,9 +231,9 @@ func wrongKey(key string) string {
 	return ""
 }
 
-// CheckMetaKey refuses a key of _meta under which a registry must not speak about the items of
-// others: it needs a reversed domain name, so that it reflects the registry, and must not be
-// reserved for the protocol.
+// CheckMetaKey returns an error unless s is a key of _meta that this registry may add to items:
+// it must begin with a reversed domain name, so that it identifies the registry, and must not
+// be reserved for the protocol.
 func CheckMetaKey(s string) error {
 	key, err := message.ParseMetaKey(s)
 	switch {

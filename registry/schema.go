@@ -2,7 +2,7 @@ package registry
 
 import (
 	"context"
-	_ "embed" // what all dates have in common
+	_ "embed" // for the rules that all dates share
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,14 +13,15 @@ import (
 	"gatehouse.example/registry/internal/rawjson"
 )
 
-// CurrentSchema is the URI of the schema that records are held against as a whole.
+// CurrentSchema is the URI of the schema of 2025-12-11, the one that this package implements
+// as a whole.
 const CurrentSchema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
 //go:embed schemas/any.json
 var anyDocument []byte
 
-// currentRules and anyRules are pure functions of what is said in this package, computed
-// when they are needed first.
+// currentRules returns the current schema, anyRules the rules that the schemas of all dates
+// share. Both are compiled at the first call.
 var (
 	currentRules = sync.OnceValues(func() (*schema.Schema, error) { return compile(recordDocument()) })
 	anyRules     = sync.OnceValues(func() (*schema.Schema, error) { return compile(anyDocument) })
@@ -30,19 +31,19 @@ func compile(document []byte) (*schema.Schema, error) {
 	return schema.Compile(document, schema.Options{MaxBytes: MaxRecord, MaxDepth: MaxDepth, MaxFaults: 10})
 }
 
-// dated is the path of the schema of a date, or of the one to come (requirement
-// R-REC-1).
+// dated matches the path of the schema of a date, or of the draft
+// (requirement R-REC-1).
 var dated = regexp.MustCompile(`/([0-9]{4}-[0-9]{2}-[0-9]{2}|draft)/server\.schema\.json$`)
 
-// rules are what a record is held against.
+// rules validate a record.
 type rules struct {
 	schema func() (*schema.Schema, error)
 }
 
-// schemaFor returns the rules for what a record names as its schema. A record that names the
-// current one, or none, is held against it as a whole. The schemas of other dates differ
-// from it in what later ones corrected, and those to come in what nobody knows yet:
-// their records are held against what all dates have in common.
+// schemaFor returns the rules for the value of $schema. A record that names the current schema,
+// or none, is validated against it as a whole. Earlier schemas differ from it in what later
+// ones corrected, and future differences are unknown: records that name another date are
+// validated against the rules that all dates share.
 func schemaFor(named any) (rules, error) {
 	if named == nil || named == CurrentSchema {
 		return rules{currentRules}, nil
@@ -64,13 +65,13 @@ func schemaFor(named any) (rules, error) {
 	return rules{anyRules}, nil
 }
 
-// check holds a record against the schema.
+// check validates a record. object is the decoded data.
 func (r rules) check(data []byte, object map[string]any) error {
 	rules, err := r.schema()
 	if err != nil {
 		return fmt.Errorf("registry: record: %w", err)
 	}
-	if saysNothing(object["repository"]) {
+	if emptyRepository(object["repository"]) {
 		data = rawjson.Without(data, "repository")
 	}
 	err = rules.Validate(context.Background(), data)
@@ -83,9 +84,9 @@ func (r rules) check(data []byte, object map[string]any) error {
 	return nil
 }
 
-// saysNothing reports a repository without anything in it: registries that write every
-// member answer with one where the publisher gave none.
-func saysNothing(repository any) bool {
+// emptyRepository reports whether all members of a repository are empty: registries that
+// write every member answer with such an object if the publisher gave no repository.
+func emptyRepository(repository any) bool {
 	object, ok := repository.(map[string]any)
 	for _, value := range object {
 		ok = ok && value == ""

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// semantic is a version of Semantic Versioning 2.0.0 (sections 2, 9 and 10), with the v in
-// front that many write.
+// semantic matches a version of Semantic Versioning 2.0.0 (sections 2, 9 and 10), with an
+// optional v in front, which is common.
 var semantic = regexp.MustCompile(`^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)` +
 	`(?:-((?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?` +
 	`(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$`)
 
-// CompareVersions puts versions in an order in which the latest is the highest: it returns
-// -1, 0 or 1. Semantic versions are above all others, and are compared as such. Versions
-// that are equal then, and others, are compared as text, so that 0 means the same text.
+// CompareVersions compares two versions and returns -1, 0 or 1; the latest version is the
+// highest. Semantic versions are higher than all others and are compared by Semantic
+// Versioning section 11. Versions that are equal by that rule, and all others, are compared as
+// text, so the result is 0 only for equal strings.
 func CompareVersions(a, b string) int {
 	return CompareReleases(a, time.Time{}, b, time.Time{})
 }
 
-// CompareReleases is CompareVersions for versions of which it is known when they were
-// published: of two that are not semantic, the one that was published later is the higher.
+// CompareReleases is [CompareVersions] for versions with known publication times: if neither
+// is semantic, the one that was published later is higher.
 func CompareReleases(a string, publishedA time.Time, b string, publishedB time.Time) int {
 	inA, inB := semantic.FindStringSubmatch(a), semantic.FindStringSubmatch(b)
 	switch {
@@ -77,7 +78,7 @@ func compareIdentifiers(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// compareNumbers compares numbers without leading zeros, of whatever length.
+// compareNumbers compares decimal numbers of any length without leading zeros.
 func compareNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -8,7 +8,7 @@ import (
 	"gatehouse.example/registry"
 )
 
-// TestCompareVersions has versions in their order: each is lower than all that follow.
+// TestCompareVersions has versions in ascending order: each is lower than all that follow.
 func TestCompareVersions(t *testing.T) {
 	order := []string{
 		// Not semantic, as text.
@@ -53,7 +53,7 @@ func TestCompareReleases(t *testing.T) {
 	}
 }
 
-// FuzzCompareVersions checks that the order is one: total, and the same from both sides.
+// FuzzCompareVersions checks that the order is total and antisymmetric.
 func FuzzCompareVersions(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"1.0.0", "1.0.0+a", "v1.0.0"}, {"1.0.0-a.b", "1.0.0-a", "1.0.0"}, {"latest", "1", "0.0.0"}, {"1.0.0-1", "1.0.0-a", "1.0.0-01"},

@@ -1,6 +1,6 @@
-// Package rawjson takes JSON objects apart and puts them together again while every member
-// keeps the bytes in which it came. Records are passed on to others, and a signature or a
-// digest that somebody made of one must stay true.
+// Package rawjson splits JSON objects into members and joins members to objects; every member
+// keeps its original bytes. The registry passes records on, and a signature or a digest of a
+// record must stay valid.
 package rawjson
 
 import (
@@ -15,22 +15,24 @@ type Member struct {
 	Name  string
 	Text  []byte // the name, the colon and the value
 	Value json.RawMessage
-	At    int // where the value begins in the object
+	At    int // offset of the value in the object
 }
 
-// New returns a member that is not taken from an object. The value must be valid JSON.
+// New returns a member with a name and a value, which must be valid JSON.
 func New(name string, value json.RawMessage) Member {
-	quoted, _ := json.Marshal(name) // a string can be written
+	quoted, _ := json.Marshal(name) // cannot fail for a string
 	return Member{Name: name, Text: slices.Concat(quoted, []byte(":"), value), Value: value}
 }
 
-// Named returns a function that reports whether a member has a name.
+// Named returns a function that reports whether a member has the given name.
 func Named(name string) func(Member) bool { return func(m Member) bool { return m.Name == name } }
 
-// IsObject reports whether JSON without white space around it is an object.
+// IsObject reports whether value is an object. The value must be JSON without white space in
+// front.
 func IsObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// Members takes an object apart. What is no object, or no valid JSON, has no members.
+// Members returns the members of an object. It returns nil if the argument is not an object or
+// not valid JSON.
 func Members(object []byte) []Member {
 	object = bytes.Trim(object, " \t\r\n")
 	if !IsObject(object) || !json.Valid(object) {
@@ -39,8 +41,8 @@ func Members(object []byte) []Member {
 	return Split(object)
 }
 
-// Split is [Members] for JSON that is known to be valid, with no white space before it. What
-// is no object has no members. Nothing is copied.
+// Split is [Members] for JSON that is known to be valid and has no white space in front. The
+// members share memory with the object.
 func Split(object []byte) []Member {
 	if !IsObject(object) {
 		return nil
@@ -59,10 +61,10 @@ func Split(object []byte) []Member {
 	return members
 }
 
-// Object puts members together. Each is as it was written.
+// Object returns an object of the members, with their original bytes.
 func Object(members []Member) []byte { return AppendObject(nil, members) }
 
-// AppendObject appends an object of members.
+// AppendObject appends an object of the members to b.
 func AppendObject(b []byte, members []Member) []byte {
 	b = append(b, '{')
 	for i, m := range members {
@@ -74,7 +76,7 @@ func AppendObject(b []byte, members []Member) []byte {
 	return append(b, '}')
 }
 
-// Find returns the value of the first member with a name, nil if there is none.
+// Find returns the value of the first member with the given name, nil if there is none.
 func Find(members []Member, name string) json.RawMessage {
 	if i := slices.IndexFunc(members, Named(name)); i >= 0 {
 		return members[i].Value
@@ -82,12 +84,12 @@ func Find(members []Member, name string) json.RawMessage {
 	return nil
 }
 
-// Without returns an object without a member.
+// Without returns the object without the members of the given name.
 func Without(object []byte, name string) []byte {
 	return Object(slices.DeleteFunc(Members(object), Named(name)))
 }
 
-// With returns an object in which a member that it has gets another value.
+// With returns the object with another value for an existing member. It does not add a member.
 func With(object []byte, name string, value []byte) []byte {
 	members := Members(object)
 	for i := range members {
@@ -98,7 +100,7 @@ func With(object []byte, name string, value []byte) []byte {
 	return Object(members)
 }
 
-// Depth returns how deep arrays and objects are nested in valid JSON.
+// Depth returns the number of nested arrays and objects in valid JSON, 0 for a scalar.
 func Depth(value []byte) (most int) {
 	level := 0
 	for i := 0; i < len(value); i++ {
@@ -115,7 +117,7 @@ func Depth(value []byte) (most int) {
 	return most
 }
 
-// skipBlank returns the place of the first byte from i on that is no white space.
+// skipBlank returns the index of the first byte from i on that is not white space.
 func skipBlank(b []byte, i int) int {
 	for b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t' {
 		i++
@@ -123,7 +125,7 @@ func skipBlank(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the place behind the string that begins at i.
+// skipString returns the index behind the string that begins at i.
 func skipString(b []byte, i int) int {
 	for i++; b[i] != '"'; i++ {
 		if b[i] == '\\' {
@@ -133,7 +135,7 @@ func skipString(b []byte, i int) int {
 	return i + 1
 }
 
-// skipValue returns the place behind the value that begins at i.
+// skipValue returns the index behind the value that begins at i.
 func skipValue(b []byte, i int) int {
 	for depth := 0; ; {
 		switch b[i] {
@@ -156,7 +158,7 @@ func skipValue(b []byte, i int) int {
 	}
 }
 
-// skipScalar returns the place behind the number or the word that begins at i.
+// skipScalar returns the index behind the number or literal that begins at i.
 func skipScalar(b []byte, i int) int {
 	for i < len(b) && bytes.IndexByte([]byte(",]} \n\r\t"), b[i]) < 0 {
 		i++
@@ -170,6 +172,6 @@ func unquoted(quoted []byte) string {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var s string
-	_ = json.Unmarshal(quoted, &s) // it is valid
+	_ = json.Unmarshal(quoted, &s) // cannot fail: the string is valid
 	return s
 }

@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/registry/internal/rawjson"
 )
 
-// FuzzMembers: an object that is taken apart has the members that encoding/json sees, and is
-// the same object when it is put together.
+// FuzzMembers: Members returns the members that encoding/json decodes, and Object joins them to
+// an equal object.
 func FuzzMembers(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"a":1}`, ` { "a" : [1, {"b":"}"}] , "c":null } `, `{"a":"\"\\","b":-1.5e+3,"c":true}`, `{"a":{}}`, `{"\u0061":[],"a":{"x":[[]]}}`,
@@ -28,7 +28,7 @@ func FuzzMembers(f *testing.F) {
 		}
 		got := map[string]json.RawMessage{}
 		for _, m := range members {
-			got[m.Name] = m.Value // of two with one name the last counts for encoding/json too
+			got[m.Name] = m.Value // encoding/json also uses the last of two equal names
 			if object := bytes.Trim(data, " \t\r\n"); !bytes.HasPrefix(object[m.At:], m.Value) || !bytes.HasSuffix(m.Text, m.Value) {
 				t.Errorf("%q: %s is not at %d", data, m.Value, m.At)
 			}
@@ -54,7 +54,7 @@ func same(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-// TestChanges: a member is replaced or left out, and all others keep their bytes.
+// TestChanges: With and Without keep the bytes of all other members.
 func TestChanges(t *testing.T) {
 	const object = `{ "a" : 1.0 ,"b":"\u0062", "c" : {"a": 2} }`
 	for what, test := range map[string]struct{ got, want string }{

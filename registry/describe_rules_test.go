@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/registry"
 )
 
-// TestC6OneDescription: what is described is what records are held against: each record of ours
-// is valid by both, and what breaks a limit is refused by both.
+// TestC6OneDescription: ParseRecord and the served schema agree on each of these records, the
+// valid ones and those that break a rule.
 func TestC6OneDescription(t *testing.T) {
 	input := func(members object) object {
 		in := object{"name": "KEY"}
@@ -109,7 +109,8 @@ func TestC6OneDescription(t *testing.T) {
 	}
 }
 
-// TestC6EveryMemberIsDescribed: what this package reads of a record is described.
+// TestC6EveryMemberIsDescribed: the served schema describes every member of a record that this
+// package reads.
 func TestC6EveryMemberIsDescribed(t *testing.T) {
 	var is struct {
 		Defs struct {
@@ -120,29 +121,29 @@ func TestC6EveryMemberIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range registry.KnownMembers() {
-		if _, ok := is.Defs.Record.Properties[name]; !ok && name != "status" { // which is no member of a record
+		if _, ok := is.Defs.Record.Properties[name]; !ok && name != "status" { // status is not a member of a record
 			t.Errorf("%s is read and not described", name)
 		}
 	}
 }
 
-// TestC6NothingIsCopied: no file of somebody else is in this room, with or without its
-// licence, and no example leads to where packages are.
+// TestC6NothingIsCopied: this directory contains no file of a third party, with or without its
+// licence, and no example names the host of a package registry.
 func TestC6NothingIsCopied(t *testing.T) {
 	hosts := regexp.MustCompile(`(?i)\b(npmjs|pypi|nuget|crates|rubygems|ghcr|quay|docker)\.(com|org|io)\b`)
-	mine := []string{"schemas/any.json", "schemas/README.md", "testdata/README.md"}
+	own := []string{"schemas/any.json", "schemas/README.md", "testdata/README.md"}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		path = filepath.ToSlash(path)
 		data, err := os.ReadFile(path)
-		if host := hosts.Find(data); host != nil && path != "c6_test.go" {
+		if host := hosts.Find(data); host != nil && path != "describe_rules_test.go" {
 			t.Errorf("%s names %s", path, host)
 		}
 		of := strings.HasPrefix(path, "schemas/") || strings.HasPrefix(path, "testdata/") && !strings.HasPrefix(path, "testdata/records/") && !strings.HasPrefix(path, "testdata/fuzz/")
-		if of && !slices.Contains(mine, path) || strings.Contains(strings.ToUpper(path), "LICEN") {
-			t.Errorf("whose is %s?", path)
+		if of && !slices.Contains(own, path) || strings.Contains(strings.ToUpper(path), "LICEN") {
+			t.Errorf("%s may be a file of a third party", path)
 		}
 		return err
 	})

@@ -366,7 +366,7 @@ func TestRecordAccepted(t *testing.T) {
 		"a registry of its own kind":     {"packages": []any{object{"registryType": "deb", "identifier": "notes", "transport": object{"type": "stdio"}}}},
 		"an older bundle without a hash": {"$schema": dated("2025-10-17"), "packages": []any{object{"registryType": "mcpb", "identifier": "https://example.com/a", "transport": object{"type": "stdio"}}}},
 		"keys of _meta":                  {"_meta": object{"com.example": 1, "com.example/a.b-c_d": nil, "plain": "", registry.MetaPublisher: object{"a": 1}}},
-		"unknown names in any case": {"x": object{"Name": 1, "name": 2}, "_meta": object{"Name": 1, "name": 2}},
+		"unknown names in any case":      {"x": object{"Name": 1, "name": 2}, "_meta": object{"Name": 1, "name": 2}},
 		"variables in any case":          {"remotes": []any{object{"type": "sse", "url": "https://{a}.example.com", "variables": object{"URL": object{}, "url": object{}}}}},
 		"as deep as may be":              {"x": nested(registry.MaxDepth - 1)},
 	} {

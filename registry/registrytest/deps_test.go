@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps what the tests of others need small.
+// TestDeps keeps the dependencies of tests that use this package small.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

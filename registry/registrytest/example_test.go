@@ -7,13 +7,13 @@ import (
 	"gatehouse.example/registry/registrytest"
 )
 
-// An upstream that asks its readers to come later.
+// This upstream answers 429 with Retry-After.
 func ExampleNew() {
 	test := func(t *testing.T) {
 		upstream := registrytest.New(t)
 		upstream.Add("com.example/notes", "1.0.0")
 		upstream.Break(registrytest.Faults{Status: http.StatusTooManyRequests, RetryAfter: "120"})
-		answer, err := http.Get(upstream.URL() + "/v0.1/servers") // yours
+		answer, err := http.Get(upstream.URL() + "/v0.1/servers") // the client under test
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,5 +22,5 @@ func ExampleNew() {
 			t.Errorf("the status is %s", answer.Status)
 		}
 	}
-	_ = test // a test is a function of its own: func TestPatience(t *testing.T)
+	_ = test // in a test file it would be func TestPatience(t *testing.T)
 }

@@ -6,51 +6,51 @@ import (
 	"strconv"
 )
 
-// Faults are what goes wrong. Several may be set at once.
+// Faults selects the faults of an upstream. Several may be set at once.
 type Faults struct {
-	// After is how many requests are answered well before, and Times how many are not. With
-	// Times 0 it goes on until [Upstream.Mend].
+	// After is the number of requests without a fault, Times the number of requests with
+	// faults behind them. With Times 0 the faults last until [Upstream.Mend].
 	After, Times int
 
-	// Down closes the connection without an answer. A client of net/http may ask again by
-	// itself then, which counts as another request.
+	// Down closes the connection without an answer. A client of net/http may then repeat the
+	// request by itself, which counts as another request.
 	Down bool
-	// Hold lets answers wait until it is closed or the client has gone.
+	// Hold delays answers until it is closed or the client closes the connection.
 	Hold <-chan struct{}
-	// Status answers with an error, and RetryAfter with that field.
+	// Status answers with an error status, and RetryAfter sets the field Retry-After.
 	Status     int
 	RetryAfter string
-	// Page answers 200 with a page for people, as a proxy that wants a sign-in.
+	// Page answers 200 with an HTML page, as a proxy that requires a sign-in.
 	Page bool
-	// CutOff ends an answer in the middle. The client can tell by the length.
+	// CutOff truncates the body. The client can detect it by Content-Length.
 	CutOff bool
 
-	// Only leaves all but the first rows out, as if the others had been lost. 0 leaves none
-	// out; [Upstream.Reset] loses all.
+	// Only lists the first Only rows, as if the others were lost. 0 lists all;
+	// [Upstream.Reset] removes all.
 	Only int
 	// Duplicates lists each row twice.
 	Duplicates bool
-	// Invalid are elements, as they are, that stand before the good ones on each page.
+	// Invalid has JSON elements to list on each page in front of the rows.
 	Invalid []string
-	// Miscount counts one item more than there are.
+	// Miscount makes metadata.count one too high.
 	Miscount bool
-	// CursorLoop has each page lead to the second row again.
+	// CursorLoop makes the cursor of each page lead to the second row.
 	CursorLoop bool
-	// Endless has each page be empty and lead to another one.
+	// Endless makes each page empty, with the cursor of another one.
 	Endless bool
 }
 
-// Break lets things go wrong from now on, instead of what went wrong before.
+// Break replaces the faults of the upstream, from the next request on.
 func (u *Upstream) Break(f Faults) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.faults, u.since = f, 0
 }
 
-// Mend ends what Break began.
+// Mend ends all faults.
 func (u *Upstream) Mend() { u.Break(Faults{}) }
 
-// begin notes a request and returns what goes wrong with it.
+// begin records a request and returns its faults.
 func (u *Upstream) begin(r *http.Request) Faults {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,8 +63,8 @@ func (u *Upstream) begin(r *http.Request) Faults {
 	return u.faults
 }
 
-// strike does what goes wrong before there is an answer, and reports whether that was it.
-func (f Faults) strike(w http.ResponseWriter, r *http.Request, form Form) bool {
+// intercept applies the faults that replace the answer, and reports whether there was one.
+func (f Faults) intercept(w http.ResponseWriter, r *http.Request, form Form) bool {
 	if f.Hold != nil {
 		select {
 		case <-f.Hold:
@@ -78,7 +78,7 @@ func (f Faults) strike(w http.ResponseWriter, r *http.Request, form Form) bool {
 		if f.RetryAfter != "" {
 			w.Header().Set("Retry-After", f.RetryAfter)
 		}
-		form.refuse(w, f.Status, "It is told to answer like this.")
+		form.refuse(w, f.Status, "This status was set by the test.")
 	case f.Page:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprint(w, "<!DOCTYPE html><title>Sign in</title>")
@@ -88,7 +88,7 @@ func (f Faults) strike(w http.ResponseWriter, r *http.Request, form Form) bool {
 	return true
 }
 
-// send writes a body, or half of it.
+// send writes the body, or the first half of it with CutOff.
 func (f Faults) send(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if f.CutOff {

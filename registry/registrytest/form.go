@@ -12,6 +12,20 @@ import (
 	"gatehouse.example/registry"
 )
 
+// Form is the form of an upstream's answers.
+type Form int
+
+const (
+	// Official is the form of the official registry: the record in the member server, _meta
+	// beside it, and errors as problems (RFC 9457).
+	Official Form = iota
+	// Flat is the older form: the item is the record and contains its status and _meta. There
+	// are no times, and an error is an object with the member error.
+	Flat
+	// Both is the official form with the members of the record repeated beside server.
+	Both
+)
+
 // members is an object whose values keep their bytes.
 type members map[string]json.RawMessage
 
@@ -22,7 +36,7 @@ func cloned(m members) members {
 	return maps.Clone(m)
 }
 
-// String writes the object, its members by name.
+// String returns the object as JSON, its members sorted by name.
 func (m members) String() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -35,11 +49,11 @@ func (m members) String() string {
 }
 
 func quoted(text string) string {
-	raw, _ := json.Marshal(text) // a text can be written
+	raw, _ := json.Marshal(text) // cannot fail for a string
 	return string(raw)
 }
 
-// page writes a list.
+// page returns a list as JSON.
 func (s snapshot) page(rows []*row, next string) []byte {
 	items := slices.Clone(s.faults.Invalid)
 	for _, r := range rows {
@@ -60,7 +74,7 @@ func (s snapshot) page(rows []*row, next string) []byte {
 	return []byte(`{"servers":[` + strings.Join(items, ",") + `],"metadata":` + metadata.String() + `}`)
 }
 
-// item writes a row.
+// item returns a row as JSON.
 func (f Form) item(r *row) string {
 	beside := members{}
 	maps.Copy(beside, r.meta)
@@ -71,7 +85,7 @@ func (f Form) item(r *row) string {
 		return `{"server":` + r.record + `,"_meta":` + beside.String() + `}`
 	}
 	flat, merged := members{}, members{}
-	_ = json.Unmarshal([]byte(r.record), &flat) // it was published, so it is an object
+	_ = json.Unmarshal([]byte(r.record), &flat) // cannot fail: Publish checked that it is an object
 	_ = json.Unmarshal(flat["_meta"], &merged)
 	maps.Copy(merged, beside)
 	flat["status"] = json.RawMessage(quoted(string(r.status)))
@@ -84,17 +98,17 @@ func (f Form) item(r *row) string {
 	return flat.String()
 }
 
-// official is what the registry says about a row.
+// official returns the value of registry.MetaOfficial for a row.
 func (r *row) official() json.RawMessage {
 	at := func(t time.Time) json.RawMessage { return json.RawMessage(quoted(t.UTC().Format(time.RFC3339Nano))) }
-	said := members{
+	statement := members{
 		"status": json.RawMessage(quoted(string(r.status))), "statusChangedAt": at(r.changed),
 		"publishedAt": at(r.published), "updatedAt": at(r.updated), "isLatest": json.RawMessage(strconv.FormatBool(r.latest)),
 	}
 	if r.message != "" {
-		said["statusMessage"] = json.RawMessage(quoted(r.message))
+		statement["statusMessage"] = json.RawMessage(quoted(r.message))
 	}
-	return json.RawMessage(said.String())
+	return json.RawMessage(statement.String())
 }
 
 // refuse writes an error: a problem (RFC 9457), or in the flat form an object with error.

@@ -1,15 +1,14 @@
-// Package registrytest is an upstream registry for tests of what reads one: a list of
-// servers in memory, on loopback, that answers as the official registry does, in the flat
-// form of older ones, or in both at once.
+// Package registrytest provides an upstream registry for tests of its clients. It keeps a list
+// of servers in memory, listens on loopback, and answers in the form of the official registry,
+// in the flat form of older ones, or in both at once.
 //
 // [Upstream.Add], [Upstream.Publish], [Upstream.SetStatus], [Upstream.Rewrite],
-// [Upstream.Remove] and [Upstream.Reset] make what happens to a registry happen, and
-// [Upstream.Break] what happens to those who read it: outages, limits, answers that are cut
-// off, lists that lead in circles. It refuses nothing of what it is told to publish but a
-// record without a name and a version.
+// [Upstream.Remove] and [Upstream.Reset] change the content. [Upstream.Break] causes faults:
+// outages, refusals, truncated answers, cursors that repeat. The upstream publishes every
+// record that has a name and a version, valid or not.
 //
-// Time passes by one second with every change, from [Epoch] on, unless [Upstream.SetClock]
-// says otherwise.
+// The clock starts at [Epoch] and advances by one second with every change, unless
+// [Upstream.SetClock] replaces it.
 //
 //	origin := registrytest.New(t)
 //	origin.Add("com.example/notes", "1.0.0")
@@ -32,25 +31,10 @@ import (
 	"gatehouse.example/registry"
 )
 
-// Form is how an upstream writes.
-type Form int
-
-const (
-	// Official is the form of the official registry: a record under server, _meta beside it,
-	// and errors as problems.
-	Official Form = iota
-	// Flat is the older form: the record itself with its status and all of _meta inside, no
-	// times, and errors as an object with error alone.
-	Flat
-	// Both is the official form with the members of the record beside it as well.
-	Both
-)
-
-// Epoch is when time begins.
+// Epoch is the initial time of the clock.
 var Epoch = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
 
-// Upstream is a registry on loopback that lives as long as its test. Its methods may be
-// called while it answers.
+// Upstream is a registry on loopback. It is safe for concurrent use.
 type Upstream struct {
 	t      testing.TB
 	server *httptest.Server
@@ -85,67 +69,67 @@ func New(t testing.TB) *Upstream {
 	u.server = httptest.NewServer(u)
 	t.Cleanup(func() {
 		u.Mend()
-		u.server.CloseClientConnections() // a client may have gone without a word
+		u.server.CloseClientConnections() // clients may have left connections open
 		u.server.Close()
 	})
 	return u
 }
 
-// URL is where the upstream is, without the version of the interface.
+// URL returns the URL of the upstream, without the version of the interface.
 func (u *Upstream) URL() string { return u.server.URL }
 
-// SetClock gives the upstream another clock. Then no time passes by itself.
+// SetClock replaces the clock. Changes then do not advance it.
 func (u *Upstream) SetClock(now func() time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clock = now
 }
 
-// SetForm changes how the upstream writes.
+// SetForm sets the form of the answers.
 func (u *Upstream) SetForm(f Form) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.form = f
 }
 
-// SetPrefixes changes under which versions of the interface the upstream answers. At first
-// these are /v0.1 and /v0.
+// SetPrefixes sets the versions of the interface that the upstream has. The default is /v0.1
+// and /v0.
 func (u *Upstream) SetPrefixes(prefixes ...string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.prefixes = prefixes
 }
 
-// SetETags says whether answers have an ETag, and If-None-Match an effect. The official
-// registry has none.
+// SetETags switches ETag and If-None-Match on or off. The default is off, as in the official
+// registry.
 func (u *Upstream) SetETags(on bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tags = on
 }
 
-// Now is what time it is there.
+// Now returns the time of the upstream's clock.
 func (u *Upstream) Now() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.clock()
 }
 
-// Len is how many rows there are, deleted ones too.
+// Len returns the number of versions, deleted ones included.
 func (u *Upstream) Len() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.rows)
 }
 
-// Record returns what [Upstream.Add] publishes.
+// Record returns the server.json that [Upstream.Add] publishes.
 func Record(name, version string) string {
 	return fmt.Sprintf(`{"$schema":%q,"name":%q,"description":"What %s does.","version":%q,`+
 		`"remotes":[{"type":"streamable-http","url":"https://example.com/%s/mcp"}]}`,
 		registry.CurrentSchema, name, name, version, name)
 }
 
-// Add publishes a plausible record.
+// Add publishes a valid record with the given name and version.
 func (u *Upstream) Add(name, version string) {
 	u.t.Helper()
 	u.Publish(Record(name, version))
@@ -159,7 +143,8 @@ func (u *Upstream) Fill(n int) {
 	}
 }
 
-// Publish adds a record as it is, in its bytes.
+// Publish adds a record in its bytes. The test fails if the record has no name or version, or if
+// that version exists already.
 func (u *Upstream) Publish(record string) {
 	u.t.Helper()
 	var is struct{ Name, Version string }
@@ -188,7 +173,7 @@ func (u *Upstream) SetStatus(name, version string, s registry.Status, message st
 	})
 }
 
-// SetMeta puts a value beside a version under a key of its own, as a sub-registry does.
+// SetMeta sets a member of _meta beside the record, as a registry may add it.
 func (u *Upstream) SetMeta(name, version, key string, value any) {
 	u.t.Helper()
 	raw, err := json.Marshal(value)
@@ -203,19 +188,19 @@ func (u *Upstream) SetMeta(name, version, key string, value any) {
 	})
 }
 
-// Rewrite puts another record in the place of one, which no registry should do.
+// Rewrite replaces the record of a version, which no registry should do.
 func (u *Upstream) Rewrite(name, version, record string) {
 	u.t.Helper()
 	u.change(name, version, func(r *row, now time.Time) { r.record, r.updated = record, now })
 }
 
-// RewriteQuietly is Rewrite without a new time of the update.
+// RewriteQuietly is [Upstream.Rewrite] without a new update time.
 func (u *Upstream) RewriteQuietly(name, version, record string) {
 	u.t.Helper()
 	u.change(name, version, func(r *row, _ time.Time) { r.record = record })
 }
 
-// Remove lets a version vanish without a trace.
+// Remove removes a version from all lists, without marking it as deleted.
 func (u *Upstream) Remove(name, version string) {
 	u.t.Helper()
 	u.mu.Lock()
@@ -228,15 +213,15 @@ func (u *Upstream) Remove(name, version string) {
 	u.elect(name)
 }
 
-// Reset lets everything vanish without a trace. Time goes on.
+// Reset removes all versions, without marking them as deleted. The clock continues.
 func (u *Upstream) Reset() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.rows = nil
 }
 
-// Requests are the paths and queries that were asked for since the start or the last call
-// of Forget.
+// Requests returns the path and query of each request since the start or the last call of
+// [Upstream.Forget].
 func (u *Upstream) Requests() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -258,7 +243,7 @@ func (u *Upstream) change(name, version string, how func(r *row, now time.Time))
 	if !there {
 		u.t.Fatalf("registrytest: there is no %s %s", name, version)
 	}
-	changed := *u.rows[i] // answers under way keep the one that they have
+	changed := *u.rows[i] // a copy: answers in progress use the old row
 	changed.meta = cloned(changed.meta)
 	how(&changed, u.tick())
 	u.rows[i] = &changed
@@ -276,8 +261,8 @@ func (u *Upstream) find(name, version string) (int, bool) {
 	})
 }
 
-// elect decides which version of a server is the latest: of those that are not deleted, if
-// there are any.
+// elect marks the latest version of a server: the highest that is not deleted, or the highest
+// if all are.
 func (u *Upstream) elect(name string) {
 	first, _ := u.find(name, "")
 	highest := -1

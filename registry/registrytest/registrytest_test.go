@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/registry/registrytest"
 )
 
-// answer is what the upstream answers.
+// answer is an answer of the upstream.
 type answer struct {
 	status int
 	header http.Header
@@ -39,7 +39,7 @@ func ask(t *testing.T, u *registrytest.Upstream, method, path string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// listed returns the names and versions of a list, and where it goes on.
+// listed returns the names and versions of a list, and the cursor of its next page.
 func listed(t *testing.T, u *registrytest.Upstream, query string) (rows []string, next string) {
 	t.Helper()
 	got := ask(t, u, http.MethodGet, "/v0.1/servers?"+query)

@@ -15,13 +15,13 @@ import (
 	"gatehouse.example/registry"
 )
 
-// ServeHTTP answers as a registry, or as one that is broken.
+// ServeHTTP answers as a registry, with the faults of [Upstream.Break].
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	faults := u.begin(r)
 	s := u.snapshot(faults)
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Date", s.now.UTC().Format(http.TimeFormat))
-	if faults.strike(w, r, s.form) {
+	if faults.intercept(w, r, s.form) {
 		return
 	}
 	if path := r.URL.EscapedPath(); len(path) > 1 && strings.HasSuffix(path, "/") {
@@ -45,7 +45,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	faults.send(w, body)
 }
 
-// snapshot is the upstream at one moment.
+// snapshot is the state of the upstream for one request.
 type snapshot struct {
 	rows     []*row
 	now      time.Time
@@ -66,7 +66,7 @@ func (u *Upstream) snapshot(f Faults) snapshot {
 	return snapshot{rows: rows, now: u.clock(), form: u.form, prefixes: u.prefixes, tags: u.tags, faults: f, request: u.since}
 }
 
-// refusal is an answer that is an error.
+// refusal is an error answer.
 type refusal struct {
 	status int
 	detail string
@@ -87,7 +87,7 @@ func (s snapshot) answer(r *http.Request) ([]byte, *refusal) {
 	return nil, &refusal{http.StatusNotFound, "Endpoint not found"}
 }
 
-// route answers below a version of the interface. The path is in its parts, escaped.
+// route answers a request below a version of the interface. path has the escaped segments.
 func (s snapshot) route(path []string, query url.Values) ([]byte, *refusal) {
 	if len(path) == 1 && path[0] == "servers" {
 		return s.list(query)
@@ -128,7 +128,7 @@ func (s snapshot) version(rows []*row, escaped string) ([]byte, *refusal) {
 }
 
 func (s snapshot) list(query url.Values) ([]byte, *refusal) {
-	limit, keep, refused := s.filters(query)
+	limit, keep, refused := filters(query)
 	if refused != nil {
 		return nil, refused
 	}
@@ -146,7 +146,7 @@ func (s snapshot) list(query url.Values) ([]byte, *refusal) {
 			continue
 		}
 		rows = append(rows, r)
-		if len(rows) == limit { // a full page leads on, as it does in the official registry
+		if len(rows) == limit { // a full page has a next one, even an empty one, as in the official registry
 			next = position(r.name + "\x00" + r.version)
 			break
 		}
@@ -157,34 +157,21 @@ func (s snapshot) list(query url.Values) ([]byte, *refusal) {
 	return s.page(rows, next), nil
 }
 
-// position is a cursor.
+// position returns the cursor of the rows behind after.
 func position(after string) string { return base64.RawURLEncoding.EncodeToString([]byte(after)) }
 
-// filters reads the query of a list.
-func (s snapshot) filters(query url.Values) (limit int, keep func(*row) bool, refused *refusal) {
-	limit = 30
-	if given := query.Get("limit"); given != "" {
-		n, err := strconv.Atoi(given)
-		if err != nil || n < 1 || n > 100 {
-			return 0, nil, &refusal{http.StatusUnprocessableEntity, "validation failed"}
-		}
-		limit = n
+// filters parses the query of a list: the page size and the filter for rows.
+func filters(query url.Values) (limit int, keep func(*row) bool, refused *refusal) {
+	if limit, refused = pageSize(query.Get("limit")); refused != nil {
+		return 0, nil, refused
 	}
 	search := query.Get("search")
 	if search != "" && utf8.RuneCountInString(strings.TrimSpace(search)) < 3 {
 		return 0, nil, &refusal{http.StatusUnprocessableEntity, "search must contain at least 3 characters"}
 	}
-	deleted := query.Get("include_deleted") == "true"
-	var since time.Time
-	if given := query.Get("updated_since"); given != "" {
-		var err error
-		if since, err = time.Parse(time.RFC3339, given); err != nil {
-			return 0, nil, &refusal{http.StatusBadRequest, "Invalid updated_since format: expected RFC3339 timestamp"}
-		}
-		if query.Get("include_deleted") == "false" {
-			return 0, nil, &refusal{http.StatusBadRequest, "Cannot set include_deleted=false when using updated_since"}
-		}
-		deleted = true
+	since, deleted, refused := updates(query)
+	if refused != nil {
+		return 0, nil, refused
 	}
 	version := query.Get("version")
 	return limit, func(r *row) bool {
@@ -192,4 +179,31 @@ func (s snapshot) filters(query url.Values) (limit int, keep func(*row) bool, re
 			strings.Contains(strings.ToLower(r.name), strings.ToLower(search)) &&
 			(version == "" || version == r.version || version == "latest" && r.latest)
 	}, nil
+}
+
+func pageSize(limit string) (int, *refusal) {
+	if limit == "" {
+		return 30, nil
+	}
+	n, err := strconv.Atoi(limit)
+	if err != nil || n < 1 || n > 100 {
+		return 0, &refusal{http.StatusUnprocessableEntity, "validation failed"}
+	}
+	return n, nil
+}
+
+// updates parses updated_since and include_deleted. A list of updates includes deleted rows.
+func updates(query url.Values) (since time.Time, deleted bool, refused *refusal) {
+	given, include := query.Get("updated_since"), query.Get("include_deleted")
+	if given == "" {
+		return time.Time{}, include == "true", nil
+	}
+	since, err := time.Parse(time.RFC3339, given)
+	if err != nil {
+		return time.Time{}, false, &refusal{http.StatusBadRequest, "Invalid updated_since format: expected RFC3339 timestamp"}
+	}
+	if include == "false" {
+		return time.Time{}, false, &refusal{http.StatusBadRequest, "Cannot set include_deleted=false when using updated_since"}
+	}
+	return since, true, nil
 }

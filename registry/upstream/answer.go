@@ -13,46 +13,48 @@ import (
 )
 
 var (
-	// ErrNotModified says that the first page is what the caller has already.
+	// ErrNotModified is returned if the first page is unchanged (Query.IfNoneMatch).
 	ErrNotModified = errors.New("registry/upstream: nothing changed")
-	// ErrNotFound says that the upstream does not have what was asked for.
+	// ErrNotFound matches an [AnswerError] with the status 404.
 	ErrNotFound = errors.New("registry/upstream: not found")
-	// ErrBusy says that the upstream wants to be asked later.
+	// ErrBusy matches an [AnswerError] with the status 429 or 503: the request should be
+	// repeated later.
 	ErrBusy = errors.New("registry/upstream: the upstream is busy")
-	// ErrRedirect says that the upstream leads somewhere else.
+	// ErrRedirect is returned for a redirect to another origin and for too many redirects.
 	ErrRedirect = errors.New("registry/upstream: a redirect that is not followed")
-	// ErrTooLarge says that an answer, or all of a crawl, has more bytes than allowed.
+	// ErrTooLarge is returned if an answer or a crawl exceeds its limit of bytes.
 	ErrTooLarge = errors.New("too large")
-	// ErrEndless says that a crawl comes to no end: a cursor that was there before, too
-	// many pages, or too many empty ones.
+	// ErrEndless is returned if a list does not end: a cursor repeats, or there are too many
+	// pages or too many empty ones.
 	ErrEndless = errors.New("registry/upstream: the list does not end")
-	// ErrAnswer says that an answer is none of a registry.
+	// ErrAnswer is returned for a 200 answer that does not follow the interface of a registry.
 	ErrAnswer = errors.New("registry/upstream: not the answer of a registry")
 )
 
-// AnswerError is an answer that is an error: the upstream was reached and refuses. It is an
-// [ErrNotFound] with the status 404, and an [ErrBusy] with 429 and 503.
+// AnswerError is an answer of the upstream with an error status. errors.Is matches it with
+// [ErrNotFound] for the status 404, and with [ErrBusy] for 429 and 503.
 type AnswerError struct {
 	Status int
-	// Title and Detail are what the upstream says, cut and without control characters. They
-	// may be empty.
+	// Title and Detail are the upstream's description of the error, each at most 300
+	// characters and without control characters. They may be empty.
 	Title, Detail string
-	// RetryAt is when the upstream wants to be asked again, zero if it does not say.
+	// RetryAt is the earliest time for another request (Retry-After of a 429 or 503 answer), at
+	// most 24 hours from now. It is zero if the upstream gives none.
 	RetryAt time.Time
 }
 
-// Error says the status and the detail.
+// Error returns the status, the title and the detail.
 func (e *AnswerError) Error() string {
 	text := fmt.Sprintf("registry/upstream: the upstream answers %d", e.Status)
-	for _, said := range []string{e.Title, e.Detail} {
-		if said != "" {
-			text += ": " + said
+	for _, part := range []string{e.Title, e.Detail} {
+		if part != "" {
+			text += ": " + part
 		}
 	}
 	return text
 }
 
-// Is reports what kind of error the status is.
+// Is reports whether the status belongs to target, [ErrNotFound] or [ErrBusy].
 func (e *AnswerError) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -63,13 +65,13 @@ func (e *AnswerError) Is(target error) bool {
 	return false
 }
 
-// maxProblem bounds how much of an error is read.
+// maxProblem is the number of bytes that are read of an error answer.
 const maxProblem = 64 << 10
 
-// refusal reads an answer that is an error.
-func (c *Client) refusal(response *http.Response) *AnswerError {
+// answerError reads an answer with an error status.
+func (c *Client) answerError(response *http.Response) *AnswerError {
 	e := &AnswerError{Status: response.StatusCode}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // half of it is better than nothing
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // an incomplete body may still have a title
 	e.Title, e.Detail = problem(body)
 	if e.Is(ErrBusy) {
 		e.RetryAt = retryAt(response.Header.Get("Retry-After"), c.now())
@@ -77,26 +79,27 @@ func (c *Client) refusal(response *http.Response) *AnswerError {
 	return e
 }
 
-// problem reads what an upstream says about an error: a problem (RFC 9457), or an object
-// with error alone.
+// problem returns the title and the detail of an error: of a problem (RFC 9457), or of an
+// object with the member error or message.
 func problem(body []byte) (title, detail string) {
-	var said struct{ Title, Detail, Error, Message json.RawMessage }
-	if json.Unmarshal(body, &said) != nil {
+	var in struct{ Title, Detail, Error, Message json.RawMessage }
+	if json.Unmarshal(body, &in) != nil {
 		return "", ""
 	}
-	detail = text(said.Detail)
-	for _, other := range []json.RawMessage{said.Error, said.Message} {
+	detail = text(in.Detail)
+	for _, other := range []json.RawMessage{in.Error, in.Message} {
 		if detail == "" {
 			detail = text(other)
 		}
 	}
-	return text(said.Title), detail
+	return text(in.Title), detail
 }
 
-// maxSaid is how many characters of what an upstream says are kept.
-const maxSaid = 300
+// maxText is the number of characters that are kept of a title or a detail.
+const maxText = 300
 
-// text returns a string as it can be shown, and "" for every other value.
+// text returns a JSON string, shortened and without control characters, and "" for every other
+// value.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -108,17 +111,18 @@ func text(raw json.RawMessage) string {
 		}
 		return c
 	}, s)
-	if runes := []rune(s); len(runes) > maxSaid {
-		s = string(runes[:maxSaid]) + "..."
+	if runes := []rune(s); len(runes) > maxText {
+		s = string(runes[:maxText]) + "..."
 	}
 	return strings.TrimSpace(s)
 }
 
-// maxRetryAfter bounds how long an upstream can send a caller away.
+// maxRetryAfter limits the time that an upstream can demand between two requests. A wrong date
+// would otherwise end a mirror for good.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAt reads Retry-After (RFC 9110 section 10.2.3): a number of seconds or a date. What
-// cannot be read is zero.
+// retryAt parses Retry-After (RFC 9110 section 10.2.3): a number of seconds or a date. It
+// returns the zero time if the field is empty or invalid.
 func retryAt(field string, now time.Time) time.Time {
 	if field == "" {
 		return time.Time{}

@@ -1,15 +1,14 @@
-// Package upstream is a client of another registry.
+// Package upstream implements a client of another registry.
 //
-// A [Client] goes through the list of an upstream, page by page. It asks once and waits for
-// nothing: whether and when to ask again is for its caller to decide. What an upstream says is
-// bounded in pages, bytes and time, and one bad record does not end a crawl: it is a
-// [registry.InvalidItem] of its page.
+// A [Client] reads the list of an upstream page by page. It neither repeats a failed request
+// nor waits between requests: that is up to the caller. Pages, bytes and time are limited. An
+// invalid record does not end a crawl: it is a [registry.InvalidItem] of its page.
 //
 //	client, err := upstream.New(upstream.Config{Base: "https://registry.example.com"})
 //	...
 //	for page, err := range client.Items(ctx, upstream.Query{UpdatedSince: last}) {
 //		if busy := (*upstream.AnswerError)(nil); errors.As(err, &busy) && !busy.RetryAt.IsZero() {
-//			// come back then, with Query.Cursor set to the last page.Next
+//			// continue at busy.RetryAt, with Query.Cursor set to the last page.Next
 //		}
 //		for _, item := range page.Items {
 //			// item.Record.Name(), item.Record.Version(), item.Official.Status
@@ -34,41 +33,43 @@ import (
 
 // Config configures a [Client]. Base is required.
 type Config struct {
-	// Base is where the upstream registry is, as the operator configured it: an https URL.
-	// It may end with the version of the interface, /v0.1 or /v0. Otherwise /v0.1 is tried
-	// first, and then /v0.
+	// Base is the https URL of the upstream registry. It may end with the version of the
+	// interface, /v0.1 or /v0. Otherwise the client tries /v0.1 first, then /v0.
 	Base string
-	// InsecureAllowHTTP allows an http URL whose host is not this machine.
+	// InsecureAllowHTTP allows an http URL whose host is not this machine. Set it only if no
+	// third party can change the traffic: it could change every record.
 	InsecureAllowHTTP bool
-	// HTTP is used for its Transport and its Timeout. Redirects and cookies are not left to
-	// it, and a Transport that does not verify certificates is refused. Default: one that
-	// goes through the proxy of the environment, as other tools do.
+	// HTTP supplies the Transport and the Timeout of requests, for example for a proxy or
+	// private certificate authorities. The client handles redirects itself, uses no cookies,
+	// and refuses a Transport that does not verify certificates. Default: a client that uses
+	// the proxy of the environment.
 	HTTP *http.Client
-	// UserAgent tells the upstream who asks. Default: gatehouse-registry.
+	// UserAgent is the User-Agent of requests. Default: gatehouse-registry.
 	UserAgent string
-	// PageSize is how many items are asked for at once, from 1 to 100. Default 100.
+	// PageSize is the number of items requested per page, 1 to 100. Default 100.
 	PageSize int
-	// Timeout bounds one request with its whole answer. Default 30 s.
+	// Timeout limits one request including the whole answer. Default 30 s.
 	Timeout time.Duration
-	// MaxPageBytes bounds one answer, after decompression. Default 32 MiB.
+	// MaxPageBytes limits the size of one answer after decompression. Default 32 MiB.
 	MaxPageBytes int64
-	// MaxPages and MaxBytes bound what one call of [Client.Items] reads. Defaults: 10 000
-	// and 1 GiB.
+	// MaxPages and MaxBytes limit one call of [Client.Items]. Defaults: 10 000 and 1 GiB.
+	// Raise them for a larger upstream.
 	MaxPages int
 	MaxBytes int64
-	// MaxEmptyPages is how many pages in a row may be empty and lead on. Default 3.
+	// MaxEmptyPages is the maximum number of consecutive empty pages with a next page.
+	// Default 3.
 	MaxEmptyPages int
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now. Set it in tests.
 	Now func() time.Time
 }
 
-// Client reads an upstream registry. It asks once and waits for nothing: whether and when to
-// ask again is for the caller to decide. It is safe for concurrent use.
+// Client reads an upstream registry. It neither repeats a failed request nor waits between
+// requests. It is safe for concurrent use.
 type Client struct {
 	http      *http.Client
 	base      string                 // without a slash at its end
 	versions  []string               // of the interface, in the order in which they are tried
-	works     atomic.Pointer[string] // the one that worked last
+	works     atomic.Pointer[string] // the version that worked last
 	userAgent string
 	pageSize  int
 	timeout   time.Duration
@@ -76,16 +77,16 @@ type Client struct {
 	now       func() time.Time
 }
 
-// bounds are what one crawl may cost.
+// bounds are the limits of one crawl.
 type bounds struct {
 	pageBytes, bytes  int64
 	pages, emptyPages int
 }
 
-// interfaces are the versions of the interface, the best first.
+// interfaces are the versions of the interface, the preferred one first.
 var interfaces = []string{"/v0.1", "/v0"}
 
-// New returns a client, or every mistake in the configuration.
+// New returns a client. The error joins all mistakes in the configuration.
 func New(c Config) (*Client, error) {
 	client := &Client{
 		userAgent: orDefault(c.UserAgent, "gatehouse-registry"), pageSize: orDefault(c.PageSize, 100),
@@ -98,13 +99,13 @@ func New(c Config) (*Client, error) {
 	if c.Now == nil {
 		client.now = time.Now
 	}
-	errs := []error{client.at(c.Base, c.InsecureAllowHTTP), client.through(c.HTTP)}
+	errs := []error{client.setBase(c.Base, c.InsecureAllowHTTP), client.setHTTP(c.HTTP)}
 	if client.pageSize < 1 || client.pageSize > 100 {
-		errs = append(errs, fmt.Errorf("registry/upstream: a page of %d items: it must be 1 to 100", client.pageSize))
+		errs = append(errs, fmt.Errorf("registry/upstream: the page size is %d: it must be 1 to 100", client.pageSize))
 	}
 	b := client.bounds
 	if client.timeout < 0 || b.pageBytes < 0 || b.bytes < 0 || b.pages < 0 || b.emptyPages < 0 {
-		errs = append(errs, errors.New("registry/upstream: a bound below zero"))
+		errs = append(errs, errors.New("registry/upstream: a limit is below zero"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -119,9 +120,11 @@ func orDefault[T comparable](v, fallback T) T {
 	return v
 }
 
-// at decides where the upstream is.
-func (c *Client) at(base string, insecure bool) error {
-	fail := func(why string) error { return fmt.Errorf("registry/upstream: the address of the upstream: %s", why) }
+// parseBase parses and checks the URL of an upstream.
+func parseBase(base string, allowHTTP bool) (*url.URL, error) {
+	fail := func(why string) (*url.URL, error) {
+		return nil, fmt.Errorf("registry/upstream: the address of the upstream: %s", why)
+	}
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -130,8 +133,17 @@ func (c *Client) at(base string, insecure bool) error {
 		return fail("it must have no user name and no password")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(base, "#"):
 		return fail("it must have no query and no fragment")
-	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
 		return fail("it must be https")
+	}
+	return u, nil
+}
+
+// setBase sets the address of the upstream and the versions of the interface to try.
+func (c *Client) setBase(base string, allowHTTP bool) error {
+	u, err := parseBase(base, allowHTTP)
+	if err != nil {
+		return err
 	}
 	c.base, c.versions = strings.TrimRight(u.String(), "/"), interfaces
 	for i, version := range interfaces {
@@ -148,11 +160,13 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Base returns where the upstream is, without the version of the interface.
+// Base returns the URL of the upstream, without the version of the interface and without a
+// slash at its end.
 func (c *Client) Base() string { return c.base }
 
-// through decides how requests are made.
-func (c *Client) through(given *http.Client) error {
+// setHTTP sets the HTTP client: a copy of the given one with this package's rules for
+// redirects, cookies and headers.
+func (c *Client) setHTTP(given *http.Client) error {
 	own := http.Client{}
 	if given != nil {
 		own = *given
@@ -175,10 +189,11 @@ func (c *Client) through(given *http.Client) error {
 
 func unverified(config *tls.Config) bool { return config != nil && config.InsecureSkipVerify }
 
-// maxRedirects is enough for a path that is written in another way.
+// maxRedirects is the number of redirects that are followed. Upstreams redirect to another
+// spelling of a path.
 const maxRedirects = 3
 
-// sameOrigin follows a redirect only to where the request went.
+// sameOrigin allows redirects only to the origin of the first request.
 func sameOrigin(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("%w: more than %d", ErrRedirect, maxRedirects)
@@ -189,23 +204,23 @@ func sameOrigin(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// request is one question to the upstream.
+// request is one request to the upstream.
 type request struct {
 	path        string // below the version of the interface, escaped
 	query       url.Values
 	ifNoneMatch string
-	first       bool  // of a list: where that is not found, there is no such interface
-	most        int64 // bytes of the answer
+	first       bool  // the first page of a list: 404 means that the upstream lacks this version of the interface
+	maxBytes    int64 // of the answer
 }
 
-// answer is what the upstream said, with 200.
+// answer is a 200 answer of the upstream.
 type answer struct {
 	header http.Header
 	body   []byte
 }
 
-// ask asks under one version of the interface after the other until one is not 404.
-func (c *Client) ask(ctx context.Context, r request) (a answer, err error) {
+// do tries the versions of the interface in turn until the answer is not 404.
+func (c *Client) do(ctx context.Context, r request) (a answer, err error) {
 	for _, version := range c.order(r) {
 		a, err = c.exchange(ctx, version, r)
 		if err == nil || errors.Is(err, ErrNotModified) {
@@ -218,8 +233,7 @@ func (c *Client) ask(ctx context.Context, r request) (a answer, err error) {
 	return a, err
 }
 
-// order returns the versions of the interface that are worth a try, first the one that
-// worked last.
+// order returns the versions of the interface to try, the one that worked last first.
 func (c *Client) order(r request) []string {
 	works := c.works.Load()
 	if works == nil {
@@ -242,38 +256,38 @@ func (c *Client) exchange(ctx context.Context, version string, r request) (answe
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
 	}
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	outgoing, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return answer{}, fmt.Errorf("registry/upstream: %w", err)
 	}
-	asked.Header.Set("Accept", "application/json, application/problem+json")
-	asked.Header.Set("User-Agent", c.userAgent)
+	outgoing.Header.Set("Accept", "application/json, application/problem+json")
+	outgoing.Header.Set("User-Agent", c.userAgent)
 	if r.ifNoneMatch != "" {
-		asked.Header.Set("If-None-Match", r.ifNoneMatch)
+		outgoing.Header.Set("If-None-Match", r.ifNoneMatch)
 	}
-	response, err := c.http.Do(asked)
+	response, err := c.http.Do(outgoing)
 	if err != nil {
 		return answer{}, fmt.Errorf("registry/upstream: %w", err)
 	}
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusOK:
-		body, err := readAll(response.Body, r.most)
+		body, err := readAll(response.Body, r.maxBytes)
 		return answer{response.Header, body}, err
 	case response.StatusCode == http.StatusNotModified && r.ifNoneMatch != "":
 		return answer{}, ErrNotModified
 	}
-	return answer{}, c.refusal(response)
+	return answer{}, c.answerError(response)
 }
 
-// readAll reads a body that has at most this many bytes.
-func readAll(body io.Reader, most int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(body, most+1))
+// readAll reads a body. It returns [ErrTooLarge] if the body has more than limit bytes.
+func readAll(body io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("registry/upstream: the answer was cut off: %w", err)
 	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("registry/upstream: %w: more than %s bytes", ErrTooLarge, strconv.FormatInt(most, 10))
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("registry/upstream: %w: more than %s bytes", ErrTooLarge, strconv.FormatInt(limit, 10))
 	}
 	return data, nil
 }

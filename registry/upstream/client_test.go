@@ -39,7 +39,7 @@ func newClient(t *testing.T, c upstream.Config) *upstream.Client {
 	return client
 }
 
-// crawled is what a crawl gave.
+// crawled is the result of a crawl.
 type crawled struct {
 	pages   []upstream.Page
 	items   []registry.Item
@@ -67,7 +67,7 @@ func names(items []registry.Item) (names []string) {
 	return names
 }
 
-// handler answers with one function.
+// handler starts a server with a handler function.
 func handler(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -75,7 +75,7 @@ func handler(t *testing.T, h http.HandlerFunc) string {
 	return server.URL
 }
 
-// body answers everything with a body.
+// body starts a server that answers every request with a body.
 func body(t *testing.T, text string) string {
 	t.Helper()
 	return handler(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
@@ -85,7 +85,7 @@ func TestBasesAndVersionsOfTheInterface(t *testing.T) {
 	for name, test := range map[string]struct {
 		serves []string
 		suffix string
-		want   []string // of two lists and one lookup; nil: it does not work
+		want   []string // requests of two lists and one lookup; nil: the lists fail
 	}{
 		"plain":                       {[]string{"/v0.1", "/v0"}, "", []string{"/v0.1/servers?", "/v0.1/servers?", "/v0.1/servers/"}},
 		"with a slash":                {[]string{"/v0.1"}, "/", []string{"/v0.1/servers?", "/v0.1/servers?", "/v0.1/servers/"}},
@@ -121,7 +121,7 @@ func TestBasesAndVersionsOfTheInterface(t *testing.T) {
 	}
 }
 
-// TestInterfaceChanges has an upstream that gives up the interface that worked.
+// TestInterfaceChanges has an upstream that drops the version of the interface that worked.
 func TestInterfaceChanges(t *testing.T) {
 	origin := registrytest.New(t)
 	origin.Fill(3)
@@ -132,7 +132,7 @@ func TestInterfaceChanges(t *testing.T) {
 			t.Errorf("%s: %v", prefix, got.err)
 		}
 	}
-	// What is missing in the middle of a list is not looked for elsewhere.
+	// For a 404 in the middle of a list, the other version is not tried.
 	origin.SetPrefixes("/v0")
 	origin.Forget()
 	got := crawl(t.Context(), client, upstream.Query{Cursor: "x"})
@@ -165,7 +165,7 @@ func TestErrorsOfTheUpstream(t *testing.T) {
 		"sign in":             {401, `{"title":"Unauthorized"}`, "Unauthorized", ""},
 	} {
 		base := handler(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "5") // means nothing with these
+			w.Header().Set("Retry-After", "5") // ignored with these statuses
 			w.WriteHeader(test.status)
 			_, _ = io.WriteString(w, test.body)
 		})
@@ -271,11 +271,11 @@ func TestTime(t *testing.T) {
 	origin.Break(registrytest.Faults{After: 1, Hold: never})
 	client := newClient(t, upstream.Config{Base: origin.URL(), PageSize: 10, Timeout: 50 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
-	defer time.AfterFunc(20*time.Second, cancel).Stop() // should the client have no end of its own
+	defer time.AfterFunc(20*time.Second, cancel).Stop() // in case the client does not stop by itself
 	if got := crawl(ctx, client, upstream.Query{}); !errors.Is(got.err, context.DeadlineExceeded) || len(got.pages) != 1 {
 		t.Errorf("%v after %d pages", got.err, len(got.pages))
 	}
-	// A body that never ends is bounded too.
+	// An endless body is limited too.
 	base := handler(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"servers":[`)
 		_ = http.NewResponseController(w).Flush()
@@ -305,7 +305,7 @@ func TestClientConfig(t *testing.T) {
 	unverified := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	for name, test := range map[string]struct {
 		config upstream.Config
-		want   string // "" if it is right
+		want   string // "" if the configuration is valid
 	}{
 		"nothing":                  {upstream.Config{}, "https"},
 		"https":                    {upstream.Config{Base: "https://registry.example.com"}, ""},
@@ -350,7 +350,7 @@ func TestHowTheClientAsks(t *testing.T) {
 	if len(asked) != 2 || jar.used || asked[1].Get("Cookie") != "" || asked[0].Get("User-Agent") != "tests/1.0" || !strings.Contains(asked[0].Get("Accept"), "application/json") {
 		t.Errorf("%v, cookies: %t", asked, jar.used)
 	}
-	for _, header := range asked { // nothing of ours that opens anything
+	for _, header := range asked { // no credentials
 		for name := range header {
 			if !slices.Contains([]string{"Accept", "Accept-Encoding", "User-Agent"}, name) {
 				t.Errorf("%s: %s was sent", name, header.Get(name))
@@ -359,7 +359,7 @@ func TestHowTheClientAsks(t *testing.T) {
 	}
 }
 
-// jar is where cookies would be kept.
+// jar is a cookie jar that records its use.
 type jar struct{ used bool }
 
 func (j *jar) SetCookies(*url.URL, []*http.Cookie) { j.used = true }
@@ -371,7 +371,7 @@ func (j *jar) Cookies(*url.URL) []*http.Cookie {
 
 func TestCertificates(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"servers":[]}`) }))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains about who does not trust it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the errors of the failed handshake
 	server.StartTLS()
 	defer server.Close()
 	if got := crawl(t.Context(), newClient(t, upstream.Config{Base: server.URL}), upstream.Query{}); got.err == nil || !strings.Contains(got.err.Error(), "certificate") {

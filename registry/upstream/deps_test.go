@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: a client needs records, and no store.
+// TestDeps: the client depends on records and not on a store.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

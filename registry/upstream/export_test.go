@@ -1,4 +1,4 @@
 package upstream
 
-// ParsePage reads a list.
+// ParsePage is parsePage.
 var ParsePage = parsePage

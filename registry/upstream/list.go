@@ -19,50 +19,51 @@ import (
 	"gatehouse.example/registry/internal/rawjson"
 )
 
-// Query says what of an upstream is listed. The zero Query is everything that is not deleted.
+// Query selects the items of a list. The zero Query selects all that are not deleted.
 type Query struct {
-	// UpdatedSince leaves out what was not updated after this time. Then deleted records
-	// are listed too.
+	// UpdatedSince selects the items updated after this time, deleted ones included.
 	UpdatedSince time.Time
-	// Search leaves out names that do not contain it. Upstreams may want 3 characters.
+	// Search selects the names that contain it. Upstreams may require 3 characters.
 	Search string
-	// Latest leaves out all but the latest version of each server.
+	// Latest selects the latest version of each server.
 	Latest bool
-	// IncludeDeleted lists deleted records too.
+	// IncludeDeleted selects deleted items too.
 	IncludeDeleted bool
-	// Cursor continues after a page: its Next.
+	// Cursor is the Next of a page. The list then continues behind that page.
 	Cursor string
-	// IfNoneMatch is the ETag of a first page. If that is still the first page, the crawl
-	// ends with [ErrNotModified]. About further pages it says nothing.
+	// IfNoneMatch is the ETag of an earlier first page. If the first page is unchanged, the
+	// crawl ends with [ErrNotModified]. Further pages may have changed nevertheless.
 	IfNoneMatch string
 }
 
 // Page is one page of a list.
 type Page struct {
 	Items []registry.Item
-	// Invalid are what cannot be used. The page is fine otherwise.
+	// Invalid has the elements of the page that cannot be used.
 	Invalid []registry.InvalidItem
-	// Next is the cursor of the next page, "" on the last.
+	// Next is the cursor of the next page, "" on the last page.
 	Next string
-	// Count is how many items the upstream says there are on the page, -1 if it does not.
+	// Count is the number of elements according to the upstream, -1 if the upstream gives none.
 	Count int
-	// Miscounted says that there are more or fewer.
+	// Miscounted reports whether Count differs from the number of elements.
 	Miscounted bool
-	// ETag names this answer, "" if the upstream gave it no name.
+	// ETag is the ETag of the answer, "" if it has none.
 	ETag string
-	// Date is the clock of the upstream, zero if it does not tell.
+	// Date is the time by the clock of the upstream, zero if the answer has no valid Date.
 	Date time.Time
-	// Bytes is how large the answer was.
+	// Bytes is the size of the answer, after decompression.
 	Bytes int64
 }
 
-// Items goes through the list. A page counts once it was yielded: after an error or an early
-// end, a Query with Cursor set to its Next goes on behind it. The error, if any, comes last.
+// Items yields the pages of the list. After an error or an early end, a Query whose Cursor is
+// the Next of the last page yielded continues behind it. An error is yielded last, with a zero
+// Page: an [*AnswerError], [ErrNotModified], [ErrRedirect], [ErrTooLarge], [ErrEndless],
+// [ErrAnswer], or an error of the connection.
 func (c *Client) Items(ctx context.Context, q Query) iter.Seq2[Page, error] {
-	return c.pages(ctx, crawl{path: "/servers", asked: q.values(c.pageSize), list: true, cursor: q.Cursor, ifNoneMatch: q.IfNoneMatch})
+	return c.pages(ctx, crawl{path: "/servers", query: q.values(c.pageSize), list: true, cursor: q.Cursor, ifNoneMatch: q.IfNoneMatch})
 }
 
-// pages follows a list to its end.
+// pages yields the pages of a list up to its end.
 func (c *Client) pages(ctx context.Context, begin crawl) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		w := begin
@@ -80,22 +81,22 @@ func (c *Client) pages(ctx context.Context, begin crawl) iter.Seq2[Page, error] 
 	}
 }
 
-// crawl is one way through a list.
+// crawl is one pass over a list.
 type crawl struct {
 	client      *Client
 	path        string
-	asked       url.Values
-	list        bool // of servers: where that is not found, there is no such interface
+	query       url.Values
+	list        bool // of servers: 404 means that the upstream lacks this version of the interface
 	ifNoneMatch string
 	cursor      string
-	seen        map[[sha256.Size]byte]bool // cursors that were followed
+	seen        map[[sha256.Size]byte]bool // hashes of the cursors that were followed
 	pages       int
-	empty       int // in a row
+	empty       int // consecutive empty pages
 	bytes       int64
 }
 
 func (w *crawl) next(ctx context.Context) (Page, error) {
-	if err := w.mayGoOn(); err != nil {
+	if err := w.checkLimits(); err != nil {
 		return Page{}, err
 	}
 	page, err := w.client.page(ctx, w.request())
@@ -112,12 +113,13 @@ func (w *crawl) next(ctx context.Context) (Page, error) {
 	return page, nil
 }
 
-// mayGoOn keeps an upstream from leading in circles.
-func (w *crawl) mayGoOn() error {
+// checkLimits returns an error if the crawl has reached a limit or a cursor repeats. Otherwise
+// it records the cursor.
+func (w *crawl) checkLimits() error {
 	b, cursor := w.client.bounds, sha256.Sum256([]byte(w.cursor))
 	switch {
 	case w.seen[cursor]:
-		return fmt.Errorf("%w: a cursor that was there before", ErrEndless)
+		return fmt.Errorf("%w: a repeated cursor", ErrEndless)
 	case w.pages >= b.pages:
 		return fmt.Errorf("%w: more than %d pages", ErrEndless, b.pages)
 	case w.empty > b.emptyPages:
@@ -131,7 +133,7 @@ func (w *crawl) mayGoOn() error {
 
 func (w *crawl) request() request {
 	b := w.client.bounds
-	r := request{path: w.path, query: maps.Clone(w.asked), most: min(b.pageBytes, b.bytes-w.bytes)}
+	r := request{path: w.path, query: maps.Clone(w.query), maxBytes: min(b.pageBytes, b.bytes-w.bytes)}
 	if w.cursor == "" {
 		r.first, r.ifNoneMatch = w.list, w.ifNoneMatch
 	} else {
@@ -149,7 +151,7 @@ func (q Query) values(limit int) url.Values {
 		v.Set("version", "latest")
 	}
 	if !q.UpdatedSince.IsZero() {
-		// RFC 3339, with as many digits as there are.
+		// RFC 3339, with all fractional digits.
 		v.Set("updated_since", q.UpdatedSince.UTC().Format(time.RFC3339Nano))
 	} else if q.IncludeDeleted {
 		v.Set("include_deleted", "true")
@@ -157,29 +159,29 @@ func (q Query) values(limit int) url.Values {
 	return v
 }
 
-// Versions goes through all versions of a server, deleted ones too. Most upstreams list them
-// on one page; those that have more of them lead on as in a list. The error, if any, comes
-// last.
+// Versions yields all versions of a server, deleted ones included. Most upstreams list them on
+// one page; Versions follows further pages as [Client.Items] does. An error is yielded last.
 func (c *Client) Versions(ctx context.Context, name string) iter.Seq2[Page, error] {
 	if !registry.ValidName(name) {
 		return func(yield func(Page, error) bool) {
-			yield(Page{}, fmt.Errorf("registry/upstream: %.200q is no name of a server", name))
+			yield(Page{}, fmt.Errorf("registry/upstream: %.200q is not the name of a server", name))
 		}
 	}
-	return c.pages(ctx, crawl{path: "/servers/" + url.PathEscape(name) + "/versions", asked: url.Values{"include_deleted": {"true"}}})
+	return c.pages(ctx, crawl{path: "/servers/" + url.PathEscape(name) + "/versions", query: url.Values{"include_deleted": {"true"}}})
 }
 
-// Version returns one version of a server, also if it is deleted. The version latest is the
-// latest one that is not.
+// Version returns one version of a server, even if it is deleted. The version
+// [registry.Latest] stands for the latest one that is not deleted. The error is an
+// [*AnswerError] with the status 404 if the upstream does not have the version.
 func (c *Client) Version(ctx context.Context, name, version string) (registry.Item, error) {
 	if !registry.ValidName(name) || version != registry.Latest && !registry.ValidVersion(version) {
-		return registry.Item{}, fmt.Errorf("registry/upstream: %.200q %.40q is no name and version of a server", name, version)
+		return registry.Item{}, fmt.Errorf("registry/upstream: %.200q %.40q are not the name and version of a server", name, version)
 	}
-	r := request{path: "/servers/" + url.PathEscape(name) + "/versions/" + url.PathEscape(version), most: c.bounds.pageBytes}
+	r := request{path: "/servers/" + url.PathEscape(name) + "/versions/" + url.PathEscape(version), maxBytes: c.bounds.pageBytes}
 	if version != registry.Latest {
 		r.query = url.Values{"include_deleted": {"true"}}
 	}
-	a, err := c.ask(ctx, r)
+	a, err := c.do(ctx, r)
 	if err != nil {
 		return registry.Item{}, err
 	}
@@ -188,14 +190,14 @@ func (c *Client) Version(ctx context.Context, name, version string) (registry.It
 		return registry.Item{}, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	if item.Record.Name() != name || version != registry.Latest && item.Record.Version() != version {
-		return registry.Item{}, fmt.Errorf("%w: it is about %.300q", ErrAnswer, item.Record.String())
+		return registry.Item{}, fmt.Errorf("%w: it has the record of %.300q", ErrAnswer, item.Record.String())
 	}
 	return item, nil
 }
 
-// page asks for a list.
+// page requests one page of a list.
 func (c *Client) page(ctx context.Context, r request) (Page, error) {
-	a, err := c.ask(ctx, r)
+	a, err := c.do(ctx, r)
 	if err != nil {
 		return Page{}, err
 	}
@@ -208,23 +210,23 @@ func (c *Client) page(ctx context.Context, r request) (Page, error) {
 	return page, nil
 }
 
-// maxCursor is how long a cursor may be: it has to fit into a URL.
+// maxCursor is the length limit of a cursor in bytes: a cursor has to fit into a URL.
 const maxCursor = 4 << 10
 
-// parsePage reads a list. Only what holds it together must be right: each item is checked
-// for itself.
+// parsePage parses a list. It returns an error if the list itself is malformed. Invalid
+// elements are in Page.Invalid.
 func parsePage(body []byte) (Page, error) {
 	if !json.Valid(body) {
 		return Page{}, fmt.Errorf("%w: it is not one JSON value", ErrAnswer)
 	}
 	members := rawjson.Members(body)
-	servers, err := only(members, "servers")
+	servers, err := single(members, "servers")
 	if err != nil {
 		return Page{}, err
 	}
 	var elements []json.RawMessage
 	if json.Unmarshal(servers, &elements) != nil {
-		return Page{}, fmt.Errorf("%w: servers is no list", ErrAnswer)
+		return Page{}, fmt.Errorf("%w: servers is not a list", ErrAnswer)
 	}
 	page := Page{Bytes: int64(len(body))}
 	for _, element := range elements {
@@ -239,29 +241,29 @@ func parsePage(body []byte) (Page, error) {
 	return page, err
 }
 
-// metadata reads where the list goes on. The last page may have no cursor, an empty one, or
-// null.
+// metadata returns the cursor of the next page and the count of a list. On the last page the
+// cursor may be missing, empty or null; next is "" then. count is -1 if it is missing.
 func metadata(members []rawjson.Member) (next string, count int, err error) {
-	raw, err := only(members, "metadata")
+	raw, err := single(members, "metadata")
 	if errors.Is(err, errMissing) {
 		return "", -1, nil
 	}
-	var said struct {
+	var in struct {
 		Next  *string `json:"nextCursor"`
 		Count *int    `json:"count"`
 	}
 	if err == nil {
-		err = strictjson.Unmarshal(raw, &said, strictjson.Options{})
+		err = strictjson.Unmarshal(raw, &in, strictjson.Options{})
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: metadata: %w", ErrAnswer, err)
 	}
 	count = -1
-	if said.Count != nil && *said.Count >= 0 {
-		count = *said.Count
+	if in.Count != nil && *in.Count >= 0 {
+		count = *in.Count
 	}
-	if said.Next != nil {
-		next = *said.Next
+	if in.Next != nil {
+		next = *in.Next
 	}
 	if len(next) > maxCursor {
 		return "", 0, fmt.Errorf("%w: a cursor of more than %d bytes", ErrAnswer, maxCursor)
@@ -269,10 +271,10 @@ func metadata(members []rawjson.Member) (next string, count int, err error) {
 	return next, count, nil
 }
 
-var errMissing = errors.New("there is none")
+var errMissing = errors.New("missing")
 
-// only returns a member that must be there once.
-func only(members []rawjson.Member, name string) (value json.RawMessage, err error) {
+// single returns the value of a member that must occur exactly once.
+func single(members []rawjson.Member, name string) (value json.RawMessage, err error) {
 	found := 0
 	for _, m := range members {
 		if m.Name == name {
@@ -286,5 +288,5 @@ func only(members []rawjson.Member, name string) (value json.RawMessage, err err
 	case 1:
 		return value, nil
 	}
-	return nil, fmt.Errorf("%w: %s twice", ErrAnswer, name)
+	return nil, fmt.Errorf("%w: %s occurs twice", ErrAnswer, name)
 }

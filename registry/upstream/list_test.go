@@ -69,7 +69,7 @@ func TestCrawl(t *testing.T) {
 	}
 }
 
-// TestCursorUnchanged has a cursor of characters that mean something elsewhere.
+// TestCursorUnchanged has a cursor with characters that are special in URLs.
 func TestCursorUnchanged(t *testing.T) {
 	const cursor = "com.example/a:1.0.0+b&limit=1 %2F ü#?="
 	base := handler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +117,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: %v: %q", name, got.err, names(got.items))
 		}
 	}
-	// Everybody reads a time that ends in Z, and fractions count.
+	// The time ends in Z, which every registry accepts, and keeps its fraction.
 	at := registrytest.Epoch.Add(200 * time.Millisecond)
 	origin.SetClock(func() time.Time { return at })
 	origin.Add("org.example/first", "1.0.0")
@@ -153,7 +153,7 @@ func TestResumeFromACursor(t *testing.T) {
 		t.Errorf("%v: %q", rest.err, all)
 	}
 
-	// Whoever has enough need not go on.
+	// The caller may stop early.
 	origin.Forget()
 	for page := range client.Items(t.Context(), upstream.Query{}) {
 		if len(page.Items) != 15 {
@@ -219,7 +219,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// TestLists has lists as other registries write them.
+// TestLists has lists in the forms of other registries.
 func TestLists(t *testing.T) {
 	for name, test := range map[string]struct {
 		body  string
@@ -283,7 +283,7 @@ func TestNotModified(t *testing.T) {
 	if got := crawl(t.Context(), client, upstream.Query{IfNoneMatch: tag}); !errors.Is(got.err, upstream.ErrNotModified) || len(got.pages) != 0 {
 		t.Errorf("%v %+v", got.err, got.pages)
 	}
-	// Only about the first page: further ones are read whatever they are called.
+	// If-None-Match is sent for the first page only, so further pages are always read.
 	if got := crawl(t.Context(), client, upstream.Query{IfNoneMatch: first.pages[1].ETag, Cursor: first.pages[0].Next}); got.err != nil || len(got.items) != 1 {
 		t.Errorf("%v %+v", got.err, got.pages)
 	}
@@ -313,8 +313,8 @@ func TestListsWithoutEnd(t *testing.T) {
 		why    string
 		pages  int
 	}{
-		"a cursor again":                 {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{}, upstream.ErrEndless, "there before", 2},
-		"the cursor where it began":      {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, upstream.ErrEndless, "there before", 1},
+		"a cursor again":                 {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{}, upstream.ErrEndless, "repeated cursor", 2},
+		"the cursor where it began":      {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, upstream.ErrEndless, "repeated cursor", 1},
 		"empty pages":                    {upstream.Config{Base: base}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 4},
 		"empty pages, fewer allowed":     {upstream.Config{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 2},
 		"pages":                          {upstream.Config{Base: counting, MaxPages: 7}, registrytest.Faults{}, upstream.Query{}, upstream.ErrEndless, "more than 7 pages", 7},
@@ -335,7 +335,7 @@ func TestListsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestLargeInside has an answer that is small on the wire.
+// TestLargeInside has a compressed answer that is small before and large after decompression.
 func TestLargeInside(t *testing.T) {
 	var small bytes.Buffer
 	w := gzip.NewWriter(&small)
@@ -353,8 +353,8 @@ func TestLargeInside(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that no list, however it is written, gives an item that is not sound, and
-// that nothing is lost: each element is an item or an invalid one.
+// FuzzPage checks that all items of a list are valid, and that each element of the list is
+// either an item or an invalid one.
 func FuzzPage(f *testing.F) {
 	record, err := os.ReadFile("../testdata/records/packages.json")
 	if err != nil {
@@ -389,7 +389,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// unmarshalMember reads the member of an object with exactly this name.
+// unmarshalMember decodes the member of an object with exactly this name.
 func unmarshalMember(data []byte, name string, v any) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {

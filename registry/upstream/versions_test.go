@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/registry/upstream"
 )
 
-// onlyPage returns the only page of a list.
+// onlyPage returns the page of a list with a single page.
 func onlyPage(pages iter.Seq2[upstream.Page, error]) (only upstream.Page, err error) {
 	n := 0
 	for page, failed := range pages {

@@ -11,12 +11,13 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// maxCommitBytes is how many bytes of records are committed at once: no less than an upstream
-// may send on a page, so that such a page becomes visible as a whole.
+// maxCommitBytes is the limit of records in one commit in bytes. It is not less than the limit
+// of a page of the upstream, so that a page becomes visible as a whole.
 const maxCommitBytes = 32 << 20
 
-// commit makes changes visible, together with the progress. More than fit into one commit are
-// made visible bit by bit: no registry that keeps to its limit has so many on a page.
+// commit makes changes visible to readers, together with the progress. If the changes exceed the
+// limits of one commit, they become visible in parts; the pages of a registry that respects the
+// page size are below the limits.
 func (r *round) commit(ctx context.Context, changes []change) error {
 	r.recent = recent{}
 	for _, c := range changes {
@@ -26,7 +27,7 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return fmt.Errorf("registry/mirror: %w", err)
 	}
-	return r.inParts(ctx, changes, func(entries []entry, last bool) error {
+	return r.writeInParts(ctx, changes, func(entries []entry, last bool) error {
 		if !last {
 			return r.write(ctx, entries, nil)
 		}
@@ -34,16 +35,18 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 	})
 }
 
-// write commits. The same commit may be tried again as long as the lease is ours.
+// write commits entries. Repeating the same commit is safe as long as this process holds the
+// lease.
 func (r *round) write(ctx context.Context, entries []catalogue.Entry, progress json.RawMessage) error {
 	return r.retry(ctx, func() error { return r.writer.Commit(ctx, entries, progress) })
 }
 
-// storeTries is how often a store that does not answer is asked. It takes as long as a
-// failover may.
+// storeTries is the number of attempts at an operation of an unavailable store. They cover the
+// time of a failover.
 const storeTries = 8
 
-// retry repeats what needs the store until the store answers.
+// retry calls do until it returns something else than [storage.ErrUnavailable], at most
+// storeTries times.
 func (r *round) retry(ctx context.Context, do func() error) (err error) {
 	for try := range storeTries {
 		err = do()
@@ -54,13 +57,14 @@ func (r *round) retry(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// inParts cuts changes into what is committed at once, with all records, and writes them.
-func (r *round) inParts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
+// writeInParts divides changes into parts within the limits of a commit, loads the missing
+// records and writes the parts.
+func (r *round) writeInParts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
 	var part []entry
 	bytes := 0
 	for _, c := range changes {
 		e := c.entry
-		err := r.retry(ctx, func() error { return r.complete(ctx, &e) })
+		err := r.retry(ctx, func() error { return r.loadRecord(ctx, &e) })
 		if err != nil {
 			return fmt.Errorf("registry/mirror: %s %s: %w", e.Name, e.Version, err)
 		}

@@ -17,47 +17,59 @@ import (
 
 // Config configures a [Mirror]. Catalogue is required.
 type Config struct {
-	// Catalogue is what is filled.
+	// Catalogue is the catalogue to fill.
 	Catalogue *catalogue.Catalogue
-	// Client reads the upstream. Without one there are only servers of our own.
+	// Client reads the upstream. With nil the catalogue has own servers alone.
 	Client *upstream.Client
-	// Own returns the servers of our own as they are now. It is called often. With nil, those
-	// that are on record stay as they are.
+	// Own returns the current own servers. It is called every few seconds. With nil, the own
+	// servers in the catalogue stay unchanged.
 	Own func() []registry.Item
-	// MetaKey is our own key of _meta, under which no upstream speaks.
+	// MetaKey is this registry's own key of _meta. Set it if readers get data under this key:
+	// the mirror drops the upstream's data under it.
 	MetaKey string
-	// Owner is how others call this process while it has the lease. Default: the host and
-	// the process id.
+	// Owner identifies this process to others while it holds the lease. Default: the host name
+	// and the process id.
 	Owner string
-	// Interval is how often the upstream is asked for updates. Default 1 h.
+	// Interval is the time between two rounds. Default 1 h.
 	Interval time.Duration
-	// Jitter is which part of an interval is added at random. Default 0.1.
+	// Jitter is the maximum random extension of the interval, as a part of it, 0 to 1. It
+	// spreads the requests of many mirrors. Default 0.1.
 	Jitter float64
-	// Overlap is how far before the last update that is known updates are asked for.
-	// Default 5 min.
+	// Overlap extends the period of requested updates into the past, for updates that the
+	// upstream recorded late. Default 5 min.
 	Overlap time.Duration
-	// FullInterval is how often the upstream is asked for everything. Default 7 days; a
-	// seventh of it after a crawl that could not tell what is missing.
+	// FullInterval is the time between two full crawls. Default 7 days. It is a seventh of
+	// that after a full crawl that could not determine the missing rows or found too many of
+	// them.
 	FullInterval time.Duration
-	// Look is how often it is looked whether another process has left something unfinished, or
-	// a server of our own has changed. Default 5 s.
+	// Look is the interval at which Run checks for changed own servers and for a round that
+	// another process left unfinished. Default 5 s.
 	Look time.Duration
-	// Patience is how long a round waits at once for an upstream that is busy or broken. One
-	// that wants more time ends the round. Default 2 min.
+	// Patience is the longest single wait for a busy or failing upstream. A round that would
+	// have to wait longer ends. Default 2 min.
 	Patience time.Duration
-	// Now is the clock, Wait waits, and Random returns numbers from 0 to 1. Defaults: those
-	// of the system.
+	// Now is the clock, Wait waits, and Random returns a number from 0 to 1. Set them in tests.
+	// Defaults: those of the system.
 	Now    func() time.Time
 	Wait   func(ctx context.Context, d time.Duration) error
 	Random func() float64
-	// Logger learns of rounds, and of what an operator should look at. The default discards.
+	// Logger receives the results of rounds and what the operator should check. The default
+	// discards them.
 	Logger *slog.Logger
-	// Progress is called after each page.
+	// Progress is called after each page, with the report of the crawl so far.
 	Progress func(Report)
 }
 
-// New returns a mirror, or every mistake in the configuration.
+// New returns a mirror. The error joins all mistakes in the configuration.
 func New(c Config) (*Mirror, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c.setDefaults()
+	return &Mirror{c: c, log: c.Logger}, nil
+}
+
+func (c *Config) validate() error {
 	var errs []error
 	mistake := func(is bool, sentence string) {
 		if is {
@@ -65,16 +77,17 @@ func New(c Config) (*Mirror, error) {
 		}
 	}
 	mistake(c.Catalogue == nil, "it needs a catalogue")
-	mistake(c.Interval < 0 || c.Overlap < 0 || c.FullInterval < 0 || c.Look < 0 || c.Patience < 0, "a time below zero")
+	mistake(c.Interval < 0 || c.Overlap < 0 || c.FullInterval < 0 || c.Look < 0 || c.Patience < 0, "a time is below zero")
 	mistake(c.Jitter < 0 || c.Jitter > 1, "the jitter is a part of the interval: from 0 to 1")
 	if c.MetaKey != "" {
 		if err := registry.CheckMetaKey(c.MetaKey); err != nil {
 			errs = append(errs, fmt.Errorf("registry/mirror: %w", err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) setDefaults() {
 	c.Owner = cmp.Or(c.Owner, thisProcess())
 	c.Interval = cmp.Or(c.Interval, time.Hour)
 	c.Jitter = cmp.Or(c.Jitter, 0.1)
@@ -94,7 +107,6 @@ func New(c Config) (*Mirror, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Mirror{c: c, log: c.Logger}, nil
 }
 
 func thisProcess() string {

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/registry/upstream"
 )
 
-// crawl reads page after page until there is none.
+// crawl reads pages up to the last one. It repeats failed requests as handleError decides.
 func (r *round) crawl(ctx context.Context) error {
 	for !r.progress.Crawl.Done {
 		err := r.pages(ctx)
@@ -28,13 +28,13 @@ func (r *round) crawl(ctx context.Context) error {
 	return nil
 }
 
-// upstreamError is an error of the upstream, as opposed to one of the store.
+// upstreamError marks an error of the upstream, as opposed to one of the store.
 type upstreamError struct{ err error }
 
 func (e *upstreamError) Error() string { return e.err.Error() }
 func (e *upstreamError) Unwrap() error { return e.err }
 
-// pages reads pages until there is none, or one cannot be read.
+// pages reads pages up to the last one or the first error.
 func (r *round) pages(ctx context.Context) error {
 	for page, err := range r.c.Client.Items(ctx, r.query()) {
 		if err != nil {
@@ -50,28 +50,28 @@ func (r *round) pages(ctx context.Context) error {
 func (r *round) query() upstream.Query {
 	c := r.progress.Crawl
 	q := upstream.Query{UpdatedSince: c.Since, IncludeDeleted: c.Report.Mode == ModeFull, Cursor: c.Cursor}
-	if c.Cursor == "" && !r.options.fresh() && r.progress.Tag != "" && r.progress.TagOf == c.asked() {
+	if c.Cursor == "" && !r.options.fresh() && r.progress.Tag != "" && r.progress.TagOf == c.queryKey() {
 		q.IfNoneMatch = r.progress.Tag
 	}
 	return q
 }
 
-// asked says what a crawl asks for.
-func (c *crawlState) asked() string {
+// queryKey identifies the query of a crawl: its mode and the time since which it asks.
+func (c *crawlState) queryKey() string {
 	return string(c.Report.Mode) + " " + c.Since.UTC().Format(time.RFC3339Nano)
 }
 
-// applyPage puts a page into the catalogue, together with where to go on.
+// applyPage commits a page together with the cursor behind it.
 func (r *round) applyPage(ctx context.Context, page upstream.Page) error {
 	c := r.progress.Crawl
-	if page.Next != "" && r.cursors[page.Next] { // also across requests that failed in between
-		return &upstreamError{fmt.Errorf("%w: a cursor that was there before", upstream.ErrEndless)}
+	if page.Next != "" && r.cursors[page.Next] { // the client detects a repetition within one call of Items only
+		return &upstreamError{fmt.Errorf("%w: a repeated cursor", upstream.ErrEndless)}
 	}
 	r.cursors[page.Next] = true
-	r.fromOld, r.tries = false, 0
+	r.cursorStored, r.tries = false, 0
 	if c.Report.Pages == 0 {
 		if c.Tag = page.ETag; !page.Date.IsZero() {
-			c.At = earlier(c.At, page.Date.UTC()) // rather too much than too little
+			c.At = earlier(c.At, page.Date.UTC()) // the earlier time loses no update
 		}
 	}
 	changes, err := r.apply(ctx, page)
@@ -81,7 +81,7 @@ func (r *round) applyPage(ctx context.Context, page upstream.Page) error {
 	c.Cursor, c.Done = page.Next, page.Next == ""
 	c.Report.Pages++
 	c.Report.Items += len(page.Items)
-	if f := r.progress.Failure; f != nil { // it answers again: whoever takes over need not wait
+	if f := r.progress.Failure; f != nil { // the upstream answers again: another process may continue at once
 		f.RetryAt, f.NotBefore = r.c.Now().UTC(), time.Time{}
 	}
 	if err := r.commit(ctx, changes); err != nil {
@@ -94,9 +94,9 @@ func (r *round) applyPage(ctx context.Context, page upstream.Page) error {
 	return nil
 }
 
-// markSeen notes a row that the upstream lists.
+// markSeen records that the upstream lists a row.
 func (r *round) markSeen(name, version string) {
-	if r.whole {
+	if r.uninterrupted {
 		r.seen[r.hash(name, version)] = struct{}{}
 	}
 }

@@ -28,8 +28,8 @@ func TestNewAggregator(t *testing.T) {
 		want   string
 	}{
 		{"nothing", mirror.Config{}, "it needs a catalogue"},
-		{"times", mirror.Config{Catalogue: c, Interval: -1}, "a time below zero"},
-		{"overlap", mirror.Config{Catalogue: c, Overlap: -1}, "a time below zero"},
+		{"times", mirror.Config{Catalogue: c, Interval: -1}, "a time is below zero"},
+		{"overlap", mirror.Config{Catalogue: c, Overlap: -1}, "a time is below zero"},
 		{"jitter", mirror.Config{Catalogue: c, Jitter: 1.5}, "from 0 to 1"},
 		{"key", mirror.Config{Catalogue: c, MetaKey: "no key"}, "com.example.registry"},
 		{"theirs", mirror.Config{Catalogue: c, MetaKey: registry.MetaOfficial}, "reserved"},
@@ -47,7 +47,8 @@ func TestNewAggregator(t *testing.T) {
 	}
 }
 
-// Everything is there afterwards, byte for byte, and nothing else: in whatever form it came.
+// After a full crawl the catalogue has exactly the records of the upstream, byte for byte, in
+// every form of the list.
 func TestFullCrawl(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestFullCrawl(t *testing.T) {
 	}
 }
 
-// After the first time only what was updated is asked for, by whatever process.
+// After the full crawl, every process requests the updates alone.
 func TestIncrement(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -153,15 +154,15 @@ func TestIncrement(t *testing.T) {
 	}
 }
 
-// Updates are asked for from before the last one that is known, because clocks differ and a
-// registry may write down an update late.
+// The requested period of updates begins before the last known update, because clocks differ
+// and a registry may record an update late.
 func TestOverlap(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(3)
-	newest := m.upstream.Now() // of what was updated last, at least
+	newest := m.upstream.Now() // not before the last update
 	m.sync(mirror.SyncOptions{})
 	m.asked()
-	for _, overlap := range []time.Duration{0, time.Hour} { // with 0 the default
+	for _, overlap := range []time.Duration{0, time.Hour} { // 0 is the default
 		m.restart(func(c *mirror.Config) { c.Overlap = overlap })
 		m.sync(mirror.SyncOptions{})
 		for _, asked := range m.asked() {
@@ -178,7 +179,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// What changes behind a crawl, on a page that it has passed, comes with the next increment.
+// A change on a page that the crawl has passed arrives with the next increment.
 func TestChangeBehindTheCrawl(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(30)
@@ -200,9 +201,8 @@ func TestChangeBehindTheCrawl(t *testing.T) {
 	}
 }
 
-// An upstream that was reset is found out about by the next increment, or if it tells no
-// times by the next full crawl. When it has everything again, all is well without anybody's
-// help.
+// The next increment detects that the upstream was reset; without update times, the next full
+// crawl does. When the upstream has all records again, the mirror recovers by itself.
 func TestReset(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestReset(t *testing.T) {
 			m.upstream.Reset()
 			m.upstream.Add("org.example/first", "1.0.0")
 			m.later(time.Hour)
-			if form == registrytest.Flat { // it tells no times, so only the next full crawl finds out
+			if form == registrytest.Flat { // it has no update times, so only the next full crawl detects the reset
 				if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeIncrement || len(m.listed()) != 41 {
 					t.Fatalf("%+v", report)
 				}
@@ -238,7 +238,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// One that loses its newest row again and again is not read in full each time.
+// An upstream that repeatedly loses its newest row does not cause a full crawl each time.
 func TestResetsAreBounded(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(30)
@@ -259,7 +259,7 @@ func TestResetsAreBounded(t *testing.T) {
 	}
 }
 
-// Where answers have names, nothing is read twice.
+// With ETags, an unchanged page is not transferred twice.
 func TestNotModifiedCatalogue(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestNotModifiedCatalogue(t *testing.T) {
 	}
 }
 
-// Another upstream is another one, whatever the one before had.
+// After a change of the upstream, the mirror reads the new one in full.
 func TestAnotherUpstream(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(20)
@@ -302,8 +302,8 @@ func TestAnotherUpstream(t *testing.T) {
 	}
 }
 
-// The times of updates rise with what is committed, whatever the clock and the upstream say, so
-// that whoever asks for updates misses none.
+// Update times increase with each commit, independently of the clock and the upstream, so a
+// client that requests updates misses none.
 func TestUpdatesRise(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(35)
@@ -328,8 +328,8 @@ func TestUpdatesRise(t *testing.T) {
 	}
 }
 
-// A mirror of a mirror has what that one has, although each of them asks for updates when it
-// likes, and they disagree about the time.
+// A mirror of a mirror has the same rows, although the two request updates at different times
+// and their clocks differ.
 func TestMirrorOfMirror(t *testing.T) {
 	first := newFixture(t)
 	first.upstream.Fill(35)
@@ -349,7 +349,7 @@ func TestMirrorOfMirror(t *testing.T) {
 	for i := range 12 {
 		first.upstream.Add("com.example/added", fmt.Sprintf("1.%d.0", i))
 		first.upstream.SetStatus(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0", registry.StatusDeleted, "spam")
-		if i%3 == 0 { // what was updated there before comes here after
+		if i%3 == 0 { // updated in the upstream earlier, committed in the mirror later
 			second.sync(mirror.SyncOptions{})
 		}
 		first.later(17 * time.Minute)

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: what fills a catalogue knows nothing of what shows it.
+// TestDeps: the writer of a catalogue does not depend on package serve.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

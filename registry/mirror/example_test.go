@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// A mirror without an upstream keeps servers of our own in a catalogue. With a Client it also
-// keeps up with another registry; Run does so until its context ends.
+// A mirror without an upstream publishes own servers in a catalogue. With a Client it also
+// copies another registry; Run updates the copy until its context ends.
 func ExampleNew() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
@@ -34,7 +34,7 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	report, err := m.Sync(ctx) // catalogue.ErrLeased while another process is at it
+	report, err := m.Sync(ctx) // catalogue.ErrLeased while another process holds the lease
 	if err != nil {
 		panic(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"gatehouse.example/registry/upstream"
 )
 
-// A round goes on where one was interrupted, in another process as well, and knows what it
-// does not know.
+// A round continues an interrupted crawl, also in another process. It removes no rows then,
+// because it does not know all rows that the crawl listed.
 func TestInterrupted(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestInterrupted(t *testing.T) {
 			if len(m.listed()) != 60 || !strings.Contains(m.logs.String(), "the crawl was interrupted") {
 				t.Errorf("%d are listed\n%s", len(m.listed()), m.logs)
 			}
-			m.later(25 * time.Hour) // the next one is early, and sees it all
+			m.later(25 * time.Hour) // the next full crawl is due early and is complete
 			if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull || !report.Judged || report.Vanished != 1 {
 				t.Errorf("%+v", report)
 			}
@@ -60,7 +60,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Who wants to know what is missing gets a crawl that can tell.
+// With AcceptShrink, an interrupted crawl begins again, so that it can determine the missing
+// rows.
 func TestAcceptedFromTheBeginning(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(60)
@@ -78,7 +79,7 @@ func TestAcceptedFromTheBeginning(t *testing.T) {
 	}
 }
 
-// An upstream that does not know any more where to go on is read from the beginning.
+// If the upstream refuses the stored cursor, the crawl begins again.
 func TestRestart(t *testing.T) {
 	for _, status := range []int{400, 404, 410, 422} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestRestart(t *testing.T) {
 			m.upstream.Break(registrytest.Faults{After: 2, Down: true})
 			m.fails()
 			m.upstream.Break(registrytest.Faults{Times: 1, Status: status})
-			if status == 404 { // it is asked for under both versions of the interface
+			if status == 404 { // the client tries both versions of the interface
 				m.upstream.Break(registrytest.Faults{Times: 2, Status: status})
 			}
 			m.restart(nil)
@@ -99,8 +100,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The same in the middle of a crawl is an error of the upstream, and no reason to begin again
-// and again.
+// A refused cursor in the middle of a crawl is an error of the upstream; the crawl does not
+// begin again.
 func TestRefusedInTheMiddle(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(45)
@@ -114,13 +115,13 @@ func TestRefusedInTheMiddle(t *testing.T) {
 	}
 }
 
-// Nobody is asked more often than told.
+// The mirror respects Retry-After.
 func TestBusy(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		faults registrytest.Faults
-		least  []time.Duration // of the waits of the round
-		ends   time.Duration   // when it is given up: how long until the next one, at least
+		least  []time.Duration // the shortest allowed waits of the round
+		ends   time.Duration   // if the round fails: the shortest allowed time until the next one
 	}{
 		{"429 with seconds", registrytest.Faults{After: 1, Times: 2, Status: 429, RetryAfter: "30"}, []time.Duration{30 * time.Second, 30 * time.Second}, 0},
 		{"503 with seconds", registrytest.Faults{After: 1, Times: 1, Status: 503, RetryAfter: "7"}, []time.Duration{7 * time.Second}, 0},
@@ -167,9 +168,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// An upstream that wants to be left alone in the middle of a full crawl takes nothing away: what
-// was read before is served. Nobody asks it before its time, neither another process nor
-// somebody who wants a round now.
+// If the upstream demands a pause in the middle of a full crawl, the rows stay visible. No
+// process sends a request before the end of the pause, not even for an explicit Sync.
 func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(60)
@@ -225,12 +225,12 @@ func TestBusyUpstreamIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What cannot be used is counted, and the rest is.
+// Items that cannot be used are counted, and the others are mirrored.
 func TestFaultyLists(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		faults  registrytest.Faults
-		invalid int // on a page
+		invalid int // invalid items on a page
 		err     error
 	}{
 		{"invalid", registrytest.Faults{Invalid: []string{`{}`, `"text"`, `{"server":{"name":"com.example/bad","version":"1.0.0"}}`}}, 3, nil},
@@ -267,7 +267,7 @@ func TestFaultyLists(t *testing.T) {
 	}
 }
 
-// A loop is found across faults as well.
+// A repeated cursor is detected even if a failure lies between the pages.
 func TestLoopAcrossFaults(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -285,8 +285,8 @@ func TestLoopAcrossFaults(t *testing.T) {
 	}
 }
 
-// A registry that takes a record away may leave nothing that can be read of it. That it is
-// deleted is heard all the same.
+// A registry may empty the record of a deleted version. The mirror applies the deletion although
+// the record is invalid.
 func TestDeletedAndErased(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(3)
@@ -303,7 +303,7 @@ func TestDeletedAndErased(t *testing.T) {
 	}
 }
 
-// What the store has no room for is left out, and nothing else.
+// Items that exceed the limits of the catalogue are left out, and no others.
 func TestTooLongForTheStore(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(3)
@@ -314,7 +314,7 @@ func TestTooLongForTheStore(t *testing.T) {
 	}
 }
 
-// A page with more than its limit is taken in pieces.
+// A page above the limits of a commit is committed in parts.
 func TestEnormousPage(t *testing.T) {
 	const n = 2500
 	items := make([]string, n)
@@ -329,8 +329,8 @@ func TestEnormousPage(t *testing.T) {
 	}
 }
 
-// An upstream that does not answer is not waited for longer than a request may take, nor
-// longer than the caller.
+// The wait for an upstream that does not answer ends with the time limit of the request or with
+// the context of the caller.
 func TestSlow(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(15)

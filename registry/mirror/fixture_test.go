@@ -23,7 +23,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// newCatalogue opens a catalogue in an embedded store that can be made to fail.
+// newCatalogue opens a catalogue in an embedded store with fault injection.
 func newCatalogue(t *testing.T) (*catalogue.Catalogue, *storagetest.Faults) {
 	t.Helper()
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
@@ -34,7 +34,7 @@ func newCatalogue(t *testing.T) (*catalogue.Catalogue, *storagetest.Faults) {
 	return cataloguetest.New(t, faults), faults
 }
 
-// waiting is a clock on which time passes when somebody waits.
+// waiting is a clock that advances by each wait.
 type waiting struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -55,7 +55,7 @@ func (c *waiting) Wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// waited returns how long was waited since the last call.
+// waited returns the waits since the last call.
 func (c *waiting) waited() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *waiting) waited() []time.Duration {
 	return waits
 }
 
-// logs is what was logged.
+// logs collects log lines.
 type logs struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -82,7 +82,7 @@ func (l *logs) String() string {
 	return l.b.String()
 }
 
-// fixture is an upstream, a catalogue, and what keeps the one like the other.
+// fixture is an upstream, a catalogue, and a mirror between them.
 type fixture struct {
 	*testing.T
 	upstream  *registrytest.Upstream
@@ -110,7 +110,7 @@ func newClient(t *testing.T, c upstream.Config) *upstream.Client {
 	return client
 }
 
-// restart puts another mirror over the same catalogue, as another process does.
+// restart replaces the mirror by a new one over the same catalogue, as another process would.
 func (m *fixture) restart(adjust func(*mirror.Config)) {
 	m.Helper()
 	c := mirror.Config{
@@ -127,7 +127,7 @@ func (m *fixture) restart(adjust func(*mirror.Config)) {
 	}
 }
 
-// sync does a round that must end well.
+// sync does a round that must succeed.
 func (m *fixture) sync(o mirror.SyncOptions) mirror.Report {
 	m.Helper()
 	report, err := m.keeper.SyncWith(m.Context(), o)
@@ -137,7 +137,7 @@ func (m *fixture) sync(o mirror.SyncOptions) mirror.Report {
 	return report
 }
 
-// fails does a round that must not end well.
+// fails does a round that must fail.
 func (m *fixture) fails() (mirror.Report, error) {
 	m.Helper()
 	report, err := m.keeper.Sync(m.Context())
@@ -147,7 +147,7 @@ func (m *fixture) fails() (mirror.Report, error) {
 	return report, err
 }
 
-// later lets time pass.
+// later advances the clock.
 func (m *fixture) later(d time.Duration) {
 	m.clock.mu.Lock()
 	defer m.clock.mu.Unlock()
@@ -163,7 +163,7 @@ func (m *fixture) status() mirror.Status {
 	return s
 }
 
-// rows reads what a query chooses, by name and version.
+// rows returns the rows of a query, by name and version.
 func (m *fixture) rows(q catalogue.Query) map[string]catalogue.Entry {
 	m.Helper()
 	rows := map[string]catalogue.Entry{}
@@ -180,7 +180,7 @@ func (m *fixture) rows(q catalogue.Query) map[string]catalogue.Entry {
 	return rows
 }
 
-// listed are the rows that readers see by default.
+// listed returns the rows that are not deleted.
 func (m *fixture) listed() []string {
 	m.Helper()
 	return slices.Sorted(maps.Keys(m.rows(catalogue.Query{})))
@@ -202,7 +202,7 @@ func (m *fixture) asked() []string {
 	return asked
 }
 
-// body is the address of an upstream that always says the same.
+// body returns the URL of an upstream that answers every request with the same body.
 func body(t *testing.T, text string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -213,7 +213,7 @@ func body(t *testing.T, text string) string {
 	return server.URL
 }
 
-// answering puts another upstream in place of the one there was. It always says the same.
+// answering replaces the upstream by one that answers every request with the same body.
 func (m *fixture) answering(list string) {
 	m.Helper()
 	m.restart(func(c *mirror.Config) {
@@ -221,8 +221,8 @@ func (m *fixture) answering(list string) {
 	})
 }
 
-// readWhole reads everything in one page and checks that it is whole: each server has one
-// latest version, and the servers that are there at all are the first so many tens.
+// readWhole reads the catalogue in one page and checks its consistency: each server has one
+// latest version, and the servers are whole pages of ten from the beginning of the list.
 func (m *fixture) readWhole(ctx context.Context) {
 	page, err := m.catalogue.Page(ctx, catalogue.Query{}, "", 1000)
 	if err != nil {

@@ -1,22 +1,24 @@
-// Package mirror fills a catalogue from an upstream registry and keeps it current, and adds
-// servers of our own: it is an aggregator.
+// Package mirror copies an upstream registry into a catalogue and keeps the copy current. It
+// also adds the own servers of this registry.
 //
-// A [Mirror] asks the upstream for everything once, then about hourly for what was updated,
-// and for everything again now and then, because a registry may lose records without saying
-// so. Each page is committed by itself, together with where to go on, so that readers never
-// see half of one and nothing is asked for twice after a crash.
+// A [Mirror] works in rounds. The first round reads the whole upstream; then it reads the
+// updates about once an hour. From time to time it reads everything again, because a registry
+// may lose records without marking them as deleted. Each page is committed together with the
+// cursor behind it, so readers never see a part of a page, and after a crash the crawl
+// continues at that cursor.
 //
-// What it believes of an upstream:
+// The mirror does not follow the upstream in everything:
 //
-//   - a record stays as it was seen first. Another one under the same name and version is
-//     flagged, and its status is believed all the same;
-//   - deleted is deleted, in the same round;
-//   - what a full crawl did not see is deleted too, unless that is more than a tenth and more
-//     than ten records, or all of them: then nothing is removed until somebody says so;
-//   - it has no say about servers of our own, nor under our own key of _meta.
+//   - the first record under a name and version stays. A row whose record differs later gets
+//     the flag [FlagChanged]; its status still follows the upstream;
+//   - a row that the upstream deletes is deleted in the same round;
+//   - rows that a full crawl did not list are deleted, unless they are more than ten and more
+//     than a tenth of all, or all of several: then no row is removed until the operator
+//     accepts it (SyncOptions.AcceptShrink);
+//   - the upstream can change neither own servers nor the registry's own key of _meta.
 //
-// Of many processes over one store, whoever has the lease of the catalogue does the work,
-// one round at a time. The others serve, and go on when it is gone.
+// If several processes share a store, the one that holds the lease of the catalogue does the
+// rounds. The others serve, and one of them continues when the lease ends.
 package mirror
 
 import (
@@ -29,59 +31,64 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// Mirror fills the catalogue of a store and keeps it current. It is safe for concurrent
-// use, but does one thing at a time.
+// Mirror copies an upstream into a catalogue. It is safe for concurrent use; rounds run one at
+// a time.
 type Mirror struct {
 	c   Config
 	log *slog.Logger
 
-	busy sync.Mutex // while there is a round
+	busy sync.Mutex // held during a round
 
 	mu        sync.Mutex
-	published string    // the digest of our own servers that this process has committed
-	failures  int       // in a row, of this process
-	notBefore time.Time // no round begins by itself
+	published string    // digest of the own servers that this process has committed
+	failures  int       // consecutive failed rounds of this process that are not in the store
+	notBefore time.Time // Run begins no round before this time
 	spread    spread
 }
 
-// spread is the random part of an interval. Each process draws it once a round.
+// spread is the random part of the interval after the round that ended at the time of. Each
+// process draws it once per round.
 type spread struct {
 	of   time.Time
-	part float64
+	part float64 // of the interval
 }
 
-// SyncOptions is what a round is to do besides what it would do anyway.
+// SyncOptions changes what a round does.
 type SyncOptions struct {
-	// Full asks for everything.
+	// Full makes the round read the whole upstream. Set it to find deletions and losses now.
 	Full bool
-	// AcceptShrink asks for everything and removes what is missing, however much it is.
+	// AcceptShrink makes the round read the whole upstream and delete the rows that it does not
+	// list, however many they are. Set it after a check that the upstream did not lose them.
 	AcceptShrink bool
-	// AcceptChanged asks for everything and takes records over that are not what they were.
+	// AcceptChanged makes the round read the whole upstream and replace records that differ
+	// from the first ones, those of own servers included.
 	AcceptChanged bool
 
-	onlyOwn bool
+	onlyOwn bool // do not read the upstream
 }
 
-// fresh reports options that need a crawl from the beginning.
+// fresh reports whether the options need a new crawl instead of continuing an interrupted one.
 func (o SyncOptions) fresh() bool { return o.AcceptShrink || o.AcceptChanged }
 
 func (o SyncOptions) full() bool { return o.Full || o.fresh() }
 
-// Sync does one round now. The error is a [catalogue.ErrLeased] while another process is at
-// it. Whatever the error, what was read before it is kept, and the next round goes on there.
+// Sync does one round now. The error is [catalogue.ErrLeased] while another process holds the
+// lease. After any error, the pages that were committed stay and the next round continues
+// behind them.
 func (m *Mirror) Sync(ctx context.Context) (Report, error) { return m.SyncWith(ctx, SyncOptions{}) }
 
-// PublishOwn only brings the servers of our own into the catalogue, if they are not there
-// already. Every round begins with that.
+// PublishOwn writes the own servers to the catalogue unless it has them already. Every round
+// begins with this step; PublishOwn does it without reading the upstream. Errors are those of
+// [Mirror.Sync].
 func (m *Mirror) PublishOwn(ctx context.Context) error {
-	if !m.pending() {
+	if !m.ownChanged() {
 		return nil
 	}
 	_, err := m.SyncWith(ctx, SyncOptions{onlyOwn: true})
 	return err
 }
 
-// SyncWith is [Mirror.Sync] with options.
+// SyncWith does one round with options. Errors are those of [Mirror.Sync].
 func (m *Mirror) SyncWith(ctx context.Context, o SyncOptions) (Report, error) {
 	m.busy.Lock()
 	defer m.busy.Unlock()
@@ -96,11 +103,12 @@ func (m *Mirror) SyncWith(ctx context.Context, o SyncOptions) (Report, error) {
 	if closed := writer.Close(closing); closed != nil {
 		m.log.WarnContext(ctx, "registry: the lease of the catalogue was not given back; it ends by itself", "error", closed)
 	}
-	m.noteOutcome(err != nil && !r.noted)
+	m.noteOutcome(err != nil && !r.failureStored)
 	return report, err
 }
 
-// noteOutcome remembers whether a round failed of which the store knows nothing.
+// noteOutcome counts failed rounds whose failure is not in the store. After such a round the
+// process waits before the next one, longer each time, up to an interval.
 func (m *Mirror) noteOutcome(failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,13 +120,13 @@ func (m *Mirror) noteOutcome(failed bool) {
 	m.notBefore = m.c.Now().Add(min(m.c.Look<<min(m.failures-1, 10), m.c.Interval))
 }
 
-// Status reads how the catalogue is kept, by whatever process.
+// Status returns the status of the mirror that fills the catalogue, in this or another process.
 func (m *Mirror) Status(ctx context.Context) (Status, error) {
 	return ReadStatus(ctx, m.c.Catalogue)
 }
 
-// Run does rounds when they are due, until ctx ends. What goes wrong is in the log and in
-// the status.
+// Run does rounds when they are due, until ctx ends. It returns nil: errors are in the log and
+// in the [Status].
 func (m *Mirror) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if m.c.Wait(ctx, m.step(ctx)) != nil {
@@ -128,21 +136,21 @@ func (m *Mirror) Run(ctx context.Context) error {
 	return nil
 }
 
-// step does what is due, and returns when to look again.
+// step does a round if one is due, and returns how long to wait before the next step.
 func (m *Mirror) step(ctx context.Context) time.Duration {
 	st, err := m.c.Catalogue.State(ctx)
 	if err != nil {
-		m.trouble(ctx, "registry: the catalogue cannot be read", err)
+		m.logWarning(ctx, "registry: the catalogue cannot be read", err)
 		return m.c.Look
 	}
 	p, err := readProgress(st)
 	if err != nil {
-		m.trouble(ctx, "registry: the catalogue cannot be kept current", err)
+		m.logWarning(ctx, "registry: the catalogue cannot be updated", err)
 		return m.c.Look
 	}
 	wait := m.untilDue(p)
-	pending := m.pending() || st.CursorKey != nil && !st.ByAge
-	if st.Leased || wait > 0 && !pending || m.early() {
+	writeDue := m.ownChanged() || st.CursorKey != nil && !st.ByAge // the second: a catalogue of an earlier release
+	if st.Leased || wait > 0 && !writeDue || m.backingOff() {
 		return min(max(wait, time.Second), m.c.Look)
 	}
 	_, err = m.SyncWith(ctx, SyncOptions{onlyOwn: wait > 0})
@@ -152,23 +160,22 @@ func (m *Mirror) step(ctx context.Context) time.Duration {
 	return time.Second
 }
 
-func (m *Mirror) trouble(ctx context.Context, what string, err error) {
+func (m *Mirror) logWarning(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		m.log.WarnContext(ctx, what, "error", err)
 	}
 }
 
-// early reports whether the last round of this process failed not long ago, and the store
-// does not know.
-func (m *Mirror) early() bool {
+// backingOff reports whether this process still waits after a failed round, see noteOutcome.
+func (m *Mirror) backingOff() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.c.Now().Before(m.notBefore)
 }
 
-// pending reports whether the servers of our own are others than those that this process
-// has put in.
-func (m *Mirror) pending() bool {
+// ownChanged reports whether the own servers differ from those that this process committed
+// last.
+func (m *Mirror) ownChanged() bool {
 	if m.c.Own == nil {
 		return false
 	}
@@ -178,10 +185,10 @@ func (m *Mirror) pending() bool {
 	return m.published != digest
 }
 
-// forever is how long it takes until something is due that never is.
+// forever is the wait for a round that is never due.
 const forever = 1000 * time.Hour
 
-// untilDue returns how long it takes until a round is due. What is overdue is not positive.
+// untilDue returns the time until the next round is due. It is not positive if one is due now.
 func (m *Mirror) untilDue(p progress) time.Duration {
 	now := m.c.Now()
 	switch {
@@ -191,7 +198,7 @@ func (m *Mirror) untilDue(p progress) time.Duration {
 		return 0
 	case p.Failure != nil:
 		return p.Failure.RetryAt.Sub(now)
-	case p.FullDue, p.Crawl != nil: // whoever began it is gone
+	case p.FullDue, p.Crawl != nil: // the process that began the crawl has ended
 		return 0
 	}
 	m.mu.Lock()

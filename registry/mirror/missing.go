@@ -3,38 +3,40 @@ package mirror
 import (
 	"context"
 	"slices"
+	"time"
 
 	"gatehouse.example/storage/catalogue"
 )
 
 const (
-	// A crawl that lacks more rows than maxMissing, and more than one in missingPart, removes
-	// none.
+	// If more than maxMissing rows and more than one in missingPart are missing, none is
+	// removed.
 	maxMissing  = 10
 	missingPart = 10
-	// missingStep is how many rows are read or removed at once.
+	// missingStep is the number of rows that are read or removed at once.
 	missingStep = 200
 )
 
-// handleMissing decides about what the upstream does not list any more. Only a crawl that was not
-// interrupted knows what it saw.
+// handleMissing deletes the rows that a full crawl did not list, or notes in the progress that
+// there are too many of them. After an interrupted crawl it does nothing: the rows listed
+// before the interruption are not known.
 func (r *round) handleMissing(ctx context.Context) error {
 	p, report := &r.progress, &r.progress.Crawl.Report
-	if report.NotModified { // nothing has changed since the last full crawl
+	if report.NotModified { // the result of the last full crawl still holds
 		report.Judged = p.Full != nil && p.Full.Judged
 		return nil
 	}
-	if !r.whole {
+	if !r.uninterrupted {
 		return nil
 	}
-	missing, held, err := r.missing(ctx)
+	missing, held, err := r.findMissing(ctx)
 	if err != nil {
 		return err
 	}
 	report.Judged, report.Missing = true, len(missing)
-	held -= r.gained // only what was there before can be lost
+	held -= r.newlyVisible // rows that are new in this round do not count
 	if p.Shrink != nil {
-		held = min(held, p.Shrink.Held) // what came since does not make up for it
+		held = min(held, p.Shrink.Held) // nor do rows that were added since the loss was noticed
 	}
 	if shrunk(len(missing), held) && !r.options.AcceptShrink {
 		since := r.c.Now().UTC()
@@ -51,15 +53,15 @@ func (r *round) handleMissing(ctx context.Context) error {
 	return r.clearConflicts(ctx)
 }
 
-// shrunk reports whether so much is missing that the upstream may have lost it.
+// shrunk reports whether so many rows are missing that the upstream may have lost them.
 func shrunk(missing, held int) bool {
 	return missing > maxMissing && missing*missingPart > held || missing > 1 && missing >= held
 }
 
-// missing returns the rows of the upstream that readers see and that it did not list, and how
-// many readers see. On the way it counts all flags anew: a crash in the middle of a change too
-// large for one commit leaves them miscounted.
-func (r *round) missing(ctx context.Context) (missing []rowName, held int, err error) {
+// findMissing returns the visible rows of the upstream that the crawl did not list, and the
+// number of visible rows of the upstream. It also counts all flags anew: a crash in the middle
+// of a change too large for one commit leaves the counts wrong.
+func (r *round) findMissing(ctx context.Context) (missing []rowName, held int, err error) {
 	flags := map[string]int{}
 	for after, more := "", true; more; {
 		var page catalogue.Page
@@ -87,30 +89,22 @@ func (r *round) missing(ctx context.Context) (missing []rowName, held int, err e
 	return missing, held, nil
 }
 
-// remove deletes rows that the upstream does not list. Those of one server are together.
+// remove deletes the missing rows and commits the changes in steps. The rows of one server must
+// be next to each other.
 func (r *round) remove(ctx context.Context, missing []rowName) error {
 	stamp := r.progress.stamp(r.c.Now())
 	var pending []change
 	for len(missing) > 0 {
 		name := missing[0].Name
-		s, err := r.server(ctx, name, noRecords)
+		end := slices.IndexFunc(missing, func(row rowName) bool { return row.Name != name })
+		if end < 0 {
+			end = len(missing)
+		}
+		changes, err := r.removeOf(ctx, name, missing[:end], stamp)
 		if err != nil {
 			return err
 		}
-		for len(missing) > 0 && missing[0].Name == name {
-			if e, known := s.find(missing[0].Version); known {
-				markDeleted(e, messageVanished, stamp)
-				setFlags(e, true, FlagVanished)
-			}
-			missing = missing[1:]
-		}
-		for _, c := range s.changes(stamp) {
-			r.report.countChange(c)
-			if c.before != nil && live(*c.before) && !live(c.entry) {
-				r.report.Vanished++
-			}
-			pending = append(pending, c)
-		}
+		pending, missing = append(pending, changes...), missing[end:]
 		if len(pending) >= missingStep || len(missing) == 0 {
 			if err := r.commit(ctx, pending); err != nil {
 				return err
@@ -121,8 +115,29 @@ func (r *round) remove(ctx context.Context, missing []rowName) error {
 	return nil
 }
 
-// clearConflicts removes the flag from servers of our own whose names the upstream does not
-// list any more.
+// removeOf deletes missing rows of one server and returns and counts the changes.
+func (r *round) removeOf(ctx context.Context, name string, missing []rowName, stamp time.Time) ([]change, error) {
+	s, err := r.server(ctx, name, noRecords)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range missing {
+		if e, ok := s.find(row.Version); ok {
+			markDeleted(e, messageVanished, stamp)
+			setFlags(e, true, FlagVanished)
+		}
+	}
+	changes := s.changes(stamp)
+	for _, c := range changes {
+		r.report.countChange(c)
+		if c.before != nil && live(*c.before) && !live(c.entry) {
+			r.report.Vanished++
+		}
+	}
+	return changes, nil
+}
+
+// clearConflicts removes the flag from own servers whose names the crawl did not list.
 func (r *round) clearConflicts(ctx context.Context) error {
 	if r.progress.Flags[FlagConflict] == 0 {
 		return nil

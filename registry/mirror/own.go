@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/registry"
 )
 
-// digestOf tells sets of own servers apart.
+// digestOf returns a digest of a set of own servers.
 func digestOf(items []registry.Item) string {
 	h := sha256.New()
 	for _, item := range items {
@@ -21,9 +21,9 @@ func digestOf(items []registry.Item) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// publishOwn brings the servers of our own into the catalogue, if they are others than those
-// that are there and this process has not done so before. Of several processes with
-// different ones, that which started or changed last prevails.
+// publishOwn writes the own servers to the catalogue if they differ from those in it and this
+// process has not published the same set before. If processes have different own servers, those
+// of the process that started or changed last prevail.
 func (r *round) publishOwn(ctx context.Context) error {
 	if r.c.Own == nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *round) publishOwn(ctx context.Context) error {
 	return nil
 }
 
-// replaceOwn commits all servers of our own at once.
+// replaceOwn replaces all own servers in the catalogue in one commit.
 func (r *round) replaceOwn(ctx context.Context, items []registry.Item, digest string) error {
 	p := &r.progress
 	wanted := map[string][]registry.Item{}
@@ -67,7 +67,7 @@ func (r *round) replaceOwn(ctx context.Context, items []registry.Item, digest st
 		if err != nil {
 			return err
 		}
-		if len(wanted[name]) == 0 && hidesUpstream(s) { // what the upstream has with that name may come back
+		if len(wanted[name]) == 0 && hidesUpstream(s) { // the upstream's server of that name becomes visible again
 			p.FullDue, p.Tag = true, ""
 		}
 		r.setOwn(ctx, s, wanted[name], stamp)
@@ -91,17 +91,18 @@ func hasVersion(items []registry.Item, version string) bool {
 	return slices.ContainsFunc(items, func(item registry.Item) bool { return item.Record.Version() == version })
 }
 
-// hidesUpstream reports whether the upstream has something under a name that was ours.
+// hidesUpstream reports whether an own server hides a server of the upstream.
 func hidesUpstream(s *server) bool {
 	return slices.ContainsFunc(s.before, func(e entry) bool { return flagged(e, FlagConflict) || flagged(e, FlagShadowed) })
 }
 
-// listedUpstream reports whether a row shows that the upstream has a server with this name.
+// listedUpstream reports whether a row proves that the upstream has a server with its name.
 func listedUpstream(e entry) bool {
 	return flagged(e, FlagConflict) || flagged(e, FlagShadowed) || e.Origin == OriginUpstream && live(e)
 }
 
-// setOwn makes a server what it is to be: the versions that are wanted, and no others.
+// setOwn changes the versions of a server to the wanted ones. It deletes all other versions if
+// they are own ones, and hides those of the upstream unless no version is wanted.
 func (r *round) setOwn(ctx context.Context, s *server, wanted []registry.Item, stamp time.Time) {
 	conflict := slices.ContainsFunc(s.before, listedUpstream)
 	for i := range s.after {
@@ -118,9 +119,9 @@ func (r *round) setOwn(ctx context.Context, s *server, wanted []registry.Item, s
 		}
 	}
 	for _, item := range wanted {
-		there, known := s.find(item.Record.Version())
-		e := *there
-		if !known || e.Origin != OriginOwn {
+		stored, ok := s.find(item.Record.Version())
+		e := *stored
+		if !ok || e.Origin != OriginOwn {
 			e = entry{Name: s.name, Version: item.Record.Version(), Origin: OriginOwn}
 		}
 		r.setOwnRecord(ctx, &e, item)
@@ -133,9 +134,9 @@ func (r *round) setOwn(ctx context.Context, s *server, wanted []registry.Item, s
 	}
 }
 
-// setOwnRecord puts a record of ours in its place. Another one under a name and version that
-// readers have seen is refused, as an upstream's is: versions do not change
-// (requirement R-STA-1), and mirrors keep the first one that they read.
+// setOwnRecord sets the record of an own server. A changed record under the same name and
+// version is refused, as one of an upstream is: versions are immutable
+// (requirement R-STA-1), and readers may have kept the first record.
 func (r *round) setOwnRecord(ctx context.Context, e *entry, item registry.Item) {
 	raw := item.Record.Raw()
 	if e.Server == nil || r.options.AcceptChanged || sameJSON(e.Server, raw) {
@@ -147,6 +148,6 @@ func (r *round) setOwnRecord(ctx context.Context, e *entry, item registry.Item) 
 	}
 	r.report.Changed++
 	setFlags(e, true, FlagChanged)
-	r.log.ErrorContext(ctx, "registry: the record of one of our servers is another one than before, and is refused: the first one stays; give the changed one another version",
+	r.log.ErrorContext(ctx, "registry: the record of an own server was changed without a new version and is refused: the first record stays; give the changed record another version",
 		"name", e.Name, "version", e.Version, "differs_in", differsIn(*e, item))
 }

@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// What the upstream says about the latest version is not believed: it may say so of none.
+// The upstream's isLatest is ignored: it may be true for no version.
 func TestLatestIsOurs(t *testing.T) {
 	official := `"_meta":{"io.modelcontextprotocol.registry/official":{"status":"active","isLatest":%t,"publishedAt":"2025-09-01T00:00:0%dZ"}}`
 	item := func(version string, latest bool, second int) string {
@@ -33,7 +33,7 @@ func TestLatestIsOurs(t *testing.T) {
 	}
 }
 
-// Servers of our own are there at once, change, and leave, with and without an upstream.
+// Own servers are published, changed and removed at once, with and without an upstream.
 func TestOwnServers(t *testing.T) {
 	m := newFixture(t)
 	notes := registry.OwnServer{Name: "com.example/notes", Title: "Notes", URL: "https://notes.example.com/mcp"}
@@ -74,7 +74,7 @@ func TestOwnServers(t *testing.T) {
 		t.Errorf("%v", m.listed())
 	}
 
-	m.restart(func(c *mirror.Config) { c.Client = nil }) // one that knows of none leaves them alone
+	m.restart(func(c *mirror.Config) { c.Client = nil }) // without Config.Own, own servers stay
 	m.sync(mirror.SyncOptions{})
 	if len(m.listed()) != 2 {
 		t.Errorf("%v", m.listed())
@@ -87,7 +87,7 @@ func TestOwnServers(t *testing.T) {
 	}
 }
 
-// A name of ours is ours: whoever has it upstream, and whenever they had it.
+// An own server hides the upstream's server of the same name, whichever was first.
 func TestOwnServersWin(t *testing.T) {
 	m := newFixture(t)
 	const name = "com.example/server-000003"
@@ -116,9 +116,9 @@ func TestOwnServersWin(t *testing.T) {
 		t.Errorf("%+v %+v", report, ours)
 	}
 	if _, err := m.catalogue.Entry(t.Context(), name, "3.0.0"); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("what the upstream has under a name of ours is there: %v", err)
+		t.Errorf("the server of the upstream with the name of an own server is visible: %v", err)
 	}
-	if n := strings.Count(m.logs.String(), "ours stays"); n != 1 {
+	if n := strings.Count(m.logs.String(), "the own server stays"); n != 1 {
 		t.Errorf("it is logged %d times", n)
 	}
 	m.later(8 * 24 * time.Hour)
@@ -126,7 +126,7 @@ func TestOwnServersWin(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 
-	// When the upstream has no such name any more, that is no conflict any more.
+	// When the upstream does not list the name any more, the conflict ends.
 	m.upstream.Remove(name, "1.0.0")
 	m.upstream.Remove(name, "2.0.0")
 	m.upstream.Remove(name, "3.0.0")
@@ -139,7 +139,7 @@ func TestOwnServersWin(t *testing.T) {
 	m.later(time.Hour)
 	m.sync(mirror.SyncOptions{})
 
-	// When it is not ours any more, it is theirs: at once, not in a week.
+	// When the own server is removed, the upstream's server is visible at once, not after a week.
 	own = nil
 	m.later(time.Hour)
 	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull {
@@ -151,9 +151,9 @@ func TestOwnServersWin(t *testing.T) {
 	}
 }
 
-// TestC3OwnRecordsDoNotChange: another record under a name and version of ours that readers
-// have seen is refused, flagged and logged, also by another process and when the version had
-// left the list; all else in the list counts. What is written differently is the same.
+// TestC3OwnRecordsDoNotChange: a changed record of an own server under the same version is
+// refused, flagged and logged, also by another process and after the version was removed. The
+// other own servers are published. A difference in white space or order is no change.
 func TestC3OwnRecordsDoNotChange(t *testing.T) {
 	const name = "com.example/notes"
 	m := newFixture(t)
@@ -190,7 +190,7 @@ func TestC3OwnRecordsDoNotChange(t *testing.T) {
 			t.Errorf("%s: the status %q", what, e.Status)
 		}
 		if log := m.logs.String(); !strings.Contains(log, "is refused") || !strings.Contains(log, name) {
-			t.Errorf("%s: nobody is told:\n%s", what, log)
+			t.Errorf("%s: nothing is logged:\n%s", what, log)
 		}
 		if !slices.Contains(m.listed(), "com.example/files 1.0.0") {
 			t.Errorf("%s: what is beside it is left out: %q", what, m.listed())
@@ -202,7 +202,7 @@ func TestC3OwnRecordsDoNotChange(t *testing.T) {
 	if m.sync(mirror.SyncOptions{}); string(m.entry(name, "1.0.0").Server) != string(first.Server) {
 		t.Error("it changed while it was away")
 	}
-	// The same record in other words is the same.
+	// The same record with other white space is unchanged.
 	var indented strings.Builder
 	encoder := json.NewEncoder(&indented)
 	encoder.SetIndent("", "  ")
@@ -221,7 +221,7 @@ func TestC3OwnRecordsDoNotChange(t *testing.T) {
 	if e := m.entry(name, "1.1.0"); !e.Latest || !strings.Contains(string(e.Server), "Other notes") || len(m.entry(name, "1.0.0").Flags) > 0 {
 		t.Errorf("with another version: %+v", e)
 	}
-	// Only somebody who says so takes the change over.
+	// Only AcceptChanged accepts the change.
 	own = ownItems(t, other, newer)
 	m.sync(mirror.SyncOptions{AcceptChanged: true})
 	if e := m.entry(name, "1.0.0"); !strings.Contains(string(e.Server), "Other notes") || len(e.Flags) > 0 {
@@ -229,8 +229,8 @@ func TestC3OwnRecordsDoNotChange(t *testing.T) {
 	}
 }
 
-// TestC4OwnNameListedOnce: one record of the upstream under a name of ours, good or not, in
-// updates or in everything, is enough to flag ours.
+// TestC4OwnNameListedOnce: one item of the upstream with the name of an own server, valid or
+// not, in an increment or a full crawl, is enough to flag the own server.
 func TestC4OwnNameListedOnce(t *testing.T) {
 	const name = "com.example/server-000003"
 	good := registrytest.Record(name, "7.0.0")
@@ -246,7 +246,7 @@ func TestC4OwnNameListedOnce(t *testing.T) {
 			m.restart(func(c *mirror.Config) { c.Own = func() []registry.Item { return own } })
 			m.sync(mirror.SyncOptions{})
 			if flaggedConflict(m, name) || m.status().Conflicts != 0 {
-				t.Fatal("a conflict with nobody")
+				t.Fatal("a conflict without a server of the upstream")
 			}
 			if what == "one that is broken" {
 				m.upstream.Publish(good)
@@ -266,9 +266,9 @@ func TestC4OwnNameListedOnce(t *testing.T) {
 	}
 }
 
-// TestA9ConflictIsFlaggedAtOnce: a record of ours is flagged as soon as it is known that the
-// upstream has its name: when we take the name, when another version of ours comes, and when
-// the upstream lists it; and not for what the upstream has deleted.
+// TestA9ConflictIsFlaggedAtOnce: an own server is flagged as soon as the catalogue shows that
+// the upstream has its name: when the own server is added, when it gets another version, and
+// when the upstream lists the name. Deleted versions of the upstream do not count.
 func TestA9ConflictIsFlaggedAtOnce(t *testing.T) {
 	const name = "com.example/server-000003"
 	m := newFixture(t)
@@ -289,7 +289,7 @@ func TestA9ConflictIsFlaggedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := m.entry(name, "2.0.0"); !slices.Contains(e.Flags, mirror.FlagConflict) || m.status().Conflicts != 2 {
-		t.Errorf("another version of ours has the flags %q", e.Flags)
+		t.Errorf("another version of the own server has the flags %q", e.Flags)
 	}
 	m.upstream.SetStatus(name, "1.0.0", registry.StatusDeleted, "gone")
 	m.sync(mirror.SyncOptions{Full: true})

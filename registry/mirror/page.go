@@ -14,27 +14,27 @@ import (
 	"gatehouse.example/registry/upstream"
 )
 
-// listing is what a page of the upstream lists of one server.
+// listing has the items of one server on a page of the upstream.
 type listing struct {
 	items   []registry.Item
 	invalid []registry.InvalidItem
 }
 
-// has reports whether a version is listed, in whatever state.
+// has reports whether a version is listed, valid or not, deleted or not.
 func (l *listing) has(version string) bool {
 	return hasVersion(l.items, version) ||
 		slices.ContainsFunc(l.invalid, func(i registry.InvalidItem) bool { return i.Version == version })
 }
 
-// offers reports whether a version is listed that is not deleted.
+// offers reports whether the listing has a version that is not deleted.
 func (l *listing) offers() bool {
 	return slices.ContainsFunc(l.items, func(i registry.Item) bool { return i.Official.Status != registry.StatusDeleted }) ||
 		slices.ContainsFunc(l.invalid, func(i registry.InvalidItem) bool { return i.Official.Status != registry.StatusDeleted })
 }
 
-// apply returns what a page changes.
+// apply returns the changes of a page.
 func (r *round) apply(ctx context.Context, page upstream.Page) ([]change, error) {
-	byName := r.sort(page)
+	byName := r.groupByName(page)
 	stamp := r.progress.stamp(r.c.Now())
 	var all []change
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -47,8 +47,8 @@ func (r *round) apply(ctx context.Context, page upstream.Page) ([]change, error)
 	return all, nil
 }
 
-// sort puts together what a page lists of each server, and counts what cannot be used.
-func (r *round) sort(page upstream.Page) map[string]*listing {
+// groupByName groups the items of a page by server, and counts those that cannot be used.
+func (r *round) groupByName(page upstream.Page) map[string]*listing {
 	byName := map[string]*listing{}
 	of := func(name string) *listing {
 		if byName[name] == nil {
@@ -78,7 +78,7 @@ func (r *round) sort(page upstream.Page) map[string]*listing {
 	return byName
 }
 
-// noteListed remembers that a row is listed, and which was updated last.
+// noteListed records that the upstream lists a row, and which row was updated last.
 func (r *round) noteListed(name, version string, official registry.Official) {
 	r.markSeen(name, version)
 	if c := r.progress.Crawl; official.UpdatedAt.After(c.Newest) {
@@ -86,23 +86,23 @@ func (r *round) noteListed(name, version string, official registry.Official) {
 	}
 }
 
-// admit refuses what only this catalogue cannot use, and removes what no upstream may say:
-// what stands under our own key of _meta, in whatever case.
+// admit refuses items that do not fit into the catalogue, and removes the registry's own key of
+// _meta, in any case of letters, from an item of the upstream.
 func (r *round) admit(item registry.Item) (registry.Item, error) {
 	if len(item.Record.Version()) > registry.MaxVersion {
 		return item, fmt.Errorf("registry/mirror: a version of more than %d bytes", registry.MaxVersion)
 	}
-	ours := func(key string) bool { return r.c.MetaKey != "" && strings.EqualFold(key, r.c.MetaKey) }
+	isOwnKey := func(key string) bool { return r.c.MetaKey != "" && strings.EqualFold(key, r.c.MetaKey) }
 	stripped := false
 	for key := range item.Meta {
-		stripped = stripped || ours(key)
+		stripped = stripped || isOwnKey(key)
 	}
 	if stripped {
 		item.Meta = maps.Clone(item.Meta)
-		maps.DeleteFunc(item.Meta, func(key string, _ json.RawMessage) bool { return ours(key) })
+		maps.DeleteFunc(item.Meta, func(key string, _ json.RawMessage) bool { return isOwnKey(key) })
 	}
 	for key := range item.Record.Meta() {
-		if !ours(key) {
+		if !isOwnKey(key) {
 			continue
 		}
 		stripped = true
@@ -117,7 +117,7 @@ func (r *round) admit(item registry.Item) (registry.Item, error) {
 	return item, nil
 }
 
-// applyListing returns what changes about one server.
+// applyListing returns the changes of one server on a page.
 func (r *round) applyListing(ctx context.Context, name string, l *listing, stamp time.Time) ([]change, error) {
 	s, err := r.server(ctx, name, l.has)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *round) applyListing(ctx context.Context, name string, l *listing, stamp
 		r.applyConflict(ctx, s, l)
 	} else {
 		for _, item := range l.items {
-			if err := s.room(item.Record.Version()); err != nil {
+			if err := s.checkCapacity(item.Record.Version()); err != nil {
 				r.report.addInvalid(name, item.Record.Version(), err)
 				continue
 			}
@@ -141,19 +141,19 @@ func (r *round) applyListing(ctx context.Context, name string, l *listing, stamp
 	for _, c := range changes {
 		r.report.countChange(c)
 		if live(c.entry) && c.Origin == OriginUpstream && (c.before == nil || !live(*c.before)) {
-			r.gained++
+			r.newlyVisible++
 		}
 	}
 	r.next = recentOf(s, changes)
 	return changes, nil
 }
 
-// applyItem puts an item of the upstream in its place.
+// applyItem applies an item of the upstream to its row.
 func (r *round) applyItem(ctx context.Context, s *server, item registry.Item, stamp time.Time) {
-	there, known := s.find(item.Record.Version())
-	e, raw := *there, item.Record.Raw()
+	stored, ok := s.find(item.Record.Version())
+	e, raw := *stored, item.Record.Raw()
 	switch {
-	case !known || e.Origin != OriginUpstream: // what was ours before does not bind the upstream
+	case !ok || e.Origin != OriginUpstream: // the record of a former own server need not be kept
 		e = entry{Name: s.name, Version: item.Record.Version(), Server: raw, Origin: OriginUpstream}
 	case sameJSON(e.Server, raw):
 		setFlags(&e, false, FlagChanged)
@@ -172,28 +172,28 @@ func (r *round) applyItem(ctx context.Context, s *server, item registry.Item, st
 	s.put(e)
 }
 
-// maxWarned bounds the log lines about single records in a round.
+// maxWarned is the maximum number of log lines about single records in a round.
 const maxWarned = 20
 
-// countDifferent counts a record that is not the one that was seen first, and logs it the
-// first time.
+// countDifferent counts a record that differs from the first one under its name and version.
+// It logs the row once, when it is not flagged yet.
 func (r *round) countDifferent(ctx context.Context, e entry, item registry.Item) {
 	r.report.Changed++
 	if r.warned++; flagged(e, FlagChanged) || r.warned > maxWarned {
 		return
 	}
-	r.log.WarnContext(ctx, "registry: the upstream shows another record than before, which must not be: the first one stays",
+	r.log.WarnContext(ctx, "registry: the upstream has changed a record under the same version, which no registry may do: the first record stays",
 		"name", e.Name, "version", e.Version, "differs_in", differsIn(e, item))
 }
 
-// applyInvalid believes what a registry says about a record that cannot be used any more. If
-// it gives a status that nobody understands, the record may be unsafe, so it is hidden.
+// applyInvalid applies the status of an item that cannot be used to its row, if there is one.
+// An unknown status may mean that the record is unsafe, so the row is hidden.
 func (r *round) applyInvalid(s *server, bad registry.InvalidItem, stamp time.Time) {
-	there, known := s.find(bad.Version)
-	if !known || there.Origin != OriginUpstream {
+	stored, ok := s.find(bad.Version)
+	if !ok || stored.Origin != OriginUpstream {
 		return
 	}
-	e := *there
+	e := *stored
 	setFlags(&e, false, FlagVanished, FlagShadowed)
 	setFlags(&e, bad.Official.Status == "", FlagStatus)
 	if bad.Official.Status == "" {
@@ -206,13 +206,13 @@ func (r *round) applyInvalid(s *server, bad registry.InvalidItem, stamp time.Tim
 	s.put(e)
 }
 
-// applyConflict flags a server of our own that the upstream offers too.
+// applyConflict flags an own server whose name the upstream offers too.
 func (r *round) applyConflict(ctx context.Context, s *server, l *listing) {
 	r.report.Conflicts += len(l.items) + len(l.invalid)
 	if !l.offers() {
 		return
 	}
-	if r.whole {
+	if r.uninterrupted {
 		r.conflicts[s.name] = true
 	}
 	for _, e := range s.before {
@@ -223,8 +223,8 @@ func (r *round) applyConflict(ctx context.Context, s *server, l *listing) {
 	}
 }
 
-// flagConflict flags a record of ours whose name the upstream has as well.
+// flagConflict flags and logs an own server whose name the upstream lists too.
 func (r *round) flagConflict(ctx context.Context, e *entry) {
 	setFlags(e, true, FlagConflict)
-	r.log.WarnContext(ctx, "registry: the upstream lists a server with the name of one of our own: ours stays", "name", e.Name, "version", e.Version)
+	r.log.WarnContext(ctx, "registry: the upstream lists a server with the name of an own server: the own server stays", "name", e.Name, "version", e.Version)
 }

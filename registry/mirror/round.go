@@ -9,7 +9,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// round is one round, by the one who has the lease.
+// round is one round of the process that holds the lease.
 type round struct {
 	*Mirror
 	writer   *catalogue.Writer
@@ -17,21 +17,21 @@ type round struct {
 	progress progress
 	report   *Report
 
-	// Of a crawl that began in this round.
-	whole     bool
-	seed      maphash.Seed
-	seen      map[uint64]struct{} // rows
-	conflicts map[string]bool     // names of our own that were seen
-	gained    int                 // rows that readers see and did not before
+	// The state of a crawl that began in this round. An interrupted crawl loses it.
+	uninterrupted bool
+	seed          maphash.Seed        // of the hashes in seen
+	seen          map[uint64]struct{} // rows that the upstream listed
+	conflicts     map[string]bool     // own servers whose names the upstream listed
+	newlyVisible  int                 // rows that became visible to readers
 
-	// Of the requests of this round.
-	cursors map[string]bool
-	tries   int  // in a row that failed
-	fromOld bool // the cursor is from the store, and no page was read with it yet
-	warned  int
-	recent  recent // as it is on record
-	next    recent // as it is when the page is committed
-	noted   bool   // why the round failed is on record
+	// The requests of this round.
+	cursors       map[string]bool // all cursors of the crawl
+	tries         int             // consecutive failures
+	cursorStored  bool            // the cursor is from the store, and no page was read with it yet
+	warned        int             // log lines about single records
+	recent        recent          // as stored
+	next          recent          // as stored once the current page is committed
+	failureStored bool            // the failure of the round is in the store
 }
 
 func (r *round) run(ctx context.Context) (Report, error) {
@@ -41,10 +41,10 @@ func (r *round) run(ctx context.Context) (Report, error) {
 	}
 	r.report = &Report{Mode: ModeOwn, Began: r.c.Now().UTC()}
 	if err := r.relist(ctx); err != nil {
-		return *r.report, r.failed(ctx, err)
+		return *r.report, r.recordFailure(ctx, err)
 	}
 	if err := r.publishOwn(ctx); err != nil {
-		return *r.report, r.failed(ctx, err)
+		return *r.report, r.recordFailure(ctx, err)
 	}
 	if r.c.Client == nil || r.options.onlyOwn {
 		r.report.Ended = r.c.Now().UTC()
@@ -58,12 +58,12 @@ func (r *round) run(ctx context.Context) (Report, error) {
 		err = r.finish(ctx)
 	}
 	if err != nil {
-		return *r.report, r.failed(ctx, err)
+		return *r.report, r.recordFailure(ctx, err)
 	}
 	return *r.report, nil
 }
 
-// relist brings a catalogue of an earlier release into the orders of this one.
+// relist adds the lists of this release to a catalogue of an earlier release.
 func (r *round) relist(ctx context.Context) error {
 	for more := true; more; {
 		err := r.retry(ctx, func() (err error) {
@@ -77,15 +77,15 @@ func (r *round) relist(ctx context.Context) error {
 	return nil
 }
 
-// begin goes on with a crawl that was interrupted, or begins one.
+// begin continues an interrupted crawl or begins a new one.
 func (r *round) begin() {
 	p := &r.progress
-	if p.Upstream != r.upstream() { // what is on record is about another one
+	if p.Upstream != r.upstream() { // the stored progress belongs to another upstream
 		p.Upstream, p.Crawl, p.Full, p.Increment, p.Failure = r.upstream(), nil, nil, nil, nil
 		p.Watermark, p.Anchor, p.Tag, p.ResetAt = time.Time{}, nil, "", time.Time{}
 	}
 	if c := p.Crawl; c != nil && !r.options.fresh() && (c.Report.Mode == ModeFull || !r.options.Full) {
-		r.report, r.fromOld, r.whole = &c.Report, true, false
+		r.report, r.cursorStored, r.uninterrupted = &c.Report, true, false
 		c.Report.Resumed = true
 		r.cursors = map[string]bool{}
 		return
@@ -97,7 +97,7 @@ func (r *round) begin() {
 	r.start(ModeIncrement)
 }
 
-// fullIsDue reports whether everything should be asked for.
+// fullIsDue reports whether the next crawl has to be a full one.
 func (r *round) fullIsDue() bool {
 	p := &r.progress
 	if p.Full == nil || p.FullDue || p.Watermark.IsZero() {
@@ -110,7 +110,7 @@ func (r *round) fullIsDue() bool {
 	return !r.c.Now().Before(p.Full.Ended.Add(interval))
 }
 
-// start begins a crawl from the beginning.
+// start begins a new crawl.
 func (r *round) start(mode Mode) {
 	now := r.c.Now().UTC()
 	c := &crawlState{At: now, Report: Report{Mode: mode, Began: now}}
@@ -120,14 +120,15 @@ func (r *round) start(mode Mode) {
 		c.Since = r.progress.Watermark.Add(-r.c.Overlap)
 	}
 	r.progress.Crawl, r.report = c, &c.Report
-	r.whole, r.seed, r.seen, r.conflicts, r.gained = true, maphash.MakeSeed(), map[uint64]struct{}{}, map[string]bool{}, 0
-	r.cursors, r.fromOld = map[string]bool{}, false
+	r.uninterrupted, r.seed, r.seen, r.conflicts, r.newlyVisible = true, maphash.MakeSeed(), map[uint64]struct{}{}, map[string]bool{}, 0
+	r.cursors, r.cursorStored = map[string]bool{}, false
 }
 
-// finish ends a crawl that has come to its end.
+// finish stores and logs the result of a crawl whose last page was read. If the upstream seems
+// to have been reset, it does a full crawl first.
 func (r *round) finish(ctx context.Context) error {
 	if r.anchorIsGone() {
-		r.log.WarnContext(ctx, "registry: the upstream does not list what it has updated last: it may have been reset, so everything is read again", "upstream", r.upstream())
+		r.log.WarnContext(ctx, "registry: the upstream does not list the record that it updated last: it may have been reset, so everything is read again", "upstream", r.upstream())
 		r.start(ModeFull)
 		r.progress.ResetAt = r.c.Now().UTC()
 		if err := r.crawl(ctx); err != nil {
@@ -148,29 +149,28 @@ func (r *round) finish(ctx context.Context) error {
 	return nil
 }
 
-// resetTime is how long a full crawl that was begun because the anchor was gone stands for
-// every further time.
+// resetTime is the minimum time between two full crawls because of a missing anchor.
 const resetTime = 24 * time.Hour
 
 // anchorIsGone reports whether the upstream has lost the row that it had updated last. Since
-// updates overlap, an increment always lists that.
+// the periods of updates overlap, every increment lists that row.
 func (r *round) anchorIsGone() bool {
 	p, c := &r.progress, r.progress.Crawl
-	if c.Report.Mode != ModeIncrement || !r.whole || c.Report.NotModified || p.Anchor == nil {
+	if c.Report.Mode != ModeIncrement || !r.uninterrupted || c.Report.NotModified || p.Anchor == nil {
 		return false
 	}
 	return !r.wasSeen(p.Anchor.Name, p.Anchor.Version) && r.c.Now().Sub(p.ResetAt) >= resetTime
 }
 
-// recordResult keeps what the next crawl has to know.
+// recordResult stores the result of a crawl in the progress, for the next crawl.
 func (r *round) recordResult(c *crawlState) {
 	p := &r.progress
 	c.Report.Ended = r.c.Now().UTC()
 	if !c.Report.NotModified {
-		p.Watermark, p.Anchor = c.known(p)
+		p.Watermark, p.Anchor = c.watermark(p)
 	}
 	if c.Report.Pages == 1 {
-		p.Tag, p.TagOf = c.Tag, c.asked()
+		p.Tag, p.TagOf = c.Tag, c.queryKey()
 	} else if !c.Report.NotModified {
 		p.Tag, p.TagOf = "", ""
 	}
@@ -184,11 +184,11 @@ func (r *round) recordResult(c *crawlState) {
 	p.Ended, p.Crawl, p.Failure = report.Ended, nil, nil
 }
 
-// known returns up to when updates are known when a crawl is over, and a row that was
-// updated then. One may have been updated behind the crawl, which had passed it already, so
-// what came after its beginning is asked for again. An upstream that gives no times is
-// believed to have listed all that was there at the beginning.
-func (c *crawlState) known(p *progress) (time.Time, *rowName) {
+// watermark returns the time up to which the finished crawl has read all updates, and a row
+// that was updated then. Rows may have been updated after the crawl had passed them, so the
+// time is not after the beginning of the crawl. If the upstream gives no update times, the crawl
+// counts as complete up to its beginning.
+func (c *crawlState) watermark(p *progress) (time.Time, *rowName) {
 	switch {
 	case c.Newest.IsZero() && (c.Report.Mode == ModeFull || p.Anchor == nil):
 		return c.At, nil
@@ -200,18 +200,18 @@ func (c *crawlState) known(p *progress) (time.Time, *rowName) {
 	return later(p.Watermark, earlier(c.At, c.Newest)), c.NewestRow
 }
 
-// logResult writes the log lines of a round that ended well.
+// logResult logs the result of a successful crawl.
 func (r *round) logResult(ctx context.Context) {
 	c := r.report
 	r.log.InfoContext(ctx, "registry: read from the upstream", "upstream", r.upstream(), "mode", string(c.Mode), "pages", c.Pages, "items", c.Items,
 		"added", c.Added, "updated", c.Updated, "deleted", c.Deleted, "took", c.Ended.Sub(c.Began).Round(time.Millisecond).String())
 	if c.Invalid > 0 {
-		r.log.WarnContext(ctx, "registry: what the upstream lists cannot all be used", "invalid", c.Invalid, "examples", slices.Clone(c.Examples))
+		r.log.WarnContext(ctx, "registry: the upstream lists records that cannot be used", "invalid", c.Invalid, "examples", slices.Clone(c.Examples))
 	}
 	if c.Mode == ModeFull && !c.Judged {
-		r.log.InfoContext(ctx, "registry: what the upstream does not list any more is not known: the crawl was interrupted, and the next one can tell")
+		r.log.InfoContext(ctx, "registry: the crawl was interrupted, so rows that the upstream does not list any more are not removed before the next full crawl")
 	}
 	if r.progress.Shrink != nil && c.Mode == ModeFull {
-		r.log.WarnContext(ctx, "registry: the upstream lists much less than before, and somebody has to decide", "shrink", r.progress.Shrink.String())
+		r.log.WarnContext(ctx, "registry: the upstream lists far fewer records than before: the operator has to decide", "shrink", r.progress.Shrink.String())
 	}
 }

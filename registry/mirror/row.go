@@ -18,32 +18,31 @@ import (
 // entry is a row of the catalogue.
 type entry = catalogue.Entry
 
-// Where a row of the catalogue comes from: its Origin.
+// Values of catalogue.Entry.Origin: the source of a row.
 const (
-	// OriginUpstream is a row that an upstream registry lists, or did.
+	// OriginUpstream marks a row that an upstream registry lists or has listed.
 	OriginUpstream = "upstream"
-	// OriginOwn is a server of our own. No upstream changes it.
+	// OriginOwn marks an own server. No upstream changes it.
 	OriginOwn = "own"
 )
 
-// What an operator should know about a row: its Flags.
+// Values of catalogue.Entry.Flags: conditions of a row that the operator should check.
 const (
-	// FlagChanged: the upstream shows another record under this name and version than it
-	// did. The first one stays.
+	// FlagChanged: the upstream lists another record under this name and version than at
+	// first. The first one stays.
 	FlagChanged = "changed"
-	// FlagConflict: the upstream lists a server with the name of this one, which is ours.
+	// FlagConflict: this is an own server, and the upstream lists a server with its name.
 	FlagConflict = "conflict"
-	// FlagVanished: the upstream does not list it any more, and never said that it was
-	// deleted.
+	// FlagVanished: the upstream does not list the row any more, without having deleted it.
+	// The row is hidden.
 	FlagVanished = "vanished"
-	// FlagStatus: what the upstream says about its status cannot be understood, so it is
-	// hidden.
+	// FlagStatus: the upstream gives the row an unknown status. The row is hidden.
 	FlagStatus = "status"
-	// FlagShadowed: it is hidden, because a server of our own has its name.
+	// FlagShadowed: an own server has the name of this row of the upstream. The row is hidden.
 	FlagShadowed = "shadowed"
 )
 
-// Status messages of rows that no registry has deleted.
+// Status messages of rows that the mirror deleted, not the upstream.
 const (
 	messageVanished = "The upstream registry does not list it any more."
 	messageStatus   = "The upstream registry gives it a status that this registry does not know."
@@ -55,7 +54,8 @@ func live(e entry) bool { return e.Status != catalogue.StatusDeleted }
 
 func flagged(e entry, flag string) bool { return slices.Contains(e.Flags, flag) }
 
-// setFlags sets or removes flags. The list of the entry is shared, so it gets a new one.
+// setFlags sets or removes flags. Other copies of the entry share its slice of flags, so
+// setFlags makes a new one.
 func setFlags(e *entry, on bool, flags ...string) {
 	rest := slices.DeleteFunc(slices.Clone(e.Flags), func(f string) bool { return slices.Contains(flags, f) })
 	if on {
@@ -73,8 +73,9 @@ func markDeleted(e *entry, message string, at time.Time) {
 	e.Status, e.StatusMessage, e.StatusChanged = catalogue.StatusDeleted, message, at
 }
 
-// setOfficial sets what a registry says about a row. A time that it leaves out is the one that
-// it gave before, or else now.
+// setOfficial applies a registry's statement to a row. A time that the statement lacks stays
+// as it was, or is set to now if the row had none or, for the time of the status, if the status
+// changed.
 func setOfficial(e *entry, official registry.Official, now time.Time) {
 	changed := official.StatusChangedAt
 	if changed.IsZero() {
@@ -93,20 +94,20 @@ func setOfficial(e *entry, official registry.Official, now time.Time) {
 	e.Status, e.StatusMessage, e.StatusChanged, e.Published = string(official.Status), official.StatusMessage, changed, published
 }
 
-// differs reports whether readers can see a difference between two states of a row.
+// differs reports whether two states of a row differ for readers.
 func differs(a, b entry) bool {
 	return !bytes.Equal(a.Server, b.Server) || !bytes.Equal(a.Meta, b.Meta) || a.Status != b.Status || a.StatusMessage != b.StatusMessage ||
 		!a.Published.Equal(b.Published) || !a.StatusChanged.Equal(b.StatusChanged) || a.Latest != b.Latest || a.Origin != b.Origin
 }
 
-// differsIn names the members in which the record of a row differs from that of an item.
+// differsIn returns the names of the members in which the record of a row differs from that of
+// an item, separated by spaces.
 func differsIn(e entry, item registry.Item) string {
-	before, _ := registry.StoredRecord(e.Server) // its bytes are enough
+	before, _ := registry.StoredRecord(e.Server) // Differs needs the bytes alone
 	return strings.Join(before.Differs(item.Record), " ")
 }
 
-// metaOf writes the further keys of an item as one object, nil if there are none. Values
-// keep their bytes.
+// metaOf returns Item.Meta as a JSON object, nil if it is empty. Values keep their bytes.
 func metaOf(meta map[string]json.RawMessage) json.RawMessage {
 	if len(meta) == 0 {
 		return nil
@@ -118,10 +119,11 @@ func metaOf(meta map[string]json.RawMessage) json.RawMessage {
 	return rawjson.Object(all)
 }
 
-// rowBounds are the bounds of everything that a row holds: those of an item.
+// rowBounds are the limits of the JSON values of a row, the same as those of an item.
 var rowBounds = strictjson.Options{MaxBytes: 2 * registry.MaxRecord, MaxDepth: registry.MaxDepth + 2}
 
-// sameJSON reports whether two values are equal but for order and white space.
+// sameJSON reports whether two values are equal apart from the order of members and white
+// space.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

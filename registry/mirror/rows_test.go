@@ -14,8 +14,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// What is restored is listed again, and of several versions the highest that is not deleted
-// is the latest.
+// A restored version is listed again, and the highest version that is not deleted is the latest.
 func TestLatestFollowsStatus(t *testing.T) {
 	m := newFixture(t)
 	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0"} {
@@ -59,7 +58,7 @@ func TestLatestFollowsStatus(t *testing.T) {
 	}
 }
 
-// A record stays what it was; what is said about it does not.
+// The record of a version stays; its status and _meta follow the upstream.
 func TestImmutable(t *testing.T) {
 	m := newFixture(t)
 	const name = "com.example/notes"
@@ -103,7 +102,8 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// What is not listed any more is deleted, says so, and comes back with the upstream.
+// A row that the upstream does not list any more is deleted and flagged, and restored when the
+// upstream lists it again.
 func TestVanished(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(30)
@@ -138,7 +138,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// An upstream that has lost much is not mirrored until somebody says so.
+// If many rows are missing, none is removed until the operator accepts it.
 func TestShrink(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -159,7 +159,7 @@ func TestShrink(t *testing.T) {
 			for i := tt.now; i < tt.held; i++ {
 				m.upstream.Remove(fmt.Sprintf("com.example/server-%06d", i+1), "1.0.0")
 			}
-			m.upstream.Add("org.example/new-1", "1.0.0") // what is new does not make up for it
+			m.upstream.Add("org.example/new-1", "1.0.0") // new rows do not make up for the loss
 			m.upstream.Add("org.example/new-2", "1.0.0")
 			report := m.sync(mirror.SyncOptions{Full: true})
 			if s := m.status(); tt.shrunk != (s.Shrink != nil) || report.Missing != tt.held-tt.now {
@@ -176,10 +176,10 @@ func TestShrink(t *testing.T) {
 				return
 			}
 			if !strings.Contains(m.logs.String(), "--accept-shrink") {
-				t.Errorf("nobody is told:\n%s", m.logs)
+				t.Errorf("nothing is logged:\n%s", m.logs)
 			}
 			since := m.status().Shrink.Since
-			m.later(25 * time.Hour) // it is looked again before a week is over, and still waits
+			m.later(25 * time.Hour) // the next full crawl is due before a week is over, and removes nothing either
 			if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull || len(m.listed()) != want || !m.status().Shrink.Since.Equal(since) {
 				t.Errorf("%+v", report)
 			}
@@ -191,13 +191,13 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// A full crawl counts flags anew, so that no crash leaves them miscounted for good.
+// A full crawl counts flags anew, so that wrong counts after a crash do not last.
 func TestFlagsAreCountedAnew(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(12)
 	m.sync(mirror.SyncOptions{})
 	row := m.entry("com.example/server-000003", "1.0.0")
-	row.Flags = []string{mirror.FlagChanged} // on the row, and not in the count
+	row.Flags = []string{mirror.FlagChanged} // not counted in the progress
 	writer, err := m.catalogue.OpenWriter(t.Context(), "a process that was killed")
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestFlagsAreCountedAnew(t *testing.T) {
 	}
 }
 
-// Our own key of _meta is ours, wherever somebody else writes it.
+// The upstream's data under the registry's own key of _meta is dropped everywhere.
 func TestMetaKeyIsOurs(t *testing.T) {
 	const key = "com.example.registry/catalogue"
 	m := newFixture(t)
@@ -242,8 +242,8 @@ func TestMetaKeyIsOurs(t *testing.T) {
 	}
 }
 
-// TestC4NumbersCountWithAllDigits: a record in which only the last digit of a number is
-// another one is another record, and so is what a registry says about it.
+// TestC4NumbersCountWithAllDigits: records and _meta that differ only in the last digit of a
+// number are different.
 func TestC4NumbersCountWithAllDigits(t *testing.T) {
 	const name = "com.example/notes"
 	for before, after := range map[string]string{
@@ -284,8 +284,8 @@ func TestC4NumbersCountWithAllDigits(t *testing.T) {
 	}
 }
 
-// TestA9UnknownStatusIsNeverActive: a record whose status nobody understands is hidden and
-// flagged, in whatever form it is told, until the upstream gives it one that is known.
+// TestA9UnknownStatusIsNeverActive: a row with an unknown status is hidden and flagged, in every
+// form of the list, until the upstream gives it a known one.
 func TestA9UnknownStatusIsNeverActive(t *testing.T) {
 	const name = "com.example/server-000001"
 	record := `"name":"` + name + `","description":"A server.","version":"1.0.0"`
@@ -323,8 +323,8 @@ func TestA9UnknownStatusIsNeverActive(t *testing.T) {
 	}
 }
 
-// TestA9StatusBesideWhatCannotBeRead: where the status can be read, and something beside it
-// cannot, the status is believed.
+// TestA9StatusBesideWhatCannotBeRead: the status is applied even if other members beside it are
+// invalid.
 func TestA9StatusBesideWhatCannotBeRead(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(2)

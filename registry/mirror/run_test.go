@@ -20,8 +20,8 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// While the upstream is away, and the store now and then, everything is served that was read,
-// and nothing of it is lost.
+// While the upstream is unavailable, and the store at times, the rows that were read are served
+// and none is lost.
 func TestStoreFaults(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(80)
@@ -45,7 +45,7 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// A page that the store did not take is not passed over.
+// A page that the store did not accept is read again.
 func TestPageIsNotPassedOver(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(50)
@@ -53,7 +53,7 @@ func TestPageIsNotPassedOver(t *testing.T) {
 	m.restart(func(c *mirror.Config) {
 		c.Progress = func(r mirror.Report) { m.faults.SetDown(r.Pages == 2) }
 		c.Wait = func(context.Context, time.Duration) error {
-			if waits++; waits == 8 { // that was the last try
+			if waits++; waits == 8 { // the last try
 				m.faults.SetDown(false)
 			}
 			return nil
@@ -71,8 +71,8 @@ func TestPageIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// Readers see pages of the upstream as a whole or not at all, while it is crawled and while
-// whole servers change.
+// Readers see each page of the upstream as a whole or not at all, during a crawl and while whole
+// servers change.
 func TestReadersSeeWholePages(t *testing.T) {
 	m := newFixture(t)
 	const pages = 12
@@ -89,7 +89,7 @@ func TestReadersSeeWholePages(t *testing.T) {
 		})
 	}
 	m.sync(mirror.SyncOptions{})
-	for round := range 3 { // each change of a page goes with the row that is the latest before
+	for round := range 3 { // each change of a page includes the row that was the latest
 		for i := range 10 * pages {
 			m.upstream.Add(fmt.Sprintf("com.example/server-%06d", i+1), fmt.Sprintf("1.%d.0", round+1))
 		}
@@ -98,13 +98,13 @@ func TestReadersSeeWholePages(t *testing.T) {
 		})
 		m.sync(mirror.SyncOptions{Full: true})
 	}
-	eventually(t, "somebody reads", func() bool { return reads.Load() > 2 })
+	eventually(t, "reads", func() bool { return reads.Load() > 2 })
 	stop()
 	reading.Wait()
 }
 
-// Of two processes one crawls. The other one says who it is, and takes over when that one is
-// gone.
+// One of two processes crawls. The error of the other one names it, and the other one takes over
+// when it ends.
 func TestTwoAggregators(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(60)
@@ -133,7 +133,7 @@ func TestTwoAggregators(t *testing.T) {
 	}
 }
 
-// Run asks when it is time, in one of several processes, and whatever went wrong before.
+// Run does rounds on time, in one of several processes, also after failures.
 func TestRun(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(30)
@@ -148,7 +148,7 @@ func TestRun(t *testing.T) {
 	for i := range turns.processes {
 		m.restart(func(c *mirror.Config) {
 			c.Owner, c.Look = fmt.Sprint(i), time.Minute
-			c.Progress = func(r mirror.Report) { // of one process at a time: it has the lease
+			c.Progress = func(r mirror.Report) { // called by one process at a time, which holds the lease
 				if r.Pages == 1 {
 					rounds = append(rounds, m.clock.Now().Sub(at))
 				}
@@ -172,7 +172,7 @@ func TestRun(t *testing.T) {
 	if len(rounds) < 5 {
 		t.Fatalf("%d rounds: %v", len(rounds), rounds)
 	}
-	for i := 1; i < len(rounds); i++ { // half of a tenth was drawn, and each looks once a minute
+	for i := 1; i < len(rounds); i++ { // the random part is half of a tenth, and each process checks once a minute
 		if between := rounds[i] - rounds[i-1]; between < time.Hour+3*time.Minute || between > time.Hour+4*time.Minute {
 			t.Errorf("%s between two rounds", between)
 		}
@@ -182,8 +182,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// turns lets several processes wait on one clock: it goes on when all of them wait, to where
-// the first of them wants to go on, and that one goes on alone.
+// turns is a clock for several processes. When all of them wait, it advances to the end of the
+// shortest wait, and that process continues alone.
 type turns struct {
 	mu        sync.Mutex
 	changed   sync.Cond
@@ -205,7 +205,7 @@ func (s *turns) wait(process int, d time.Duration) {
 	delete(s.waiting, process)
 }
 
-// next returns who goes on, -1 for nobody yet.
+// next returns the index of the process that continues, -1 while not all of them wait.
 func (s *turns) next() int {
 	if len(s.waiting) < s.processes {
 		return -1
@@ -228,13 +228,13 @@ func (s *turns) next() int {
 	return first
 }
 
-// After a fault it is tried again before the hour is over, less and less often, and an
-// upstream that wants to be left alone is.
+// After a failure the next round begins before the hour is over, each time later, and not before
+// the end of a pause that the upstream demands.
 func TestRunAfterFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		faults registrytest.Faults
-		rounds [2]int // in three hours
+		rounds [2]int // rounds in three hours: at least, at most
 	}{
 		{"down", registrytest.Faults{Down: true}, [2]int{6, 9}},
 		{"busy for two hours", registrytest.Faults{Status: 429, RetryAfter: "7200"}, [2]int{2, 2}},
@@ -262,7 +262,7 @@ func TestRunAfterFaults(t *testing.T) {
 				t.Errorf("%d rounds\n%s", n, m.logs)
 			}
 			m.upstream.Mend()
-			m.later(2 * time.Hour) // it is asked no sooner
+			m.later(2 * time.Hour) // no request before
 			m.sync(mirror.SyncOptions{})
 			if s := m.status(); s.Failure != nil || !slices.Equal(m.listed(), []string{"com.example/server-000001 1.0.0", "com.example/server-000002 1.0.0", "com.example/server-000003 1.0.0"}) {
 				t.Errorf("%+v", s)
@@ -271,8 +271,8 @@ func TestRunAfterFaults(t *testing.T) {
 	}
 }
 
-// Servers of our own appear whatever the upstream does, and what another process has left
-// unfinished is finished before an hour is over.
+// Own servers are published even if the upstream fails, and a crawl that another process left
+// unfinished is continued before an hour is over.
 func TestRunLooks(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(30)
@@ -302,7 +302,7 @@ func TestRunLooks(t *testing.T) {
 	}
 	e := m.entry("com.example/notes", "1.0.0")
 	if late := e.Updated.Sub(at.Add(20 * time.Minute)); late < 0 || late > time.Minute || m.status().Failure == nil {
-		t.Errorf("a server of our own appears after %s: %+v", late, m.status())
+		t.Errorf("an own server appears after %s: %+v", late, m.status())
 	}
 
 	m.upstream.Mend()
@@ -311,7 +311,7 @@ func TestRunLooks(t *testing.T) {
 	dying, die := context.WithCancel(t.Context())
 	m.restart(func(c *mirror.Config) {
 		c.Wait = func(context.Context, time.Duration) error {
-			die() // in the middle of a crawl
+			die() // the process ends in the middle of a crawl
 			return context.Canceled
 		}
 	})
@@ -342,7 +342,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// What the store could not be told is not tried again and again.
+// A failure that cannot be stored does not make rounds follow each other without a pause.
 func TestRunWithoutStore(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(3)
@@ -352,7 +352,7 @@ func TestRunWithoutStore(t *testing.T) {
 	waits := 0
 	m.restart(func(c *mirror.Config) {
 		c.Client = newClient(t, upstream.Config{Base: m.upstream.URL(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-			m.faults.SetDown(true) // whenever there would be something to write
+			m.faults.SetDown(true) // from the first write on
 			waits = 0
 			return http.DefaultTransport.RoundTrip(r)
 		})}})
@@ -360,7 +360,7 @@ func TestRunWithoutStore(t *testing.T) {
 			if m.later(d); m.clock.Now().Sub(at) > 3*time.Hour {
 				stop()
 			}
-			if waits++; waits == 8 { // that was the last try
+			if waits++; waits == 8 { // the last try
 				m.faults.SetDown(false)
 			}
 			return ctx.Err()

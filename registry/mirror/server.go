@@ -12,9 +12,9 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// server is all versions of one server: as they are stored, and as they are to be. The
-// versions that are stored come first, in the same order. A server may have many large
-// ones, so records that nobody looks at are left out until they are written.
+// server has all versions of one server: as stored (before) and with the changes of the round
+// (after). The stored versions come first in after, in the same order. A server may have many
+// large versions, so records that are not compared are read only when they are written.
 type server struct {
 	name          string
 	before, after []entry
@@ -24,7 +24,8 @@ func newServer(name string, stored []entry) *server {
 	return &server{name: name, before: stored, after: slices.Clone(stored)}
 }
 
-// find returns a version as it is to be, and whether there is one.
+// find returns a version with the changes of the round, and whether it exists. If it does not,
+// the returned entry is new and not part of the server.
 func (s *server) find(version string) (*entry, bool) {
 	i := slices.IndexFunc(s.after, func(e entry) bool { return e.Version == version })
 	if i < 0 {
@@ -33,8 +34,9 @@ func (s *server) find(version string) (*entry, bool) {
 	return &s.after[i], true
 }
 
-// room refuses a new version of a server that has as many as it may have.
-func (s *server) room(version string) error {
+// checkCapacity returns an error if a version is new and the server has the maximum number of
+// versions.
+func (s *server) checkCapacity(version string) error {
 	if _, known := s.find(version); known || len(s.after) < catalogue.MaxVersions {
 		return nil
 	}
@@ -43,8 +45,8 @@ func (s *server) room(version string) error {
 
 // put replaces or adds a version.
 func (s *server) put(e entry) {
-	if there, ok := s.find(e.Version); ok {
-		*there = e
+	if stored, ok := s.find(e.Version); ok {
+		*stored = e
 		return
 	}
 	s.after = append(s.after, e)
@@ -53,11 +55,11 @@ func (s *server) put(e entry) {
 // change is a version that has to be written.
 type change struct {
 	entry
-	before *entry // nil if it is new
+	before *entry // nil if the version is new
 }
 
-// changes decides which version is the latest, and returns those that are not as they are
-// stored. Where readers can see the difference, the time of the update is the stamp.
+// changes marks the latest version and returns the versions that differ from their stored
+// state. If readers can see the difference, the update time becomes the stamp.
 func (s *server) changes(stamp time.Time) []change {
 	electLatest(s.after)
 	var out []change
@@ -79,9 +81,9 @@ func (s *server) changes(stamp time.Time) []change {
 	return out
 }
 
-// electLatest decides which version of a server is the latest: the highest of those that are
-// not deleted, or of all if all are. What an upstream says about it is not looked at: it says
-// so at another time than we read it, and does not know the versions that we hold.
+// electLatest marks the latest version of a server: the highest that is not deleted, or the
+// highest if all are. The upstream's isLatest is ignored: pages are read at different times,
+// and the upstream does not know which versions this catalogue holds.
 func electLatest(rows []entry) {
 	latest := -1
 	for i, e := range rows {
@@ -102,17 +104,17 @@ func higher(a, b entry) bool {
 	return registry.CompareReleases(a.Version, a.Published, b.Version, b.Published) > 0
 }
 
-// recent is the last server of the page before, without records. The next page often goes on
-// with its versions, of which there may be thousands.
+// recent caches the last server of the previous page, without records. The next page often
+// continues with its versions, of which there may be thousands.
 type recent struct {
 	name string
 	rows []entry
 }
 
-// noRecords chooses no version of which the record is read.
+// noRecords selects no version, so that no record is read.
 func noRecords(string) bool { return false }
 
-// server reads all versions of a server, with the records of those that whole chooses.
+// server reads all versions of a server, with the records of the versions that whole selects.
 func (r *round) server(ctx context.Context, name string, whole func(version string) bool) (*server, error) {
 	if r.recent.name != name {
 		return r.readServer(ctx, name, whole)
@@ -122,7 +124,7 @@ func (r *round) server(ctx context.Context, name string, whole func(version stri
 		if !whole(rows[i].Version) {
 			continue
 		}
-		err := r.retry(ctx, func() error { return r.complete(ctx, &rows[i]) })
+		err := r.retry(ctx, func() error { return r.loadRecord(ctx, &rows[i]) })
 		if errors.Is(err, storage.ErrRecord) || errors.Is(err, storage.ErrNotFound) {
 			return r.readServer(ctx, name, whole)
 		}
@@ -139,15 +141,15 @@ func (r *round) readServer(ctx context.Context, name string, whole func(version 
 		rows, err = r.c.Catalogue.Versions(ctx, name, whole)
 		return err
 	})
-	if errors.Is(err, storage.ErrRecord) { // what cannot be read is as good as lost, and can be replaced
-		r.log.ErrorContext(ctx, "registry: a record on file is damaged; it is replaced when the upstream is read in full", "name", name, "error", err)
+	if errors.Is(err, storage.ErrRecord) { // a damaged row counts as missing, so that the upstream's item replaces it
+		r.log.ErrorContext(ctx, "registry: a stored record is damaged: the next full crawl replaces it", "name", name, "error", err)
 		err = nil
 	}
 	return newServer(name, rows), err
 }
 
-// complete reads the record of an entry that was left out.
-func (r *round) complete(ctx context.Context, e *entry) error {
+// loadRecord reads the record of an entry that was read without it.
+func (r *round) loadRecord(ctx context.Context, e *entry) error {
 	if e.Server != nil {
 		return nil
 	}
@@ -156,7 +158,7 @@ func (r *round) complete(ctx context.Context, e *entry) error {
 	return err
 }
 
-// recentOf returns a server as it is stored once its changes are committed.
+// recentOf returns the cache entry of a server for the time after its changes are committed.
 func recentOf(s *server, changes []change) recent {
 	rows := slices.Clone(s.after)
 	for i := range rows {

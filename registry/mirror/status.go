@@ -7,43 +7,43 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// Status is how the catalogue is kept, for people and for metrics.
+// Status is the status of a mirror and its catalogue, for people and for metrics.
 type Status struct {
 	Upstream string `json:"upstream,omitempty"`
-	// Running is the round that is under way or was interrupted.
+	// Running is the round that is in progress or was interrupted.
 	Running *Report `json:"running,omitempty"`
-	// LastFull and LastIncrement are the last rounds of each kind that ended well.
+	// LastFull and LastIncrement are the last successful rounds of each kind.
 	LastFull      *Report `json:"last_full,omitempty"`
 	LastIncrement *Report `json:"last_increment,omitempty"`
-	// LastSync is when a round ended well last.
+	// LastSync is the end of the last successful round.
 	LastSync time.Time `json:"last_sync,omitzero"`
-	Failure  *Failure  `json:"failure,omitempty"`
-	// Shrink is set while somebody has to decide whether what is missing is to be removed.
+	// Failure is set while the last round has failed.
+	Failure *Failure `json:"failure,omitempty"`
+	// Shrink is set while the operator has to decide whether missing rows should be removed.
 	Shrink *Shrink `json:"shrink,omitempty"`
 
-	// Servers counts those with a version that is not deleted, Rows all versions that are
-	// not, Deleted the others.
+	// Servers counts the servers with a version that is not deleted, Rows the versions that
+	// are not deleted, Deleted the deleted versions.
 	Servers int `json:"servers"`
 	Rows    int `json:"rows"`
 	Deleted int `json:"deleted"`
-	// Own counts the servers of our own, and the others rows with a flag.
+	// Own counts the own servers. The other numbers are rows with a flag.
 	Own       int `json:"own"`
 	Changed   int `json:"changed"`
 	Conflicts int `json:"conflicts"`
 	Vanished  int `json:"vanished"`
 	Shadowed  int `json:"shadowed"`
-	// UnknownStatus counts those that are hidden because the upstream gives them a status
-	// that is none of the three.
+	// UnknownStatus counts rows with [FlagStatus].
 	UnknownStatus int `json:"unknown_status"`
 
-	// Writer is who fills the catalogue at this moment, "" for nobody.
+	// Writer is the Config.Owner of the process that holds the lease, "" if none does.
 	Writer string `json:"writer,omitempty"`
-	// Committed and CommittedAt are the last change that readers see.
+	// Committed is the number of the last commit, CommittedAt its time.
 	Committed   uint64    `json:"committed"`
 	CommittedAt time.Time `json:"committed_at,omitzero"`
 }
 
-// ReadStatus reads how a catalogue is kept, by whatever process.
+// ReadStatus returns the status of a catalogue, whichever process fills it.
 func ReadStatus(ctx context.Context, c *catalogue.Catalogue) (Status, error) {
 	st, err := c.State(ctx)
 	if err != nil {

@@ -9,18 +9,19 @@ import (
 	"sync"
 )
 
-// minCompressed is how many bytes an answer has at least that is compressed: a shorter one
-// fits into one packet anyway.
+// minCompressed is the minimum size of an answer to compress, in bytes. A shorter one fits into
+// one packet uncompressed.
 const minCompressed = 1 << 10
 
-// compressors are kept, because each has about a megabyte. They are of the fastest level:
-// anybody may ask for anything.
+// compressors is a pool, because each compressor takes about a megabyte. They use the fastest
+// level, because clients are not authenticated.
 var compressors = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level exists
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // cannot fail: the level exists
 	return w
 }}
 
-// compressed returns a body as gzip (RFC 1952), or nil if that is not worth it.
+// compressed returns a body as gzip (RFC 1952), or nil if the body is short or would not become
+// smaller.
 func compressed(body []byte) []byte {
 	if len(body) < minCompressed {
 		return nil
@@ -29,22 +30,22 @@ func compressed(body []byte) []byte {
 	w := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(w)
 	w.Reset(packed)
-	_, _ = w.Write(body) // a buffer takes everything
+	_, _ = w.Write(body) // cannot fail for a bytes.Buffer
 	if w.Close() != nil || packed.Len() >= len(body) {
 		return nil
 	}
 	return packed.Bytes()
 }
 
-// wantsGzip reports whether a reader takes gzip at least as gladly as no coding (RFC 9110
-// section 12.5.3).
+// wantsGzip reports whether Accept-Encoding prefers gzip to no coding, or accepts both equally
+// (RFC 9110 section 12.5.3).
 func wantsGzip(header http.Header) bool {
 	weights := map[string]float64{}
 	for _, field := range header.Values("Accept-Encoding") {
 		for element := range strings.SplitSeq(field, ",") {
 			coding, parameters, _ := strings.Cut(element, ";")
 			coding = strings.ToLower(strings.Trim(coding, " \t"))
-			if coding == "x-gzip" { // RFC 9110 section 8.4.1.3: the same
+			if coding == "x-gzip" { // RFC 9110 section 8.4.1.3: equivalent to gzip
 				coding = "gzip"
 			}
 			weights[coding] = quality(parameters)
@@ -57,7 +58,8 @@ func wantsGzip(header http.Header) bool {
 	return gzip > 0 && gzip >= weights["identity"]
 }
 
-// quality reads a weight (RFC 9110 section 12.4.2): 1 if there is none, 0 if it is not one.
+// quality parses a weight (RFC 9110 section 12.4.2). It returns 1 if there is none, and 0 if it
+// is invalid.
 func quality(parameters string) float64 {
 	parameters = strings.Trim(parameters, " \t")
 	if parameters == "" {

@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// A cursor is a version byte, a MAC, and the place in the list where the next page begins,
-// as base64url. The MAC is over that place and the query, so that nobody goes on where we
-// did not send him: a place of our lists is made of what strangers chose.
+// A cursor is a version byte, a MAC, and the position in the list where the next page begins,
+// in base64url. The MAC covers the position and the query, so a client can only use positions
+// that this registry gave it: positions contain names that publishers chose.
 
 const (
 	cursorVersion = 1
@@ -21,14 +21,14 @@ const (
 
 var cursorText = base64.RawURLEncoding.Strict()
 
-// sealCursor returns the cursor for a place in the list of a query.
+// sealCursor returns the cursor for a position in the list of a query.
 func sealCursor(key catalogue.CursorKey, query, place string) string {
 	raw := append([]byte{cursorVersion}, cursorMAC(key, query, place)...)
 	return cursorText.EncodeToString(append(raw, place...))
 }
 
-// openCursor returns the place, if the cursor is exactly one that sealCursor returns for it.
-// Without a key there was no catalogue yet, and no cursor.
+// openCursor returns the position of a cursor that sealCursor returned for the same query. An
+// empty key means that the catalogue does not exist yet, so no cursor is valid.
 func openCursor(key catalogue.CursorKey, query, cursor string) (place string, ok bool) {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil || len(key) == 0 || len(raw) <= 1+macLen || raw[0] != cursorVersion {
@@ -38,7 +38,7 @@ func openCursor(key catalogue.CursorKey, query, cursor string) (place string, ok
 	if !hmac.Equal(raw[1:1+macLen], cursorMAC(key, query, place)) {
 		return "", false
 	}
-	// The decoder overlooks line breaks.
+	// The decoder ignores line breaks, so compare the text.
 	return place, cursorText.EncodeToString(raw) == cursor
 }
 
@@ -46,7 +46,8 @@ func cursorMAC(key catalogue.CursorKey, query, place string) []byte {
 	return sum(key, "cursor", query, place)[:macLen]
 }
 
-// sum is a MAC over parts, each of which stays apart from the others.
+// sum returns a MAC (HMAC-SHA-256) over the parts, each with its length, so that no two lists
+// of parts have the same input.
 func sum(key catalogue.CursorKey, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {

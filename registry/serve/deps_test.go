@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: what shows a catalogue knows nothing of what fills it.
+// TestDeps: the package does not depend on the packages that fill a catalogue.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

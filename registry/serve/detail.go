@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// view is how one server is asked for.
+// view has the query parameters of requests about one server.
 type view struct {
 	deleted bool
 	shape   shape
@@ -30,14 +30,14 @@ func parseView(raw string) (v view, err error) {
 	return v, err
 }
 
-// shows reports whether whoever asks may see a row.
+// shows reports whether a row is visible with these parameters.
 func (v view) shows(e catalogue.Entry) bool { return v.deleted || !isDeleted(e) }
 
 func isDeleted(e catalogue.Entry) bool { return e.Status == catalogue.StatusDeleted }
 
-// versions is GET /v0.1/servers/{name}/versions, the newest first. The interface knows no
-// pages of it, so as many are on the first one as on any; whoever wants the others goes on
-// with the cursor as in a list.
+// versions serves GET /v0.1/servers/{name}/versions, the newest version first. The interface
+// does not define pages of versions, so the first page has maxLimit versions; the cursor
+// continues as in a list.
 func (h *Handler) versions(c *call) error {
 	q, err := parseVersions(c.name, c.r.URL.RawQuery)
 	if err != nil {
@@ -62,7 +62,7 @@ func parseVersions(name, raw string) (query, error) {
 	return q, err
 }
 
-// detail is GET /v0.1/servers/{name}/versions/{version}, where the version may be latest.
+// detail serves GET /v0.1/servers/{name}/versions/{version}, where the version may be latest.
 func (h *Handler) detail(c *call) error {
 	v, err := parseView(c.r.URL.RawQuery)
 	if err != nil {
@@ -95,25 +95,25 @@ func (h *Handler) entry(ctx context.Context, name, version string, v view) (entr
 	return entry, err
 }
 
-// settled returns a body with what is committed now, after it was read.
+// settled returns a body with the number of the last commit after it was read.
 func (h *Handler) settled(ctx context.Context, body []byte) ([]byte, uint64, error) {
 	st, err := h.catalogue.State(ctx)
 	return body, st.Committed, err
 }
 
-// schema tells programs what records and answers are made of.
+// schema serves the JSON Schema of records and answers.
 func (h *Handler) schema(c *call) error {
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(registry.Schema()))[:macLen]) + `"`
-	if held, ok := has(c.r.Header, tag); ok {
+	if held, ok := ifNoneMatch(c.r.Header, tag); ok {
 		h.notModified(c, held)
 		return nil
 	}
-	h.name(c.w.Header(), tag)
+	h.setCaching(c.w.Header(), tag)
 	c.send(http.StatusOK, "application/schema+json", registry.Schema())
 	return nil
 }
 
-// health says whether the catalogue can be read, and ping that somebody is there.
+// health reports whether the catalogue can be read.
 func (h *Handler) health(c *call) error {
 	if _, err := h.catalogue.State(c.ctx); err != nil {
 		return err
@@ -123,6 +123,7 @@ func (h *Handler) health(c *call) error {
 	return nil
 }
 
+// ping reports that the handler runs.
 func (h *Handler) ping(c *call) error {
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.send(200, "application/json", []byte(`{"pong":true}`))

@@ -10,16 +10,17 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// steadyReads is how often an answer is read again because the catalogue changed meanwhile.
+// steadyReads is the maximum number of reads of an answer while the catalogue changes.
 const steadyReads = 4
 
-// reading makes the body of an answer. It returns as well after which commit that was read.
+// reading reads the body of an answer and returns it with the number of the commit that it
+// belongs to.
 type reading func(ctx context.Context, st catalogue.State) (body []byte, committed uint64, err error)
 
-// answer answers with what read makes, under a tag that says of which state of the
-// catalogue it is, or says that the reader has it. Then nothing but the state was read.
+// answer sends the body of read with a tag of the state of the catalogue. If the client has the
+// answer of that state, it sends 304 and does not call read.
 func (h *Handler) answer(c *call, resource string, read reading) error {
-	var m *made
+	var a *answer
 	for range steadyReads {
 		st, err := h.catalogue.State(c.ctx)
 		if err != nil {
@@ -27,44 +28,46 @@ func (h *Handler) answer(c *call, resource string, read reading) error {
 		}
 		revision := h.revision()
 		tag := h.tag(st, revision, resource)
-		if held, ok := has(c.r.Header, tag); ok {
+		if held, ok := ifNoneMatch(c.r.Header, tag); ok {
 			h.notModified(c, held)
 			return nil
 		}
-		m, err = h.makers.answer(c, tag, func(ctx context.Context) (*made, error) {
+		a, err = h.builder.get(c, tag, func(ctx context.Context) (*answer, error) {
 			body, committed, err := read(ctx, st)
-			return &made{body: body, steady: committed == st.Committed && revision == h.revision()}, err
+			return &answer{body: body, consistent: committed == st.Committed && revision == h.revision()}, err
 		})
 		if err != nil {
 			return err
 		}
-		if m.steady {
-			h.ok(c, tag, m)
+		if a.consistent {
+			h.ok(c, tag, a)
 			return nil
 		}
 	}
-	// It changes faster than it is read. What was read is whole, but nothing names it.
-	h.ok(c, "", m)
+	// The catalogue changes faster than it is read. The last body is consistent, but has no tag.
+	h.ok(c, "", a)
 	return nil
 }
 
-// tagFormat is part of every tag: it changes with how this package writes.
+// tagFormat is part of every tag. Change it whenever this package writes answers differently.
 const tagFormat = "2"
 
-// tag names an answer: a strong tag (RFC 9110 section 8.8.3). Two answers that differ have
-// different tags, unless something else than the catalogue and Enrich made the difference.
+// tag returns the strong entity tag (RFC 9110 section 8.8.3) of an answer. It differs for
+// different states of the catalogue, revisions and resources.
 func (h *Handler) tag(st catalogue.State, revision, resource string) string {
 	name := sum(st.CursorKey, "etag", tagFormat, strconv.FormatUint(st.Committed, 10), strconv.FormatInt(st.Changed.UnixNano(), 10),
-		strconv.FormatBool(st.ByAge), h.speaks.key, revision, resource)
+		strconv.FormatBool(st.ByAge), h.ownMeta.key, revision, resource)
 	return `"` + base64.RawURLEncoding.EncodeToString(name[:macLen]) + `"`
 }
 
-// gzipTag names the same answer where it is compressed: other bytes, so another strong tag.
+// gzipTag returns the tag of the compressed form of an answer: its bytes differ, so its strong
+// tag must differ as well.
 func gzipTag(tag string) string { return strings.TrimSuffix(tag, `"`) + `-gzip"` }
 
-// has reports whether If-None-Match has the tag, compared weakly (RFC 9110 section 13.1.2),
-// and which one: whoever has an answer in one coding has it, whatever coding it asks for now.
-func has(header http.Header, tag string) (held string, ok bool) {
+// ifNoneMatch reports whether If-None-Match has the tag or its gzipTag, compared weakly (RFC
+// 9110 section 13.1.2), and returns the one found: a client that has an answer in one coding has
+// it in all.
+func ifNoneMatch(header http.Header, tag string) (held string, ok bool) {
 	for _, field := range header.Values("If-None-Match") {
 		for candidate := range strings.SplitSeq(field, ",") {
 			held = strings.TrimPrefix(strings.Trim(candidate, " \t"), "W/")
@@ -76,31 +79,31 @@ func has(header http.Header, tag string) (held string, ok bool) {
 	return "", false
 }
 
-// ok answers with a body, under its tag if it has one.
-func (h *Handler) ok(c *call, tag string, m *made) {
-	if _, any := has(c.r.Header, "*"); any { // there is something, whatever it is
+// ok sends an answer, with its tag unless that is "".
+func (h *Handler) ok(c *call, tag string, a *answer) {
+	if _, any := ifNoneMatch(c.r.Header, "*"); any { // "*" matches every existing answer
 		h.notModified(c, tag)
 		return
 	}
-	body := m.body
-	if wantsGzip(c.r.Header) && m.gzip() != nil {
-		body = m.gzip()
+	body := a.body
+	if wantsGzip(c.r.Header) && a.gzip() != nil {
+		body = a.gzip()
 		c.w.Header().Set("Content-Encoding", "gzip")
 		if tag != "" {
 			tag = gzipTag(tag)
 		}
 	}
-	h.name(c.w.Header(), tag)
+	h.setCaching(c.w.Header(), tag)
 	c.send(http.StatusOK, "application/json", body)
 }
 
 func (h *Handler) notModified(c *call, tag string) {
-	h.name(c.w.Header(), tag)
+	h.setCaching(c.w.Header(), tag)
 	c.w.WriteHeader(http.StatusNotModified)
 }
 
-// name says for how long an answer is good, and how it is recognised.
-func (h *Handler) name(header http.Header, tag string) {
+// setCaching sets Cache-Control and, unless the tag is "", ETag.
+func (h *Handler) setCaching(header http.Header, tag string) {
 	if tag == "" {
 		header.Set("Cache-Control", "no-cache")
 		return

@@ -46,7 +46,7 @@ func TestStoreDown(t *testing.T) {
 	if !strings.Contains(c.log.String(), storagetest.ErrDown.Error()) {
 		t.Errorf("the log does not say why: %s", c.log.String())
 	}
-	// What needs no store is told as before.
+	// Answers that need no store are sent as before.
 	if w := c.get("/v0.1/servers?limit=0"); w.Code != 422 {
 		t.Errorf("%d", w.Code)
 	}
@@ -61,7 +61,7 @@ func TestEmptyCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := serve.New(serve.Config{Catalogue: cataloguetest.New(t, backend)}) // nobody has written yet
+	handler, err := serve.New(serve.Config{Catalogue: cataloguetest.New(t, backend)}) // nothing is written yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestUnreadableRows: one row that cannot be read does not take the others with it.
+// TestUnreadableRows: a damaged row is left out, and the others are served.
 func TestUnreadableRows(t *testing.T) {
 	c := newDesk(t, serve.Config{},
 		rowOf("com.example/a", "1.0.0"),
@@ -150,7 +150,7 @@ func TestUnreadableRows(t *testing.T) {
 	}
 }
 
-// TestLargePages: a page of large records has fewer of them, and the rest follows.
+// TestLargePages: a page of large records has fewer rows, and further pages have the rest.
 func TestLargePages(t *testing.T) {
 	var rows []catalogue.Entry
 	for i := range 50 {
@@ -184,8 +184,8 @@ func readFile(t testing.TB, name string) string {
 	return string(data)
 }
 
-// TestClientReadsHandler: what one of ours serves, another of ours reads, record by record and
-// byte by byte, in each form.
+// TestClientReadsHandler: the client of package upstream reads every record of the handler byte
+// for byte, in each form.
 func TestClientReadsHandler(t *testing.T) {
 	var rows []catalogue.Entry
 	for i := range 250 {
@@ -242,7 +242,7 @@ func (h *hung) Get(ctx context.Context, key string) (storage.Item, error) {
 	return h.Backend.Get(ctx, key)
 }
 
-// TestStoreHangs: a request ends, whatever the store does.
+// TestStoreHangs: a request ends even if the store does not answer.
 func TestStoreHangs(t *testing.T) {
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// desk is a catalogue with rows in it, and a handler over it.
+// desk is a catalogue with rows and a handler that serves it.
 type desk struct {
 	t          testing.TB
 	catalogue  *catalogue.Catalogue
@@ -32,7 +32,7 @@ type desk struct {
 	log        lockedBuffer
 }
 
-// lockedBuffer is what was logged.
+// lockedBuffer collects log lines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -50,8 +50,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// newDesk returns one with rows, and a handler of that configuration, to which Catalogue
-// and Log are added.
+// newDesk returns a desk with rows and a handler of the given configuration; Catalogue and Log
+// are set.
 func newDesk(t testing.TB, config serve.Config, rows ...catalogue.Entry) *desk {
 	t.Helper()
 	c := &desk{t: t}
@@ -84,7 +84,7 @@ func (c *desk) serve(config serve.Config) *serve.Handler {
 	return handler
 }
 
-// commit writes rows, all at once as far as that goes.
+// commit writes rows in as few commits as possible.
 func (c *desk) commit(rows ...catalogue.Entry) {
 	c.t.Helper()
 	for page := range slices.Chunk(rows, catalogue.MaxCommit) {
@@ -94,7 +94,7 @@ func (c *desk) commit(rows ...catalogue.Entry) {
 	}
 }
 
-// rowOf returns a row that is active and the latest, changed.
+// rowOf returns an active latest row, then changed.
 func rowOf(name, version string, change ...func(*catalogue.Entry)) catalogue.Entry {
 	e := catalogue.Entry{
 		Name: name, Version: version, Status: "active", Latest: true, Published: day(1), Updated: day(2), StatusChanged: day(1),
@@ -142,7 +142,7 @@ func (c *desk) get(target string, headers ...string) *httptest.ResponseRecorder 
 	return ask(c.handler, http.MethodGet, target, headers...)
 }
 
-// listed is a list as its readers see it.
+// listed is a decoded list.
 type listed struct {
 	Servers []struct {
 		Name, Version, Status string
@@ -182,7 +182,7 @@ func readList(t testing.TB, body []byte) (l listed) {
 	return l
 }
 
-// small is a catalogue with one of each.
+// small returns rows of each kind.
 func small() []catalogue.Entry {
 	return []catalogue.Entry{
 		rowOf("com.example/notes", "1.10.0", updatedAt(day(5))),

@@ -1,8 +1,8 @@
-// Package serve shows a catalogue of servers to programs and people.
+// Package serve serves a catalogue of servers to programs and people.
 //
-// A [Handler] answers programs through the interface of the official registry, and in the
-// older form of requirements R-REC-1 to R-REC-7, and people with pages. Nobody can change anything
-// through it. What one answer costs is bounded, whatever is stored and whatever is asked.
+// A [Handler] implements the interface of the official registry for programs, including its
+// older form (requirements R-REC-1 to R-REC-7), and shows pages to people. It is read-only. The cost of one answer is limited,
+// independently of the content of the catalogue and the request.
 package serve
 
 import (
@@ -28,60 +28,60 @@ import (
 	"gatehouse.example/templates"
 )
 
-// Config says what a [Handler] shows.
+// Config configures a [Handler]. Catalogue is required.
 type Config struct {
-	// Catalogue is what the handler shows.
+	// Catalogue is the catalogue to serve.
 	Catalogue *catalogue.Catalogue
-	// Prefix is the path under which the handler is mounted, such as /registry. It begins
-	// every path that the handler answers at; "" is the root.
+	// Prefix is the path under which the handler is mounted, such as /registry. Every path of
+	// the handler begins with it. "" is the root.
 	Prefix string
-	// Title is the heading of the pages. "" means "Servers".
+	// Title is the heading of the pages. Default: Servers.
 	Title string
-	// CacheAge is how long others may keep an answer without asking again. With 0 they ask
-	// each time, and are mostly told that nothing changed.
+	// CacheAge is the time for which caches may reuse an answer without revalidation. Set it
+	// to reduce the number of requests, if outdated answers are acceptable. With 0, caches
+	// revalidate each time and mostly get 304.
 	CacheAge time.Duration
-	// Icons fetches the icons of servers for the pages. Without it none is shown.
+	// Icons fetches the icons of servers for the pages. With nil the pages show no icons.
 	Icons icon.Getter
 
-	// MetaKey is the key in _meta under which this registry speaks itself, such as
-	// com.example.registry/catalogue. Whatever else comes under it, from an upstream or in
-	// a record, is left out.
+	// MetaKey is this registry's own key of _meta, such as com.example.registry/catalogue. Set
+	// it together with Enrich. Data of an upstream or a record under this key is dropped.
 	MetaKey string
-	// Enrich returns what is said under MetaKey about an item, nil for nothing. What it
-	// fails to say is left out. It is called for every item of every answer.
+	// Enrich returns the value for MetaKey of an item, nil for none. It is called for every
+	// item of every answer. If it fails, the item has no value.
 	Enrich func(registry.Item) (json.RawMessage, error)
-	// Revision changes whenever Enrich may say something else than before. Enrich needs it.
+	// Revision returns a string that changes whenever results of Enrich may have changed. It
+	// is required with Enrich, because it is part of the ETags.
 	Revision func() string
 
-	// Log is where faults go; nil means nowhere.
+	// Log receives faults. The default discards them.
 	Log *slog.Logger
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now. Set it in tests.
 	Now func() time.Time
 }
 
-// Handler answers readers of the registry: programs through the interface of the official
-// registry under /v0.1 and /v0, and people with pages under /. Nobody can change anything
-// through it, and it asks for no authentication: a registry that is private is wrapped by
-// what guards it. It is safe for concurrent use.
+// Handler serves the registry: to programs the interface of the official registry under /v0.1
+// and /v0, to people pages under /. It is read-only and does not authenticate clients: wrap the
+// handler of a private registry in a guard. It is safe for concurrent use.
 type Handler struct {
 	catalogue *catalogue.Catalogue
 	prefix    string
 	title     string
 	age       string
-	speaks    voice
+	ownMeta   ownMeta
 	revision  func() string
-	icons     *icon.Album // nil: none are shown
+	icons     *icon.Album // nil: no icons are shown
 	names     *nameIndex
-	makers    *makers
+	builder   *builder
 	pages     *templates.Registry
 	policy    string
 	log       *slog.Logger
 	now       func() time.Time
 
-	complained atomic.Int64 // the minute of the last complaint
+	lastFault atomic.Int64 // the minute of the last line of logFault
 }
 
-// New returns a Handler.
+// New returns a handler, or an error if the configuration is invalid.
 func New(c Config) (*Handler, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("registry/serve: %w", err)
@@ -92,13 +92,13 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		catalogue: c.Catalogue, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
-		speaks: voice{key: c.MetaKey, enrich: c.Enrich}, revision: c.Revision,
-		names: newNameIndex(c.Catalogue), makers: newMakers(),
+		ownMeta: ownMeta{key: c.MetaKey, enrich: c.Enrich}, revision: c.Revision,
+		names: newNameIndex(c.Catalogue), builder: newBuilder(),
 		pages: pages, policy: pages.ContentSecurityPolicy() + "; form-action 'self'", log: c.Log, now: c.Now,
 	}
 	if c.CacheAge > 0 {
-		// Without the word public no shared cache keeps what was asked for with a token
-		// (RFC 9111 section 3.5).
+		// Without public, no shared cache stores the answer to a request with an Authorization
+		// field (RFC 9111 section 3.5).
 		h.age = "max-age=" + strconv.Itoa(int(c.CacheAge/time.Second))
 	}
 	if h.log == nil {
@@ -132,7 +132,7 @@ func (c Config) check() error {
 	return registry.CheckMetaKey(c.MetaKey)
 }
 
-// prefixPattern is what a path is made of that needs no escaping.
+// prefixPattern matches paths that need no escaping.
 var prefixPattern = regexp.MustCompile(`^/[a-zA-Z0-9/._~-]+$`)
 
 func validPrefix(prefix string) bool {
@@ -140,13 +140,13 @@ func validPrefix(prefix string) bool {
 }
 
 const (
-	// readTime bounds a request.
+	// readTime is the time limit of a request.
 	readTime = 1900 * time.Millisecond
-	// retryAfter is what a reader is told to wait when the store does not answer, in seconds.
+	// retryAfter is the value of Retry-After in 503 answers, in seconds.
 	retryAfter = "2"
 )
 
-// call is one request on its way.
+// call is one request in progress.
 type call struct {
 	w   http.ResponseWriter
 	r   *http.Request
@@ -156,18 +156,18 @@ type call struct {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(onBehalf(r), readTime)
+	ctx, cancel := context.WithTimeout(withRequester(r), readTime)
 	defer cancel()
 	c := &call{w: w, r: r, ctx: ctx}
 	path, inside := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
 	var err error
 	if c.route, err = resolve(path); !inside {
-		err = errNothing
+		err = errNoPage
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Vary", "Accept-Encoding") // RFC 9110 section 12.5.5
 	if c.api {
-		allowReaders(w.Header())
+		allowCORS(w.Header())
 	}
 	if err == nil {
 		err = h.serve(c, path)
@@ -181,10 +181,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onBehalf is the context of a request that knows where it came from. Whoever calls the
-// handler may have put a better answer there than the connection has, such as what a proxy
-// says.
-func onBehalf(r *http.Request) context.Context {
+// withRequester returns the context of a request with the address of the client for
+// fair.Requester. An address that the caller has put into the context, such as one from a
+// trusted proxy, takes precedence over that of the connection.
+func withRequester(r *http.Request) context.Context {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if fair.Requester(r.Context()).IsValid() || err != nil {
 		return r.Context()
@@ -192,16 +192,15 @@ func onBehalf(r *http.Request) context.Context {
 	return fair.WithRequester(r.Context(), peer.Addr())
 }
 
-// allowReaders lets pages of every origin read what everybody may read (Fetch standard, CORS
-// protocol).
-func allowReaders(header http.Header) {
+// allowCORS lets pages of every origin read the answer (Fetch standard, CORS protocol).
+func allowCORS(header http.Header) {
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Expose-Headers", "ETag, Retry-After")
 }
 
 const allowedMethods = "GET, HEAD, OPTIONS"
 
-// serve does what does not depend on the place, and then goes there.
+// serve handles the method and trailing slashes, and calls the route's handler.
 func (h *Handler) serve(c *call, path string) error {
 	switch c.r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -216,18 +215,18 @@ func (h *Handler) serve(c *call, path string) error {
 		return nil
 	default:
 		c.w.Header().Set("Allow", allowedMethods) // RFC 9110 section 15.5.6
-		return &refusal{http.StatusMethodNotAllowed, "This registry is read-only: GET and HEAD are all there is."}
+		return &refusal{http.StatusMethodNotAllowed, "This registry is read-only: it supports GET and HEAD."}
 	}
 	if strings.HasSuffix(path, "/") && path != "/" || path == "" {
-		h.move(c, "/"+strings.Trim(path, "/"))
+		h.redirect(c, "/"+strings.Trim(path, "/"))
 		return nil
 	}
 	return c.serve(h, c)
 }
 
-// move leads from a path with a slash behind it to the one without. The path is one of
-// ours, so it cannot name another host.
-func (h *Handler) move(c *call, to string) {
+// redirect redirects to a path of this handler, from the same path with a slash at its end.
+// Such a path cannot name another host.
+func (h *Handler) redirect(c *call, to string) {
 	to = h.prefix + to
 	if c.r.URL.RawQuery != "" {
 		to += "?" + c.r.URL.RawQuery
@@ -236,14 +235,14 @@ func (h *Handler) move(c *call, to string) {
 	c.w.WriteHeader(http.StatusPermanentRedirect)
 }
 
-// send writes an answer with a body. The body of an answer to HEAD is not sent, its length
-// is (RFC 9110 section 9.3.2).
+// send writes an answer with a body. The answer to HEAD has the length of the body and not the
+// body (RFC 9110 section 9.3.2).
 func (c *call) send(status int, contentType string, body []byte) {
 	header := c.w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(status)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.w.Write(body) // the client may be gone, and nobody else would want to know
+		_, _ = c.w.Write(body) // fails if the client has gone, which needs no action
 	}
 }

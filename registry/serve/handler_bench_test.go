@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// stage is a catalogue of many rows, each with a record of the usual size.
+// stage returns a catalogue of many rows with records of typical size.
 func stage(b *testing.B, rows int) *desk {
 	b.Helper()
 	text, d := readFile(b, "../testdata/records/remote.json"), newDesk(b, serve.Config{})
@@ -27,7 +27,7 @@ func stage(b *testing.B, rows int) *desk {
 	return d
 }
 
-// nowhere is an answer that nobody reads.
+// nowhere is a ResponseWriter that discards the answer.
 type nowhere struct {
 	header http.Header
 	code   int
@@ -37,7 +37,7 @@ func (n *nowhere) Header() http.Header         { return n.header }
 func (n *nowhere) WriteHeader(code int)        { n.code = code }
 func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkPage is one page in the middle of catalogues of different sizes.
+// BenchmarkPage serves one page in the middle of catalogues of different sizes.
 func BenchmarkPage(b *testing.B) {
 	for _, rows := range []int{1_000, 10_000, 100_000} {
 		d := stage(b, rows)

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// TestTags: an answer has a tag, the same one while nothing changes, and whoever has it is
-// told so after the state was read and nothing else.
+// TestTags: an answer has a tag, which stays while nothing changes. A request with that tag gets
+// 304, and only the state is read for it.
 func TestTags(t *testing.T) {
 	d := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)
 	tags := map[string]string{}
@@ -57,7 +57,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 	before := d.get("/v0.1/servers").Header().Get("ETag")
-	d.commit(small()...) // which changes nothing
+	d.commit(small()...) // the same rows, so no change
 	if w := d.get("/v0.1/servers", "If-None-Match: "+before); w.Code != 304 {
 		t.Errorf("nothing changed: %d", w.Code)
 	}
@@ -69,7 +69,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestTagsOfErrors: an error has no tag, and no condition hides it.
+// TestTagsOfErrors: an error has no tag, and If-None-Match has no effect on it.
 func TestTagsOfErrors(t *testing.T) {
 	d := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)
 	tag := d.get("/v0.1/servers").Header().Get("ETag")
@@ -85,7 +85,7 @@ func TestTagsOfErrors(t *testing.T) {
 	}
 }
 
-// TestTagsFollowWhatWeSay: what Enrich may say is part of what a tag names.
+// TestTagsFollowWhatWeSay: a tag changes with the revision of Enrich.
 func TestTagsFollowWhatWeSay(t *testing.T) {
 	var revision atomic.Value
 	revision.Store("1")
@@ -112,7 +112,7 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 			}
 		}
 	}
-	// What changes while it is said has no tag, and is answered all the same.
+	// If the revision changes during each read, the answer is sent without a tag.
 	says = func() (json.RawMessage, error) {
 		revision.Store(time.Now().String())
 		return json.RawMessage(`1`), nil
@@ -123,8 +123,7 @@ func TestTagsFollowWhatWeSay(t *testing.T) {
 	}
 }
 
-// TestTagsWhileOthersWrite: whatever was committed in between, a tag never names an answer
-// from before.
+// TestTagsWhileOthersWrite: a tag never names an answer of an earlier commit.
 func TestTagsWhileOthersWrite(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"))
 	done, turns := make(chan struct{}), make(chan struct{})
@@ -136,7 +135,7 @@ func TestTagsWhileOthersWrite(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			<-turns // nobody reads more slowly than this is written
+			<-turns // limits the writer to the speed of the readers
 		}
 	}()
 	bodies := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// A catalogue of one server, read by a program.
+// This program reads a catalogue with one server.
 func ExampleHandler() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})

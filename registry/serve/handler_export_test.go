@@ -4,14 +4,14 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// ForgedCursor returns the cursor for a place in the list of all servers, made with another
-// key than the catalogue's.
+// ForgedCursor returns a cursor for a position in the list of all servers, made with another key
+// than that of the catalogue.
 func ForgedCursor(key []byte, place string) string {
 	q, _ := parseQuery("")
-	return sealCursor(key, q.chosen(), place)
+	return sealCursor(key, q.selection(), place)
 }
 
-// AppendItem writes a row in the form that a reader asked for.
+// AppendItem returns a row in a form of the parameter shape.
 func (h *Handler) AppendItem(e catalogue.Entry, form string) ([]byte, error) {
 	s, err := parseShape(form)
 	if err != nil {
@@ -20,5 +20,5 @@ func (h *Handler) AppendItem(e catalogue.Entry, form string) ([]byte, error) {
 	return h.appendItem(nil, e, s)
 }
 
-// PicturesPending returns how many icons are on their way.
+// PicturesPending returns the number of icons being fetched.
 func (h *Handler) PicturesPending() int { return h.icons.Pending() }

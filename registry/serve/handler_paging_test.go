@@ -20,7 +20,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// patient gets an answer from a catalogue that is busy, or from a machine that is.
+// patient repeats a request while the catalogue or the machine is busy.
 func (d *desk) patient(target string) *httptest.ResponseRecorder {
 	for range 20 {
 		if w := d.get(target); w.Code != 503 {
@@ -30,7 +30,7 @@ func (d *desk) patient(target string) *httptest.ResponseRecorder {
 	return d.get(target)
 }
 
-// walk follows a list to its end and returns what is on it, and how large the pages were.
+// walk follows a list to its end and returns its items and the sizes of its pages.
 func (d *desk) walk(target string) (names []string, sizes []int) {
 	d.t.Helper()
 	for next := target; ; {
@@ -47,8 +47,8 @@ func (d *desk) walk(target string) (names []string, sizes []int) {
 	}
 }
 
-// TestPages: the pages of a list are the list, whatever is asked for and however large they
-// are, and none is empty unless the list is.
+// TestPages: for every query and page size, the pages together are the list, and no page is
+// empty unless the list is.
 func TestPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 4 {
@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// randomRows returns rows of few names, versions and times, so that many have them in common.
+// randomRows returns rows with few different names, versions and times, so that many share them.
 func randomRows(random *rand.Rand, n int) (rows []catalogue.Entry) {
 	seen := map[string]bool{}
 	for range n {
@@ -111,7 +111,7 @@ func randomQuery(random *rand.Rand) url.Values {
 	return q
 }
 
-// expected is what a list has, by the rules as they are written.
+// expected returns the items of a list by a direct implementation of the rules.
 func expected(rows []catalogue.Entry, q url.Values) (names []string) {
 	since, _ := time.Parse(time.RFC3339, q.Get("updated_since"))
 	rows = slices.DeleteFunc(slices.Clone(rows), func(e catalogue.Entry) bool {
@@ -134,9 +134,8 @@ func expected(rows []catalogue.Entry, q url.Values) (names []string) {
 	return names
 }
 
-// TestPagesWhileOthersWrite: rows that are committed together are seen together or not at
-// all, on each page and by each version of a server, and nothing that was there all the time
-// is missed or seen twice.
+// TestPagesWhileOthersWrite: the rows of one commit are visible together or not at all, on each
+// page and in each list of versions, and rows that exist all the time are listed exactly once.
 func TestPagesWhileOthersWrite(t *testing.T) {
 	const together, rounds, settledRows, readers = 8, 25, 50, 2
 	var settled []catalogue.Entry
@@ -163,12 +162,12 @@ func TestPagesWhileOthersWrite(t *testing.T) {
 	for round := range rounds {
 		var page []catalogue.Entry
 		for i := range together {
-			// One that changes, in front of and behind the others, and one that is new.
+			// One row that changes, in front of and behind the others, and one new row.
 			page = append(page, rowOf(fmt.Sprintf("com.example/%c%d", "ac"[i%2], i), "1.0.0", recordIs(fmt.Sprintf(`{"name":"n","round":%d}`, round))))
 			page = append(page, rowOf("com.example/versions", fmt.Sprintf("1.%d.%d", round, i), isOlder))
 		}
 		d.commit(page...)
-		for range readers { // nobody reads more slowly than this is written
+		for range readers { // limits the writer to the speed of the readers
 			<-turns
 		}
 	}
@@ -201,8 +200,8 @@ func readWhileOthersWrite(t *testing.T, d *desk, random *rand.Rand, together int
 	}
 }
 
-// TestCursors: a cursor is good for the query that it was given for, and nothing else is one
-// (guard E-1: cursors are opaque and integrity-protected).
+// TestCursors: a cursor is valid only unchanged and for the query that it was given for: cursors
+// are opaque and integrity-protected.
 func TestCursors(t *testing.T) {
 	d, other := newDesk(t, serve.Config{}, small()...), newDesk(t, serve.Config{}, small()...)
 	const base = "/v0.1/servers?limit=1"
@@ -224,8 +223,8 @@ func TestCursors(t *testing.T) {
 				t.Errorf("given for %q, used with %q: %d, want %d", given, used, w.Code, want)
 			}
 		}
-		// The limit may change, and so may what is ignored, the way it is written and the
-		// version of the interface.
+		// The limit may change, and so may ignored parameters, the spelling of the query and
+		// the version of the interface.
 		for _, used := range []string{"/v0.1/servers?limit=7", "/v0.1/servers?limit=100&utm=1", "/v0/servers?"} {
 			if w := d.get(used + strings.Replace(strings.Replace(given, "files", "%20FILES", 1), "00Z", "00%2B00:00", 1) + "&cursor=" + cursor); w.Code != 200 {
 				t.Errorf("given for %q, used with %q: %d %s", given, used, w.Code, w.Body)
@@ -250,12 +249,12 @@ func TestForgedCursors(t *testing.T) {
 	forged := map[string]string{
 		"padded": cursor + "=", "cut": cursor[:len(cursor)-1], "cut more": cursor[:8], "longer": cursor + "AA", "a line break": cursor[:4] + "\n" + cursor[4:],
 		"a blank": " " + cursor, "in another alphabet": base64.RawStdEncoding.EncodeToString([]byte{255, 255, 255}),
-		"without a MAC":    base64.RawURLEncoding.EncodeToString([]byte("com.example/notes\x001.0.0")),
-		"another key":      serve.ForgedCursor([]byte("another key, of a bit more than 32 bytes"), string(raw[17:])),
-		"no key":           serve.ForgedCursor(nil, string(raw[17:])),
-		"no place":         serve.ForgedCursor(nil, ""),
-		"no place of ours": base64.RawURLEncoding.EncodeToString(raw[:17]),
-		"another case":     strings.ToUpper(cursor), "of the official one": "com.example/notes:1.0.0",
+		"without a MAC":           base64.RawURLEncoding.EncodeToString([]byte("com.example/notes\x001.0.0")),
+		"another key":             serve.ForgedCursor([]byte("another key, of a bit more than 32 bytes"), string(raw[17:])),
+		"no key":                  serve.ForgedCursor(nil, string(raw[17:])),
+		"no place":                serve.ForgedCursor(nil, ""),
+		"no position of the list": base64.RawURLEncoding.EncodeToString(raw[:17]),
+		"another case":            strings.ToUpper(cursor), "of the official one": "com.example/notes:1.0.0",
 		"twice": cursor + "," + cursor, "null": "null", "zero": "0",
 	}
 	for i := range raw {
@@ -263,7 +262,7 @@ func TestForgedCursors(t *testing.T) {
 		changed[i] ^= 1
 		forged["changed at "+strconv.Itoa(i)] = base64.RawURLEncoding.EncodeToString(changed)
 	}
-	for i := range 4 { // the last character may have bits that mean nothing
+	for i := range 4 { // the last character may have unused bits
 		last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", cursor[len(cursor)-1])
 		if again := cursor[:len(cursor)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^i]); again != cursor {
 			forged["encoded again "+strconv.Itoa(i)] = again
@@ -277,7 +276,7 @@ func TestForgedCursors(t *testing.T) {
 	}
 }
 
-// FuzzCursor: only what was given as a cursor is one.
+// FuzzCursor: only cursors that the handler gave are valid.
 func FuzzCursor(f *testing.F) {
 	d := newDesk(f, serve.Config{}, small()...)
 	given := map[string]bool{}
@@ -303,8 +302,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzQuery: whatever is asked, the answer is a list that keeps to the rules, or says what is
-// wrong.
+// FuzzQuery: for every query, the answer is a list that follows the rules, or an error.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "limit=1", "limit=101", "search=files&version=latest", "updated_since=2025-10-04T12:30:00Z", "include_deleted=true&shape=record", "shape=wrapped",
@@ -354,7 +352,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// unmarshalMember reads the member of an object with exactly this name.
+// unmarshalMember decodes the member of an object with exactly this name.
 func unmarshalMember(data []byte, name string, v any) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {

@@ -21,7 +21,7 @@ const (
 	ourKey = "org.example.catalogue/review"
 )
 
-// spoken is a row about which everybody says something.
+// spoken returns a row with _meta of the publisher, the upstream and this registry.
 func spoken() catalogue.Entry {
 	return rowOf("com.example/a", "1.0.0", isDeprecated, updatedAt(day(3).Add(250*time.Millisecond)),
 		recordIs(`{ "name" : "com.example/a","description":"d", "version":"1.0.0", "x": [1.0e+2,  "\u0041</script>"], "_meta": {`+publisher+`: {"n": 1.0}, `+rating+`:3} ,"title":"T" }`),
@@ -59,7 +59,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestUnknownTimes: a time that nobody told is not told.
+// TestUnknownTimes: unknown times are left out of the answer.
 func TestUnknownTimes(t *testing.T) {
 	never := func(e *catalogue.Entry) {
 		e.Published, e.Updated, e.StatusChanged, e.Status = time.Time{}, time.Time{}, time.Time{}, ""
@@ -71,7 +71,7 @@ func TestUnknownTimes(t *testing.T) {
 	}
 }
 
-// TestOddMembers: members of a record that mean something beside it stay what they are.
+// TestOddMembers: members of a record whose names have a meaning in an item are not changed.
 func TestOddMembers(t *testing.T) {
 	odd := `{` + required + `,"status":"odd","server":{"name":"odd"}}`
 	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0", recordIs(odd)))
@@ -86,8 +86,8 @@ func TestOddMembers(t *testing.T) {
 	}
 }
 
-// TestReadBothWays reads one answer in the form of the description and in the flat form of
-// the requirements.
+// TestReadBothWays decodes one answer in the current form of the interface and in the
+// older one.
 func TestReadBothWays(t *testing.T) {
 	remote := readFile(t, "../testdata/records/remote.json")
 	packages := readFile(t, "../testdata/records/packages.json")
@@ -99,8 +99,8 @@ func TestReadBothWays(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rows...)
 	body := d.get("/v0.1/servers?limit=2").Body.Bytes()
 
-	// Requirements R-REC-1 to R-REC-7.
-	var flat struct {
+	// The older form: requirements R-REC-1 to R-REC-7.
+	var older struct {
 		Servers []struct {
 			Schema   string `json:"$schema"`
 			Name     string `json:"name"`
@@ -122,14 +122,14 @@ func TestReadBothWays(t *testing.T) {
 			NextCursor string `json:"nextCursor"`
 		} `json:"metadata"`
 	}
-	if err := strictjson.Unmarshal(body, &flat, strictjson.Options{}); err != nil {
+	if err := strictjson.Unmarshal(body, &older, strictjson.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	first, second := flat.Servers[0], flat.Servers[1]
-	if flat.Metadata.Count != 2 || flat.Metadata.NextCursor == "" || first.Schema != registry.CurrentSchema || first.Name != "com.example/notes" ||
+	first, second := older.Servers[0], older.Servers[1]
+	if older.Metadata.Count != 2 || older.Metadata.NextCursor == "" || first.Schema != registry.CurrentSchema || first.Name != "com.example/notes" ||
 		first.Title != "Notes" || first.Version != "1.4.0-rc.1+build.7" || first.Status != "active" || second.Status != "deprecated" ||
 		len(second.Packages) != 3 || second.Packages[0].Identifier != "@example/file-reader" || second.Packages[0].Transport.Type != "stdio" {
-		t.Errorf("%+v", flat)
+		t.Errorf("%+v", older)
 	}
 	for _, key := range []string{registry.MetaPublisher, registry.MetaOfficial, "com.example.ci/run"} {
 		if first.Meta[key] == nil {
@@ -137,7 +137,7 @@ func TestReadBothWays(t *testing.T) {
 		}
 	}
 
-	// The description.
+	// The current form.
 	var wire struct {
 		Servers []struct {
 			Server json.RawMessage
@@ -158,8 +158,8 @@ func TestReadBothWays(t *testing.T) {
 	}
 }
 
-// TestAnswersFollowTheDescription holds real answers of every endpoint, in the default form
-// too, against the official description of the interface.
+// TestAnswersFollowTheDescription validates answers of every endpoint, in each form, against
+// the schema of the interface.
 func TestAnswersFollowTheDescription(t *testing.T) {
 	rows := append(small(), spoken(),
 		rowOf("com.example/remote", "1.4.0-rc.1+build.7", recordIs(strings.Replace(readFile(t, "../testdata/records/remote.json"), "com.example/notes", "com.example/remote", 1))),
@@ -198,7 +198,7 @@ func TestAnswersFollowTheDescription(t *testing.T) {
 			}
 		}
 	}
-	// Flat items are records as the description has them, with a status.
+	// Flat items are records by the schema, with a status.
 	for _, s := range readRaw(t, d.get("/v0.1/servers?shape=record").Body.Bytes()) {
 		if err := described(t, "record").Validate(t.Context(), s); err != nil {
 			t.Errorf("%v\n%s", err, s)
@@ -215,7 +215,7 @@ func readRaw(t *testing.T, body []byte) []json.RawMessage {
 	return l.Servers
 }
 
-// TestOurKey: under our key nobody speaks but we (guard E-4: the namespace in _meta is owned).
+// TestOurKey: only Enrich supplies values for the registry's own key of _meta.
 func TestOurKey(t *testing.T) {
 	const theirs = `"org.example.catalogue/review":{"stars":5,"by":"them"}`
 	member := func(meta string) string { return `{` + required + `,"_meta":{` + meta + `}}` }
@@ -235,8 +235,8 @@ func TestOurKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		config serve.Config
 		row    catalogue.Entry
-		server string // _meta of it
-		value  string // under our key, "" for none
+		server string // its _meta
+		value  string // of the registry's own key, "" for none
 	}{
 		"in the record":                {silent, row(theirs, ""), ``, ""},
 		"in the record, beside others": {silent, row(rating+`: 1 , `+theirs+`, `+publisher+`:{}`, ""), rating + `: 1,` + publisher + `:{}`, ""},
@@ -271,12 +271,13 @@ func TestOurKey(t *testing.T) {
 			}
 		}
 		if name == "we fail" && !strings.Contains(d.log.String(), "broken") {
-			t.Error("nobody is told that we fail")
+			t.Error("the failure is not logged")
 		}
 	}
 }
 
-// TestWhatEnrichSees: the record and what others say about it, and nothing under our key.
+// TestWhatEnrichSees: Enrich gets the record and _meta of the upstream, without the registry's
+// own key.
 func TestWhatEnrichSees(t *testing.T) {
 	var seen []registry.Item
 	row := spoken()
@@ -298,7 +299,8 @@ func TestWhatEnrichSees(t *testing.T) {
 	}
 }
 
-// FuzzServed: whatever record is in the catalogue, each form of it is JSON that says the same.
+// FuzzServed: for every record in the catalogue, each form of the answer is JSON with the same
+// content.
 func FuzzServed(f *testing.F) {
 	for _, name := range []string{"remote", "packages", "older"} {
 		f.Add(readFile(f, "../testdata/records/"+name+".json"), `{`+rating+`:1}`)
@@ -321,7 +323,7 @@ func FuzzServed(f *testing.F) {
 				return
 			}
 			if bytes.Contains(body, []byte(ourKey)) && !bytes.Contains([]byte(text+meta), []byte(ourKey+"\\")) && !elsewhere(record, ourKey) && !strings.Contains(meta, ourKey) {
-				t.Fatalf("our key is still there:\n%s", body)
+				t.Fatalf("the own key is still there:\n%s", body)
 			}
 			if strictjson.Valid([]byte(meta), strictjson.Options{}) != nil || !validKeys(meta) {
 				if !json.Valid(body) {
@@ -346,7 +348,7 @@ func FuzzServed(f *testing.F) {
 	})
 }
 
-// elsewhere reports whether a record has a text outside of the keys of its _meta.
+// elsewhere reports whether a record contains a text outside of the keys of its _meta.
 func elsewhere(r registry.Record, text string) bool {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(r.Raw(), &members)
@@ -359,7 +361,7 @@ func elsewhere(r registry.Record, text string) bool {
 	return bytes.Contains(encode(members), []byte(text))
 }
 
-// validKeys reports whether meta is nothing, or an object that could have come with an item.
+// validKeys reports whether meta is empty, or an object with valid keys of _meta.
 func validKeys(meta string) bool {
 	if meta == "" {
 		return true
@@ -368,7 +370,7 @@ func validKeys(meta string) bool {
 	return err == nil && !strings.Contains(meta, "status") && !strings.Contains(meta, "official")
 }
 
-// TestA9StatusOnRecord: a row that somebody stored with a status of his own is not shown.
+// TestA9StatusOnRecord: a stored row with an unknown status is not served.
 func TestA9StatusOnRecord(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *catalogue.Entry) { e.Status = "archived" }))
 	for _, target := range []string{"/v0.1/servers", "/v0.1/servers?shape=record", "/", "/v0.1/servers/com.example%2Fb/versions/1.0.0", "/v0.1/servers/com.example%2Fb/versions", "/servers/com.example/b"} {
@@ -378,7 +380,7 @@ func TestA9StatusOnRecord(t *testing.T) {
 	}
 }
 
-// TestSchemaIsServed: what is served at /v0.1/schema is what records are held against.
+// TestSchemaIsServed: /v0.1/schema serves the schema against which records are validated.
 func TestSchemaIsServed(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"))
 	served := d.get("/v0.1/schema")

@@ -14,13 +14,13 @@ import (
 	"gatehouse.example/registry"
 )
 
-// Icons are pictures that strangers point at. They are fetched by us, drawn anew and served
-// from here, so that whoever looks at a page contacts nobody else and gets nothing but
-// pixels (requirements R-ICO-6 to R-ICO-12).
+// Publishers choose the URLs of icons. The registry fetches icons, redraws them and serves them
+// itself, so that the browser of a reader contacts no other host and gets nothing but pixels
+// (requirements R-ICO-6 to R-ICO-12).
 
-// depict chooses the icon of a record: where it is, which has the same origin as one of the
-// server's own URLs. Those that could not be shown are no choice.
-func depict(r registry.Record) (icon.Source, bool) {
+// chooseIcon returns the icon of a record that is shown. It has the same origin as one of the
+// server's URLs. Formats that cannot be shown are not chosen.
+func chooseIcon(r registry.Record) (icon.Source, bool) {
 	icons := slices.DeleteFunc(r.Icons(), func(i message.Icon) bool {
 		return i.Theme == "dark" || i.MIMEType == "image/svg+xml" || !strings.HasPrefix(i.Src, "https://")
 	})
@@ -33,9 +33,9 @@ func depict(r registry.Record) (icon.Source, bool) {
 	return icon.Source{}, false
 }
 
-// originOf returns what of the server's own URLs has the origin of an icon, "" if none has
-// (requirement R-ICO-10). A URL with variables in its host
-// has none.
+// originOf returns the URL of the server that has the same origin as an icon, "" if there is
+// none. Requirement R-ICO-10 demands the same origin. A URL with variables in its host has no
+// origin.
 func originOf(r registry.Record, src string) string {
 	own := []string{r.Website()}
 	for _, remote := range r.Remotes() {
@@ -49,7 +49,7 @@ func originOf(r registry.Record, src string) string {
 	return ""
 }
 
-// sharesOrigin compares the origins of two URLs (RFC 6454 section 5).
+// sharesOrigin reports whether two URLs have the same origin (RFC 6454 section 5).
 func sharesOrigin(a, b string) bool {
 	first, err := url.Parse(a)
 	second, wrong := url.Parse(b)
@@ -61,10 +61,10 @@ func portOf(u *url.URL) string {
 	return cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)])
 }
 
-// wantedSide is how large an icon is best, in pixels.
+// wantedSide is the preferred side of an icon in pixels.
 const wantedSide = 96
 
-// unfit is the lower the better an icon fits by its sizes.
+// unfit returns a number that is lower the better the best size of an icon fits.
 func unfit(i message.Icon) int {
 	if len(i.Sizes) == 0 {
 		return wantedSide
@@ -76,12 +76,13 @@ func unfit(i message.Icon) int {
 	return best
 }
 
-// misfit is the lower the better a size fits: large enough, and no larger.
+// misfit returns a number that is lower the better a size fits: the preferred side is best, and
+// larger sides are better than smaller ones.
 func misfit(size string) int {
 	width, _, _ := strings.Cut(size, "x")
 	side, err := strconv.Atoi(width)
 	switch {
-	case err != nil: // any
+	case err != nil: // the size "any"
 		return 0
 	case side >= wantedSide:
 		return side - wantedSide
@@ -89,14 +90,14 @@ func misfit(size string) int {
 	return 4096 * (wantedSide - side)
 }
 
-// picture is GET /icons/{name}/{version}/{digest}: a picture that never changes, because a
-// changed one has another digest.
+// picture serves GET /icons/{name}/{version}/{digest}. The answer never changes, because a
+// changed icon has another digest.
 func (h *Handler) picture(c *call) error {
 	entry, err := h.entry(c.ctx, c.name, c.version, view{})
 	if err != nil {
 		return err
 	}
-	r, err := h.speaks.take(entry)
+	r, err := h.ownMeta.split(entry)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (h *Handler) picture(c *call) error {
 	}
 	p, ok := h.ready(c.ctx, item)
 	if !ok || p.Digest != c.digest {
-		return errNothing
+		return errNoPage
 	}
 	header := c.w.Header()
 	header.Set("Cache-Control", "max-age=31536000, immutable")
@@ -116,10 +117,10 @@ func (h *Handler) picture(c *call) error {
 	return nil
 }
 
-// ready returns the picture of an item if it is there. Otherwise it will be, if it can be
-// shown: nobody waits for it.
+// ready returns the icon of an item if it is available. Otherwise the icon is fetched in the
+// background, for later requests.
 func (h *Handler) ready(ctx context.Context, item registry.Item) (icon.Picture, bool) {
-	of, ok := depict(item.Record)
+	of, ok := chooseIcon(item.Record)
 	if !ok || h.icons == nil {
 		return icon.Picture{}, false
 	}

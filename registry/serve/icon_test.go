@@ -24,7 +24,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// drawn is a picture of one colour as PNG.
+// drawn returns a PNG of one colour.
 func drawn(c color.Color) []byte {
 	picture := image.NewNRGBA(image.Rect(0, 0, 8, 8))
 	for i := range 64 {
@@ -35,7 +35,7 @@ func drawn(c color.Color) []byte {
 	return b.Bytes()
 }
 
-// pictured is a row with an icon.
+// pictured returns a row with an icon.
 func pictured(website, src string, more ...string) catalogue.Entry {
 	icons := []any{object{"src": src}}
 	for _, other := range more {
@@ -48,8 +48,8 @@ func pictured(website, src string, more ...string) catalogue.Entry {
 
 var picturePath = regexp.MustCompile(`<img class="mark" src="(/icons/com\.example/a/[^"]*)" alt=""`)
 
-// pictureOf returns where the picture on the page of the server is, after its fetch, if there
-// is one.
+// pictureOf returns the path of the icon on the page of the server after the fetch, "" if there
+// is none.
 func pictureOf(d *desk) string {
 	d.t.Helper()
 	d.get("/servers/com.example/a")
@@ -100,7 +100,7 @@ func TestIconIsServedFromHere(t *testing.T) {
 	if n := web.Hits(src); n != 1 {
 		t.Errorf("fetched %d times", n)
 	}
-	// Another process can show what this one named, as soon as it has it.
+	// Another process serves the same path once it has fetched the icon.
 	elsewhere := d.serve(serve.Config{Icons: web.Fetcher(nil)})
 	until(t, "it is shown elsewhere", func() bool { return ask(elsewhere, "GET", at).Code == 200 })
 	for _, wrong := range []string{at + "x", at[:len(at)-1], strings.Replace(at, "1.0.0", "1.0.1", 1), strings.Replace(at, "/a/", "/b/", 1), "/icons/com.example/a/1.0.0+1/", "/icons/com.example/a/1.0.0+1"} {
@@ -119,8 +119,8 @@ func TestIconIsServedFromHere(t *testing.T) {
 	}
 }
 
-// TestIconsRefused: the rules for those who show icons (guard E-5), as far as they can be seen
-// from here. Nothing is asked of an address that is not allowed.
+// TestIconsRefused: the rules of the protocol for programs that show icons, as far as this
+// package can observe them. No request is sent to an address that is not allowed.
 func TestIconsRefused(t *testing.T) {
 	red := drawn(color.NRGBA{255, 0, 0, 255})
 	huge := image.NewNRGBA(image.Rect(0, 0, 5000, 10))
@@ -192,18 +192,18 @@ func TestIconsRefused(t *testing.T) {
 	}
 }
 
-// portOf is the port of a web.
+// portOf returns the port of a web.
 func portOf(web *webtest.Web) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(web.URL("x", ""), "https://"), ":")
 	return port
 }
 
-// TestIconIsChosen: the one that fits, of those that may be fetched.
+// TestIconIsChosen: the icon with the best size is chosen among those that may be fetched.
 func TestIconIsChosen(t *testing.T) {
 	type icon = object
 	for name, test := range map[string]struct {
 		icons []any
-		want  string // the path
+		want  string // the path of the chosen icon
 	}{
 		"the only one":          {[]any{icon{"src": "/a"}}, "/a"},
 		"large enough":          {[]any{icon{"src": "/16", "sizes": []string{"16x16"}}, icon{"src": "/512", "sizes": []string{"512x512"}}, icon{"src": "/128", "sizes": []string{"128x128"}}}, "/128"},
@@ -236,7 +236,7 @@ func TestIconIsChosen(t *testing.T) {
 	}
 }
 
-// slow is a fetcher that answers when it is told to.
+// slow is a fetcher whose answers the test releases.
 type slow struct {
 	mu    sync.Mutex
 	begun int
@@ -266,8 +266,8 @@ func (s *slow) count() int {
 	return s.begun
 }
 
-// TestIconLimit: a page does not wait for slow icons, and no reader makes us fetch more than
-// a bounded number of them.
+// TestIconLimit: a page does not wait for slow icons, and one client cannot cause more than a
+// limited number of fetches at once.
 func TestIconLimit(t *testing.T) {
 	var rows []catalogue.Entry
 	for i := range 400 {
@@ -307,7 +307,7 @@ func TestIconLimit(t *testing.T) {
 	if n := fetch.count(); n != 400 {
 		t.Errorf("%d fetches of 400 icons", n)
 	}
-	// They are kept for an hour, and that one could not be had for a minute.
+	// Icons are kept for an hour, failures for a minute.
 	pass(58 * time.Minute)
 	page(0)
 	settle()
@@ -335,7 +335,7 @@ func TestIconLimit(t *testing.T) {
 	}
 }
 
-// until waits for something to become true.
+// until waits until a condition is true.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !is(); {
@@ -346,8 +346,8 @@ func until(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// TestB1PagesWaitForNoIcon: while an icon is being fetched, the pages answer with a letter in
-// its place, and its address answers that there is none.
+// TestB1PagesWaitForNoIcon: while an icon is being fetched, pages show a letter in its place,
+// and the path of the icon answers 404.
 func TestB1PagesWaitForNoIcon(t *testing.T) {
 	fetch := &slow{go_: make(chan struct{})}
 	d := newDesk(t, serve.Config{Icons: fetch}, pictured("https://a.example.com/", "https://a.example.com/icon.png"))

@@ -17,16 +17,17 @@ import (
 
 const (
 	defaultLimit, maxLimit = 30, 100
-	// A search has at least so many characters, and at most those of a name.
+	// minSearch and maxSearch limit the length of a search in characters.
 	minSearch, maxSearch = 3, registry.MaxName
-	maxQuery             = 8 << 10
-	// maxPageBytes is how many bytes of records a page has, unless it has one only, and
-	// maxAnswer how many an answer has: a record stands in it twice, and with what we say.
+	// maxQuery is the limit of a query string in bytes.
+	maxQuery = 8 << 10
+	// maxPageBytes is the limit of the records on a page in bytes, unless the page has a single
+	// record. maxAnswer is the limit of an answer, which has each record twice, with _meta.
 	maxPageBytes = 1 << 20
 	maxAnswer    = 4 << 20
 )
 
-// query is what a list is asked for.
+// query is the query of a list.
 type query struct {
 	name    string // of one server, "" for all
 	latest  bool
@@ -40,19 +41,19 @@ type query struct {
 	cursor string
 }
 
-// chosen is what of a query decides which rows there are and how they look. A cursor is good
-// for exactly one such text.
-func (q query) chosen() string {
+// selection returns the parts of a query that determine the rows and their form, as text. A
+// cursor is valid for exactly one such text.
+func (q query) selection() string {
 	return fmt.Sprintf("name=%q latest=%t version=%q deleted=%t since=%s search=%q shape=%d",
 		q.name, q.latest, q.version, q.deleted, q.since.Format(time.RFC3339Nano), q.search, q.shape)
 }
 
-// resource is the whole of the query.
+// resource returns the whole query as text.
 func (q query) resource() string {
-	return fmt.Sprintf("list %s limit=%d cursor=%q", q.chosen(), q.limit, q.cursor)
+	return fmt.Sprintf("list %s limit=%d cursor=%q", q.selection(), q.limit, q.cursor)
 }
 
-// list is GET /v0.1/servers.
+// list serves GET /v0.1/servers.
 func (h *Handler) list(c *call) error {
 	q, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -63,7 +64,7 @@ func (h *Handler) list(c *call) error {
 	})
 }
 
-// listing writes the page that a query asks for. Where an answer would be too large, it has
+// listing returns the page of a query as JSON. If the answer would exceed maxAnswer, it has
 // fewer rows.
 func (h *Handler) listing(ctx context.Context, st catalogue.State, q query) ([]byte, uint64, error) {
 	for {
@@ -79,35 +80,35 @@ func (h *Handler) listing(ctx context.Context, st catalogue.State, q query) ([]b
 	}
 }
 
-// rows are a page of the catalogue.
+// rows is a page of the catalogue.
 type rows struct {
 	entries   []catalogue.Entry
-	next      string // the cursor of the page behind it, "" if there is none
+	next      string // the cursor of the next page, "" if there is none
 	committed uint64
 }
 
-// rows reads the page that a query asks for. It may have fewer rows than that, or none, and
-// yet there are more: what a request costs is bounded.
+// rows reads the page of a query. The page may have fewer rows than the limit, or none,
+// although there is a next page, because the cost of a request is limited.
 func (h *Handler) rows(ctx context.Context, st catalogue.State, q query) (rows, error) {
-	chosen, after := q.chosen(), ""
+	chosen, after := q.selection(), ""
 	if q.name != "" {
-		chosen += fmt.Sprintf(" age=%t", st.ByAge) // it decides the order
+		chosen += fmt.Sprintf(" age=%t", st.ByAge) // it determines the order
 	}
 	if q.cursor != "" {
 		var ok bool
 		if after, ok = openCursor(st.CursorKey, chosen, q.cursor); !ok {
-			return rows{}, badRequest("The cursor is none that this registry gave for this query. Repeat it unchanged with the same query, or begin without it.")
+			return rows{}, badRequest("The cursor is not one that this registry gave for this query. Repeat it unchanged with the same query, or begin without it.")
 		}
 	}
-	page, err := h.catalogue.Page(ctx, h.wanted(ctx, st, q), after, q.limit)
+	page, err := h.catalogue.Page(ctx, h.catalogueQuery(ctx, st, q), after, q.limit)
 	if err != nil {
 		return rows{}, err
 	}
 	if page.Unreadable > 0 {
-		h.complain("rows of the catalogue cannot be read and are left out", "rows", page.Unreadable)
+		h.logFault("rows of the catalogue cannot be read and are left out", "rows", page.Unreadable)
 	}
 	if q.name != "" && after == "" && len(page.Entries) == 0 && !page.More {
-		return rows{}, unseen(page)
+		return rows{}, noRows(page)
 	}
 	out := rows{entries: page.Entries, committed: page.Committed}
 	if page.More && len(st.CursorKey) > 0 {
@@ -116,16 +117,16 @@ func (h *Handler) rows(ctx context.Context, st catalogue.State, q query) (rows, 
 	return out, nil
 }
 
-// unseen says why nothing of a server is seen.
-func unseen(page catalogue.Page) error {
+// noRows returns the error for a server without visible rows.
+func noRows(page catalogue.Page) error {
 	if page.Unreadable > 0 {
 		return storage.ErrRecord
 	}
 	return errNoServer
 }
 
-// wanted returns the query as the store understands it.
-func (h *Handler) wanted(ctx context.Context, st catalogue.State, q query) catalogue.Query {
+// catalogueQuery converts a query to that of the catalogue.
+func (h *Handler) catalogueQuery(ctx context.Context, st catalogue.State, q query) catalogue.Query {
 	wanted := catalogue.Query{Name: q.name, Latest: q.latest, Version: q.version, Deleted: q.deleted, Since: q.since, MaxBytes: maxPageBytes}
 	if q.search == "" {
 		return wanted
@@ -134,21 +135,21 @@ func (h *Handler) wanted(ctx context.Context, st catalogue.State, q query) catal
 	if !q.since.IsZero() {
 		return wanted
 	}
-	if names := h.names.at(ctx, st); names != nil {
+	if names := h.names.forState(ctx, st); names != nil {
 		wanted.Seek = (&search{nameList: names, text: q.search, left: maxSearched}).next
 	}
 	return wanted
 }
 
-// complain logs a fault in the catalogue, once a minute: anybody may ask for the same page
-// again and again.
-func (h *Handler) complain(what string, args ...any) {
-	if minute := h.now().Unix() / 60; h.complained.Swap(minute) != minute {
+// logFault logs a fault, at most one per minute: any client can repeat the request that causes
+// it.
+func (h *Handler) logFault(what string, args ...any) {
+	if minute := h.now().Unix() / 60; h.lastFault.Swap(minute) != minute {
 		h.log.Error("registry: "+what, args...)
 	}
 }
 
-// parseQuery reads the query of a list. An empty parameter is none.
+// parseQuery parses the query of a list. An empty parameter counts as absent.
 func parseQuery(raw string) (query, error) {
 	p, err := parameters(raw, "limit", "cursor", "updated_since", "search", "version", "include_deleted", "shape")
 	if err != nil {
@@ -168,7 +169,7 @@ func parseQuery(raw string) (query, error) {
 		return query{}, err
 	}
 	if !q.since.IsZero() {
-		// Whoever asks what changed is also told what is gone.
+		// A list of updates includes deletions.
 		if p["include_deleted"] != "" && !q.deleted {
 			return query{}, badRequest("updated_since includes deleted servers: leave include_deleted=false out.")
 		}
@@ -177,7 +178,7 @@ func parseQuery(raw string) (query, error) {
 	return q, nil
 }
 
-// parameters reads the parameters of a query. Those that are not known are ignored.
+// parameters parses a query string and returns the known parameters. Others are ignored.
 func parameters(raw string, known ...string) (map[string]string, error) {
 	if len(raw) > maxQuery {
 		return nil, badRequest("The query has more than %d bytes.", maxQuery)
@@ -196,7 +197,7 @@ func parameters(raw string, known ...string) (map[string]string, error) {
 	is := map[string]string{}
 	for _, name := range known {
 		if len(values[name]) > 1 {
-			return nil, badRequest("%s is there more than once.", name)
+			return nil, badRequest("%s occurs more than once.", name)
 		}
 		is[name] = values.Get(name)
 	}
@@ -222,7 +223,7 @@ func parseSearch(text string) (string, error) {
 	switch n := utf8.RuneCountInString(text); {
 	case n < minSearch:
 		return "", unprocessable("search must have %d characters at least.", minSearch)
-	case n > maxSearch: // no name has more
+	case n > maxSearch: // no name is longer
 		return "", unprocessable("search must have %d characters at most.", maxSearch)
 	}
 	return strings.ToLower(text), nil
@@ -239,14 +240,14 @@ func parseBool(name, text string) (bool, error) {
 	return is, nil
 }
 
-// parseSince reads a time of RFC 3339, with or without a fraction.
+// parseSince parses a time of RFC 3339, with or without a fraction.
 func parseSince(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	since, err := time.Parse(time.RFC3339, text)
-	// RFC 3339 section 1: years have four digits, in UTC as well. Nothing was before the
-	// year 1, and zero means no time at all.
+	// RFC 3339 section 1: years have four digits. That must hold in UTC as well. The zero time
+	// stands for an absent parameter.
 	if since = since.UTC(); err != nil || since.Year() < 1 || since.Year() > 9999 || since.IsZero() {
 		return time.Time{}, badRequest("updated_since must be a time of RFC 3339, such as 2025-08-07T13:15:04.280Z. A + in it is written %%2B.")
 	}

@@ -14,37 +14,37 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// Searching looks at names only, and those of all servers are in the memory of each process,
-// about fifty bytes of each: one text in lower case, in the order of the names. It is read
-// from a list of the catalogue when somebody searches for the first time, and then what was
-// added since. Names of servers that are deleted, or that were never committed, may be in it:
-// it says where to look, and the catalogue says what is there.
+// A search compares names only. Each process keeps the names of all servers in memory, about
+// fifty bytes per name, as one text in lower case, sorted by name. The first search reads them
+// from a list of the catalogue, later searches read the names added since. The text may have
+// names of servers that are deleted or were never committed: it only selects the positions at
+// which the catalogue is read.
 
 const (
-	// maxNames is how many bytes of names are kept. Of a larger catalogue none are.
+	// maxNames is the limit of the names in memory, in bytes. Above it there is no index.
 	maxNames = 64 << 20
-	// maxSearched is how many bytes of names one request looks at.
+	// maxSearched is the number of bytes of names that one request compares.
 	maxSearched = 8 << 20
-	// namesWait is how long a request waits for the names, namesTime how long reading them
-	// may take.
+	// namesWait is the longest wait of a request for the names, namesTime the time limit for
+	// reading them.
 	namesWait = 700 * time.Millisecond
 	namesTime = time.Minute
 )
 
-// nameSep ends a name in the text. No name has it.
+// nameSep ends a name in the text. It occurs in no name.
 const nameSep = '\n'
 
-// nameList is an index of names. It does not change.
+// nameList is an immutable index of names.
 type nameList struct {
-	key       string // of the catalogue that it is of
+	key       string // the cursor key of the catalogue, which identifies it
 	committed uint64
-	stamp     time.Time // up to which updates it has all names
+	stamp     time.Time // the index has all names added up to this update time
 
 	text   string // in lower case
 	starts []uint32
 	odd    map[int]string // names that are not in lower case
 
-	tooMany bool // to be kept, so that there is none of them
+	tooMany bool // the names exceed maxNames, so the index is empty
 }
 
 // newNameList returns an index of sorted names.
@@ -88,15 +88,15 @@ func (l *nameList) all() []string {
 	return names
 }
 
-// search is the way of one request through the index.
+// search is the search of one request in the index.
 type search struct {
 	*nameList
 	text string // in lower case
-	left int    // bytes that may be looked at
+	left int    // bytes that may still be compared
 }
 
-// next returns the first name from a name on that has the text, or the one at which the
-// request has looked at enough.
+// next returns the first name not before from that contains the text. If the limit of compared
+// bytes is reached first, it returns the name at that position.
 func (s *search) next(from string) (string, bool) {
 	first := sort.Search(len(s.starts), func(i int) bool { return s.name(i) >= from })
 	if first == len(s.starts) || strings.ContainsRune(s.text, nameSep) {
@@ -107,17 +107,17 @@ func (s *search) next(from string) (string, bool) {
 	at := strings.Index(window, s.text)
 	if at >= 0 {
 		s.left -= at
-		return s.name(s.of(start + at)), true
+		return s.name(s.index(start + at)), true
 	}
 	s.left -= len(window)
 	if start+len(window) == len(s.nameList.text) {
 		return "", false
 	}
-	return s.name(s.of(start + len(window))), true
+	return s.name(s.index(start + len(window))), true
 }
 
-// of returns which name has a place in the text.
-func (l *nameList) of(place int) int {
+// index returns the index of the name at a byte offset of the text.
+func (l *nameList) index(place int) int {
 	return sort.Search(len(l.starts), func(i int) bool { return int(l.starts[i]) > place }) - 1
 }
 
@@ -125,17 +125,17 @@ func (l *nameList) of(place int) int {
 type nameIndex struct {
 	catalogue *catalogue.Catalogue
 	list      atomic.Pointer[nameList]
-	reading   chan struct{} // has something in it while somebody reads
+	reading   chan struct{} // a semaphore of one for reading names
 }
 
 func newNameIndex(c *catalogue.Catalogue) *nameIndex {
 	return &nameIndex{catalogue: c, reading: make(chan struct{}, 1)}
 }
 
-// at returns the index as of a state of the catalogue, or nil if it is not there within a
-// moment. It is read all the same, for those who come later.
-func (x *nameIndex) at(ctx context.Context, st catalogue.State) *nameList {
-	if l := x.list.Load(); l.holds(st) {
+// forState returns an index with the names of a state of the catalogue, or nil if it is not
+// ready within namesWait. Reading continues in the background for later requests.
+func (x *nameIndex) forState(ctx context.Context, st catalogue.State) *nameList {
+	if l := x.list.Load(); l.covers(st) {
 		return l.usable()
 	}
 	ctx, cancel := context.WithTimeout(ctx, namesWait)
@@ -156,7 +156,7 @@ func (x *nameIndex) at(ctx context.Context, st catalogue.State) *nameList {
 	case <-done:
 	case <-ctx.Done():
 	}
-	if l := x.list.Load(); l.holds(st) {
+	if l := x.list.Load(); l.covers(st) {
 		return l.usable()
 	}
 	return nil
@@ -169,24 +169,24 @@ func (l *nameList) usable() *nameList {
 	return l
 }
 
-// holds reports whether the index has all names of a state.
-func (l *nameList) holds(st catalogue.State) bool {
+// covers reports whether the index has all names of a state.
+func (l *nameList) covers(st catalogue.State) bool {
 	return l != nil && l.key == string(st.CursorKey) && (l.tooMany || l.committed >= st.Committed)
 }
 
-var errManyNames = errors.New("registry: there are too many names for an index of them")
+var errManyNames = errors.New("registry: there are too many names for an index")
 
-// read brings the index to a state at least.
+// read updates the index to a state, unless it covers that state already.
 func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
-	was := x.list.Load()
-	if was.holds(st) {
+	previous := x.list.Load()
+	if previous.covers(st) {
 		return
 	}
-	// What was added since has a later time of update.
+	// Names added since have a later update time.
 	stamp := registry.ParseProgress(st.Progress).Stamp
 	since := time.Time{}
-	if was != nil && was.key == string(st.CursorKey) && !stamp.Before(was.stamp) {
-		since = was.stamp
+	if previous != nil && previous.key == string(st.CursorKey) && !stamp.Before(previous.stamp) {
+		since = previous.stamp
 	}
 	names, err := x.added(ctx, since)
 	if errors.Is(err, errManyNames) {
@@ -198,12 +198,12 @@ func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 	switch {
 	case since.IsZero():
 	case len(names) == 0:
-		same := *was
+		same := *previous
 		same.committed, same.stamp = st.Committed, stamp
 		x.list.Store(&same)
 		return
 	default:
-		names = append(was.all(), names...)
+		names = append(previous.all(), names...)
 		slices.Sort(names)
 		names = slices.Compact(names)
 	}
@@ -212,7 +212,7 @@ func (x *nameIndex) read(ctx context.Context, st catalogue.State) {
 	x.list.Store(l)
 }
 
-// added returns the names that were added since, sorted.
+// added returns the names added since a time, sorted.
 func (x *nameIndex) added(ctx context.Context, since time.Time) ([]string, error) {
 	known := x.list.Load()
 	var names []string

@@ -15,13 +15,13 @@ import (
 	"gatehouse.example/templates"
 )
 
-// home is GET /: the latest version of each server that is not deleted.
+// home serves GET /: a list of the latest version of each server that is not deleted.
 func (h *Handler) home(c *call) error {
 	p, err := parameters(c.r.URL.RawQuery, "search", "cursor")
 	if err != nil {
 		return err
 	}
-	leave, err := h.makers.turn(c)
+	leave, err := h.builder.enter(c)
 	if err != nil {
 		return err
 	}
@@ -40,10 +40,10 @@ func (h *Handler) home(c *call) error {
 	if q.search, err = parseSearch(strings.TrimSpace(p["search"])); err == nil {
 		err = h.fill(c.ctx, &page, st, q)
 	}
-	var told *refusal
-	if errors.As(err, &told) {
-		page.Problem = told.detail
-		return h.page(c, told.status, func(w io.Writer) error { return h.pages.List(w, page) })
+	var refused *refusal
+	if errors.As(err, &refused) {
+		page.Problem = refused.detail
+		return h.page(c, refused.status, func(w io.Writer) error { return h.pages.List(w, page) })
 	}
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (h *Handler) home(c *call) error {
 	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.List(w, page) })
 }
 
-// fill puts on the page what it was asked for.
+// fill adds the servers of a query to the page.
 func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st catalogue.State, q query) error {
 	rows, err := h.rows(ctx, st, q)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Handler) fill(ctx context.Context, page *templates.RegistryList, st cat
 	return nil
 }
 
-// searchFor is the query of a page of the list.
+// searchFor returns the query string of a page of the list.
 func searchFor(search, cursor string) string {
 	q := url.Values{}
 	if search != "" {
@@ -92,20 +92,20 @@ func searchFor(search, cursor string) string {
 	return "?" + q.Encode()
 }
 
-// item reads a row for a page. One that cannot be read is logged.
+// item returns a row as an item. An invalid row is logged.
 func (h *Handler) item(e catalogue.Entry) (registry.Item, error) {
-	r, err := h.speaks.take(e)
+	r, err := h.ownMeta.split(e)
 	if err == nil {
 		var item registry.Item
 		if item, err = r.item(); err == nil {
 			return item, nil
 		}
 	}
-	h.complain("a row of the catalogue is left out", "name", e.Name, "version", e.Version, "err", err)
+	h.logFault("a row of the catalogue is left out", "name", e.Name, "version", e.Version, "err", err)
 	return registry.Item{}, err
 }
 
-// pictures returns where the pictures of items are. Those that are not ready are left out.
+// pictures returns the paths of the icons of items, "" for each that is not ready.
 func (h *Handler) pictures(ctx context.Context, items []registry.Item) []string {
 	paths := make([]string, len(items))
 	for i, item := range items {
@@ -116,17 +116,17 @@ func (h *Handler) pictures(ctx context.Context, items []registry.Item) []string 
 	return paths
 }
 
-// versionsOnPage is how many versions of a server a page leads to at most.
+// versionsOnPage is the maximum number of versions that a page links to.
 const versionsOnPage = 50
 
-// serverPage is GET /servers/{name}: the latest version of a server, or the one that the
-// parameter version names, and some of the others. The parameter cursor leads to older ones.
+// serverPage serves GET /servers/{name}: the latest version of a server, or that of the
+// parameter version, with links to other versions. The parameter cursor selects older links.
 func (h *Handler) serverPage(c *call) error {
 	p, err := parameters(c.r.URL.RawQuery, "version", "cursor")
 	if err != nil {
 		return err
 	}
-	leave, err := h.makers.turn(c)
+	leave, err := h.builder.enter(c)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (h *Handler) serverPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, err := h.chosen(c, p["version"], versions.entries)
+	e, err := h.entryFor(c, p["version"], versions.entries)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (h *Handler) serverPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	if p["version"] == "" { // then there is no latest one but this
+	if p["version"] == "" { // the page shows the latest version itself
 		page.LatestPage = ""
 	}
 	if p["cursor"] != "" {
@@ -159,9 +159,9 @@ func (h *Handler) serverPage(c *call) error {
 	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.Server(w, page) })
 }
 
-// chosen reads the version that a page is about: the one with a name, or the latest, or
-// where that is deleted any other.
-func (h *Handler) chosen(c *call, version string, others []catalogue.Entry) (catalogue.Entry, error) {
+// entryFor returns the version that a page shows: the requested one, or the latest, or, if
+// that is deleted, the first of the others.
+func (h *Handler) entryFor(c *call, version string, others []catalogue.Entry) (catalogue.Entry, error) {
 	i := slices.IndexFunc(others, func(e catalogue.Entry) bool { return e.Version == version || version == "" && e.Latest })
 	if i >= 0 {
 		return others[i], nil
@@ -173,9 +173,9 @@ func (h *Handler) chosen(c *call, version string, others []catalogue.Entry) (cat
 	return e, err
 }
 
-// describe makes the page about one of the versions of a server.
+// describe returns the data of the page of one version of a server.
 func (h *Handler) describe(ctx context.Context, versions []catalogue.Entry, e catalogue.Entry) (templates.RegistryServer, error) {
-	taken, err := h.speaks.take(e)
+	taken, err := h.ownMeta.split(e)
 	if err != nil {
 		return templates.RegistryServer{}, err
 	}
@@ -190,7 +190,7 @@ func (h *Handler) describe(ctx context.Context, versions []catalogue.Entry, e ca
 		Icon:       h.pictures(ctx, []registry.Item{item})[0],
 		Deprecated: item.Official.Status == registry.StatusDeprecated, Message: item.Official.StatusMessage, Latest: e.Latest,
 		Published: e.Published, Updated: e.Updated, Website: r.Website(), Source: r.Repository().URL,
-		Facts: facts(h.speaks.key, h.enriched(taken)),
+		Facts: facts(h.ownMeta.key, h.enriched(taken)),
 	}
 	for _, remote := range r.Remotes() {
 		page.Remotes = append(page.Remotes, remotePart(remote))

@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// links returns where the links of a page lead.
+// links returns the targets of the links of a page.
 func links(page string) (to []string) {
 	for _, match := range regexp.MustCompile(`<a [^>]*href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		to = append(to, html.UnescapeString(match[1]))
@@ -22,7 +22,7 @@ func links(page string) (to []string) {
 	return to
 }
 
-// expect checks what is on a page and what is not.
+// expect checks that a page contains some texts and does not contain others.
 func expect(t *testing.T, name, page string, want, never []string) {
 	t.Helper()
 	for _, w := range want {
@@ -100,7 +100,7 @@ func TestListPages(t *testing.T) {
 			t.Errorf("%q: %d of %d servers", search, len(seen), want)
 		}
 	}
-	// A cursor of one search is none of another.
+	// A cursor of one search is not valid for another.
 	next := links(d.get("/?search=notes").Body.String())
 	i := slices.IndexFunc(next, func(to string) bool { return strings.Contains(to, "cursor=") })
 	other := strings.Replace(next[i], "search=notes", "search=org", 1)
@@ -176,8 +176,7 @@ func TestPageHeaders(t *testing.T) {
 	}
 }
 
-// TestHostileRecords: what strangers write is inert on every page (guard E-6: stored strings
-// are inert in HTML).
+// TestHostileRecords: strings of publishers are inert in the HTML of every page.
 func TestHostileRecords(t *testing.T) {
 	texts := []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</title><script>x</script>`, `</style><script>x</script>`, `javascript:alert(1)`,
@@ -186,7 +185,7 @@ func TestHostileRecords(t *testing.T) {
 	for _, evil := range texts {
 		row := rowOf("com.example/a", "1.0.0 "+evil, isDeprecated, func(e *catalogue.Entry) {
 			e.StatusMessage = evil
-			e.Server = encode(object{ // worse than what a record may be
+			e.Server = encode(object{ // worse than a valid record can be
 				"name": "com.example/a", "version": e.Version, "title": evil, "description": evil, "websiteUrl": "https://a.example/?" + evil, "repository": object{"url": evil, "source": evil},
 				"icons":    []any{object{"src": evil}},
 				"remotes":  []any{object{"type": evil, "url": evil, "headers": []any{object{"name": evil, "description": evil}}, "variables": object{evil: object{"description": evil}}}},
@@ -208,7 +207,7 @@ func TestHostileRecords(t *testing.T) {
 				}
 			}
 		}
-		// And for programs it is what it was.
+		// Programs get the record unchanged.
 		var back struct{ Title string }
 		if err := json.Unmarshal(d.get("/v0.1/servers/com.example%2Fa/versions/latest").Body.Bytes(), &back); err != nil || back.Title != evil {
 			t.Errorf("%q is %q for programs, %v", evil, back.Title, err)

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/templates"
 )
 
-// page answers with a page for people, or with nothing of it.
+// page sends an HTML page. If write fails, it sends nothing and returns the error.
 func (h *Handler) page(c *call, status int, write func(io.Writer) error) error {
 	var body bytes.Buffer
 	if err := write(&body); err != nil {
@@ -40,13 +40,13 @@ func (h *Handler) page(c *call, status int, write func(io.Writer) error) error {
 	return nil
 }
 
-// errorPage tells a person what went wrong.
+// errorPage sends the page of an error.
 func (h *Handler) errorPage(c *call, err error) {
-	p := h.told(c, err)
-	told := templates.Error{Status: p.status, Title: http.StatusText(p.status), Message: p.detail}
+	p := h.refusalFor(c, err)
+	data := templates.Error{Status: p.status, Title: http.StatusText(p.status), Message: p.detail}
 	err = h.page(c, p.status, func(w io.Writer) error {
 		p.headers(c.w.Header())
-		return h.pages.Error(w, told)
+		return h.pages.Error(w, data)
 	})
 	if err != nil { // a template is broken
 		h.log.Error("registry: a page failed", "err", err)
@@ -72,12 +72,13 @@ func (h *Handler) versionPart(e catalogue.Entry, current bool) templates.Registr
 	}
 }
 
-// inputsOf are what whoever calls a remote has to provide: variables of its URL, and headers.
+// inputsOf returns the inputs that a client of a remote has to provide: the variables of its
+// URL and the headers.
 func inputsOf(r registry.Remote) []templates.RegistryInput {
 	var variables []registry.Input
 	for _, name := range slices.Sorted(maps.Keys(r.Variables)) {
 		var variable registry.Input
-		_ = json.Unmarshal(r.Variables[name], &variable) // what cannot be read is not shown
+		_ = json.Unmarshal(r.Variables[name], &variable) // of an invalid variable only the name is shown
 		variable.Name = name
 		variables = append(variables, variable)
 	}
@@ -91,15 +92,16 @@ func inputParts(inputs []registry.Input) (parts []templates.RegistryInput) {
 	return parts
 }
 
-// facts are what this registry says itself, member by member.
-func facts(key string, said json.RawMessage) (facts []templates.RegistryFact) {
-	if len(said) == 0 {
+// facts returns the members of the value for the registry's own key. A value that is not an
+// object is one fact, named after the key.
+func facts(key string, value json.RawMessage) (facts []templates.RegistryFact) {
+	if len(value) == 0 {
 		return nil
 	}
 	members := map[string]json.RawMessage{}
-	if json.Unmarshal(said, &members) != nil {
+	if json.Unmarshal(value, &members) != nil {
 		_, name, _ := strings.Cut(key, "/")
-		members[name] = said
+		members[name] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		facts = append(facts, templates.RegistryFact{Name: name, Value: cmp.Or(plain(members[name]), string(members[name]))})
@@ -107,7 +109,8 @@ func facts(key string, said json.RawMessage) (facts []templates.RegistryFact) {
 	return facts
 }
 
-// plain is how people write a text, or a list of them; "" if it is something else.
+// plain returns a JSON string without quotes, or a list of strings separated by commas. It
+// returns "" for other values.
 func plain(value json.RawMessage) string {
 	var text string
 	var list []string

@@ -9,19 +9,19 @@ import (
 	"gatehouse.example/registry"
 )
 
-// route is what a path leads to.
+// route is the endpoint of a path, with its parameters.
 type route struct {
 	serve         func(*Handler, *call) error
-	api           bool // for programs
+	api           bool // part of the interface for programs
 	name, version string
 	digest        string // of an icon
 }
 
-var errNothing = &refusal{http.StatusNotFound, "There is nothing here."}
+var errNoPage = &refusal{http.StatusNotFound, "There is nothing at this address."}
 
-// resolve returns where an escaped path leads to. A path is taken as it came: nothing
-// is cleaned, and a slash inside a name stays what it is (requirement R-API-3). One more
-// slash behind a path that leads somewhere leads to the same place.
+// resolve returns the route of an escaped path. The path is not cleaned, and an escaped slash
+// inside a name is part of the name (requirement R-API-3). Slashes at the end of a path do not
+// change its route.
 func resolve(path string) (route, error) {
 	segments, err := split(path)
 	if err != nil {
@@ -40,13 +40,13 @@ func resolve(path string) (route, error) {
 		ok = first == "" && len(segments) == 1
 	}
 	if !ok {
-		return route{api: p.api}, errNothing
+		return route{api: p.api}, errNoPage
 	}
 	return p, nil
 }
 
-// Answers reports whether an escaped path is for the handler, whatever it answers there, so
-// that it can share a listener with something else.
+// Answers reports whether an escaped path belongs to the handler, even if the answer is an
+// error. A program uses it to serve the handler and other endpoints on one listener.
 func (h *Handler) Answers(path string) bool {
 	path, inside := strings.CutPrefix(path, h.prefix)
 	if !inside || path != "" && path[0] != '/' {
@@ -61,16 +61,17 @@ func (h *Handler) Answers(path string) bool {
 	return h.prefix != ""
 }
 
-// isAPI reports a path of the interface. Both versions of it are the same at present.
+// isAPI reports whether a path belongs to the interface for programs. Its two versions are
+// equal at present.
 func isAPI(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return first == "v0.1" || first == "v0"
 }
 
-// split returns the segments of a path, each unescaped. There is at least one.
+// split returns the segments of a path, each unescaped. There is at least one segment.
 func split(path string) ([]string, error) {
 	if strings.HasPrefix(path, "//") || path != "" && path[0] != '/' {
-		return nil, errNothing
+		return nil, errNoPage
 	}
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i, s := range segments {
@@ -83,21 +84,17 @@ func split(path string) ([]string, error) {
 	return segments, nil
 }
 
+// fixedAPI has the endpoints of the interface without parameters in the path.
+var fixedAPI = map[string]func(*Handler, *call) error{
+	"servers": (*Handler).list, "schema": (*Handler).schema, "health": (*Handler).health, "ping": (*Handler).ping,
+}
+
 func (p *route) findAPI(segments []string) bool {
-	switch {
-	case len(segments) == 1 && segments[0] == "servers":
-		p.serve = (*Handler).list
-		return true
-	case len(segments) == 1 && segments[0] == "schema":
-		p.serve = (*Handler).schema
-		return true
-	case len(segments) == 1 && segments[0] == "health":
-		p.serve = (*Handler).health
-		return true
-	case len(segments) == 1 && segments[0] == "ping":
-		p.serve = (*Handler).ping
-		return true
-	case len(segments) < 3 || segments[0] != "servers":
+	if len(segments) == 1 {
+		p.serve = fixedAPI[segments[0]]
+		return p.serve != nil
+	}
+	if len(segments) < 3 || segments[0] != "servers" {
 		return false
 	}
 	rest, ok := p.takeName(segments[1:])
@@ -112,9 +109,9 @@ func (p *route) findAPI(segments []string) bool {
 	return len(rest) == 2 && p.version != ""
 }
 
-// takeName takes the name of a server from the beginning of segments. It is one segment
-// with an escaped slash in it, as it should be, or two of them, as proxies that unescape it
-// make of it. One segment without a slash in it is no name, so there is one way to read it.
+// takeName sets the name to that at the beginning of segments and returns the other segments.
+// A name is one segment with an escaped slash, or two segments, if a proxy has unescaped the
+// slash. A segment without a slash is not a name, so a path has only one interpretation.
 func (p *route) takeName(segments []string) (rest []string, ok bool) {
 	if len(segments) == 0 {
 		return nil, false
@@ -142,14 +139,15 @@ func (p *route) findIcon(segments []string) bool {
 	return true
 }
 
-// pagePath is where the page of a server is, and picturePath where a picture of it is.
+// pagePath returns the path of the page of a server.
 func (h *Handler) pagePath(name string) string { return h.prefix + "/servers/" + name }
 
+// picturePath returns the path of an icon of a version.
 func (h *Handler) picturePath(name, version, digest string) string {
 	return h.prefix + "/icons/" + name + "/" + url.PathEscape(version) + "/" + digest
 }
 
-// apiPath is where a version of a server is for programs.
+// apiPath returns the path of a version in the interface for programs.
 func (h *Handler) apiPath(name, version string) string {
 	return h.prefix + "/v0.1/servers/" + url.PathEscape(name) + "/versions/" + url.PathEscape(version)
 }

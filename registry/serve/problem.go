@@ -11,13 +11,13 @@ import (
 	"gatehouse.example/storage"
 )
 
-// refusal is an error that is told to whoever asked.
+// refusal is an error whose detail is sent to the client.
 type refusal struct {
 	status int
 	detail string
 }
 
-// Error says the status and the detail.
+// Error returns the status and the detail.
 func (p *refusal) Error() string { return fmt.Sprintf("registry/serve: %d: %s", p.status, p.detail) }
 
 func badRequest(format string, args ...any) error {
@@ -33,21 +33,21 @@ var (
 	errNoVersion = &refusal{http.StatusNotFound, "There is no such version of this server."}
 )
 
-// told returns what is told about an error. What a stranger does not need to know goes to
-// the log instead.
-func (h *Handler) told(c *call, err error) *refusal {
+// refusalFor returns the error to send to the client. Other details go to the log: clients are
+// not authenticated.
+func (h *Handler) refusalFor(c *call, err error) *refusal {
 	var p *refusal
-	level := slog.LevelWarn // anybody can ask for more than the store answers in time
+	level := slog.LevelWarn // any client can cause a timeout of the store by its requests
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.Is(err, fair.ErrBusy): // whoever floods is not worth a line in the log each time
-		h.complain("more answers are asked for than can be made: some who ask are told to come again")
+	case errors.Is(err, fair.ErrBusy): // a flood of requests must not fill the log
+		h.logFault("there are more requests than the registry can answer: some get 503")
 		return &refusal{http.StatusServiceUnavailable, "This registry is busy. Try again."}
 	case errors.Is(err, storage.ErrUnavailable) || c.ctx.Err() != nil:
 		p = &refusal{http.StatusServiceUnavailable, "The catalogue cannot be read at present. Try again."}
 	default:
-		p = &refusal{http.StatusInternalServerError, "The catalogue has something that cannot be read."}
+		p = &refusal{http.StatusInternalServerError, "The catalogue has a record that cannot be read."}
 		level = slog.LevelError
 	}
 	if c.r.Context().Err() == nil {
@@ -56,7 +56,7 @@ func (h *Handler) told(c *call, err error) *refusal {
 	return p
 }
 
-// headers sets those of an answer that is an error.
+// headers sets the header fields of an error answer.
 func (p *refusal) headers(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 	if p.status == http.StatusServiceUnavailable {
@@ -64,10 +64,10 @@ func (p *refusal) headers(header http.Header) {
 	}
 }
 
-// problem answers a program: problem details (RFC 9457), which are also an object with
-// error, as the description of the interface has it.
+// problem sends problem details (RFC 9457), with the member error that the description of the
+// interface has.
 func (h *Handler) problem(c *call, err error) {
-	p := h.told(c, err)
+	p := h.refusalFor(c, err)
 	p.headers(c.w.Header())
 	body, _ := json.Marshal(struct {
 		Type   string `json:"type"`

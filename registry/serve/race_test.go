@@ -2,6 +2,6 @@
 
 package serve_test
 
-// raceEnabled says that the race detector runs, which makes large records twenty times as
-// dear: what is about their number and size has fewer of them then.
+// raceEnabled reports whether the race detector runs. It makes large records twenty times as
+// expensive, so tests use fewer of them.
 const raceEnabled = true

@@ -11,10 +11,11 @@ import (
 	"gatehouse.example/registry"
 )
 
-// object is a JSON object that a test puts together.
+// object is a JSON object.
 type object = map[string]any
 
-// minimal returns a record with what is required, changed. A nil takes a member away.
+// minimal returns a record with the required members, then changed. A nil value removes a
+// member.
 func minimal(changes object) []byte {
 	record := object{"name": "com.example/notes", "description": "Notes.", "version": "1.0.0"}
 	maps.Copy(record, changes)

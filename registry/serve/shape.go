@@ -16,15 +16,17 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// shape is how an item is written.
+// shape is the form of an item in answers.
 type shape int
 
 const (
-	// shapeBoth is the record under server with _meta beside it, as the interface is
-	// described, and the record's own members with its status beside those, as readers of
-	// the older form expect it (requirements R-REC-1 to R-REC-7).
+	// shapeBoth has the members of both other shapes, for clients of the current interface and
+	// of the older form (requirements R-REC-1 to R-REC-7).
 	shapeBoth shape = iota
+	// shapeWrapped has the record in the member server and _meta beside it, as the interface
+	// is described.
 	shapeWrapped
+	// shapeRecord has the members of the record with status and _meta: the older form.
 	shapeRecord
 )
 
@@ -40,54 +42,54 @@ func parseShape(text string) (shape, error) {
 	return 0, unprocessable("shape must be wrapped or record. Without it an item has both.")
 }
 
-// voice is how this registry speaks itself: under a key of its own.
-type voice struct {
+// ownMeta is this registry's own key of _meta and the function that returns its values.
+type ownMeta struct {
 	key    string
 	enrich func(registry.Item) (json.RawMessage, error)
 }
 
-// owns reports the key, in whatever case, which nobody else may use.
-func (v voice) owns(key string) bool { return v.key != "" && strings.EqualFold(key, v.key) }
+// owns reports whether key is the registry's own key, in any case of letters.
+func (o ownMeta) owns(key string) bool { return o.key != "" && strings.EqualFold(key, o.key) }
 
-// row is a row of the catalogue taken apart.
+// row is a row of the catalogue, divided into members.
 type row struct {
-	entry   catalogue.Entry
-	record  []byte           // without what it says under our key
-	members []rawjson.Member // of the record, but for _meta
-	own     []rawjson.Member // of _meta of the record
-	said    []rawjson.Member // what registries say beside the record, but for MetaOfficial
+	entry      catalogue.Entry
+	record     []byte           // without the registry's own key of _meta
+	members    []rawjson.Member // of the record, without _meta
+	recordMeta []rawjson.Member // of _meta of the record
+	itemMeta   []rawjson.Member // of _meta beside the record, without MetaOfficial
 }
 
-var errRow = errors.New("registry: a row of the catalogue is not made of objects")
+var errRow = errors.New("registry: a row of the catalogue does not consist of objects")
 
-// take takes a row apart. What it says under our key is not in it any more: only we speak
-// there (requirement R-REC-5).
-func (v voice) take(e catalogue.Entry) (row, error) {
+// split divides a row into members and drops the registry's own key of _meta: only Enrich
+// supplies values for that key (requirement R-REC-5).
+func (o ownMeta) split(e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
 	if !rawjson.IsObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!rawjson.IsObject(e.Meta) || !json.Valid(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
 	}
-	if statusOf(e).Validate() != nil { // it is not for us to say that it is fine
+	if statusOf(e).Validate() != nil { // a row with an unknown status must not be served as active
 		return row{}, fmt.Errorf("%w: %s %s has the status %.40q", errRow, e.Name, e.Version, e.Status)
 	}
-	ours := func(s rawjson.Member) bool { return v.owns(s.Name) }
+	isOwnKey := func(m rawjson.Member) bool { return o.owns(m.Name) }
 	r.members = rawjson.Split(r.record)
 	if i := slices.IndexFunc(r.members, rawjson.Named("_meta")); i >= 0 {
 		meta := r.members[i]
 		r.members = slices.Delete(r.members, i, i+1)
-		r.own = rawjson.Split(meta.Value)
-		if slices.ContainsFunc(r.own, ours) {
-			r.own = slices.DeleteFunc(r.own, ours)
-			r.record = slices.Concat(r.record[:meta.At], rawjson.AppendObject(nil, r.own), r.record[meta.At+len(meta.Value):])
+		r.recordMeta = rawjson.Split(meta.Value)
+		if slices.ContainsFunc(r.recordMeta, isOwnKey) {
+			r.recordMeta = slices.DeleteFunc(r.recordMeta, isOwnKey)
+			r.record = slices.Concat(r.record[:meta.At], rawjson.AppendObject(nil, r.recordMeta), r.record[meta.At+len(meta.Value):])
 		}
 	}
-	r.said = slices.DeleteFunc(rawjson.Split(e.Meta), func(s rawjson.Member) bool { return s.Name == registry.MetaOfficial || ours(s) })
+	r.itemMeta = slices.DeleteFunc(rawjson.Split(e.Meta), func(m rawjson.Member) bool { return m.Name == registry.MetaOfficial || isOwnKey(m) })
 	return r, nil
 }
 
-// appendItem writes a row. The record under server has the bytes in which it came.
+// appendItem appends a row as a JSON item. The member server has the record's original bytes.
 func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, error) {
-	r, err := h.speaks.take(e)
+	r, err := h.ownMeta.split(e)
 	if err != nil {
 		return b, err
 	}
@@ -101,12 +103,12 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 	}
 	for _, m := range r.members {
 		if m.Name == "status" || m.Name == "server" && s == shapeBoth {
-			continue // what a registry says counts
+			continue // the registry's value is written instead
 		}
 		b = append(appendComma(b), m.Text...)
 	}
 	b = appendText(append(appendComma(b), `"status":`...), string(statusOf(e)))
-	for _, m := range r.own { // registries speak over the record
+	for _, m := range r.recordMeta { // the values of registries take precedence over the record's
 		if m.Name != registry.MetaOfficial && !slices.ContainsFunc(meta, rawjson.Named(m.Name)) {
 			meta = append(meta, m)
 		}
@@ -114,42 +116,43 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 	return append(rawjson.AppendObject(append(b, `,"_meta":`...), meta), '}'), nil
 }
 
-// metaOf is what registries say about a row: all of it, and we last.
+// metaOf returns the members of _meta beside the record: MetaOfficial, those of the upstream,
+// and this registry's own.
 func (h *Handler) metaOf(r row) []rawjson.Member {
-	meta := make([]rawjson.Member, 1, len(r.said)+len(r.own)+2)
+	meta := make([]rawjson.Member, 1, len(r.itemMeta)+len(r.recordMeta)+2)
 	meta[0] = rawjson.Member{Name: registry.MetaOfficial, Text: appendOfficial([]byte(`"`+registry.MetaOfficial+`":`), r.entry)}
-	meta = append(meta, r.said...)
+	meta = append(meta, r.itemMeta...)
 	if value := h.enriched(r); value != nil {
-		meta = append(meta, rawjson.New(h.speaks.key, value))
+		meta = append(meta, rawjson.New(h.ownMeta.key, value))
 	}
 	return meta
 }
 
-// enriched returns what we say about a row, nil for nothing.
+// enriched returns the value for the registry's own key, nil for none.
 func (h *Handler) enriched(r row) json.RawMessage {
-	if h.speaks.enrich == nil {
+	if h.ownMeta.enrich == nil {
 		return nil
 	}
 	item, err := r.item()
 	var value json.RawMessage
 	if err == nil {
-		value, err = h.speaks.enrich(item)
+		value, err = h.ownMeta.enrich(item)
 	}
 	if err == nil && value != nil && !json.Valid(value) {
-		err = errors.New("it is no JSON")
+		err = errors.New("it is not valid JSON")
 	}
 	if err != nil {
-		h.complain("what is said about an item is left out", "name", r.entry.Name, "version", r.entry.Version, "err", err)
+		h.logFault("the registry's own data about an item is left out", "name", r.entry.Name, "version", r.entry.Version, "err", err)
 		return nil
 	}
 	return value
 }
 
-// item returns the row as an item. The record was checked when it came.
+// item returns the row as an item. The record was validated before it was stored.
 func (r row) item() (registry.Item, error) {
 	record, err := registry.StoredRecord(r.record)
 	item := registry.Item{Record: record, Official: officialOf(r.entry), Meta: map[string]json.RawMessage{}}
-	for _, m := range r.said {
+	for _, m := range r.itemMeta {
 		item.Meta[m.Name] = m.Value
 	}
 	return item, err
@@ -166,8 +169,7 @@ func statusOf(e catalogue.Entry) registry.Status {
 	return cmp.Or(registry.Status(e.Status), registry.StatusActive)
 }
 
-// appendOfficial writes what stands under MetaOfficial. Times that are not known are left
-// out.
+// appendOfficial appends the value of MetaOfficial. Unknown times are left out.
 func appendOfficial(b []byte, e catalogue.Entry) []byte {
 	b = appendText(append(b, `{"status":`...), string(statusOf(e)))
 	if e.StatusMessage != "" {
@@ -186,8 +188,9 @@ func appendOfficial(b []byte, e catalogue.Entry) []byte {
 	return append(b, '}')
 }
 
-// writeList writes a page. Rows that cannot be written are left out. It returns for how many
-// of the rows an answer has room: when that is not all of them, it is not finished.
+// writeList returns a page as JSON. Rows that cannot be written are left out. If the page
+// exceeds maxAnswer, body is nil and fitted is the number of rows that fit; otherwise fitted is
+// the number of entries.
 func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted int) {
 	size := 64
 	for _, e := range entries {
@@ -201,7 +204,7 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 		}
 		var err error
 		if b, err = h.appendItem(b, e, s); err != nil {
-			h.complain("a row of the catalogue is left out", "err", err)
+			h.logFault("a row of the catalogue is left out", "err", err)
 			b = b[:before]
 			continue
 		}
@@ -218,13 +221,13 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 	return append(b, `}}`...), len(entries)
 }
 
-// appendText writes a string.
+// appendText appends a JSON string.
 func appendText(b []byte, s string) []byte {
-	text, _ := json.Marshal(s) // a string can be written
+	text, _ := json.Marshal(s) // cannot fail for a string
 	return append(b, text...)
 }
 
-// appendComma writes a comma unless an object or a list has just begun.
+// appendComma appends a comma unless b ends with the beginning of an object or a list.
 func appendComma(b []byte) []byte {
 	if last := b[len(b)-1]; last == '{' || last == '[' {
 		return b

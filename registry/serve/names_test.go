@@ -15,7 +15,8 @@ import (
 	"gatehouse.example/storage/catalogue/cataloguetest"
 )
 
-// searched says what a search cost: rows that were read, pages of lists, and the names.
+// searched does a search and returns the names found and whether more may follow. The counts of
+// m are those of the search.
 func (m *metered) searched(t *testing.T, d *desk, target string) (names []string, more bool) {
 	t.Helper()
 	m.reset()
@@ -27,7 +28,7 @@ func (m *metered) searched(t *testing.T, d *desk, target string) (names []string
 	return l.names(), l.Metadata.NextCursor != nil
 }
 
-// manyServers commits so many servers of three versions each. Twenty of them are rare.
+// manyServers commits n servers of three versions each. The names of twenty contain rare.
 func manyServers(t testing.TB, d *desk, n int) {
 	t.Helper()
 	var page []catalogue.Entry
@@ -59,8 +60,8 @@ func (d *desk) warm(m *metered) {
 	d.t.Fatal("the names are not read")
 }
 
-// TestB7SearchReadsWhatItFinds: however many servers there are, a search reads rows that it
-// finds and entries of lists beside them, and no others.
+// TestB7SearchReadsWhatItFinds: in a catalogue of any size, a search reads only the rows that it
+// finds and list entries beside them.
 func TestB7SearchReadsWhatItFinds(t *testing.T) {
 	for _, servers := range []int{2000, 12_000} {
 		d, m := newMeteredDesk(t, serve.Config{})
@@ -88,9 +89,8 @@ func TestB7SearchReadsWhatItFinds(t *testing.T) {
 	}
 }
 
-// TestB7SearchFollowsTheCatalogue: whatever was committed, by whatever process, is found in
-// every process at once, and what was deleted is not. Walking through all pages gives what
-// is there.
+// TestB7SearchFollowsTheCatalogue: every process finds the rows of every commit at once, and no
+// deleted rows. The pages of a search together are complete.
 func TestB7SearchFollowsTheCatalogue(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	other := d.serve(serve.Config{})
@@ -117,12 +117,12 @@ func TestB7SearchFollowsTheCatalogue(t *testing.T) {
 	commit(progress, rowOf("com.example/notes", "1.0.0", updatedAt(day(3))), rowOf("com.example/zebra", "1.0.0", updatedAt(day(3))))
 	check("notes", "com.example/notes 1.0.0")
 	check("EXAMPLE/", "com.example/notes 1.0.0", "com.example/zebra 1.0.0")
-	// What came later has later times, as the aggregator gives them.
+	// Later rows have later update times, as the mirror sets them.
 	progress, _ = json.Marshal(map[string]any{"stamp": day(4)})
 	commit(progress, rowOf("com.example/Notes-2", "1.0.0", updatedAt(day(4))), rowOf("com.example/zebra", "2.0.0", updatedAt(day(4))))
 	check("notes", "com.example/Notes-2 1.0.0", "com.example/notes 1.0.0")
 	check("zebra", "com.example/zebra 1.0.0", "com.example/zebra 2.0.0")
-	// A commit that says nothing of times is found as well.
+	// Rows of a commit without a stamp in the progress are found as well.
 	commit(json.RawMessage(`{}`), rowOf("com.example/anotes", "1.0.0", updatedAt(day(1))))
 	check("notes", "com.example/Notes-2 1.0.0", "com.example/anotes 1.0.0", "com.example/notes 1.0.0")
 	commit(nil, rowOf("com.example/notes", "1.0.0", isDeleted, updatedAt(day(9))))
@@ -130,7 +130,7 @@ func TestB7SearchFollowsTheCatalogue(t *testing.T) {
 	check("anotes%0Acom")
 }
 
-// slowNames holds whoever begins to read all names, once.
+// slowNames blocks the first reading of all names.
 type slowNames struct {
 	storage.Backend
 	held atomic.Bool
@@ -144,8 +144,8 @@ func (s *slowNames) IndexPage(ctx context.Context, index, after string, limit in
 	return s.Backend.IndexPage(ctx, index, after, limit)
 }
 
-// TestB7SearchWhileTheNamesAreRead: where the names are not there in time a search looks at
-// some of the lists, and leads on to the rest.
+// TestB7SearchWhileTheNamesAreRead: while the index of names is not ready, a search reads a part
+// of the list, and its cursor leads to the rest.
 func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 	d, m := newMeteredDesk(t, serve.Config{})
 	manyServers(t, d, 8000)
@@ -167,7 +167,7 @@ func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 	}
 }
 
-// BenchmarkB7Search says what searches cost among few and many servers of three versions.
+// BenchmarkB7Search measures searches among few and many servers of three versions.
 func BenchmarkB7Search(b *testing.B) {
 	for _, servers := range []int{2000, 100_000} {
 		d, m := newMeteredDesk(b, serve.Config{})
@@ -178,7 +178,7 @@ func BenchmarkB7Search(b *testing.B) {
 				m.reset()
 				n := 0
 				for b.Loop() {
-					n++ // an answer that is kept costs nothing, so each is another one
+					n++ // each search is different, because answers are cached
 					d.get(fmt.Sprintf("/v0.1/servers?limit=%d&search=%s", 30+n%70, search))
 				}
 				b.ReportMetric(float64(m.lists.Load())/float64(n), "lists/op")

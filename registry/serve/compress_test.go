@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/registry/serve"
 )
 
-// unzip returns what is in a compressed body.
+// unzip returns the content of a compressed body.
 func unzip(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	r, err := gzip.NewReader(w.Body)
@@ -24,8 +24,8 @@ func unzip(t *testing.T, w *httptest.ResponseRecorder) string {
 	return string(plain)
 }
 
-// TestB7Gzip: who takes gzip gets the same bytes compressed under another tag, and is told
-// that nothing changed whichever of the two tags it has. What is short stays as it is.
+// TestB7Gzip: a client that accepts gzip gets the same bytes compressed with another tag, and 304
+// for either of the two tags. Short answers are not compressed.
 func TestB7Gzip(t *testing.T) {
 	d := newDesk(t, serve.Config{}, heavyRows(0, 20, 500)...)
 	d.commit(rowOf("com.example/a", "1.0.0"))

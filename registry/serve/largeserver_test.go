@@ -27,7 +27,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// metered counts what is read from a backend.
+// metered counts the reads of a backend.
 type metered struct {
 	storage.Backend
 	items, bytes, lists, most atomic.Int64
@@ -77,7 +77,7 @@ func newMeteredDesk(t testing.TB, config serve.Config) (*desk, *metered) {
 
 const heavy = "com.example/heavy"
 
-// heavyRows are versions of one server with records of so many bytes, each published a day
+// heavyRows returns versions of one server with records of the given size, each published a day
 // after the one before.
 func heavyRows(from, to, size int) (rows []catalogue.Entry) {
 	for i := from; i < to; i++ {
@@ -115,8 +115,8 @@ func follow(h http.Handler, target string) (versions []string, largest int, err 
 	}
 }
 
-// TestB7ServerWithManyLargeVersions: eight readers at once read all 1 500 versions of 60 kB
-// of a server, the newest first. No answer is larger than a page, and no read of the store.
+// TestB7ServerWithManyLargeVersions: eight concurrent clients read all 1 500 versions of 60 kB of
+// a server, the newest first. No answer and no read of the store is larger than a page.
 func TestB7ServerWithManyLargeVersions(t *testing.T) {
 	const size, page = 60_000, 4 << 20
 	versions := 1500
@@ -170,7 +170,7 @@ func TestB7ServerWithManyLargeVersions(t *testing.T) {
 	}
 }
 
-// TestB7PageOfAServerLeadsToAllVersions: people get to the oldest version by links.
+// TestB7PageOfAServerLeadsToAllVersions: links of the pages lead to the oldest version.
 func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 120, 20_000)...)
@@ -204,8 +204,8 @@ func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
 	}
 }
 
-// TestB7VersionsInPages: limit and cursor are those of a list, the first page without them is
-// as before, and a cursor is good for one server and one question.
+// TestB7VersionsInPages: limit and cursor work as in a list, the first page without them is as
+// in earlier releases, and a cursor is valid for one server and one query.
 func TestB7VersionsInPages(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 25, 10)...)
@@ -238,7 +238,7 @@ func TestB7VersionsInPages(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 	}
-	// Versions that were published together come with the highest first.
+	// Of versions published at the same time, the highest comes first.
 	for _, version := range []string{"1.9.0", "1.10.0", "1.10.0-rc.1", "2.0.0"} {
 		d.commit(rowOf("com.example/together", version, isOlder))
 	}
@@ -248,7 +248,7 @@ func TestB7VersionsInPages(t *testing.T) {
 	}
 }
 
-// TestB7AnswersAreBounded: what we say ourselves about each record counts as well.
+// TestB7AnswersAreBounded: the results of Enrich count for the size of an answer as well.
 func TestB7AnswersAreBounded(t *testing.T) {
 	said := json.RawMessage(`"` + strings.Repeat("y", 60<<10) + `"`)
 	d, _ := newMeteredDesk(t, serve.Config{
@@ -264,8 +264,8 @@ func TestB7AnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestB7OneMakesWhatManyAskFor: those who ask for the same at the same time get what one of
-// them makes, and who comes later what was kept.
+// TestB7OneMakesWhatManyAskFor: concurrent requests for the same answer share one construction,
+// and later requests get the cached answer.
 func TestB7OneMakesWhatManyAskFor(t *testing.T) {
 	var made atomic.Int64
 	hold := make(chan struct{})
@@ -299,8 +299,8 @@ func TestB7OneMakesWhatManyAskFor(t *testing.T) {
 	}
 }
 
-// TestB7MirrorOfLargeServers: a mirror of a registry with such a server reads it page by
-// page, and does not read all versions for each page. The client follows its versions.
+// TestB7MirrorOfLargeServers: a mirror of a registry with such a server reads it page by page,
+// without reading all versions for each page. The client follows the pages of versions.
 func TestB7MirrorOfLargeServers(t *testing.T) {
 	versions, size := 80, 60_000
 	if raceEnabled {
@@ -342,7 +342,7 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 		if err != nil || report.Items != versions {
 			t.Fatalf("%+v %v", report, err)
 		}
-		// Each version is read when it is compared and once to see what is missing.
+		// Each version is read once for the comparison and once to find missing rows.
 		if got := m.bytes.Load(); got > int64(5*versions*size) {
 			t.Errorf("%+v: %d bytes were read of %d", options, got, versions*size)
 		}
@@ -357,8 +357,8 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	}
 }
 
-// TestB7CatalogueOfAnEarlierRelease: whoever fills a catalogue that an earlier release has
-// filled first brings it into the order of ages, also where nothing else is to be done.
+// TestB7CatalogueOfAnEarlierRelease: the mirror lists the versions of a catalogue of an earlier
+// release by age, even if it has nothing else to do.
 func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	d, m := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 12, 10)...)

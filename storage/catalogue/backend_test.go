@@ -15,8 +15,8 @@ const issuer = "https://issuer.example.com"
 
 func now() time.Time { return time.Date(2031, time.March, 4, 5, 6, 7, 0, time.UTC) }
 
-// plainBackend keeps everything in maps, without goroutines and without lifetimes, so that
-// it can live in a bubble. It can run something before each operation, and counts them.
+// plainBackend keeps all items in maps, without goroutines and lifetimes, so that it works in a
+// testing/synctest bubble. It counts operations and can call a function before each.
 type plainBackend struct {
 	mu      sync.Mutex
 	items   map[string]storage.Item
@@ -24,7 +24,7 @@ type plainBackend struct {
 
 	before func(op string) // without the lock
 	counts map[string]int
-	fails  error // what every operation returns, if it is set
+	fails  error // if not nil, every operation returns it
 }
 
 func newPlain() *plainBackend {
@@ -150,7 +150,7 @@ func (p *plainBackend) clone() *plainBackend {
 	return c
 }
 
-// changes is how many changes there were.
+// changes returns the number of changes.
 func (p *plainBackend) changes() int {
 	return p.counts["put"] + p.counts["index add"] + p.counts["index remove"] + p.counts["delete"]
 }

@@ -1,12 +1,12 @@
-// Package catalogue keeps the records of a registry in a [storage.Store]: one ordered table of
-// versions of servers, which one writer at a time fills page by page while anybody reads it.
+// Package catalogue keeps the records of a registry in a [storage.Store]: an ordered table of
+// versions of servers, which one writer at a time fills while any number of readers read it.
 //
-// What is committed together becomes visible together, for every query and at every moment:
-// see [Writer.Commit]. A [Query] chooses rows by name, version, time or age without reading
-// others, and a [Page] costs the same in a large catalogue as in a small one.
+// The rows of one commit become visible together, for every query: see [Writer.Commit]. A
+// [Query] selects rows by name, version, update time or age without reading others, so a [Page]
+// costs the same in a large catalogue as in a small one.
 //
-// The records are public and carry no seal, so a process without master keys can keep a
-// catalogue. Only the [CursorKey] is sealed where there are some.
+// Rows are public and not sealed, so a process without master keys can keep a catalogue. Only
+// the [CursorKey] is sealed if the store has master keys.
 package catalogue
 
 import (
@@ -24,37 +24,38 @@ import (
 	"gatehouse.example/storage"
 )
 
-// A page is visible as a whole or not at all, although every write is about one key. What
-// readers see hangs on one number in one record: the state says up to which page all is
-// committed, and each row holds, beside its current version, the one before. A writer
+// A page, in the comments about writing, is the set of rows of one commit. It becomes visible as
+// a whole, although every write of the store changes one key. The state has the number of the
+// last committed page, and each row has its current version and the previous one, each with the
+// number of its page. A writer
 //
-//  1. announces in the state a page with the next number, and which rows it will touch;
+//  1. announces in the state a page with the next number and the rows that it will change;
 //  2. adds the entries of these rows to the lists, and writes each row with that number,
-//     keeping the version that readers see;
-//  3. says in the state that the page is committed: this one write is the commit;
-//  4. removes the entries that are stale then.
+//     keeping the version visible to readers;
+//  3. writes the number to the state: this single write is the commit;
+//  4. removes the entries that have become stale.
 //
-// A reader takes from each row the version that is not newer than what is committed, and
-// looks at the state before and after: if a page was committed in between it starts again.
-// It never waits for a writer.
+// A reader uses the version of each row that is not newer than the committed number. It reads
+// the state before and after: if a page was committed in between, it starts again. It never
+// waits for a writer.
 //
-// A number is used once, and an entry of a list carries the number of the page that added
-// it. So a stale entry is recognised when its row is read, and whoever removes it, however
-// late, removes nothing else.
+// A number is used once, and an entry of a list has the number of the page that added it. So a
+// stale entry is recognised when its row is read, and removing it, however late, removes no
+// other entry.
 //
-// A writer holds a lease, which is in the state as well. Every write of a row is conditional
-// on what was there when the page was announced. Whoever takes over from a writer that is
-// gone first takes the state from it, which lets it commit nothing more, and then puts back
-// or rewrites all rows that it had announced, after which its late writes find something
-// else than they expect. Clocks decide only when that may happen, never whether it is safe.
+// A writer holds a lease, which is part of the state. Every write of a row is conditional on the
+// version read before the page was announced. A writer that takes over first changes the lease
+// in the state, so that the previous writer cannot commit any more. Then it restores or rewrites
+// all announced rows, so that late writes of the previous writer fail their conditions. Clocks
+// only determine when a writer may take over; safety does not depend on them.
 //
-// Rows and state wait for a replica like other records, though a row could be fetched again:
-// whoever is told that a page is committed goes on with the next one, and comes back to this
-// one in the next full crawl at best. Each row is acknowledged before the state is written
-// that commits its page, so a failover that keeps what was acknowledged leaves no hole. One
-// that forgets more takes rows and state back together where one server has them all: what
-// is there is an earlier catalogue, whole. The writer notices by its next write and is told,
-// and the next one goes on from the progress that is on record.
+// Writes of rows and state wait for a replica as other records do, although a row could be
+// fetched again: after a commit the mirror continues with the next page, and would read this one
+// again in the next full crawl at best. Each row is acknowledged before the write of the state
+// that commits it, so a failover that keeps acknowledged writes loses no part of a page. A
+// failover that loses acknowledged writes leaves an earlier, complete catalogue, if one server
+// holds all keys. The writer detects it at its next write and returns an error, and the next
+// writer continues from the stored progress.
 
 // Catalogue is the catalogue of a store. It is safe for concurrent use.
 type Catalogue struct {
@@ -62,74 +63,78 @@ type Catalogue struct {
 	state, rows storage.Table
 }
 
-// New returns the catalogue of a store. It has no state until somebody opens it to write.
+// New returns the catalogue of a store. The catalogue has no state before the first call of
+// [Catalogue.OpenWriter].
 func New(store *storage.Store) *Catalogue {
 	c := &Catalogue{store: store}
 	c.state, c.rows = store.CatalogueTables()
 	return c
 }
 
-// StatusDeleted is the status of a row that readers see only if they ask for deleted
-// ones. Any other status is for the caller to define.
+// StatusDeleted is the status of deleted rows, which queries return only with Query.Deleted.
+// Other statuses have no meaning for this package.
 const StatusDeleted = "deleted"
 
 // Entry is a row: one version of one server.
 type Entry struct {
 	Name, Version string
-	// Server is the record, kept byte for byte, and Meta what was said about it. Neither
-	// needs to be JSON for the store.
+	// Server is the record and Meta the data beside it. Both are stored byte for byte and need
+	// not be JSON.
 	Server, Meta json.RawMessage
 
 	Status, StatusMessage             string
 	Published, Updated, StatusChanged time.Time
-	// Latest says that this is the version of the server to be used. Who commits decides
-	// that, and commits the version that was the latest before as well.
+	// Latest marks the latest version of the server. The writer chooses it; when another
+	// version becomes the latest, the writer must commit both rows.
 	Latest bool
-	// Origin says where the row came from, Flags what is to be known about it.
+	// Origin is the source of the row, Flags are marks for the operator. The writer defines
+	// both.
 	Origin string
 	Flags  []string
 }
 
-// CursorKey is a secret with which the positions that readers hold are authenticated.
+// CursorKey is a secret for authenticating the cursors of readers.
 type CursorKey []byte
 
-// String hides the key.
+// String returns a text without the key.
 func (k CursorKey) String() string { return "[redacted]" }
 
-// GoString hides the key as well.
+// GoString returns a text without the key.
 func (k CursorKey) GoString() string { return k.String() }
 
-// LogValue does the same for logs.
+// LogValue returns a value without the key.
 func (k CursorKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// MarshalJSON hides it where a state is printed.
+// MarshalJSON returns a string without the key.
 func (k CursorKey) MarshalJSON() ([]byte, error) { return json.Marshal(k.String()) }
 
-// State is what is known about the catalogue as a whole. It is zero before
-// somebody opened the catalogue to write for the first time.
+// State is the state of the catalogue as a whole. It is zero before the first call of
+// [Catalogue.OpenWriter].
 type State struct {
-	// Committed is the number of the last page that was committed. It grows with every
-	// page that changed a row, not always by one.
+	// Committed is the number of the last commit. It increases with every commit that changes
+	// a row, not always by one.
 	Committed uint64
-	Changed   time.Time // when that was
-	// CursorKey is 32 random bytes, drawn when the catalogue began.
+	Changed   time.Time // the time of that commit
+	// CursorKey has 32 random bytes, drawn when the catalogue was created.
 	CursorKey CursorKey
-	// Progress is what the writer committed together with the last page. It is read with
-	// every page, so it should be short.
+	// Progress is the argument of the last [Writer.Commit]. It is read with every page, so it
+	// should be short.
 	Progress json.RawMessage
-	// Live and Deleted count rows, Servers those that are latest and live.
+	// Live and Deleted count rows that are not deleted and that are, Servers the live rows
+	// that are the latest of their servers.
 	Servers, Live, Deleted int
-	// ByAge says that versions are listed by age. It is false in a catalogue of an earlier
-	// release until somebody has called [Writer.Relist].
+	// ByAge reports whether versions are listed by age. It is false in a catalogue of an
+	// earlier release until [Writer.Relist] has listed all rows.
 	ByAge bool
-	// Owner is who has leased the catalogue, until LeaseUntil. The lease is over if Leased
-	// is false.
+	// Leased reports whether a writer holds the lease. Owner is the writer that holds it or
+	// held it last, LeaseUntil the end of the lease.
 	Leased     bool
 	Owner      string
 	LeaseUntil time.Time
 }
 
-// State reads the state. [storage.ErrNoMasterKey] means that its key is sealed.
+// State reads the state. The error is [storage.ErrNoMasterKey] if the cursor key is sealed and
+// this process has no master key.
 func (c *Catalogue) State(ctx context.Context) (State, error) {
 	st, err := c.readHead(ctx)
 	if err != nil {
@@ -138,7 +143,7 @@ func (c *Catalogue) State(ctx context.Context) (State, error) {
 	return c.export(st)
 }
 
-// catalogueStateOf is what others see of a state.
+// export returns a stored state as a State.
 func (c *Catalogue) export(st stateRecord) (State, error) {
 	out := State{
 		Committed: st.Committed, Changed: st.Changed, Progress: slices.Clone(st.Progress),
@@ -154,7 +159,7 @@ func (c *Catalogue) export(st stateRecord) (State, error) {
 	return out, nil
 }
 
-// Entry reads one row, deleted or not, or returns [storage.ErrNotFound].
+// Entry returns one row, deleted or not. The error is [storage.ErrNotFound] if there is none.
 func (c *Catalogue) Entry(ctx context.Context, name, version string) (Entry, error) {
 	for range readAttempts {
 		st, err := c.readHead(ctx)
@@ -169,21 +174,20 @@ func (c *Catalogue) Entry(ctx context.Context, name, version string) (Entry, err
 		if err != nil {
 			return Entry{}, err
 		}
-		if v := row.at(st); v != nil {
+		if v := row.visibleIn(st); v != nil {
 			return v.entry(name, version), nil
 		}
 		if row.previous == nil || row.previous.Seq <= st.Committed {
 			return Entry{}, storage.ErrNotFound
 		} // otherwise two pages were committed since the state was read
 	}
-	return Entry{}, errRestless
+	return Entry{}, errChanging
 }
 
-// Versions reads the rows of a server, deleted ones included, in the order of
-// their versions as text, at most [MaxVersions]. Of versions that whole does not choose,
-// Server and Meta are left out, so that no more is in memory than is wanted; nil chooses
-// all. There are none of a server that is not known. A row that cannot be read is an error
-// beside the others.
+// Versions returns the rows of a server, deleted ones included, ordered by version as text, at
+// most [MaxVersions]. For an unknown server it returns none. whole selects the versions whose
+// Server and Meta are returned; the others omit them to save memory. nil selects all. If a row
+// is damaged, the error is [storage.ErrRecord] and the other rows are returned with it.
 func (c *Catalogue) Versions(ctx context.Context, name string, whole func(version string) bool) ([]Entry, error) {
 	all := scan{order: byName, deleted: true, prefix: name + entrySep, limit: MaxVersions, size: 64, bytes: math.MaxInt, whole: whole}
 	page, err := c.read(ctx, all, "")
@@ -193,11 +197,12 @@ func (c *Catalogue) Versions(ctx context.Context, name string, whole func(versio
 	return page.Entries, err
 }
 
-// MaxVersions is how many versions of one server are read at most.
+// MaxVersions is the maximum number of versions of one server that [Catalogue.Versions]
+// returns.
 const MaxVersions = 10000
 
-// Latest reads the latest row of a server, deleted or not, or returns
-// [storage.ErrNotFound].
+// Latest returns the latest row of a server, deleted or not. The error is [storage.ErrNotFound]
+// if there is none.
 func (c *Catalogue) Latest(ctx context.Context, name string) (Entry, error) {
 	latest := scan{order: byLatest, deleted: true, prefix: name + entrySep, limit: 1, size: 4, bytes: maxPageBytes}
 	page, err := c.read(ctx, latest, "")
@@ -212,14 +217,14 @@ func (c *Catalogue) Latest(ctx context.Context, name string) (Entry, error) {
 	return page.Entries[0], nil
 }
 
-// maxNameLen bounds names and versions.
+// maxNameLen is the length limit of names and versions in bytes.
 const maxNameLen = 512
 
-// ErrEntry says that an entry cannot be in the catalogue.
+// ErrEntry is returned for entries and progress that cannot be committed.
 var ErrEntry = errors.New("storage/catalogue: not an entry of a catalogue")
 
-// check refuses what would not be found again: names and versions are parts of entries in
-// lists, between characters that they must not have.
+// check returns an error for invalid entries. Names and versions become parts of list entries,
+// so they must not contain the separators.
 func (e Entry) check() error {
 	for what, s := range map[string]string{"name": e.Name, "version": e.Version} {
 		if s == "" || len(s) > maxNameLen || !utf8.ValidString(s) || bytes.ContainsFunc([]byte(s), isControl) {
@@ -239,7 +244,7 @@ func (e Entry) check() error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// same reports whether two entries say the same.
+// same reports whether two entries are equal.
 func (e Entry) same(o Entry) bool {
 	return e.Name == o.Name && e.Version == o.Version && bytes.Equal(e.Server, o.Server) && bytes.Equal(e.Meta, o.Meta) &&
 		e.Status == o.Status && e.StatusMessage == o.StatusMessage && e.Latest == o.Latest && e.Origin == o.Origin &&

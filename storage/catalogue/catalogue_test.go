@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// catalogueOn returns the catalogue on a backend, at a time that stands still.
+// catalogueOn returns the catalogue on a backend, with a clock that stands still.
 func catalogueOn(t testing.TB, b storage.Backend) *catalogue.Catalogue {
 	t.Helper()
 	return catalogueWith(t, b, storage.Options{Issuer: issuer, Now: now})
@@ -52,7 +52,7 @@ func server(name, version, record string, marks ...string) catalogue.Entry {
 	return e
 }
 
-// view is what a page shows, in one line.
+// view returns the rows of a page as one line.
 func view(page catalogue.Page) string {
 	var parts []string
 	for _, e := range page.Entries {
@@ -64,8 +64,8 @@ func view(page catalogue.Page) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestCatalogueInterleaved: whenever the operations of a reader happen between those of a
-// writer, the reader sees all of a page or nothing. Every order of the operations is tried.
+// TestCatalogueInterleaved: for every order of the operations of a reader and a writer, the
+// reader sees all rows of a commit or none.
 func TestCatalogueInterleaved(t *testing.T) {
 	start := newPlain()
 	w := openCatalogue(t, catalogueOn(t, start))
@@ -86,7 +86,7 @@ func TestCatalogueInterleaved(t *testing.T) {
 		{"a new version", []catalogue.Entry{server("a", "1", "new"), server("a", "2", "new", "latest")}, []catalogue.Query{latest}},
 		{"deleted and restored", []catalogue.Entry{server("b", "1", "new", catalogue.StatusDeleted), server("c", "1", "new")}, []catalogue.Query{live}},
 		{"deleted", []catalogue.Entry{server("b", "1", "new", catalogue.StatusDeleted)}, []catalogue.Query{all}},
-		{"only said", []catalogue.Entry{server("a", "1", "new", "latest"), server("b", "1", "new"), server("c", "1", "new", catalogue.StatusDeleted)}, []catalogue.Query{{Version: "1"}, all, since}},
+		{"only the record", []catalogue.Entry{server("a", "1", "new", "latest"), server("b", "1", "new"), server("c", "1", "new", catalogue.StatusDeleted)}, []catalogue.Query{{Version: "1"}, all, since}},
 	} {
 		for i, q := range test.queries {
 			t.Run(fmt.Sprintf("%s/%d", test.name, i), func(t *testing.T) { everyOrder(t, start, test.page, q) })
@@ -94,7 +94,7 @@ func TestCatalogueInterleaved(t *testing.T) {
 	}
 }
 
-// everyOrder tries every order of the operations of a reader and a writer.
+// everyOrder runs every order of the operations of a reader and a writer.
 func everyOrder(t *testing.T, start *plainBackend, page []catalogue.Entry, q catalogue.Query) {
 	read := func(b storage.Backend) string {
 		page, err := catalogueOn(t, b).Page(t.Context(), q, "", 10)
@@ -127,8 +127,7 @@ func everyOrder(t *testing.T, start *plainBackend, page []catalogue.Entry, q cat
 	t.Logf("%d orders of %d changes and %d reads", tried, whole.done, operations)
 }
 
-// ascending are all ways to choose n numbers below most in ascending order, equal ones
-// allowed.
+// ascending returns all ways to choose n numbers below most in ascending order, with repetition.
 func ascending(n, most int) (all [][]int) {
 	if n == 0 {
 		return [][]int{nil}
@@ -145,17 +144,17 @@ func ascending(n, most int) (all [][]int) {
 	return all
 }
 
-// steps is a commit that goes on one change at a time.
+// steps is a commit that proceeds one change at a time.
 type steps struct {
 	backend *plainBackend
 	writer  *catalogue.Writer
-	step    func() (struct{}, bool) // goes on until the next change
+	step    func() (struct{}, bool) // proceeds to the next change
 	stop    func()
 	done    int
 	over    bool
 }
 
-// newSteps begins a commit. It stands still before its first change.
+// newSteps begins a commit and stops before its first change.
 func newSteps(t *testing.T, b *plainBackend, entries []catalogue.Entry) *steps {
 	writes := &stepping{plainBackend: b}
 	w := openCatalogue(t, catalogueOn(t, writes))
@@ -172,7 +171,7 @@ func newSteps(t *testing.T, b *plainBackend, entries []catalogue.Entry) *steps {
 	return s
 }
 
-// until lets changes happen until there have been so many.
+// until lets the commit proceed until it has made n changes.
 func (s *steps) until(n int) {
 	for s.done < n && !s.over {
 		_, more := s.step()
@@ -181,17 +180,17 @@ func (s *steps) until(n int) {
 	}
 }
 
-// end lets all changes happen.
+// end lets the commit proceed to its end.
 func (s *steps) end() {
 	s.until(1 << 30)
 	s.stop()
 	_ = s.writer.Close(context.Background())
 }
 
-// isStep marks the context of the commit. What its writer does by itself is no step.
+// isStep marks the context of the commit. Renewals of the lease are not steps.
 type isStep struct{}
 
-// stepping stands still before each change.
+// stepping stops before each change.
 type stepping struct {
 	*plainBackend
 	pause func()
@@ -224,8 +223,8 @@ func (s *stepping) IndexRemove(ctx context.Context, index, entry string) error {
 	return s.plainBackend.IndexRemove(ctx, index, entry)
 }
 
-// interleave reads while a commit goes on: the i-th operation of the reader happens when
-// the commit has made places[i] changes.
+// interleave reads during a commit: the i-th operation of the reader happens when the commit has
+// made places[i] changes.
 func interleave(t *testing.T, b *plainBackend, entries []catalogue.Entry, places []int, read func(storage.Backend) string) string {
 	commit := newSteps(t, b, entries)
 	defer commit.end()
@@ -238,7 +237,7 @@ func interleave(t *testing.T, b *plainBackend, entries []catalogue.Entry, places
 	}})
 }
 
-// stepped does something before each operation that reads.
+// stepped calls a function before each read operation.
 type stepped struct {
 	*plainBackend
 	before func()
@@ -259,8 +258,8 @@ func (s *stepped) IndexPage(ctx context.Context, index, after string, limit int)
 	return s.plainBackend.IndexPage(ctx, index, after, limit)
 }
 
-// TestCatalogueKeepsChanging: a reader under whose eyes page after page is committed gives
-// up in the end, and says that it was not told anything.
+// TestCatalogueKeepsChanging: a reader during whose attempts pages are committed without end
+// returns ErrUnavailable.
 func TestCatalogueKeepsChanging(t *testing.T) {
 	b := newPlain()
 	w := openCatalogue(t, catalogueOn(t, b))
@@ -288,7 +287,7 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 			t.Errorf("%s: %v after %d operations", what, err, operations)
 		}
 	}
-	// One row that has changed once since the state was read is what it was then.
+	// A row that has changed once since the state was read is returned as of that state.
 	if e, err := s.Entry(t.Context(), "a", "1"); err != nil || string(e.Server) != fmt.Sprint(n-1) {
 		t.Errorf("after %d pages a row is of page %s, %v", n, e.Server, err)
 	}
@@ -298,8 +297,8 @@ func TestCatalogueKeepsChanging(t *testing.T) {
 	}
 }
 
-// TestCatalogueLeaseIsRenewed: a writer that has nothing to write keeps its lease. When the
-// store is away for less than the lease it keeps it too, for longer it may lose it.
+// TestCatalogueLeaseIsRenewed: an idle writer keeps its lease, also if the store is unavailable
+// for less than the lease. After a longer time it may lose it.
 func TestCatalogueLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPlain()
@@ -341,8 +340,8 @@ func TestCatalogueLeaseIsRenewed(t *testing.T) {
 	})
 }
 
-// TestCatalogueForgetsItsPages: the record that every reader reads twice is small again
-// soon after a page, whose rows it names while it is written.
+// TestCatalogueForgetsItsPages: the state, which every reader reads twice, names the rows of a
+// page only while the page is written.
 func TestCatalogueForgetsItsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPlain()

@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// keyCounter counts how many items are asked for.
+// keyCounter counts the items read.
 type keyCounter struct {
 	*plainBackend
 	keys int
@@ -28,11 +28,11 @@ func (c *keyCounter) GetMany(ctx context.Context, keys []string) ([]storage.Item
 	return c.plainBackend.GetMany(ctx, keys)
 }
 
-// serverName is the name of the i-th server.
+// serverName returns the name of the i-th server.
 func serverName(i int) string { return fmt.Sprintf("com.example.%02x/server-%06d", i%251, i) }
 
-// filled commits n rows, of which every third is the latest and every fourth deleted, with
-// records of so many bytes.
+// filled commits n rows with records of the given size. Every third row is the latest, every
+// fourth is deleted.
 func filled(t testing.TB, s *catalogue.Catalogue, n, size int) {
 	t.Helper()
 	w := openCatalogue(t, s)
@@ -57,9 +57,8 @@ func filled(t testing.TB, s *catalogue.Catalogue, n, size int) {
 	}
 }
 
-// TestCataloguePageCosts: a page costs the same number of operations and reads the same
-// number of rows, wherever it begins, however many rows there are and how many of them are
-// deleted.
+// TestCataloguePageCosts: the number of operations and of rows read for a page does not depend on
+// its position, the number of rows and the number of deleted rows.
 func TestCataloguePageCosts(t *testing.T) {
 	since := now().Add(time.Minute)
 	const middle = "com.example.40"
@@ -113,8 +112,8 @@ func TestCataloguePageCosts(t *testing.T) {
 	}
 }
 
-// TestCatalogueSearchIsBounded: no call looks at more names than it may, or reads rows to
-// look at names. Whoever asks goes on from where it stopped.
+// TestCatalogueSearchIsBounded: no call compares more names than the limit, or reads rows to
+// compare names. The next call continues at the position where it stopped.
 func TestCatalogueSearchIsBounded(t *testing.T) {
 	b := &keyCounter{plainBackend: newPlain()}
 	s := catalogueOn(t, b)
@@ -123,7 +122,7 @@ func TestCatalogueSearchIsBounded(t *testing.T) {
 	if err := w.Commit(t.Context(), []catalogue.Entry{server("aa/rare", "1", "x"), server("zz/rare", "1", "x")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	// Entries without rows cost as much to look at as others.
+	// Entries without rows cost as much as others.
 	const list = "gatehouse:catalogue-live:name"
 	rare := b.indexes[list]
 	b.indexes[list] = []string{rare[0]}
@@ -160,7 +159,7 @@ func TestCatalogueSearchIsBounded(t *testing.T) {
 	}
 }
 
-// embedded is the store in this process.
+// embedded returns the embedded store.
 func embedded(t testing.TB) storage.Backend {
 	t.Helper()
 	b, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
@@ -171,7 +170,8 @@ func embedded(t testing.TB) storage.Backend {
 	return b
 }
 
-// TestCatalogueReadersMeetWholePages: while one writer after the other commits, every page that one of many readers sees is of one commit.
+// TestCatalogueReadersMeetWholePages: while several writers commit in turn, every page of each of
+// many readers shows one commit.
 func TestCatalogueReadersMeetWholePages(t *testing.T) {
 	s := catalogueOn(t, embedded(t))
 	const rows = 20
@@ -221,12 +221,12 @@ func TestCatalogueReadersMeetWholePages(t *testing.T) {
 	t.Logf("%d pages were read", pages.Load())
 }
 
-// mixed reads a page of one of some queries and says what is wrong with it.
+// mixed reads a page of one of several queries and returns an error if it is not of one commit.
 func mixed(ctx context.Context, s *catalogue.Catalogue, which, rows int) error {
 	q := []catalogue.Query{{}, {Deleted: true}, {Latest: true}, {Version: "1"}, {Since: now().Add(-time.Hour), Deleted: true}}[which%5]
 	page, err := s.Page(ctx, q, "", 100)
 	if errors.Is(err, storage.ErrUnavailable) {
-		return nil // too much was committed meanwhile
+		return nil // too many commits meanwhile
 	}
 	want := rows
 	if q.Latest {
@@ -243,7 +243,7 @@ func mixed(ctx context.Context, s *catalogue.Catalogue, which, rows int) error {
 	return nil
 }
 
-// BenchmarkCataloguePage reads a page of 100 rows of 2 kB out of more and more.
+// BenchmarkCataloguePage reads a page of 100 rows of 2 kB from catalogues of different sizes.
 func BenchmarkCataloguePage(b *testing.B) {
 	const middle = "com.example.7e"
 	for _, rows := range []int{1000, 10000, 100000} {
@@ -273,7 +273,7 @@ func BenchmarkCataloguePage(b *testing.B) {
 	}
 }
 
-// BenchmarkCatalogueCommit commits pages of 100 new rows, and of 100 that change.
+// BenchmarkCatalogueCommit commits 100 new rows, and 100 changed rows.
 func BenchmarkCatalogueCommit(b *testing.B) {
 	for name, step := range map[string]int{"new": 100, "changed": 0} {
 		b.Run(name, func(b *testing.B) {

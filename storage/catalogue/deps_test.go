@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: a catalogue stands on a store alone, so that any backend can hold one.
+// TestDeps: a catalogue depends on package storage alone, so that it works on every backend.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

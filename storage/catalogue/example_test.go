@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// One process fills the catalogue, page by page, and keeps with each page how far it came.
-// Anybody reads it meanwhile.
+// One process fills the catalogue and commits its progress with the rows. Any number of readers
+// read it at the same time.
 func ExampleWriter_Commit() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
@@ -25,7 +25,7 @@ func ExampleWriter_Commit() {
 	defer store.Close()
 
 	servers := catalogue.New(store)
-	w, err := servers.OpenWriter(ctx, "host-1") // catalogue.ErrLeased while another one writes
+	w, err := servers.OpenWriter(ctx, "host-1") // catalogue.ErrLeased while another writer holds the lease
 	if err != nil {
 		panic(err)
 	}
@@ -35,7 +35,7 @@ func ExampleWriter_Commit() {
 		{Name: "com.example/notes", Version: "1.1.0", Server: []byte(`{"name":"com.example/notes"}`), Updated: time.Unix(2, 0), Latest: true},
 	}
 	if err := w.Commit(ctx, page, []byte(`{"cursor":"next"}`)); err != nil {
-		panic(err) // open another writer, and go on from its State().Progress
+		panic(err) // open another writer and continue from its State().Progress
 	}
 
 	q, after := catalogue.Query{Latest: true}, ""

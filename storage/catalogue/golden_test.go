@@ -13,13 +13,13 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// goldenCatalogue is a catalogue as a writer of the first release that had one left it: one
-// died before it had removed the stale entries of its last page, the other one while it
-// wrote the page after that. They are never written again.
+// goldenCatalogue is a catalogue as two writers of the first release left it: one ended before it
+// had removed the stale entries of its last page, the other one while it wrote the next page. The
+// file never changes.
 type goldenCatalogue struct {
 	Items   map[string][]byte   `json:"items"` // by key
 	Indexes map[string][]string `json:"indexes"`
-	// Committed is the number of the last page.
+	// Committed is the number of the last committed page.
 	Committed uint64 `json:"committed"`
 }
 
@@ -35,8 +35,8 @@ func goldenCatalogues(t *testing.T) (catalogues map[string]goldenCatalogue) {
 	return catalogues
 }
 
-// TestGoldenCatalogue: a later program reads what an earlier one wrote, takes over from its
-// writer, and goes on.
+// TestGoldenCatalogue: this release reads the catalogue of an earlier one, takes over from its
+// writer and continues.
 func TestGoldenCatalogue(t *testing.T) {
 	catalogues := goldenCatalogues(t)
 	for _, left := range []string{"not swept", "not committed"} {
@@ -98,7 +98,7 @@ func readGoldenCatalogue(t *testing.T, golden goldenCatalogue, begun bool) {
 	}
 	next := golden.Committed + 1
 	if begun {
-		next++ // that number was given to a page
+		next++ // the number of the unfinished page
 	}
 	if st := w.State(); st.Committed != next || st.Servers != 2 {
 		t.Errorf("the next page is %d; want %d", st.Committed, next)

@@ -9,14 +9,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// A catalogue has five orders, each in two lists: of the rows that are live, and of those
-// that are deleted. A row is in one of the two, so that a page of live rows never meets a
-// deleted one, and a page of all is merged from both.
+// A catalogue has five orders, each with two lists: one of live rows and one of deleted rows.
+// A row is in one of the two, so a page of live rows skips no deleted ones, and a page of all
+// rows is merged from both.
 //
-// An entry is what orders it, then the number of the page that added it, which is never
-// that of another one. The visible version of the row says which number that is. Zeros
-// before the number say how large the row is, so that whoever reads rows knows before how
-// much that will be.
+// An entry of a list consists of the sort key and the number of the page that added it, which
+// no other page has. The visible version of the row has the same number. The count of zeros
+// before the number is the size class of the row, so that a reader knows an upper limit of the
+// bytes before it reads rows.
 type order string
 
 const (
@@ -24,27 +24,26 @@ const (
 	byVersion order = "version" // version, name
 	byLatest  order = "latest"  // name, version; only rows that are latest
 	byUpdated order = "updated" // time, name, version
-	// byAge is name, version, the last published first. An earlier release did not have it:
-	// see [Writer.Relist].
+	// byAge is name, then the last published version first. Earlier releases do not have this
+	// order: see [Writer.Relist].
 	byAge order = "age"
 )
 
-// allOrders is how many orders there are.
+// allOrders is the number of orders.
 const allOrders = 5
 
-// entrySep stands between the parts of an entry, and afterSep behind a row that was read:
-// it comes after all its entries and before every other row. No name and no version has
-// either.
+// entrySep separates the parts of an entry. afterSep ends a position behind a row: it sorts
+// after all entries of the row and before every other row. Names and versions contain neither.
 const (
 	entrySep = "\x00"
 	afterSep = "\x01"
 )
 
-// latestMark ends the entries of rows that are latest, so that nobody reads a row to learn
-// that it is not.
+// latestMark ends the entries of latest rows, so that a reader recognises them without reading
+// the row.
 const latestMark = "L"
 
-// list names one of the two lists of an order.
+// list returns the name of one of the two lists of an order.
 func (o order) list(deleted bool) string {
 	if deleted {
 		return storage.CatalogueIndex("deleted", string(o))
@@ -57,7 +56,7 @@ func (o order) entry(deleted bool, entry string) storage.Listing {
 	return storage.Listing{Index: o.list(deleted), Entry: entry}
 }
 
-// listing is what the entries of a row in the lists are made of.
+// listing has the properties of a row from which its list entries are made.
 type listing struct {
 	Stamp     uint64    `json:"stamp"`
 	Updated   time.Time `json:"updated,omitzero"`
@@ -67,26 +66,26 @@ type listing struct {
 	Size      int       `json:"size,omitempty"`
 }
 
-// listing is that of a version.
+// listing returns the listing of a version.
 func (v *rowVersion) listing() *listing {
 	return &listing{
 		Stamp: v.Stamp, Updated: v.Updated, Published: v.Published, Deleted: v.Status == StatusDeleted, Latest: v.Latest, Size: v.Size,
 	}
 }
 
-// alike reports whether two rows would be in the same lists at the same places.
-func (l *listing) alike(o *listing) bool {
+// samePlaces reports whether two listings have the same positions in the same lists.
+func (l *listing) samePlaces(o *listing) bool {
 	return l.Updated.Equal(o.Updated) && l.Published.Equal(o.Published) && l.Deleted == o.Deleted && l.Latest == o.Latest && l.Size == o.Size
 }
 
-// A row of a size has sizeStep bytes at most, and four times as many with every further
-// size. The size 0 is that of a row whose size is not known.
+// A row of size class 1 has at most sizeStep bytes, a row of each further class at most four
+// times as many as the class before. Class 0 stands for an unknown size.
 const (
 	sizeStep    = 4 << 10
 	unknownSize = 64 << 10
 )
 
-// sizeOf returns the size of a row of so many bytes.
+// sizeOf returns the size class of a row.
 func sizeOf(bytes int) int {
 	size := 1
 	for most := sizeStep; bytes > most; most *= 4 {
@@ -95,7 +94,7 @@ func sizeOf(bytes int) int {
 	return size
 }
 
-// weight is how many bytes a row of a size may have.
+// weight returns the maximum number of bytes of a row of a size class.
 func weight(size int) int {
 	if size == 0 {
 		return unknownSize
@@ -103,7 +102,7 @@ func weight(size int) int {
 	return sizeStep << (2 * (min(size, 12) - 1))
 }
 
-// entries returns the entries of a row, none without a listing.
+// entries returns the list entries of a row, none for a nil listing.
 func (l *listing) entries(name, version string) []storage.Listing {
 	if l == nil {
 		return nil
@@ -112,7 +111,7 @@ func (l *listing) entries(name, version string) []storage.Listing {
 	if l.Latest {
 		end += latestMark
 	}
-	age := name + entrySep + backwards(entryTime(l.Published)) + entrySep + backwards(natural(version)) + entrySep + version
+	age := name + entrySep + inverted(entryTime(l.Published)) + entrySep + inverted(natural(version)) + entrySep + version
 	all := []storage.Listing{
 		byName.entry(l.Deleted, name+entrySep+version+end),
 		byVersion.entry(l.Deleted, version+entrySep+name+end),
@@ -125,16 +124,16 @@ func (l *listing) entries(name, version string) []storage.Listing {
 	return all
 }
 
-// entryTime is a time as text of one length, in the order of time: seconds since the year
-// 1, and nanoseconds.
+// entryTime returns a time as text of fixed length that sorts by time: the seconds since the
+// year 1 and the nanoseconds, in hexadecimal digits.
 func entryTime(at time.Time) string {
 	const yearOne = 62135596800 // seconds before 1970
 	return fmt.Sprintf("%010x%08x", at.Unix()+yearOne, at.Nanosecond())
 }
 
-// backwards turns the order of texts around. What it returns has neither separator, because
-// no text has the bytes that would become one.
-func backwards(text string) string {
+// inverted returns a text such that texts sort in reverse order. The result has no separator,
+// because no text contains the inverted bytes of one.
+func inverted(text string) string {
 	turned := []byte(text)
 	for i := range turned {
 		turned[i] = ^turned[i]
@@ -142,8 +141,8 @@ func backwards(text string) string {
 	return string(turned)
 }
 
-// natural is a version as text in whose order 9 comes before 10: each number has its length
-// before it. It orders versions that were published at the same time.
+// natural returns a version as text that sorts 9 before 10: the length of each number precedes
+// it. It orders versions that were published at the same time.
 func natural(version string) string {
 	var b strings.Builder
 	for i := 0; i < len(version); {
@@ -152,7 +151,7 @@ func natural(version string) string {
 			end++
 		}
 		if end > i {
-			b.WriteByte(byte(2 + min(end-i, 0x1d))) // below everything that a version has
+			b.WriteByte(byte(2 + min(end-i, 0x1d))) // sorts below all characters of versions
 			b.WriteString(version[i:end])
 			i = end
 			continue
@@ -163,7 +162,7 @@ func natural(version string) string {
 	return b.String()
 }
 
-// listedRow is an entry of a list taken apart.
+// listedRow is a parsed entry of a list.
 type listedRow struct {
 	storage.Listing
 	name, version string
@@ -172,7 +171,7 @@ type listedRow struct {
 	latest        bool
 }
 
-// parse takes an entry of this order apart. What is no entry is none.
+// parse parses an entry of a list of this order. It returns false if the entry is malformed.
 func (o order) parse(l storage.Listing) (listedRow, bool) {
 	parts := strings.Split(l.Entry, entrySep)
 	switch {
@@ -194,7 +193,7 @@ func (o order) parse(l storage.Listing) (listedRow, bool) {
 	return row, err == nil
 }
 
-// behind is the place after a row in its list.
+// behind returns the position behind the row in its list.
 func (r listedRow) behind() string {
 	return r.Entry[:strings.LastIndex(r.Entry, entrySep)] + afterSep
 }

@@ -11,91 +11,90 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Query says which rows to read and in which order: by name, then version, both
-// as text.
+// Query selects rows and their order. The default order is by name, then version, both as text.
 type Query struct {
-	// Latest chooses the rows that are the latest of their servers, Version those of
-	// exactly one version.
+	// Latest selects the rows that are the latest of their servers. Version, if not empty,
+	// selects the rows of exactly that version.
 	Latest  bool
 	Version string
-	// Deleted includes rows that are deleted.
+	// Deleted includes deleted rows.
 	Deleted bool
-	// Since, if it is not zero, chooses the rows that were updated later than that, and
-	// orders them by that time first.
+	// Since, if not zero, selects the rows updated later, and orders them by update time first.
 	Since time.Time
-	// Name, if it is set, chooses the versions of one server and orders them by age: the last
-	// published first, and of those published together the highest. Of the others only
-	// Deleted counts then. See [State.ByAge].
+	// Name, if not empty, selects the versions of one server and orders them by age: the last
+	// published first, and of versions published at the same time the highest. All other
+	// fields except Deleted and MaxBytes are then ignored. See [State.ByAge].
 	Name string
-	// Match, if it is not nil, chooses rows by the names of their servers. Rows of others
-	// are not read.
+	// Match, if not nil, selects rows by server name. Other rows are not read.
 	Match func(name string) bool
-	// Seek, if it is not nil, is an index of what Match chooses: it returns the first name
-	// from a name on that may be chosen, and false if there is none. Without Since, nothing
-	// between is looked at.
+	// Seek, if not nil, is an index for Match: it returns the first name not before the
+	// argument that Match may select, and false if there is none. Set it to skip names that do
+	// not match. It has no effect together with Since.
 	Seek func(name string) (next string, ok bool)
-	// MaxBytes is how many bytes of records a page has at most, unless it has one row only.
-	// 0 means 8 MiB.
+	// MaxBytes is the limit of the records on a page in bytes. A page may have a single row
+	// above the limit. 0 means 8 MiB.
 	MaxBytes int
 }
 
-// Page is a part of the rows that a query chooses.
+// Page is a page of the rows of a query.
 type Page struct {
 	Entries []Entry
-	// Next is where the next page begins, if there is More. A page may have fewer rows
-	// than were asked for, or none, and yet there is more: work is bounded too.
+	// More reports whether rows may follow, and Next is the position of the next page. A page
+	// with More may have fewer rows than the limit, or none, because the work is limited too.
 	Next string
 	More bool
-	// Committed is the number of the last page that had been committed.
+	// Committed is the number of the last commit that the page shows.
 	Committed uint64
-	// Unreadable counts rows that are left out because they cannot be read.
+	// Unreadable counts rows that are left out because they are damaged.
 	Unreadable int
 }
 
-// What a page costs at most. One of up to 249 rows that are chosen by their place in a list
-// takes four round trips, or five with deleted ones: the state, the list, the rows, and the
-// state again.
+// Limits of the cost of a page. A page of up to 249 rows that are selected by their position in
+// a list takes four round trips, or five with deleted rows: the state, one or two lists, the
+// rows, and the state again.
 const (
 	maxPage        = 1000 // rows
 	maxPageBytes   = 8 << 20
-	maxReadBytes   = 4 << 20 // of rows that are read at once, if their sizes are known
-	wideIndexPage  = 1000    // entries that are read at once where names are looked at
+	maxReadBytes   = 4 << 20 // of rows read at once, if their sizes are known
+	wideIndexPage  = 1000    // entries read at once to filter them
 	maxIndexPages  = 20
-	seekIndexPage  = 16 // entries that are read at once where Seek says where
+	seekIndexPage  = 16 // entries read at once with Seek
 	maxSeeks       = 150
 	maxStaleAtOnce = 16
-	rowsAtOnce     = 250 // rows that are read at once when stale entries were among the first
+	rowsAtOnce     = 250 // rows read at once after stale entries among the first rows
 	readAttempts   = 16
 )
 
-// errRestless says that pages were committed faster than they could be read.
-var errRestless = fmt.Errorf("storage/catalogue: %w: it kept changing", storage.ErrUnavailable)
+// errRestless is returned if pages are committed faster than they can be read.
+var errChanging = fmt.Errorf("storage/catalogue: %w: it kept changing", storage.ErrUnavailable)
 
-// Page reads up to limit rows, at most 1000, from the beginning or from
-// [Page.Next] of a page of the same query. It shows either all or nothing of what
-// was committed together. When nothing changes, the pages of a query have every row once.
+// Page returns up to limit rows, at most 1000, from the beginning or from the Page.Next of a
+// page of the same query. It has either all or none of the rows of one commit. If nothing
+// changes, the pages of a query have every row exactly once. The error is
+// [storage.ErrUnavailable] if the catalogue changes faster than it can be read.
 func (c *Catalogue) Page(ctx context.Context, q Query, after string, limit int) (Page, error) {
 	return c.read(ctx, q.scan(min(max(limit, 1), maxPage)), after)
 }
 
-// scan says which rows of a list are read.
+// scan selects the rows of a list to read.
 type scan struct {
 	order   order
-	deleted bool   // also in the list of what is deleted
-	start   string // where the walk begins
-	prefix  string // and what all entries of interest begin with
+	deleted bool   // read the list of deleted rows too
+	start   string // position at which the scan begins
+	prefix  string // common prefix of the entries to read
 	chosen  func(listedRow) bool
 	seek    func(name string) (next string, ok bool)
 	limit   int // rows
 	bytes   int // of records
-	size    int // entries at once
-	// whole chooses the versions whose records are wanted; nil chooses all.
+	size    int // entries read at once
+	// whole selects the versions whose records are returned; nil selects all.
 	whole func(version string) bool
-	// visit is called for every row on the page if it is set. It may be called twice for one.
+	// visit, if not nil, is called for every row on the page, possibly twice for one row.
 	visit func(listedRow, *rowVersion)
 }
 
-// scan chooses the order in which the rows of a query stand together, if there is one.
+// scan returns the scan of a query: in the order in which its rows are adjacent, if there is
+// one, or else with a filter.
 func (q Query) scan(limit int) scan {
 	s := scan{order: byName, deleted: q.Deleted, limit: limit, size: limit + 1, bytes: cmp.Or(q.MaxBytes, maxPageBytes)}
 	switch {
@@ -109,22 +108,27 @@ func (q Query) scan(limit int) scan {
 	case q.Latest:
 		s.order = byLatest
 	}
-	picky := q.Match != nil ||
-		q.Latest && s.order != byLatest || q.Version != "" && s.order != byVersion
-	if !picky {
+	if !q.filters(s.order) {
 		return s
 	}
-	s.size = wideIndexPage
+	s.chosen, s.size = q.selects, wideIndexPage
 	if q.Seek != nil && s.order != byUpdated {
 		s.seek, s.size = q.Seek, seekIndexPage
-	}
-	s.chosen = func(r listedRow) bool {
-		return (!q.Latest || r.latest) && (q.Version == "" || r.version == q.Version) && (q.Match == nil || q.Match(r.name))
 	}
 	return s
 }
 
-// read scans until nothing was committed meanwhile.
+// filters reports whether an order of rows alone does not select the rows of the query.
+func (q Query) filters(o order) bool {
+	return q.Match != nil || q.Latest && o != byLatest || q.Version != "" && o != byVersion
+}
+
+// selects reports whether the query selects a listed row.
+func (q Query) selects(r listedRow) bool {
+	return (!q.Latest || r.latest) && (q.Version == "" || r.version == q.Version) && (q.Match == nil || q.Match(r.name))
+}
+
+// read repeats a scan until no page is committed during it.
 func (c *Catalogue) read(ctx context.Context, s scan, after string) (Page, error) {
 	st, err := c.readHead(ctx)
 	for range readAttempts {
@@ -144,23 +148,23 @@ func (c *Catalogue) read(ctx context.Context, s scan, after string) (Page, error
 			return w.page, nil
 		}
 	}
-	return Page{}, cmp.Or(err, errRestless)
+	return Page{}, cmp.Or(err, errChanging)
 }
 
-// walk is one attempt at a scan, while nothing is committed.
+// walk is one attempt at a scan.
 type walk struct {
 	scan
 	c     *Catalogue
 	state stateRecord
 	page  Page
-	read  int               // bytes of records that are on the page
+	read  int               // bytes of records on the page
 	last  listedRow         // the last row of the page
 	stale []storage.Listing // entries that no row will ever match again
-	bad   map[string]bool   // rows that cannot be read, by their ids
+	bad   map[string]bool   // ids of damaged rows
 }
 
-// walk fills the page. It goes on until it has found one row more, so that nobody is sent
-// on for nothing.
+// walk fills the page. It continues until it finds one row more, so that a page with More is
+// mostly followed by another row.
 func (w *walk) walk(ctx context.Context, after string) error {
 	steps := maxIndexPages
 	if w.seek != nil {
@@ -168,7 +172,7 @@ func (w *walk) walk(ctx context.Context, after string) error {
 	}
 	var rows []listedRow
 	for range steps {
-		entries, exhausted, err := w.entries(ctx, w.leap(after))
+		entries, exhausted, err := w.entries(ctx, w.skip(after))
 		if err != nil {
 			return err
 		}
@@ -180,29 +184,29 @@ func (w *walk) walk(ctx context.Context, after string) error {
 			w.widen()
 			continue
 		}
-		if full, err := w.take(ctx, rows); full || exhausted || err != nil {
+		if full, err := w.readRows(ctx, rows); full || exhausted || err != nil {
 			return err
 		}
 		rows = rows[:0]
 		w.widen()
 	}
-	full, err := w.take(ctx, rows)
+	full, err := w.readRows(ctx, rows)
 	if !full {
 		w.page.More, w.page.Next = true, after
 	}
 	return err
 }
 
-// widen is for when what was read was not enough, because of stale entries or because few
-// rows are of interest: so there is more of it.
+// widen increases the number of entries read at once. It is called if the entries read so far
+// had too few rows, because many are stale or not selected.
 func (w *walk) widen() {
 	if w.seek == nil {
 		w.size = wideIndexPage
 	}
 }
 
-// leap returns the place before the next name that may be chosen, or the end of the list.
-func (w *walk) leap(after string) string {
+// skip returns the position before the next name that may be selected, or the end of the list.
+func (w *walk) skip(after string) string {
 	if w.seek == nil {
 		return after
 	}
@@ -221,11 +225,11 @@ func (w *walk) leap(after string) string {
 	return begin + next + entrySep
 }
 
-// endOfNames comes after every name, and before what begins otherwise.
+// endOfNames sorts after every name.
 const endOfNames = "\xff"
 
-// entries reads the next entries of the list, or of both lists in one order. They are
-// exhausted when there is none behind them.
+// entries reads the next entries of the list, or of both lists merged. exhausted reports whether
+// no entry follows.
 func (w *walk) entries(ctx context.Context, after string) (entries []storage.Listing, exhausted bool, err error) {
 	exhausted = true
 	for _, deleted := range []bool{false, true} {
@@ -242,7 +246,7 @@ func (w *walk) entries(ctx context.Context, after string) (entries []storage.Lis
 			entries = append(entries, storage.Listing{Index: index, Entry: entry})
 		}
 	}
-	if w.deleted { // the first ones of each are the first ones of both
+	if w.deleted { // merge the two lists
 		slices.SortStableFunc(entries, func(a, b storage.Listing) int { return strings.Compare(a.Entry, b.Entry) })
 		if len(entries) > w.size {
 			entries, exhausted = entries[:w.size], false
@@ -256,7 +260,7 @@ func (w *walk) entries(ctx context.Context, after string) (entries []storage.Lis
 	return entries, exhausted, nil
 }
 
-// choose returns the rows of interest among entries.
+// choose returns the selected rows of entries.
 func (w *walk) choose(entries []storage.Listing) []listedRow {
 	rows := make([]listedRow, 0, len(entries))
 	for _, l := range entries {

@@ -7,11 +7,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// take reads rows and puts the visible ones on the page, until it has one more than fits.
-func (w *walk) take(ctx context.Context, rows []listedRow) (full bool, err error) {
+// readRows reads rows and adds the visible ones to the page. It stops and returns true when it
+// has found a row that does not fit.
+func (w *walk) readRows(ctx context.Context, rows []listedRow) (full bool, err error) {
 	for n := w.limit + 1 - len(w.page.Entries); len(rows) > 0; n = max(n, rowsAtOnce) {
-		n := w.affordable(rows[:min(n, len(rows))])
-		if full, err := w.takeSome(ctx, rows[:n]); full || err != nil {
+		n := w.rowsThatFit(rows[:min(n, len(rows))])
+		if full, err := w.readSome(ctx, rows[:n]); full || err != nil {
 			return full, err
 		}
 		rows = rows[n:]
@@ -19,9 +20,9 @@ func (w *walk) take(ctx context.Context, rows []listedRow) (full bool, err error
 	return false, nil
 }
 
-// affordable returns how many of the rows can be read at once, at least one: no more bytes than
-// the page has room for.
-func (w *walk) affordable(rows []listedRow) int {
+// rowsThatFit returns the number of rows to read at once: at least one, and no more bytes than
+// the page can still take.
+func (w *walk) rowsThatFit(rows []listedRow) int {
 	room := min(w.bytes-w.read, maxReadBytes)
 	for i, r := range rows {
 		if room -= weight(r.size); room < 0 {
@@ -31,7 +32,7 @@ func (w *walk) affordable(rows []listedRow) int {
 	return len(rows)
 }
 
-func (w *walk) takeSome(ctx context.Context, rows []listedRow) (full bool, err error) {
+func (w *walk) readSome(ctx context.Context, rows []listedRow) (full bool, err error) {
 	ids := make([]string, len(rows))
 	for i, r := range rows {
 		ids[i] = rowID(r.name, r.version)
@@ -55,7 +56,7 @@ func (w *walk) takeSome(ctx context.Context, rows []listedRow) (full bool, err e
 	return false, nil
 }
 
-// add puts a row on the page, unless that is full.
+// add adds a row to the page. It returns false if the page is full.
 func (w *walk) add(r listedRow, v *rowVersion) bool {
 	e := v.entry(r.name, r.version)
 	if w.whole != nil && !w.whole(r.version) {
@@ -73,7 +74,7 @@ func (w *walk) add(r listedRow, v *rowVersion) bool {
 	return true
 }
 
-// unreadable counts a row once, however many entries it has.
+// unreadable counts a damaged row, once even if it has several list entries.
 func (w *walk) unreadable(id string) {
 	if w.bad == nil {
 		w.bad = map[string]bool{}
@@ -82,28 +83,28 @@ func (w *walk) unreadable(id string) {
 	w.page.Unreadable = len(w.bad)
 }
 
-// visible returns the row version visible to this read, nil if there is none or if the entry
-// is about another one.
+// visible returns the row version visible to this read, nil if there is none or if the list
+// entry belongs to another version.
 func (w *walk) visible(r listedRow, item storage.Item) (*rowVersion, error) {
 	row, err := w.c.decodeRow(item)
 	if err != nil {
 		return nil, err
 	}
-	v := row.at(w.state)
+	v := row.visibleIn(w.state)
 	if v != nil && v.Stamp == r.stamp {
 		return v, nil
 	}
-	// An entry that the last page has added or made stale is left to its writer. Older ones
-	// can be removed: that the last page is there says that the one before was acknowledged,
-	// and no page has the same number.
+	// The writer removes the entries that the last page added or made stale. Older ones can be
+	// removed: since the last page is committed, the page before was acknowledged, and no other
+	// page has its number.
 	if r.stamp < w.state.Committed && (v == nil || v.Seq < w.state.Committed) && len(w.stale) < maxStaleAtOnce {
 		w.stale = append(w.stale, r.Listing)
 	}
 	return nil, nil
 }
 
-// removeStale removes entries of a writer that is gone, or that wrote when another one had
-// taken over. If it fails, the next reader does it.
+// removeStale removes entries of a writer that ended or that wrote after another one had taken
+// over. If it fails, the next reader tries again.
 func (c *Catalogue) removeStale(ctx context.Context, stale []storage.Listing) {
 	_ = c.state.Unlist(ctx, stale)
 }

@@ -24,11 +24,11 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// kills is how often the writer of a catalogue is killed.
+// kills is the number of writers that are killed.
 var kills = flag.Int("catalogue.kills", 5, "how often to kill the writer of a catalogue")
 
-// What a process of these tests is told that is no test but the writer of a catalogue: the
-// store, and how far its clock is ahead, so that it needs not wait for the end of a lease.
+// Environment variables that make a process of this test binary a writer of a catalogue: the
+// store, and the offset of its clock, which saves the wait for the end of a lease.
 const (
 	writerStore = "REDIS_TEST_CATALOGUE_STORE"
 	writerAhead = "REDIS_TEST_CATALOGUE_AHEAD"
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The n-th page changes all rows that are shared, adds some of its own, and deletes those
-// of the page before.
+// The n-th page changes all shared rows, adds rows of its own, and deletes those of the page
+// before.
 const (
 	sharedRows = 30
 	ownRows    = 5
@@ -73,7 +73,7 @@ func cataloguePage(n int) (page []catalogue.Entry) {
 	return page
 }
 
-// openAhead opens the catalogue of a store whose clock is ahead.
+// openAhead opens the catalogue of a store with a clock that is ahead.
 func openAhead(ctx context.Context, url string, ahead time.Duration) (c *catalogue.Catalogue, done func(), err error) {
 	b, err := redis.Open(ctx, redis.Options{URL: url})
 	if err != nil {
@@ -86,8 +86,8 @@ func openAhead(ctx context.Context, url string, ahead time.Duration) (c *catalog
 	return catalogue.New(s), func() { _ = s.Close() }, nil
 }
 
-// writeCatalogue commits one page after the other and prints the number of each when it is
-// committed, until the process is killed.
+// writeCatalogue commits pages until the process is killed, and prints the number of each page
+// after its commit.
 func writeCatalogue(ctx context.Context, url string, ahead time.Duration) error {
 	c, _, err := openAhead(ctx, url, ahead)
 	if err != nil {
@@ -101,7 +101,7 @@ func writeCatalogue(ctx context.Context, url string, ahead time.Duration) error 
 	if err != nil {
 		return err
 	}
-	n, _ := strconv.Atoi(string(w.State().Progress)) // none is 0
+	n, _ := strconv.Atoi(string(w.State().Progress)) // 0 without progress
 	fmt.Println(n)
 	for {
 		n++
@@ -113,7 +113,7 @@ func writeCatalogue(ctx context.Context, url string, ahead time.Duration) error 
 	}
 }
 
-// insist repeats what a busy machine had no time for.
+// insist repeats an operation that failed because the machine is busy.
 func insist(try func() error) error {
 	for {
 		if err := try(); !errors.Is(err, storage.ErrUnavailable) {
@@ -124,17 +124,17 @@ func insist(try func() error) error {
 
 // scribe is a writer in a process of its own.
 type scribe struct {
-	cmd  *exec.Cmd
-	said atomic.Int64 // the last page that it said it has committed
-	over chan struct{}
+	cmd     *exec.Cmd
+	printed atomic.Int64 // the last page that it has printed
+	over    chan struct{}
 }
 
 func startScribe(t *testing.T, url string, ahead time.Duration) *scribe {
 	t.Helper()
 	s := &scribe{cmd: exec.Command(os.Args[0]), over: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), writerStore+"="+url, writerAhead+"="+ahead.String())
-	var said strings.Builder
-	s.cmd.Stderr = &said
+	var stderr strings.Builder
+	s.cmd.Stderr = &stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
@@ -142,7 +142,7 @@ func startScribe(t *testing.T, url string, ahead time.Duration) *scribe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.said.Store(-1)
+	s.printed.Store(-1)
 	go func() {
 		defer close(s.over)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -150,11 +150,11 @@ func startScribe(t *testing.T, url string, ahead time.Duration) *scribe {
 			if err != nil {
 				t.Errorf("a writer says %q", lines.Text())
 			}
-			s.said.Store(int64(n))
+			s.printed.Store(int64(n))
 		}
 		_ = s.cmd.Wait()
-		if said.Len() > 0 {
-			t.Errorf("a writer ended by itself: %s", said.String())
+		if stderr.Len() > 0 {
+			t.Errorf("a writer ended by itself: %s", stderr.String())
 		}
 	}()
 	t.Cleanup(s.kill)
@@ -166,9 +166,9 @@ func (s *scribe) kill() {
 	<-s.over
 }
 
-// TestCatalogueWriterIsKilled: whatever a writer was doing when it was killed, readers see
-// whole pages, the next writer goes on where the last acknowledged page was or one later,
-// and nothing is left over in the lists.
+// TestCatalogueWriterIsKilled: wherever a writer is killed, readers see whole pages, the next
+// writer continues behind the last acknowledged page or the one after it, and no stale entry
+// remains in the lists.
 func TestCatalogueWriterIsKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	c, done, err := openAhead(t.Context(), server.URL(), 0)
@@ -199,8 +199,8 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 	for range *kills {
 		s := startScribe(t, server.URL(), ahead)
 		moment := last + 2 + rand.Int64N(20)
-		eventually(t, "a few pages", func() bool { return s.said.Load() >= moment || t.Failed() })
-		<-time.After(time.Duration(rand.Int64N(int64(20 * time.Millisecond)))) // in the middle of something
+		eventually(t, "a few pages", func() bool { return s.printed.Load() >= moment || t.Failed() })
+		<-time.After(time.Duration(rand.Int64N(int64(20 * time.Millisecond)))) // a random moment
 		s.kill()
 		var st catalogue.State
 		err := insist(func() (err error) {
@@ -208,8 +208,8 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 			return err
 		})
 		n, _ := strconv.ParseInt(string(st.Progress), 10, 64)
-		if err != nil || n < s.said.Load() || n > s.said.Load()+1 {
-			t.Fatalf("the writer said %d, on record is %d, %v", s.said.Load(), n, err)
+		if err != nil || n < s.printed.Load() || n > s.printed.Load()+1 {
+			t.Fatalf("the writer said %d, on record is %d, %v", s.printed.Load(), n, err)
 		}
 		last, ahead = n, ahead+10*time.Second
 	}
@@ -219,11 +219,11 @@ func TestCatalogueWriterIsKilled(t *testing.T) {
 	wholeCatalogue(t, server, int(last), ahead)
 }
 
-// readShared reads the rows that every page changes, and returns which page they are of.
+// readShared reads the shared rows and returns the number of the page that wrote them.
 func readShared(ctx context.Context, s *catalogue.Catalogue) (int, error) {
 	q := catalogue.Query{Deleted: rand.IntN(2) == 0, Match: func(name string) bool { return strings.HasPrefix(name, "shared/") }}
 	if rand.IntN(2) == 0 {
-		q = catalogue.Query{Since: time.Unix(0, 0)} // all that are live
+		q = catalogue.Query{Since: time.Unix(0, 0)} // all live rows
 	}
 	page, err := s.Page(ctx, q, "", 1000)
 	if err != nil || len(page.Entries) == 0 {
@@ -242,8 +242,8 @@ func readShared(ctx context.Context, s *catalogue.Catalogue) (int, error) {
 	return strconv.Atoi(newest)
 }
 
-// wholeCatalogue checks all that n pages should have left, and that another writer finds
-// nothing to put right but the last page.
+// wholeCatalogue checks the rows and lists after n pages, and that another writer has to clean up
+// the last page at most.
 func wholeCatalogue(t *testing.T, server *redistest.Server, n int, ahead time.Duration) {
 	t.Helper()
 	c, done, err := openAhead(t.Context(), server.URL(), ahead)

@@ -7,20 +7,19 @@ import (
 	"gatehouse.example/storage"
 )
 
-// relistStep is how many rows are brought into a new order by one write.
+// relistStep is the number of rows that one write adds to the new lists.
 const relistStep = 250
 
-// Relist brings rows into the orders that an earlier release did not know, some at a time,
-// and reports whether there are more of them. Nothing of it changes what readers see before
-// all rows are in all orders: then [State.ByAge] is true. A writer of an earlier
-// release makes it false again.
+// Relist adds rows to the lists that earlier releases do not have, some rows per call, and
+// reports whether more calls are needed. Readers use the new lists when all rows are in them:
+// then [State.ByAge] is true. A writer of an earlier release makes it false again.
 func (w *Writer) Relist(ctx context.Context) (more bool, err error) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	if w.current().Orders >= allOrders {
 		return false, nil
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.cleanUp(ctx); err != nil {
 		return false, err
 	}
 	var entries []storage.Listing
@@ -51,9 +50,9 @@ func (w *Writer) Relist(ctx context.Context) (more bool, err error) {
 	return page.More, nil
 }
 
-// Names calls visit with the names of all servers, or of those with a row that was updated
-// later than since. It reads lists and no rows: a name may come often, and there may be names
-// of which nothing was committed yet. Rows that are committed while it reads may be missing.
+// Names calls visit with the names of all servers or, if since is not zero, of the servers with
+// a row updated later. It reads lists and no rows: a name may occur several times, and names of
+// rows that are not committed may occur. Rows that are committed meanwhile may be missing.
 func (c *Catalogue) Names(ctx context.Context, since time.Time, visit func(name string)) error {
 	order, start := byName, ""
 	if !since.IsZero() {

@@ -17,8 +17,8 @@ import (
 
 var zeros = regexp.MustCompile("\x000+([1-9a-z][0-9a-z]*L?)$")
 
-// earlier makes of a catalogue what a release before has written: no list of ages, no sizes,
-// and nothing about orders in the state.
+// earlier changes a catalogue to the form of an earlier release: no list by age, no sizes, and no
+// Orders in the state.
 func earlier(b *plainBackend) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,9 +45,9 @@ func versionNames(page catalogue.Page) (versions []string) {
 	return versions
 }
 
-// TestB7CatalogueOfAnEarlierRelease: it is read as it is, its versions in the order of their
-// text, until a writer has listed all of them by age, bit by bit. What is committed meanwhile
-// is there as well, and a writer that is cut off leaves nothing to mend.
+// TestB7CatalogueOfAnEarlierRelease: a catalogue of an earlier release can be read, its versions
+// ordered as text, until a writer has listed all of them by age in steps. Rows committed
+// meanwhile are listed as well, and a writer can be interrupted at any step.
 func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	b := newPlain()
 	s := catalogueOn(t, b)
@@ -80,9 +80,9 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 		}
 		return st.ByAge
 	}
-	for range 2 { // the first one is cut off
+	for range 2 { // the first one is interrupted
 		if w = openCatalogue(t, s); byAge() {
-			t.Error("nobody has listed it by age")
+			t.Error("it is not listed by age")
 		}
 		if more, err := w.Relist(t.Context()); err != nil || !more {
 			t.Errorf("the first step: %t %v", more, err)
@@ -124,10 +124,10 @@ func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// weighing counts the bytes that are read at once.
+// weighing measures the bytes read at once.
 type weighing struct {
 	*plainBackend
-	mu      sync.Mutex // the writer keeps its lease meanwhile
+	mu      sync.Mutex // the writer renews its lease at the same time
 	largest int        // read at once, in bytes
 }
 
@@ -143,7 +143,7 @@ func (w *weighing) GetMany(ctx context.Context, keys []string) ([]storage.Item, 
 	return items, err
 }
 
-// largestRead returns the largest read since it was asked last.
+// largestRead returns the largest read since its last call.
 func (w *weighing) largestRead() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,8 +151,8 @@ func (w *weighing) largestRead() int {
 	return w.largest
 }
 
-// TestB7PagesHaveBoundedBytes: however rows of different sizes stand together, a page has as
-// many as fit, one at least, and no more is read at once than fits and one row.
+// TestB7PagesHaveBoundedBytes: for rows of different sizes in any order, a page has as many rows
+// as fit, at least one, and no read is larger than the rows that fit and one more.
 func TestB7PagesHaveBoundedBytes(t *testing.T) {
 	const most, largest = 1 << 20, 600_000
 	b := &weighing{plainBackend: newPlain()}
@@ -193,7 +193,7 @@ func TestB7PagesHaveBoundedBytes(t *testing.T) {
 		}
 		bound := most + largest + 4096
 		if old {
-			bound = 16 * largest // what an earlier release has listed is read some rows at a time
+			bound = 16 * largest // without sizes, a fixed number of rows is read at once
 		}
 		if read := b.largestRead(); read > bound {
 			t.Errorf("%d bytes were read at once", read)
@@ -201,7 +201,7 @@ func TestB7PagesHaveBoundedBytes(t *testing.T) {
 	}
 }
 
-// TestB7NamesWithoutRows: names are told from lists alone.
+// TestB7NamesWithoutRows: Names reads lists and no rows.
 func TestB7NamesWithoutRows(t *testing.T) {
 	b := &keyCounter{plainBackend: newPlain()}
 	s := catalogueOn(t, b)

@@ -9,8 +9,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestWhileRoomIsShort: no row is committed while room is short, so that a mirror does not use
-// up what signed-in people need. That is ErrFull, and what the writer has come to is written.
+// TestWhileRoomIsShort: while the store is short of memory, changes of rows are refused with
+// ErrFull, so that a mirror does not use the memory that sign-ins need. The progress is written.
 func TestWhileRoomIsShort(t *testing.T) {
 	plain := newPlain()
 	faults := storagetest.NewFaults(plain)

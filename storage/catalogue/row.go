@@ -13,18 +13,16 @@ import (
 // rowID is the id of a row in its table.
 func rowID(name, version string) string { return name + entrySep + version }
 
-// storedRow is what is stored of a row: the version that the last page wrote, and the one
-// that readers saw before it. It has neither where the row of a page that was never
-// committed has been taken back.
+// storedRow is a row as stored: the version that the last page wrote, and the version visible
+// before it. Both are nil if the row is new in a page that was undone.
 type storedRow struct {
 	current, previous *rowVersion
 }
 
-// rowVersion is one version of a row: the page that wrote it, and the page that wrote its
-// entries in the lists.
+// rowVersion is one version of a row.
 type rowVersion struct {
-	Seq           uint64    `json:"seq"`
-	Stamp         uint64    `json:"stamp"`
+	Seq           uint64    `json:"seq"`   // the page that wrote it
+	Stamp         uint64    `json:"stamp"` // the page that wrote its list entries
 	Status        string    `json:"status,omitempty"`
 	StatusMessage string    `json:"status_message,omitempty"`
 	Published     time.Time `json:"published,omitzero"`
@@ -33,11 +31,12 @@ type rowVersion struct {
 	Latest        bool      `json:"latest,omitempty"`
 	Origin        string    `json:"origin,omitempty"`
 	Flags         []string  `json:"flags,omitempty"`
-	// Size is that of the row when its entries were written, 0 if an earlier release did.
+	// Size is the size class of the row when its entries were written, 0 if an earlier release
+	// wrote them. See sizeOf.
 	Size int `json:"size,omitempty"`
 
-	// What is behind the head: so many bytes each. A version before has no record of its
-	// own if it is the same.
+	// ServerLen and MetaLen are the lengths of server and meta behind the head. ServerLen is 0
+	// for a previous version whose record equals the current one.
 	ServerLen int `json:"server,omitempty"`
 	MetaLen   int `json:"meta,omitempty"`
 
@@ -50,18 +49,19 @@ type rowHead struct {
 	Previous *rowVersion `json:"previous,omitempty"`
 }
 
-// versionOf is an entry as a version that a page writes.
+// versionOf returns the version of a row that the page seq writes for an entry.
 func versionOf(e Entry, seq uint64) *rowVersion {
 	return &rowVersion{
 		Seq: seq, Stamp: seq, Status: e.Status, StatusMessage: e.StatusMessage,
-		Published: plainTime(e.Published), Updated: plainTime(e.Updated), StatusChanged: plainTime(e.StatusChanged),
+		Published: storedTime(e.Published), Updated: storedTime(e.Updated), StatusChanged: storedTime(e.StatusChanged),
 		Latest: e.Latest, Origin: e.Origin, Flags: slices.Clone(e.Flags),
 		server: e.Server, meta: e.Meta,
 	}
 }
 
-// plainTime is a time as it is stored: what it says is all there is of it.
-func plainTime(at time.Time) time.Time { return at.UTC().Round(0) }
+// plainTime returns a time in UTC without a monotonic clock reading, so that it equals its
+// stored form.
+func storedTime(at time.Time) time.Time { return at.UTC().Round(0) }
 
 func (v *rowVersion) entry(name, version string) Entry {
 	return Entry{
@@ -71,8 +71,8 @@ func (v *rowVersion) entry(name, version string) Entry {
 	}
 }
 
-// at returns the row version visible in a state, nil if none is.
-func (r storedRow) at(st stateRecord) *rowVersion {
+// visibleIn returns the version of the row that is visible in a state, nil if there is none.
+func (r storedRow) visibleIn(st stateRecord) *rowVersion {
 	for _, v := range []*rowVersion{r.current, r.previous} {
 		if v != nil && v.Seq > st.First && v.Seq <= st.Committed {
 			return v
@@ -81,11 +81,11 @@ func (r storedRow) at(st stateRecord) *rowVersion {
 	return nil
 }
 
-// rowHeadSize is more than the head of a row has, unless its flags or its status message are
-// long.
+// rowHeadSize is an upper estimate of the head of a row in bytes, without a long status message
+// and long flags.
 const rowHeadSize = 1 << 10
 
-// size is how large the row is where it is stored.
+// size returns the size class of the stored row.
 func (r storedRow) size() int {
 	bytes := rowHeadSize
 	for _, v := range []*rowVersion{r.current, r.previous} {
@@ -96,7 +96,7 @@ func (r storedRow) size() int {
 	return sizeOf(bytes)
 }
 
-// record returns the row as it is stored.
+// record returns the record to store for the row.
 func (r storedRow) record(id string) storage.TableRecord {
 	var head rowHead
 	var tail [][]byte
@@ -116,8 +116,7 @@ func (r storedRow) record(id string) storage.TableRecord {
 	return storage.TableRecord{ID: id, Head: head, Tail: tail}
 }
 
-// decodeRow reads a row. One that is not there has no version, nor has one that was taken
-// back long ago.
+// decodeRow decodes a row. A missing row, and one that was undone long ago, has no version.
 func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
 	if item.Version == (storage.Version{}) {
 		return storedRow{}, nil
@@ -134,7 +133,7 @@ func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
 		if v == nil {
 			continue
 		}
-		if tail, err = v.take(tail); err != nil {
+		if tail, err = v.cutTail(tail); err != nil {
 			return storedRow{}, err
 		}
 	}
@@ -144,8 +143,8 @@ func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
 	return storedRow{head.Current, head.Previous}, nil
 }
 
-// take cuts what belongs to the version from what follows the head.
-func (v *rowVersion) take(tail []byte) (rest []byte, err error) {
+// cutTail sets server and meta from the tail of a record and returns the rest of the tail.
+func (v *rowVersion) cutTail(tail []byte) (rest []byte, err error) {
 	for _, part := range []struct {
 		n  int
 		to *[]byte

@@ -14,23 +14,23 @@ import (
 // stateID is the id of the one record in the table of the state.
 const stateID = "state"
 
-// stateRecord is the record on which the catalogue hangs. It is the head of the record;
-// the pages that are not finished are the tail, so that readers need not decode them.
+// stateRecord is the stored state of the catalogue. The fields are the head of the record; the
+// unfinished pages are the tail, so that readers need not decode them.
 type stateRecord struct {
-	// First is the number before the first page, Used the last one that a page was given,
-	// Committed that of the last page that was committed. First is the time in
-	// milliseconds when the state began: if it is lost, with rows left behind, their
-	// numbers come before those of the next one, and no reader sees them.
+	// First is the number before the first page, Used the last number given to a page, and
+	// Committed the number of the last committed page. First is the time at which the state
+	// was created, in milliseconds: if the state is lost and rows remain, their numbers are
+	// lower than those of the next state, and no reader sees them.
 	First     uint64    `json:"first"`
 	Used      uint64    `json:"used"`
 	Committed uint64    `json:"committed"`
 	Changed   time.Time `json:"changed,omitzero"`
-	// Orders is in how many orders all rows are listed, zero where an earlier release has
-	// listed them.
+	// Orders is the number of orders in which all rows are listed. An earlier release left it
+	// zero.
 	Orders int `json:"orders,omitempty"`
 
-	// One of these is set, the sealed one by a store that has master keys. [storage.Table.Open]
-	// says why its name matters.
+	// One of these is set, the sealed one by a store that has master keys. See
+	// [storage.Table.Open] for why its name matters.
 	CursorKey       []byte         `json:"cursor_key,omitempty"`
 	SealedCursorKey storage.Sealed `json:"sealed_cursor_key,omitempty"`
 
@@ -43,45 +43,46 @@ type stateRecord struct {
 	pages unfinished
 }
 
-// lease is the right to write until a time, of whoever drew the token.
+// lease is the right of one writer, which is identified by the token, to write until a time.
 type lease struct {
 	Owner string    `json:"owner"`
 	Token string    `json:"token"`
 	Until time.Time `json:"until"`
 }
 
-// unfinished are the pages that still need work. Only writers read them.
+// unfinished has the pages that need more writes. Only writers read it.
 type unfinished struct {
-	// Pending was announced and is not committed. Done is committed, and entries in lists
-	// that it made stale may be left.
+	// Pending is announced and not committed. Done is committed; list entries that it made
+	// stale may remain.
 	Pending *pageRecord `json:"pending,omitempty"`
 	Done    *pageRecord `json:"done,omitempty"`
 }
 
-// pageRecord is a page: which rows it changes, and what that means for the lists.
+// pageRecord is a page: the rows that it changes, with their list entries and the changes of
+// the counts.
 type pageRecord struct {
 	Number uint64       `json:"number"`
 	Rows   []changedRow `json:"rows"`
 	Counts counts       `json:"counts"`
 }
 
-// changedRow is a row that a page changes. Was and Is are nil if its entries in the lists
-// stay as they are.
+// changedRow is a row that a page changes. Before and After describe its list entries; both are
+// nil if the entries do not change.
 type changedRow struct {
 	Name    string   `json:"name"`
 	Version string   `json:"version"`
-	Was     *listing `json:"was,omitempty"`
-	Is      *listing `json:"is,omitempty"`
+	Before  *listing `json:"was,omitempty"`
+	After   *listing `json:"is,omitempty"`
 }
 
-// counts is how many more rows there are after a page than before.
+// counts has the changes of the numbers of servers and rows by a page.
 type counts struct {
 	Servers int `json:"servers,omitempty"`
 	Live    int `json:"live,omitempty"`
 	Deleted int `json:"deleted,omitempty"`
 }
 
-// add adds n for a row with these entries, or nothing without entries.
+// add adds n to the count of rows such as l, and nothing if l is nil.
 func (c *counts) add(l *listing, n int) {
 	switch {
 	case l == nil:
@@ -95,7 +96,8 @@ func (c *counts) add(l *listing, n int) {
 	}
 }
 
-// readHead reads the state without the unfinished pages, zero if there is none.
+// readHead reads the state without the unfinished pages. It returns the zero state if there is
+// none.
 func (c *Catalogue) readHead(ctx context.Context) (st stateRecord, err error) {
 	item, err := c.state.Get(ctx, stateID)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -107,8 +109,8 @@ func (c *Catalogue) readHead(ctx context.Context) (st stateRecord, err error) {
 	return st, err
 }
 
-// wholeState decodes the state with the unfinished pages.
-func (c *Catalogue) wholeState(item storage.Item) (st stateRecord, err error) {
+// decodeState decodes the state with the unfinished pages.
+func (c *Catalogue) decodeState(item storage.Item) (st stateRecord, err error) {
 	tail, err := c.state.Decode(item, &st)
 	if err == nil && len(tail) > 0 {
 		if err = json.Unmarshal(tail, &st.pages); err != nil {
@@ -118,8 +120,8 @@ func (c *Catalogue) wholeState(item storage.Item) (st stateRecord, err error) {
 	return st, err
 }
 
-// writeState writes the state, and before it entries of lists. On [storage.ErrConflict] it
-// returns the item that is there.
+// writeState writes list entries and then the state. With [storage.ErrConflict] it returns the
+// stored item.
 func (c *Catalogue) writeState(ctx context.Context, st stateRecord, cond storage.Condition, listed ...storage.Listing) (storage.Item, error) {
 	r := storage.TableRecord{ID: stateID, Head: st, Listed: listed}
 	if st.pages != (unfinished{}) {
@@ -132,7 +134,7 @@ func (c *Catalogue) writeState(ctx context.Context, st stateRecord, cond storage
 	return c.state.Put(ctx, r, cond)
 }
 
-// newState is the state of a catalogue that begins.
+// newState returns the state of a new catalogue.
 func (c *Catalogue) newState() (stateRecord, error) {
 	key, err := c.store.Random(32)
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *Catalogue) newState() (stateRecord, error) {
 	return st, c.sealCursorKey(&st)
 }
 
-// sealCursorKey seals a key that is in the clear, if the store can seal.
+// sealCursorKey seals a key that is not sealed, if the store has master keys.
 func (c *Catalogue) sealCursorKey(st *stateRecord) (err error) {
 	if len(st.CursorKey) == 0 || c.store.MasterKeys() == 0 {
 		return nil

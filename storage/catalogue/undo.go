@@ -9,13 +9,13 @@ import (
 	"gatehouse.example/storage"
 )
 
-// takenBackTime is how long the empty record stays in place of a row that was never
-// committed, so that a late write of it fails.
-const takenBackTime = 24 * time.Hour
+// undoneTime is the lifetime of the empty record that replaces a row that was never committed.
+// While it exists, a late write of the row fails.
+const undoneTime = 24 * time.Hour
 
-// undo takes back a page that was announced and is not committed. Every row of it is
-// written, also one that is as it was: a late write by whoever announced the page then
-// fails, because it was conditional on what was there before.
+// undo undoes a page that was announced and is not committed. It writes every row of the page,
+// even an unchanged one, so that a late write of the writer that announced the page fails its
+// condition.
 func (w *Writer) undo(ctx context.Context, page *pageRecord) error {
 	ids := make([]string, len(page.Rows))
 	for i, r := range page.Rows {
@@ -26,12 +26,12 @@ func (w *Writer) undo(ctx context.Context, page *pageRecord) error {
 		return err
 	}
 	for i, id := range ids {
-		if err := w.takeBack(ctx, page.Number, id, items[i]); err != nil {
+		if err := w.restore(ctx, page.Number, id, items[i]); err != nil {
 			return err
 		}
 	}
 	for _, r := range page.Rows {
-		if err := w.c.rows.Unlist(ctx, r.Is.entries(r.Name, r.Version)); err != nil {
+		if err := w.c.rows.Unlist(ctx, r.After.entries(r.Name, r.Version)); err != nil {
 			return err
 		}
 	}
@@ -41,25 +41,25 @@ func (w *Writer) undo(ctx context.Context, page *pageRecord) error {
 	})
 }
 
-// takeBack writes a row as it was before a page. A row that was not there becomes a record
+// restore writes a row as it was before a page. A row that did not exist becomes a record
 // without a version, which expires.
-func (w *Writer) takeBack(ctx context.Context, page uint64, id string, item storage.Item) error {
+func (w *Writer) restore(ctx context.Context, page uint64, id string, item storage.Item) error {
 	for range changeAttempts {
-		if err := w.mayWrite(); err != nil {
+		if err := w.checkLease(); err != nil {
 			return err
 		}
-		there, err := w.c.putBefore(ctx, page, id, item)
+		stored, err := w.c.putPrevious(ctx, page, id, item)
 		if err == nil || !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
-		item = there
+		item = stored
 	}
 	return fmt.Errorf("storage/catalogue: %w: a row kept changing", storage.ErrUnavailable)
 }
 
-// putBefore writes in place of an item what was there before a page. An item that cannot be
-// read was not written by a page, and keeps its bytes.
-func (c *Catalogue) putBefore(ctx context.Context, page uint64, id string, item storage.Item) (storage.Item, error) {
+// putPrevious replaces an item by its state before a page. A damaged item keeps its bytes,
+// because no page wrote it.
+func (c *Catalogue) putPrevious(ctx context.Context, page uint64, id string, item storage.Item) (storage.Item, error) {
 	row, err := c.decodeRow(item)
 	if err != nil && !errors.Is(err, storage.ErrRecord) {
 		return storage.Item{}, err
@@ -71,7 +71,7 @@ func (c *Catalogue) putBefore(ctx context.Context, page uint64, id string, item 
 	}
 	r := row.record(id)
 	if row.current == nil {
-		r.Expires = c.store.Now().Add(takenBackTime)
+		r.Expires = c.store.Now().Add(undoneTime)
 	}
 	return c.rows.Put(ctx, r, storage.Unchanged(item.Version))
 }

@@ -10,61 +10,62 @@ import (
 	"gatehouse.example/storage"
 )
 
-// ErrLeased says that somebody else writes the catalogue.
+// ErrLeased is returned if another writer holds the lease.
 var ErrLeased = errors.New("storage/catalogue: there is another writer")
 
-// LeasedError is the [ErrLeased] that says who has the catalogue, and until when unless the
-// lease is renewed.
+// LeasedError is an [ErrLeased] with the owner of the lease, and its end unless the owner renews
+// it.
 type LeasedError struct {
 	Owner string
 	Until time.Time
 }
 
+// Error returns the owner and the end of the lease.
 func (e *LeasedError) Error() string {
 	return fmt.Sprintf("storage/catalogue: %q is the writer, at least until %s", e.Owner, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Is reports that the error is an [ErrLeased].
+// Is reports whether target is [ErrLeased].
 func (e *LeasedError) Is(target error) bool { return target == ErrLeased }
 
-// changeAttempts bounds how often a change that keeps losing against others is repeated.
+// changeAttempts is the maximum number of attempts at a change that conflicts with others.
 const changeAttempts = 64
 
 const (
-	// leaseTime is how long a lease lasts from the write that renews it, leaseStep how
-	// often one that nothing is written under is renewed.
+	// leaseTime is the duration of a lease from the write that renews it, leaseStep the
+	// interval of renewals.
 	leaseTime = 5 * time.Second
 	leaseStep = time.Second
-	// leaseMargin before its end nothing is written under a lease any more: more than a
-	// write may take.
+	// leaseMargin is the time before the end of a lease in which no write is begun. It is
+	// longer than a write may take.
 	leaseMargin = 2500 * time.Millisecond
 )
 
-// Writer is the one who may write the catalogue. It must be closed. Its methods
-// may be called at any time; of two commits one waits for the other.
+// Writer holds the lease of a catalogue and writes it. It must be closed. It is safe for
+// concurrent use; commits run one at a time.
 type Writer struct {
-	c     *Catalogue
-	token string
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	c        *Catalogue
+	token    string
+	stop     context.CancelFunc
+	renewals sync.WaitGroup
 
-	writing sync.Mutex // one commit, or the end, at a time
-	unsure  bool       // how the last commit ended is not known
+	writing        sync.Mutex // one commit, or the end, at a time
+	outcomeUnknown bool       // the outcome of the last commit is unknown
 
 	mu       sync.Mutex
-	state    stateRecord // as it was written last
+	state    stateRecord // as written last
 	version  storage.Version
-	swept    uint64 // the page of which no stale entry is left
-	relisted string // up to where rows are in all orders, if an earlier release listed them
-	over     error  // why nothing more can be written
+	swept    uint64 // the page whose stale entries are all removed
+	relisted string // position up to which Relist has listed the rows
+	ended    error  // not nil if the writer has ended
 }
 
-// errClosed is why nothing can be written after Close.
+// errClosed is the error of a writer after Close.
 var errClosed = errors.New("storage/catalogue: the writer is closed")
 
-// OpenWriter takes the lease of the catalogue for an owner, whose name others are told.
-// It returns a [LeasedError] while another writer has it. What a writer left unfinished
-// that is gone is undone first.
+// OpenWriter takes the lease of the catalogue. Other writers see the owner in the [LeasedError]
+// that OpenWriter returns while a writer holds the lease. OpenWriter first undoes the unfinished
+// commit of a writer that ended without closing.
 func (c *Catalogue) OpenWriter(ctx context.Context, owner string) (*Writer, error) {
 	token, err := c.store.NewID()
 	if err != nil {
@@ -76,8 +77,8 @@ func (c *Catalogue) OpenWriter(ctx context.Context, owner string) (*Writer, erro
 	}
 	var renewing context.Context
 	renewing, w.stop = context.WithCancel(context.WithoutCancel(ctx))
-	w.ended.Go(func() { w.renew(renewing) })
-	if err := w.settle(ctx); err != nil {
+	w.renewals.Go(func() { w.renew(renewing) })
+	if err := w.cleanUp(ctx); err != nil {
 		_ = w.Close(ctx)
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (c *Catalogue) OpenWriter(ctx context.Context, owner string) (*Writer, erro
 // acquire writes the lease into the state, or a new state with it.
 func (w *Writer) acquire(ctx context.Context, owner string) error {
 	for range changeAttempts {
-		st, version, err := w.c.leasable(ctx)
+		st, version, err := w.c.availableState(ctx)
 		if err != nil {
 			return err
 		}
@@ -107,8 +108,9 @@ func (w *Writer) acquire(ctx context.Context, owner string) error {
 	return fmt.Errorf("storage/catalogue: open: %w: others kept taking it", storage.ErrUnavailable)
 }
 
-// leasable returns the state that is there, or a new one, unless it is leased.
-func (c *Catalogue) leasable(ctx context.Context) (stateRecord, storage.Version, error) {
+// availableState returns the stored state, or a new one. It returns a [LeasedError] if another
+// writer holds the lease.
+func (c *Catalogue) availableState(ctx context.Context) (stateRecord, storage.Version, error) {
 	item, err := c.state.Get(ctx, stateID)
 	if errors.Is(err, storage.ErrNotFound) {
 		st, err := c.newState()
@@ -117,7 +119,7 @@ func (c *Catalogue) leasable(ctx context.Context) (stateRecord, storage.Version,
 	if err != nil {
 		return stateRecord{}, storage.Version{}, err
 	}
-	st, err := c.wholeState(item)
+	st, err := c.decodeState(item)
 	if err != nil {
 		return stateRecord{}, storage.Version{}, err
 	}
@@ -127,7 +129,8 @@ func (c *Catalogue) leasable(ctx context.Context) (stateRecord, storage.Version,
 	return st, item.Version, nil
 }
 
-// renew keeps the lease while nothing else is written. An error shows when something is.
+// renew renews the lease while the writer writes nothing else. It ignores errors: the next write
+// returns them.
 func (w *Writer) renew(ctx context.Context) {
 	ticker := time.NewTicker(leaseStep)
 	defer ticker.Stop()
@@ -141,14 +144,14 @@ func (w *Writer) renew(ctx context.Context) {
 	}
 }
 
-// swap changes the state under the lease and renews that. It fails for good when somebody
-// else has taken the lease, or when the store has forgotten what was committed.
+// swap changes the state and renews the lease. It fails permanently if another writer has taken
+// the lease, or if the store has lost a commit.
 func (w *Writer) swap(ctx context.Context, change func(*stateRecord) error, listed ...storage.Listing) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range changeAttempts {
-		if w.over != nil {
-			return w.over
+		if w.ended != nil {
+			return w.ended
 		}
 		next := w.state
 		if done := next.pages.Done; done != nil && done.Number == w.swept {
@@ -175,36 +178,36 @@ func (w *Writer) swap(ctx context.Context, change func(*stateRecord) error, list
 	return fmt.Errorf("storage/catalogue: %w: the state kept changing", storage.ErrUnavailable)
 }
 
-// adopt takes over a state that somebody else has written who may: our own write of which
-// we never heard, or whoever sealed the key anew.
-func (w *Writer) adopt(there storage.Item) error {
-	if there.Version == (storage.Version{}) {
-		w.over = fmt.Errorf("storage/catalogue: %w: it is gone", storage.ErrConflict)
-		return w.over
+// adopt uses a state that was written meanwhile under this writer's lease: by an own write
+// without an answer, or by a process that sealed the cursor key again.
+func (w *Writer) adopt(stored storage.Item) error {
+	if stored.Version == (storage.Version{}) {
+		w.ended = fmt.Errorf("storage/catalogue: %w: the state is gone", storage.ErrConflict)
+		return w.ended
 	}
-	st, err := w.c.wholeState(there)
+	st, err := w.c.decodeState(stored)
 	switch {
 	case err != nil:
 		return err
 	case st.Lease == nil:
-		w.over = ErrLeased
+		w.ended = ErrLeased
 	case st.Lease.Token != w.token:
-		w.over = &LeasedError{st.Lease.Owner, st.Lease.Until}
+		w.ended = &LeasedError{st.Lease.Owner, st.Lease.Until}
 	case st.First != w.state.First || st.Committed < w.state.Committed || st.Used < w.state.Used:
-		w.over = fmt.Errorf("storage/catalogue: %w: the store has forgotten what was committed", storage.ErrConflict)
+		w.ended = fmt.Errorf("storage/catalogue: %w: the store has lost a commit", storage.ErrConflict)
 	default:
-		w.state, w.version = st, there.Version
+		w.state, w.version = st, stored.Version
 	}
-	return w.over
+	return w.ended
 }
 
-// mayWrite says why no row may be written now: the lease is gone, or so near its end that
-// the write could come after it.
-func (w *Writer) mayWrite() error {
+// checkLease returns an error if no row may be written now: the lease is lost, or so near its
+// end that the write could arrive after it.
+func (w *Writer) checkLease() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over != nil {
-		return w.over
+	if w.ended != nil {
+		return w.ended
 	}
 	if left := w.state.Lease.Until.Sub(w.c.store.Now()); left < leaseMargin {
 		return fmt.Errorf("storage/catalogue: %w: the lease was not renewed in time", storage.ErrUnavailable)
@@ -212,40 +215,41 @@ func (w *Writer) mayWrite() error {
 	return nil
 }
 
-// current is the state as it was written last.
+// current returns the state as written last.
 func (w *Writer) current() stateRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state
 }
 
-// State returns the state as this writer wrote it last.
+// State returns the state as this writer wrote it last. It has no CursorKey if that is sealed
+// under a master key that this process does not have.
 func (w *Writer) State() State {
 	st := w.current()
 	out, err := w.c.export(st)
-	if err != nil { // the key is sealed under another master key
+	if err != nil { // the cursor key is sealed under another master key
 		st.SealedCursorKey = nil
 		out, _ = w.c.export(st)
 	}
 	return out
 }
 
-// Close gives the lease back, so that another writer may have it at once. A writer that
-// has lost it has nothing to give back.
+// Close releases the lease, so that another writer can take it at once. It returns nil if the
+// writer has lost the lease.
 func (w *Writer) Close(ctx context.Context) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	w.stop()
-	w.ended.Wait()
+	w.renewals.Wait()
 	err := w.swap(ctx, func(st *stateRecord) error {
 		st.Lease = nil
 		return nil
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over != nil { // somebody else has it, or it was closed before
+	if w.ended != nil { // another writer has the lease, or this one is closed already
 		return nil
 	}
-	w.over = errClosed
+	w.ended = errClosed
 	return err
 }

@@ -1,5 +1,5 @@
-// Package cataloguetest checks that a catalogue keeps its promises on a backend, for the
-// author of a database driver.
+// Package cataloguetest provides a test suite for authors of storage backends: it checks that a
+// [catalogue.Catalogue] works on a backend.
 //
 //	func TestCatalogue(t *testing.T) {
 //		cataloguetest.TestCatalogue(t, func(t *testing.T) storage.Backend { return mydriver.New(t.TempDir()) })
@@ -20,8 +20,9 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestCatalogue checks that [catalogue.Catalogue] keeps its promises on this backend, also
-// when its writer dies or loses its lease. What open returns is closed at the end.
+// TestCatalogue checks that a [catalogue.Catalogue] works on a backend, also if its writer is
+// interrupted or loses the lease. open returns a new, empty backend, which is closed at the end
+// of each test.
 func TestCatalogue(t *testing.T, open storagetest.Open) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +58,7 @@ var tests = map[string]func(*testing.T, *fixture){
 	"Stale":       testStale,
 }
 
-// rows is what a catalogue should hold.
+// rows has the expected rows of a catalogue.
 type rows map[[2]string]catalogue.Entry
 
 // with returns the rows after a commit.
@@ -72,7 +73,7 @@ func (r rows) with(entries ...catalogue.Entry) rows {
 	return next
 }
 
-// query is what a query should choose, in its order.
+// query returns the rows that a query should select, in its order.
 func (r rows) query(q catalogue.Query) (chosen []catalogue.Entry) {
 	for _, e := range r {
 		if (q.Deleted || e.Status != catalogue.StatusDeleted) && (!q.Latest || e.Latest) &&
@@ -91,7 +92,7 @@ func (r rows) query(q catalogue.Query) (chosen []catalogue.Entry) {
 	return chosen
 }
 
-// entry is a row that was updated so many seconds after the epoch of the tests.
+// entry returns a row that was updated the given number of seconds after the epoch of the tests.
 func entry(server, version string, updated int, marks ...string) catalogue.Entry {
 	e := catalogue.Entry{
 		Name: server, Version: version, Status: "active", Origin: "https://registry.example.com",
@@ -110,10 +111,10 @@ func entry(server, version string, updated int, marks ...string) catalogue.Entry
 	return e
 }
 
-// epoch is when rows of tests were published.
+// epoch is the publication time of rows in tests.
 var epoch = time.Date(2030, time.January, 2, 3, 4, 5, 678901234, time.UTC)
 
-// brief is what a test shows of rows.
+// brief returns a short text for rows, for test output.
 func brief(entries []catalogue.Entry) (out []string) {
 	for _, e := range entries {
 		mark := ""
@@ -126,7 +127,7 @@ func brief(entries []catalogue.Entry) (out []string) {
 	return out
 }
 
-// writer opens a catalogue to write. What it leaves is closed at the end of the test.
+// writer opens a writer of a catalogue, which is closed at the end of the test.
 func writer(t *testing.T, c *catalogue.Catalogue, owner string) *catalogue.Writer {
 	t.Helper()
 	w, err := c.OpenWriter(t.Context(), owner)
@@ -169,7 +170,7 @@ func wantRows(t *testing.T, what string, c *catalogue.Catalogue, q catalogue.Que
 // everything is the query for all rows.
 var everything = catalogue.Query{Deleted: true}
 
-// queries are of each kind, for catalogues whose servers are named after letters.
+// queries has queries of each kind, for catalogues whose servers are named by letters.
 func queries() map[string]catalogue.Query {
 	b := func(name string) bool { return strings.Contains(name, "b") }
 	since := epoch.Add(3 * time.Second)
@@ -184,8 +185,7 @@ func queries() map[string]catalogue.Query {
 	}
 }
 
-// wantCatalogue checks everything that can be asked, the counts, and that the lists hold
-// no entry too many.
+// wantCatalogue checks all queries, the counts, and that the lists have no stale entries.
 func (f *fixture) wantCatalogue(t *testing.T, what string, want rows) {
 	t.Helper()
 	for name, q := range queries() {
@@ -203,7 +203,7 @@ func (f *fixture) wantCatalogue(t *testing.T, what string, want rows) {
 	f.wantLists(t, what, want)
 }
 
-// wantLists checks how many entries the lists have, behind the back of the Store.
+// wantLists checks the number of entries of the lists, directly in the backend.
 func (f *fixture) wantLists(t *testing.T, what string, want rows) {
 	t.Helper()
 	for kind, of := range map[string]func(catalogue.Entry) bool{
@@ -246,7 +246,7 @@ func testEmpty(t *testing.T, f *fixture) {
 	}
 }
 
-// testEntry: a row comes back as it was committed, byte for byte.
+// testEntry: a row is returned as it was committed, byte for byte.
 func testEntry(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	full := entry("com.example/full", "1.0.0-α+ü (x)", 1, "deprecated", "latest")
@@ -287,8 +287,8 @@ func testEntry(t *testing.T, f *fixture) {
 	}
 }
 
-// testRefused: what could not be found again, or would be two things at once, is
-// refused as a whole.
+// testRefused: a commit with an invalid entry, or with two entries for one row, is refused as a
+// whole.
 func testRefused(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	good := entry("example/a", "1.0.0", 1)
@@ -322,7 +322,7 @@ func testRefused(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "after what is good", rows{}.with(good, long))
 }
 
-// New returns the catalogue on a backend, which is closed at the end of the test.
+// New returns a catalogue on a backend, which is closed at the end of the test.
 func New(t testing.TB, backend storage.Backend) *catalogue.Catalogue {
 	t.Helper()
 	store, err := storage.New(backend, storage.Options{Issuer: issuer})

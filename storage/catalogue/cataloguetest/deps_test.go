@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps: the suites need no other database than the one that they test.
+// TestDeps: the suite depends on no database but the one under test.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

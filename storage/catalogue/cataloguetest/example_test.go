@@ -8,16 +8,16 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// The test of a backend that is to hold catalogues.
+// This is the test of a backend for catalogues.
 func ExampleTestCatalogue() {
 	test := func(t *testing.T) {
 		cataloguetest.TestCatalogue(t, func(t *testing.T) storage.Backend {
-			backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"}) // yours
+			backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"}) // the backend under test
 			if err != nil {
 				t.Fatal(err)
 			}
 			return backend
 		})
 	}
-	_ = test // a test is a function of its own: func TestDriver(t *testing.T)
+	_ = test // in a test file it would be func TestDriver(t *testing.T)
 }

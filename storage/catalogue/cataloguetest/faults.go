@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// testDies: a writer that is gone after any of its changes leaves a whole page or
-// none, and so does the next one while it puts that right. Readers look after every change.
+// testDies: a writer that ends after any of its changes leaves a whole page or none, and so does
+// the next writer while it cleans up. Readers check after every change.
 func testDies(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
@@ -52,7 +52,7 @@ func testDies(t *testing.T, f *fixture) {
 	}
 }
 
-// end is the end of a writer whose process is dead: it gives nothing back.
+// end ends a writer as the end of its process would: it does not release the lease.
 func (p *process) end(t *testing.T, w *catalogue.Writer) {
 	t.Helper()
 	p.kill()
@@ -61,10 +61,10 @@ func (p *process) end(t *testing.T, w *catalogue.Writer) {
 	}
 }
 
-// testDiesTwice: also whoever takes a page back may be gone after any change, and
-// the one after that finds all it needs.
+// testDiesTwice: a writer that undoes a page may also end after any change, and the writer after
+// it can complete the work.
 func testDiesTwice(t *testing.T, f *fixture) {
-	const late = 17 // when most of the page is written
+	const late = 17 // most of the page is written then
 	var want rows
 	for k := range f.places(t) {
 		own, heir := f.process(), f.process()
@@ -97,8 +97,8 @@ func testDiesTwice(t *testing.T, f *fixture) {
 	}
 }
 
-// testLateWrite: what a writer had sent when it was gone, and what arrives when
-// another one has taken over and committed, changes nothing.
+// testLateWrite: a write of an ended writer that arrives after another one has taken over and
+// committed has no effect.
 func testLateWrite(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
@@ -139,7 +139,7 @@ func testLateWrite(t *testing.T, f *fixture) {
 	}
 }
 
-// testLostReply: a change that was made and not answered is made once, wherever.
+// testLostReply: a change whose reply is lost happens once, for every change of a commit.
 func testLostReply(t *testing.T, f *fixture) {
 	var want rows
 	w := writer(t, f.Catalogue, "ann")
@@ -152,7 +152,7 @@ func testLostReply(t *testing.T, f *fixture) {
 		lost := false
 		own.spoil(k, func() error { lost = true; return errUnheard })
 		err := w.Commit(watched(t.Context()), pageOf(k), nil)
-		if err != nil { // adding an entry is not repeated; the page is
+		if err != nil { // adding an entry is not repeated, the page is
 			wantUnavailable(t, name("Commit with reply %d lost", k), err)
 			f.wantSeen(t, name("with reply %d lost", k), want)
 			commit(t, w, pageOf(k)...)
@@ -171,8 +171,8 @@ func testLostReply(t *testing.T, f *fixture) {
 	}
 }
 
-// testLostForGood: a writer that never hears what became of a change goes on by
-// itself: the page is there once, whether the change was made, was not, or is made later.
+// testLostForGood: a writer that never gets the outcome of a change continues by itself: the page
+// is committed once, whether the change happened, did not happen, or happens later.
 func testLostForGood(t *testing.T, f *fixture) {
 	for what, fate := range map[string]error{"made": errUnheard, "late": errLate} {
 		newFixture(t, f.backend.Backend).lostForGood(t, what, fate)
@@ -217,8 +217,8 @@ func (f *fixture) lostForGood(t *testing.T, what string, fate error) {
 	}
 }
 
-// testForgotten: a writer under whose hands the store goes back is told, and
-// writes nothing more. The next one goes on from what is there.
+// testForgotten: if the store loses commits, the writer gets an error and writes nothing more. The
+// next writer continues from the stored state.
 func testForgotten(t *testing.T, f *fixture) {
 	const state = "gatehouse:catalogue:state"
 	w := writer(t, f.Catalogue, "ann")
@@ -239,7 +239,7 @@ func testForgotten(t *testing.T, f *fixture) {
 	commit(t, w, entry("b", "1", 1), entry("c", "1", 1))
 	f.wantSeen(t, "after what was forgotten was committed again", rows{}.with(entry("a", "1", 1), entry("b", "1", 1), entry("c", "1", 1)))
 
-	// Without its state nothing of a catalogue is there, and another one may begin.
+	// Without its state a catalogue is empty, and a new one may begin.
 	f.backend.Remove(t, state)
 	f.wantSeen(t, "without the state", nil)
 	wantError(t, "Commit without the state", w.Commit(t.Context(), nil, []byte("1")), storage.ErrConflict)
@@ -251,8 +251,8 @@ func testForgotten(t *testing.T, f *fixture) {
 	f.wantSeen(t, "after the first pages", rows{}.with(entry("b", "1", 1, "latest"), entry("d", "1", 1)))
 }
 
-// testStale: entries that nobody's page explains are skipped, and removed by
-// whoever reads them, as far as they cannot be of a page that is being written.
+// testStale: readers skip entries that belong to no page, and remove them unless they could belong
+// to a page that is being written.
 func testStale(t *testing.T, f *fixture) {
 	const live = "gatehouse:catalogue-live:name"
 	w := writer(t, f.Catalogue, "ann")
@@ -263,7 +263,7 @@ func testStale(t *testing.T, f *fixture) {
 	want := rows{}.with(append(have, entry("d", "1", 1))...)
 	stale := []string{"b\x001\x001", "b\x001\x00" + "2L", "gone\x001\x001", "z\x00z\x00zz"}
 	fill(t, f.backend, live, stale...)
-	pending := "b\x001\x00zzzzzzzzzzz" // of a page to come
+	pending := "b\x001\x00zzzzzzzzzzz" // of a later page
 	fill(t, f.backend, live, pending, "a stranger", "a\x001\x00-", "a\x00b\x00c\x00d")
 	for range 2 {
 		for _, limit := range []int{1, 2, 100} {
@@ -278,9 +278,9 @@ func testStale(t *testing.T, f *fixture) {
 		}
 	}
 	if n, err := f.backend.IndexLen(t.Context(), live); err != nil || n != 4+4 {
-		t.Errorf("the list has %d entries, %v; want 4 and those that may be of somebody", n, err)
+		t.Errorf("the list has %d entries, %v; want 4 and those that may belong to a page", n, err)
 	}
-	// The last page's are its writer's, who may not have come to them.
+	// The entries of the last page are left to its writer.
 	commit(t, w, entry("a", "1", 2))
 	fill(t, f.backend, live, "a\x001\x00"+stamp)
 	wantRows(t, "with an entry of the last page", f.Catalogue, catalogue.Query{}, 100, want.with(entry("a", "1", 2)))

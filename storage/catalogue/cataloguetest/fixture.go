@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// What these suites have in common with those of package storage.
+// Helpers that this suite shares with those of package storage.
 var (
 	masterKey       = testkit.MasterKey
 	page            = testkit.Page
@@ -53,7 +53,7 @@ type opened struct {
 	*catalogue.Catalogue
 }
 
-// fixture is a catalogue on the backend under test, with what tests need to look behind it.
+// fixture is a catalogue on the backend under test, with direct access to the backend.
 type fixture struct {
 	opened
 	clock   *clock
@@ -71,13 +71,13 @@ func newFixture(t *testing.T, b storage.Backend) *fixture {
 	}
 	f.faults = storagetest.NewFaults(f.backend)
 	f.opened = f.open(t, f.faults, f.keys...)
-	_, err := f.SealRecords(t.Context(), nil) // so that it has begun
+	_, err := f.SealRecords(t.Context(), nil) // begins the sealing of records
 	wantError(t, "SealRecords", err, nil)
 	return f
 }
 
-// unhurried is how long a write may take where nothing is to be learned from its end: tests
-// run on machines that do other things beside.
+// unhurried is the time limit of a write in tests that do not examine the limit: the machine may
+// be busy.
 const unhurried = time.Minute
 
 // open returns another Store and catalogue on the same records.
@@ -90,13 +90,13 @@ func (f *fixture) open(t *testing.T, b storage.Backend, keys ...[]byte) opened {
 	return opened{s, catalogue.New(s)}
 }
 
-// with is open with other master keys.
+// with opens another Store with the given master keys on the same records.
 func (f *fixture) with(t *testing.T, keys ...[]byte) opened {
 	t.Helper()
 	return f.open(t, f.faults, keys...)
 }
 
-// on is open for another process.
+// on opens the catalogue of another process on the same records.
 func (f *fixture) on(t *testing.T, p *process) *catalogue.Catalogue {
 	t.Helper()
 	return f.open(t, p, f.keys...).Catalogue

@@ -10,22 +10,22 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// process is what one process has of the backend: it can be killed, and what it changes
-// can go wrong at any place.
+// process is the backend as one process uses it. The process can be killed, and each of its
+// changes can fail.
 type process struct {
 	storage.Backend
 
 	mu      sync.Mutex
 	dead    bool
-	quiet   bool                 // what a writer does by itself goes wrong
-	changes int                  // that were watched
-	fates   map[int]func() error // what becomes of a change that is watched
-	late    func()               // a change that is on its way
-	between func()               // runs after each change that is watched
+	quiet   bool                 // renewals of the lease fail
+	changes int                  // number of watched changes
+	fates   map[int]func() error // outcomes of watched changes, by number
+	late    func()               // a change that has not arrived yet
+	between func()               // runs after each watched change
 	puts    map[string]func()    // run after a write to a key
 }
 
-// process returns another one on the same records.
+// process returns another process on the same records.
 func (f *fixture) process() *process {
 	return &process{Backend: f.backend, fates: map[int]func() error{}, puts: map[string]func(){}}
 }
@@ -42,7 +42,7 @@ func (p *process) revive() { p.set(func() { p.dead, p.quiet = false, false }) }
 // afterPut calls f after each write to a key.
 func (p *process) afterPut(key string, f func()) { p.set(func() { p.puts[key] = f }) }
 
-// watched are contexts whose changes count. What a writer does by itself does not.
+// watched marks contexts whose changes count. Renewals of the lease do not count.
 func watched(ctx context.Context) context.Context { return context.WithValue(ctx, isWatched{}, true) }
 
 type isWatched struct{}
@@ -55,18 +55,18 @@ func (p *process) beforeChange(n int, f func()) {
 	})
 }
 
-// spoil decides what becomes of the n-th change from now on.
+// spoil sets the outcome of the n-th change from now on.
 func (p *process) spoil(n int, fate func() error) {
 	p.set(func() { p.fates[p.changes+n] = fate })
 }
 
-// errLate is the fate of a change that happens, if it does, when nobody thinks of it.
+// errLate is the outcome of a change that gets no reply and may happen later.
 var errLate = errors.New("storagetest: it is still on its way")
 
-// errUnheard is the fate of a change that happens and is not answered.
+// errUnheard is the outcome of a change that happens and gets no reply.
 var errUnheard = errors.New("storagetest: its reply is lost")
 
-// meet is what becomes of the next change.
+// meet returns the outcome of the next change.
 func (p *process) meet(ctx context.Context) (fate func() error, between func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *process) meet(ctx context.Context) (fate func() error, between func()) 
 	return fate, p.between
 }
 
-// change makes a change meet its fate.
+// change applies the outcome of a change.
 func (p *process) change(ctx context.Context, do func(ctx context.Context) error) error {
 	fate, between := p.meet(ctx)
 	var becomes error
@@ -139,7 +139,7 @@ func (p *process) IndexPage(ctx context.Context, index, after string, limit int)
 	return p.Backend.IndexPage(ctx, index, after, limit)
 }
 
-// Put adds entries one by one when it is watched, as it is done in a cluster.
+// Put adds entries one by one if the change is watched, as in a cluster.
 func (p *process) Put(ctx context.Context, put storage.Put) (item storage.Item, err error) {
 	if ctx.Value(isWatched{}) != nil {
 		for _, l := range put.Listed {

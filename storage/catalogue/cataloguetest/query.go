@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// shuffled is a page of changes to a small catalogue, in any direction.
+// shuffled returns a page of random changes to a small catalogue.
 func shuffled(random *rand.Rand, have rows, n int) (page []catalogue.Entry) {
 	for range n {
 		server := name("example/%c%c", 'a'+rune(random.IntN(3)), 'a'+rune(random.IntN(3)))
@@ -25,7 +25,7 @@ func shuffled(random *rand.Rand, have rows, n int) (page []catalogue.Entry) {
 		e := entry(server, version, random.IntN(10), []string{"active", "deprecated", catalogue.StatusDeleted}[random.IntN(3)])
 		e.Latest = random.IntN(2) == 0
 		if was, ok := have[[2]string{server, version}]; ok && random.IntN(3) == 0 {
-			e = was // only what is said about it
+			e = was // only Meta and Flags change
 			e.Meta, e.Flags = []byte(name("%d", random.Int())), []string{"again"}
 		}
 		have = have.with(e)
@@ -40,8 +40,8 @@ func shuffled(random *rand.Rand, have rows, n int) (page []catalogue.Entry) {
 	return page
 }
 
-// testQueries: whatever was committed, each query chooses what it should, every
-// row once and in order, and one server's rows are all there.
+// testQueries: after random commits, each query returns the right rows, each once and in order,
+// and Versions returns all rows of a server.
 func testQueries(t *testing.T, f *fixture) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -67,7 +67,7 @@ func testQueries(t *testing.T, f *fixture) {
 			wantEntries(t, "the latest", brief([]catalogue.Entry{latest}), brief(chosen[:1])...)
 		}
 	}
-	// Names that begin alike keep apart.
+	// Names with a common prefix are kept apart.
 	more := []catalogue.Entry{entry("x", "1", 1, "latest"), entry("x.y", "1", 1, "latest"), entry("x y", "1", 1, "latest"), entry("x", "1.0", 1), entry("x", "1 0", 1)}
 	commit(t, w, more...)
 	versions, err := f.Versions(t.Context(), "x", nil)
@@ -76,7 +76,8 @@ func testQueries(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "with names that begin alike", want.with(more...))
 }
 
-// testSince: strictly later, to the nanosecond, deleted ones included when asked.
+// testSince: Since selects strictly later rows, to the nanosecond, with deleted ones if Deleted
+// is set.
 func testSince(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	at := func(name string, d time.Duration, marks ...string) catalogue.Entry {
@@ -102,8 +103,7 @@ func testSince(t *testing.T, f *fixture) {
 	}
 }
 
-// testUnchanged: rows that say what is there already are not written, and nothing
-// changes for readers.
+// testUnchanged: rows equal to the stored ones are not written, and nothing changes for readers.
 func testUnchanged(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	have := []catalogue.Entry{entry("a", "1.0.0", 1, "latest"), entry("b", "1.0.0", 2, catalogue.StatusDeleted)}
@@ -125,7 +125,7 @@ func testUnchanged(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "after that", rows{}.with(flagged, have[1]))
 }
 
-// wantRowWrites checks how many rows are written.
+// wantRowWrites checks the number of rows written.
 func (f *fixture) wantRowWrites(t *testing.T, what string, want int, do func()) {
 	t.Helper()
 	before := len(f.backend.Writes())
@@ -141,7 +141,7 @@ func (f *fixture) wantRowWrites(t *testing.T, what string, want int, do func()) 
 	}
 }
 
-// testProgress: what the writer came to is committed with the rows, and stays.
+// testProgress: the progress is committed with the rows, and nil keeps it.
 func testProgress(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	want := func(c *catalogue.Catalogue, progress string) {
@@ -170,7 +170,7 @@ func testProgress(t *testing.T, f *fixture) {
 	want(f.Catalogue, "3")
 }
 
-// testCursorKey: a key is drawn once, and sealed by a store that can.
+// testCursorKey: a key is drawn once, and sealed by a store that has master keys.
 func testCursorKey(t *testing.T, f *fixture) {
 	bare := f.with(t)
 	w := writer(t, bare.Catalogue, "ann")
@@ -207,7 +207,7 @@ func testCursorKey(t *testing.T, f *fixture) {
 	wantRows(t, "the rows without the master key", bare.Catalogue, everything, 10, rows{}.with(entry("a", "1", 1)))
 }
 
-// testReseal: the key is sealed anew under the hands of a writer, who goes on.
+// testReseal: the cursor key is sealed again while a writer is open, and the writer continues.
 func testReseal(t *testing.T, f *fixture) {
 	own := f.process()
 	w := writer(t, f.on(t, own), "ann")
@@ -215,7 +215,7 @@ func testReseal(t *testing.T, f *fixture) {
 	key, old := w.State().CursorKey, f.keys[0]
 	fresh := masterKey()
 	both := f.with(t, fresh, old)
-	for _, sealed := range []int{2, 0} { // the state of the catalogue, and the key set
+	for _, sealed := range []int{2, 0} { // records sealed: the state of the catalogue and the key set; then none
 		done, err := both.Reseal(t.Context(), nil)
 		if want := (storage.Resealed{Looked: 2, Sealed: sealed}); err != nil || done != want {
 			t.Errorf("Reseal: %+v, %v; want %+v", done, err, want)
@@ -237,8 +237,7 @@ func testReseal(t *testing.T, f *fixture) {
 	}
 }
 
-// testUnreadable: a row that cannot be read is left out and counted, and is whole
-// again when it is committed again.
+// testUnreadable: a damaged row is left out and counted, and committing it again repairs it.
 func testUnreadable(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	a, b, c := entry("a", "1.0.0", 1, "latest"), entry("b", "1.0.0", 2, "latest"), entry("c", "1.0.0", 3)
@@ -277,7 +276,7 @@ func testUnreadable(t *testing.T, f *fixture) {
 	wantError(t, "OpenWriter over the state of a newer program", err, storage.ErrRecord)
 }
 
-// testDown: while the backend is down nothing is missing: it is unavailable.
+// testDown: while the backend is down, all reads return ErrUnavailable, not ErrNotFound.
 func testDown(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	have := entry("a", "1.0.0", 1, "latest")

@@ -15,14 +15,14 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// leaseTime is longer than a lease lasts, renewed is how long a writer may wait between two
-// writes at most, so that the second one is in time.
+// leaseTime is longer than a lease. renewed is the longest time between two writes of a writer
+// after which the second one succeeds.
 const (
 	leaseTime = 5 * time.Second
 	renewed   = leaseTime - 2500*time.Millisecond
 )
 
-// testLease: one has the lease; when it is given back the next one has it at once.
+// testLease: one writer has the lease; when it closes, the next one gets the lease at once.
 func testLease(t *testing.T, f *fixture) {
 	w := writer(t, f.Catalogue, "ann")
 	until := f.clock.Now().Add(leaseTime)
@@ -64,13 +64,13 @@ func testLease(t *testing.T, f *fixture) {
 	wantError(t, "Close", owners[wantOneWinner(t, errs, catalogue.ErrLeased)].Close(t.Context()), nil)
 }
 
-// testLeaseEnds: a lease that is not renewed ends when it says so. Every write
-// renews it, and near its end no row is written.
+// testLeaseEnds: a lease that is not renewed ends at its time. Every write renews it, and near its
+// end no row is written.
 func testLeaseEnds(t *testing.T, f *fixture) {
 	own := f.process()
 	w := writer(t, f.on(t, own), "ann")
 	for i := range 5 {
-		f.clock.advance(time.Duration(i) * leaseTime) // when nobody takes it, it is never too late
+		f.clock.advance(time.Duration(i) * leaseTime) // a lease that no other writer takes can be renewed after its end
 		commit(t, w, entry("a", name("%d", i), i))
 	}
 	// In the middle of a page: the lease was renewed when the page began.
@@ -86,7 +86,7 @@ func testLeaseEnds(t *testing.T, f *fixture) {
 		t.Errorf("near the end of the lease a row was written %d times", n)
 	}
 	own.kill()
-	// Whoever waits may have it when it ends, and not before.
+	// Another writer gets the lease at its end, and not before.
 	f.clock.advance(2*time.Second + 498*time.Millisecond)
 	_, err = f.OpenWriter(t.Context(), "bob")
 	wantError(t, "OpenWriter a moment before the end", err, catalogue.ErrLeased)
@@ -105,8 +105,8 @@ func testLeaseEnds(t *testing.T, f *fixture) {
 	f.wantCatalogue(t, "after the takeover", want)
 }
 
-// testLeaseLost: wherever a writer is when it loses the lease, it commits nothing
-// more, and what the next one commits is not touched.
+// testLeaseLost: a writer that loses the lease at any change commits nothing more and does not
+// damage the commits of the next writer.
 func testLeaseLost(t *testing.T, f *fixture) {
 	var want rows
 	for k := range f.places(t) {
@@ -141,14 +141,14 @@ func testLeaseLost(t *testing.T, f *fixture) {
 	}
 }
 
-// changed is a row with something else about it.
+// changed returns a changed copy of a row.
 func changed(e catalogue.Entry) catalogue.Entry {
 	e.Flags = []string{"changed"}
 	e.Latest = !e.Latest
 	return e
 }
 
-// prepared commits what pageOf changes, in the state before.
+// prepared commits the rows that pageOf changes, in their state before.
 func (f *fixture) prepared(t *testing.T, w *catalogue.Writer, have rows, k int) rows {
 	t.Helper()
 	before := []catalogue.Entry{
@@ -160,19 +160,18 @@ func (f *fixture) prepared(t *testing.T, w *catalogue.Writer, have rows, k int) 
 	return have.with(before...)
 }
 
-// pageOf is a page with a change of each kind: a row that is not the latest any more, one
-// that is there again, one about which only something else is said, a new one that is the
-// latest, a new one that is deleted.
+// pageOf returns a page with a change of each kind: a row that is not the latest any more, a
+// restored row, a row with other Meta and message, a new latest row, a new deleted row.
 func pageOf(k int) []catalogue.Entry {
 	meta := entry("c", "1.0.0", 7)
-	meta.Meta, meta.StatusMessage = []byte(name("%d", k)), "said again"
+	meta.Meta, meta.StatusMessage = []byte(name("%d", k)), "new message"
 	return []catalogue.Entry{
 		entry("a", "1.0.0", 2*k+1), entry("b", "1.0.0", 2*k+1, "latest"), entry("a", name("1.1.%d", k), 2*k+1, "latest"),
 		meta, entry("e", name("%d", k), 2*k+1, catalogue.StatusDeleted),
 	}
 }
 
-// has reports whether readers see a row.
+// has reports whether a row is visible to readers.
 func (f *fixture) has(t *testing.T, e catalogue.Entry) bool {
 	t.Helper()
 	_, err := f.Entry(t.Context(), e.Name, e.Version)
@@ -182,20 +181,19 @@ func (f *fixture) has(t *testing.T, e catalogue.Entry) bool {
 	return err == nil
 }
 
-// seen are queries that together read every list.
+// seen has queries that together read every list.
 var seen = []catalogue.Query{
 	everything, {Latest: true, Deleted: true}, {Since: epoch.Add(-time.Hour), Deleted: true}, {}, {Version: "1.0.0", Deleted: true},
 }
 
-// wantSeen checks what readers see, each page as a whole: one of the wanted catalogues,
-// which it returns.
+// wantSeen checks that readers see one of the wanted catalogues, and returns it.
 func (f *fixture) wantSeen(t *testing.T, what string, wanted ...rows) (which int) {
 	t.Helper()
 	return f.wantOne(t, what, seen, wanted)
 }
 
-// glance checks one of the queries, each time another one. It is for places that a test
-// comes to often.
+// glance checks one of the queries, a different one with each call. Tests call it where checking
+// all queries would take too long.
 func (f *fixture) glance(t *testing.T, what string, wanted ...rows) {
 	t.Helper()
 	f.glances++
@@ -229,7 +227,7 @@ func (f *fixture) wantOne(t *testing.T, what string, queries []catalogue.Query, 
 	return -1
 }
 
-// alike reports whether two rows say the same.
+// alike reports whether two rows are equal.
 func alike(a, b catalogue.Entry) bool {
 	return a.Name == b.Name && a.Version == b.Version && a.Status == b.Status && a.StatusMessage == b.StatusMessage &&
 		a.Latest == b.Latest && a.Origin == b.Origin && a.Published.Equal(b.Published) && a.Updated.Equal(b.Updated) &&
@@ -246,11 +244,11 @@ func (f *fixture) wrote(key string) (n int) {
 	return n
 }
 
-// combed is a row of a page that makes all that was left behind older than the last page.
+// combed is a row of a page after which all leftovers are older than the last page.
 var combed = entry("last", "1", 1)
 
-// places are the changes at which something goes wrong, until a test has seen enough: all
-// of them, or where a reading takes its time every seventh, from any of the first.
+// places returns the numbers of the changes at which a test injects a fault: all of them or, if
+// reads are slow, every seventh from a random one of the first seven.
 func (f *fixture) places(t *testing.T) iter.Seq[int] {
 	t.Helper()
 	took := make([]time.Duration, 21)
@@ -272,7 +270,7 @@ func (f *fixture) places(t *testing.T) iter.Seq[int] {
 	}
 }
 
-// comb reads every place of every list where pages before the k-th may have left something.
+// comb reads every position of every list at which pages before the k-th may have left entries.
 func (f *fixture) comb(t *testing.T, w *catalogue.Writer, k int) {
 	t.Helper()
 	commit(t, w, combed)

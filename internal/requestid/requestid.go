@@ -1,19 +1,18 @@
-// Package requestid gives each request an id by which the lines about it are found in the
-// logs of several programs.
+// Package requestid gives each request an id that connects the lines about it in the logs of
+// several programs.
 //
-// The id is always drawn here, and stands in the attribute "request" of a line and in the
-// header X-Request-Id of the answer. What the caller names its own request is kept beside it,
-// in attributes of their own: "parent" from X-Request-Id, "trace" from traceparent (W3C Trace
-// Context). So nobody can have a request of theirs logged under the id of another one: what a
-// stranger chooses stands where it says that somebody chose it.
+// This package always draws the id itself. It appears in the attribute "request" of a log line
+// and in the header X-Request-Id of the response. The ids that the caller sent are logged in
+// separate attributes: "parent" from X-Request-Id, "trace" from traceparent (W3C Trace
+// Context). So a caller cannot have its request logged under the id of another request.
 //
 //	r = requestid.Begin(w, r)
 //	log := slog.New(requestid.LogHandler(handler))
 //	log.InfoContext(r.Context(), "refused") // request=… parent=…
 //
-// What it refuses: an id that is repeated, longer than 64 bytes, or made of anything but
-// letters, digits and "-_.:", and a traceparent that is not as its specification has it. They
-// are left out, and the request goes on without them.
+// The package ignores an X-Request-Id that is repeated, longer than 64 bytes, or has
+// characters other than letters, digits and "-_.:", and a traceparent that does not follow its
+// specification. The request is served without them.
 package requestid
 
 import (
@@ -24,37 +23,41 @@ import (
 	"strings"
 )
 
-// Header carries the id of a request, from a caller and in an answer.
+// Header is the name of the header that carries the id of a request, from a caller and in a
+// response.
 const Header = "X-Request-Id"
 
-// TraceHeader carries the place of a request in a trace (W3C Trace Context, section 3.2).
+// TraceHeader is the name of the header that carries the position of a request in a trace
+// (W3C Trace Context, section 3.2).
 const TraceHeader = "Traceparent"
 
-// maxParent is how long the id of a caller may be, in bytes.
+// maxParent is the maximum length of the id of a caller, in bytes.
 const maxParent = 64
 
-// ID is what a request is called.
+// ID holds the ids of a request.
 type ID struct {
-	// Own was drawn here: 26 letters and digits.
+	// Own is the id that this program drew: 26 letters and digits.
 	Own string
-	// Parent is what the caller calls it, empty if it does not say so.
+	// Parent is the id that the caller sent in X-Request-Id, or empty.
 	Parent string
-	// Trace is the trace that the caller says it is part of: 32 hexadecimal digits, or empty.
+	// Trace is the trace id that the caller sent in traceparent: 32 hexadecimal digits, or
+	// empty.
 	Trace string
 }
 
 type key struct{}
 
-// From returns the id of the request whose context it is, the zero ID without one.
+// From returns the id in the context of a request, or the zero ID if there is none.
 func From(ctx context.Context) ID {
 	id, _ := ctx.Value(key{}).(ID)
 	return id
 }
 
-// With returns a context that is about the request with an id.
+// With returns a context that carries id.
 func With(ctx context.Context, id ID) context.Context { return context.WithValue(ctx, key{}, id) }
 
-// Begin gives a request its id, unless it has one already, and names it in the answer.
+// Begin returns r with an id in its context, and sets [Header] in the response. If the context
+// has an id already, Begin returns r as it is.
 func Begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	if From(r.Context()).Own != "" {
 		return r
@@ -64,7 +67,7 @@ func Begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(With(r.Context(), id))
 }
 
-// parentIn returns the id that a caller sends, empty unless it is one that can be logged.
+// parentIn returns the id that the caller sent, or the empty string if it cannot be logged.
 func parentIn(header http.Header) string {
 	value := single(header[Header])
 	if len(value) > maxParent || strings.ContainsFunc(value, foreign) {
@@ -77,17 +80,18 @@ func foreign(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:", c)
 }
 
-// traceIn returns the trace id of a traceparent. Later versions than 00 may have more behind
-// what this one has (W3C Trace Context, section 4.3).
+// traceparentSize is the size of a traceparent of version 00, in bytes.
+const traceparentSize = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+
+// traceIn returns the trace id of a traceparent, or the empty string if it has none that is
+// valid.
 func traceIn(header http.Header) string {
-	const whole = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	value := single(header[TraceHeader])
-	if len(value) < whole || len(value) > 2*maxParent || len(value) > whole && (value[:2] == "00" || value[whole] != '-') {
+	if !hasTraceparentSize(value) || value[2] != '-' || value[35] != '-' || value[52] != '-' {
 		return ""
 	}
-	version, trace, parent, flags := value[:2], value[3:35], value[36:52], value[53:whole]
+	version, trace, parent, flags := value[:2], value[3:35], value[36:52], value[53:traceparentSize]
 	switch {
-	case value[2] != '-' || value[35] != '-' || value[52] != '-':
 	case !hex(version+trace+parent+flags) || version == "ff": // ff is forbidden, section 3.2.2.1
 	case strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "": // so are ids of zeros
 	default:
@@ -96,7 +100,19 @@ func traceIn(header http.Header) string {
 	return ""
 }
 
-// single is the value of a header that is there once.
+// hasTraceparentSize reports whether a value has the size of a traceparent. Versions later than
+// 00 may append a hyphen and further fields (W3C Trace Context, section 4.3).
+func hasTraceparentSize(value string) bool {
+	switch {
+	case len(value) < traceparentSize || len(value) > 2*maxParent:
+		return false
+	case len(value) == traceparentSize:
+		return true
+	}
+	return value[:2] != "00" && value[traceparentSize] == '-'
+}
+
+// single returns the value of a header that occurs exactly once, else the empty string.
 func single(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -104,11 +120,11 @@ func single(values []string) string {
 	return values[0]
 }
 
-// hex reports whether a text is hexadecimal in lowercase.
+// hex reports whether s has lowercase hexadecimal digits only.
 func hex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// LogHandler returns a handler that adds to each line which request it is about, if its
-// context says so, and passes it on to next.
+// LogHandler returns a handler that adds the ids of the request in the context to each line,
+// as the attributes "request", "parent" and "trace", and calls next.
 func LogHandler(next slog.Handler) slog.Handler {
 	if _, ok := next.(handler); ok {
 		return next

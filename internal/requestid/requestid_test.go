@@ -13,7 +13,7 @@ import (
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// begin returns the id that a request gets whose header has these fields.
+// begin returns the id of a request with these header fields.
 func begin(t *testing.T, fields ...string) requestid.ID {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -23,13 +23,13 @@ func begin(t *testing.T, fields ...string) requestid.ID {
 	w := httptest.NewRecorder()
 	id := requestid.From(requestid.Begin(w, r).Context())
 	if id.Own == "" || w.Header().Get("X-Request-Id") != id.Own {
-		t.Fatalf("the answer says %q about the request %q", w.Header().Get("X-Request-Id"), id.Own)
+		t.Fatalf("the response names the id %q, the context %q", w.Header().Get("X-Request-Id"), id.Own)
 	}
 	return id
 }
 
-// TestC1OwnIDsAreDrawnHere sends what a stranger may: what is well-formed is kept beside our
-// own id, and nothing else at all.
+// TestC1OwnIDsAreDrawnHere sends headers as a client could choose them: well-formed ids are
+// kept beside the server's own id, all others are dropped.
 func TestC1OwnIDsAreDrawnHere(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	for _, tt := range []struct {
@@ -70,15 +70,15 @@ func TestC1OwnIDsAreDrawnHere(t *testing.T) {
 			t.Errorf("%s: got %+v, want parent %q and trace %q", tt.name, id, tt.parent, tt.trace)
 		}
 		if len(id.Own) != 26 || id.Own == id.Parent {
-			t.Errorf("%s: our own id is %q", tt.name, id.Own)
+			t.Errorf("%s: the server's own id is %q", tt.name, id.Own)
 		}
 	}
 	if a, b := begin(t, "X-Request-Id", "a"), begin(t, "X-Request-Id", "a"); a.Own == b.Own {
-		t.Error("two requests that were called the same have the same id here")
+		t.Error("two requests with the same X-Request-Id got the same own id")
 	}
 }
 
-// TestC1OneIDForARequest begins a request twice, as a guard inside of a gateway does.
+// TestC1OneIDForARequest calls Begin twice for a request, as a guard inside a gateway does.
 func TestC1OneIDForARequest(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := requestid.Begin(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at the bottom of the house.
+// TestDeps allows no other package of the module but headername.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

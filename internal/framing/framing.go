@@ -1,8 +1,10 @@
-// Package framing ends connections on which two readers could disagree where a request ends.
+// Package framing closes connections on which two readers could disagree about the end of a
+// request.
 //
-// A proxy that reads a request by its Content-Length, in front of a server that reads it by
-// its Transfer-Encoding, lets a stranger hide a second request in the body of the first.
-// What is left of such a connection is nobody's request, so it is closed after the answer.
+// If a proxy reads a request by its Content-Length and the server behind it by its
+// Transfer-Encoding, an attacker can hide a second request in the body of the first (request
+// smuggling). The rest of such a connection cannot be trusted, so it is closed after the
+// response.
 package framing
 
 import (
@@ -11,12 +13,12 @@ import (
 	"gatehouse.example/internal/headername"
 )
 
-// Unclear reports whether the connection of a request has to end with its answer: with
-// Transfer-Encoding, because net/http drops a Content-Length beside it before anybody sees
-// that there were two (RFC 9112 section 6.1: the server MUST close the connection after such
-// a request); with HTTP/1.0, for which it drops the Transfer-Encoding (the same section: the
-// framing is faulty, close); and with a header that readers who fold "_" or "." take for one
-// of the two. HTTP/2 frames by itself.
+// Unclear reports whether the connection of a request has to be closed after the response:
+// with Transfer-Encoding, because net/http drops a Content-Length beside it, so that a handler
+// cannot see both (RFC 9112 section 6.1: the server MUST close the connection after such a
+// request); with HTTP/1.0, for which net/http drops the Transfer-Encoding (the same section:
+// the framing is faulty, close); and with a header that readers take for one of the two if
+// they treat "_" or "." as a hyphen. HTTP/2 has its own framing.
 func Unclear(r *http.Request) bool {
 	if r.ProtoMajor != 1 {
 		return false
@@ -25,22 +27,22 @@ func Unclear(r *http.Request) bool {
 		return true
 	}
 	for name := range r.Header {
-		if frames(name) {
+		if isFramingVariant(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// frames reports whether a name is another spelling of a header that says how long a body is.
-func frames(name string) bool {
+// isFramingVariant reports whether a name is another spelling of Content-Length or
+// Transfer-Encoding.
+func isFramingVariant(name string) bool {
 	return name != "Content-Length" && (headername.Is(name, "content-length") || headername.Is(name, "transfer-encoding"))
 }
 
-// Close returns a handler that answers like next, and says with every final answer that the
-// connection ends if the request is [Unclear] or if ending, asked when the answer begins,
-// says so. net/http then closes it, or over HTTP/2 takes no new requests on it. ending may
-// be nil.
+// Close returns a handler that calls next and sets "Connection: close" in the final response
+// if the request is [Unclear] or if ending returns true when the response begins. net/http
+// then closes the connection, or over HTTP/2 accepts no new requests on it. ending may be nil.
 func Close(next http.Handler, ending func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &answer{ResponseWriter: w, unclear: Unclear(r), ending: ending}
@@ -49,8 +51,8 @@ func Close(next http.Handler, ending func() bool) http.Handler {
 	})
 }
 
-// answer sets its header when the answer begins and not before: what is between may clear
-// headers, and the server may have begun to stop.
+// answer sets the header when the response begins and not before: handlers may clear headers
+// until then, and the server may have begun to stop.
 type answer struct {
 	http.ResponseWriter
 	unclear bool
@@ -68,7 +70,7 @@ func (a *answer) begin() {
 	}
 }
 
-// WriteHeader begins the answer. Those before the answer (1xx) end nothing.
+// WriteHeader begins the response. Informational responses (1xx) do not.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		a.begin()
@@ -76,16 +78,16 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the answer.
+// Write begins the response.
 func (a *answer) Write(p []byte) (int, error) {
 	a.begin()
 	return a.ResponseWriter.Write(p)
 }
 
-// Flush begins the answer.
+// Flush begins the response.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError begins the answer.
+// FlushError begins the response.
 func (a *answer) FlushError() error {
 	a.begin()
 	return http.NewResponseController(a.ResponseWriter).Flush()

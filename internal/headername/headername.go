@@ -1,9 +1,9 @@
-// Package headername compares names of headers as the programs do that read them.
+// Package headername compares header names as the programs behind a proxy do.
 //
-// To Go, "Mcp_Session_Id" and "Mcp-Session-Id" are two headers. To a program that gets
-// headers as variables they are one (CGI, RFC 3875 section 4.1.18; WSGI): case counts for
-// nothing there, and every character that is no letter and no digit is the same. What is
-// judged, set or taken out by name has to be found under all of them.
+// To Go, "Mcp_Session_Id" and "Mcp-Session-Id" are two headers. To a program that receives
+// headers as variables they are one (CGI, RFC 3875 section 4.1.18; WSGI): it ignores case and
+// treats every character other than a letter or digit alike. Code that checks, sets or removes
+// a header by name has to find every such spelling.
 package headername
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Fold is a name as such a program sees it: in lowercase, and with a hyphen for every
-// character that is no letter and no digit.
+// Fold returns a name in lowercase, with a hyphen in place of every character that is neither
+// a letter nor a digit.
 func Fold(name string) string { return strings.Map(folded, name) }
 
 func folded(c rune) rune {
@@ -25,7 +25,7 @@ func folded(c rune) rune {
 	return '-'
 }
 
-// Is reports whether a name folds to a folded one. It allocates nothing.
+// Is reports whether Fold(name) equals fold. It allocates nothing.
 func Is(name, fold string) bool {
 	if len(name) != len(fold) {
 		return false
@@ -38,8 +38,8 @@ func Is(name, fold string) bool {
 	return true
 }
 
-// Canonical reports whether a name has the one spelling by which net/http finds it: letters,
-// digits and hyphens, in its case.
+// Canonical reports whether a name has the one spelling that net/http looks up: letters,
+// digits and hyphens, in the case of [http.CanonicalHeaderKey].
 func Canonical(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '-' && folded(rune(c)) == '-' {
@@ -49,19 +49,18 @@ func Canonical(name string) bool {
 	return http.CanonicalHeaderKey(name) == name
 }
 
-// Set is names of headers, and beginnings of them.
+// Set is a set of header names and prefixes of them.
 type Set struct {
-	whole      map[string]bool
-	beginnings []string
+	whole    map[string]bool
+	prefixes []string
 }
 
-// NewSet returns a set of folded names. A "*" at the end of one stands for any more
-// characters.
+// NewSet returns a set of folded names. A pattern that ends with "*" is a prefix.
 func NewSet(patterns ...string) Set {
 	s := Set{whole: map[string]bool{}}
 	for _, pattern := range patterns {
-		if beginning, ok := strings.CutSuffix(pattern, "*"); ok {
-			s.beginnings = append(s.beginnings, beginning)
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+			s.prefixes = append(s.prefixes, prefix)
 		} else {
 			s.whole[pattern] = true
 		}
@@ -75,8 +74,8 @@ func (s Set) Has(name string) bool {
 	if s.whole[name] {
 		return true
 	}
-	for _, beginning := range s.beginnings {
-		if strings.HasPrefix(name, beginning) {
+	for _, prefix := range s.prefixes {
+		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}

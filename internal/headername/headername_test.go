@@ -7,7 +7,7 @@ import (
 	"gatehouse.example/internal/headername"
 )
 
-// TestDeps keeps the package at the bottom of the house.
+// TestDeps keeps the package free of other packages of the module.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

@@ -1,6 +1,6 @@
-// Package arrival bounds how long the body of a request may take. Who sends one byte a minute
-// holds a connection, a goroutine and often a place at the server behind for as long as that
-// goes on.
+// Package arrival bounds the time in which the body of a request must arrive. A client that
+// sends one byte a minute would otherwise occupy a connection, a goroutine and often a
+// connection to an upstream server without end.
 package arrival
 
 import (
@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// DefaultTime is how long a body may take to arrive that is not large.
+	// DefaultTime is the time in which a small body must arrive.
 	DefaultTime = 30 * time.Second
-	// rate is what a large body has to reach, in bytes for each second beyond that.
+	// rate extends that time for large bodies: by a second for each rate bytes received.
 	rate = 16 << 10
 )
 
-// Body is the body of a request that has some time to arrive, and more for what has arrived.
+// Body is the body of a request with a deadline that grows with the bytes received.
 type Body struct {
 	io.ReadCloser
 	control *http.ResponseController
 	within  time.Duration
 	now     func() time.Time
-	began   time.Time // zero until somebody reads
-	got     int64     // bytes so far
-	counted int64     // those that the deadline knows of
+	began   time.Time // time of the first Read, zero before it
+	got     int64     // bytes received
+	counted int64     // bytes that the deadline takes into account
 	whole   atomic.Bool
 	failure atomic.Pointer[error]
 }
 
-// Bound gives the body of a request some time to arrive, whether or not anybody reads it: a
-// server waits for what was left unread before it sends the answer. The time begins anew
-// when somebody begins to read. It returns the request and its body, nil without one. Reading
-// after the end is [os.ErrDeadlineExceeded].
+// Bound sets a deadline for the body of a request, also for a body that is never read: the
+// server reads the rest of the body before it sends the response. The time starts anew with
+// the first Read. Bound returns the request with the new body, and the body itself, which is
+// nil if the request has none. Read returns [os.ErrDeadlineExceeded] after the deadline.
 func Bound(w http.ResponseWriter, r *http.Request, within time.Duration) (*http.Request, *Body) {
 	return bound(w, r, within, time.Now)
 }
@@ -51,12 +51,12 @@ func bound(w http.ResponseWriter, r *http.Request, within time.Duration, now fun
 	return out, b
 }
 
-// until sets the deadline of the connection, or of the stream of HTTP/2. Where that is not
-// supported, there is no network.
+// until sets the deadline of the connection, or of the stream of HTTP/2. It ignores errors: a
+// ResponseWriter without deadlines is not on a network.
 func (b *Body) until(end time.Time) { _ = b.control.SetReadDeadline(end) }
 
-// Read implements io.Reader. When all has arrived, the answer may take its time: a deadline
-// that passed later would be taken for a client that is gone.
+// Read implements io.Reader. It removes the deadline at the end of the body, because net/http
+// takes a deadline that passes during the response for a disconnected client.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.began.IsZero() || b.got-b.counted >= rate {
 		b.extend()
@@ -81,10 +81,10 @@ func (b *Body) extend() {
 	b.until(b.began.Add(b.within + time.Duration(b.got)*time.Second/rate))
 }
 
-// Whole reports whether all has arrived.
+// Whole reports whether the whole body has arrived.
 func (b *Body) Whole() bool { return b == nil || b.whole.Load() }
 
-// Failure returns why the body did not arrive, nil as long as that is not so.
+// Failure returns the error that ended the body, or nil.
 func (b *Body) Failure() error {
 	if b == nil {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at the bottom of the house.
+// TestDeps keeps the package free of other packages of the module.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }
 
-// deadlines is an answer that remembers until when a body may arrive.
+// deadlines is a ResponseWriter that records read deadlines.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	set []time.Time
@@ -28,8 +28,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestA7TimeGrowsWithWhatArrives: a large body has more time, and neither many small pieces
-// nor the time that they take have.
+// TestA7TimeGrowsWithWhatArrives reads a small body in many pieces and a large one: only the
+// number of bytes extends the deadline.
 func TestA7TimeGrowsWithWhatArrives(t *testing.T) {
 	for _, tt := range []struct {
 		size, piece int
@@ -41,7 +41,7 @@ func TestA7TimeGrowsWithWhatArrives(t *testing.T) {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		r, body := bound(w, httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, tt.size))), time.Minute, func() time.Time { return at })
 		if len(w.set) != 1 {
-			t.Fatalf("%d deadlines for a body that nobody reads", len(w.set))
+			t.Fatalf("%d deadlines for a body that was not read yet", len(w.set))
 		}
 		for piece := make([]byte, tt.piece); ; {
 			if _, err := r.Body.Read(piece); err != nil {

@@ -1,23 +1,23 @@
 package wildcard
 
-// tree holds texts by their characters. Node 0 is the beginning.
+// tree is a trie of texts. Node 0 is the root.
 type tree struct {
 	nodes   []node
-	class   [256]uint16 // of a character; 0 for those that are in no text
+	class   [256]uint16 // of a character; 0 for characters that are in no text
 	classes int
-	next    []int32 // by node and class; 0 is the beginning, or nowhere
-	texts   int     // how many there are
+	next    []int32 // by node and class; 0 means the root or no child
+	texts   int     // the number of texts
 }
 
-// node is what has been read.
+// node stands for the characters on the path from the root.
 type node struct {
-	text    int   // the id of the text that ends here, -1 without one
-	depth   int   // how long that is
-	shorter int   // the node of the longest text that ends here too and is shorter; 0 for none
-	ends    []int // what was marked
+	text    int   // the id of the text that ends at this node, -1 without one
+	depth   int   // the number of characters on the path
+	shorter int   // the node of the longest other text that is a suffix of the path; 0 for none
+	ends    []int // the numbers given to [builder.mark]
 }
 
-// child is where a character leads.
+// child returns the node that a character leads to.
 func (t *tree) child(at int, c byte) int {
 	class := t.class[c]
 	if class == 0 {
@@ -26,7 +26,7 @@ func (t *tree) child(at int, c byte) int {
 	return int(t.next[at*t.classes+int(class)])
 }
 
-// builder is a tree in the making.
+// builder builds a tree.
 type builder struct {
 	nodes    []node
 	children []map[byte]int
@@ -38,7 +38,7 @@ func (b *builder) grow(depth int) int {
 	return len(b.nodes) - 1
 }
 
-// walk returns the node of a text.
+// walk returns the node of a text, and adds the nodes that are missing.
 func (b *builder) walk(text string) int {
 	if len(b.nodes) == 0 {
 		b.grow(0)
@@ -65,14 +65,14 @@ func (b *builder) add(text string) int {
 	return b.nodes[at].text
 }
 
-// mark leaves a number at the end of a text.
+// mark adds a number to the node of a text.
 func (b *builder) mark(text string, number int) {
 	at := b.walk(text)
 	b.nodes[at].ends = append(b.nodes[at].ends, number)
 }
 
-// tree ends the making. With search, a character that does not go on leads to where the
-// longest end of what was read goes on, so that texts are found anywhere.
+// tree returns the finished tree. With search, a character without a child leads to the child
+// of the longest suffix of the path that has one, so that texts are found at any position.
 func (b *builder) tree(search bool) tree {
 	b.walk("")
 	t := tree{nodes: b.nodes, classes: 1, texts: b.texts}
@@ -96,7 +96,7 @@ func (b *builder) tree(search bool) tree {
 	return t
 }
 
-// link fills in where the search goes on, the shortest texts first.
+// link sets the transitions of the search, in breadth-first order.
 func (t *tree) link() {
 	fail := make([]int32, len(t.nodes))
 	queue := []int{0}

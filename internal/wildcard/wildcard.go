@@ -1,38 +1,38 @@
 // Package wildcard compares a name with many patterns at once, in which "*" stands for any
 // characters.
 //
-// One by one, a long name and many patterns cost their product, and whoever chooses the name
-// chooses the cost. Here the name is read once: what stands before the first star of the
-// patterns is found in a tree, and all that stands between stars by one automaton (Aho and
-// Corasick, 1975). So a name costs its own length, and a little for each pattern that it has
-// the beginning of.
+// Comparing with one pattern after the other costs the length of the name times the number of
+// patterns, and an attacker chooses the name. A [Set] reads the name once: it finds the text
+// before the first star of the patterns in a trie, and the texts between stars with one
+// automaton (Aho and Corasick, 1975). So the cost is the length of the name, plus a constant
+// for each pattern whose beginning it has.
 package wildcard
 
 import "strings"
 
-// Set is a list of patterns. It never changes.
+// Set is an immutable list of patterns.
 type Set struct {
 	exact map[string][]int // patterns without a star
 	wild  []pattern
-	heads tree // leads to the patterns in wild without parts
-	parts tree // finds the parts of the others
+	heads tree // finds the patterns in wild without parts
+	parts tree // finds the parts of the other patterns
 
-	begins  [][]int // by part: the patterns in wild of which it is the first
-	waiting []int32 // by part: unopened if there are such
+	begins  [][]int // by part: the patterns in wild that have it as their first part
+	waiting []int32 // by part: unopened if begins has patterns for it
 }
 
-// unopened is a part that was not met yet: who waits for it first is in [Set.begins].
+// unopened marks a part that was not found yet: the patterns in [Set.begins] wait for it.
 const unopened = -1
 
 // pattern is "head*part*part*tail".
 type pattern struct {
-	id         int // its place in the list
+	id         int // its index in the list
 	head, tail string
-	parts      []int // by id; none is empty
-	least      int   // how long a name is at least
+	parts      []int // ids of the parts, none of which is empty
+	least      int   // the minimum length of a name
 }
 
-// New returns the set of some patterns.
+// New returns the set of patterns.
 func New(patterns []string) *Set {
 	s := &Set{exact: map[string][]int{}}
 	var heads, parts builder
@@ -64,27 +64,27 @@ func New(patterns []string) *Set {
 	return s
 }
 
-// Work is room that one goroutine uses for one name after the other, and counts what it does.
-// The zero value is ready.
+// Work holds buffers that one goroutine reuses from name to name, and counts steps. The zero
+// value is ready for use.
 type Work struct {
-	// Steps is how many characters and patterns were looked at so far.
+	// Steps is the number of characters and patterns that were looked at so far.
 	Steps int
 
 	found   []int
 	waiting []waiter
-	first   []int32 // by part: the first who waits for it, plus one; or unopened
+	first   []int32 // by part: the index of the first waiter for it, plus one; or unopened
 }
 
-// waiter is a pattern on its way through a name.
+// waiter is a pattern that was matched up to one of its parts.
 type waiter struct {
 	pattern *pattern
-	part    int   // the place of the one that it waits for
-	from    int   // where that may begin
-	next    int32 // who waits for the same part, plus one
+	part    int   // the index of the part that comes next
+	from    int   // where that part may begin in the name
+	next    int32 // the index of the next waiter for the same part, plus one
 }
 
-// Match returns the places of the patterns that a name fits, in no order. They are good until
-// the next call with the same work.
+// Match returns the indexes of the patterns that match a name, in no order. The result is
+// valid until the next call with the same w.
 func (s *Set) Match(w *Work, name string) []int {
 	w.found = append(w.found[:0], s.exact[name]...)
 	at := 0
@@ -92,7 +92,7 @@ func (s *Set) Match(w *Work, name string) []int {
 		w.Steps++
 		for _, place := range s.heads.nodes[at].ends {
 			w.Steps++
-			if p := &s.wild[place]; p.frames(name) {
+			if p := &s.wild[place]; p.hasEnds(name) {
 				w.found = append(w.found, p.id)
 			}
 		}
@@ -109,13 +109,13 @@ func (s *Set) Match(w *Work, name string) []int {
 	return w.found
 }
 
-// frames reports whether a name begins and ends like a pattern.
-func (p *pattern) frames(name string) bool {
+// hasEnds reports whether a name has the head and the tail of a pattern.
+func (p *pattern) hasEnds(name string) bool {
 	return len(name) >= p.least && strings.HasPrefix(name, p.head) && strings.HasSuffix(name, p.tail)
 }
 
-// scan reads a name once. Each pattern takes each of its parts where it comes first, which
-// leaves the most for the others.
+// scan reads a name once. Each pattern takes the first occurrence of each of its parts, which
+// leaves the most characters for the parts that follow.
 func (s *Set) scan(w *Work, name string) {
 	w.first, w.waiting = append(w.first[:0], s.waiting...), w.waiting[:0]
 	at := 0
@@ -134,7 +134,7 @@ func (s *Set) scan(w *Work, name string) {
 	}
 }
 
-// open makes the patterns wait for a part of which it is the first.
+// open makes the patterns wait that have a part as their first one.
 func (s *Set) open(w *Work, part int, name string) {
 	if w.first[part] != unopened {
 		return
@@ -142,7 +142,7 @@ func (s *Set) open(w *Work, part int, name string) {
 	w.first[part] = 0
 	for _, place := range s.begins[part] {
 		w.Steps++
-		if p := &s.wild[place]; p.frames(name) {
+		if p := &s.wild[place]; p.hasEnds(name) {
 			w.waiting = append(w.waiting, waiter{pattern: p, from: len(p.head), next: w.first[part]})
 			w.first[part] = int32(len(w.waiting))
 		}
@@ -157,7 +157,8 @@ func (s *Set) wait(w *Work, i int, name string) {
 	w.first[part] = int32(i) + 1
 }
 
-// arrive tells all who wait for a part that it ends here. Who has to begin later waits on.
+// arrive advances all patterns that wait for a part, which ends at end. A pattern whose part
+// has to begin later keeps waiting.
 func (s *Set) arrive(w *Work, part, length, end int, name string) {
 	next := w.first[part]
 	w.first[part] = 0

@@ -10,12 +10,12 @@ import (
 	"gatehouse.example/internal/wildcard"
 )
 
-// TestDeps keeps the package at the bottom of the house.
+// TestDeps keeps the package free of other packages of the module.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }
 
-// fits says the same about one pattern, as simply as can be.
+// fits is the reference: it compares a name with one pattern, in the simplest way.
 func fits(pattern, name string) bool {
 	if pattern == "" {
 		return name == ""
@@ -26,7 +26,7 @@ func fits(pattern, name string) bool {
 	return name != "" && pattern[0] == name[0] && fits(pattern[1:], name[1:])
 }
 
-// compare fails the test unless the set finds what fits finds.
+// compare fails the test unless the set and fits agree about each name.
 func compare(t *testing.T, patterns []string, names ...string) {
 	t.Helper()
 	set := wildcard.New(patterns)
@@ -85,8 +85,8 @@ func FuzzPatterns(f *testing.F) {
 	})
 }
 
-// TestA7StepsAreASum counts: a name costs its length and the patterns their number, never the
-// product.
+// TestA7StepsAreASum counts steps: the cost is the length of the name plus the number of
+// patterns, never their product.
 func TestA7StepsAreASum(t *testing.T) {
 	steps := func(many int, pattern string, name string) int {
 		patterns := make([]string, many)

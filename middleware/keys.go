@@ -14,28 +14,29 @@ import (
 )
 
 const (
-	// unknownKeyPause is how long no keys are fetched after some were, whatever keys tokens
-	// name: a stream of invented ones costs the issuer no more. It is one pause for all, so
-	// whoever comes last in a stream waits no longer than whoever comes first. A token that
-	// may be newer than what is known does not wait for its end, earlyFetches times in a row.
+	// unknownKeyPause is the pause after a successful fetch in which unknown key ids start no
+	// further fetch, so that a stream of invented ids costs the issuer no more than that. All
+	// key ids share one pause, so the last request of a stream waits no longer than the first.
+	// A token that may be newer than the keys does not wait for its end, earlyFetches times in
+	// a row.
 	unknownKeyPause = 30 * time.Second
 	earlyFetches    = 4
-	// failurePause is how long a failed fetch is not repeated while no keys are known,
-	// and stalePause the same while old keys serve.
+	// failurePause is the pause after a failed fetch while there are no keys, and stalePause
+	// while old keys are in use.
 	failurePause = 2 * time.Second
 	stalePause   = 30 * time.Second
-	// defaultStaleKeys is how old keys may be that serve while the issuer cannot be reached.
+	// defaultStaleKeys is the maximum age of keys while the issuer cannot be reached.
 	defaultStaleKeys = 24 * time.Hour
 )
 
-// errKeys says that the keys of an issuer cannot be had at the moment.
+// errKeys means that the keys of an issuer are not available at the moment.
 var errKeys = errors.New("the keys of the issuer are not available")
 
-// errTooFresh says that an issuer may have published a key since its keys were fetched.
-var errTooFresh = errors.New("the token names a key that is not known, and may be younger than what is known")
+// errTooFresh means that the issuer may have published a key since its keys were fetched.
+var errTooFresh = errors.New("the token names a key that is not known, and may be younger than the known keys")
 
-// keyID finds a key: by the id and by the algorithm that it is used with. Without an id it
-// is the only key for the algorithm (RFC 7515 section 4.1.4: "kid" is optional).
+// keyID identifies a key of an issuer by its "kid" and its algorithm. With an empty id it
+// stands for the only key for the algorithm (RFC 7515 section 4.1.4: "kid" is optional).
 type keyID struct {
 	id        string
 	algorithm jose.SignatureAlgorithm
@@ -47,17 +48,17 @@ type verifyKey struct {
 	algorithm jose.SignatureAlgorithm
 }
 
-// keySet is what an issuer published, as of one fetch. It never changes.
+// keySet is the immutable result of one fetch of the keys of an issuer.
 type keySet struct {
 	keys    map[keyID]*verifyKey
-	asOf    time.Time // what was published later may be missing
-	renew   time.Time // from here on it is renewed in the background
-	expires time.Time // from here on a request waits for the renewal
-	ends    time.Time // from here on it is of no use, whether or not there is a newer one
+	asOf    time.Time // keys that were published later may be missing
+	renew   time.Time // from then on, requests start a fetch in the background
+	expires time.Time // from then on, requests wait for the fetch
+	ends    time.Time // from then on, the keys are not used, even if the issuer cannot be reached
 }
 
-// key returns the key that a token was signed with, nil if it is not in the set. A token
-// that names no key has to fit the only one.
+// key returns the key of a token, nil if it is not in the set. For a token without "kid" it
+// returns the only key for the algorithm, if that made the signature.
 func (s *keySet) key(by *signedBy) *verifyKey {
 	if s == nil {
 		return nil
@@ -69,30 +70,30 @@ func (s *keySet) key(by *signedBy) *verifyKey {
 	return key
 }
 
-// signedBy is what a token says about its key.
+// signedBy describes the signature of a token, to find its key.
 type signedBy struct {
 	id      keyID
 	issued  time.Time             // by the clock of the issuer
-	arrived time.Time             // by ours
+	arrived time.Time             // by the clock of this server
 	check   func(*verifyKey) bool // whether a key made the signature
 }
 
-// decidedBy reports whether a set that lacks the key proves that the issuer does not publish
-// it: it was fetched after the token was made, for certain. The clocks may differ; a token
-// that was here already was made before whatever came after it.
+// decidedBy reports whether a set without the key proves that the issuer does not publish it:
+// the set was certainly fetched after the token was issued, because it was fetched after the
+// token arrived, or after its time of issue with leeway for the difference of the clocks.
 func (by *signedBy) decidedBy(set *keySet) bool {
 	return set != nil && (!set.asOf.Before(by.arrived) || !set.asOf.Before(by.issued.Add(leeway)))
 }
 
-// issuer caches the keys of one authorization server. A known key is found without a
-// lock. Fetches run one at a time and on their own, so that a request which gives up
-// takes nothing away from the others.
+// issuer caches the keys of one authorization server. A known key is found without a lock.
+// Fetches run one at a time, in a goroutine of their own, so that a request that is cancelled
+// does not cancel the fetch for the others.
 type issuer struct {
 	name  string
 	urls  []string
 	fetch *fetcher
-	asks  *introspector // nil where tokens are judged by themselves alone
-	stale time.Duration // how old keys may be that serve
+	asks  *introspector // nil for an issuer without introspection
+	stale time.Duration // the maximum age of keys while the issuer cannot be reached
 	now   func() time.Time
 	log   *slog.Logger
 
@@ -100,31 +101,46 @@ type issuer struct {
 
 	mu     sync.Mutex
 	flight chan struct{} // closed when the fetch in progress ends; nil without one
-	failed error         // outcome of the last fetch
+	failed error         // the error of the last fetch
 	pause  time.Time     // no new fetch before
 	early  time.Time     // the same for a token that may be newer than the keys
 }
 
-// key returns a key of the issuer, and the set that it is in. The error is a [challenge]
-// when the issuer has no such key, and wraps errKeys when that cannot be known. What nobody
-// knows is never 401: a client would throw a good token away. But once the keys are newer
-// than the token it is, or clients of an issuer that lost its keys would never sign in again.
+// key returns the key of a token, and the set that it is in. The error is a [challenge] when
+// the issuer has no such key, and wraps errKeys when the guard cannot know that. The latter
+// must not become 401, because the client would discard a good token. Once the keys are newer
+// than the token, an unknown key is 401: otherwise clients of an issuer that lost its keys
+// would never sign in again.
 func (i *issuer) key(ctx context.Context, by signedBy) (*verifyKey, *keySet, error) {
 	by.arrived = i.now()
 	set := i.current.Load()
-	if key := set.key(&by); key != nil && (by.arrived.Before(set.expires) || by.arrived.Before(set.ends) && i.failing()) {
-		if !by.arrived.Before(set.renew) {
-			i.start(set, false)
-		}
+	if key := set.key(&by); key != nil && i.usable(set, by.arrived) {
 		return key, set, nil
 	}
-	for range 2 { // a fetch that was in progress may have begun too early
+	return i.fetchedKey(ctx, set, &by)
+}
+
+// usable reports whether requests may use a set without waiting for a fetch. It starts one in
+// the background when the set is due for renewal.
+func (i *issuer) usable(set *keySet, now time.Time) bool {
+	if !now.Before(set.expires) && (!now.Before(set.ends) || !i.failing()) {
+		return false
+	}
+	if !now.Before(set.renew) {
+		i.start(set, false)
+	}
+	return true
+}
+
+// fetchedKey is [issuer.key] for a key that is not in set, or for a set that has expired.
+func (i *issuer) fetchedKey(ctx context.Context, set *keySet, by *signedBy) (*verifyKey, *keySet, error) {
+	for range 2 { // the first may join a fetch that began before the token was issued
 		err := i.renewed(ctx, set, set != nil && !by.decidedBy(set))
 		set = i.current.Load()
-		key := set.key(&by)
+		key := set.key(by)
 		switch {
 		case key != nil && i.now().Before(set.ends):
-			return key, set, nil // perhaps stale: the issuer is down, and its tokens still are good
+			return key, set, nil // perhaps stale: the issuer is down, but its tokens are still good
 		case key == nil && by.decidedBy(set):
 			return nil, nil, invalid("The access token is signed with a key that its issuer does not publish.")
 		case err != nil:
@@ -134,16 +150,16 @@ func (i *issuer) key(ctx context.Context, by signedBy) (*verifyKey, *keySet, err
 	return nil, nil, i.wait(errTooFresh)
 }
 
-// failing reports whether the last fetch failed. Then the old keys serve at once, because
-// an issuer that hangs would make every request wait for what it gets anyway.
+// failing reports whether the last fetch failed. Requests then use the old keys at once: if the
+// issuer hangs, each of them would otherwise wait and still get the old keys.
 func (i *issuer) failing() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.failed != nil
 }
 
-// renewed waits for a fetch that is newer than seen, unless there was one a moment ago.
-// It returns the failure of the last fetch.
+// renewed waits for a fetch that is newer than seen, unless the pause after the last one has
+// not passed. It returns the error of the last fetch.
 func (i *issuer) renewed(ctx context.Context, seen *keySet, early bool) error {
 	flight := i.start(seen, early)
 	if flight != nil {
@@ -162,7 +178,7 @@ func (i *issuer) renewed(ctx context.Context, seen *keySet, early bool) error {
 	return i.wait(failed)
 }
 
-// wait is the error of a token that can be judged after the next fetch.
+// wait returns the error for a token that can be verified after the next fetch.
 func (i *issuer) wait(cause error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -173,9 +189,9 @@ func (i *issuer) wait(cause error) error {
 	return &keysError{issuer: i.name, cause: cause, retry: pause.Sub(i.now())}
 }
 
-// start joins the fetch in progress or begins one, and returns a channel that is closed
-// when it ends. It returns nil when the keys are newer than those seen, or when the
-// last fetch was a moment ago; early is for a token that those keys cannot judge.
+// start joins the fetch in progress or begins one, and returns a channel that is closed when
+// the fetch ends. It returns nil when the keys are newer than seen, or during the pause after
+// the last fetch. early selects the pause for a token that may be newer than the keys.
 func (i *issuer) start(seen *keySet, early bool) <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -199,7 +215,7 @@ func (i *issuer) start(seen *keySet, early bool) <-chan struct{} {
 	return flight
 }
 
-// land records the outcome of a fetch.
+// land records the result of a fetch.
 func (i *issuer) land(began time.Time, got fetched, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -227,9 +243,9 @@ func (i *issuer) land(began time.Time, got fetched, err error) {
 		slog.Bool("old_keys_serve", stale), slog.Any("error", err))
 }
 
-// setOf is what was fetched, with its times. Keys serve for as long as the issuer said, and
-// while it cannot be reached until they are too old: whoever took a key away from it must not
-// gain more by keeping us from it.
+// setOf returns the key set of a fetch. Its keys are used for as long as the issuer allowed,
+// and while the issuer cannot be reached until they are i.stale old: an attacker with a key
+// that the issuer withdrew must not extend its use by blocking the way to the issuer.
 func (i *issuer) setOf(asOf, now time.Time, got fetched) *keySet {
 	set := &keySet{keys: got.keys, asOf: asOf, renew: now.Add(got.life * 4 / 5), expires: now.Add(got.life), ends: asOf.Add(i.stale)}
 	if set.ends.Before(set.expires) {
@@ -238,7 +254,7 @@ func (i *issuer) setOf(asOf, now time.Time, got fetched) *keySet {
 	return set
 }
 
-// keysError says why the keys of an issuer cannot be had, and when to try again.
+// keysError is an error about the keys of an issuer, with the time until the next fetch.
 type keysError struct {
 	issuer string
 	cause  error
@@ -250,11 +266,11 @@ func (e *keysError) Error() string {
 	return fmt.Sprintf("middleware: issuer %s: %v: %v", e.issuer, errKeys, e.cause)
 }
 
-// Unwrap returns the kind and the cause.
+// Unwrap returns errKeys and the cause.
 func (e *keysError) Unwrap() []error { return []error{errKeys, e.cause} }
 
-// unavailable is the answer while a token cannot be judged. It is not 401: the token may
-// be good, and a client that is told otherwise throws it away.
+// unavailable returns the refusal for a token that cannot be verified at the moment. Its status
+// is not 401: the token may be good, and on 401 the client would discard it.
 func unavailable(err error) challenge {
 	c := challenge{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", retryAfter: 1,
 		description: "The access token cannot be checked at the moment."}

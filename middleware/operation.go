@@ -1,34 +1,24 @@
 package middleware
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"net/http"
-	"os"
-	"strings"
 
 	"gatehouse.example/internal/wildcard"
 	"gatehouse.example/message"
 )
 
-// defaultMaxBody bounds messages, in bytes.
-const defaultMaxBody = 4 << 20
-
-// Operation is what a request does, as its message says.
+// Operation describes the message in a request.
 type Operation struct {
-	// Method is that of the message, such as "tools/call". It is empty for a request
+	// Method is the method of the message, such as "tools/call". It is empty for a request
 	// without a body, which opens or ends a stream or a session, and for a response.
 	Method string
-	// Name is the tool, the prompt or the URI of the resource that it is about. It may be
-	// empty.
+	// Name is the name of the tool or prompt, or the URI of the resource. It may be empty.
 	Name string
 }
 
-// kind says what the names of an operation are.
+// kind is the kind of the names of an operation.
 type kind int
 
 const (
@@ -38,107 +28,16 @@ const (
 	resourceURI
 )
 
-// operation is what the policy decides by.
+// operation is the input of the policy.
 type operation struct {
 	Operation
 	kind  kind
-	names []string // all that it is about; the first is Operation.Name
+	names []string // of all tools, prompts or resources; the first is Operation.Name
 }
 
-// received is a message that was read for the policy.
-type received struct {
-	operation
-	id     message.ID       // zero for what has no answer
-	list   *message.Request // for a list that the policy filters
-	cursor string           // the server's, with which that goes on; empty without one
-}
-
-// receive reads the message in the body of a request and puts the same bytes back for the
-// handler. A request without a body has no message. Its errors are refusals.
-func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error) {
-	if r.Body == nil || r.Body == http.NoBody || (r.ContentLength == 0 && len(r.TransferEncoding) == 0) {
-		return received{}, headersFor(r, received{})
-	}
-	if err := readable(r); err != nil {
-		return received{}, err
-	}
-	body, err := whole(http.MaxBytesReader(w, r.Body, int64(g.maxBody)), min(r.ContentLength, int64(g.maxBody)))
-	if err != nil {
-		return received{}, unread(err)
-	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	r.TransferEncoding = nil
-	m, err := message.Decode(body, message.Limits{MaxBytes: g.maxBody})
-	if err != nil {
-		return received{}, undecoded(err)
-	}
-	got, err := g.policy.understand(m)
-	if err != nil {
-		return received{}, err
-	}
-	if request, ok := m.(message.Request); ok && g.filtersMethod(request.Method) {
-		got.list = &request
-	}
-	return got, headersFor(r, got)
-}
-
-// whole reads to the end. The size that is expected saves room, and is not believed.
-func whole(r io.Reader, expected int64) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(max(expected, 0), 64<<10)) + bytes.MinRead)
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), err
-}
-
-// readable wants a body that every reader understands alike: JSON in UTF-8, as it is.
-func readable(r *http.Request) error {
-	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset, ok := params["charset"]
-	if err != nil || media != "application/json" || (ok && !strings.EqualFold(charset, "utf-8")) || len(r.Header["Content-Type"]) != 1 {
-		return challenge{status: http.StatusUnsupportedMediaType, description: "Send messages with Content-Type: application/json, in UTF-8."}
-	}
-	if encoding := strings.Join(r.Header["Content-Encoding"], ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return challenge{status: http.StatusUnsupportedMediaType, description: "Send messages without Content-Encoding."}
-	}
-	return nil
-}
-
-// unread is the refusal of a body that did not arrive.
-func unread(err error) error {
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return challenge{status: http.StatusRequestEntityTooLarge, description: fmt.Sprintf("A message may have at most %d bytes.", tooLarge.Limit)}
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return challenge{status: http.StatusRequestTimeout, description: "The message took too long to arrive."}
-	}
-	return challenge{status: http.StatusBadRequest, description: "The message did not arrive as a whole."}
-}
-
-// undecoded is the refusal of a body that is no message. A notification and a response are
-// never answered with a message (JSON-RPC 2.0 section 4.1).
-func undecoded(err error) error {
-	refused := challenge{status: http.StatusBadRequest, description: "The body is not a message of the protocol.", cause: err}
-	var de *message.DecodeError
-	if errors.As(err, &de) {
-		if answer, ok := de.Response(); ok {
-			refused.body, _ = message.Encode(answer) // the answer to what was refused can be written
-		}
-	}
-	return refused
-}
-
-// fault is the refusal of a message by a message.
-func fault(id message.ID, code message.Code, why error) error {
-	refused := challenge{status: http.StatusBadRequest, description: "The message cannot be judged: " + why.Error() + ".", cause: why}
-	if !id.IsZero() {
-		refused.body, _ = message.Encode(message.ErrorResponse{ID: id, Error: message.Error{Code: code, Message: why.Error()}})
-	}
-	return refused
-}
-
-// understand finds what a message is about. Its method must be one that no server takes for
-// another; the members that it looks at must be there and must not be there in another case
-// as well, which others would read. Its errors are refusals.
+// understand returns the operation of a message. The method must be one that no server takes
+// for another one; the members that name the target must be present, and not a second time in
+// another case, which other readers could use. Its errors are refusals.
 func (p *policy) understand(m message.Message) (received, error) {
 	var got received
 	var method string
@@ -149,7 +48,7 @@ func (p *policy) understand(m message.Message) (received, error) {
 	case message.Notification:
 		method, params = m.Method, m.Params
 	default:
-		return got, nil // a response: what it answers, the handler knows
+		return got, nil // a response: the handler knows its request
 	}
 	if err := p.unclear(method); err != nil {
 		return got, fault(got.id, message.CodeInvalidRequest, err)
@@ -185,9 +84,9 @@ func operationOf(method string, params message.Object) (operation, error) {
 	return op, err
 }
 
-// named reads the member that names what a method is about. A message without the member
-// has the empty name: a revision of the protocol may not know the method at all, and then
-// the handler says so.
+// named reads the member with the name of the target. A message without it has the empty name:
+// the method may not exist in the revision that the client uses, and then the handler answers
+// with an error.
 func named(k kind, params message.Object, member string) (kind, []string, error) {
 	if value, err := params.Member(member); err == nil && value == nil {
 		return k, []string{""}, nil
@@ -199,7 +98,7 @@ func named(k kind, params message.Object, member string) (kind, []string, error)
 	return k, []string{name}, nil
 }
 
-// completed reads what completions are asked for: a prompt, or a template of resources.
+// completed reads the target of completion/complete: a prompt, or a resource template.
 func completed(params message.Object) (kind, []string, error) {
 	ref, err := object(params, "ref")
 	if err != nil {
@@ -216,8 +115,7 @@ func completed(params message.Object) (kind, []string, error) {
 	return nameless, nil, errors.New("ref: the type is not known")
 }
 
-// watched reads the resources that a client wants to hear of (MCP 2026-07-28). There may
-// be none.
+// watched reads the resources that a client subscribes to (MCP 2026-07-28). There may be none.
 func watched(params message.Object) (kind, []string, error) {
 	filter, err := object(params, "notifications")
 	if err != nil {
@@ -228,7 +126,7 @@ func watched(params message.Object) (kind, []string, error) {
 		return nameless, nil, err
 	}
 	if len(value) > maxWatched {
-		return nameless, nil, errTooMany // nobody takes them apart first
+		return nameless, nil, errTooMany // checked before the array is decoded
 	}
 	var uris []string
 	if json.Unmarshal(value, &uris) != nil {
@@ -237,11 +135,11 @@ func watched(params message.Object) (kind, []string, error) {
 	return resourceURI, uris, nil
 }
 
-// maxWatched is more than the names that may be in a message have in JSON, each character
-// escaped, and the space between them.
+// maxWatched bounds resourceSubscriptions as JSON, in bytes. It leaves room for maxNames bytes
+// of names with each character escaped, and for space between them.
 const maxWatched = 16 * maxNames
 
-// text returns a member that must be a string which is not empty.
+// text returns a member that must be a non-empty string.
 func text(o message.Object, member string) (string, error) {
 	value, err := o.Member(member)
 	if err != nil {
@@ -270,9 +168,9 @@ func object(o message.Object, member string) (message.Object, error) {
 	return inner, nil
 }
 
-// judgeable refuses what the policy cannot judge in little time or at all: long names and many
-// of them, none at all, unless a pattern is for that too, and URIs that this program cannot
-// read in every way in which a server could.
+// judgeable refuses operations whose names the policy cannot compare at a bounded cost or at
+// all: too many or too long names, an empty name unless a pattern matches it, and URIs that
+// this package cannot read in every way in which a server could.
 func (p *policy) judgeable(op operation) error {
 	part := p.part(op.kind)
 	if len(part) == 0 {

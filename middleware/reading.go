@@ -2,27 +2,26 @@ package middleware
 
 import (
 	"errors"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
 )
 
-// maxNames bounds the names and URIs of one message that a policy judges, in bytes: each is
-// compared with every pattern.
+// maxNames bounds the total size of the names and URIs of one message that a policy looks at,
+// in bytes.
 const maxNames = 16 << 10
 
-// errURI is also about hosts that only tables of Unicode could tell from each other.
+// errURI is the error for a URI that cannot be read, which includes hosts that cannot be
+// compared without the tables of Unicode.
 var errURI = errors.New("uri: it has no scheme, is escaped again and again, or has a host with characters or xn-- labels that this server cannot judge")
 
-// A URI has many spellings, and each server has its own idea of what is one spelling of
-// another. The policy judges every reading that a server could take, and asks for what all
-// of them need.
+// A URI has many spellings, and servers differ in which of them they treat as equal. The policy
+// is applied to every reading that a server could use, and an operation needs the scopes of all
+// of them.
 //
-// The strict readings are what a handler serves that takes the URI as it is written, in the
-// normal form of RFC 3986 section 6.2.2, or as the URL Standard reads it, each of these
-// decoded, or as a path that is decoded and resolved like that of a file. All of them must be
-// known to the policy.
+// The strict readings are the URI as it is written, in the normal form of RFC 3986 section
+// 6.2.2, and as the URL Standard parses it, each of these also decoded, and with a path that is
+// decoded and resolved like that of a file. The policy must name all of them.
 const (
 	asWritten = iota
 	normalForm
@@ -33,16 +32,16 @@ const (
 	strictReadings
 )
 
-// readings are what a URI may mean. A reading is empty when nobody takes it.
+// readings are the possible meanings of a URI.
 type readings struct {
-	strict [strictReadings]string
-	// loose are further readings, which leave parts away that a handler may not look at.
-	// What the policy says about them counts, and it need not say anything.
+	strict [strictReadings]string // empty for a reading that does not exist
+	// loose are further readings, which omit parts that a handler may ignore. The scopes that
+	// the policy has for them count, but the policy need not name them.
 	loose []string
 }
 
-// readingsOf returns the readings of a URI, or of a pattern of URIs. The error says why
-// nobody could read it, or why this program cannot.
+// readingsOf returns the readings of a URI, or of a pattern of URIs. The error is errURI for a
+// URI that no server can read, or that this package cannot read.
 func readingsOf(uri string) (readings, error) {
 	r := readings{strict: [strictReadings]string{asWritten: uri, writtenDecoded: unescapeBytes(uri), normalForm: normalURI(uri)}}
 	if _, ok := settle(uri); !ok {
@@ -68,7 +67,7 @@ func readingsOf(uri string) (readings, error) {
 	return r, nil
 }
 
-// canBeRead reports whether a URI has readings, which costs less than to know them.
+// canBeRead reports whether readingsOf succeeds, at a lower cost.
 func canBeRead(uri string) bool {
 	if _, ok := settle(uri); !ok {
 		return false
@@ -81,7 +80,7 @@ func nobodyReads(err error, normal string) bool {
 	return errors.Is(err, errWebHost) || err != nil && normal == ""
 }
 
-// resolvedURI is the reading for what the URL Standard refuses.
+// resolvedURI returns the resolved reading of a URI that the URL Standard rejects.
 func resolvedURI(uri string) string {
 	scheme, rest, _ := strings.Cut(trimWeb(uri), ":")
 	hierarchy, tail := cutAt(rest, "?#")
@@ -93,11 +92,11 @@ func resolvedURI(uri string) string {
 	return strings.ToLower(scheme) + ":" + authority + resolvePath(hierarchy) + unescapeBytes(tail)
 }
 
-// maxEscapes is how often a URI may be escaped. Each time costs a look at all of it.
+// maxEscapes bounds how many times a URI may be escaped. Each decoding reads all of it.
 const maxEscapes = 8
 
-// settle decodes a text until nothing is escaped. It is false for one that is escaped more
-// often than anybody needs.
+// settle decodes a text until nothing is escaped. It returns false for a text that is escaped
+// more than maxEscapes times.
 func settle(s string) (string, bool) {
 	for range maxEscapes {
 		decoded := unescapeBytes(s)
@@ -109,8 +108,8 @@ func settle(s string) (string, bool) {
 	return s, false
 }
 
-// resolvePath is what a path means to a handler that decodes it as often as it can, takes
-// each backslash for a slash, and resolves dot segments and empty ones.
+// resolvePath returns a path as a handler reads it that decodes it as often as possible, treats
+// each backslash as a slash, and resolves dot segments and empty segments.
 func resolvePath(p string) string {
 	p, _ = settle(p)
 	if p = strings.ReplaceAll(p, `\`, "/"); p == "" {
@@ -123,7 +122,7 @@ func resolvePath(p string) string {
 	return clean
 }
 
-// origin is what stands before the path.
+// origin returns the part of the URL before the path.
 func (u *webURL) origin(user, port string) string {
 	out := u.scheme + ":"
 	if !u.hasHost {
@@ -135,8 +134,9 @@ func (u *webURL) origin(user, port string) string {
 	return out
 }
 
-// looseReadings leave away what a handler may leave away: user, standard port, the case and
-// the dot at the end of a host, the end of the path, parameters, query and fragment.
+// looseReadings returns readings without the parts that a handler may ignore: user, standard
+// port, the case of the host and its final dot, the final slash of the path, parameters, query
+// and fragment.
 func looseReadings(u *webURL, resolved string) []string {
 	bare := *u
 	bare.host = strings.ToLower(strings.TrimSuffix(unescapeBytes(u.host), "."))
@@ -152,8 +152,8 @@ func looseReadings(u *webURL, resolved string) []string {
 	return combine(origins, paths, tailReadings(u.query, u.fragment))
 }
 
-// splitReadings are those of handlers that only split a URI, as urllib of Python does: an
-// empty authority may get lost or come into being, and dots stay.
+// splitReadings returns the readings of handlers that only split a URI, as urllib of Python
+// does: they may drop or add an empty authority, and they keep dot segments.
 func splitReadings(uri string) []string {
 	scheme, rest, _ := strings.Cut(withoutBreaks(strings.TrimLeftFunc(uri, invisible)), ":")
 	hierarchy, tail := cutAt(rest, "?#")
@@ -169,8 +169,8 @@ func splitReadings(uri string) []string {
 	return combine(origins, paths, tailReadings(query, fragment))
 }
 
-// pathReadings are a path as it is, decoded, cleaned, without the slash or the spaces at its
-// end, and without parameters.
+// pathReadings returns a path as it is, decoded, cleaned, without the slash or the spaces at
+// its end, and without parameters.
 func pathReadings(p string) []string {
 	withoutParams, _, _ := strings.Cut(p, ";")
 	withoutLast := p
@@ -184,7 +184,7 @@ func pathReadings(p string) []string {
 	if strings.HasPrefix(p, "/") {
 		out = append(out, path.Clean(unescapeBytes(p)))
 	}
-	if rest, ok := strings.CutPrefix(p, "/./"); ok { // which keeps the path from becoming a host
+	if rest, ok := strings.CutPrefix(p, "/./"); ok { // a prefix that keeps the path from becoming a host
 		out = append(out, "/"+rest, unescapeBytes("/"+rest))
 	}
 	return out
@@ -207,128 +207,8 @@ func combine(origins, paths, tails []string) []string {
 	return out
 }
 
-// distinct returns each of some strings once, in any order.
+// distinct returns each string once, in any order. It changes list.
 func distinct(list ...string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// standardPorts are those that some servers take for none.
-var standardPorts = map[string]string{
-	"ftp": "21", "ssh": "22", "sftp": "22", "git": "9418", "ldap": "389", "ldaps": "636", "amqp": "5672", "amqps": "5671", "mqtt": "1883", "mqtts": "8883",
-	"redis": "6379", "rediss": "6379", "mysql": "3306", "postgres": "5432", "postgresql": "5432", "mongodb": "27017", "imap": "143", "imaps": "993",
-	"smtp": "25", "smtps": "465", "nfs": "2049", "rtsp": "554", "irc": "194", "xmpp": "5222", "http": "80", "https": "443", "ws": "80", "wss": "443",
-}
-
-// normalURI is the normal form of RFC 3986 section 6.2.2: case, escapes and dot segments.
-// It is empty for what is no URI.
-func normalURI(uri string) string {
-	scheme, rest, ok := strings.Cut(uri, ":")
-	if !ok || !isScheme(scheme) {
-		return ""
-	}
-	scheme = strings.ToLower(scheme)
-	hierarchy, tail := cutAt(rest, "?#")
-	authority := ""
-	if strings.HasPrefix(hierarchy, "//") {
-		authority, hierarchy = cutAt(hierarchy[2:], "/")
-		user, host := "", authority
-		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-			user, host = authority[:at+1], authority[at+1:]
-		}
-		host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(normalEscapes(host)), ":"+standardPorts[scheme]), ":")
-		authority = "//" + normalEscapes(user) + host
-		if hierarchy == "" && webPorts[scheme] != "" {
-			hierarchy = "/" // RFC 3986 section 6.2.3
-		}
-	}
-	return scheme + ":" + authority + withoutDots(normalEscapes(hierarchy)) + normalEscapes(tail)
-}
-
-// normalEscapes decodes what need not be escaped, and writes digits in capitals (RFC 3986
-// sections 6.2.2.1 and 6.2.2.2).
-func normalEscapes(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		c, ok := escaped(s, i)
-		switch {
-		case !ok:
-			b.WriteByte(s[i])
-			continue
-		case alphanumeric(c) || strings.IndexByte("-._~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.WriteString(strings.ToUpper(s[i : i+3]))
-		}
-		i += 2
-	}
-	return b.String()
-}
-
-// withoutDots takes dot segments out of a path that begins with a slash (RFC 3986 section
-// 5.2.4).
-func withoutDots(p string) string {
-	if !strings.HasPrefix(p, "/") {
-		return p
-	}
-	var out []string
-	parts := strings.Split(p, "/")[1:]
-	for i, part := range parts {
-		switch {
-		case part == ".." && len(out) > 0:
-			out = out[:len(out)-1]
-		case part != "." && part != "..":
-			out = append(out, part)
-			continue
-		}
-		if i == len(parts)-1 {
-			out = append(out, "")
-		}
-	}
-	return "/" + strings.Join(out, "/")
-}
-
-// unescapeBytes decodes each escape once, and leaves what is none.
-func unescapeBytes(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	if out, err := url.PathUnescape(s); err == nil {
-		return out
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if c, ok := escaped(s, i); ok {
-			b.WriteByte(c)
-			i += 2
-		} else {
-			b.WriteByte(s[i])
-		}
-	}
-	return b.String()
-}
-
-// escaped returns what the escape at i stands for.
-func escaped(s string, i int) (c byte, ok bool) {
-	if s[i] != '%' || i+2 >= len(s) {
-		return 0, false
-	}
-	high, ok1 := hexDigit(s[i+1])
-	low, ok2 := hexDigit(s[i+2])
-	return high<<4 | low, ok1 && ok2
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
 }

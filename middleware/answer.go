@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// answer is what an issuer says about a token (RFC 7662 section 2.2).
+// answer is an introspection response (RFC 7662 section 2.2).
 type answer struct {
 	Active    bool   `json:"active"`
 	TokenType string `json:"token_type"`
-	TokenUse  string `json:"token_use"` // not of the RFC: some issuers tell about refresh tokens, too
+	TokenUse  string `json:"token_use"` // not in the RFC: some issuers also report refresh tokens as active
 	jwtClaims
 
-	scoped bool // whether it has the member scope, which may be empty
+	scoped bool // whether it has the member "scope", which may be empty
 }
 
-// errAnswer says nothing of the text that was answered: the token may be in it.
+// errAnswer contains nothing of the response, which may contain the token.
 var errAnswer = errors.New("the answer is not what RFC 7662 section 2.2 describes")
 
-// readAnswer reads an answer. When it does not say whether the token is active, nothing is
-// known; when it says no, nothing else matters.
+// readAnswer reads a response. It fails if "active" is missing, and ignores all other members if
+// the token is not active.
 func readAnswer(text []byte) (answer, error) {
 	var state struct {
 		Active *bool   `json:"active"`
@@ -41,8 +41,8 @@ func readAnswer(text []byte) (answer, error) {
 	return a, nil
 }
 
-// check judges an answer. A token whose audience is not told was perhaps issued for another
-// resource, and is refused (MCP, Token Handling: servers MUST validate the audience).
+// check checks a response. It refuses a token without an audience, which may have been issued
+// for another resource (MCP, Token Handling: servers MUST validate the audience).
 func (a *answer) check(issuer string, accepted []string, now time.Time) error {
 	switch {
 	case !a.Active:
@@ -55,7 +55,7 @@ func (a *answer) check(issuer string, accepted []string, now time.Time) error {
 	return a.jwtClaims.check(accepted, now)
 }
 
-// confirms compares an answer with the token that it is about.
+// confirms compares a response with the claims of the token.
 func (a *answer) confirms(c *jwtClaims) error {
 	if a.Subject != c.Subject || a.ClientID != c.ClientID {
 		return invalid("The issuer says something else about the access token than the token itself.")
@@ -63,8 +63,8 @@ func (a *answer) confirms(c *jwtClaims) error {
 	return nil
 }
 
-// narrow leaves of a token what the answer says, too: the issuer may have taken scopes
-// back, all of them if the scope is empty, or shortened its life.
+// narrow restricts the claims of a token to those of the response: the issuer may have withdrawn
+// scopes, all of them if "scope" is empty, or have brought the expiry forward.
 func (a *answer) narrow(c *jwtClaims) {
 	if a.Expiry.Before(c.Expiry.Time) {
 		c.Expiry = a.Expiry

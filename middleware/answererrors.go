@@ -11,31 +11,31 @@ import (
 	"gatehouse.example/message"
 )
 
-// maxFailure is how much of an answer is looked at for a failure, in bytes. A longer one that
-// says it went well is passed on as it is.
+// maxFailure is the number of bytes of a response that are searched for an error. A longer
+// response with a status of success is passed on as it is.
 const maxFailure = 64 << 10
 
-// AnswerErrors returns a handler that answers like next, but every request of the protocol that
-// fails with an error of JSON-RPC that has the id of the request (JSON-RPC 2.0, section 5). Put
-// it around the handler of an SDK, behind [Guard.Protect], if some failures come back as plain
-// text, without the id or with the code 0: clients cannot tell which of their requests such an
-// answer is for, and some end the session.
+// AnswerErrors returns a handler that calls next, and gives every failed request of the protocol
+// a JSON-RPC error response with the id of the request (JSON-RPC 2.0, section 5). Put it around
+// the handler of an SDK, behind [Guard.Protect], if some failures come back as plain text,
+// without the id or with the code 0: clients cannot match such a response to a request, and
+// some end the session.
 //
 //	mux.Handle("/mcp", guard.Protect(middleware.AnswerErrors(notes)))
 //
-// What next says about a failure becomes the message of the error; an object in JSON becomes
-// its data. A code of 0 becomes that of an internal error. The status stays, so that 404 still
-// says that a session has ended, but for a method that next does not know: before revision
-// 2026-07-28 that is 200, as clients of those revisions read errors from nothing else.
-// Notifications, responses and requests without a body have no id; what they are answered with
-// stays as it is.
+// The text of a failed response becomes the message of the error; a JSON object becomes its
+// data. The code 0 becomes that of an internal error. The status does not change, so that 404
+// still ends a session, with one exception: before revision 2026-07-28, the status for an
+// unknown method is 200, because clients of those revisions read errors with no other status.
+// Responses to notifications, responses and requests without a body do not change, because
+// these have no id.
 func AnswerErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &failures{ResponseWriter: w, request: r}
 		if r.Method == http.MethodPost && r.Body != nil {
-			out.sent, _ = io.ReadAll(io.LimitReader(r.Body, defaultMaxBody+1)) // whoever reads on gets the same error
+			out.sent, _ = io.ReadAll(io.LimitReader(r.Body, defaultMaxBody+1)) // next gets the same error from Read
 			body := r.Body
-			r = r.WithContext(r.Context()) // a handler must not change the request that it got
+			r = r.WithContext(r.Context()) // a handler must not change the request of its caller
 			r.Body = struct {
 				io.Reader
 				io.Closer
@@ -46,15 +46,15 @@ func AnswerErrors(next http.Handler) http.Handler {
 	})
 }
 
-// failures is what the handler writes to.
+// failures is the ResponseWriter of the handler.
 type failures struct {
 	http.ResponseWriter
 	request *http.Request
-	sent    []byte // the message that is answered
+	sent    []byte // the message in the request
 	status  int    // 0 before the header
 	media   string
-	whole   *bytes.Buffer // of an answer that is one message, until it is too long for an error
-	events  *events       // of an answer that is a stream
+	whole   *bytes.Buffer // a response of one message, until it is too long for an error
+	events  *events       // a response that is a stream
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -67,7 +67,7 @@ func (f *failures) WriteHeader(status int) {
 	f.media, _, _ = mime.ParseMediaType(f.Header().Get("Content-Type"))
 	switch {
 	case f.media == "text/event-stream" && status == http.StatusOK && !f.encoded():
-		f.events = &events{to: f.ResponseWriter, change: f.mended}
+		f.events = &events{to: f.ResponseWriter, change: f.repaired}
 		f.Header().Del("Content-Length")
 		f.ResponseWriter.WriteHeader(status)
 	case f.sent != nil && (status >= http.StatusBadRequest || f.media == "application/json" && !f.encoded()):
@@ -77,7 +77,7 @@ func (f *failures) WriteHeader(status int) {
 	}
 }
 
-// encoded reports whether the handler compressed its answer, or the like.
+// encoded reports whether the response has a content encoding, such as gzip.
 func (f *failures) encoded() bool {
 	encoding := strings.Join(f.Header()["Content-Encoding"], ",")
 	return encoding != "" && !strings.EqualFold(encoding, "identity")
@@ -97,7 +97,7 @@ func (f *failures) Write(p []byte) (int, error) {
 		return f.whole.Write(p)
 	case f.status >= http.StatusBadRequest:
 		_, _ = f.whole.Write(p[:maxFailure-f.whole.Len()]) // never fails
-		return len(p), nil                                 // nobody reads more about a failure
+		return len(p), nil                                 // the rest of a failed response is dropped
 	}
 	begun := f.whole.Bytes()
 	f.whole = nil
@@ -114,18 +114,18 @@ func (f *failures) FlushError() error {
 		f.WriteHeader(http.StatusOK)
 	}
 	if f.whole != nil {
-		return nil // it goes out at the end
+		return nil // finish sends it
 	}
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
 // Flush implements http.Flusher.
-func (f *failures) Flush() { _ = f.FlushError() } // as http.Flusher has it
+func (f *failures) Flush() { _ = f.FlushError() } // http.Flusher returns no error
 
-// Unwrap lets http.ResponseController reach deadlines.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (f *failures) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// finish writes what was held back.
+// finish writes the buffered response.
 func (f *failures) finish() {
 	if f.events != nil {
 		f.events.finish()
@@ -135,28 +135,28 @@ func (f *failures) finish() {
 	}
 	body := f.whole.Bytes()
 	if !f.encoded() {
-		body = f.mended(body)
+		body = f.repaired(body)
 	}
 	if id := f.id(); f.status >= http.StatusBadRequest && !id.IsZero() && !isAnswer(body) {
 		failure := f.failure(body)
 		if failure.Code == message.CodeMethodNotFound && f.status == http.StatusBadRequest && f.request.Header.Get("Mcp-Protocol-Version") < checkedRevision {
 			f.status = http.StatusOK
 		}
-		body, _ = message.Encode(message.ErrorResponse{ID: id, Error: failure}) // what was decoded can be written
+		body, _ = message.Encode(message.ErrorResponse{ID: id, Error: failure}) // cannot fail for a decoded id
 		f.Header().Set("Content-Type", "application/json")
 	}
 	if !bytes.Equal(body, f.whole.Bytes()) {
-		undescribe(f.Header())
+		dropBodyHeaders(f.Header())
 	}
 	f.Header().Del("Content-Length")
 	f.ResponseWriter.WriteHeader(f.status)
 	_, _ = f.ResponseWriter.Write(body) // fails only when the client is gone
 }
 
-// checkedRevision is the first revision in which an unknown method is answered with 404.
+// checkedRevision is the first revision in which the status for an unknown method is 404.
 const checkedRevision = "2026-07-28"
 
-// id is that of the request that is answered, zero if that cannot have one.
+// id returns the id of the request, zero for a message without one.
 func (f *failures) id() message.ID {
 	m, err := message.Decode(f.sent, message.Limits{MaxBytes: defaultMaxBody})
 	if request, ok := m.(message.Request); err == nil && ok {
@@ -165,7 +165,7 @@ func (f *failures) id() message.ID {
 	return message.ID{}
 }
 
-// isAnswer reports whether a text is an answer of JSON-RPC.
+// isAnswer reports whether a text is a JSON-RPC response.
 func isAnswer(text []byte) bool {
 	switch m, _ := message.Decode(text, message.Limits{MaxBytes: maxFailure}); m.(type) {
 	case message.ErrorResponse, message.ResultResponse:
@@ -174,11 +174,11 @@ func isAnswer(text []byte) bool {
 	return false
 }
 
-// mended returns an answer whose error says which request it is for, if that is known, and
-// has a code that means something.
-func (f *failures) mended(text []byte) []byte {
+// repaired returns a response whose error has the id of the request, if it is known, and a code
+// other than 0. It returns all other text as it is.
+func (f *failures) repaired(text []byte) []byte {
 	if !bytes.Contains(text, []byte("error")) {
-		return text // as nearly all are
+		return text // the common case
 	}
 	answer, ok := errorIn(text)
 	if !ok || answer.Error.Code != 0 && !answer.Unread {
@@ -197,25 +197,25 @@ func (f *failures) mended(text []byte) []byte {
 	return out
 }
 
-// errorIn reads an error of JSON-RPC. Where it is not known which request it is for, some
-// revisions leave the id out and others have null there.
+// errorIn reads a JSON-RPC error response. If the request could not be identified, some
+// revisions omit the id and others set it to null.
 func errorIn(text []byte) (message.ErrorResponse, bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) == nil && string(members["id"]) == "null" {
 		delete(members, "id")
-		text, _ = json.Marshal(members) // what was read can be written
+		text, _ = json.Marshal(members) // cannot fail for decoded members
 	}
 	m, _ := message.Decode(text, message.Limits{MaxBytes: maxFailure})
 	answer, ok := m.(message.ErrorResponse)
 	return answer, ok
 }
 
-// failure is what a handler says in another form.
+// failure returns the JSON-RPC error for a failed response that is not one.
 func (f *failures) failure(body []byte) message.Error {
 	text := strings.TrimSpace(string(body))
 	out := message.Error{Code: codeOf(f.status, text), Message: http.StatusText(f.status)}
 	if f.encoded() {
-		return out // nobody reads it here
+		return out // this package does not decompress it
 	}
 	if _, err := message.NewObject(json.RawMessage(body)); f.media == "application/json" && err == nil {
 		out.Data = body
@@ -225,8 +225,8 @@ func (f *failures) failure(body []byte) message.Error {
 	return out
 }
 
-// codeOf is the code of a failure that a handler tells with a status and in words. The words
-// are those of the official SDKs; of others the status alone counts.
+// codeOf returns the code for a failed response, by the phrases that the official SDKs use, and
+// by the status for other texts.
 func codeOf(status int, text string) message.Code {
 	text = strings.ToLower(text)
 	switch {

@@ -6,17 +6,18 @@ import (
 	"io"
 )
 
-// events is a stream of events whose messages may be changed. An event goes on when it is
-// complete; one that is too long for an error goes on as it comes.
+// events writes a stream of events, and applies change to the message of each. It forwards an
+// event when the event is complete, and the parts of an event that is too long for an error at
+// once.
 type events struct {
 	to     io.Writer
 	change func([]byte) []byte
 	lines  eventLines
 	line   []byte       // the beginning of a line
-	broken bool         // whether the beginning of the line has gone on already
-	long   bool         // whether the event goes on as it comes
+	broken bool         // whether the beginning of the line was forwarded already
+	long   bool         // whether the parts of the event are forwarded at once
 	event  bytes.Buffer // the lines of the event so far
-	out    bytes.Buffer // what goes on next
+	out    bytes.Buffer // to be written next
 }
 
 // Write implements io.Writer.
@@ -37,7 +38,7 @@ func (e *events) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endLine adds a line to the event, which goes on after its last one.
+// endLine adds a line to the event, and forwards the event after its last line.
 func (e *events) endLine() {
 	line := e.line
 	if !e.broken {
@@ -57,7 +58,7 @@ func (e *events) endLine() {
 	}
 }
 
-// pass lets go of what there is of an event.
+// pass forwards the part of an event that has arrived.
 func (e *events) pass() {
 	line := e.line
 	if !e.broken && len(line) > 0 {
@@ -70,7 +71,7 @@ func (e *events) pass() {
 	e.line = e.line[:0]
 }
 
-// changed is the event with its message as the client may see it. Other fields stay.
+// changed returns the event with the changed message. Other fields stay as they are.
 func (e *events) changed() []byte {
 	var data [][]byte
 	var others bytes.Buffer
@@ -90,7 +91,7 @@ func (e *events) changed() []byte {
 	return others.Bytes()
 }
 
-// send writes what may go on.
+// send writes the forwarded bytes.
 func (e *events) send() error {
 	if e.out.Len() == 0 {
 		return nil
@@ -100,7 +101,7 @@ func (e *events) send() error {
 	return err
 }
 
-// finish lets go of an event that was not completed.
+// finish forwards an incomplete event.
 func (e *events) finish() {
 	e.pass()
 	_ = e.send() // fails only when the client is gone

@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// defaultCachedTokens is how many tokens are remembered unless the configuration says more
-// or less.
+// defaultCachedTokens is the default of [Config.CachedTokens].
 const defaultCachedTokens = 8192
 
-// digest is the SHA-256 of a whole token: every letter of it counts, and nobody can tell
-// the token from it.
+// digest is the SHA-256 of a whole token, from which the token cannot be derived.
 type digest = [sha256.Size]byte
 
-// digestOf hashes a token. Most tokens fit a buffer that costs nothing.
+// digestOf hashes a token. Most tokens fit the buffer on the stack.
 func digestOf(token string) digest {
 	var short [1 << 10]byte
 	return sha256.Sum256(append(short[:0], token...))
 }
 
-// ways is how many places an entry can be at.
+// ways is the number of places for an entry.
 const ways = 4
 
-// memory remembers values by digest, a fixed number of them at most and each until a time
-// of its own. Reading takes no lock: places are read and written as a whole, and two that
-// write at once lose at worst one of the values, which is then found out again.
+// memory is a set-associative cache of values by digest, with a fixed size and an end for each
+// value. It has no locks: places are read and written atomically, and of two concurrent writes
+// to one place, one value is lost and has to be computed again.
 //
-// A nil memory remembers nothing.
+// A nil memory is always empty.
 type memory[V any] struct {
 	places []atomic.Pointer[entry[V]] // rows of ways places
 	ways   uint64
@@ -37,11 +35,11 @@ type memory[V any] struct {
 type entry[V any] struct {
 	id    digest
 	until time.Time
-	used  atomic.Bool // since somebody last looked for a place in its row
+	used  atomic.Bool // since the last put into its row
 	value V
 }
 
-// newMemory returns a memory of at most size values, nil for less than one.
+// newMemory returns a cache of at most size values, nil for a size below one.
 func newMemory[V any](size int) *memory[V] {
 	if size < 1 {
 		return nil
@@ -50,15 +48,15 @@ func newMemory[V any](size int) *memory[V] {
 	return &memory[V]{places: make([]atomic.Pointer[entry[V]], size/width*width), ways: uint64(width)}
 }
 
-// row returns the places where a digest can be.
+// row returns the places for a digest.
 func (m *memory[V]) row(id digest) []atomic.Pointer[entry[V]] {
 	rows := uint64(len(m.places)) / m.ways
 	first := binary.LittleEndian.Uint64(id[:]) % rows * m.ways
 	return m.places[first : first+m.ways]
 }
 
-// get returns what is remembered at a time, nil if nothing is. It is shared: do not change
-// it.
+// get returns the value of a digest, nil if there is none or its end is before now. The value
+// is shared: do not change it.
 func (m *memory[V]) get(id digest, now time.Time) *V {
 	if m == nil {
 		return nil
@@ -77,8 +75,8 @@ func (m *memory[V]) get(id digest, now time.Time) *V {
 	return nil
 }
 
-// put remembers a value until a time. In a full row it takes the place of one that was not
-// used for long.
+// put stores a value until a time. In a full row it replaces one that was not used since the
+// last put, if there is one.
 func (m *memory[V]) put(id digest, value V, now, until time.Time) {
 	if m == nil {
 		return
@@ -87,8 +85,9 @@ func (m *memory[V]) put(id digest, value V, now, until time.Time) {
 	m.place(row, id, now).Store(&entry[V]{id: id, until: until, value: value})
 }
 
-// place chooses where to put a digest: where it is already, where nothing is or something
-// that is over, where something is that nobody used since the last time; else anywhere.
+// place returns the place for a new value: that of the digest itself, else an empty one or one
+// whose value has ended, else one whose value was not used since the last put, else one that
+// the digest selects.
 func (m *memory[V]) place(row []atomic.Pointer[entry[V]], id digest, now time.Time) *atomic.Pointer[entry[V]] {
 	free, unused := -1, -1
 	for i := range row {

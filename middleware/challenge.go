@@ -9,14 +9,14 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// challenge is a refusal: an error that is meant for the client.
+// challenge is a refusal: an error with a response for the client.
 type challenge struct {
 	status      int
 	code        string // of RFC 6750 section 3.1; empty when there were no credentials
 	description string
 	scopes      []string
 	retryAfter  int    // seconds
-	body        []byte // a message of the protocol that answers in place of the description
+	body        []byte // an error response of JSON-RPC; replaces the description as the body
 	cause       error  // for the log
 }
 
@@ -31,9 +31,9 @@ func (c challenge) Error() string {
 // Unwrap returns the cause.
 func (c challenge) Unwrap() error { return c.cause }
 
-// insufficient is the refusal of an operation that a token does not cover. The challenge
-// names everything that the operation needs, so that the client learns it in one step
-// (RFC 6750 section 3.1; MCP, Runtime Insufficient Scope Errors).
+// insufficient returns the refusal of an operation that the token does not cover. The challenge
+// names all scopes of the operation, so that the client learns them in one step (RFC 6750
+// section 3.1; MCP, Runtime Insufficient Scope Errors).
 func insufficient(needed []string) challenge {
 	return challenge{status: http.StatusForbidden, code: "insufficient_scope", scopes: needed,
 		description: "The access token does not cover this operation."}
@@ -43,19 +43,19 @@ func malformed(why string) challenge {
 	return challenge{status: http.StatusBadRequest, code: "invalid_request", description: why}
 }
 
-// invalid is the refusal of a token.
+// invalid returns the refusal of a token.
 func invalid(why string) challenge {
 	return challenge{status: http.StatusUnauthorized, code: "invalid_token", description: why}
 }
 
-// forbidden is the refusal of a request that should not have got here. A token would
-// not help, so there is no challenge.
+// forbidden returns the refusal of a request that no token would make acceptable, so it has no
+// challenge.
 func forbidden(why string) challenge {
 	return challenge{status: http.StatusForbidden, description: why}
 }
 
-// header returns the value of WWW-Authenticate, or nothing for refusals that no
-// credentials can mend.
+// header returns the value of WWW-Authenticate, or the empty string for refusals that other
+// credentials would not change.
 func (c challenge) header(metaURL string) string {
 	if c.code == "" && c.status != http.StatusUnauthorized || c.status >= http.StatusInternalServerError {
 		return ""
@@ -70,7 +70,7 @@ func (c challenge) header(metaURL string) string {
 	if len(c.scopes) > 0 {
 		out.Params = append(out.Params, metadata.Param{Name: "scope", Value: strings.Join(c.scopes, " ")})
 	}
-	// RFC 9728 section 5.1: where the client finds the metadata of the resource.
+	// RFC 9728 section 5.1: the URL of the metadata of the resource.
 	out.Params = append(out.Params, metadata.Param{Name: "resource_metadata", Value: metaURL})
 	return out.String()
 }

@@ -13,11 +13,11 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// leeway is how far the clocks of the issuer and of this server may be apart.
+// leeway is the accepted difference between the clocks of the issuer and of this server.
 const leeway = 10 * time.Second
 
-// jwtClaims are the claims of RFC 9068 section 2.2 that matter here. An answer about a
-// token has the same (RFC 7662 section 2.2).
+// jwtClaims are the claims of RFC 9068 section 2.2 that the guard uses. An introspection
+// response has the same members (RFC 7662 section 2.2).
 type jwtClaims struct {
 	Issuer    string    `json:"iss"`
 	Subject   string    `json:"sub"`
@@ -45,9 +45,9 @@ func readClaims(payload string) (jwtClaims, error) {
 	return *claims, nil
 }
 
-// unambiguous decodes JSON about tokens. Text that is not Unicode is refused wherever it
-// stands: a decoder that puts U+FFFD in its place makes one subject out of two (RFC 7493
-// section 2.1). Members count by their exact name, and once (RFC 7519 section 4).
+// unambiguous decodes JSON about tokens. It refuses text that is not valid Unicode: a decoder
+// that replaces invalid text by U+FFFD makes two different subjects equal (RFC 7493 section
+// 2.1). Members match by their exact name, and may occur once (RFC 7519 section 4).
 func unambiguous(text []byte, v any) error {
 	if err := strictjson.Valid(text, strictjson.Options{MaxBytes: maxDocument}); err != nil {
 		return err
@@ -55,8 +55,8 @@ func unambiguous(text []byte, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// splitScope returns the scope tokens of a scope, which a single space separates (RFC
-// 6749 section 3.3). What is none cannot be granted to anybody, and is left out.
+// splitScope returns the scope tokens of a scope, which a single space separates (RFC 6749
+// section 3.3). It leaves out texts that are not scope tokens.
 func splitScope(scope string) []string {
 	if scope == "" {
 		return nil
@@ -64,15 +64,15 @@ func splitScope(scope string) []string {
 	return slices.DeleteFunc(strings.Split(scope, " "), func(s string) bool { return !metadata.ValidScope(s) })
 }
 
-// check judges claims, wherever they come from, except for the issuer.
+// check checks all claims but the issuer, whether they come from a JWT or from introspection.
 func (c *jwtClaims) check(accepted []string, now time.Time) error {
 	switch {
 	case !c.Audience.meets(accepted):
 		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
 	case c.Confirmation != nil:
-		// RFC 7800 section 3: the token is for whoever proves a key. It is no bearer token,
-		// and nobody here could check the proof.
+		// RFC 7800 section 3: the presenter must prove possession of a key. Such a token is not
+		// a bearer token, and this package cannot check the proof.
 		return invalid("The access token is bound to a key.")
 	case c.Subject == "" || c.ClientID == "":
 		return invalid("The access token names no subject or no client.")
@@ -87,7 +87,7 @@ func (c *jwtClaims) check(accepted []string, now time.Time) error {
 	return nil
 }
 
-// begins is when a token becomes valid.
+// begins returns the time at which a token becomes valid.
 func (c *jwtClaims) begins() time.Time {
 	if c.IssuedAt.After(c.NotBefore.Time) {
 		return c.IssuedAt.Time
@@ -120,8 +120,8 @@ func (a *audience) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(a))
 }
 
-// meets reports whether a token is meant for this server. The first of the accepted
-// values is the resource; the others count byte for byte.
+// meets reports whether an audience includes this server. The first of the accepted values is
+// the resource, compared in canonical form; the others are compared byte for byte.
 func (a audience) meets(accepted []string) bool {
 	return a.contains(accepted[0]) || slices.ContainsFunc(a, func(candidate string) bool { return slices.Contains(accepted[1:], candidate) })
 }

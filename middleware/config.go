@@ -13,87 +13,87 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Config says what is protected and whose tokens are accepted. Resource and
-// AuthorizationServers are required.
+// Config configures a [Guard]. Resource and AuthorizationServers are required.
 type Config struct {
 	// Resource is the URL that clients dial, in canonical form: the audience of every
 	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
 	Resource string
-	// Audiences are further values of "aud" that are meant for this resource, compared
-	// byte for byte. Some authorization servers know a resource by an identifier of their
-	// own.
+	// Audiences are further accepted values of "aud", compared byte for byte. Set it when an
+	// authorization server uses an identifier of its own for the resource.
 	Audiences []string
 	// AuthorizationServers are the issuers whose tokens are accepted, byte for byte as
 	// their metadata spells them. Each is https, or http on loopback.
 	AuthorizationServers []string
-	// Introspection is how tokens are looked up at their issuers, by issuer. Without an
-	// entry, a token of an issuer is judged by its signature and its claims alone.
+	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
+	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
+	// the guard verifies the signature and the claims of a token only.
 	Introspection map[string]Introspection
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string
-	// ChallengeScopes are the scopes that a client without a token is told to ask for.
-	// The default is Scopes; name fewer to let clients start small and step up.
+	// ChallengeScopes are the scopes in the challenge for a client without a token. The
+	// default is Scopes; name fewer to let clients start small and step up.
 	ChallengeScopes []string
-	// Policy says what each operation needs. Without one, every valid token may do
-	// everything that the handler allows, and bodies are left unread.
+	// Policy sets the scopes that each operation needs. Without one, every valid token may do
+	// everything that the handler allows, and the guard does not read bodies.
 	Policy Policy
-	// Optional lets requests without credentials through as well, for operations that
-	// need no scopes. Bad credentials are refused all the same.
+	// Optional admits requests without credentials to operations that need no scopes. Set it
+	// when a part of the server is public. Bad credentials are refused all the same.
 	Optional bool
-	// EndStreams ends the context of a request when its token expires, so that a long
-	// stream does not outlive what opened it.
+	// EndStreams ends the context of a request when its token expires. Set it when the handler
+	// has long streams, so that they do not outlive the token that opened them.
 	EndStreams bool
-	// Sessions binds the session ids and the ids of events that the handler gives out to who
-	// received them, so that nobody goes on with the session or the stream of somebody else,
-	// and seals the cursors of lists that the policy filters. Set it when several processes
-	// serve the resource: they share a key. The default is a key that this guard draws.
+	// Sessions binds the session ids and event ids that the handler issues to the caller, so
+	// that no other caller can use the session or resume the stream, and seals the cursors of
+	// lists that the policy filters. Set it when several processes serve the resource, so that
+	// they share a key. The default is a random key of this guard.
 	Sessions *Handles
-	// InsecureUnboundSessions leaves session ids and ids of events as they are, and lets the
-	// transport of revision 2024-11-05 through. It is safe only in front of a handler that
-	// holds each session and each stream to the subject of its first token by itself: many
-	// official SDKs do not, and then any valid token goes on with a session whose id is known.
-	// Cursors are sealed all the same, with a key that this guard draws.
+	// InsecureUnboundSessions leaves session ids and event ids as they are, and admits the
+	// transport of revision 2024-11-05. It is safe only in front of a handler that itself
+	// binds each session and each stream to the subject of its first token: many official SDKs
+	// do not, and then any valid token can use a session whose id is known. Cursors are sealed
+	// all the same, with a random key of this guard.
 	InsecureUnboundSessions bool
-	// ResourceName and ResourceDocumentation are shown to people by clients.
+	// ResourceName and ResourceDocumentation describe the resource to people, in clients.
 	ResourceName          string
 	ResourceDocumentation string
-	// AllowedOrigins matters on loopback alone: web pages of these origins, such as
-	// "https://inspector.example.org", may call besides those of loopback and of the
-	// resource itself. "*" allows every origin.
+	// AllowedOrigins applies to loopback only. Set it when web pages of other origins, such as
+	// "https://inspector.example.org", must be able to call the server, besides pages on
+	// loopback and of the resource itself. "*" allows every origin.
 	AllowedOrigins []string
-	// TrustedProxies are the networks of reverse proxies in front of the handler, whose
-	// X-Forwarded-Host and X-Forwarded-For are believed. Nobody else's are.
+	// TrustedProxies are the networks of the reverse proxies in front of the handler. The
+	// guard uses X-Forwarded-Host and X-Forwarded-For from these networks only.
 	TrustedProxies []netip.Prefix
 	// MaxBody bounds a body that is read for the policy, in bytes. The default is 4 MiB.
 	MaxBody int
-	// BodyTime is how long the body of a request may take to arrive, whoever reads it; a large
-	// one has a second more for each 16 KiB that have arrived. It takes the place of ReadTimeout
-	// of http.Server, and needs a ResponseWriter on which http.ResponseController can set
-	// deadlines. The default is 30 seconds; less than zero leaves that to your listener.
+	// BodyTime is the time in which the body of a request must arrive; it grows by a second
+	// for each 16 KiB received. It replaces ReadTimeout of http.Server, and needs a
+	// ResponseWriter that supports deadlines of http.ResponseController. The default is 30
+	// seconds. Set it below zero when your listener bounds that time.
 	BodyTime time.Duration
-	// CachedTokens is how many verified tokens are remembered, until they expire at the
-	// latest. The default is 8192; less than zero remembers none.
+	// CachedTokens is the maximum number of verified tokens in the cache, which keeps them
+	// until they expire at the latest. The default is 8192; a negative number disables the
+	// cache.
 	CachedTokens int
-	// StaleKeys bounds how old keys may be that serve while their issuer cannot be reached,
-	// counted from when they were fetched; after that the answer is 503. What the issuer itself
-	// allows, by max-age, is allowed in any case. Set it shorter when a key that was taken back
-	// must end sooner, longer when the issuer may be away for days. The default is 24 hours; less
-	// than zero ends keys with what the issuer allows.
+	// StaleKeys is the maximum age of keys while their issuer cannot be reached, counted from
+	// their fetch; older keys lead to 503. The max-age of the issuer applies in any case. Set it
+	// shorter when a withdrawn key must end sooner, longer when the issuer may be unreachable
+	// for days. The default is 24 hours; below zero, keys end with the max-age.
 	StaleKeys time.Duration
-	// Client fetches the metadata and keys of the issuers, and asks them about tokens.
-	// Redirects are refused whatever it says. The default gives up after five seconds.
+	// Client fetches the metadata and keys of the issuers, and sends introspection requests.
+	// Set it to use a proxy or your own certificate authorities. Its redirect policy and its
+	// cookies are not used. The default timeout is five seconds.
 	Client *http.Client
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
-	// Observe learns about every decision, for logs and metrics. It is called by the
-	// goroutine of the request and must not wait for anything.
+	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
+	// the request and must not block.
 	Observe func(*http.Request, Event)
-	// Logger learns about decisions (debug) and trouble with issuers (warn). It never
-	// sees a token. The default discards.
+	// Logger logs decisions at level debug and failures of issuers at level warn. No token is
+	// logged. The default discards all lines.
 	Logger *slog.Logger
 }
 
-// validate finds every mistake that the metadata document does not find.
+// validate finds the mistakes that the validation of the metadata document does not find.
 func (c *Config) validate() error {
 	var errs []error
 	for _, scope := range c.ChallengeScopes {
@@ -118,7 +118,8 @@ func validScope(scope string) error {
 	return nil
 }
 
-// validOrigins wants the form in which browsers send an origin (RFC 6454 section 6.2).
+// validOrigins checks that origins have the form in which browsers send them (RFC 6454 section
+// 6.2).
 func validOrigins(origins []string) error {
 	for _, origin := range origins {
 		if origin == "*" {

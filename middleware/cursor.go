@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/message"
 )
 
-// cursorOf is the purpose for which cursors of a list are sealed, before its method.
+// cursorOf and the method of a list form the purpose for which its cursors are sealed.
 const cursorOf = "cursor of "
 
 var (
@@ -21,9 +21,9 @@ var (
 	errCursorText = errors.New("cursor: it must be a string")
 )
 
-// sealCursor seals the cursor in a result that goes on with a filtered list: cursors of many
-// servers say what comes next, also when the policy hides it. It reports whether there was
-// one. An empty cursor says nothing.
+// sealCursor seals the cursor in the result of a filtered list, because cursors of many servers
+// contain the name of the next item, which the policy may hide. It reports whether there was a
+// cursor that is not empty.
 func (l lister) sealCursor(method string, result message.Object, members map[string]json.RawMessage) (bool, error) {
 	if method == "" {
 		return false, nil
@@ -36,7 +36,8 @@ func (l lister) sealCursor(method string, result message.Object, members map[str
 	return true, err
 }
 
-// cursorIn returns the cursor in parameters or a result, the empty string if there is none.
+// cursorIn returns the cursor in a member of parameters or of a result, or the empty string if
+// there is none.
 func cursorIn(o message.Object, member string) (string, error) {
 	raw, err := o.Member(member)
 	if err != nil || raw == nil {
@@ -47,16 +48,17 @@ func cursorIn(o message.Object, member string) (string, error) {
 	case err != nil:
 		return "", errCursorText
 	case cursor == nil:
-		return "", nil // null is what some clients write for none
+		return "", nil // some clients send null for no cursor
 	}
 	return *cursor, nil
 }
 
-// digests are headers that are about the bytes of a body (RFC 9530, RFC 3230, RFC 1864).
+// digests are headers with a digest of the body (RFC 9530, RFC 3230, RFC 1864).
 var digests = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
 
-// openCursor gives the handler the cursor that it gave out, in the message of a request for a
-// filtered list. Nothing else in the message changes, but what it says of its own bytes is gone.
+// openCursor replaces the sealed cursor in the request for a filtered list by the cursor that
+// the handler issued. Nothing else in the message changes; headers with a digest of the body
+// are removed.
 func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 	if got.list == nil {
 		return nil
@@ -87,13 +89,13 @@ func (g *Guard) openCursor(r *http.Request, got *received, token *Token) error {
 	return nil
 }
 
-// repeats reports whether a text holds the cursor of its request, as some servers quote what
-// they refuse.
+// repeats reports whether a text contains the cursor of its request: some servers quote a
+// cursor that they refuse.
 func (r *received) repeats(text string) bool {
 	return r.cursor != "" && strings.Contains(text, r.cursor)
 }
 
-// withoutCursor is the answer of a server that failed, without a cursor that it quotes.
+// withoutCursor returns an error response without a cursor that it quotes.
 func (r *received) withoutCursor(failed message.ErrorResponse) (out message.ErrorResponse, changed bool) {
 	if r.repeats(failed.Error.Message) || r.repeats(unescapedJSON(failed.Error.Data)) {
 		failed.Error.Message, failed.Error.Data = "The server refused to go on with the list.", nil
@@ -102,7 +104,7 @@ func (r *received) withoutCursor(failed message.ErrorResponse) (out message.Erro
 	return failed, false
 }
 
-// unescapedJSON is a value in JSON in which letters stand for themselves.
+// unescapedJSON returns a JSON value as text without JSON escapes.
 func unescapedJSON(value json.RawMessage) string {
 	var any any
 	if len(value) == 0 || json.Unmarshal(value, &any) != nil {
@@ -111,7 +113,7 @@ func unescapedJSON(value json.RawMessage) string {
 	return fmt.Sprint(any)
 }
 
-// withCursor is a request with another cursor.
+// withCursor returns an encoded request with another cursor.
 func withCursor(request message.Request, cursor string) ([]byte, error) {
 	members := map[string]json.RawMessage{}
 	if err := request.Params.Decode(&members); err != nil {

@@ -8,24 +8,24 @@ import (
 
 // Event is one decision of a guard about a request.
 type Event struct {
-	// Status is that of the refusal, and 0 for a request that was let through.
+	// Status is the HTTP status of the refusal, and 0 for a request that was allowed.
 	Status int
 	// Code is the error code of the refusal, such as "insufficient_scope". It may be empty.
 	Code string
-	// Err says why the request was refused, with internals. It is not for clients.
+	// Err is the reason of the refusal, with internal details. It is not for clients.
 	Err error
-	// Operation is what the request does, if the policy looked.
+	// Operation describes the message, if the policy needed it.
 	Operation Operation
 	// Needed are the scopes that the operation needs.
 	Needed []string
-	// Token is what the token says, nil without a valid one. It is shared: do not change it.
+	// Token is the verified token, nil without a valid one. It is shared: do not change it.
 	Token *Token
-	// Remote is the address of the client, which a trusted proxy may have told. It may be
-	// invalid.
+	// Remote is the address of the client, from X-Forwarded-For behind a trusted proxy. It may
+	// be invalid.
 	Remote netip.Addr
 }
 
-// LogValue writes the event as attributes. It holds no secrets.
+// LogValue returns the event as a group of attributes, without secrets.
 func (e Event) LogValue() slog.Value {
 	attributes := []slog.Attr{slog.Int("status", e.Status)}
 	add := func(name, value string) {
@@ -53,7 +53,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attributes...)
 }
 
-// observe tells who wants to know.
+// observe calls Config.Observe and logs the event.
 func (g *Guard) observe(r *http.Request, e Event) {
 	if g.watch == nil && !g.log.Enabled(r.Context(), slog.LevelDebug) {
 		return

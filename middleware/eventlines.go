@@ -2,16 +2,16 @@ package middleware
 
 import "bytes"
 
-// eventLines takes a stream of events apart into lines, as all readers do (HTML standard,
-// section 9.2.6): a line ends with LF, with CR or with both, and a byte order mark before the
-// first one is none of its characters. Wherever a stream is read here, it is read by this.
+// eventLines splits a stream of events into lines as clients do (HTML standard, section 9.2.6):
+// a line ends with LF, CR or CRLF, and a byte order mark at the beginning of the stream is not
+// part of the first line. All code of this package that reads streams uses it.
 type eventLines struct {
 	cr   bool // whether the last line ended with CR, so that LF is part of its end
 	seen bool // whether a line was seen
 }
 
-// next returns what comes of a line, whether the line ends with it, and the rest. Of what it
-// gets there must be something.
+// next splits p, which must not be empty, after the end of the line. It returns the part of the
+// line without its end, whether the line ends in p, and the rest of p.
 func (l *eventLines) next(p []byte) (part []byte, ends bool, rest []byte) {
 	if l.cr && p[0] == '\n' {
 		p = p[1:]
@@ -29,7 +29,7 @@ func (l *eventLines) next(p []byte) (part []byte, ends bool, rest []byte) {
 	return p[:end], true, p[end+1:]
 }
 
-// text returns the characters of a line, of which there is the beginning at least.
+// text returns a line, or at least its beginning, without a byte order mark.
 func (l *eventLines) text(line []byte) []byte {
 	if l.seen {
 		return line
@@ -38,8 +38,8 @@ func (l *eventLines) text(line []byte) []byte {
 	return bytes.TrimPrefix(line, []byte("\ufeff"))
 }
 
-// fieldOf takes a line apart into a name and a value. A comment has no name, and a line
-// without a colon no value.
+// fieldOf splits a line into name and value. A comment has no name, and a line without a colon
+// no value.
 func fieldOf(line []byte) (name, value []byte) {
 	name, value, _ = bytes.Cut(line, []byte(":"))
 	return name, bytes.TrimPrefix(value, []byte(" "))

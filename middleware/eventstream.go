@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxLine bounds a line of an event that has to be seen whole, in bytes.
+// maxLine is the maximum size of a line that has to be buffered, in bytes.
 const maxLine = 64 << 10
 
 var (
@@ -17,37 +17,37 @@ var (
 	errUnfinished   = errors.New("middleware: the stream ended in the middle of an event")
 )
 
-// oldTransport is what the client hears of it.
+// oldTransport is the description of errOldTransport for the client.
 const oldTransport = "This server answers in HTTP with SSE of protocol revision 2024-11-05, which is not supported here: its sessions cannot be bound to a person. Use Streamable HTTP."
 
-// eventStream is an answer that is a stream of events (HTML standard, section 9.2.6). It is
-// written anew, line by line, so that all readers see the same lines: ids of events are bound
-// to who receives them, and where lists are filtered, an event goes on when it is complete.
+// eventStream is a response that is a stream of events (HTML standard, section 9.2.6). It
+// rewrites the stream line by line, so that all clients read the same lines. It binds the ids
+// of events to the caller, and where lists are filtered, forwards an event when it is complete.
 type eventStream struct {
 	*response
 	status  int
-	started bool // whether the header went out
-	over    bool // whether something else ended the stream
+	started bool // whether the header was sent
+	over    bool // whether fail ended the stream
 	lines   eventLines
-	through bool // whether the rest of the line goes on as it comes
+	through bool // whether the rest of the line is forwarded as it comes
 	line    []byte
-	out     bytes.Buffer // what goes on next
+	out     bytes.Buffer // to be written next
 	event
 }
 
-// event is what is known of an event that is not complete.
+// event is an incomplete event.
 type event struct {
 	name    string
-	id      []byte       // the line, empty without one
+	id      []byte       // the line of the id, empty without one
 	any     bool         // whether it has a field
 	whole   bytes.Buffer // its lines
-	others  bytes.Buffer // its lines that are no data
+	others  bytes.Buffer // its lines except for data
 	data    bytes.Buffer
 	hasData bool
 }
 
-// newEventStream begins a stream. The one that opens the old transport is known by its first
-// event alone, so where a request may be for that, the header waits for it.
+// newEventStream begins a stream. Only the first event shows whether a stream belongs to the old
+// transport, so for a request that may open one, the header is sent with the first event.
 func newEventStream(o *response, status int) *eventStream {
 	s := &eventStream{response: o, status: status}
 	if !o.mayBeOld() {
@@ -56,14 +56,14 @@ func newEventStream(o *response, status int) *eventStream {
 	return s
 }
 
-// mayBeOld reports whether a request could open a stream of the old transport: clients of
-// newer ones have a session or say which revision they speak.
+// mayBeOld reports whether a request could open a stream of the old transport: clients of newer
+// ones send a session id or their revision.
 func (o *response) mayBeOld() bool {
 	return o.guard.sessions != nil && o.request.Method == http.MethodGet &&
 		len(o.request.Header[sessionHeader]) == 0 && len(o.request.Header[versionHeader]) == 0
 }
 
-// start sends the header.
+// start sends the header, once.
 func (s *eventStream) start() {
 	if s.started {
 		return
@@ -76,7 +76,7 @@ func (s *eventStream) start() {
 	}
 }
 
-// Write takes what the handler writes.
+// Write implements io.Writer for the handler.
 func (s *eventStream) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && !s.over; {
 		rest = s.next(rest)
@@ -87,7 +87,7 @@ func (s *eventStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next takes what comes until a line ends, and returns the rest.
+// next processes p up to the end of a line, and returns the rest.
 func (s *eventStream) next(p []byte) []byte {
 	part, ends, rest := s.lines.next(p)
 	if s.keep(part); ends && !s.over {
@@ -96,8 +96,7 @@ func (s *eventStream) next(p []byte) []byte {
 	return rest
 }
 
-// keep takes a part of a line. Lines of data may be as long as they like where nobody looks at
-// them.
+// keep processes a part of a line. Lines of data have no maximum size unless lists are filtered.
 func (s *eventStream) keep(part []byte) {
 	if s.through {
 		s.out.Write(part)
@@ -119,7 +118,7 @@ func (s *eventStream) keep(part []byte) {
 	}
 }
 
-// endLine takes the end of a line.
+// endLine processes the end of a line.
 func (s *eventStream) endLine() {
 	if s.through {
 		s.through = false
@@ -135,13 +134,13 @@ func (s *eventStream) endLine() {
 	if s.endEvent(); s.over {
 		return
 	}
-	if s.any || s.out.Len() > maxLine { // it is another event, or nothing but comments
+	if s.any || s.out.Len() > maxLine { // the first event is another one, or there are only comments
 		s.start()
 	}
 	s.event = event{}
 }
 
-// field takes a line that is not empty.
+// field processes a line that is not empty.
 func (s *eventStream) field(line []byte) {
 	name, value := fieldOf(line)
 	s.any = s.any || len(name) > 0
@@ -174,7 +173,7 @@ func (s *eventStream) addData(line, value []byte) {
 	s.whole.WriteByte('\n')
 }
 
-// emit sends a line on, together with its event where that is looked at.
+// emit forwards a line, or adds it to its event if the event is filtered as a whole.
 func (s *eventStream) emit(line []byte) {
 	to := &s.out
 	if s.lists {
@@ -186,7 +185,8 @@ func (s *eventStream) emit(line []byte) {
 	to.WriteByte('\n')
 }
 
-// endEvent sends an event on. One that cannot be read could hold what the policy hides.
+// endEvent forwards an event. It fails the stream for a message that cannot be read, because
+// the message could contain items that the policy hides.
 func (s *eventStream) endEvent() {
 	if !s.lists || len(bytes.TrimSpace(s.data.Bytes())) == 0 || s.isNoMessage() && isPlain(s.data.Bytes()) {
 		s.out.Write(s.whole.Bytes())
@@ -196,7 +196,7 @@ func (s *eventStream) endEvent() {
 	out, err := (lister{s.guard, s.token, s.got}).message(s.data.Bytes())
 	switch {
 	case err != nil && s.isNoMessage():
-		s.warn(err) // nobody waits for it
+		s.warn(err) // dropped: no request waits for it
 	case err != nil:
 		s.fail(err)
 	case bytes.Equal(out, s.data.Bytes()):
@@ -208,10 +208,10 @@ func (s *eventStream) endEvent() {
 	}
 }
 
-// isNoMessage reports whether clients take an event for something else than a message.
+// isNoMessage reports whether the event type is another one than that of messages.
 func (s *eventStream) isNoMessage() bool { return s.name != "" && s.name != "message" }
 
-// send writes what may go on.
+// send writes the forwarded bytes.
 func (s *eventStream) send() error {
 	if !s.started || s.out.Len() == 0 {
 		return nil
@@ -223,7 +223,7 @@ func (s *eventStream) send() error {
 
 func (s *eventStream) flush() error {
 	if !s.started {
-		return nil // there is nothing to see yet
+		return nil // nothing was sent yet
 	}
 	return http.NewResponseController(s.response.ResponseWriter).Flush()
 }

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxDocument  = 64 << 10
-	fetchTimeout = 5 * time.Second  // for one document, unless the client of the configuration says less
+	fetchTimeout = 5 * time.Second  // for one document, unless the configured client has a timeout
 	totalTimeout = 12 * time.Second // for all documents of one fetch
 
 	minKeyAge     = 5 * time.Minute
@@ -27,8 +27,8 @@ const (
 	maxKeyAge     = 24 * time.Hour
 )
 
-// fetcher gets the keys of issuers over HTTP. The addresses come from the
-// configuration and from the issuers that it names.
+// fetcher sends the requests to issuers. The URLs come from the configuration and from the
+// metadata of the configured issuers.
 type fetcher struct{ client *http.Client }
 
 func newFetcher(configured *http.Client) *fetcher {
@@ -44,14 +44,14 @@ func newFetcher(configured *http.Client) *fetcher {
 	return &fetcher{client: client}
 }
 
-// fetched is a key set that was read.
+// fetched is a fetched key set.
 type fetched struct {
 	keys map[keyID]*verifyKey
 	life time.Duration // how long they may be used
-	held time.Duration // how long a cache on the way had kept them
+	held time.Duration // their age in an HTTP cache on the way
 }
 
-// keys finds the metadata of an issuer and returns the keys that it points at.
+// keys reads the metadata of an issuer and returns the keys at its jwks_uri.
 func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (fetch
 	return fetched{keys, cacheAge(header), heldFor(header)}, nil
 }
 
-// introspectionEndpoint finds where an issuer tells about tokens.
+// introspectionEndpoint returns the introspection endpoint in the metadata of an issuer.
 func (f *fetcher) introspectionEndpoint(ctx context.Context, issuer string, urls []string) (string, error) {
 	return f.discover(ctx, issuer, urls, func(doc metadata.AuthorizationServer) (string, error) {
 		if err := validAddress(issuer, doc.IntrospectionEndpoint); err != nil {
@@ -82,14 +82,14 @@ func (f *fetcher) introspectionEndpoint(ctx context.Context, issuer string, urls
 	})
 }
 
-// discover tries the well-known addresses of an issuer in order and returns the address
-// that is wanted from the metadata there.
+// discover tries the well-known URLs of an issuer in order, and returns the URL that want
+// selects from the first metadata document that is valid and has it.
 func (f *fetcher) discover(ctx context.Context, issuer string, urls []string, want func(metadata.AuthorizationServer) (string, error)) (string, error) {
 	var errs []error
 	for _, address := range urls {
 		body, _, err := f.get(ctx, address)
 		if unreachable := (*url.Error)(nil); errors.As(err, &unreachable) {
-			return "", err // the other addresses are on the same host
+			return "", err // the other URLs are on the same host
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -114,7 +114,7 @@ func validKeyAddress(issuer, address string) error {
 	return nil
 }
 
-// validAddress wants https, or http on loopback for an issuer that is there itself.
+// validAddress checks that a URL is https, or http on loopback if the issuer is http itself.
 func validAddress(issuer, address string) error {
 	if _, err := metadata.Canonical(address); err != nil {
 		return err
@@ -150,9 +150,9 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, http.Header,
 	return body, res.Header, nil
 }
 
-// introspect asks about a token (RFC 7662 section 2.1). The question can be repeated. The
-// errors tell nothing that an endpoint could have written: it knows the secret and the
-// token, and may repeat them.
+// introspect sends an introspection request (RFC 7662 section 2.1), which is idempotent. The
+// errors contain nothing of the response: the endpoint knows the secret and the token, and may
+// repeat them.
 func (f *fetcher) introspect(ctx context.Context, address, id, secret, token string) ([]byte, error) {
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
@@ -163,8 +163,8 @@ func (f *fetcher) introspect(ctx context.Context, address, id, secret, token str
 	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	passOn(req)
-	req.Header["Idempotency-Key"] = []string{} // is not sent, and lets net/http try another connection
+	setRequestID(req)
+	req.Header["Idempotency-Key"] = []string{} // not sent, but lets net/http retry on another connection
 	res, err := f.client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, broken(err))
@@ -179,7 +179,7 @@ func (f *fetcher) introspect(ctx context.Context, address, id, secret, token str
 	return body, nil
 }
 
-// broken says what is wrong with a connection, in words that are not from its other end.
+// broken returns an error about a failed connection, without text from the other end.
 func broken(err error) error {
 	var slow interface{ Timeout() bool }
 	var certificate *tls.CertificateVerificationError
@@ -195,7 +195,7 @@ func broken(err error) error {
 	return errors.New("the connection broke")
 }
 
-// document reads an answer: status 200, no redirect, at most maxDocument bytes.
+// document reads the body of a response: status 200, no redirect, at most maxDocument bytes.
 func document(res *http.Response) ([]byte, error) {
 	defer func() { _ = res.Body.Close() }() // read-only: nothing is lost
 	if res.StatusCode != http.StatusOK {
@@ -211,7 +211,8 @@ func document(res *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// cacheAge follows the max-age of Cache-Control (RFC 9111 section 5.2.2.1) within bounds.
+// cacheAge returns the max-age of Cache-Control (RFC 9111 section 5.2.2.1), at least minKeyAge
+// and at most maxKeyAge.
 func cacheAge(header http.Header) time.Duration {
 	for _, field := range header["Cache-Control"] {
 		for directive := range strings.SplitSeq(strings.ToLower(field), ",") {
@@ -231,8 +232,8 @@ func cacheAge(header http.Header) time.Duration {
 	return defaultKeyAge
 }
 
-// heldFor is how long a cache on the way kept an answer (RFC 9111 section 5.1): what the
-// issuer published since then is not in it. What nobody can read counts as a day.
+// heldFor returns how long an HTTP cache on the way held a response (RFC 9111 section 5.1): keys
+// that the issuer published since then are not in it. An unreadable Age counts as maxKeyAge.
 func heldFor(header http.Header) time.Duration {
 	value := strings.TrimSpace(header.Get("Age"))
 	if value == "" {

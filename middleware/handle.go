@@ -10,22 +10,21 @@ import (
 	"strings"
 )
 
-// ErrHandle says that a handle was not given to who presents it.
+// ErrHandle means that a handle was not issued to the caller that presents it.
 var ErrHandle = errors.New("middleware: the handle belongs to somebody else or is forged")
 
-// minHandleKey is in bytes.
+// minHandleKey is the minimum size of the key of [Handles], in bytes.
 const minHandleKey = 32
 
-// Handles binds state to who it was made for. A session id, a cursor or any other handle
-// that a server gives out proves nothing when it comes back: whoever learns it could use
-// it. A bound handle is of use to one principal only (MCP Security Best Practices, State
-// Handle Hijacking). Nothing is stored.
+// Handles binds handles, such as session ids and cursors, to the caller that they were issued
+// to. An attacker who learns an unbound handle could use it; a bound one is accepted from one
+// principal only (MCP Security Best Practices, State Handle Hijacking). Handles stores nothing.
 type Handles struct {
 	key []byte
 }
 
-// NewHandles returns handles under a key of at least 32 random bytes. Servers that share
-// the key understand each other's handles.
+// NewHandles returns Handles with a key of at least 32 random bytes, else an error. Servers that
+// share the key accept each other's handles.
 func NewHandles(key []byte) (*Handles, error) {
 	if len(key) < minHandleKey {
 		return nil, fmt.Errorf("middleware: handles: the key has less than %d bytes", minHandleKey)
@@ -33,10 +32,10 @@ func NewHandles(key []byte) (*Handles, error) {
 	return &Handles{key: append([]byte(nil), key...)}, nil
 }
 
-// Bind returns a handle that only [Handles.Open] with the same purpose and a token of the
-// same principal turns back. A nil token stands for somebody without one. The handle can be
-// read by whoever holds it: it is bound, not secret. Bind panics on Handles that
-// [NewHandles] did not make: without a key, anybody could bind.
+// Bind returns a bound handle, which [Handles.Open] accepts with the same purpose and a token
+// of the same principal only. A nil token stands for callers without a token. The bound handle
+// contains the handle in plain text. Bind panics on Handles that [NewHandles] did not make:
+// without a secret key, an attacker could bind handles too.
 func (h *Handles) Bind(purpose string, token *Token, handle string) string {
 	if !h.usable() {
 		panic("middleware: handles without a key: use NewHandles")
@@ -44,7 +43,7 @@ func (h *Handles) Bind(purpose string, token *Token, handle string) string {
 	return handle + "." + h.mac(purpose, token, handle)
 }
 
-// Open returns the handle that [Handles.Bind] bound, or [ErrHandle].
+// Open returns the handle in a bound handle of [Handles.Bind], or [ErrHandle].
 func (h *Handles) Open(purpose string, token *Token, bound string) (string, error) {
 	end := strings.LastIndexByte(bound, '.')
 	if !h.usable() || end < 0 || !hmac.Equal([]byte(bound[end+1:]), []byte(h.mac(purpose, token, bound[:end]))) {
@@ -56,13 +55,13 @@ func (h *Handles) Open(purpose string, token *Token, bound string) (string, erro
 // usable reports whether there is a key.
 func (h *Handles) usable() bool { return len(h.key) >= minHandleKey }
 
-// mac is what binds a handle, as text.
+// mac returns the MAC that binds a handle, as text.
 func (h *Handles) mac(purpose string, token *Token, handle string) string {
 	issuer, subject := principalOf(token)
 	return base64.RawURLEncoding.EncodeToString(macOf(h.key, purpose, issuer, subject, handle))
 }
 
-// principalOf returns whom a token speaks for, nobody without one.
+// principalOf returns the issuer and the subject of a token, both empty for a nil token.
 func principalOf(token *Token) (issuer, subject string) {
 	if token == nil {
 		return "", ""
@@ -70,7 +69,8 @@ func principalOf(token *Token) (issuer, subject string) {
 	return token.Issuer, token.Subject
 }
 
-// macOf covers each part with its length before it, so that no two lists of parts are one.
+// macOf returns a MAC over the parts, each with its length before it, so that different lists of
+// parts have different MACs.
 func macOf(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {

@@ -16,56 +16,57 @@ import (
 	"gatehouse.example/internal/requestid"
 )
 
-// Introspection is how tokens of one issuer are looked up there (RFC 7662). What cannot be
-// looked up is not let through: the answer is 503, and never 401.
+// Introspection configures token introspection at one issuer (RFC 7662). If a token cannot be
+// looked up, the request is refused with 503, and never with 401.
 //
-// An answer counts if it says who the token speaks for ("sub"), which client has it
-// ("client_id"), that it is meant for this resource ("aud"), and until when it is good
-// ("exp"). RFC 7662 lets issuers leave all of that out; a token about which it is not said
-// is refused.
+// A response must have "active", the subject ("sub"), the client ("client_id"), this resource
+// in the audience ("aud") and the expiry ("exp") of the token. RFC 7662 makes all but "active"
+// optional; the guard refuses a token whose response lacks one of them.
 type Introspection struct {
-	// Endpoint is https, or http on loopback for an issuer that is there itself. The
-	// default is what the metadata of the issuer says.
+	// Endpoint is the URL of the introspection endpoint: https, or http on loopback if the
+	// issuer is there too. The default is the endpoint in the metadata of the issuer.
 	Endpoint string
-	// ClientID and ClientSecret authenticate this resource server there, with HTTP Basic.
+	// ClientID and ClientSecret authenticate this resource server at the endpoint, with HTTP
+	// Basic.
 	ClientID, ClientSecret string
-	// Opaque says that tokens need not be JWTs, and that the answer alone decides. At most
-	// one issuer may have it, who is asked about every token that does not say to be a JWT
-	// of another one. Otherwise a token is a JWT that is right in itself, and is looked up
-	// only to learn whether it was revoked.
+	// Opaque accepts tokens that are not JWTs, for which the response alone decides. At most
+	// one issuer may have it; the guard looks up every token there that is not a JWT of another
+	// issuer. Without it, a token must be a valid JWT, and the lookup finds out whether it was
+	// revoked.
 	Opaque bool
-	// Fresh is how long an answer is believed: a token that is revoked ends so much later at
-	// most. The default is 10 s.
+	// Fresh is how long the guard uses a response: a revoked token is refused after this time at
+	// the latest. Set it shorter for faster revocation, longer for fewer requests to the
+	// issuer. The default is 10 s.
 	Fresh time.Duration
 }
 
 const (
 	defaultFresh = 10 * time.Second
-	// maxQuestions bounds what is asked at the same time, by issuer.
-	maxQuestions = 64
-	// maxInactive bounds how many tokens are remembered not to be good, by issuer.
+	// maxLookups is the maximum number of concurrent lookups at an issuer.
+	maxLookups = 64
+	// maxInactive is the maximum number of inactive tokens in the cache of an issuer.
 	maxInactive = 4096
-	// endpointAge is how long the metadata of an issuer is believed about its endpoint.
+	// endpointAge is how long the endpoint from the metadata of an issuer is used.
 	endpointAge = 5 * time.Minute
-	// warnPause keeps the log readable while an endpoint is down.
+	// warnPause is the minimum time between log lines about an endpoint that fails.
 	warnPause = time.Second
 )
 
-// errIntrospection says that an issuer does not tell about a token at the moment.
+// errIntrospection means that a token cannot be looked up at the moment.
 var errIntrospection = errors.New("the issuer cannot be asked about the token")
 
-// String keeps the secret out of whatever prints a configuration.
+// String returns the configuration without the secret.
 func (i Introspection) String() string {
 	return fmt.Sprintf("{%s %s %t %s}", i.Endpoint, i.ClientID, i.Opaque, i.Fresh)
 }
 
-// GoString does the same for %#v.
+// GoString returns the configuration without the secret, for %#v.
 func (i Introspection) GoString() string { return "middleware.Introspection" + i.String() }
 
-// LogValue does the same for logs.
+// LogValue returns the configuration without the secret, for logs.
 func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
-// validIntrospection finds the mistakes in what is said about introspection.
+// validIntrospection finds mistakes in [Config.Introspection].
 func validIntrospection(asked map[string]Introspection, issuers []string) error {
 	var errs []error
 	var opaque []string
@@ -98,29 +99,29 @@ func (i Introspection) validate(issuer string, issuers []string) error {
 	return nil
 }
 
-// introspector asks one issuer about tokens for one resource, and remembers what it said.
-// Tokens that are not good are remembered apart, so that strangers who invent some cannot
-// push good ones out.
+// introspector looks up tokens for one resource at one issuer, and caches the responses. It has
+// separate caches for active and inactive tokens, so that invented tokens cannot evict valid
+// ones.
 type introspector struct {
 	Introspection
 	issuer   *issuer
-	accepted []string // what "aud" may say, as in Guard
-	inactive *memory[*question]
-	active   *memory[*question]
+	accepted []string // the accepted values of "aud", as in Guard
+	inactive *memory[*lookup]
+	active   *memory[*lookup]
 
-	mu     sync.Mutex
-	asking map[digest]*question
-	warned time.Time
+	mu      sync.Mutex
+	lookups map[digest]*lookup // in progress
+	warned  time.Time
 
 	endpoint endpoint
 }
 
-// question is what is asked about one token. Once done is closed, the rest stands.
-type question struct {
+// lookup is the introspection of one token. Its other fields do not change once done is closed.
+type lookup struct {
 	done   chan struct{}
 	asked  time.Time
 	answer answer
-	err    error // a challenge for a token that is not good
+	err    error // a challenge for a token that is not valid
 }
 
 func newIntrospector(c Introspection, from *issuer, accepted []string, size int) *introspector {
@@ -128,30 +129,30 @@ func newIntrospector(c Introspection, from *issuer, accepted []string, size int)
 		c.Fresh = defaultFresh
 	}
 	if size < 1 {
-		size = defaultCachedTokens // answers are remembered also where verified tokens are not
+		size = defaultCachedTokens // responses are cached even if verified tokens are not
 	}
 	return &introspector{
-		Introspection: c, issuer: from, accepted: accepted, asking: make(map[digest]*question),
-		active: newMemory[*question](size), inactive: newMemory[*question](maxInactive),
+		Introspection: c, issuer: from, accepted: accepted, lookups: make(map[digest]*lookup),
+		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
 	}
 }
 
-// ask returns what the issuer says about a token that is good, and until when that is
-// believed. The error is a [challenge] when the token is not good, and wraps
-// errIntrospection when that cannot be known. One question serves all who want to know,
-// and goes on when some of them give up.
+// ask returns the response of the issuer about a valid token, and the time until which it may
+// be used. The error is a [challenge] when the token is not valid, and wraps errIntrospection
+// when the token cannot be looked up. Concurrent calls for one token share a lookup, which goes
+// on when some of them are cancelled.
 func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Time, error) {
-	q := i.question(ctx, i.id(token), token)
+	l := i.lookup(ctx, i.id(token), token)
 	select {
-	case <-q.done:
-		return &q.answer, q.asked.Add(i.Fresh), q.err
+	case <-l.done:
+		return &l.answer, l.asked.Add(i.Fresh), l.err
 	case <-ctx.Done():
 		return nil, time.Time{}, i.fault(ctx.Err())
 	}
 }
 
-// id names a question: by the issuer, the resource and the token, each with its length
-// before it, so that no two lists of them are one.
+// id identifies a lookup. It covers the issuer, the resource and the token, each with its length
+// before it, so that different lists of them have different ids.
 func (i *introspector) id(token string) digest {
 	h := sha256.New()
 	for _, part := range [...]string{i.issuer.name, i.accepted[0], token} {
@@ -163,73 +164,74 @@ func (i *introspector) id(token string) digest {
 	return digest(h.Sum(nil))
 }
 
-// question finds an answer that is remembered, joins who asks already, or begins to ask.
-func (i *introspector) question(ctx context.Context, id digest, token string) *question {
-	if q := i.remembered(id); q != nil {
-		return q
+// lookup returns a cached lookup, joins the one in progress, or starts one.
+func (i *introspector) lookup(ctx context.Context, id digest, token string) *lookup {
+	if l := i.cached(id); l != nil {
+		return l
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if q := i.asking[id]; q != nil {
-		return q
+	if l := i.lookups[id]; l != nil {
+		return l
 	}
-	if q := i.remembered(id); q != nil {
-		return q // it came while this request waited for the lock
+	if l := i.cached(id); l != nil {
+		return l // it was added while this request waited for the lock
 	}
-	q := &question{done: make(chan struct{}), asked: i.issuer.now()}
-	if len(i.asking) >= maxQuestions {
-		q.err = i.fault(fmt.Errorf("%d questions are in progress", len(i.asking)))
-		i.warn(q.err)
-		close(q.done)
-		return q
+	l := &lookup{done: make(chan struct{}), asked: i.issuer.now()}
+	if len(i.lookups) >= maxLookups {
+		l.err = i.fault(fmt.Errorf("%d lookups are in progress", len(i.lookups)))
+		i.warn(l.err)
+		close(l.done)
+		return l
 	}
-	i.asking[id] = q
-	go i.resolve(about(ctx), q, id, token)
-	return q
+	i.lookups[id] = l
+	go i.resolve(withRequestID(ctx), l, id, token)
+	return l
 }
 
-func (i *introspector) remembered(id digest) *question {
+func (i *introspector) cached(id digest) *lookup {
 	now := i.issuer.now()
-	if q := i.active.get(id, now); q != nil {
-		return *q
+	if l := i.active.get(id, now); l != nil {
+		return *l
 	}
-	if q := i.inactive.get(id, now); q != nil {
-		return *q
+	if l := i.inactive.get(id, now); l != nil {
+		return *l
 	}
 	return nil
 }
 
-// resolve asks, and remembers the answer. What went wrong is not remembered.
-func (i *introspector) resolve(ctx context.Context, q *question, id digest, token string) {
-	q.answer, q.err = i.request(ctx, token)
-	if q.err == nil {
-		q.err = q.answer.check(i.issuer.name, i.accepted, i.issuer.now())
+// resolve runs a lookup and caches the response. It does not cache failures.
+func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token string) {
+	l.answer, l.err = i.request(ctx, token)
+	if l.err == nil {
+		l.err = l.answer.check(i.issuer.name, i.accepted, i.issuer.now())
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now, until := i.issuer.now(), q.asked.Add(i.Fresh)
+	now, until := i.issuer.now(), l.asked.Add(i.Fresh)
 	switch {
-	case q.err == nil:
-		if end := q.answer.Expiry.Add(leeway); end.Before(until) {
+	case l.err == nil:
+		if end := l.answer.Expiry.Add(leeway); end.Before(until) {
 			until = end
 		}
-		i.active.put(id, q, now, until)
-	case isRefusal(q.err):
-		i.inactive.put(id, q, now, until)
+		i.active.put(id, l, now, until)
+	case isRefusal(l.err):
+		i.inactive.put(id, l, now, until)
 	default:
-		q.err = i.fault(q.err)
-		i.warn(q.err)
+		l.err = i.fault(l.err)
+		i.warn(l.err)
 	}
-	delete(i.asking, id)
-	close(q.done)
+	delete(i.lookups, id)
+	close(l.done)
 }
 
-// about returns a context that does not end with that of a request, and is about it.
-func about(ctx context.Context) context.Context {
+// withRequestID returns a context with the id of a request, which does not end with the
+// request.
+func withRequestID(ctx context.Context) context.Context {
 	return requestid.With(context.Background(), requestid.From(ctx))
 }
 
-// request sends the question. It goes on when the request that it is for ends.
+// request sends an introspection request.
 func (i *introspector) request(ctx context.Context, token string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
@@ -248,7 +250,7 @@ func (i *introspector) fault(cause error) error {
 	return fmt.Errorf("middleware: issuer %s: %w: %w", i.issuer.name, errIntrospection, cause)
 }
 
-// warn logs trouble, and not each time. Its caller holds the lock.
+// warn logs a failure, at most once per warnPause. The caller holds i.mu.
 func (i *introspector) warn(err error) {
 	now := i.issuer.now()
 	if now.Before(i.warned) {
@@ -258,16 +260,16 @@ func (i *introspector) warn(err error) {
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
 }
 
-// endpoint is where the metadata of an issuer says that tokens are looked up.
+// endpoint is the introspection endpoint in the metadata of an issuer.
 type endpoint struct {
 	mu    sync.Mutex
 	found string
-	err   error     // why nothing was found
-	again time.Time // the metadata is not read before
+	err   error     // why there is no endpoint
+	again time.Time // when to read the metadata again
 }
 
-// address returns the endpoint. One that was found serves on while the metadata cannot be
-// read.
+// address returns the URL of the endpoint. An endpoint that was found before is used while the
+// metadata cannot be read.
 func (i *introspector) address(ctx context.Context) (string, error) {
 	if i.Endpoint != "" {
 		return i.Endpoint, nil

@@ -11,15 +11,15 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// maxToken bounds what is decoded at all, in bytes.
+// maxToken is the maximum size of a token, in bytes.
 const maxToken = 8 << 10
 
-// algorithms are the signature algorithms that are accepted. All are asymmetric: with
-// none or HS256 anybody could sign (RFC 8725 section 3.1 and 3.2).
+// algorithms are the accepted signature algorithms. All are asymmetric: with "none" or HS256,
+// an attacker could sign (RFC 8725 section 3.1 and 3.2).
 var algorithms = [...]jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}
 
-// jwsHeader is the protected header of a token. The members from crit on are refused
-// whatever they say: they would change how the token is read, or bring a key along.
+// jwsHeader is the protected header of a token. A token with any of the members from crit on is
+// refused: they change how the token is read, or contain a key.
 type jwsHeader struct {
 	Algorithm jose.SignatureAlgorithm `json:"alg"`
 	Type      string                  `json:"typ"`
@@ -34,15 +34,15 @@ type jwsHeader struct {
 	Certs      json.RawMessage `json:"x5c"`
 }
 
-// jws is a token in the compact form (RFC 7515 section 3.1), taken apart.
+// jws holds the parts of a token in the compact form (RFC 7515 section 3.1).
 type jws struct {
 	head    string // as it was sent
-	key     keyID  // that the header names
-	input   string // what the signature covers
+	key     keyID  // from the header
+	input   string // the part that the signature covers
 	payload string
 }
 
-// buffer is room for what is used for a moment. What does not fit is allocated.
+// buffer is room on the stack for decoded parts of a token. Longer parts are allocated.
 type buffer [1 << 10]byte
 
 // open checks the shape of a token and its header (RFC 7515 section 3.1, RFC 9068
@@ -67,7 +67,7 @@ func (g *Guard) open(raw string, b *buffer) (t jws, signature []byte, err error)
 	return t, signature, err
 }
 
-// segment appends one decoded part of a token. There is exactly one spelling of each sequence
+// segment appends one decoded part of a token. It accepts exactly one encoding of each sequence
 // of bytes: no padding, no line breaks (which encoding/base64 skips), no stray bits.
 func segment(to []byte, s string) ([]byte, error) {
 	if s == "" || strings.ContainsAny(s, "\r\n") {
@@ -76,14 +76,14 @@ func segment(to []byte, s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().AppendDecode(to, []byte(s))
 }
 
-// plaintext decodes one part of a token that is JSON.
+// plaintext decodes a part of a token that is JSON.
 func plaintext(s string) (string, error) {
 	var b buffer
 	out, err := segment(b[:0], s)
 	return string(out), err
 }
 
-// readHeader returns the key that a header names, when nothing in it is to be refused.
+// readHeader returns the key that a header names, or a refusal of the header.
 func readHeader(head string) (keyID, error) {
 	plain, err := plaintext(head)
 	if err != nil {
@@ -114,8 +114,8 @@ func (h jwsHeader) check() error {
 	return nil
 }
 
-// headers remembers what the last headers of good tokens said: all tokens of one key have
-// the same. Nobody else's header gets in.
+// headers caches the keys that the last headers of valid tokens named: all tokens of one key
+// have the same header. Headers of invalid tokens are not stored.
 type headers struct {
 	places [16]atomic.Pointer[knownHeader]
 	next   atomic.Uint32
@@ -135,7 +135,7 @@ func (h *headers) find(head string) (keyID, bool) {
 	return keyID{}, false
 }
 
-// add remembers a header that was checked, in a copy: it must not keep the token.
+// add stores a header of a valid token, in a copy, so that the cache does not retain the token.
 func (h *headers) add(head string, key keyID) {
 	if _, known := h.find(head); known {
 		return

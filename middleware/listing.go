@@ -12,19 +12,19 @@ import (
 )
 
 // maxListSteps bounds the work on the names of one list: some hundred thousand tools, or some
-// ten thousand resources, each of which is read in many ways.
+// ten thousand resources, each of which has many readings.
 const maxListSteps = 1 << 28
 
 var errListWork = errors.New("it has more or longer names than can be compared with the policy")
 
-// list is one kind of lists: the method that asks for it, the member of the result that
-// holds it, and the member by which an item is named there.
+// list is a kind of lists: the method that returns it, the member of the result that contains
+// it, and the member of an item that contains its name.
 type list struct {
 	method, member, name string
 	kind                 kind
 }
 
-// lists are all kinds whose items the policy names.
+// lists are all kinds of lists whose items the policy can name.
 var lists = [...]list{
 	{"tools/list", "tools", "name", tool},
 	{"prompts/list", "prompts", "name", prompt},
@@ -37,7 +37,7 @@ func (g *Guard) filters(l list) bool {
 	return g.policy.listing != ListAll && len(g.policy.part(l.kind)) > 0
 }
 
-// filtersMethod reports whether the policy changes the list that a method asks for.
+// filtersMethod reports whether the policy changes the list that a method returns.
 func (g *Guard) filtersMethod(method string) bool {
 	for _, l := range lists {
 		if l.method == method {
@@ -47,8 +47,8 @@ func (g *Guard) filtersMethod(method string) bool {
 	return false
 }
 
-// mayList reports whether the answer to a request may hold a list that the policy changes:
-// the answer to its method, and a stream that is opened again, which repeats answers.
+// mayList reports whether the response to a request may contain a list that the policy changes:
+// the response to its method, or a resumed stream, which repeats responses.
 func (g *Guard) mayList(r *http.Request, got received) bool {
 	if got.Method == "" && r.Method == http.MethodGet {
 		return slices.ContainsFunc(lists[:], g.filters)
@@ -56,17 +56,17 @@ func (g *Guard) mayList(r *http.Request, got received) bool {
 	return g.filtersMethod(got.Method)
 }
 
-// lister takes out of lists what a token may not see.
+// lister removes items from lists that the policy hides from a token.
 type lister struct {
 	guard *Guard
 	token *Token
-	got   received // without a method for a stream that repeats answers
+	got   received // without a method for a stream that repeats responses
 }
 
-// unreadable is why a message is not passed on, and whose answer it was as far as that is
-// known.
+// unreadable is the reason why a message is not forwarded, with the id of the request that it
+// responds to.
 type unreadable struct {
-	id  message.ID
+	id  message.ID // zero if it is not known
 	err error
 }
 
@@ -106,8 +106,8 @@ func (l lister) message(data []byte) ([]byte, error) {
 	return message.Encode(response)
 }
 
-// failure is the error of a server that has null for its id, as some write it (JSON-RPC 2.0,
-// section 5), as the answer to the request that it is for.
+// failure returns an error response whose id was null (JSON-RPC 2.0, section 5) or missing with
+// the id of the request.
 func (l lister) failure(failed message.ErrorResponse) message.ErrorResponse {
 	if failed.Unread && !l.got.id.IsZero() {
 		failed.ID, failed.Unread = l.got.id, false
@@ -116,10 +116,10 @@ func (l lister) failure(failed message.ErrorResponse) message.ErrorResponse {
 	return failed
 }
 
-// maxListDepth is more than what schemas of tools need.
+// maxListDepth is the maximum depth of JSON in a list, more than schemas of tools need.
 const maxListDepth = 256
 
-// result filters the lists in a result, and seals the cursor that goes on with one. What
+// result filters the lists in a result, and seals the cursor of the next page. A result that
 // depends on the token must not be cached for others (MCP, Caching: cacheScope).
 func (l lister) result(response *message.ResultResponse) (changed bool, err error) {
 	members := map[string]json.RawMessage{}
@@ -130,7 +130,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	for _, list := range lists {
 		raw, err := response.Result.Member(list.member)
 		if err != nil {
-			return false, err // a reader to whom case is nothing would take it for the list
+			return false, err // a reader that ignores case would take the other member for the list
 		}
 		if raw == nil || !l.guard.filters(list) {
 			continue
@@ -154,7 +154,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	return true, err
 }
 
-// items returns what a client may see of a list.
+// items returns a list with the items that the client may see.
 func (l lister) items(w *wildcard.Work, of list, raw json.RawMessage) (json.RawMessage, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -173,7 +173,7 @@ func (l lister) items(w *wildcard.Work, of list, raw json.RawMessage) (json.RawM
 	return json.Marshal(seen)
 }
 
-// item returns an item as the client may see it, nil if not at all.
+// item returns an item as the client may see it, nil if it is hidden.
 func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessage) (json.RawMessage, error) {
 	if w.Steps > maxListSteps {
 		return nil, errListWork
@@ -199,7 +199,7 @@ func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessag
 	return marked(o, missing)
 }
 
-// calls is the method that uses an item.
+// calls returns the method that uses an item.
 func calls(k kind) string {
 	switch k {
 	case tool:
@@ -210,7 +210,7 @@ func calls(k kind) string {
 	return "resources/read"
 }
 
-// acquirable reports whether a client can get a token with some scopes: the metadata lists
+// acquirable reports whether a client can get a token with these scopes: the metadata lists
 // them, or lists none.
 func (g *Guard) acquirable(scopes []string) bool {
 	if len(g.scopes) == 0 {
@@ -224,7 +224,7 @@ func (g *Guard) acquirable(scopes []string) bool {
 	return true
 }
 
-// marked adds to the _meta of an item which scopes are missing.
+// marked returns an item with the missing scopes in its _meta.
 func marked(item message.Object, missing []string) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if err := item.Decode(&members); err != nil {

@@ -8,14 +8,14 @@ import (
 	"gatehouse.example/internal/wildcard"
 )
 
-// judgedMethods are the methods whose parameters are looked at, or whose answers are
-// filtered: whoever takes another spelling for one of them would get around that.
+// judgedMethods are the methods whose parameters are checked, or whose results are filtered. A
+// server that accepts another spelling of one of them would bypass that.
 var judgedMethods = [...]string{
 	"tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete", "subscriptions/listen",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 }
 
-// maxMethod bounds the name of a method, in bytes.
+// maxMethod is the maximum size of the name of a method, in bytes.
 const maxMethod = 256
 
 var (
@@ -23,8 +23,8 @@ var (
 	errMethodUnclear = errors.New("method: it differs from one that this server judges only in case or in what separates words")
 )
 
-// unclear refuses a method that some server could read as another one. Servers compare the
-// names of methods byte for byte, or trim, fold, route and decode them first.
+// unclear returns an error for a method that some server could read as another one. Some servers
+// compare the names of methods byte for byte; others trim, fold, route or decode them first.
 func (p *policy) unclear(method string) error {
 	if !isMethod(method) {
 		return errMethod
@@ -48,7 +48,7 @@ func (p *policy) unclear(method string) error {
 	return nil
 }
 
-// foldPatterns returns patterns of methods as [foldMethod] leaves them, each at its place.
+// foldPatterns applies [foldMethod] to the patterns of rules, and keeps their order.
 func foldPatterns(of rules) *wildcard.Set {
 	var out []string
 	if len(of) > 0 {
@@ -59,8 +59,8 @@ func foldPatterns(of rules) *wildcard.Set {
 	return wildcard.New(out)
 }
 
-// ValidMethodPattern returns why no method would ever fit a name in [Policy.Methods], nil for a
-// name that could count: the guard refuses methods in other spellings before the policy.
+// ValidMethodPattern returns an error for a key of [Policy.Methods] that can match no method,
+// because the guard refuses such spellings of methods before it applies the policy.
 func ValidMethodPattern(pattern string) error {
 	if !isMethod(strings.ReplaceAll(pattern, "*", "x")) {
 		return errMethod
@@ -68,7 +68,7 @@ func ValidMethodPattern(pattern string) error {
 	return unlikeJudged(pattern)
 }
 
-// unlikeJudged refuses what folds to a method that is judged and is not that method.
+// unlikeJudged returns an error for another spelling of a method in judgedMethods.
 func unlikeJudged(method string) error {
 	folded := foldMethod(method)
 	for _, judged := range judgedMethods {
@@ -79,7 +79,7 @@ func unlikeJudged(method string) error {
 	return nil
 }
 
-// isMethod reports whether a text is written as methods are.
+// isMethod reports whether a text has the syntax of methods.
 func isMethod(s string) bool {
 	if s == "" || len(s) > maxMethod {
 		return false
@@ -97,8 +97,8 @@ func isMethod(s string) bool {
 	return true
 }
 
-// foldMethod is a method, or a pattern of some, as it would look to a program to which case
-// counts for nothing, and everything that separates words is the same.
+// foldMethod returns a method, or a pattern of methods, in lowercase and with a slash for every
+// separator, as a program could read it that ignores case and does not distinguish separators.
 func foldMethod(s string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -1,15 +1,14 @@
 // Package middleware guards an http.Handler as an OAuth 2.1 resource server of the
 // context protocol.
 //
-// A [Guard] lets a request through when it carries an access token that an authorization
-// server of the configuration issued for exactly this resource: a JWT of RFC 9068,
-// signed with a key that the issuer publishes, or a token that the issuer vouches for when
-// it is asked (RFC 7662, [Introspection]). Every other request is answered with the
-// challenge that tells a client what to do next (RFC 6750 section 3, RFC 9728 section
-// 5.1). Clients find the authorization server through the metadata document that
-// [Guard.Metadata] serves (RFC 9728).
+// A [Guard] calls the handler for requests with an access token that a configured
+// authorization server issued for exactly this resource: a JWT of RFC 9068, signed with a key
+// that the issuer publishes, or a token that the issuer reports as active (RFC 7662,
+// [Introspection]). It answers every other request with a challenge, from which a client
+// learns how to get a token (RFC 6750 section 3, RFC 9728 section 5.1). Clients find the
+// authorization server through the metadata document that [Guard.Metadata] serves (RFC 9728).
 //
-// What it refuses:
+// A guard refuses:
 //
 //   - a token anywhere but in one Authorization header: two headers, a token in the
 //     query, a token in a form body (which is never read);
@@ -17,16 +16,15 @@
 //     another type than at+jwt, signed with an algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
-//   - session ids, ids of events and cursors that somebody else was given, and the transport
-//     of revision 2024-11-05, whose sessions cannot be bound to a person.
+//   - session ids, ids of events and cursors that were given to another caller, and the
+//     transport of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
-// The token ends here: it is neither in the request that the handler sees nor in its
-// context, so no handler can pass it on to another server (requirement
-// R-TOK-6). When the issuer cannot be reached, and its keys are not known yet or it has
-// to be asked, the answer is 503 with Retry-After and never 401, because a client that is told 401
-// throws a good token away.
+// The handler does not get the token: it is neither in the request nor in its context, so no
+// handler can pass it on to another server (requirement R-TOK-6). When the issuer cannot be
+// reached, and its keys are not known yet or introspection is needed, the answer is 503 with
+// Retry-After and never 401, because a client discards its token on 401.
 //
-// A server is protected like this:
+// To protect a server:
 //
 //	guard, err := middleware.New(middleware.Config{
 //		Resource:             "https://notes.example.com/mcp",
@@ -46,9 +44,9 @@
 //		mux.Handle(path, guard.Metadata())
 //	}
 //
-// The listener is yours, and so is what a connection may cost on it: set the timeouts of
-// http.Server and MaxHeaderBytes, bound how many connections there are, and put
-// [CloseUnclear] around everything that the listener serves.
+// The guard does not control your listener: set the timeouts of http.Server and
+// MaxHeaderBytes, bound the number of connections, and put [CloseUnclear] around everything
+// that the listener serves.
 package middleware
 
 import (
@@ -68,7 +66,7 @@ import (
 // Guard protects handlers. It is safe for concurrent use and has nothing to close.
 type Guard struct {
 	resource  string   // canonical
-	accepted  []string // what "aud" may say: the resource, then further values
+	accepted  []string // the accepted values of "aud": the resource, then further values
 	origin    string   // of the resource
 	hostname  string   // of the resource, without the port
 	loopback  bool     // whether the resource is on loopback
@@ -77,17 +75,17 @@ type Guard struct {
 	document  http.Handler
 	origins   []string
 	proxies   proxies
-	start     challenge // of a request without credentials
-	scopes    []string  // that clients can get, as the metadata lists them
+	start     challenge // for a request without credentials
+	scopes    []string  // of Config.Scopes: those that clients can get
 	issuers   map[string]*issuer
-	opaque    *issuer // whose tokens need not be JWTs; nil without one
+	opaque    *issuer // the issuer of opaque tokens; nil without one
 	verified  *memory[verified]
 	headers   headers
 	policy    *policy
 	optional  bool
 	ends      bool     // whether streams end with the token
-	handles   *Handles // that seal cursors
-	sessions  *Handles // that bind sessions and events; nil when they are not bound
+	handles   *Handles // for sealing cursors
+	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
 	bodyTime  time.Duration
 	now       func() time.Time
@@ -95,8 +93,9 @@ type Guard struct {
 	log       *slog.Logger
 }
 
-// New checks the configuration and returns a guard. It opens no connection: the keys of
-// an issuer are fetched when the first of its tokens arrives.
+// New checks the configuration and returns a guard. The error describes every mistake in the
+// configuration. New opens no connection: the guard fetches the keys of an issuer when the
+// first of its tokens arrives.
 func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
@@ -136,7 +135,7 @@ func New(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// describe computes everything that follows from the metadata document.
+// describe sets the fields that follow from the metadata document.
 func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err error) {
 	if g.document, err = metadata.Serve(doc); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	return nil
 }
 
-// trust makes a key cache for each issuer, and the cache of tokens.
+// trust makes the key cache of each issuer, and the cache of tokens.
 func (g *Guard) trust(c Config) error {
 	g.accepted = append([]string{g.resource}, c.Audiences...)
 	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))

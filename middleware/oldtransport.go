@@ -8,23 +8,23 @@ import (
 	"gatehouse.example/message"
 )
 
-// queryHandles are parameters of a query by which servers find a session or a stream, in
-// lowercase letters and digits alone. In the transport of revision 2024-11-05, whoever knows
-// such an id goes on with the session.
+// queryHandles are the query parameters by which servers find a session or a stream, in
+// lowercase and without separators. In the transport of revision 2024-11-05, the id alone gives
+// access to the session.
 var queryHandles = map[string]bool{"sessionid": true, "mcpsessionid": true, "lasteventid": true}
 
-// refuseQueryHandles refuses handles in a query: they are bound to nobody. Whoever sent a
-// request gets a message back.
+// refuseQueryHandles refuses handles in a query, because they are not bound to a caller. The
+// refusal of a message with an id has an error response.
 func (g *Guard) refuseQueryHandles(w http.ResponseWriter, r *http.Request, got received) error {
 	if g.sessions == nil || !hasHandle(r.URL.RawQuery) {
 		return nil
 	}
 	if !g.policy.reads {
-		got, _ = g.receive(w, r) // for the id alone
+		got, _ = g.receive(w, r) // only for the id
 	}
 	refused := challenge{status: http.StatusBadRequest, description: "Sessions and streams that the query names are not supported here, because they cannot be bound to a person. Use Streamable HTTP."}
 	if !got.id.IsZero() {
-		refused.body, _ = message.Encode(message.ErrorResponse{ID: got.id, Error: message.Error{Code: message.CodeInvalidRequest, Message: refused.description}}) // it can be written
+		refused.body, _ = message.Encode(message.ErrorResponse{ID: got.id, Error: message.Error{Code: message.CodeInvalidRequest, Message: refused.description}}) // cannot fail for a decoded id
 	}
 	return refused
 }

@@ -10,10 +10,10 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// admitOrigin keeps web pages away from a server on loopback, which a browser reaches
-// from any page that a person visits. A page that rebinds its own name to 127.0.0.1
-// gives itself away by the Host header, and any other page by its Origin. Elsewhere
-// every origin may call, because a page cannot know the token.
+// admitOrigin refuses requests from web pages to a server on loopback, which a browser can
+// reach from any page that a person visits. The Host header reveals a page that rebinds its own
+// name to 127.0.0.1, the Origin header any other page. For other servers every origin may call,
+// because a page cannot know the token.
 func (g *Guard) admitOrigin(r *http.Request) error {
 	if !g.loopback && !onLoopback(r) {
 		return nil
@@ -53,21 +53,21 @@ func hostname(host string) string {
 	return u.Hostname()
 }
 
-// corsHeaders are what a browser client sends to a protocol server.
+// corsHeaders are the headers that a browser client sends to a protocol server.
 const corsHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 
-// mcpParam starts the names of the headers that carry arguments of a call.
+// mcpParam is the prefix of the headers with arguments of a call.
 const mcpParam = "mcp-param-"
 
-// setCORS lets a page of any origin read the answer, without cookies or other ambient
+// setCORS lets a page of any origin read the response, without cookies or other ambient
 // credentials, and with the headers that it needs to react to a challenge.
 func setCORS(header http.Header) {
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, MCP-Protocol-Version, Mcp-Session-Id, X-Request-Id")
 }
 
-// preflight answers OPTIONS, which never carries credentials (Fetch standard, section
-// 4.8) and so never reaches the handler.
+// preflight answers OPTIONS. A preflight never has credentials (Fetch standard, section 4.8),
+// so OPTIONS never reaches the handler.
 func preflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	allowed := corsHeaders
@@ -94,7 +94,7 @@ func plainName(s string) bool {
 	return s != ""
 }
 
-// base64URL reports a character of base64url (RFC 4648 section 5).
+// base64URL reports whether c is a character of base64url (RFC 4648 section 5).
 func base64URL(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_'
 }

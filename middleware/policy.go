@@ -9,58 +9,59 @@ import (
 	"gatehouse.example/internal/wildcard"
 )
 
-// Policy says which scopes the operations of a server need. An operation needs all that
-// any part of the policy says. A part with names is complete: once Tools names a tool, a
-// tool that it does not name is refused, whatever the token covers.
+// Policy sets the scopes that the operations of a server need. An operation needs the scopes of
+// all fields that apply to it. Tools, Prompts and Resources are complete lists if they are not
+// empty: once Tools has a name, a tool that matches none of its names is refused, whatever the
+// token covers.
 //
-// Names are patterns, in which "*" stands for any characters. Of several that fit, the one
-// with the most other characters counts; "*" alone is for all that no other one fits.
+// Names are patterns, in which "*" stands for any characters. If several match, the one with
+// the most other characters applies; "*" alone applies if no other one matches.
 type Policy struct {
-	// Scopes are what every request needs.
+	// Scopes are the scopes that every request needs.
 	Scopes []string
-	// Methods is what messages with a method need, such as "tools/call" or
-	// "notifications/*". A method that is not named needs nothing by its name.
+	// Methods are the scopes for messages, by their method, such as "tools/call" or
+	// "notifications/*". A method without an entry needs no scope of its own.
 	Methods map[string][]string
-	// Tools is what calling a tool needs, by its name.
+	// Tools are the scopes for calling a tool, by its name.
 	Tools map[string][]string
-	// Prompts is what getting a prompt, or completions for one, needs, by its name.
+	// Prompts are the scopes for getting a prompt, or completions for one, by its name.
 	Prompts map[string][]string
-	// Resources is what reading, watching or completing a resource needs, by its URI. A URI
-	// has many spellings: it needs what is said about each reading that a handler could take,
-	// as it is written, normalised, decoded and resolved, and all of them must be named. Write
-	// patterns as the handler spells its URIs.
+	// Resources are the scopes for reading, subscribing to or completing a resource, by its
+	// URI. A URI has many spellings: each reading that a handler could use, as written,
+	// normalised, decoded and resolved, must match a pattern, and the operation needs the scopes
+	// of all of them. Write patterns as the handler spells its URIs.
 	Resources map[string][]string
-	// Implies says which scopes a scope includes: with "notes:admin" implying
-	// "notes:write", a token that has the first needs not have the second. Implied scopes
-	// imply further ones.
+	// Implies are the scopes that a scope includes. If "notes:admin" implies "notes:write", a
+	// token with the first covers operations that need the second. It is transitive.
 	Implies map[string][]string
-	// Listing says which tools, prompts and resources the lists of the server show.
+	// Listing selects the tools, prompts and resources that lists of the server show.
 	Listing Listing
 }
 
-// Listing says which of the items that the policy knows appear in lists.
+// Listing selects the items that appear in lists. It does not apply to kinds of items without
+// names in the policy.
 type Listing int
 
 const (
-	// ListAcquirable shows what the token covers, and what the client can get a token for:
-	// such an item says in its _meta which scopes are missing, at [MissingScopesKey].
+	// ListAcquirable shows the items that the token covers, and those that the client can get a
+	// token for, with their missing scopes in _meta at [MissingScopesKey].
 	ListAcquirable Listing = iota
-	// ListGranted shows only what the token covers.
+	// ListGranted shows only the items that the token covers.
 	ListGranted
 	// ListAll leaves lists as they are.
 	ListAll
 )
 
-// MissingScopesKey is where a listed item that the token does not cover says what it
-// needs besides: an array of scopes.
+// MissingScopesKey is the key in the _meta of a listed item for the scopes that the token
+// lacks: an array of strings.
 const MissingScopesKey = "example.gatehouse/missing-scopes"
 
-// ReadsMessages reports whether the policy has names, so that messages are read.
+// ReadsMessages reports whether the policy has names, so that the guard reads messages.
 func (p *Policy) ReadsMessages() bool {
 	return len(p.Methods) > 0 || len(p.Tools) > 0 || len(p.Prompts) > 0 || len(p.Resources) > 0
 }
 
-// AllScopes returns every scope that some operation needs, in order.
+// AllScopes returns every scope that some operation needs, sorted.
 func (p *Policy) AllScopes() []string {
 	all := slices.Clone(p.Scopes)
 	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources} {
@@ -110,10 +111,10 @@ func (p *Policy) validate() error {
 type policy struct {
 	scopes                             []string
 	methods, tools, prompts, resources rules
-	folded                             *wildcard.Set       // the methods, as others may read them
-	implied                            map[string][]string // a scope and all that it includes
+	folded                             *wildcard.Set       // the patterns of methods after foldMethod
+	implied                            map[string][]string // a scope and all scopes that it includes
 	listing                            Listing
-	reads                              bool // whether messages are looked at
+	reads                              bool // whether the guard reads messages
 }
 
 func newPolicy(p Policy) *policy {
@@ -126,8 +127,8 @@ func newPolicy(p Policy) *policy {
 	return out
 }
 
-// needs returns the scopes that a message needs. It is false for one that names something
-// which the policy does not name.
+// needs returns the scopes that an operation needs. It returns false for a name that a part of
+// the policy with names does not have.
 func (p *policy) needs(w *wildcard.Work, op operation) ([]string, bool) {
 	out := p.scopes
 	if more, ok := p.methods.find(w, op.Method); ok {
@@ -151,7 +152,7 @@ func (p *policy) needs(w *wildcard.Work, op operation) ([]string, bool) {
 	return out, true
 }
 
-// part is the rules for one kind of names.
+// part returns the rules for a kind of names.
 func (p *policy) part(k kind) rules {
 	switch k {
 	case tool:
@@ -164,7 +165,7 @@ func (p *policy) part(k kind) rules {
 	return nil
 }
 
-// effective returns granted scopes and all that they imply.
+// effective returns the granted scopes and all scopes that they imply.
 func (p *policy) effective(granted []string) []string {
 	if len(p.implied) == 0 {
 		return granted
@@ -180,7 +181,7 @@ func (p *policy) effective(granted []string) []string {
 	return out
 }
 
-// closure returns, for every scope that implies others, all that it covers.
+// closure returns, for every scope that implies others, all scopes that it covers.
 func closure(implies map[string][]string) map[string][]string {
 	out := make(map[string][]string, len(implies))
 	for scope := range implies {
@@ -199,8 +200,8 @@ func closure(implies map[string][]string) map[string][]string {
 	return out
 }
 
-// union returns the scopes of both lists once each, in the order in which they come. It
-// may return one of the lists.
+// union returns the scopes of both lists without duplicates, in their order. It may return one
+// of the lists.
 func union(a, b []string) []string {
 	switch {
 	case len(b) == 0:
@@ -217,7 +218,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// once returns the scopes of a list once each.
+// once returns the scopes of a list without duplicates.
 func once(list []string) []string {
 	var out []string
 	for _, scope := range list {

@@ -17,15 +17,14 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Protect returns a handler that calls next for requests with a valid token that covers
-// what they ask for, and answers all others itself: preflights with 204, and refusals with
-// a challenge. Unless the policy has names, it looks at the request line and the headers
-// only and leaves the body unread; otherwise the handler gets the same bytes, but for the cursor
-// of a list.
+// Protect returns a handler that calls next for requests whose token is valid and covers the
+// operation, and answers all others itself: preflights with 204, and refusals with a challenge.
+// If the policy has no names, it looks at the request line and the headers only and does not
+// read the body; otherwise next gets the same bytes, except for the cursor of a list.
 //
-// The request that next receives has no Authorization header; [TokenFrom] returns what
-// the token said. Its body ends with an error that is [os.ErrDeadlineExceeded] when it takes
-// longer than [Config.BodyTime].
+// The request that next receives has no Authorization header; [TokenFrom] returns the verified
+// token. Reading its body returns [os.ErrDeadlineExceeded] when the body takes longer than
+// [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = requestid.Begin(w, r)
@@ -51,7 +50,8 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// pass judges what a request with a good token, or without credentials, is about.
+// pass applies the policy to a request with a good token, or without credentials, and calls
+// next if it is allowed.
 func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
 	token := proof.token
 	event := Event{Token: token}
@@ -76,9 +76,9 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next h
 	out.finish()
 }
 
-// openHandles gives the handler what it gave out: its session id, the id of an event, the
-// cursor of a list. What was given to somebody else is refused (MCP Security Best Practices,
-// State Handle Hijacking).
+// openHandles replaces the session id, the event id and the cursor of a request by those that
+// the handler issued. It refuses those that were issued to another caller (MCP Security Best
+// Practices, State Handle Hijacking).
 func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got *received, token *Token) error {
 	if err := g.refuseQueryHandles(w, r, *got); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got *receive
 	return g.openCursor(r, got, token)
 }
 
-// answering makes a refusal of a request that was read its answer: clients know the requests
-// that fail by their ids (JSON-RPC 2.0, section 5).
+// answering adds an error response to the refusal of a message with an id, by which clients
+// recognise the failed request (JSON-RPC 2.0, section 5).
 func answering(id message.ID, err error) error {
 	var refusal challenge
 	if id.IsZero() || !errors.As(err, &refusal) || refusal.body != nil {
@@ -105,7 +105,7 @@ func answering(id message.ID, err error) error {
 	return refusal
 }
 
-// read returns what the request is about, as far as the policy wants to know.
+// read returns the message of a request, or the zero value if the policy does not need it.
 func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 	if !g.policy.reads {
 		return received{}, nil
@@ -113,7 +113,7 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 	return g.receive(w, r)
 }
 
-// judge returns what a message needs, and a refusal unless the token covers it.
+// judge returns the scopes that a message needs, and a refusal if the token lacks some of them.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
 	switch {
@@ -129,8 +129,8 @@ func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	return needed, nil
 }
 
-// unknown is the refusal of what the policy does not name. It answers the request with a
-// message: some clients take an answer without one for the end of the connection.
+// unknown returns the refusal for a name that is not in the policy. It has an error response:
+// some clients take a response without a message for the end of the connection.
 func unknown(id message.ID) challenge {
 	refusal := forbidden("The policy of this server does not allow this to anybody.")
 	if !id.IsZero() {
@@ -139,11 +139,10 @@ func unknown(id message.ID) challenge {
 	return refusal
 }
 
-// RequireScope returns a middleware for handlers behind [Guard.Protect]. It answers 403
-// when the token lacks one of the scopes, with a challenge that names all of them, so
-// that a client learns in one step what the operation needs (RFC 6750 section 3.1), and
-// 401 when there is no token. A handler that was not put behind Protect of the same guard
-// is never reached.
+// RequireScope returns a middleware for handlers behind [Guard.Protect]. It answers 403 when
+// the token lacks one of the scopes, with a challenge that names all of them, so that a client
+// learns in one step which scopes the operation needs (RFC 6750 section 3.1), and 401 when
+// there is no token, or when the request did not pass Protect of the same guard.
 //
 // RequireScope panics when a scope is not a scope token (RFC 6749 section 3.3).
 func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
@@ -152,7 +151,7 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 			panic(fmt.Sprintf("middleware: %q is not a scope", scope))
 		}
 	}
-	needed := union(g.policy.scopes, slices.Clone(scopes)) // what every request needs is part of a complete challenge
+	needed := union(g.policy.scopes, slices.Clone(scopes)) // a complete challenge names the scopes of every request, too
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch p, ok := r.Context().Value(passKey{}).(*pass); {
@@ -171,9 +170,9 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// admitted returns the request for the protected handler: with the pass in its context,
-// without the token (requirement R-TOK-6: MUST NOT pass it through), and
-// without a second spelling of anything that is judged.
+// admitted returns the request for the protected handler: with the pass in its context, without
+// the token (requirement R-TOK-6: a server MUST NOT pass it on), and without other spellings of
+// the headers that the guard checks.
 func admitted(r *http.Request, p *pass) *http.Request {
 	out := r.WithContext(context.WithValue(r.Context(), passKey{}, p))
 	out.Header = maps.Clone(r.Header)
@@ -196,8 +195,8 @@ func (g *Guard) authenticate(r *http.Request) (*Token, error) {
 	return g.verify(r.Context(), raw)
 }
 
-// bearer returns the token of the Authorization header, the empty string when there are
-// no credentials that could be one, and an error for requests that are malformed.
+// bearer returns the token of the Authorization header, or the empty string if there is no
+// bearer token. The error is for malformed requests.
 func bearer(r *http.Request) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -243,16 +242,16 @@ func isB64Token(s string) bool {
 	return body != ""
 }
 
-// refuse answers a request that err keeps out. Errors that are not meant for the client
-// become 503, with the details in the log alone.
+// refuse answers a request with a refusal. An err that is not a challenge becomes 503, with the
+// details in the log only.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err error) {
 	var c challenge
 	if !errors.As(err, &c) {
 		c = unavailable(err)
 	}
 	if c.code == "invalid_token" && c.scopes == nil {
-		// RFC 6750 section 3: a client that has to begin anew learns in one step what to ask for,
-		// as without a token.
+		// RFC 6750 section 3: a client that needs a new token learns the scopes in one step, as
+		// without a token.
 		c.scopes = g.start.scopes
 	}
 	event.Status, event.Code, event.Err = c.status, c.code, err

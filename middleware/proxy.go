@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// proxies are the networks of reverse proxies that are believed.
+// proxies are the networks of the trusted reverse proxies.
 type proxies []netip.Prefix
 
-// trusts reports whether a request came through one of them.
+// trusts reports whether an address is in one of the networks.
 func (p proxies) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr.Unmap()) })
 }
 
-// client returns the address that a request comes from: that of the connection, or, when a
-// proxy that is believed made it, the last in X-Forwarded-For that is not such a proxy.
-// What is left of it, anybody could have written.
+// client returns the address of the client: that of the connection, or behind a trusted proxy
+// the last address in X-Forwarded-For that is not a trusted proxy. The addresses before that
+// are not trustworthy: any client can send them.
 func (p proxies) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -40,8 +40,8 @@ func (p proxies) client(r *http.Request) netip.Addr {
 	return client
 }
 
-// host returns the Host by which the client dialled: what a proxy that is believed says,
-// else the header of the request.
+// host returns the Host that the client dialled: X-Forwarded-Host from a trusted proxy, else the
+// Host header.
 func (p proxies) host(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if forwarded := r.Header["X-Forwarded-Host"]; err == nil && len(forwarded) == 1 && p.trusts(peer.Addr()) {

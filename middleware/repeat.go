@@ -9,9 +9,9 @@ import (
 	"gatehouse.example/message"
 )
 
-// headersFor holds the headers that repeat a message against it (MCP Streamable HTTP,
-// revision 2026-07-28): whoever decides by one and whoever decides by the other must not
-// be told different things. A header that is not there says nothing.
+// headersFor compares the headers that repeat parts of a message with the message (MCP
+// Streamable HTTP, revision 2026-07-28): a program that decides by the headers and one that
+// decides by the message must not come to different results. A missing header is accepted.
 func headersFor(r *http.Request, got received) error {
 	if !agrees(r.Header["Mcp-Method"], got.Method) {
 		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Method does not say what the message says"))
@@ -23,12 +23,11 @@ func headersFor(r *http.Request, got received) error {
 }
 
 func agrees(values []string, want string) bool {
-	return len(values) == 0 || (len(values) == 1 && says(strings.Trim(values[0], " \t"), want))
+	return len(values) == 0 || (len(values) == 1 && encodes(strings.Trim(values[0], " \t"), want))
 }
 
-// says reports whether the value of a header stands for a text: as it is, or encoded for
-// its characters.
-func says(value, text string) bool {
+// encodes reports whether the value of a header stands for a text: as it is, or in base64.
+func encodes(value, text string) bool {
 	if value == text {
 		return true
 	}

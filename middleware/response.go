@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/message"
 )
 
-// response is what the handler writes to: it binds the session id and the ids of events that
-// the handler gives out, and leaves out of lists what the policy hides.
+// response is the ResponseWriter of the handler. It binds the session id and the event ids that
+// the handler issues, and removes items from lists that the policy hides.
 type response struct {
 	http.ResponseWriter
 	guard   *Guard
@@ -20,24 +20,25 @@ type response struct {
 	got     received
 	token   *Token
 	stop    context.CancelFunc // ends the context of the handler
-	lists   bool               // whether the answer may hold a list
-	strict  bool               // whether what is in no known form is not passed on
-	opens   bool               // whether the answer may be a stream that ends with the token
+	lists   bool               // whether the response may contain a list
+	strict  bool               // whether a response in an unknown form is withheld
+	opens   bool               // whether the response may be a stream that ends with the token
 	began   bool               // whether the handler wrote the header
-	body    rewrite            // nil for an answer that goes through as it is
+	body    rewrite            // nil for a response that is forwarded as it is
 }
 
-// rewrite is a body that is changed on its way.
+// rewrite changes the body of a response.
 type rewrite interface {
-	// Write takes what the handler writes.
+	// Write implements io.Writer for the handler.
 	Write(p []byte) (int, error)
-	// flush sends on what may go on.
+	// flush flushes the bytes that can be forwarded.
 	flush() error
-	// finish writes what is left.
+	// finish writes the rest.
 	finish()
 }
 
-// answer returns the writer for the handler of one request, whose context stop ends.
+// answer returns the ResponseWriter for the handler of a request. stop ends the context of the
+// request.
 func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, token *Token, stop context.CancelFunc) *response {
 	out := &response{
 		ResponseWriter: w, guard: g, request: r, got: got, token: token, stop: stop,
@@ -45,16 +46,16 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 	}
 	out.strict = out.lists && (got.Method != "" || opensStream(r))
 	if out.lists || out.readsStreams() && mayGetStream(r) {
-		r.Header.Del("Accept-Encoding") // the answer is read here
+		r.Header.Del("Accept-Encoding") // the guard reads the response
 	}
 	if out.lists {
-		r.Header.Del("Range") // as a whole
+		r.Header.Del("Range") // the guard needs the whole response
 		r.Header.Del("If-Range")
 	}
 	return out
 }
 
-// readsStreams reports whether streams of events are looked into.
+// readsStreams reports whether the guard reads streams of events.
 func (o *response) readsStreams() bool { return o.lists || o.opens || o.guard.sessions != nil }
 
 func acceptsStream(r *http.Request) bool { return strings.Contains(accepted(r), streamType) }
@@ -62,14 +63,14 @@ func acceptsStream(r *http.Request) bool { return strings.Contains(accepted(r), 
 func accepted(r *http.Request) string { return strings.ToLower(strings.Join(r.Header["Accept"], ",")) }
 
 // mayGetStream reports whether a server could answer a request with a stream (RFC 9110 section
-// 12.5.1: without Accept, anything).
+// 12.5.1: a request without Accept accepts any media type).
 func mayGetStream(r *http.Request) bool {
 	accepts := accepted(r)
 	return r.Method == http.MethodGet || accepts == "" || acceptsStream(r) || strings.Contains(accepts, "*/*") || strings.Contains(accepts, "text/*")
 }
 
-// opensStream reports whether a request without a message has a sign of the protocol: some
-// clients read whatever answers it as a stream.
+// opensStream reports whether a request without a message has a header of the protocol: some
+// clients read any response to it as a stream.
 func opensStream(r *http.Request) bool {
 	for _, name := range [...]string{sessionHeader, versionHeader, lastEvent} {
 		if len(r.Header[name]) > 0 {
@@ -100,7 +101,7 @@ const (
 	streamType = "text/event-stream"
 )
 
-// rewriting returns what changes the body of an answer, nil for one that stays as it is.
+// rewriting returns the rewrite for the body of a response, nil for one that stays as it is.
 func (o *response) rewriting(status int) rewrite {
 	media, events := mediaOf(o.Header()), false
 	switch {
@@ -121,37 +122,36 @@ func (o *response) rewriting(status int) rewrite {
 	return &wholeAnswer{response: o, status: status, media: media}
 }
 
-// mediaOf returns the media type of an answer, the empty string when readers could differ.
+// mediaOf returns the media type of a response, or the empty string if there is not exactly one.
 func mediaOf(header http.Header) string {
 	values := header["Content-Type"]
 	if len(values) != 1 {
 		return ""
 	}
-	media, _, _ := mime.ParseMediaType(values[0]) // some clients look no further than the type
+	media, _, _ := mime.ParseMediaType(values[0]) // some clients ignore the parameters
 	return media
 }
 
 func isJSON(media string) bool { return media == jsonType || strings.HasSuffix(media, "+json") }
 
-// describing are the headers that are about the bytes of a body which was changed.
-var describing = [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Accept-Ranges", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag", "Last-Modified"}
+// bodyHeaders are the headers that describe the bytes of a body.
+var bodyHeaders = [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Accept-Ranges", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag", "Last-Modified"}
 
-func (o *response) undescribe() { undescribe(o.Header()) }
-
-func undescribe(header http.Header) {
-	for _, name := range describing {
+// dropBodyHeaders removes the headers that describe a body which was changed.
+func dropBodyHeaders(header http.Header) {
+	for _, name := range bodyHeaders {
 		header.Del(name)
 	}
 }
 
-// errWithheld is what a client hears of an answer that is not passed on.
+// errWithheld is the text for the client in place of a response that is withheld.
 const errWithheld = "The server's answer could not be read, so it was not passed on."
 
-// withhold answers in place of the handler, before anything of its answer went out. What the
-// status says stays, if it is that something went wrong: clients begin a session anew by it.
+// withhold sends an error in place of the handler's response, of which nothing was sent yet. It
+// keeps a status of failure, because clients start a new session on some of them.
 func (o *response) withhold(status int, why error) {
 	o.warn(why)
-	o.undescribe()
+	dropBodyHeaders(o.Header())
 	switch {
 	case status >= http.StatusBadRequest && !o.got.id.IsZero():
 		writeJSON(o.ResponseWriter, status, json.RawMessage(answerTo(o.got.id, errWithheld)))
@@ -163,15 +163,15 @@ func (o *response) withhold(status int, why error) {
 	default:
 		challenge{status: http.StatusBadGateway, description: errWithheld, body: answerTo(o.got.id, errWithheld)}.write(o.ResponseWriter, o.guard.metaURL)
 	}
-	_ = http.NewResponseController(o.ResponseWriter).Flush() // not supported: it goes out later
+	_ = http.NewResponseController(o.ResponseWriter).Flush() // without support, it is sent later
 }
 
-// answerTo is the message that says of a request that its answer is lost, nil without one.
+// answerTo returns an encoded error response to a request, nil for a zero id.
 func answerTo(id message.ID, text string) []byte {
 	if id.IsZero() {
 		return nil
 	}
-	body, _ := message.Encode(message.ErrorResponse{ID: id, Error: message.Error{Code: message.CodeInternalError, Message: text}}) // it can be written
+	body, _ := message.Encode(message.ErrorResponse{ID: id, Error: message.Error{Code: message.CodeInternalError, Message: text}}) // cannot fail for a decoded id
 	return body
 }
 
@@ -179,7 +179,7 @@ func (o *response) warn(why error) {
 	o.guard.log.WarnContext(o.request.Context(), "an answer was not passed on", "method", o.got.Method, "error", why)
 }
 
-// withheld is what is left of an answer that is not passed on.
+// withheld discards the rest of a response that is withheld.
 type withheld struct{}
 
 // Write implements io.Writer.
@@ -212,15 +212,15 @@ func (o *response) FlushError() error {
 }
 
 // Flush implements http.Flusher.
-func (o *response) Flush() { _ = o.FlushError() } // as http.Flusher has it
+func (o *response) Flush() { _ = o.FlushError() } // http.Flusher returns no error
 
-// Unwrap lets http.ResponseController reach deadlines.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (o *response) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// finish ends the answer.
+// finish ends the response.
 func (o *response) finish() {
 	if !o.began {
-		o.guard.bindSession(o.Header(), o.token) // the header goes out when the handler returns
+		o.guard.bindSession(o.Header(), o.token) // net/http sends the header after the handler
 	}
 	if o.body != nil {
 		o.body.finish()

@@ -9,19 +9,19 @@ import (
 	"gatehouse.example/internal/wildcard"
 )
 
-// rules are what a part of the policy says, for each way to read a name: as it is written
-// alone, or in all strict readings of a URI. They are empty for a part without names.
+// rules are a part of the policy: the patterns for each reading of a name. URIs have all strict
+// readings, other names only asWritten. They are empty for a part without names.
 type rules []patterns
 
-// patterns are compared with one reading of a name, all together.
+// patterns are the patterns for one reading of a name.
 type patterns struct {
 	set   *wildcard.Set
-	rules []*rule // by the place of the pattern in the set, the closest first
+	rules []*rule // by the index of the pattern in the set, the closest first
 }
 
 type rule struct {
 	pattern   string
-	readings  [strictReadings]string // of the pattern, as URIs are read; for resources
+	readings  [strictReadings]string // of the pattern; for resources only
 	closeness int
 	scopes    []string
 }
@@ -33,8 +33,8 @@ func newRules(named map[string][]string) rules {
 	return rules{newPatterns(sorted(named), asWritten)}
 }
 
-// newURIRules returns rules for URIs. A pattern stands for what is written like it, and in
-// each reading also for what it is itself in that reading.
+// newURIRules returns rules for URIs. For each reading, the patterns are those of the policy as
+// they are written, and the same patterns in that reading.
 func newURIRules(named map[string][]string) rules {
 	if len(named) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func newURIRules(named map[string][]string) rules {
 	return out
 }
 
-// sorted puts rules in the order in which they count.
+// sorted returns the rules in the order of precedence.
 func sorted(named map[string][]string) []*rule {
 	list := make([]*rule, 0, len(named))
 	for pattern, scopes := range named {
@@ -62,8 +62,8 @@ func sorted(named map[string][]string) []*rule {
 	return list
 }
 
-// closeness orders patterns: a name comes first, then what has the most characters that
-// stand for themselves.
+// closeness returns the precedence of a pattern: that of a name without "*" is the highest, that
+// of any other pattern is its number of characters other than "*".
 func closeness(pattern string) int {
 	stars := strings.Count(pattern, "*")
 	if stars == 0 {
@@ -85,8 +85,8 @@ func newPatterns(list []*rule, reading int) patterns {
 	return p
 }
 
-// find returns what the rules say about a name. Of patterns that are equally close all
-// count.
+// find returns the scopes for a name: those of the closest patterns that match. It returns false
+// if none matches.
 func (p *patterns) find(w *wildcard.Work, name string) (scopes []string, ok bool) {
 	found := p.set.Match(w, name)
 	slices.Sort(found)
@@ -100,7 +100,7 @@ func (p *patterns) find(w *wildcard.Work, name string) (scopes []string, ok bool
 	return scopes, len(found) > 0
 }
 
-// find returns what the rules say about a name as it is written.
+// find returns the scopes for a name as it is written, false if no pattern matches.
 func (rs rules) find(w *wildcard.Work, name string) (scopes []string, ok bool) {
 	if len(rs) == 0 || len(name) > maxNames {
 		return nil, false
@@ -108,7 +108,8 @@ func (rs rules) find(w *wildcard.Work, name string) (scopes []string, ok bool) {
 	return rs[asWritten].find(w, name)
 }
 
-// findURI returns all that the rules say about any reading of a URI.
+// findURI returns the scopes for all readings of a URI, false if a strict reading matches no
+// pattern.
 func (rs rules) findURI(w *wildcard.Work, uri string) (scopes []string, ok bool) {
 	if uri == "" || len(uri) > maxNames {
 		return rs.find(w, uri)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// scanClaims reads the plain kind of JSON that claims almost always are: one object of
-// printable ASCII strings without escapes, whole numbers, literals, and arrays of such
-// strings. It gives up, with false, on everything else and on every doubt, also on a name
-// that occurs twice. Then the full decoder decides what the text is: the scanner saves
-// time, and accepts nothing that the decoder refuses or reads differently.
+// scanClaims reads the simple JSON that claims almost always are: one object of printable ASCII
+// strings without escapes, whole numbers, literals, and arrays of such strings. It returns false
+// for everything else, also for a name that occurs twice; the caller then uses the full decoder.
+// It is faster than the decoder, and accepts nothing that the decoder refuses or reads
+// differently.
 func scanClaims(text string, c *jwtClaims) bool {
 	s := scanner{rest: text}
 	if !s.take('{') {
@@ -31,15 +31,15 @@ func scanClaims(text string, c *jwtClaims) bool {
 	return s.rest == ""
 }
 
-// scanner is what is left of a text, and the names that were in it.
+// scanner holds the rest of a text, and the names that it has read.
 type scanner struct {
 	rest  string
 	names [24]string
 	count int
 }
 
-// first reports whether a name occurs for the first time. It is false when there are too
-// many names to know.
+// first reports whether a name occurs for the first time. It returns false when there are too
+// many names to remember.
 func (s *scanner) first(name string) bool {
 	for _, other := range s.names[:s.count] {
 		if other == name {
@@ -76,14 +76,14 @@ func (s *scanner) claim(name string, c *jwtClaims) (ok bool) {
 	case "iat":
 		c.IssuedAt, ok = s.time()
 	case "cnf":
-		return false // whatever it is, it matters
+		return false // left to the decoder: a token with "cnf" is refused
 	default:
 		ok = s.skip()
 	}
 	return ok
 }
 
-// skip reads a value that nobody asks for.
+// skip reads a value that is not needed.
 func (s *scanner) skip() bool {
 	s.space()
 	for _, literal := range [...]string{"true", "false", "null"} {
@@ -103,7 +103,7 @@ func (s *scanner) skip() bool {
 	return ok
 }
 
-// texts reads a string or an array of strings that is not empty.
+// texts reads a string or a non-empty array of strings.
 func (s *scanner) texts() (out []string, ok bool) {
 	if !s.take('[') {
 		one, ok := s.text()

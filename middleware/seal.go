@@ -8,15 +8,14 @@ import (
 	"slices"
 )
 
-// leastSealed is the size to which a text is filled up before it is sealed, in bytes. Longer
-// ones are filled up to the next power of two, so that a length says little.
+// leastSealed is the minimum size of a padded text, in bytes. Longer texts are padded to the next
+// power of two, to hide their length.
 const leastSealed = 256
 
-// seal returns a text that only [Handles.unseal] with the same purpose and a token of the
-// same principal turns back, and that nobody else can read. The same text is sealed alike
-// each time, so that clients see when a server repeats itself. The MAC of the text is what
-// its encryption begins with (a synthetic initialization vector, as in RFC 5297), so no two
-// texts are encrypted alike.
+// seal encrypts a text. [Handles.unseal] accepts the result with the same purpose and a token of
+// the same principal only. Sealing is deterministic, so that clients can recognise a repeated
+// cursor. The MAC of the text is the initialization vector of its encryption (a synthetic one,
+// as in RFC 5297), so different texts have different vectors.
 func (h *Handles) seal(purpose string, token *Token, text string) string {
 	sealed := fill(text)
 	tag := h.sealTag(purpose, token, sealed)
@@ -27,11 +26,11 @@ func (h *Handles) seal(purpose string, token *Token, text string) string {
 // unseal returns the text that was sealed, or [ErrHandle].
 func (h *Handles) unseal(purpose string, token *Token, sealed string) (string, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil || len(raw) < aes.BlockSize || base64.RawURLEncoding.EncodeToString(raw) != sealed { // which has one spelling
+	if err != nil || len(raw) < aes.BlockSize || base64.RawURLEncoding.EncodeToString(raw) != sealed { // not the only valid encoding
 		return "", ErrHandle
 	}
 	tag, filled := raw[:aes.BlockSize], raw[aes.BlockSize:]
-	h.encrypt(tag, filled) // which is its own reverse
+	h.encrypt(tag, filled) // counter mode: decryption is the same operation
 	if !hmac.Equal(tag, h.sealTag(purpose, token, filled)) {
 		return "", ErrHandle
 	}
@@ -45,7 +44,7 @@ func (h *Handles) unseal(purpose string, token *Token, sealed string) (string, e
 	return string(filled[:end]), nil
 }
 
-// fill adds what ends a text, and then zeros.
+// fill pads a text with a byte 0x80 and zeros.
 func fill(text string) []byte {
 	size := leastSealed
 	for size < len(text)+1 {
@@ -57,7 +56,7 @@ func fill(text string) []byte {
 	return filled
 }
 
-// sealTag is the MAC of a filled text and of all that it is bound to.
+// sealTag returns the MAC of a padded text and of everything that it is bound to.
 func (h *Handles) sealTag(purpose string, token *Token, filled []byte) []byte {
 	issuer, subject := principalOf(token)
 	return slices.Clip(macOf(h.derived("cursors: MAC"), purpose, issuer, subject, string(filled))[:aes.BlockSize])
@@ -72,5 +71,5 @@ func (h *Handles) encrypt(tag, text []byte) {
 	cipher.NewCTR(block, tag).XORKeyStream(text, text)
 }
 
-// derived is a key of 32 bytes for one use.
+// derived returns a key of 32 bytes for one use.
 func (h *Handles) derived(use string) []byte { return macOf(h.key, "gatehouse: a key", use) }

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// sessionHeader carries the id of a session, in revisions of the protocol that have them.
+// sessionHeader carries the id of a session, in revisions of the protocol with sessions.
 const sessionHeader = "Mcp-Session-Id"
 
-// handles are what binds session ids and ids of events, and seals cursors.
+// handles returns Config.Sessions, or Handles with a random key.
 func (c *Config) handles() *Handles {
 	if c.Sessions != nil {
 		return c.Sessions
@@ -18,9 +18,9 @@ func (c *Config) handles() *Handles {
 	return &Handles{key: key}
 }
 
-// openSession turns the bound session id of a request back into the one that the handler
-// gave out. Somebody else's is answered like one that has ended, so that nobody learns
-// which there are (MCP Streamable HTTP, Session Management: 404 starts a new session).
+// openSession replaces the bound session id of a request by the one that the handler issued. The
+// session of another caller is refused like one that has ended, so that callers cannot find out
+// which sessions exist (MCP Streamable HTTP, Session Management: 404 starts a new session).
 func (g *Guard) openSession(r *http.Request, token *Token) error {
 	values := r.Header[sessionHeader]
 	if g.sessions == nil || len(values) == 0 {
@@ -37,7 +37,7 @@ func (g *Guard) openSession(r *http.Request, token *Token) error {
 	return nil
 }
 
-// bindSession binds the session id that a handler gives out.
+// bindSession binds the session id that the handler issues.
 func (g *Guard) bindSession(header http.Header, token *Token) {
 	if id := header.Get(sessionHeader); g.sessions != nil && id != "" {
 		header.Set(sessionHeader, g.sessions.Bind(sessionHeader, token, id))

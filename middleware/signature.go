@@ -11,9 +11,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signed checks a signature that was made with one algorithm, which is the only one that
-// this key is good for. What the signature covers is the encoded header, a dot and the
-// encoded payload (RFC 7515 section 5.2).
+// signed reports whether a signature was made with this key and its algorithm. The input is the
+// encoded header, a dot and the encoded payload (RFC 7515 section 5.2).
 func (k *verifyKey) signed(input, signature []byte) bool {
 	switch key := k.public.(type) {
 	case *ecdsa.PublicKey:
@@ -27,7 +26,7 @@ func (k *verifyKey) signed(input, signature []byte) bool {
 	return false
 }
 
-// signedES256 wants R and S in 32 bytes each (RFC 7518 section 3.4).
+// signedES256 verifies a signature of R and S in 32 bytes each (RFC 7518 section 3.4).
 func signedES256(key *ecdsa.PublicKey, input, signature []byte) bool {
 	if len(signature) != 64 {
 		return false
@@ -40,8 +39,8 @@ func signedES256(key *ecdsa.PublicKey, input, signature []byte) bool {
 	return ecdsa.VerifyASN1(key, sum[:], der)
 }
 
-// appendInteger appends an unsigned number as an ASN.1 INTEGER, in its only DER form:
-// without needless zeros, and with one where it would be negative otherwise.
+// appendInteger appends an unsigned number as an ASN.1 INTEGER in DER: without leading zeros,
+// but with one if the number would be negative otherwise.
 func appendInteger(der, number []byte) []byte {
 	number = bytes.TrimLeft(number, "\x00")
 	if len(number) == 0 || number[0]&0x80 != 0 {
@@ -52,8 +51,8 @@ func appendInteger(der, number []byte) []byte {
 	return append(der, number...)
 }
 
-// signedRSA checks RS256 (RFC 7518 section 3.3) and PS256 (section 3.5: the salt is as
-// long as the hash).
+// signedRSA verifies RS256 (RFC 7518 section 3.3) and PS256 (section 3.5: the salt is as long
+// as the hash).
 func signedRSA(key *rsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
 	sum := sha256.Sum256(input)
 	switch algorithm {

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/headername"
 )
 
-// judgedHeaders are the headers by which the guard decides, or which it takes out.
+// judgedHeaders are the headers that the guard checks or removes.
 var judgedHeaders = headername.NewSet(
 	"authorization", "proxy-authorization", "origin", "host", "forwarded", "cookie",
 	"accept", "connection", "transfer-encoding", "last-event-id", "x-request-id", "traceparent",
@@ -14,10 +14,10 @@ var judgedHeaders = headername.NewSet(
 	"content-*", "x-forwarded-*",
 )
 
-// dropOtherSpellings removes headers that some servers take for one that the guard judges,
-// although they have another name. To WSGI and CGI, "Mcp_Session_Id" is "Mcp-Session-Id"
-// (RFC 3875 section 4.1.18), so whoever sends it would get past the judgement. Other names
-// with such characters stay: some headers carry parameters of a tool by their name.
+// dropOtherSpellings removes headers that some servers treat as one of judgedHeaders, although
+// their name is another one. To WSGI and CGI, "Mcp_Session_Id" is "Mcp-Session-Id" (RFC 3875
+// section 4.1.18), so it would bypass the checks of the guard. Other names with such characters
+// stay: the names of some headers contain the name of a parameter of a tool.
 func dropOtherSpellings(header http.Header) {
 	for name := range header {
 		if !headername.Canonical(name) && judgedHeaders.Has(name) {

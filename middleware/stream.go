@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// lastEvent is the header in which a client that opens a stream again says what it got
-	// last (HTML standard, section 9.2.4).
+	// lastEvent is the header with the id of the last event that a client received before it
+	// resumes a stream (HTML standard, section 9.2.4).
 	lastEvent = "Last-Event-Id"
-	// versionHeader says which revision of the protocol a client speaks.
+	// versionHeader carries the revision of the protocol that a client uses.
 	versionHeader = "Mcp-Protocol-Version"
-	// ownEvent begins the ids of the events with which the guard begins streams.
+	// ownEvent is the prefix of the ids of the guard's own events.
 	ownEvent = "gatehouse-"
 )
 
-// life returns the context of a request for the handler, and what ends it. A stream must not
-// outlive the token that opened it, if that is wanted.
+// life returns the context of a request for the handler, and its cancel function. With
+// Config.EndStreams it ends with the token.
 func (g *Guard) life(ctx context.Context, token *Token) (context.Context, context.CancelFunc) {
 	if !g.ends || token == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, token.Expiry.Add(leeway).Sub(g.now())) // as long as it is accepted
+	return context.WithTimeout(ctx, token.Expiry.Add(leeway).Sub(g.now())) // as long as the token is accepted
 }
 
-// openEvent turns the bound id of an event back into the one that the handler gave out.
-// Somebody else's is refused: servers find streams by it, of whomever they are (MCP Streamable
-// HTTP, Resumability and Redelivery). Our own events the handler does not know; it hears of
-// what the client got before.
+// openEvent replaces the bound event id of a request by the one that the handler issued. It
+// refuses the id of another caller, because servers find streams by it, also those of other
+// callers (MCP Streamable HTTP, Resumability and Redelivery). In place of the id of the guard's
+// own event, the handler gets the id of the last event before it.
 func (g *Guard) openEvent(r *http.Request, token *Token) error {
 	values := r.Header[lastEvent]
 	if len(values) == 0 {
@@ -58,11 +58,11 @@ func (g *Guard) openEvent(r *http.Request, token *Token) error {
 	return nil
 }
 
-// prime begins a stream with an event that has an id and no data, which clients do not show
-// to anybody (MCP 2025-11-25, Streamable HTTP, Sending Messages to the Server). A client
-// that opens its stream again whenever it ended with a token knows by the id that the
-// stream was there; some take streams that end without any for failures, and give the
-// session up. The id is new each time, and keeps what the client had got before.
+// prime begins a stream with an event that has an id and no data, which clients ignore (MCP
+// 2025-11-25, Streamable HTTP, Sending Messages to the Server). Some clients treat a stream that
+// ends without an event id as a failure and give up the session; with the id, they resume the
+// stream that ended with the token. The id is new each time, and contains the id of the last
+// event that the client received before.
 func (s *eventStream) prime() {
 	id := ownEvent + rand.Text()
 	if before := s.request.Header.Get(lastEvent); before != "" {
@@ -71,7 +71,7 @@ func (s *eventStream) prime() {
 	_, _ = io.WriteString(s.response.ResponseWriter, "id: "+s.bound(id)+"\ndata:\n\n") // fails only when the client is gone
 }
 
-// bound is the id of an event as the client gets it.
+// bound returns the event id for the client.
 func (o *response) bound(id string) string {
 	if o.guard.sessions == nil {
 		return id
@@ -79,8 +79,8 @@ func (o *response) bound(id string) string {
 	return o.guard.sessions.Bind(lastEvent, o.token, id)
 }
 
-// bindEvent returns the line with the id of an event as the client gets it. Blanks around an
-// id are lost in the header in which it comes back. An empty id is none.
+// bindEvent returns the line with the event id for the client. It trims blanks around the id,
+// which the header Last-Event-ID cannot carry. It does not bind an empty id.
 func (o *response) bindEvent(line, value []byte) []byte {
 	id := bytes.Trim(value, " \t")
 	if o.guard.sessions == nil || len(id) == 0 {

@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/message"
 )
 
-// fail ends a stream with an error that the client can see: whoever waits for an answer hears
-// that none will come.
+// fail ends a stream with an error for the client, so that it does not wait for a response that
+// will not come.
 func (s *eventStream) fail(why error) {
 	s.over = true
 	defer s.stop()
@@ -17,20 +17,20 @@ func (s *eventStream) fail(why error) {
 	switch {
 	case s.started:
 		s.warn(why)
-		s.sayLost(why, old)
+		s.writeFailure(why, old)
 	case old:
 		s.warn(why)
-		s.undescribe()
+		dropBodyHeaders(s.Header())
 		writeJSON(s.response.ResponseWriter, http.StatusNotImplemented, problem{Description: oldTransport})
 	default:
 		s.withhold(s.status, why)
 	}
-	_ = http.NewResponseController(s.response.ResponseWriter).Flush() // not supported: it goes out later
+	_ = http.NewResponseController(s.response.ResponseWriter).Flush() // without support, it is sent later
 }
 
-// sayLost writes the event that ends a stream. It has the id of the one that it stands for,
-// so that a stream which is opened again goes on behind that.
-func (s *eventStream) sayLost(why error, old bool) {
+// writeFailure writes the event that ends a stream. It has the event id of the event that it
+// replaces, so that a resumed stream continues after that.
+func (s *eventStream) writeFailure(why error, old bool) {
 	id, text := s.got.id, errWithheld
 	if known := (unreadable{}); id.IsZero() && errors.As(why, &known) {
 		id = known.id
@@ -38,7 +38,7 @@ func (s *eventStream) sayLost(why error, old bool) {
 	if old {
 		text = oldTransport
 	}
-	body, _ := message.Encode(message.ErrorResponse{ID: id, Unread: id.IsZero(), Error: message.Error{Code: message.CodeInternalError, Message: text}}) // it can be written
+	body, _ := message.Encode(message.ErrorResponse{ID: id, Unread: id.IsZero(), Error: message.Error{Code: message.CodeInternalError, Message: text}}) // cannot fail for a decoded id
 	if len(s.id) > 0 {
 		fmt.Fprintf(&s.out, "%s\n", s.id)
 	}
@@ -46,8 +46,8 @@ func (s *eventStream) sayLost(why error, old bool) {
 	_ = s.send() // fails only when the client is gone
 }
 
-// finish sends what is left. An event that has begun when the time of the stream is over is of
-// no use to anybody.
+// finish sends the rest of the stream. It drops an incomplete event when the context of the
+// request has ended.
 func (s *eventStream) finish() {
 	if s.over {
 		return

@@ -8,10 +8,10 @@ import (
 	"gatehouse.example/message"
 )
 
-// Token is what a verified access token says (RFC 9068 section 2.2). The token itself
-// is not part of it. A Token is shared: do not change it.
+// Token holds the contents of a verified access token (RFC 9068 section 2.2), but not the token
+// itself. A Token is shared between requests: do not change it.
 type Token struct {
-	// Subject ("sub") is the person or program that the token speaks for. It is unique
+	// Subject ("sub") is the person or program that the token was issued for. It is unique
 	// for the issuer only; see [Token.Principal].
 	Subject string
 	// ClientID ("client_id") is the client that the token was issued to.
@@ -20,15 +20,15 @@ type Token struct {
 	Issuer string
 	// Audience ("aud") holds this resource, and perhaps others.
 	Audience []string
-	// Scopes ("scope") are the granted scopes. [Token.HasScope] also knows what they imply.
+	// Scopes ("scope") are the granted scopes. [Token.HasScope] also considers implied scopes.
 	Scopes []string
 	// Expiry ("exp") and IssuedAt ("iat").
 	Expiry   time.Time
 	IssuedAt time.Time
-	// ID ("jti") names the token. It may be empty.
+	// ID ("jti") identifies the token. It may be empty.
 	ID string
 
-	effective []string // the granted scopes and what they imply
+	effective []string // the granted scopes and the scopes that they imply
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that
@@ -42,7 +42,7 @@ func (t *Token) HasScope(scopes ...string) bool {
 	return true
 }
 
-// missing returns those of the scopes that the token does not cover, all without a token.
+// missing returns the scopes that the token does not cover: all of them for a nil token.
 func (t *Token) missing(scopes []string) []string {
 	var out []string
 	for _, scope := range scopes {
@@ -53,8 +53,9 @@ func (t *Token) missing(scopes []string) []string {
 	return out
 }
 
-// Principal names the subject among all issuers, as "issuer|subject". Bind sessions and
-// other state to it: a session id is no proof of who is calling.
+// Principal returns an identifier of the subject that is unique among all issuers, as
+// "issuer|subject". Bind sessions and other state to it: a session id does not authenticate the
+// caller.
 func (t *Token) Principal() string { return t.Issuer + "|" + t.Subject }
 
 // passKey is the context key of a [pass].
@@ -64,11 +65,11 @@ type passKey struct{}
 type pass struct {
 	guard *Guard
 	token *Token     // nil for a request without credentials
-	id    message.ID // of the request of JSON-RPC in the body, zero if that was not read or has no answer
+	id    message.ID // of the JSON-RPC request in the body, zero if the body was not read or is another message
 }
 
-// TokenFrom returns the verified token of a request that went through
-// [Guard.Protect], from the context of that request. There may be none where
+// TokenFrom returns the verified token from the context of a request that passed
+// [Guard.Protect]. It returns false if there is none, which is possible behind Protect if
 // [Config.Optional] is set.
 func TokenFrom(ctx context.Context) (*Token, bool) {
 	p, ok := ctx.Value(passKey{}).(*pass)
@@ -78,9 +79,9 @@ func TokenFrom(ctx context.Context) (*Token, bool) {
 	return p.token, true
 }
 
-// ErrorAnswer returns an error of JSON-RPC that answers the request whose context it is, for a
-// handler behind [Guard.Protect] that has failed: clients know by its id which of their
-// requests that was (JSON-RPC 2.0, section 5). The text is for the client. It is nil where the
+// ErrorAnswer returns an encoded JSON-RPC error response for the request with this context, for
+// use in a failing handler behind [Guard.Protect]. It has the id of the request, by which the
+// client recognises it (JSON-RPC 2.0, section 5), and text as its message. It is nil if the
 // guard has not read the message, because its policy has no names, and for a message that is
 // never answered.
 func ErrorAnswer(ctx context.Context, text string) []byte {

@@ -8,20 +8,19 @@ import (
 )
 
 var (
-	// ErrToken says that an access token is not good, or not for this resource: over HTTP,
+	// ErrToken means that an access token is not valid, or not for this resource: over HTTP,
 	// 401.
 	ErrToken = errors.New("middleware: the access token is not accepted")
-	// ErrUnavailable says that nobody can know at the moment whether an access token is
-	// good: over HTTP, 503. A client that is told otherwise throws away a good token.
+	// ErrUnavailable means that an access token cannot be verified at the moment: over HTTP,
+	// 503. On 401 a client would discard a token that may be good.
 	ErrUnavailable = errors.New("middleware: the access token cannot be checked at the moment")
 )
 
-// Verify judges an access token in the same way as [Guard.Protect], for other transports
-// and for guards of other libraries. It neither looks at a policy nor calls
-// [Config.Observe].
+// Verify verifies an access token in the same way as [Guard.Protect], for other transports and
+// for guards of other libraries. It neither applies the policy nor calls [Config.Observe].
 //
-// The error is [ErrToken] or [ErrUnavailable], as errors.Is tells. Its text says more, and
-// is for the log.
+// The error matches [ErrToken] or [ErrUnavailable] with errors.Is. Its text has details, and is
+// for the log.
 func (g *Guard) Verify(ctx context.Context, token string) (*Token, error) {
 	verified, err := g.verify(ctx, token)
 	if err == nil {
@@ -33,7 +32,7 @@ func (g *Guard) Verify(ctx context.Context, token string) (*Token, error) {
 	return nil, &verdict{ErrUnavailable, err}
 }
 
-// verdict is an error of a kind.
+// verdict is an error that matches ErrToken or ErrUnavailable.
 type verdict struct{ kind, cause error }
 
 // Error implements error.
@@ -42,25 +41,26 @@ func (v *verdict) Error() string { return v.cause.Error() }
 // Unwrap returns the kind and the cause.
 func (v *verdict) Unwrap() []error { return []error{v.kind, v.cause} }
 
-// isRefusal tells a token that is not good from trouble on the way to know.
+// isRefusal reports whether an error means that the token is not valid, and not that it could
+// not be verified.
 func isRefusal(err error) bool {
 	var c challenge
 	return errors.As(err, &c)
 }
 
-// verified is a token that was found good, and for how long that holds.
+// verified is a valid token, and the time in which it is valid.
 type verified struct {
 	token  *Token
 	begins time.Time
 	until  time.Time
 
 	issuer *issuer
-	keys   *keySet // that the issuer had at the time; nil for a token without a signature
+	keys   *keySet // of the issuer at the time; nil for a token without a signature
 }
 
-// holds reports whether a token is as good as it was. Where the keys changed or are due
-// for renewal, it has to be found out again: a key that the issuer took back must not
-// outlive that in a cache.
+// holds reports whether a token is still valid without verifying it again. It is false when the
+// keys of the issuer changed or are due for renewal: the cache must not extend the use of a key
+// that the issuer withdrew.
 func (v *verified) holds(now time.Time) bool {
 	if now.After(v.until) || v.begins.After(now.Add(leeway)) {
 		return false
@@ -68,8 +68,8 @@ func (v *verified) holds(now time.Time) bool {
 	return v.keys == nil || v.issuer.current.Load() == v.keys && now.Before(v.keys.renew)
 }
 
-// verify returns what a token says when all of it is right. Its errors are a
-// [challenge], or tell that it cannot be known.
+// verify returns the contents of a valid token, from the cache if they are there. The error is
+// a [challenge] for an invalid token; any other error means that it cannot be verified.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 	if len(raw) > maxToken {
 		return nil, invalid("The access token is too long.")
@@ -88,7 +88,7 @@ func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 	return v.token, nil
 }
 
-// examine judges a token that is not remembered.
+// examine verifies a token that is not in the cache.
 func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verified, error) {
 	if g.opaque != nil && g.isOpaque(raw) {
 		return g.lookUp(ctx, raw)
@@ -111,8 +111,8 @@ func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verifie
 	return g.found(t).before(fresh), nil
 }
 
-// isOpaque reports whether the answer of the issuer with opaque tokens decides about one:
-// unless it says to be a JWT of another issuer, whose rules then hold.
+// isOpaque reports whether a token is to be looked up at the issuer of opaque tokens. It is
+// false for a JWT that names another configured issuer.
 func (g *Guard) isOpaque(raw string) bool {
 	_, rest, _ := strings.Cut(raw, ".")
 	body, _, _ := strings.Cut(rest, ".")
@@ -125,7 +125,7 @@ func (g *Guard) isOpaque(raw string) bool {
 	return err != nil || from == nil || from == g.opaque
 }
 
-// lookUp believes what the issuer says about a token.
+// lookUp verifies an opaque token by introspection.
 func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 	if !isB64Token(raw) {
 		// RFC 6750 section 2.1: what an access token may look like.
@@ -140,15 +140,16 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 	return g.found(t).before(fresh), nil
 }
 
-// judged is a token that was found good, and by what.
+// judged holds the claims of a valid token, and how they were verified.
 type judged struct {
 	claims jwtClaims
 	issuer *issuer
-	keys   *keySet // that the key came from; nil for a token without a signature
+	keys   *keySet // with the key of the token; nil for a token without a signature
 }
 
-// verifyJWT judges a token by itself. Everything that is cheap is checked before the key
-// is looked up, so that only a token which claims to be ours costs a signature or a fetch.
+// verifyJWT verifies a token by its signature and claims. It checks everything that is cheap
+// before it looks up the key, so that only a token with matching claims costs a verification of
+// a signature or a fetch.
 func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judged, error) {
 	var b1, b2 buffer
 	token, signature, err := g.open(raw, &b1)
@@ -182,14 +183,14 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 	return judged{claims, from, keys}, nil
 }
 
-// found is what is remembered about a token that is good.
+// found returns the cache entry for a valid token.
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
 	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(leeway), issuer: t.issuer, keys: t.keys}
 }
 
-// before shortens how long a token is remembered.
+// before returns v with an end that is not after a time.
 func (v verified) before(end time.Time) verified {
 	if end.Before(v.until) {
 		v.until = end

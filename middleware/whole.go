@@ -12,22 +12,22 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// maxList bounds what is read of an answer that may hold a list, and one event of a stream
-// of them, in bytes.
+// maxList is the maximum size of a response that may contain a list, and of one event of a
+// stream that may, in bytes.
 const maxList = 16 << 20
 
 var errListTooLarge = fmt.Errorf("middleware: the answer has more than %d bytes", maxList)
 
-// wholeAnswer is an answer that may be a list, and goes on as a whole.
+// wholeAnswer is a response that may contain a list. It is sent when it is complete.
 type wholeAnswer struct {
 	*response
 	status int
 	media  string
 	kept   bytes.Buffer
-	over   bool // whether something else was answered
+	over   bool // whether the response was withheld
 }
 
-// Write keeps what the handler writes.
+// Write buffers the response.
 func (a *wholeAnswer) Write(p []byte) (int, error) {
 	if !a.over && a.kept.Len()+len(p) > maxList {
 		a.over = true
@@ -39,10 +39,10 @@ func (a *wholeAnswer) Write(p []byte) (int, error) {
 	return a.kept.Write(p)
 }
 
-func (a *wholeAnswer) flush() error { return nil } // it goes out at the end
+func (a *wholeAnswer) flush() error { return nil } // finish sends the response
 
-// finish writes the answer as the client may see it. One that cannot be read is not shown: it
-// could hold what the policy hides.
+// finish writes the response as the client may see it. It withholds one that it cannot read,
+// because that could contain items that the policy hides.
 func (a *wholeAnswer) finish() {
 	if a.over {
 		return
@@ -51,7 +51,7 @@ func (a *wholeAnswer) finish() {
 	switch {
 	case isJSON(a.media):
 		if body, why = (lister{a.guard, a.token, a.got}).message(body); why == nil {
-			a.Header().Set("Content-Type", jsonType) // without what some readers see in its parameters
+			a.Header().Set("Content-Type", jsonType) // without parameters, which some readers interpret
 		} else if body = a.kept.Bytes(); isFlat(body) && !a.got.repeats(string(body)) {
 			why = nil
 		}
@@ -63,7 +63,7 @@ func (a *wholeAnswer) finish() {
 		return
 	}
 	if !bytes.Equal(body, a.kept.Bytes()) {
-		a.undescribe()
+		dropBodyHeaders(a.Header())
 	}
 	if len(body) > 0 {
 		a.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -73,23 +73,23 @@ func (a *wholeAnswer) finish() {
 }
 
 // isFlat reports whether a text is an object without arrays and objects in it, as errors of
-// OAuth and of many servers are: it holds no list.
+// OAuth and of many servers are. Such a text contains no list.
 func isFlat(text []byte) bool {
 	var members map[string]json.RawMessage
 	return strictjson.Unmarshal(text, &members, strictjson.Options{MaxBytes: maxPlain, MaxDepth: 1}) == nil
 }
 
-// maxPlain bounds a text that is no message, in bytes.
+// maxPlain is the maximum size of a response that is not a message, in bytes.
 const maxPlain = 4 << 10
 
-// isPlain reports whether a text is a sentence or none, as errors of many servers are: there
-// is no JSON in it, whatever a reader takes it for.
+// isPlain reports whether a text is plain or empty, as errors of many servers are: it contains
+// no JSON object or array, however a client reads it.
 func isPlain(text []byte) bool {
 	return len(text) <= maxPlain && utf8.Valid(text) && !bytes.ContainsAny(text, "{[") &&
 		!bytes.ContainsFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\r' && c != '\t' })
 }
 
-// check at compile time that all of them are bodies.
+// These types implement rewrite.
 var _, _, _ rewrite = withheld{}, (*wholeAnswer)(nil), (*eventStream)(nil)
 
 var _ http.Flusher = (*response)(nil)

@@ -1,4 +1,4 @@
-// Command consumer is a server of one page behind the middleware.
+// Command consumer is a server of one page behind the middleware, in a module of its own.
 package main
 
 import (

@@ -1,0 +1,243 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// TestRevocationIsSeen: a token ends within Fresh of its revocation, in both modes.
+func TestRevocationIsSeen(t *testing.T) {
+	for _, mode := range []bool{false, true} {
+		for _, cached := range []int{0, -1, 1} {
+			issuer, clock := middlewaretest.NewIssuer(t), newClock()
+			guard := newGuard(t, issuer, func(c *middleware.Config) { c.Now, c.CachedTokens = clock.Now, cached },
+				introspects(issuer, func(i *middleware.Introspection) { i.Opaque = mode }))
+			mint := issuer.Mint
+			if mode {
+				mint = issuer.MintOpaque
+			}
+			request := withToken(mint(claims{"aud": resource}))
+			wantStatus(t, guard, request, 200)
+			clock.Advance(9 * time.Second)
+			wantStatus(t, guard, request, 200)
+			wantQuestions(t, issuer, 1)
+			clock.Advance(2 * time.Second)
+			wantStatus(t, guard, request, 200)
+			wantQuestions(t, issuer, 2)
+			token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+			issuer.Revoke(token)
+			wantStatus(t, guard, request, 200) // the answer is still fresh
+			clock.Advance(11 * time.Second)
+			for range 3 {
+				wantStatus(t, guard, request, 401)
+			}
+			wantQuestions(t, issuer, 3) // that it is over is remembered as well
+			clock.Advance(11 * time.Second)
+			wantStatus(t, guard, request, 401)
+			wantQuestions(t, issuer, 4)
+		}
+	}
+}
+
+func TestFreshIsObeyed(t *testing.T) {
+	issuer, clock := middlewaretest.NewIssuer(t), newClock()
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Now = clock.Now }, introspects(issuer, opaque, func(i *middleware.Introspection) { i.Fresh = time.Minute }))
+	request := withToken(issuer.MintOpaque(claims{"aud": resource}))
+	for n := range 3 {
+		wantStatus(t, guard, request, 200)
+		clock.Advance(59 * time.Second)
+		wantStatus(t, guard, request, 200)
+		wantQuestions(t, issuer, n+1)
+		clock.Advance(2 * time.Second)
+	}
+}
+
+// TestAnswersEndWithTheToken: however fresh an answer is, the token ends at its expiry.
+func TestAnswersEndWithTheToken(t *testing.T) {
+	for _, mode := range []bool{false, true} {
+		issuer, clock := middlewaretest.NewIssuer(t), newClock()
+		guard := newGuard(t, issuer, func(c *middleware.Config) { c.Now = clock.Now },
+			introspects(issuer, func(i *middleware.Introspection) { i.Opaque, i.Fresh = mode, time.Hour }))
+		mint := issuer.Mint
+		if mode {
+			mint = issuer.MintOpaque
+		}
+		request := withToken(mint(claims{"aud": resource, "exp": clock.Now().Add(time.Minute).Unix()}))
+		wantStatus(t, guard, request, 200)
+		clock.Advance(69 * time.Second)
+		wantStatus(t, guard, request, 200)
+		clock.Advance(2 * time.Second)
+		wantStatus(t, guard, request, 401)
+	}
+}
+
+// TestOneQuestionForAll: requests with one token share a question, and one that gives up
+// takes nothing away from the others.
+func TestOneQuestionForAll(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Client = &http.Client{Timeout: time.Minute} })
+	release := make(chan struct{})
+	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"active":true,"sub":"reader","client_id":"client","aud":%q,"exp":%d}`, resource, time.Now().Add(time.Hour).Unix())
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan int)
+	go func() {
+		code, _ := status(guard, withToken("token").WithContext(ctx))
+		first <- code
+	}()
+	eventually(t, "the question", func() bool { return issuer.IntrospectionRequests() == 1 })
+	cancel()
+	if code := <-first; code != 503 {
+		t.Errorf("the request that gave up got %d", code)
+	}
+	var wg sync.WaitGroup
+	codes := make(chan int, 64)
+	for range cap(codes) {
+		wg.Go(func() {
+			code, _ := status(guard, withToken("token"))
+			codes <- code
+		})
+	}
+	close(release)
+	wg.Wait()
+	close(codes)
+	for code := range codes {
+		if code != 200 {
+			t.Errorf("a request got %d", code)
+		}
+	}
+	wantQuestions(t, issuer, 1)
+}
+
+// TestQuestionsAreBounded: of many tokens at once, some are not asked about. Those that are
+// remembered serve on.
+func TestQuestionsAreBounded(t *testing.T) {
+	const bound = 64
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Client = &http.Client{Timeout: time.Minute} })
+	good := issuer.MintOpaque(claims{"aud": resource})
+	wantStatus(t, guard, withToken(good), 200)
+	release := make(chan struct{})
+	var at atomic.Int32
+	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		at.Add(1)
+		<-release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"active":false}`)
+	}))
+	var wg sync.WaitGroup
+	var inactive atomic.Int32
+	for n := range bound {
+		wg.Go(func() {
+			if code, _ := status(guard, withToken(fmt.Sprintf("stranger-%d", n))); code == 401 {
+				inactive.Add(1)
+			}
+		})
+	}
+	eventually(t, "all questions", func() bool { return at.Load() == bound })
+	for n := range 10 {
+		header := wantStatus(t, guard, withToken(fmt.Sprintf("another-%d", n)), 503)
+		if header.Get("Retry-After") == "" {
+			t.Errorf("%v", header)
+		}
+		wantStatus(t, guard, withToken(good), 200)
+	}
+	close(release)
+	wg.Wait()
+	if inactive.Load() != bound || at.Load() != bound {
+		t.Errorf("%d questions, %d answers", at.Load(), inactive.Load())
+	}
+	wantStatus(t, guard, withToken("another-1"), 401)
+}
+
+// TestStrangersPushNothingOut: inactive answers have a place of their own.
+func TestStrangersPushNothingOut(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, introspects(issuer, opaque, func(i *middleware.Introspection) { i.Fresh = time.Hour }), func(c *middleware.Config) { c.CachedTokens = 4 })
+	good := make([]string, 4)
+	for n := range good {
+		good[n] = issuer.MintOpaque(claims{"aud": resource})
+		wantStatus(t, guard, withToken(good[n]), 200)
+	}
+	for n := range 500 {
+		wantStatus(t, guard, withToken(fmt.Sprintf("stranger-%d", n)), 401)
+	}
+	wantQuestions(t, issuer, 504)
+	for _, token := range good {
+		wantStatus(t, guard, withToken(token), 200)
+	}
+	wantStatus(t, guard, withToken("stranger-499"), 401)
+	wantQuestions(t, issuer, 504)
+}
+
+// TestAnswersOutliveKeys: an answer is remembered apart from the token that it is about, so
+// that new keys do not lead to new questions; nor do tokens that are not active.
+func TestAnswersOutliveKeys(t *testing.T) {
+	issuer, clock := middlewaretest.NewIssuer(t), newClock()
+	issuer.Rotate(jose.EdDSA)
+	guard := newGuard(t, issuer, introspects(issuer, func(i *middleware.Introspection) { i.Fresh = time.Hour }), func(c *middleware.Config) {
+		c.CachedTokens, c.Now = 4, clock.Now
+	})
+	good := make([]string, 4)
+	for n := range good {
+		good[n] = issuer.Mint(claims{"aud": resource})
+		wantStatus(t, guard, withToken(good[n]), 200)
+	}
+	for range 100 {
+		token := issuer.Mint(claims{"aud": resource})
+		issuer.Revoke(token)
+		wantStatus(t, guard, withToken(token), 401)
+	}
+	wantQuestions(t, issuer, 104)
+	before := wantVerdict(t, guard, good[0], nil)
+	clock.Advance(31 * time.Second)
+	wantStatus(t, guard, unknownKey(t, issuer, clock), 401)
+	wantFetches(t, issuer, 2)
+	if wantVerdict(t, guard, good[0], nil) == before {
+		t.Error("the token was not checked again with the new keys")
+	}
+	for _, token := range good {
+		wantStatus(t, guard, withToken(token), 200)
+	}
+	wantQuestions(t, issuer, 104)
+}
+
+// TestAnswersAreForOneResource: guards of two resources share nothing, however they come
+// by their answers.
+func TestAnswersAreForOneResource(t *testing.T) {
+	const other = "https://files.example.com/mcp"
+	for _, mode := range []bool{false, true} {
+		issuer := middlewaretest.NewIssuer(t)
+		look := introspects(issuer, func(i *middleware.Introspection) { i.Opaque = mode })
+		notes := newGuard(t, issuer, look)
+		files := newGuard(t, issuer, look, func(c *middleware.Config) { c.Resource = other })
+		mint := issuer.Mint
+		if mode {
+			mint = issuer.MintOpaque
+		}
+		forNotes, forFiles, forBoth := mint(claims{"aud": resource}), mint(claims{"aud": other}), mint(claims{"aud": []string{other, resource}})
+		for range 2 {
+			wantStatus(t, notes, withToken(forNotes), 200)
+			wantStatus(t, files, withToken(forNotes), 401)
+			wantStatus(t, files, withToken(forFiles), 200)
+			wantStatus(t, notes, withToken(forFiles), 401)
+			wantStatus(t, notes, withToken(forBoth), 200)
+			wantStatus(t, files, withToken(forBoth), 200)
+		}
+	}
+}

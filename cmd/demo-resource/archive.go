@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	archiveTime   = 5 * time.Second // how long a call may take
-	archiveHeader = 16 << 10        // bytes of the header of an answer, of which nothing more is read
+	archiveTime   = 5 * time.Second // the maximum duration of a call
+	archiveHeader = 16 << 10        // the maximum size of a response header, in bytes; the body is not read
 )
 
 var (
@@ -36,13 +36,13 @@ type archive struct {
 	log    *slog.Logger
 }
 
-// archived is what is sent.
+// archived is the body of a request to the archive.
 type archived struct {
 	Owner string   `json:"owner"`
 	Notes []string `json:"notes"`
 }
 
-// newArchive wants an address to which a token may be sent.
+// newArchive returns an error for an address to which a token must not be sent.
 func newArchive(address string, token secret, log *slog.Logger) (*archive, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -57,7 +57,7 @@ func newArchive(address string, token secret, log *slog.Logger) (*archive, error
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: archiveHeader, IdleConnTimeout: time.Minute,
 		},
-		// The token is for this address alone.
+		// No redirects: the token is for this address only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &archive{url: u.String(), token: token, client: client, within: archiveTime, log: log}, nil
@@ -68,7 +68,7 @@ func onLoopback(host string) bool {
 	return host == "localhost" || ip.IsLoopback()
 }
 
-// keep sends the notes of a person. Its errors are for people; what went wrong is in the
+// keep sends the notes of a person. Its errors are for the user of the tool; details are in the
 // log.
 func (a *archive) keep(ctx context.Context, owner string, notes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.within)
@@ -88,7 +88,7 @@ func (a *archive) keep(ctx context.Context, owner string, notes []string) error 
 		a.log.Warn("the archive cannot be reached", "error", err)
 		return errArchiveGone
 	}
-	_ = response.Body.Close() // what it says besides the status is of no use here
+	_ = response.Body.Close() // only the status is used
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		a.log.Warn("the archive did not take notes", "status", response.StatusCode)
 		return errArchiveRefuses
@@ -96,13 +96,13 @@ func (a *archive) keep(ctx context.Context, owner string, notes []string) error 
 	return nil
 }
 
-// secret is text that is in no log and no message.
+// secret is a text that formatting and logging replace by "[redacted]".
 type secret string
 
 // Format implements fmt.Formatter.
 func (secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// LogValue keeps the secret out of logs.
+// LogValue implements slog.LogValuer.
 func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
 // openArchive returns the archive of the settings, nil without one.

@@ -13,33 +13,32 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// revision is the header in which a client says which revision it speaks.
+// revision is the header with the revision of the protocol that a client uses.
 const revision = "Mcp-Protocol-Version"
 
 // stateless is the first protocol revision without sessions. Revisions are dates.
 const stateless = "2026-07-28"
 
 const (
-	maxBody  = 1 << 20          // bytes of a message
-	bodyTime = 15 * time.Second // how long a message may take to arrive
+	maxBody  = 1 << 20          // the maximum size of a message, in bytes
+	bodyTime = 15 * time.Second // the time in which a message must arrive
 )
 
-// guardConfig is how the middleware protects the tools. It reads every message and answers
-// a call that the token does not cover with 403 and a challenge that names what the tool
-// needs, before the protocol server would turn it into a 200. Every tool checks once more
-// itself.
+// guardConfig returns the configuration of the guard. The guard reads every message and answers
+// a call that the token does not cover with 403 and a challenge with the scopes of the tool;
+// the protocol server would answer it with 200. Every tool checks its scopes again.
 func (s settings) guardConfig(tools map[string][]string, log *slog.Logger) middleware.Config {
 	return middleware.Config{
 		Resource: s.Resource, AuthorizationServers: []string{s.Issuer}, ResourceName: "Notes (demo)",
 		Scopes: []string{scopeRead, scopeWrite}, Policy: middleware.Policy{Tools: tools},
 		EndStreams: true, MaxBody: maxBody, Logger: log,
 		Observe:                 observing(log),
-		InsecureUnboundSessions: true, // the handler knows who calls, and holds each session to them itself
+		InsecureUnboundSessions: true, // the handler knows the caller, and binds each session itself
 	}
 }
 
-// newHandler puts the guard around the endpoint, at the path of the resource, and serves
-// its metadata at the well-known paths, and nothing else.
+// newHandler serves the protected endpoint at the path of the resource and the metadata at the
+// well-known paths, and nothing else.
 func newHandler(guard *middleware.Guard, resource string, endpoint http.Handler) (http.Handler, error) {
 	u, err := url.Parse(resource)
 	if err != nil {
@@ -54,18 +53,18 @@ func newHandler(guard *middleware.Guard, resource string, endpoint http.Handler)
 	for _, p := range append(guard.MetadataPaths(), "/.well-known/") {
 		mux.Handle(p, guard.Metadata()) // clients probe for other documents too, and pages must be able to read the 404
 	}
-	return hurried(mux, bodyTime), nil
+	return withDeadline(mux, bodyTime), nil
 }
 
-// newEndpoint is the protocol server behind the guard.
+// newEndpoint returns the protocol server behind the guard.
 func newEndpoint(server *mcp.Server, ids *sessions, log *slog.Logger) http.Handler {
-	return arrived(ids.check(middleware.AnswerErrors(logged(log, sdkSession(eras(server, log))))))
+	return withoutDeadline(ids.check(middleware.AnswerErrors(logged(log, sdkSession(eras(server, log))))))
 }
 
-// eras answers clients of both eras on one endpoint. The header says which: only the
-// stateless revisions require it on the first request. The guard has looked at Host and
-// Origin already, and it admits the name of the resource behind a proxy, which the SDK's
-// own check would not.
+// eras serves stateless clients and clients with sessions on one endpoint. The revision header
+// distinguishes them: only the stateless revisions require it on the first request. The guard
+// has checked Host and Origin already, and admits the name of the resource behind a proxy,
+// which the check of the SDK would not.
 func eras(server *mcp.Server, log *slog.Logger) http.Handler {
 	get := func(*http.Request) *mcp.Server { return server }
 	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -85,12 +84,12 @@ func eras(server *mcp.Server, log *slog.Logger) http.Handler {
 
 func isStateless(r *http.Request) bool { return r.Header.Get(revision) >= stateless }
 
-// tokenKey is where sdkSession leaves the token for the tools.
+// tokenKey is the key in auth.TokenInfo.Extra for the token.
 const tokenKey = "token"
 
-// sdkSession tells the SDK who calls, so that it pins a session to its person. The SDK
-// insists on an Authorization header; the token itself is gone by now, and a placeholder
-// stands in for it.
+// sdkSession passes the verified token to the SDK, which binds each session to its person. The
+// SDK needs an Authorization header, which the guard has removed, so sdkSession sets a
+// placeholder.
 func sdkSession(next http.Handler) http.Handler {
 	known := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		token, ok := middleware.TokenFrom(ctx)
@@ -108,8 +107,8 @@ func sdkSession(next http.Handler) http.Handler {
 	})
 }
 
-// callerOf returns the token of a request, nil without one. It is that of the request and
-// not of the session, whose context is that of its first request.
+// callerOf returns the token of a request, nil without one. It does not use the context of the
+// session, which is that of its first request.
 func callerOf(request *mcp.CallToolRequest) *middleware.Token {
 	extra := request.GetExtra()
 	if extra == nil || extra.TokenInfo == nil {
@@ -119,22 +118,22 @@ func callerOf(request *mcp.CallToolRequest) *middleware.Token {
 	return token
 }
 
-// hurried gives the body of every request some time to arrive, also when the request is
-// refused unread: the server waits for the body before it sends the answer.
-func hurried(next http.Handler, within time.Duration) http.Handler {
+// withDeadline sets a deadline for the body of every request, also of a request that is refused
+// unread, because the server reads the body before it sends the response.
+func withDeadline(next http.Handler, within time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // not supported: not on a network
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // fails only without a network
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// arrived takes the limit of hurried back where the guard has read the body: the answer
-// may take its time.
-func arrived(next http.Handler) http.Handler {
+// withoutDeadline removes the deadline of withDeadline. It runs behind the guard, which has read
+// the body; the response has no deadline.
+func withoutDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not supported: not on a network
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // fails only without a network
 		next.ServeHTTP(w, r)
 	})
 }

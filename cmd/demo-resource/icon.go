@@ -7,17 +7,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// pictures are one of the server and one of each tool, all of the same size.
+// pictures has the icons of the server and of each tool, all of the same size.
 //
 //go:embed icons/*.png
 var pictures embed.FS
 
-// iconsOf returns the icon with a name. It is part of the message: a client need not fetch
-// anything from anywhere to show it.
+// iconsOf returns the icon with a name as a data URL, so that clients need not fetch it. It
+// returns nil if there is none.
 func iconsOf(name string) []mcp.Icon {
 	picture, err := pictures.ReadFile("icons/" + name + ".png")
 	if err != nil {
-		return nil // nobody needs a picture
+		return nil // icons are optional
 	}
 	return []mcp.Icon{{
 		Source: "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture), MIMEType: "image/png", Sizes: []string{"48x48"},

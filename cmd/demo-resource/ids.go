@@ -15,10 +15,10 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// The bounds of what is remembered about ids.
+// The limits of the memory for ids.
 const (
 	maxSessions = 1000
-	maxIDs      = 4096 // of a session; integers that follow each other count as one
+	maxIDs      = 4096 // of a session; consecutive integers count as one
 )
 
 var (
@@ -26,13 +26,13 @@ var (
 	errSessions  = errors.New("there is no room for another session in this demo")
 )
 
-// sessions keeps the rules about ids in front of the SDK.
+// sessions enforces the rules about request ids in front of the SDK.
 //
 // In the revisions with sessions, a requester must not use an id twice in a session
-// (requirement R-MSG-3). From 2026-07-28 on, an id must only differ from those of the
-// requests that still wait for their answer. There, over HTTP, nothing is enforced: each
-// request stands alone, with its answer in the same exchange, and two clients of one person
-// cannot be told from one.
+// (requirement R-MSG-3). From 2026-07-28 on, an id must only differ from those of the requests
+// that still wait for their response. For these revisions, sessions enforces nothing over HTTP:
+// each request has its response in the same exchange, and two clients of one person cannot be
+// distinguished.
 type sessions struct {
 	log *slog.Logger
 
@@ -40,20 +40,20 @@ type sessions struct {
 	ids map[session]*message.SessionIDs
 }
 
-// session is a session of one person. Somebody else who presents its id learns nothing
-// about it here, and uses up none of its ids.
+// session identifies a session of one person. Requests of other people with the same session id
+// do not affect it.
 type session struct{ principal, id string }
 
-// newSessions watches which sessions of a server begin and end.
+// newSessions returns sessions that follow the sessions of a server.
 func newSessions(server *mcp.Server, log *slog.Logger) *sessions {
 	s := &sessions{log: slog.New(middleware.LogHandler(log.Handler())), ids: map[session]*message.SessionIDs{}}
 	server.AddReceivingMiddleware(s.remember)
 	return s
 }
 
-// check refuses a request whose id would not come back as it was sent, or was used before.
-// It stands behind the guard, so that what the guard refuses can be sent again with a
-// better token.
+// check refuses a request whose id the response could not repeat exactly, or was used before. It
+// runs behind the guard, so that a client can repeat a request that the guard refused with
+// another token.
 func (s *sessions) check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request, ok := requestIn(r)
@@ -74,9 +74,9 @@ func (s *sessions) check(next http.Handler) http.Handler {
 	})
 }
 
-// use takes note of the id of a request. One that may begin a session takes what is
-// remembered along, for the SDK to name the session; a session that is not known here is
-// not known to the SDK either.
+// use records the id of a request. A request that may begin a session carries its record in the
+// context, until the SDK assigns the id of the session. A session without a record is unknown to
+// the SDK, too.
 func (s *sessions) use(r *http.Request, id message.ID) (*http.Request, error) {
 	token, ok := middleware.TokenFrom(r.Context())
 	if !ok {
@@ -95,8 +95,8 @@ func (s *sessions) use(r *http.Request, id message.ID) (*http.Request, error) {
 	return r.WithContext(context.WithValue(r.Context(), beginningKey{}, begun)), begun.ids.Use(id)
 }
 
-// beginning is what is known about a session before it has a name. Its key is in the
-// context of the request that begins the session.
+// beginning is the record of a session that has no id yet, in the context of the request that
+// begins it.
 type beginning struct {
 	principal string
 	ids       *message.SessionIDs
@@ -114,7 +114,7 @@ func (s *sessions) remember(next mcp.MethodHandler) mcp.MethodHandler {
 			key := session{begun.principal, made.ID()}
 			s.set(key, begun.ids)
 			go func() {
-				_ = made.Wait() // however it ends
+				_ = made.Wait() // the reason of the end does not matter
 				s.set(key, nil)
 			}()
 		}
@@ -128,7 +128,7 @@ func (s *sessions) find(key session) *message.SessionIDs {
 	return s.ids[key]
 }
 
-// set keeps the ids of a session, and forgets them when they are nil.
+// set stores the ids of a session, or deletes them if ids is nil.
 func (s *sessions) set(key session, ids *message.SessionIDs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,9 +145,8 @@ func (s *sessions) full() bool {
 	return len(s.ids) >= maxSessions
 }
 
-// requestIn reads the message that is posted, whose body the guard has bounded and found to
-// be one. It is false for everything but requests, which alone have an id that is the
-// client's choice.
+// requestIn reads the message in the body, which the guard has bounded and checked. It returns
+// false for everything but requests, because other messages have no id that the client chooses.
 func requestIn(r *http.Request) (message.Request, bool) {
 	if r.Method != http.MethodPost || r.Body == nil {
 		return message.Request{}, false
@@ -174,7 +173,7 @@ func exact(id message.ID) error {
 	return nil
 }
 
-// refusal answers a request that breaks a rule about ids.
+// refusal returns the response to a request that breaks a rule about ids.
 func refusal(request message.Request, err error) message.ErrorResponse {
 	e := message.Error{Code: message.CodeInvalidRequest, Message: "Invalid Request: " + err.Error()}
 	switch {
@@ -194,7 +193,7 @@ func refuse(w http.ResponseWriter, request message.Request, err error) {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "60")
 	}
-	body, _ := message.Encode(refusal(request, err)) // the id of a request can be written
+	body, _ := message.Encode(refusal(request, err)) // cannot fail for the id of a request
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The bounds of what strangers can make the demo keep.
+// The limits of the memory that clients can use.
 const (
 	maxPeople   = 10_000
 	maxNotes    = 200
@@ -33,7 +33,7 @@ func (n *notebook) list(person string) []string {
 	return slices.Clone(n.notes[person])
 }
 
-// add keeps a note and returns how many the person has now.
+// add stores a note and returns the number of notes of the person.
 func (n *notebook) add(person, text string) (int, error) {
 	if text == "" || len(text) > maxNoteSize {
 		return 0, errNoteSize

@@ -7,7 +7,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// observing logs what the guard refuses: what was asked for, why not, and who asked.
+// observing returns a function that logs the requests that the guard refuses, with the
+// operation, the reason and the caller.
 func observing(log *slog.Logger) func(*http.Request, middleware.Event) {
 	log = slog.New(middleware.LogHandler(log.Handler()))
 	return func(r *http.Request, e middleware.Event) {
@@ -17,7 +18,7 @@ func observing(log *slog.Logger) func(*http.Request, middleware.Event) {
 	}
 }
 
-// logged logs what is refused behind the guard, where the guard has let it through.
+// logged returns a handler that logs requests that next answers with an error status.
 func logged(log *slog.Logger, next http.Handler) http.Handler {
 	log = slog.New(middleware.LogHandler(log.Handler()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +30,7 @@ func logged(log *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -43,5 +44,5 @@ func (s *statusWriter) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController flush, and reach deadlines.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -18,8 +18,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// credentialVariable is where --stdio finds who it works for. It is no flag: the command
-// lines of a machine are there for everybody to read.
+// credentialVariable is the environment variable with the credential for --stdio. It has no
+// flag, because other users of the machine can read the command line.
 const credentialVariable = "DEMO_CREDENTIAL"
 
 // talk serves the tools over standard input and output until the input ends or ctx does.
@@ -33,7 +33,7 @@ func (s settings) talk(ctx context.Context, credential string, stdin io.Reader, 
 	if err != nil {
 		return err
 	}
-	caller := holder(credential)
+	caller := tokenOf(credential)
 	server := newServer(desk{notes: newNotebook(), archive: archive, caller: func(*mcp.CallToolRequest) *middleware.Token { return caller }})
 	l := newLine(stdin, stdout)
 	err = server.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l})
@@ -43,27 +43,27 @@ func (s settings) talk(ctx context.Context, credential string, stdin io.Reader, 
 	return err
 }
 
-// holder is whoever has a credential, in the form in which the tools know callers. A name
-// that is made of the credential tells people apart and says nothing about it.
-func holder(credential string) *middleware.Token {
+// tokenOf returns a token for a credential, as the tools need it. The subject is a hash, which
+// distinguishes credentials and does not reveal them.
+func tokenOf(credential string) *middleware.Token {
 	sum := sha256.Sum256([]byte(credential))
 	return &middleware.Token{
 		Subject: "credential:" + hex.EncodeToString(sum[:4]), ClientID: "stdio", Issuer: "stdio", Scopes: []string{scopeRead, scopeWrite},
 	}
 }
 
-// line stands between the SDK and standard input and output, where a message is a line. It
-// answers what is no message, and requests whose id breaks a rule, in place of the SDK,
-// which reads on only after what it understands and keeps numbers as floating point.
+// line reads and writes standard input and output for the SDK, with one message per line. In
+// place of the SDK, it answers lines that are not a message, and requests whose id breaks a
+// rule: the SDK stops at a line that it cannot read, and stores numbers as floating point.
 //
-// The process at the other end is one requester. As long as it speaks a revision with
-// sessions, the process here is one session.
+// The process at the other end is one requester. In the revisions with sessions, the lifetime of
+// this process is one session.
 type line struct {
 	in       *bufio.Scanner
-	rest     []byte // of a line that the SDK has not read
+	rest     []byte // the part of a line that the SDK has not read
 	used     message.SessionIDs
 	waiting  message.InFlight
-	answered sync.WaitGroup // waits for the answers to waiting
+	answered sync.WaitGroup // waits for the responses to the requests in waiting
 
 	mu  sync.Mutex
 	out io.Writer
@@ -75,8 +75,8 @@ func newLine(stdin io.Reader, stdout io.Writer) *line {
 	return l
 }
 
-// Read gives the SDK the next message that it may have. The end comes when all answers are
-// out, or late.
+// Read implements io.Reader for the SDK. It returns the messages that admits accepts, and the
+// end of the input when all responses are written or grace has passed.
 func (l *line) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		if !l.in.Scan() {
@@ -92,7 +92,7 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ended says why there is no next line.
+// ended returns the reason why there is no next line.
 func (l *line) ended() error {
 	switch err := l.in.Err(); {
 	case err == nil:
@@ -104,10 +104,10 @@ func (l *line) ended() error {
 	}
 }
 
-// grace is how long answers may take to finish at the end of the input.
+// grace is the time for outstanding responses after the end of the input.
 const grace = 3 * time.Second
 
-// settle waits for answers that are under way.
+// settle waits for outstanding responses, at most for grace.
 func (l *line) settle() {
 	done := make(chan struct{})
 	go func() {
@@ -120,12 +120,12 @@ func (l *line) settle() {
 	}
 }
 
-// admits reports whether a line is for the SDK, and answers it otherwise.
+// admits reports whether the SDK may read a line. It answers all other lines.
 func (l *line) admits(text []byte) bool {
 	m, err := message.Decode(text, message.Limits{MaxBytes: maxBody})
 	if refused := (*message.DecodeError)(nil); errors.As(err, &refused) {
 		if answer, ok := refused.Response(); ok {
-			l.say(answer)
+			l.send(answer)
 		}
 		return false
 	}
@@ -134,20 +134,20 @@ func (l *line) admits(text []byte) bool {
 		return true
 	}
 	if err := l.begin(request); err != nil {
-		l.say(refusal(request, err))
+		l.send(refusal(request, err))
 		return false
 	}
 	return true
 }
 
-// begin takes note of a request. A subscription is answered when it ends: nothing waits
-// for that.
+// begin records a request. It does not record subscriptions, whose response comes when they
+// end: the end of the input does not wait for that.
 func (l *line) begin(request message.Request) error {
 	if err := exact(request.ID); err != nil {
 		return err
 	}
 	if request.Method == "subscriptions/listen" {
-		return nil // the SDK knows the ids of those
+		return nil // the SDK checks the ids of subscriptions
 	}
 	if err := l.waiting.Begin(request.ID); err != nil {
 		return err
@@ -162,8 +162,7 @@ func (l *line) begin(request message.Request) error {
 	return nil
 }
 
-// modern reports whether a request is one of a revision without sessions. It says so
-// itself.
+// modern reports whether the _meta of a request has a revision without sessions.
 func modern(request message.Request) bool {
 	meta, err := request.Params.Meta()
 	if err != nil {
@@ -173,15 +172,15 @@ func modern(request message.Request) bool {
 	return err == nil && version >= stateless
 }
 
-// say writes a message of our own.
-func (l *line) say(m message.Message) {
+// send writes a message of this program, not of the SDK.
+func (l *line) send(m message.Message) {
 	text, err := message.Encode(m)
 	if err != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.out.Write(append(text, '\n')) // when nobody reads, the SDK finds out
+	_, _ = l.out.Write(append(text, '\n')) // the SDK handles the error at its next write
 }
 
 // Write writes one message of the SDK.
@@ -194,8 +193,8 @@ func (l *line) Write(p []byte) (int, error) {
 	return l.out.Write(p)
 }
 
-// answers reports whether a message is the answer that a request waits for. From here on
-// its id may be that of another one.
+// answers reports whether a message is the response to a request in waiting, and removes the
+// request, so that its id can be used again.
 func (l *line) answers(text []byte) bool {
 	m, err := message.Decode(text, message.Limits{MaxBytes: len(text)})
 	if err != nil {
@@ -210,6 +209,6 @@ func (l *line) answers(text []byte) bool {
 	return false
 }
 
-// Close leaves standard input and output open: they are not ours, and a read of them could
-// not be interrupted anyway.
+// Close does nothing. It leaves standard input and output open: this type did not open them, and
+// closing would not interrupt a read.
 func (l *line) Close() error { return nil }

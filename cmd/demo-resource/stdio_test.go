@@ -419,7 +419,7 @@ func TestStdioCallsDoNotHoldUpTheEnd(t *testing.T) {
 
 // People are told apart by their credentials.
 func TestHolder(t *testing.T) {
-	if got := holder(credential); got.Subject != holderOf || got.Principal() == holder(credential+"x").Principal() || !got.HasScope(scopeRead, scopeWrite) {
+	if got := tokenOf(credential); got.Subject != holderOf || got.Principal() == tokenOf(credential+"x").Principal() || !got.HasScope(scopeRead, scopeWrite) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -38,15 +38,15 @@ type (
 	}
 )
 
-// desk is what the tools work with.
+// desk has the data and dependencies of the tools.
 type desk struct {
 	notes   *notebook
 	archive *archive // nil if there is none
-	// caller returns who calls, nil if that is not known.
+	// caller returns the token of the caller, nil if it is not known.
 	caller func(*mcp.CallToolRequest) *middleware.Token
 }
 
-// needs are the tools and the scopes that each one needs.
+// needs returns the tools and the scopes that each one needs.
 func (d desk) needs() map[string][]string {
 	tools := map[string][]string{"whoami": {}, "list_notes": {scopeRead}, "add_note": {scopeWrite}}
 	if d.archive != nil {
@@ -55,13 +55,13 @@ func (d desk) needs() map[string][]string {
 	return tools
 }
 
-// newServer is the protocol server with its tools.
+// newServer returns the protocol server with its tools.
 func newServer(d desk) *mcp.Server {
 	about := &mcp.Implementation{Name: "gatehouse-demo", Title: "Notes (demo)", Version: "0.1.0", Icons: iconsOf("notes")}
 	server := mcp.NewServer(about, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // the list of tools never changes
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
-			c.CacheScope = "private" // answers to people who signed in stay with them
+			c.CacheScope = "private" // results depend on the person
 		},
 	})
 	no, yes := false, true
@@ -117,12 +117,12 @@ func addTool[In, Out any](server *mcp.Server, d desk, tool mcp.Tool, do func(con
 	})
 }
 
-// returned describes what a tool returns. Its lists are never null, and the schema does not
-// say that they could be: clients that know one type for each value could not read it.
+// returned returns the schema of the result of a tool. Its lists are never null, so the schema
+// does not allow null: some clients accept only one type for each value.
 func returned[Out any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[Out](nil)
 	if err != nil {
-		panic(err) // a type of ours that has no schema
+		panic(err) // a type of this package has no schema
 	}
 	for _, property := range schema.Properties {
 		if slices.Equal(property.Types, []string{"null", "array"}) {

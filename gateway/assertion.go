@@ -19,28 +19,30 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// AssertionType is the "typ" in the header of an assertion, so that nobody takes one for
-// another kind of JWT (RFC 8725 section 3.11).
+// AssertionType is the "typ" in the header of an assertion, which distinguishes it from other
+// kinds of JWTs (RFC 8725 section 3.11).
 const AssertionType = "gatehouse-assertion+jwt"
 
-// AssertionLifetime is how long an assertion is valid: long enough for clocks that differ a
-// little, and no longer.
+// AssertionLifetime is the lifetime of an assertion: just long enough for clocks that differ a
+// little.
 const AssertionLifetime = time.Minute
 
-// Assertion is what the JWT of [IdentityAssertion] says.
+// Assertion has the claims of the JWT of [IdentityAssertion].
 type Assertion struct {
 	// Issuer is the URL of the resource, and Audience that of the upstream. For a gateway that
 	// forwards nothing, the audience is the resource too.
 	Issuer   string `json:"iss"`
 	Audience string `json:"aud"`
-	// Subject is who calls, as TokenIssuer knows them: only both together are unique.
+	// Subject is the subject of the access token, and TokenIssuer its issuer. The subject is
+	// unique for the issuer only.
 	Subject     string `json:"sub"`
 	TokenIssuer string `json:"token_issuer"`
-	// ClientID is the client that calls on behalf of the subject, and Scope what it may do.
+	// ClientID is the client of the access token, and Scope its scopes, separated by spaces.
 	ClientID string `json:"client_id"`
 	Scope    string `json:"scope"`
-	IssuedAt int64  `json:"iat"`
-	Expiry   int64  `json:"exp"`
+	// IssuedAt and Expiry are in seconds since 1970 (RFC 7519 section 2).
+	IssuedAt int64 `json:"iat"`
+	Expiry   int64 `json:"exp"`
 	// ID is unique for each request.
 	ID string `json:"jti"`
 }
@@ -49,7 +51,7 @@ type Assertion struct {
 type asserter struct {
 	issuer, audience string
 	signer           jose.Signer
-	keys             http.Handler // answers with the key that verifies
+	keys             http.Handler // serves the public key
 	now              func() time.Time
 }
 
@@ -74,7 +76,7 @@ func newAsserter(key *ecdsa.PrivateKey, issuer, audience string, now func() time
 	return a, err
 }
 
-// sign returns an assertion about who a token speaks for.
+// sign returns a signed assertion about the caller with a token.
 func (a *asserter) sign(t *middleware.Token) (string, error) {
 	now := a.now()
 	payload, err := json.Marshal(Assertion{

@@ -1,29 +1,28 @@
-// Package gateway guards a protocol server in any language: it verifies access tokens,
-// answers with challenges, decides by what a message calls, and forwards what is allowed.
+// Package gateway protects a protocol server in any language: it verifies access tokens, answers
+// with challenges, applies a policy to each message, and forwards allowed requests.
 //
-// A [Gateway] is an http.Handler made of [middleware.Guard] and a reverse proxy. Requests to
-// the path of the resource, or below it, go to the upstream, whose path takes the place of
-// the resource's; streams pass in both directions as they come, and bodies byte for byte, but for lists
-// that are filtered and their cursors.
-// The gateway itself answers at:
+// A [Gateway] is an http.Handler made of [middleware.Guard] and a reverse proxy. It forwards
+// requests to the path of the resource, or below it, and replaces that path by the path of the
+// upstream. It forwards streams in both directions without buffering, and bodies byte for byte,
+// except for filtered lists and their cursors. The gateway itself serves:
 //
 //	/.well-known/oauth-protected-resource...   the metadata of the resource (RFC 9728)
 //	/healthz                                   200 while it runs, 503 while it stops
-//	/verify                                    whether a request may pass, for the forward authentication of other proxies
-//	/jwks.json                                 the key that verifies assertions, with [IdentityAssertion]
+//	/verify                                    whether a request is allowed, for the forward authentication of other proxies
+//	/jwks.json                                 the public key for assertions, with [IdentityAssertion]
 //
-// What it refuses, or keeps from the upstream:
+// The gateway refuses, or does not forward:
 //
 //   - paths that the upstream could read differently: dot segments, empty segments, escaped
-//     slashes, whatever their spelling; methods that the protocol has no use for;
+//     slashes, in every spelling; methods that the protocol does not use;
 //   - the token, and every other credential of the client; headers that name a person,
-//     an address or another method, in every spelling that some server takes for the same;
-//   - upgrades of the connection, trailers, and answers before the answer (1xx);
-//   - a redirect of the upstream to somewhere else, and its 401: a client would throw a good
-//     token away.
+//     an address or another method, in every spelling that some server treats as equal;
+//   - upgrades of the connection, trailers, and informational responses (1xx);
+//   - a redirect of the upstream to another server, and its 401, on which a client would discard
+//     a good token.
 //
-// The upstream learns who calls from headers or from a signed assertion, and must be
-// reachable through the gateway alone.
+// The upstream gets the identity of the caller in headers or in a signed assertion. It must be
+// reachable through the gateway only.
 //
 //	gate, err := gateway.New(gateway.Config{
 //		Guard: middleware.Config{
@@ -54,58 +53,61 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// Config says what is guarded and where requests go. Guard.Resource,
-// Guard.AuthorizationServers and Upstream are required.
+// Config configures a [Gateway]. Guard.Resource and Guard.AuthorizationServers are required, and
+// Upstream unless VerifyOnly is set.
 type Config struct {
-	// Guard is the resource, whose tokens are accepted, and what each operation needs.
+	// Guard configures the resource, its authorization servers and the policy. Its BodyTime is
+	// not used.
 	Guard middleware.Config
-	// Upstream is the URL of the server that is guarded. It has no credentials, no query and
-	// no fragment.
+	// Upstream is the URL of the protected server. It has no credentials, no query and no
+	// fragment.
 	Upstream string
-	// VerifyOnly is for a gateway that forwards nothing. It answers at /verify, and preflights
-	// to the resource. Upstream must be empty then.
+	// VerifyOnly makes a gateway that forwards nothing. Set it when another proxy forwards the
+	// requests and asks /verify. The gateway then serves /verify, and preflights to the
+	// resource. Upstream must be empty.
 	VerifyOnly bool
-	// Identity is how the upstream learns who calls. The default is IdentityHeaders.
+	// Identity selects how the upstream gets the identity of the caller. The default is
+	// IdentityHeaders.
 	Identity Identity
 	// AssertionKey signs assertions, and is required for IdentityAssertion. It is on P-256.
 	AssertionKey *ecdsa.PrivateKey
 	// InsecureTrustMCPHeaders lets /verify decide by the headers MCP-Protocol-Version,
-	// Mcp-Method and Mcp-Name, because it never sees the message. It is safe only when the
-	// server behind refuses every message that does not say the same as its headers, as
-	// servers that speak nothing but revision 2026-07-28 must. Otherwise a token must cover
-	// all that any operation needs.
+	// Mcp-Method and Mcp-Name, because it never gets the message. It is safe only when the
+	// upstream refuses every message that differs from its headers, as servers that support
+	// only revision 2026-07-28 must. Without it, a token must cover the scopes of all
+	// operations.
 	InsecureTrustMCPHeaders bool
-	// Transport connects to the upstream. The default uses no proxy of the environment,
-	// follows no redirect, and verifies certificates.
+	// Transport connects to the upstream. Set it to use your own certificate authorities or
+	// timeouts. The default uses no proxy of the environment, follows no redirect, and verifies
+	// certificates.
 	Transport http.RoundTripper
-	// PassHeaders are headers of clients that reach the upstream although their names have the
-	// shape of those by which servers tell who calls, such as X-Team-User, Acme-Role or
-	// X-Api-Key: without it they are dropped. Name one only when the upstream does not believe
-	// it, or when clients are meant to send it.
+	// PassHeaders are request headers to forward although their names look as if they carry an
+	// identity, such as X-Team-User, Acme-Role or X-Api-Key: the gateway drops all others. Name
+	// one only when the upstream does not derive an identity from it, or when clients are meant
+	// to send it.
 	PassHeaders []string
-	// BodyTime is how long the body of a request may take to arrive; a large one has a second
-	// more for each 16 KiB that have arrived. The default is 30 seconds. That of Guard counts
-	// for nothing.
+	// BodyTime is the time in which the body of a request must arrive; it grows by a second for
+	// each 16 KiB received. The default is 30 seconds.
 	BodyTime time.Duration
 }
 
-// ErrStopping is the cause with which a server that is about to end cancels the contexts of
-// its requests, so that those without an answer get one that says so.
+// ErrStopping is the cause with which a server that shuts down cancels the contexts of its
+// requests. The gateway then answers requests without a response with 503.
 var ErrStopping = errors.New("gateway: the server is stopping")
 
-// The paths of the gateway itself.
+// The paths that the gateway itself serves.
 const (
-	// PathHealth answers whether the gateway runs. It does not ask the upstream.
+	// PathHealth serves the state of the gateway. It sends no request to the upstream.
 	PathHealth = "/healthz"
-	// PathVerify answers whether a request may pass.
+	// PathVerify serves the decision whether a request is allowed.
 	PathVerify = "/verify"
-	// PathKeys is the JWK set that verifies assertions.
+	// PathKeys serves the JWK set for assertions.
 	PathKeys = "/jwks.json"
-	// pathWellKnown is above the metadata of the resource.
+	// pathWellKnown is the prefix of the metadata of the resource.
 	pathWellKnown = "/.well-known"
 )
 
-// Gateway guards one resource. It is safe for concurrent use.
+// Gateway protects one resource. It is safe for concurrent use.
 type Gateway struct {
 	places    places
 	guard     *middleware.Guard
@@ -122,7 +124,8 @@ type Gateway struct {
 	log       *slog.Logger
 }
 
-// New checks the configuration and returns a gateway. It opens no connection.
+// New checks the configuration and returns a gateway. The error describes a mistake in the
+// configuration. New opens no connection.
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
@@ -162,7 +165,8 @@ func New(c Config) (*Gateway, error) {
 	return g, nil
 }
 
-// forwards wants an upstream exactly when something is forwarded.
+// forwards returns an error unless there is an upstream exactly when the gateway forwards
+// requests.
 func (c *Config) forwards() error {
 	switch {
 	case c.Upstream == "" && !c.VerifyOnly:
@@ -173,7 +177,7 @@ func (c *Config) forwards() error {
 	return nil
 }
 
-// free wants a resource that does not lie where the gateway answers itself.
+// free returns an error for a resource at a path that the gateway itself serves.
 func (p places) free() error {
 	path := plainPath(p.public.parts)
 	for _, own := range []string{PathHealth, PathVerify, PathKeys, pathWellKnown} {
@@ -184,10 +188,10 @@ func (p places) free() error {
 	return nil
 }
 
-// MetadataPaths are the paths at which the metadata of the resource is found.
+// MetadataPaths returns the paths of the metadata of the resource.
 func (g *Gateway) MetadataPaths() []string { return g.guard.MetadataPaths() }
 
-// Stop makes /healthz answer 503, so that nobody sends new requests here.
+// Stop makes /healthz answer 503, so that load balancers send no new requests.
 func (g *Gateway) Stop() { g.stopping.Store(true) }
 
 // forwarded are the methods that reach the upstream. The guard answers OPTIONS.
@@ -220,8 +224,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter lets requests to the resource through the guard. Where nothing is forwarded, that is
-// for preflights alone: other proxies do not know what the guard allows.
+// enter passes requests to the resource to the guard. With Config.VerifyOnly it does so for
+// preflights only, which other proxies cannot answer.
 func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment, body *arrival.Body) {
 	rest, ok := g.places.public.rest(parts)
 	switch {
@@ -235,7 +239,8 @@ func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment,
 	}
 }
 
-// health says whether the gateway runs. What runs behind it has probes of its own.
+// health serves the state of the gateway, but not that of the upstream, which has probes of its
+// own.
 func (g *Gateway) health(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:

@@ -9,34 +9,34 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// Identity is how the server behind the gateway learns who calls.
+// Identity selects how the upstream gets the identity of the caller.
 type Identity string
 
 const (
-	// IdentityHeaders sets the four headers below. The server must be reachable through the
-	// gateway alone. It is the default.
+	// IdentityHeaders sets the four headers below. It is the default. The upstream must be
+	// reachable through the gateway only.
 	IdentityHeaders Identity = "headers"
-	// IdentityAssertion sets [HeaderAssertion], which the server verifies.
+	// IdentityAssertion sets [HeaderAssertion]. Use it for an upstream that can verify a JWT.
 	IdentityAssertion Identity = "assertion"
-	// IdentityNone tells the server nothing.
+	// IdentityNone sets no header. Use it for an upstream that needs no identity.
 	IdentityNone Identity = "none"
 )
 
-// The headers of [IdentityHeaders]. In their values every byte that is no visible ASCII
-// character, and the percent sign, is percent-encoded (RFC 3986 section 2.1), so that each
-// value stands for exactly one subject, whatever characters that has.
+// The headers of [IdentityHeaders]. In their values every byte other than a visible ASCII
+// character, and the percent sign, is percent-encoded (RFC 3986 section 2.1), so that each value
+// stands for exactly one subject, whatever its characters.
 const (
-	// HeaderSubject is who calls. It is unique for the issuer only.
+	// HeaderSubject carries the subject of the token. It is unique for the issuer only.
 	HeaderSubject = "Gatehouse-Subject"
-	// HeaderIssuer is the authorization server that says so.
+	// HeaderIssuer carries the issuer of the token.
 	HeaderIssuer = "Gatehouse-Issuer"
-	// HeaderClient is the id of the client that calls on behalf of the subject.
+	// HeaderClient carries the client id of the token.
 	HeaderClient = "Gatehouse-Client"
-	// HeaderScope is what the token covers, with spaces between the scopes. It may be empty.
+	// HeaderScope carries the scopes of the token, separated by spaces. It may be empty.
 	HeaderScope = "Gatehouse-Scope"
 )
 
-// HeaderAssertion holds the JWT of [IdentityAssertion].
+// HeaderAssertion carries the JWT of [IdentityAssertion].
 const HeaderAssertion = "Gatehouse-Assertion"
 
 func (i Identity) validate() error {
@@ -46,7 +46,7 @@ func (i Identity) validate() error {
 	return nil
 }
 
-// identityHeaders returns the headers that say who a token speaks for.
+// identityHeaders returns the headers of [IdentityHeaders] for a token.
 func identityHeaders(t *middleware.Token) http.Header {
 	scopes := make([]string, len(t.Scopes))
 	for i, scope := range t.Scopes {
@@ -60,8 +60,8 @@ func identityHeaders(t *middleware.Token) http.Header {
 	}
 }
 
-// visible encodes a text so that it is a header value which no reader trims, splits into
-// lines or decodes in a charset of its own (RFC 9110 section 5.5).
+// visible encodes a text as a header value that no reader trims, splits into lines or decodes in
+// another charset (RFC 9110 section 5.5).
 func visible(text string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -11,16 +11,16 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// errPath says that a path is not one that every reader understands alike.
+// errPath means that readers could interpret a path differently.
 var errPath = errors.New("gateway: the path has dot segments, empty segments, or escapes that could be read in more than one way")
 
 // segment is one part of a path between two slashes.
 type segment struct{ raw, plain string }
 
-// segments splits a path as it was sent. It refuses what the server behind could take for
-// another path than this one does: dot segments, also escaped or with parameters behind
-// them, escaped slashes, backslashes and percent signs, empty segments, control
-// characters, and bytes that are no UTF-8. Only the last segment may be empty.
+// segments splits a path as it was sent. It refuses a path that the upstream could interpret
+// differently: with dot segments, also escaped or followed by parameters, escaped slashes,
+// backslashes and percent signs, empty segments, control characters, or invalid UTF-8. Only the
+// last segment may be empty.
 func segments(escaped string) ([]segment, error) {
 	rest, ok := strings.CutPrefix(escaped, "/")
 	if !ok {
@@ -38,13 +38,13 @@ func segments(escaped string) ([]segment, error) {
 	return out, nil
 }
 
-// unambiguous judges a segment that was unescaped once.
+// unambiguous reports whether all readers interpret a segment alike, which was unescaped once.
 func unambiguous(plain string) bool {
-	name, _, _ := strings.Cut(plain, ";") // some servers cut parameters off, and see dots then
+	name, _, _ := strings.Cut(plain, ";") // some servers cut parameters off, and then find dots
 	return name != "." && name != ".." && utf8.ValidString(plain) && !strings.ContainsAny(plain, "/\\%") && !strings.ContainsFunc(plain, unicode.IsControl)
 }
 
-// plainPath joins segments as they are meant.
+// plainPath joins the unescaped segments.
 func plainPath(parts []segment) string {
 	var b strings.Builder
 	for _, s := range parts {
@@ -56,8 +56,8 @@ func plainPath(parts []segment) string {
 
 // prefix is the path of a URL, and everything below it.
 type prefix struct {
-	parts []segment // without an empty end
-	slash bool      // whether it has an empty end, so that something must follow
+	parts []segment // without an empty last segment
+	slash bool      // whether the last segment is empty, so that paths need a slash after the others
 }
 
 func newPrefix(u *url.URL) (prefix, error) {
@@ -72,8 +72,8 @@ func newPrefix(u *url.URL) (prefix, error) {
 	return prefix{parts, false}, err
 }
 
-// rest returns what a path has below the prefix, nil for the prefix itself. It is false for
-// a path elsewhere.
+// rest returns the segments of a path below the prefix, nil for the prefix itself. It returns
+// false for a path that is not below the prefix.
 func (p prefix) rest(parts []segment) ([]segment, bool) {
 	n := len(p.parts)
 	if len(parts) < n || (p.slash && len(parts) == n) {
@@ -91,7 +91,7 @@ func (p prefix) rest(parts []segment) ([]segment, bool) {
 	return rest, true
 }
 
-// under returns the path of something below a URL, as it is meant and as it is sent.
+// under returns the path of segments below a URL, unescaped and escaped.
 func under(base *url.URL, rest []segment) (plain, escaped string) {
 	plain, escaped = base.Path, base.EscapedPath()
 	if len(rest) > 0 {
@@ -106,7 +106,7 @@ func under(base *url.URL, rest []segment) (plain, escaped string) {
 	return plain, escaped
 }
 
-// places are the two ends of the way through the gateway.
+// places are the URLs on both sides of the gateway.
 type places struct {
 	resource *url.URL // in canonical form
 	public   prefix
@@ -143,8 +143,8 @@ func newPlaces(resource, upstream string) (places, error) {
 	return p, nil
 }
 
-// parseUpstream wants nothing but where to connect to and the path there. Its errors do not
-// repeat the URL: it could hold a password.
+// parseUpstream parses a URL that has nothing but a scheme, a host and a path. Its errors do not
+// repeat the URL, which could contain a password.
 func parseUpstream(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -160,8 +160,8 @@ func parseUpstream(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// back returns the public URL of one at the upstream. It is false for a URL that is not at
-// or below the upstream.
+// back returns the public URL for a URL of the upstream, false if that is not at or below the
+// upstream.
 func (p places) back(at *url.URL) (*url.URL, bool) {
 	if at.Scheme != p.upstream.Scheme || !strings.EqualFold(at.Host, p.upstream.Host) || at.User != nil {
 		return nil, false

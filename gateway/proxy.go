@@ -20,18 +20,18 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// Why an answer of the upstream does not reach the client.
+// The reasons for which the gateway does not forward a response.
 var (
 	errCredentials = errors.New("the upstream wants credentials of its own: it must accept the requests of the gateway without any")
 	errElsewhere   = errors.New("the upstream redirects to somewhere that is not below it: name the URL at which it answers itself")
 	errSwitched    = errors.New("the upstream switched to another protocol without being asked")
 )
 
-// retryAfter is when a client may try again what the upstream did not answer, in seconds.
+// retryAfter is the Retry-After for requests that the upstream did not answer, in seconds.
 const retryAfter = 5
 
-// newTransport makes connections to the upstream. There is no bound on how long an answer
-// takes: tools may be slow.
+// newTransport returns the default transport to the upstream. It does not limit the time of a
+// response, because tools may be slow.
 func newTransport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -40,16 +40,15 @@ func newTransport() http.RoundTripper {
 		TLSHandshakeTimeout: 5 * time.Second,
 		MaxIdleConns:        256,
 		MaxIdleConnsPerHost: 256,
-		// Servers of some languages close idle connections after five seconds. A message that is
-		// being sent at that moment would be lost, and must not be sent twice.
+		// Some servers close idle connections after five seconds. A message that is being sent at
+		// that moment would be lost, and must not be sent twice.
 		IdleConnTimeout:        4 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // bodies pass as they are
+		DisableCompression:     true, // bodies are forwarded as they are
 	}
 }
 
-// silent is a transport that tells nothing but the answer: no answers before it (103), and
-// nothing after its body.
+// silent is a transport without informational responses (such as 103) and without trailers.
 type silent struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -63,7 +62,7 @@ func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &out, nil
 }
 
-// untraced is a context without the hooks by which the proxy would learn of such answers.
+// untraced is a context without the hooks that report informational responses to the proxy.
 type untraced struct{ context.Context }
 
 // Value implements context.Context.
@@ -75,14 +74,14 @@ func (u untraced) Value(key any) any {
 	return value
 }
 
-// newProxy returns what forwards admitted requests. What it would log, the hooks log.
+// newProxy returns the reverse proxy for admitted requests. It does not log: its hooks do.
 func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	if transport == nil {
 		transport = newTransport()
 	}
 	return &httputil.ReverseProxy{
 		Transport:      reopening{silent{transport}},
-		FlushInterval:  -1, // streams pass as they come
+		FlushInterval:  -1, // streams are forwarded without buffering
 		Rewrite:        g.rewrite,
 		ModifyResponse: g.admitAnswer,
 		ErrorHandler:   g.failed,
@@ -96,19 +95,19 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	if token, ok := middleware.TokenFrom(r.Context()); ok {
 		var err error
 		if v.identity, err = g.identify(token); err != nil {
-			g.log.ErrorContext(r.Context(), "nobody can be told who calls", "error", err)
+			g.log.ErrorContext(r.Context(), "cannot sign an assertion", "error", err)
 			g.refuse(w, r, refusal{status: http.StatusInternalServerError, description: "The gateway failed."})
 			return
 		}
 	}
 	if v.body != nil && !g.reads {
-		_ = http.NewResponseController(w).EnableFullDuplex() // an error says that it always is
+		_ = http.NewResponseController(w).EnableFullDuplex() // fails only where it is always on
 	}
 	r.Header.Del("Upgrade") // RFC 9110 section 7.8: a server MAY ignore it
 	g.proxy.ServeHTTP(w, r)
 }
 
-// identify returns the headers that say who a token speaks for.
+// identify returns the headers with the identity of the caller with a token.
 func (g *Gateway) identify(token *middleware.Token) (http.Header, error) {
 	switch g.identity {
 	case IdentityHeaders:
@@ -125,25 +124,24 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	v, out := visitOf(pr.In.Context()), pr.Out
 	out.URL.Scheme, out.URL.Host, out.Host = g.places.upstream.Scheme, g.places.upstream.Host, ""
 	out.URL.Path, out.URL.RawPath = under(g.places.upstream, v.rest)
-	out.URL.RawQuery = pr.In.URL.RawQuery // nothing was decided by it
+	out.URL.RawQuery = pr.In.URL.RawQuery // as it is: no decision depends on it
 	out.Trailer = nil
 	strip(out.Header, g.passes.drops)
 	// RFC 9110 section 7.6.3: a gateway MUST send Via with each request that it forwards.
 	out.Header.Add("Via", strings.TrimPrefix(pr.In.Proto, "HTTP/")+" gatehouse")
-	out.Header["X-Forwarded-For"] = []string{senders(pr.In, v.remote)}
+	out.Header["X-Forwarded-For"] = []string{forwardedFor(pr.In, v.remote)}
 	out.Header["X-Forwarded-Host"] = []string{g.places.resource.Host}
 	out.Header["X-Forwarded-Proto"] = []string{g.places.resource.Scheme}
-	pass(pr.In.Context(), out.Header)
+	setRequestID(pr.In.Context(), out.Header)
 	for name, values := range v.identity {
 		out.Header[name] = values
 	}
 }
 
-// pass names the request to the upstream as our log does. What the client called it stays in
-// our log, and what it says of its trace goes on only as the specification has it: a
-// traceparent that cannot be read is not passed on, nor a tracestate without one (W3C Trace
+// setRequestID sends the id of the request to the upstream, and not the id that the client sent.
+// It removes a traceparent that is invalid, and a tracestate without a traceparent (W3C Trace
 // Context, section 4.3).
-func pass(ctx context.Context, header http.Header) {
+func setRequestID(ctx context.Context, header http.Header) {
 	id := requestid.From(ctx)
 	header[requestid.Header] = []string{id.Own}
 	if id.Trace == "" {
@@ -152,8 +150,9 @@ func pass(ctx context.Context, header http.Header) {
 	}
 }
 
-// senders is the client, and the proxy that told of it.
-func senders(r *http.Request, remote netip.Addr) string {
+// forwardedFor returns the value of X-Forwarded-For: the client, and the trusted proxy in front
+// of the gateway if there is one.
+func forwardedFor(r *http.Request, remote netip.Addr) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	switch {
 	case err != nil:
@@ -164,7 +163,8 @@ func senders(r *http.Request, remote netip.Addr) string {
 	return remote.String() + ", " + peer.Addr().Unmap().String()
 }
 
-// admitAnswer judges the header of an answer, and takes out what is not for the client.
+// admitAnswer returns an error for a response that must not be forwarded, and removes headers
+// that are not for the client.
 func (g *Gateway) admitAnswer(res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusProxyAuthRequired:
@@ -172,17 +172,17 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	case http.StatusSwitchingProtocols:
 		return errSwitched
 	}
-	strip(res.Header, unanswered.Has)
+	strip(res.Header, droppedAnswerHeaders.Has)
 	if err := g.relocate(res); err != nil {
 		return err
 	}
 	visitOf(res.Request.Context()).leave(res.Request, res.Header)
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // the guard looks no further than the type, either
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // the guard ignores parameters, too
 	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: media == "text/event-stream"}
 	return nil
 }
 
-// relocate replaces a URL of the upstream, which clients do not know, by the public one.
+// relocate replaces a Location at the upstream, which clients cannot reach, by the public URL.
 func (g *Gateway) relocate(res *http.Response) error {
 	location := res.Header.Get("Location")
 	if location == "" {
@@ -201,7 +201,7 @@ func (g *Gateway) relocate(res *http.Response) error {
 	return nil
 }
 
-// answer is the body of an answer.
+// answer is the body of a response.
 type answer struct {
 	io.ReadCloser
 	request *http.Request
@@ -209,9 +209,8 @@ type answer struct {
 	events  bool
 }
 
-// Read implements io.Reader. A stream of events whose time is over, or which the guard ended,
-// ends like one that is complete: an event that has begun is of no use to anybody (HTML
-// standard, section 9.2.6).
+// Read implements io.Reader. A stream of events that ends with its context ends like a complete
+// one: clients discard an incomplete event (HTML standard, section 9.2.6).
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	ctx := a.request.Context()
@@ -229,15 +228,14 @@ func stopping(ctx context.Context) bool {
 	return ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrStopping)
 }
 
-// failed answers a request that got no answer from the upstream, or none that the client
-// may have.
+// failed answers a request for which there is no response that can be forwarded.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	v := visitOf(ctx)
 	v.leave(r, w.Header())
-	unsent := v.body.Failure()
+	bodyErr := v.body.Failure()
 	switch {
-	case errors.Is(unsent, os.ErrDeadlineExceeded):
+	case errors.Is(bodyErr, os.ErrDeadlineExceeded):
 		g.refuse(w, r, refusal{status: http.StatusRequestTimeout, description: "The message took too long to arrive."})
 	case stopping(ctx):
 		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway is stopping.", retryAfter: retryAfter})
@@ -245,15 +243,16 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 		g.refuse(w, r, refusal{status: http.StatusGatewayTimeout, description: "The access token expired before there was an answer."})
 	case ctx.Err() != nil:
 		panic(http.ErrAbortHandler) // the client is gone
-	case unsent != nil:
+	case bodyErr != nil:
 		g.refuse(w, r, refusal{status: http.StatusBadRequest, description: "The message did not arrive as a whole."})
 	default:
-		g.unanswered(w, r, err)
+		g.upstreamFailed(w, r, err)
 	}
 }
 
-// unanswered answers for an upstream that is down or wrong.
-func (g *Gateway) unanswered(w http.ResponseWriter, r *http.Request, err error) {
+// upstreamFailed answers and logs a request if the upstream is down or its response cannot be
+// forwarded.
+func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	why := refusal{status: http.StatusBadGateway, description: "The server behind the gateway does not answer.", retryAfter: retryAfter}
 	if errors.Is(err, errCredentials) || errors.Is(err, errElsewhere) || errors.Is(err, errSwitched) {
 		why = refusal{status: http.StatusBadGateway, description: "The server behind the gateway gave an answer that cannot be passed on."}

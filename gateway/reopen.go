@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// reopenTries and the pauses between them, each twice as long as the one before, give an
-	// upstream some five seconds to notice that a stream has ended.
+	// reopenTries is the number of attempts. With the pauses between them, each twice as long as
+	// the one before, an upstream has about five seconds to notice that a stream has ended.
 	reopenTries  = 12
 	firstPause   = 10 * time.Millisecond
 	longestPause = 640 * time.Millisecond
 )
 
-// reopening is a transport that opens a stream behind the one before. When a stream ends with
-// its token, the client opens it anew at once, perhaps before the upstream has noticed the
-// end, and servers answer 409 then: there may be one stream at a time. So the request is sent
-// again until the upstream has noticed. GET changes nothing, and 409 says that nothing was
-// done. It does not matter which of several gateways ended the stream.
+// reopening is a transport that repeats a request for a stream while the upstream answers 409.
+// When a stream ends with its token, the client resumes it at once, perhaps before the upstream
+// has noticed the end, and servers that allow one stream at a time then answer 409. Repeating is
+// safe: GET changes nothing, and 409 means that the request was not processed. It also works if
+// another gateway ended the stream.
 type reopening struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -37,13 +37,13 @@ func (o reopening) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// opensStream reports whether a request asks for a stream, and can be sent again.
+// opensStream reports whether a request is for a stream, and can be repeated.
 func opensStream(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.Body == nil || r.Body == http.NoBody) &&
 		strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), "text/event-stream")
 }
 
-// wait reports whether there was time for a pause.
+// wait waits for a pause. It returns false if ctx ended first.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -9,37 +9,36 @@ import (
 	"gatehouse.example/internal/headername"
 )
 
-// unsent are the headers of a request that never reach the upstream, in any spelling. The
-// upstream would believe them: it trusts who calls it, and a client could write them.
+// unsent are the request headers that are never forwarded, in any spelling: the upstream trusts
+// the gateway, and a client could have set them.
 var unsent = headername.NewSet(
-	// Ours. What the gateway verified is set anew.
+	// Headers of the gateway, which it sets itself.
 	"gatehouse*",
-	// What a client calls its request, which the upstream would log as our name of it.
+	// The id that a client gives its request. The upstream would log it as the gateway's id.
 	"x-request-id",
-	// Credentials. Those of the client end here (requirement R-TOK-5: the token
-	// MUST NOT be passed on).
+	// Credentials of the client (requirement R-TOK-5: the token MUST NOT be passed on).
 	"authorization", "proxy-authorization", "cookie", "cookie2", "x-authorization", "x-access-token", "x-id-token", "x-serverless-authorization",
-	// Where a request comes from and what it asked for, as other proxies tell it (RFC 7239
-	// section 8.1). A page can choose its Origin no more than its name, but the guard has
-	// judged it, and the upstream knows the gateway by another name.
+	// The origin and the target of a request, as other proxies describe them (RFC 7239 section
+	// 8.1). Origin is not forged by pages, but the guard has checked it already, and the upstream
+	// has another host name than the gateway.
 	"origin", "forwarded*", "x-forwarded", "x-forwarded-for*", "x-forwarded-host*", "x-forwarded-proto*", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-server",
 	"x-forwarded-uri", "x-forwarded-method", "x-forwarded-path", "x-forwarded-scheme", "x-forwarded-ssl", "x-forwarded-by",
 	"x-real-ip", "x-original*", "x-rewrite*", "x-url-scheme", "x-scheme", "x-host", "x-http-host-override", "x-client-ip",
 	"client-ip", "true-client-ip", "x-cluster-client-ip", "x-envoy*", "cf-connecting-ip*", "fastly-client-ip", "x-appengine*", "x-azure-clientip", "x-proxyuser-ip",
 	"x-script-name", "x-waws*", "x-arr*", "front-end-https",
-	// To a program that gets headers as variables, the proxy of its own requests: HTTP_PROXY
-	// (RFC 3875 section 4.1.18).
+	// In a program that gets headers as variables, this one sets the proxy for its own requests:
+	// HTTP_PROXY (RFC 3875 section 4.1.18).
 	"proxy",
-	// Other methods than the one that was judged.
+	// Other methods than the one that the guard checked.
 	"x-http-method*", "x-method-override", "x-method",
-	// What is between the client and the gateway alone (RFC 9110 section 7.6.1). An upgraded
-	// connection would go around the policy, and nobody needs trailers.
+	// Headers of the connection between client and gateway (RFC 9110 section 7.6.1). An upgraded
+	// connection would bypass the policy, and the protocol does not use trailers.
 	"connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer", "transfer-encoding", "content-length", "expect", "host", "http2-settings",
 )
 
-// telling are headers by which servers and other proxies tell who calls. A client gets one
-// through only if the operator names it, as with every name that [speaks] of a person.
-var telling = headername.NewSet(
+// identifying are headers by which servers and other proxies identify a caller. They are
+// forwarded only if the operator names them, like all names with a word of [namesIdentity].
+var identifying = headername.NewSet(
 	"from", "remote*", "x-remote*", "x-auth*", "x-webauth*", "x-sub", "x-consumer*", "x-anonymous-consumer", "x-token*", "x-openid*", "x-forwarded*",
 	"x-goog*", "x-endpoint-api*", "x-apigateway-api*", "cf-access*", "x-amzn-oidc*", "x-amzn-mtls*", "x-ms-client*", "x-ms-token*",
 	"on-behalf*", "x-on-behalf*", "x-acting*", "x-act-as*", "x-run-as*", "sudo*", "x-sudo*",
@@ -48,32 +47,33 @@ var telling = headername.NewSet(
 	"client-cert*", "x-client-cert*", "x-client-verify", "x-client-dn", "ssl-client*", "x-ssl*",
 )
 
-// harmless are names that speak of a person and do not mean one: what every client sends, and
-// parameters of tools (MCP Streamable HTTP, revision 2026-07-28).
+// harmless are headers that do not identify a caller although their names suggest it: headers
+// that every client sends, and parameters of tools (MCP Streamable HTTP, revision 2026-07-28).
 var harmless = headername.NewSet("user-agent", "sec-fetch-user", "mcp-param-*")
 
-// beginnings are how words begin by which servers tell who calls, or accept who does.
-var beginnings = []string{
+// identityPrefixes are the prefixes of words in the names of headers by which servers identify
+// or authenticate a caller.
+var identityPrefixes = []string{
 	"user", "role", "group", "auth", "account", "admin", "apikey", "claim", "credential", "customer", "email", "employee", "entitlement", "identit", "impersonat",
 	"jwt", "ldap", "login", "logon", "member", "oidc", "org", "owner", "passw", "permission", "person", "principal", "privilege", "saml", "scope", "secret", "sso", "subject",
 	"tenant", "token", "uid", "upn",
 }
 
-// speaks reports whether a name has the shape of one that tells who calls: a word in it
-// begins or ends like those that servers use.
-func speaks(name string) bool {
+// namesIdentity reports whether a header could identify a caller by its name: a word in it has
+// a prefix or suffix that servers use for such headers.
+func namesIdentity(name string) bool {
 	words := strings.Split(headername.Fold(name), "-")
 	for i, word := range words {
 		if word == "key" && i > 0 && words[i-1] == "api" {
 			return true
 		}
-		for _, beginning := range beginnings {
-			if strings.HasPrefix(word, beginning) {
+		for _, prefix := range identityPrefixes {
+			if strings.HasPrefix(word, prefix) {
 				return true
 			}
 		}
-		for _, end := range []string{"user", "role", "roles", "groups", "email", "token", "userid", "username", "apikey", "jwt"} {
-			if strings.HasSuffix(word, end) {
+		for _, suffix := range []string{"user", "role", "roles", "groups", "email", "token", "userid", "username", "apikey", "jwt"} {
+			if strings.HasSuffix(word, suffix) {
 				return true
 			}
 		}
@@ -81,11 +81,11 @@ func speaks(name string) bool {
 	return false
 }
 
-// passing are the headers that the operator lets through, in the spelling in which net/http
-// writes them: other spellings of them do not pass.
+// passing are the headers of Config.PassHeaders in their canonical spelling. Other spellings are
+// not forwarded.
 type passing map[string]bool
 
-// newPassing refuses names that no operator can mean.
+// newPassing returns an error for a name that is invalid or must not be forwarded.
 func newPassing(names []string) (passing, error) {
 	p := passing{}
 	for _, name := range names {
@@ -101,15 +101,15 @@ func newPassing(names []string) (passing, error) {
 	return p, nil
 }
 
-// drops reports whether a header of a client ends at the gateway.
+// drops reports whether the gateway removes a request header.
 func (p passing) drops(name string) bool {
 	if unsent.Has(name) {
 		return true
 	}
-	return !p[name] && !harmless.Has(name) && (telling.Has(name) || speaks(name))
+	return !p[name] && !harmless.Has(name) && (identifying.Has(name) || namesIdentity(name))
 }
 
-// strip removes the headers that drops names.
+// strip removes the headers for which drops returns true.
 func strip(header http.Header, drops func(string) bool) {
 	for name := range header {
 		if drops(name) {
@@ -118,13 +118,13 @@ func strip(header http.Header, drops func(string) bool) {
 	}
 }
 
-// unanswered are the headers of an answer that never reach the client. The guard alone says
-// how to sign in and who may read; cookies would never come back; and other ways to the
-// upstream are not the client's.
-var unanswered = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
+// droppedAnswerHeaders are the response headers that are never forwarded. The guard sets the
+// challenge and the CORS headers; the gateway does not forward cookies of clients; and clients
+// must not use another address of the upstream.
+var droppedAnswerHeaders = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
 
-// TellingHeaders returns those of some names that a server could take for who calls: what
-// [Config.PassHeaders] lets through although a client writes it.
+// TellingHeaders returns the names of headers by which a server could identify the caller. Use
+// it to warn an operator about entries of [Config.PassHeaders], which clients can forge.
 func TellingHeaders(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !passing(nil).drops(name) })
 }

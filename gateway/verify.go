@@ -11,16 +11,16 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// newVerifier returns the handler of PathVerify, which other proxies ask whether a request
-// may pass. It answers 200 and says who calls in the headers of the answer, 401 or 403
-// with the challenge for the client, and 503 when that cannot be known.
+// newVerifier returns the handler of PathVerify, with which other proxies check a request. It
+// answers 200 with the identity of the caller in headers, 401 or 403 with the challenge for the
+// client, and 503 when the token cannot be verified.
 //
-// The message is not there to be judged, so a token must cover all that any operation
-// needs, and the challenge names all of that. What a proxy says about the request that it
-// asks for, a client may have written: nothing of it counts but the credentials.
+// It does not get the message, so a token must cover the scopes of all operations, and the
+// challenge names all of them. It uses only the credentials of the request: a client may have
+// set all other headers about the original request.
 func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	config := c.Guard
-	config.Optional = false // who asks wants to know who calls
+	config.Optional = false // the proxy needs an identity
 	if needed := config.Policy.AllScopes(); g.reads {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed
@@ -41,15 +41,16 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	}
 	one := sighted.Protect(http.HandlerFunc(g.confirm))
 	return g.asked(func(header http.Header) (http.Handler, []byte) {
-		if message, ok := foretold(header); ok {
+		if message, ok := messageOf(header); ok {
 			return one, message
 		}
 		return whole, nil
 	}), nil
 }
 
-// asked makes the request that a guard judges out of one that asks about another, whatever
-// its method. The guard that choose returns gets the message that comes with it.
+// asked returns a handler that makes a request to the resource from the credentials of a request
+// to PathVerify, of any method, and passes it to the guard that choose returns, with the message
+// that choose returns.
 func (g *Gateway) asked(choose func(http.Header) (http.Handler, []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guard, message := choose(r.Header)
@@ -70,16 +71,16 @@ func (g *Gateway) asked(choose func(http.Header) (http.Handler, []byte)) http.Ha
 	})
 }
 
-// confirm answers about a request that may pass.
+// confirm answers 200 with the identity of the caller.
 func (g *Gateway) confirm(w http.ResponseWriter, r *http.Request) {
 	token, ok := middleware.TokenFrom(r.Context())
 	if !ok {
-		g.refuse(w, r, refusal{status: http.StatusForbidden, description: "Nobody calls."})
+		g.refuse(w, r, refusal{status: http.StatusForbidden, description: "The request has no credentials."})
 		return
 	}
 	headers, err := g.identify(token)
 	if err != nil {
-		g.log.ErrorContext(r.Context(), "nobody can be told who calls", "error", err)
+		g.log.ErrorContext(r.Context(), "cannot sign an assertion", "error", err)
 		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway failed.", retryAfter: retryAfter})
 		return
 	}
@@ -90,7 +91,8 @@ func (g *Gateway) confirm(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// decision is an answer in the statuses that proxies understand.
+// decision maps the status of a response to those that proxies understand: 200, 401, 403 and
+// 5xx.
 type decision struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -105,16 +107,16 @@ func (d *decision) WriteHeader(status int) {
 	d.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (d *decision) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
-// checked is the first revision whose servers check the headers against the message.
-// Revisions are dates.
+// checked is the first revision in which servers compare the headers with the message. Revisions
+// are dates.
 const checked = "2026-07-28"
 
-// foretold returns a message that needs what the headers say that the message does. It is
-// false unless they say it whole.
-func foretold(header http.Header) ([]byte, bool) {
+// messageOf returns a message with the operation that the headers describe. It returns false
+// unless they describe it completely.
+func messageOf(header http.Header) ([]byte, bool) {
 	revision, method := single(header["Mcp-Protocol-Version"]), single(header["Mcp-Method"])
 	if len(revision) != len(checked) || revision < checked || method == "" {
 		return nil, false
@@ -123,7 +125,7 @@ func foretold(header http.Header) ([]byte, bool) {
 	switch member := nameOf(method); member {
 	case "":
 	case unnamed:
-		return nil, false // it is about something that no header names
+		return nil, false // no header repeats its name
 	default:
 		name := single(header["Mcp-Name"])
 		if name == "" {
@@ -135,8 +137,8 @@ func foretold(header http.Header) ([]byte, bool) {
 	return message, err == nil
 }
 
-// single returns what a header says that is there once, and "" if it cannot be told for
-// certain. It may be encoded for its characters (MCP Streamable HTTP, revision 2026-07-28).
+// single returns the decoded value of a header, and "" unless there is exactly one valid value.
+// The value may be in base64 (MCP Streamable HTTP, revision 2026-07-28).
 func single(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -156,10 +158,10 @@ func single(values []string) string {
 	return value
 }
 
-// unnamed is the member of methods whose names no header repeats.
+// unnamed is the result of nameOf for methods whose names no header repeats.
 const unnamed = "-"
 
-// nameOf returns the member of a message that Mcp-Name repeats.
+// nameOf returns the member of a message that Mcp-Name repeats, empty for methods without names.
 func nameOf(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":

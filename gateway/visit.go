@@ -8,18 +8,18 @@ import (
 	"gatehouse.example/internal/arrival"
 )
 
-// visit is what is known of a request on its way through the guard.
+// visit is the state of a request to the resource.
 type visit struct {
 	rest     []segment     // of its path, below the resource
-	remote   netip.Addr    // the client, as the guard knows it
-	identity http.Header   // what the upstream is told about who calls
+	remote   netip.Addr    // the address of the client, from the guard
+	identity http.Header   // the headers with the identity of the caller
 	body     *arrival.Body // nil without a body
-	streams  bool          // whether the body passes while it arrives
+	streams  bool          // whether the body is forwarded while it arrives
 }
 
 type visitKey struct{}
 
-// visitOf returns nil for a request that is not on its way to the upstream.
+// visitOf returns the visit in a context, nil for a request that is not to the resource.
 func visitOf(ctx context.Context) *visit {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	return v
@@ -30,9 +30,9 @@ func (v *visit) begin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 }
 
-// leave ends the connection after an answer that comes before the whole body: what is left
-// of it must not be read as a request, and the server cannot wait for it while it reads
-// and writes at once (https://go.dev/issue/68560).
+// leave closes the connection after a response that comes before the end of the request body:
+// the rest of the body must not be read as a request, and in full duplex the server cannot wait
+// for it (https://go.dev/issue/68560).
 func (v *visit) leave(r *http.Request, header http.Header) {
 	if v.streams && r.ProtoMajor == 1 && !v.body.Whole() {
 		header.Set("Connection", "close")

@@ -25,9 +25,9 @@ var (
 	errArchiveRefuses = errors.New("the archive did not take the notes")
 )
 
-// archive is an upstream API. The demo is a client of its own there, with a token of its
-// own (requirement R-TOK-6: a server MUST NOT pass on the token that it received).
-// It could not do otherwise: the guard gives no handler the token of a request.
+// archive is a client of an upstream API, with a token of its own (requirement R-TOK-6: a server
+// MUST NOT pass on the token that it received). The guard does not give the received token to
+// handlers anyway.
 type archive struct {
 	url    string
 	token  secret

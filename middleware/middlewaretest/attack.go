@@ -12,16 +12,16 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Attack sends a protected handler every request that it must refuse: all tokens of
-// [Issuer.Broken], tokens that the issuer does not know, and good tokens in every place but
-// the one where they belong. It fails the test for each that is let through, which is each
-// that gets another status than 401, or 400 for what is malformed. A 401 must have a
-// challenge (RFC 6750 section 3), and no answer may repeat a token.
+// Attack sends a protected handler requests that it must refuse: with all tokens of
+// [Issuer.Broken], with tokens that the issuer does not know, and with good tokens in every
+// place but the right one. It fails the test for each request that is not refused with 401, or
+// with 400 if the request is malformed. A 401 must have a challenge (RFC 6750 section 3), and no
+// response may repeat a token.
 //
-// It also sends good tokens, which must not be refused: with 401, with 400, or with 403
-// except for a lack of scopes. So let the handler behind the guard answer anything but these.
-// Each request is a POST with a "ping" of the protocol; other methods are tried without a
-// token.
+// It also sends good tokens, for which it fails the test if the status is 401, 400 or 503, or
+// 403 for another reason than missing scopes. So the handler behind the guard must answer with
+// another status. Each request is a POST with a "ping" of the protocol; Attack sends other
+// methods without a token.
 //
 //	func TestNobodyGetsIn(t *testing.T) {
 //		issuer := middlewaretest.NewIssuer(t)
@@ -38,7 +38,7 @@ func Attack(t testing.TB, issuer *Issuer, resource string, handler http.Handler)
 		a.refuses(broken.Name, broken.Token, header("Bearer "+broken.Token))
 		a.refuses(broken.Name+", lowercase scheme", broken.Token, header("bearer "+broken.Token))
 	}
-	a.strangers(issuer, good)
+	a.unknownTokens(issuer, good)
 	a.headers(good)
 	a.places(good)
 	a.methods()
@@ -52,7 +52,7 @@ type attacker struct {
 	handler  http.Handler
 }
 
-// change makes the difference between a request and one without credentials.
+// change changes a request without credentials.
 type change func(*http.Request)
 
 func header(values ...string) change {
@@ -103,7 +103,7 @@ func (a attacker) passes(name, authorization string) {
 	}
 }
 
-// refuses fails the test when a request is let through, or refused in a wrong way.
+// refuses fails the test when a request is not refused, or refused in a wrong way.
 func (a attacker) refuses(name, token string, changes ...change) {
 	a.Helper()
 	w := a.send(changes)
@@ -119,7 +119,7 @@ func (a attacker) refuses(name, token string, changes ...change) {
 	}
 }
 
-// minSecret is how long a token is at least that an answer could not hold by chance.
+// minSecret is the minimum length of a token that a response cannot contain by chance.
 const minSecret = 16
 
 func challengeCode(w *httptest.ResponseRecorder) string {
@@ -131,8 +131,8 @@ func challengeCode(w *httptest.ResponseRecorder) string {
 	return code
 }
 
-// strangers sends tokens that the issuer would not vouch for.
-func (a attacker) strangers(issuer *Issuer, good string) {
+// unknownTokens sends tokens that the issuer does not report as active, or did not issue.
+func (a attacker) unknownTokens(issuer *Issuer, good string) {
 	a.Helper()
 	revoked := issuer.MintOpaque(Claims{"aud": a.resource})
 	issuer.Revoke(revoked)
@@ -140,7 +140,7 @@ func (a attacker) strangers(issuer *Issuer, good string) {
 		"an opaque token that was revoked":           revoked,
 		"an opaque token for another resource":       issuer.MintOpaque(Claims{"aud": "https://other.example.org/mcp"}),
 		"an opaque token without an audience":        issuer.MintOpaque(nil),
-		"an opaque token that nobody issued":         "opaque-0123456789abcdef",
+		"an opaque token that was not issued":        "opaque-0123456789abcdef",
 		"a good token with one letter more":          good + "A",
 		"a good token with one letter less":          good[:len(good)-1],
 		"a good token with another first letter":     "f" + good[1:],
@@ -157,7 +157,7 @@ func (a attacker) strangers(issuer *Issuer, good string) {
 	}
 }
 
-// headers sends a good token in Authorization headers that are not right.
+// headers sends a good token in Authorization headers that are malformed.
 func (a attacker) headers(good string) {
 	a.Helper()
 	for name, values := range map[string][]string{
@@ -204,7 +204,7 @@ func (a attacker) places(good string) {
 	for _, name := range []string{"X-Access-Token", "X-Forwarded-Access-Token", "X-Auth-Request-Access-Token", "X-Api-Key", "Mcp-Session-Id"} {
 		a.refuses("header: "+name, good, field(name, good))
 	}
-	// What a proxy in front of another server would say about somebody who signed in.
+	// Headers by which proxies of other servers identify a person.
 	for _, name := range []string{"X-Forwarded-User", "X-Auth-Request-User", "X-Remote-User", "Remote-User", "X-User-Id", "X-Forwarded-Email"} {
 		a.refuses("header: "+name, "", field(name, "reader"))
 	}

@@ -116,7 +116,7 @@ func TestAttackFinds(t *testing.T) {
 			return false
 		}), "a good token, lowercase scheme is refused: 401"},
 		"does not look at tokens": {unless(func(r *http.Request) bool { return authorization(r) != "" }), "exp: absent is let through"},
-		"reads claims alone":      {unless(readsClaimsAlone), "key: somebody else's is let through"},
+		"reads claims alone":      {unless(readsClaimsAlone), "key: not the issuer's is let through"},
 		"takes tokens from the query": {unless(func(r *http.Request) bool { return r.URL.Query().Get("access_token") != "" }),
 			"query: access_token is let through"},
 		"takes tokens from forms": {unless(func(r *http.Request) bool { return r.FormValue("access_token") != "" && r.URL.RawQuery == "" }),

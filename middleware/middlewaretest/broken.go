@@ -16,13 +16,12 @@ import (
 
 // BrokenToken is a token that no server may accept.
 type BrokenToken struct {
-	Name  string // what is wrong with it
+	Name  string // the fault
 	Token string
 }
 
-// Broken returns tokens that are meant for a resource and are wrong in one way each. The
-// right answer is 401, or 400 to what does not even look like one bearer token. A server
-// that lets any of them through is open.
+// Broken returns tokens for a resource with one fault each. A server must refuse them with 401,
+// or with 400 if a token does not have the syntax of a bearer token.
 func (i *Issuer) Broken(resource string) []BrokenToken {
 	i.t.Helper()
 	b := &breaker{issuer: i, resource: resource}
@@ -46,20 +45,21 @@ func (b *breaker) add(name, token string) {
 	b.tokens = append(b.tokens, BrokenToken{Name: name, Token: token})
 }
 
-// good returns a token without a fault, to take apart.
+// good returns a token without a fault.
 func (b *breaker) good() string {
 	b.issuer.t.Helper()
 	return b.mint(Claims{"aud": b.resource})
 }
 
-// mint signs claims that no server may accept. The issuer does not know such a token.
+// mint signs claims that no server may accept. Introspection does not report such a token as
+// active.
 func (b *breaker) mint(overrides Claims) string {
 	b.issuer.t.Helper()
 	return b.issuer.mint(b.issuer.claims(overrides))
 }
 
-// payload returns the claims of a good token. It is a minute old, so that a server which
-// knows the issuer's keys can tell that it has none for the token.
+// payload returns the claims of a good token. It is a minute old, so that a server with the keys
+// of the issuer can conclude that the issuer has no key for the token.
 func (b *breaker) payload() []byte {
 	b.issuer.t.Helper()
 	payload, err := json.Marshal(b.issuer.claims(Claims{"aud": b.resource, "iat": time.Now().Add(-time.Minute).Unix()}))
@@ -174,9 +174,9 @@ func (b *breaker) wrongKeys() {
 	t, own := b.issuer.t, b.issuer.keys[0]
 	at := map[jose.HeaderKey]any{"typ": "at+jwt"}
 	foreign := jose.JSONWebKey{Key: b.issuer.foreign(jose.ES256), KeyID: own.KeyID, Algorithm: string(jose.ES256)}
-	b.add("key: somebody else's, under the issuer's id", signWith(t, foreign, b.payload(), at))
+	b.add("key: not the issuer's, under the issuer's id", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = "foreign"
-	b.add("key: somebody else's", signWith(t, foreign, b.payload(), at))
+	b.add("key: not the issuer's", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = ""
 	b.add("key: no id", signWith(t, foreign, b.payload(), at))
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA, jose.ES384} {
@@ -195,16 +195,16 @@ func (b *breaker) wrongKeys() {
 	}
 }
 
-// foreign returns a key that is not the issuer's, always the same for an algorithm: RSA keys
-// take long to draw.
+// foreign returns a key that is not the issuer's, always the same for an algorithm, because
+// generating RSA keys is slow.
 func (i *Issuer) foreign(algorithm jose.SignatureAlgorithm) any {
 	i.t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.strangers[algorithm] == nil {
-		i.strangers[algorithm] = NewKey(i.t, algorithm)
+	if i.foreignKeys[algorithm] == nil {
+		i.foreignKeys[algorithm] = NewKey(i.t, algorithm)
 	}
-	return i.strangers[algorithm]
+	return i.foreignKeys[algorithm]
 }
 
 func (b *breaker) hmac(secret []byte, kid string) string {

@@ -9,51 +9,50 @@ import (
 	"time"
 )
 
-// introspectPath is where the issuer tells about tokens (RFC 7662).
+// introspectPath is the path of the introspection endpoint (RFC 7662).
 const introspectPath = "/introspect"
 
-// Credentials returns the client id and the secret with which a resource server
-// authenticates at the introspection endpoint, with HTTP Basic. The endpoint is in the
-// metadata of the issuer; [Issuer.SetDocument] at "/introspect" makes it answer something
-// else.
+// Credentials returns the client id and the secret with which a resource server authenticates at
+// the introspection endpoint, with HTTP Basic. The endpoint is in the metadata of the issuer;
+// [Issuer.SetDocument] at "/introspect" replaces its responses.
 func (i *Issuer) Credentials() (id, secret string) {
-	// What form-encoding changes is in both (RFC 6749 section 2.3.1).
+	// Both have characters that form-encoding changes (RFC 6749 section 2.3.1).
 	return "https://notes.example.com/mcp", i.secret
 }
 
-// MintOpaque returns an access token in which nothing can be read. The issuer says about it
-// what [Issuer.Mint] would put into a token.
+// MintOpaque returns an opaque access token. Its introspection response has the claims that
+// [Issuer.Mint] would put into a token.
 func (i *Issuer) MintOpaque(overrides Claims) string {
 	i.t.Helper()
 	token := "opaque-" + rand.Text()
-	i.know(token, i.claims(overrides))
+	i.activate(token, i.claims(overrides))
 	return token
 }
 
-// Revoke makes the introspection endpoint say that a token is not active. The issuer's
-// signature on it stays right.
+// Revoke makes the introspection endpoint report a token as inactive. The signature of the token
+// stays valid.
 func (i *Issuer) Revoke(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.tokens, token)
 }
 
-// IntrospectionRequests returns how often the issuer was asked about tokens.
+// IntrospectionRequests returns the number of introspection requests so far.
 func (i *Issuer) IntrospectionRequests() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.introspections
 }
 
-// know makes a token active.
-func (i *Issuer) know(token string, claims Claims) {
+// activate makes a token active.
+func (i *Issuer) activate(token string, claims Claims) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tokens[token] = claims
 }
 
-// introspect answers for the tokens that were minted, have not expired and were not revoked
-// (RFC 7662 section 2.2).
+// introspect serves the introspection endpoint (RFC 7662 section 2.2). Tokens are active if they
+// were minted, have not expired and were not revoked.
 func (i *Issuer) introspect(w http.ResponseWriter, r *http.Request) {
 	name, password, _ := r.BasicAuth()
 	id, err1 := url.QueryUnescape(name)

@@ -1,13 +1,12 @@
-// Package middlewaretest is an authorization server for tests of protected servers. It
-// has no users and no pages: it publishes metadata and keys, as RFC 8414 and RFC 7517
-// describe them, and mints whatever token a test asks for.
+// Package middlewaretest provides an authorization server for tests of protected servers. It has
+// no users and no pages: it publishes metadata and keys, as RFC 8414 and RFC 7517 describe them,
+// and mints tokens with the claims that a test chooses.
 //
-// [Issuer.Mint] makes tokens of RFC 9068 that a [middleware.Guard] accepts, with claims
-// of your choice, and [Issuer.MintOpaque] such that only the introspection endpoint tells
-// about (RFC 7662). [Issuer.Broken] makes tokens that no server may accept, each wrong in
-// one way, and [Attack] sends them, and more, to a server of yours. [Issuer.Revoke],
-// [Issuer.Rotate] and [Issuer.SetDown] show how a server lives through the end of a token,
-// a change of keys and an outage.
+// [Issuer.Mint] returns tokens of RFC 9068 that a [middleware.Guard] accepts, and
+// [Issuer.MintOpaque] opaque tokens for introspection (RFC 7662). [Issuer.Broken] returns tokens
+// that no server may accept, with one fault each, and [Attack] sends them, and more, to your
+// server. [Issuer.Revoke], [Issuer.Rotate] and [Issuer.SetDown] test how a server handles a
+// revoked token, a change of keys and an outage.
 //
 //	issuer := middlewaretest.NewIssuer(t)
 //	guard, err := middleware.New(middleware.Config{
@@ -40,23 +39,23 @@ type Issuer struct {
 
 	mu           sync.Mutex
 	keys         []jose.JSONWebKey // private; the first signs
-	strangers    map[jose.SignatureAlgorithm]any
+	foreignKeys  map[jose.SignatureAlgorithm]any
 	down         bool
 	cacheControl string
 	keyRequests  int
 	documents    map[string]any
 
 	secret         string            // of the resource server
-	tokens         map[string]Claims // that are active
+	tokens         map[string]Claims // the active ones
 	introspections int
 }
 
-// NewIssuer starts an issuer that signs with ES256, and stops it when the test ends.
+// NewIssuer starts an issuer on loopback that signs with ES256, and stops it when the test ends.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{
 		t: t, documents: make(map[string]any), tokens: make(map[string]Claims),
-		strangers: make(map[jose.SignatureAlgorithm]any), secret: "100% + & " + rand.Text(),
+		foreignKeys: make(map[jose.SignatureAlgorithm]any), secret: "100% + & " + rand.Text(),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -76,12 +75,12 @@ func NewIssuer(t testing.TB) *Issuer {
 	return i
 }
 
-// URL is the issuer identifier.
+// URL returns the issuer identifier.
 func (i *Issuer) URL() string { return i.server.URL }
 
 // Rotate replaces all keys by a new one for an algorithm: jose.ES256, jose.EdDSA,
-// jose.RS256 or jose.PS256. Tokens that were minted before become worthless. It
-// returns the id of the new key.
+// jose.RS256 or jose.PS256. Tokens that were minted before become invalid. It returns the id of
+// the new key.
 func (i *Issuer) Rotate(algorithm jose.SignatureAlgorithm) string {
 	i.t.Helper()
 	key := jose.JSONWebKey{Key: NewKey(i.t, algorithm), KeyID: rand.Text(), Algorithm: string(algorithm), Use: "sig"}
@@ -103,8 +102,8 @@ func (i *Issuer) SetKeys(keys ...jose.JSONWebKey) {
 	i.documents["/jwks.json"] = set
 }
 
-// SetDocument publishes something else at a path. A nil document makes it 404; an
-// http.Handler answers itself.
+// SetDocument replaces the response at a path: by a document, which is sent as JSON, by an
+// http.Handler, or by 404 if document is nil.
 func (i *Issuer) SetDocument(path string, document any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -118,14 +117,14 @@ func (i *Issuer) SetCacheControl(value string) {
 	i.cacheControl = value
 }
 
-// SetDown makes the issuer answer everything with 500, or stop doing so.
+// SetDown makes the issuer answer all requests with 500, or ends that.
 func (i *Issuer) SetDown(down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.down = down
 }
 
-// KeyRequests returns how often the key set was asked for.
+// KeyRequests returns the number of requests for the key set so far.
 func (i *Issuer) KeyRequests() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -168,7 +167,7 @@ type override struct {
 	cacheControl string
 }
 
-// Unwrap lets http.ResponseController reach the rest of the answer.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (o *override) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.

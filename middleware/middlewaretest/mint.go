@@ -24,18 +24,18 @@ func (i *Issuer) Mint(overrides Claims) string {
 	i.t.Helper()
 	claims := i.claims(overrides)
 	token := i.mint(claims)
-	i.know(token, claims)
+	i.activate(token, claims)
 	return token
 }
 
-// MintRaw returns a signed access token with this payload, which need not be JSON: for
-// tests of what a resource server must not read.
+// MintRaw returns a signed access token with a payload that need not be JSON, to test that a
+// resource server refuses it.
 func (i *Issuer) MintRaw(payload string) string {
 	i.t.Helper()
 	return i.sign([]byte(payload), map[jose.HeaderKey]any{"typ": "at+jwt"})
 }
 
-// mint signs claims, and leaves the introspection endpoint ignorant of the token.
+// mint signs claims. It does not make the token active for introspection.
 func (i *Issuer) mint(claims Claims) string {
 	i.t.Helper()
 	payload, err := json.Marshal(claims)
@@ -60,7 +60,7 @@ func (i *Issuer) claims(overrides Claims) Claims {
 	return claims
 }
 
-// sign signs a payload with the issuer's key. The header names alg and kid by itself.
+// sign signs a payload with the issuer's key, and adds alg and kid to the header.
 func (i *Issuer) sign(payload []byte, header map[jose.HeaderKey]any) string {
 	i.t.Helper()
 	i.mu.Lock()
@@ -87,8 +87,8 @@ func signWith(t testing.TB, key jose.JSONWebKey, payload []byte, header map[jose
 	return token
 }
 
-// NewKey draws a private key for jose.ES256, jose.ES384, jose.EdDSA, jose.RS256 or
-// jose.PS256, for [Issuer.SetKeys].
+// NewKey returns a new private key for jose.ES256, jose.ES384, jose.EdDSA, jose.RS256 or
+// jose.PS256, for [Issuer.SetKeys]. It fails the test for any other algorithm.
 func NewKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
 	t.Helper()
 	var key any

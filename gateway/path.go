@@ -125,7 +125,7 @@ func newPlaces(resource, upstream string) (places, error) {
 		return p, err
 	}
 	if p.resource.RawQuery != "" || p.resource.ForceQuery {
-		return p, fmt.Errorf("resource %s: requests are told apart by their paths, so it must not have a query", resource)
+		return p, fmt.Errorf("resource %s: requests are distinguished by their paths, so it must not have a query", resource)
 	}
 	if p.public, err = newPrefix(p.resource); err != nil {
 		return p, fmt.Errorf("resource %s: %w", resource, err)

@@ -22,9 +22,9 @@ import (
 
 // The reasons for which the gateway does not forward a response.
 var (
-	errCredentials = errors.New("the upstream wants credentials of its own: it must accept the requests of the gateway without any")
-	errElsewhere   = errors.New("the upstream redirects to somewhere that is not below it: name the URL at which it answers itself")
-	errSwitched    = errors.New("the upstream switched to another protocol without being asked")
+	errCredentials = errors.New("the upstream requires credentials of its own: it must accept the requests of the gateway without any")
+	errElsewhere   = errors.New("the upstream redirects to a URL that is not below its own: configure the URL at which it answers without a redirect")
+	errSwitched    = errors.New("the upstream switched to another protocol without a request for it")
 )
 
 // retryAfter is the Retry-After for requests that the upstream did not answer, in seconds.
@@ -219,7 +219,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	case a.events && ctx.Err() != nil:
 		return n, io.EOF
 	case ctx.Err() == nil:
-		a.log.WarnContext(ctx, "the upstream hung up in the middle of an answer", "path", a.request.URL.EscapedPath(), "error", err)
+		a.log.WarnContext(ctx, "the upstream closed the connection in the middle of a response", "path", a.request.URL.EscapedPath(), "error", err)
 	}
 	return n, err
 }

@@ -31,7 +31,7 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	}
 	whole := blind.Protect(http.HandlerFunc(g.confirm))
 	if !g.reads || !c.InsecureTrustMCPHeaders {
-		return g.asked(func(http.Header) (http.Handler, []byte) { return whole, nil }), nil
+		return g.subrequest(func(http.Header) (http.Handler, []byte) { return whole, nil }), nil
 	}
 	config.Policy = c.Guard.Policy
 	config.ChallengeScopes = c.Guard.ChallengeScopes
@@ -40,7 +40,7 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 		return nil, err
 	}
 	one := sighted.Protect(http.HandlerFunc(g.confirm))
-	return g.asked(func(header http.Header) (http.Handler, []byte) {
+	return g.subrequest(func(header http.Header) (http.Handler, []byte) {
 		if message, ok := messageOf(header); ok {
 			return one, message
 		}
@@ -48,26 +48,26 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	}), nil
 }
 
-// asked returns a handler that makes a request to the resource from the credentials of a request
-// to PathVerify, of any method, and passes it to the guard that choose returns, with the message
-// that choose returns.
-func (g *Gateway) asked(choose func(http.Header) (http.Handler, []byte)) http.Handler {
+// subrequest returns a handler that makes a request to the resource from the credentials of a
+// request to PathVerify, of any method, and passes it to the guard that choose returns, with the
+// message that choose returns.
+func (g *Gateway) subrequest(choose func(http.Header) (http.Handler, []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guard, message := choose(r.Header)
-		asked := r.Clone(r.Context())
-		asked.Method, asked.Host, asked.Body, asked.ContentLength, asked.TransferEncoding = http.MethodGet, g.places.resource.Host, http.NoBody, 0, nil
-		asked.Header = http.Header{}
+		out := r.Clone(r.Context())
+		out.Method, out.Host, out.Body, out.ContentLength, out.TransferEncoding = http.MethodGet, g.places.resource.Host, http.NoBody, 0, nil
+		out.Header = http.Header{}
 		for _, name := range []string{"Authorization", "X-Forwarded-For"} {
 			if values, ok := r.Header[name]; ok {
-				asked.Header[name] = values
+				out.Header[name] = values
 			}
 		}
 		if message != nil {
-			asked.Method, asked.ContentLength = http.MethodPost, int64(len(message))
-			asked.Body = io.NopCloser(strings.NewReader(string(message)))
-			asked.Header.Set("Content-Type", "application/json")
+			out.Method, out.ContentLength = http.MethodPost, int64(len(message))
+			out.Body = io.NopCloser(strings.NewReader(string(message)))
+			out.Header.Set("Content-Type", "application/json")
 		}
-		guard.ServeHTTP(&decision{ResponseWriter: w}, asked)
+		guard.ServeHTTP(&decision{ResponseWriter: w}, out)
 	})
 }
 

@@ -58,7 +58,7 @@ func (a *answer) check(issuer string, accepted []string, now time.Time) error {
 // confirms compares a response with the claims of the token.
 func (a *answer) confirms(c *jwtClaims) error {
 	if a.Subject != c.Subject || a.ClientID != c.ClientID {
-		return invalid("The issuer says something else about the access token than the token itself.")
+		return invalid("The introspection response of the issuer contradicts the access token.")
 	}
 	return nil
 }

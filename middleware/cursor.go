@@ -17,7 +17,7 @@ import (
 const cursorOf = "cursor of "
 
 var (
-	errCursor     = errors.New("cursor: it was not given to you for this list: read the list from its beginning")
+	errCursor     = errors.New("cursor: it was not issued to you for this list: read the list from its beginning")
 	errCursorText = errors.New("cursor: it must be a string")
 )
 

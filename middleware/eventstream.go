@@ -12,8 +12,8 @@ import (
 const maxLine = 64 << 10
 
 var (
-	errOldTransport = errors.New("middleware: the server speaks HTTP with SSE of revision 2024-11-05, whose sessions cannot be bound to who opened them")
-	errLongLine     = fmt.Errorf("middleware: a line of the stream that is no data has more than %d bytes", maxLine)
+	errOldTransport = errors.New("middleware: the server uses HTTP with SSE of revision 2024-11-05, whose sessions cannot be bound to a caller")
+	errLongLine     = fmt.Errorf("middleware: a line of the stream other than data has more than %d bytes", maxLine)
 	errUnfinished   = errors.New("middleware: the stream ended in the middle of an event")
 )
 

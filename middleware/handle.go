@@ -11,7 +11,7 @@ import (
 )
 
 // ErrHandle means that a handle was not issued to the caller that presents it.
-var ErrHandle = errors.New("middleware: the handle belongs to somebody else or is forged")
+var ErrHandle = errors.New("middleware: the handle was issued to another caller or is forged")
 
 // minHandleKey is the minimum size of the key of [Handles], in bytes.
 const minHandleKey = 32

@@ -53,7 +53,7 @@ const (
 )
 
 // errIntrospection means that a token cannot be looked up at the moment.
-var errIntrospection = errors.New("the issuer cannot be asked about the token")
+var errIntrospection = errors.New("the token cannot be looked up at its issuer")
 
 // String returns the configuration without the secret.
 func (i Introspection) String() string {
@@ -80,7 +80,7 @@ func validIntrospection(asked map[string]Introspection, issuers []string) error 
 		}
 	}
 	if len(opaque) > 1 {
-		errs = append(errs, fmt.Errorf("introspection: the tokens of one issuer at most may be opaque, not those of %s", strings.Join(opaque, " and ")))
+		errs = append(errs, fmt.Errorf("introspection: at most one issuer may have opaque tokens, not %s", strings.Join(opaque, " and ")))
 	}
 	return errors.Join(errs...)
 }
@@ -88,11 +88,11 @@ func validIntrospection(asked map[string]Introspection, issuers []string) error 
 func (i Introspection) validate(issuer string, issuers []string) error {
 	switch {
 	case !slices.Contains(issuers, issuer):
-		return errors.New("it is none of the authorization servers")
+		return errors.New("it is not one of the authorization servers")
 	case i.ClientID == "" || i.ClientSecret == "":
-		return errors.New("the endpoint wants a client id and a secret (RFC 7662 section 2.1)")
+		return errors.New("the endpoint needs a client id and a secret (RFC 7662 section 2.1)")
 	case i.Fresh < 0:
-		return errors.New("answers cannot be fresh for less than no time")
+		return errors.New("Fresh is below zero")
 	case i.Endpoint != "":
 		return validAddress(issuer, i.Endpoint)
 	}

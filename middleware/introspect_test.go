@@ -225,9 +225,9 @@ func TestIntrospectionRefused(t *testing.T) {
 		"both modes":                {asked{one: good, two: entry(func(i *middleware.Introspection) { i.Opaque = true })}, ""},
 		"an endpoint":               {asked{one: endpoint("https://tokens.example.com/introspect")}, ""},
 		"loopback":                  {asked{local: endpoint("http://127.0.0.1:8080/introspect")}, ""},
-		"an unknown issuer":         {asked{"https://other.example.com": good}, "none of the authorization servers"},
-		"an issuer with a slash":    {asked{one + "/": good}, "none of the authorization servers"},
-		"two with opaque tokens":    {asked{one: entry(opaque), two: entry(opaque)}, "one issuer at most"},
+		"an unknown issuer":         {asked{"https://other.example.com": good}, "not one of the authorization servers"},
+		"an issuer with a slash":    {asked{one + "/": good}, "not one of the authorization servers"},
+		"two with opaque tokens":    {asked{one: entry(opaque), two: entry(opaque)}, "at most one issuer"},
 		"no id":                     {asked{one: entry(func(i *middleware.Introspection) { i.ClientID = "" })}, "client id"},
 		"no secret":                 {asked{one: entry(func(i *middleware.Introspection) { i.ClientSecret = "" })}, "secret"},
 		"nothing":                   {asked{one: {}}, "client id"},
@@ -238,7 +238,7 @@ func TestIntrospectionRefused(t *testing.T) {
 		"a path":                    {asked{one: endpoint("/introspect")}, "introspection: " + one},
 		"with a password":           {asked{one: endpoint("https://a:hidden@auth.example.com/introspect")}, "introspection: " + one},
 		"with a fragment":           {asked{one: endpoint("https://auth.example.com/introspect#a")}, "introspection: " + one},
-		"less than no time":         {asked{one: entry(func(i *middleware.Introspection) { i.Fresh = -1 })}, "less than no time"},
+		"less than no time":         {asked{one: entry(func(i *middleware.Introspection) { i.Fresh = -1 })}, "below zero"},
 	} {
 		guard, err := middleware.New(middleware.Config{Resource: resource, AuthorizationServers: []string{one, two, local}, Introspection: tt.introspection})
 		switch {

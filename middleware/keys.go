@@ -89,13 +89,13 @@ func (by *signedBy) decidedBy(set *keySet) bool {
 // Fetches run one at a time, in a goroutine of their own, so that a request that is cancelled
 // does not cancel the fetch for the others.
 type issuer struct {
-	name  string
-	urls  []string
-	fetch *fetcher
-	asks  *introspector // nil for an issuer without introspection
-	stale time.Duration // the maximum age of keys while the issuer cannot be reached
-	now   func() time.Time
-	log   *slog.Logger
+	name         string
+	urls         []string
+	fetch        *fetcher
+	introspector *introspector // nil for an issuer without introspection
+	stale        time.Duration // the maximum age of keys while the issuer cannot be reached
+	now          func() time.Time
+	log          *slog.Logger
 
 	current atomic.Pointer[keySet]
 

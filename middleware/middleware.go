@@ -177,7 +177,7 @@ func (g *Guard) trust(c Config) error {
 		}
 		from := &issuer{name: name, urls: urls, fetch: fetcher, stale: cmp.Or(c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
 		if asked, ok := c.Introspection[name]; ok {
-			from.asks = newIntrospector(asked, from, g.accepted, c.CachedTokens)
+			from.introspector = newIntrospector(asked, from, g.accepted, c.CachedTokens)
 			if asked.Opaque {
 				g.opaque = from
 			}

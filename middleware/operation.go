@@ -182,11 +182,11 @@ func (p *policy) judgeable(op operation) error {
 	size := 0
 	for _, name := range op.names {
 		if size += len(name); size > maxNames {
-			return fmt.Errorf("the names that it is about have more than %d bytes", maxNames)
+			return fmt.Errorf("the names in the message have more than %d bytes", maxNames)
 		}
 		if name == "" {
 			if _, fits := part.find(new(wildcard.Work), name); !fits {
-				return errors.New("it does not say what it is about")
+				return errors.New("the message does not name what it is about")
 			}
 		} else if op.kind == resourceURI && !canBeRead(name) {
 			return errURI
@@ -198,4 +198,4 @@ func (p *policy) judgeable(op operation) error {
 // maxNamed bounds how many names one message may be about.
 const maxNamed = 512
 
-var errTooMany = fmt.Errorf("it is about more than %d names", maxNamed)
+var errTooMany = fmt.Errorf("the message is about more than %d names", maxNamed)

@@ -102,7 +102,7 @@ func (p *Policy) validate() error {
 		errs = append(errs, validScope(scope))
 	}
 	if p.Listing < ListAcquirable || p.Listing > ListAll {
-		errs = append(errs, fmt.Errorf("policy: there is no listing %d", p.Listing))
+		errs = append(errs, fmt.Errorf("policy: the listing %d is not known", p.Listing))
 	}
 	return errors.Join(errs...)
 }

@@ -14,10 +14,10 @@ import (
 // decides by the message must not come to different results. A missing header is accepted.
 func headersFor(r *http.Request, got received) error {
 	if !agrees(r.Header["Mcp-Method"], got.Method) {
-		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Method does not say what the message says"))
+		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Method does not match the message"))
 	}
 	if got.kind != nameless && !agrees(r.Header["Mcp-Name"], got.Name) {
-		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Name does not say what the message says"))
+		return fault(got.id, message.CodeHeaderMismatch, errors.New("the header Mcp-Name does not match the message"))
 	}
 	return nil
 }

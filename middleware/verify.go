@@ -97,10 +97,10 @@ func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verifie
 	if err != nil {
 		return verified{}, err
 	}
-	if t.issuer.asks == nil {
+	if t.issuer.introspector == nil {
 		return g.found(t), nil
 	}
-	answer, fresh, err := t.issuer.asks.ask(ctx, raw)
+	answer, fresh, err := t.issuer.introspector.ask(ctx, raw)
 	if err == nil {
 		err = answer.confirms(&t.claims)
 	}
@@ -131,7 +131,7 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 		// RFC 6750 section 2.1: what an access token may look like.
 		return verified{}, invalid("The access token is malformed.")
 	}
-	answer, fresh, err := g.opaque.asks.ask(ctx, raw)
+	answer, fresh, err := g.opaque.introspector.ask(ctx, raw)
 	if err != nil {
 		return verified{}, err
 	}

@@ -20,10 +20,10 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// ownToken is what the demo shows to the archive.
+// ownToken is the demo's token for the archive.
 const ownToken = "the-demo-s-own-token"
 
-// upstream is an archive that writes down what it is sent.
+// upstream is an archive that records its requests.
 type upstream struct {
 	*httptest.Server
 	answer http.HandlerFunc // nil for 204
@@ -67,7 +67,7 @@ func (u *upstream) requests() []string {
 	return slices.Clone(u.received)
 }
 
-// deskFor returns a desk with an archive, and where its log is.
+// deskFor returns a desk with an archive, and the log of the archive.
 func deskFor(t *testing.T, address string) (desk, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -89,8 +89,8 @@ func archivingDesk(t *testing.T) func() desk {
 	}
 }
 
-// The archive gets a person's notes and the token of the demo. Of the token that the demo
-// received, it gets nothing (requirement R-TOK-6).
+// The archive gets a person's notes and the token of the demo, and nothing of the token that the
+// demo received (requirement R-TOK-6).
 func TestArchiveGetsItsOwnToken(t *testing.T) {
 	u := newUpstream(t, nil)
 	at := func() desk {
@@ -141,8 +141,8 @@ func TestArchiveOfNothing(t *testing.T) {
 	}
 }
 
-// What is wrong with the archive ends the call within bounds, in one sentence that says no
-// more, and goes no further: no redirect is followed.
+// A failure of the archive ends the call in bounded time, with one sentence without details, and
+// redirects are not followed.
 func TestArchiveInTrouble(t *testing.T) {
 	elsewhere := newUpstream(t, nil)
 	const internals = "the table of the archive is corrupt"
@@ -194,7 +194,7 @@ func TestArchiveInTrouble(t *testing.T) {
 	}
 }
 
-// An answer without an end is not waited for.
+// The demo does not wait for the end of an endless response.
 func TestArchiveAnswerIsBounded(t *testing.T) {
 	ended := make(chan struct{})
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +219,7 @@ func TestArchiveAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// A token goes to https alone, and to this machine.
+// A token is sent over https or to loopback only.
 func TestArchiveAddress(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"https://archive.example.com/notes": true, "https://archive.example.com:8443": true,
@@ -252,8 +252,7 @@ func TestSecretsHideThemselves(t *testing.T) {
 	}
 }
 
-// The tool is there when there is an archive, with a token from a file or from the
-// environment.
+// The tool exists when there is an archive, with a token from a file or from the environment.
 func TestRunArchives(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(ownToken+"\n"), 0o600); err != nil {

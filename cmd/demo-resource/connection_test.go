@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// The demo serves no request that was hidden in the body of another.
+// The demo does not serve a request that is hidden in the body of another.
 func TestB9NoHiddenRequest(t *testing.T) {
 	r := startRun(t, environment("DEMO_ISSUER="+middlewaretest.NewIssuer(t).URL()), "--listen", "127.0.0.1:0")
 	host := strings.TrimSuffix(strings.TrimPrefix(r.resource, "http://"), "/mcp")
@@ -24,7 +24,7 @@ func TestB9NoHiddenRequest(t *testing.T) {
 	}
 }
 
-// demoProcess is the demo as a process of its own.
+// demoProcess is a demo in a process of its own.
 type demoProcess struct {
 	*exec.Cmd
 	stdout, stderr lockedBuffer
@@ -52,8 +52,8 @@ func (d *demoProcess) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// After SIGTERM the demo answers for as long as it was told, each time with the end of the
-// connection, and then ends well. A second signal ends it at once, SIGINT does not wait.
+// After SIGTERM the demo answers for the time of --drain, closing the connection each time, and
+// then exits with status 0. A second signal ends it at once, and so does SIGINT.
 func TestB9Drains(t *testing.T) {
 	binary := buildDemo(t)
 	t.Run("while it waits", func(t *testing.T) {
@@ -94,7 +94,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// closes asks on a new connection and reports whether the answer ends it.
+// closes sends a request on a new connection and reports whether the response closes it.
 func closes(t *testing.T, url string) bool {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}

@@ -6,9 +6,9 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the demo what it shows: a server that anybody could write with the
-// middleware, the messages of the protocol and the official SDK. How it listens, and keeps its
-// log short, is what all our programs do.
+// TestDeps limits the demo to what it demonstrates: a server made of the middleware, the messages
+// of the protocol and the official SDK. It shares the code for listening and logging with the
+// other commands of this module.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

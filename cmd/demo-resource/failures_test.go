@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// at is a caller of one revision: with a session, or without where there are none.
+// at returns a caller of one revision, with a session if the revision has them.
 func at(t *testing.T, d demo, revision, scopes string) *caller {
 	t.Helper()
 	c := d.as("reader", scopes)
@@ -25,8 +25,8 @@ func at(t *testing.T, d demo, revision, scopes string) *caller {
 	return c
 }
 
-// failed wants an error of the protocol with the id of its request and a code that says
-// something.
+// failed checks that a response is a JSON-RPC error with the id of its request and a code other
+// than 0.
 func failed(t *testing.T, what, text, id string) message.Error {
 	t.Helper()
 	m, err := message.Decode([]byte(text), message.Limits{})
@@ -41,8 +41,8 @@ func failed(t *testing.T, what, text, id string) message.Error {
 	return answer.Error
 }
 
-// TestC1EveryFailureIsAnswered lets requests fail in all ways, in sessions of the older
-// revisions and in the one without.
+// TestC1EveryFailureIsAnswered sends requests that fail in all ways, in sessions of the older
+// revisions and in the stateless one.
 func TestC1EveryFailureIsAnswered(t *testing.T) {
 	d := newDemo(t)
 	tests := []struct {
@@ -91,7 +91,8 @@ func TestC1EveryFailureIsAnswered(t *testing.T) {
 	}
 }
 
-// TestC1ToolsThatFail: a tool that fails is a result that says so, for the model to read.
+// TestC1ToolsThatFail checks that the failure of a tool is a result with an error, for the model
+// to read.
 func TestC1ToolsThatFail(t *testing.T) {
 	d := newDemo(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25", stateless} {
@@ -107,7 +108,8 @@ func TestC1ToolsThatFail(t *testing.T) {
 	}
 }
 
-// TestC1UnknownSessions: 404 tells a client to begin anew, and says which request it is about.
+// TestC1UnknownSessions checks that an unknown session is 404 with the id of the request, so that
+// the client starts a new one.
 func TestC1UnknownSessions(t *testing.T) {
 	d := newDemo(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
@@ -133,8 +135,8 @@ func TestC1UnknownSessions(t *testing.T) {
 	}
 }
 
-// TestC1RefusalsAreLogged: by the guard, by the rules about ids and by the SDK, each with the
-// id that the answer names, and with none that a stranger chose in its place.
+// TestC1RefusalsAreLogged checks that refusals by the guard, by the rules about ids and by the
+// SDK are logged, with the id that the response names, and not with one that a client chose.
 func TestC1RefusalsAreLogged(t *testing.T) {
 	var out lockedBuffer
 	issuer := middlewaretest.NewIssuer(t)

@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// Without a token nothing is looked at, whatever the request is.
+// A request without a token is refused before anything else is checked.
 func TestNothingWithoutAToken(t *testing.T) {
 	d := newDemo(t)
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodHead} {
@@ -41,8 +41,8 @@ func TestNothingWithoutAToken(t *testing.T) {
 	}
 }
 
-// What two readers could understand differently goes no further, and the answer is one of
-// the protocol that has the id if it can be read.
+// Messages that two readers could interpret differently are refused, with a response of the
+// protocol that has the id if it can be read.
 func TestMessagesAreStrict(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{}}}`
 	const parse, invalid = message.CodeParseError, message.CodeInvalidRequest
@@ -96,7 +96,8 @@ func TestMessagesAreStrict(t *testing.T) {
 	})
 }
 
-// checkRefused wants a message of the protocol with status 400, a code, and an id or none.
+// checkRefused checks that a response has status 400 and is a JSON-RPC error with a code and an
+// id, or none.
 func checkRefused(t *testing.T, name string, resp *http.Response, text string, code message.Code, id string) {
 	t.Helper()
 	m, err := message.Decode([]byte(text), message.Limits{})
@@ -110,7 +111,7 @@ func checkRefused(t *testing.T, name string, resp *http.Response, text string, c
 	}
 }
 
-// An id comes back as it was sent.
+// A response repeats the id exactly.
 func TestIDsComeBack(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		for _, id := range []string{"0", "-7", "9007199254740991", "-9007199254740991", "9007199254740992", "-9007199254740992", `"a"`, `""`, `"9007199254740993"`, `"<\u00e9>"`} {
@@ -130,8 +131,8 @@ func TestIDsComeBack(t *testing.T) {
 	})
 }
 
-// From 2026-07-28 on headers repeat the message. Where they say something else, or
-// nothing, nobody acts on either.
+// From 2026-07-28 on headers repeat parts of the message. A message with missing or different
+// headers is refused.
 func TestHeadersSayWhatTheMessageSays(t *testing.T) {
 	d := newDemo(t)
 	const all = "notes:read notes:write"
@@ -164,7 +165,7 @@ func TestHeadersSayWhatTheMessageSays(t *testing.T) {
 	}
 }
 
-// A message is JSON in UTF-8, said so, and not compressed.
+// A message is JSON in UTF-8, has the right media type, and is not compressed.
 func TestContentTypes(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		c := as("reader", "")
@@ -187,8 +188,8 @@ func TestContentTypes(t *testing.T) {
 	})
 }
 
-// A body that does not arrive holds a connection for a bounded time, with a token or
-// without one; an answer may take longer than that.
+// A body that does not arrive occupies a connection for a bounded time, with or without a token;
+// a response may take longer.
 func TestBodiesAreHurried(t *testing.T) {
 	handler := http.NewServeMux()
 	handler.HandleFunc("/refuse", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
@@ -245,7 +246,7 @@ func TestAnswersTakeTheirTime(t *testing.T) {
 	}
 }
 
-// Clients probe for documents that are not here. The answer is JSON that a page may read.
+// Clients probe for documents that do not exist. The response is JSON that a page may read.
 func TestOtherDocumentsAreNotHere(t *testing.T) {
 	d := newDemo(t)
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/mcp",
@@ -281,7 +282,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// The number of people is bounded as well; those who are known go on.
+// The number of people is bounded as well; those with notes are not affected.
 func TestPeopleAreBounded(t *testing.T) {
 	book := newNotebook()
 	for n := range maxPeople {
@@ -297,8 +298,8 @@ func TestPeopleAreBounded(t *testing.T) {
 	}
 }
 
-// What the server says about itself: three tools, with what a token lacks for them, the
-// revisions of its era, and answers that are for nobody else.
+// server/discover and tools/list return three tools with the missing scopes, the revisions of the
+// client's era, and results that are private to the caller.
 func TestDiscovery(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		c := as("reader", "")
@@ -329,7 +330,7 @@ func TestDiscovery(t *testing.T) {
 	})
 }
 
-// A revision after ours is refused with the list of those that are spoken.
+// A later revision is refused with the list of the supported ones.
 func TestUnknownRevision(t *testing.T) {
 	d := newDemo(t)
 	r := d.as("reader", "").request(t, http.MethodPost,
@@ -342,7 +343,7 @@ func TestUnknownRevision(t *testing.T) {
 	}
 }
 
-// Behind a proxy the Host is that of the resource, though the connection is on loopback.
+// Behind a proxy, the Host is that of the resource although the connection is on loopback.
 func TestHostOfTheResource(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const resource = "https://notes.example.com/mcp"

@@ -41,7 +41,7 @@ func newDemoWith(t *testing.T, d desk, adjust func(*middleware.Config)) demo {
 	return demo{issuer: issuer, resource: resource}
 }
 
-// newTestHandler is what run serves, with a guard that is adjusted if need be.
+// newTestHandler returns the handler that run serves, with an adjusted guard.
 func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Config)) http.Handler {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -61,13 +61,13 @@ func newTestHandler(t *testing.T, s settings, d desk, adjust func(*middleware.Co
 	return handler
 }
 
-// as returns a caller with a token of its own.
+// as returns a caller with a token for a person and scopes.
 func (d demo) as(person, scopes string) *caller {
 	return &caller{resource: d.resource, token: d.issuer.Mint(middlewaretest.Claims{"aud": d.resource, "sub": person, "scope": scopes})}
 }
 
-// caller speaks the protocol over plain HTTP: with a session once it has initialized one,
-// and statelessly when modern says so.
+// caller is a client over plain HTTP: with a session once it has initialized one, and stateless
+// if modern is set.
 type caller struct {
 	resource, token, session string
 	modern                   bool
@@ -94,8 +94,8 @@ func (c *caller) request(t *testing.T, method, body string) *http.Request {
 	return r
 }
 
-// send sends a message and returns the status, the header and what came back: the last
-// event of a stream, or the body.
+// send sends a request and returns the response and the message in it: the data of the last event
+// of a stream, or the body.
 func send(t *testing.T, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	client := http.Client{Timeout: patience} // a stream that should not have been opened never ends
@@ -135,13 +135,13 @@ func (c *caller) initialize(t *testing.T) {
 	}
 }
 
-// listedTool is the part of a tool in the list that the tests look at.
+// listedTool has the members of a listed tool that the tests check.
 type listedTool struct {
 	Name string       `json:"name"`
 	Meta message.Meta `json:"_meta"`
 }
 
-// result is the part of an answer that the tests look at.
+// result has the members of a response that the tests check.
 type result struct {
 	Result struct {
 		IsError           bool            `json:"isError"`
@@ -155,7 +155,7 @@ type result struct {
 	} `json:"error"`
 }
 
-// message makes a request with an id of its own.
+// message returns a request with a new id.
 func (c *caller) message(t *testing.T, method, params string) *http.Request {
 	t.Helper()
 	if c.modern {
@@ -204,7 +204,7 @@ func (c *caller) call(t *testing.T, tool, arguments string) (*http.Response, res
 	return c.do(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 }
 
-// plainDesk is a desk of a demo without an archive.
+// plainDesk returns a desk without an archive.
 func plainDesk() desk { return desk{notes: newNotebook(), caller: callerOf} }
 
 // eachEra runs a test for clients of both eras.

@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/message/schema"
 )
 
-// described is a server or a tool as clients see it.
+// described has the members of a server or a tool that the tests check.
 type described struct {
 	Name         string          `json:"name"`
 	Icons        []message.Icon  `json:"icons"`
@@ -22,7 +22,7 @@ type described struct {
 	OutputSchema json.RawMessage `json:"outputSchema"`
 }
 
-// describe asks what the server says about itself and its tools.
+// describe requests the descriptions of the server and its tools.
 func describe(t *testing.T, c *caller) (server described, tools []described) {
 	t.Helper()
 	method, params := "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`
@@ -58,8 +58,8 @@ func describe(t *testing.T, c *caller) (server described, tools []described) {
 	return server, list.Result.Tools
 }
 
-// The server and each tool have an icon of their own that our rules for icons accept: a
-// picture in the message itself, of the type and the size that it says.
+// The server and each tool have an icon of their own that the rules of package icon accept: an
+// image in the message itself, of the stated type and size.
 func TestIcons(t *testing.T) {
 	eachEraAt(t, archivingDesk(t), func(t *testing.T, d demo, as func(string, string) *caller) {
 		server, tools := describe(t, as("reader", ""))
@@ -94,8 +94,7 @@ func checkIcon(t *testing.T, name string, i message.Icon, origin string) {
 	}
 }
 
-// Every schema that the server shows is one, and what a tool returns is what its schema
-// says.
+// Every schema of the server is valid, and the results of tools match their schemas.
 func TestSchemas(t *testing.T) {
 	arguments := map[string]string{"whoami": `{}`, "add_note": `{"text":"milk"}`, "list_notes": `{}`, "archive_notes": `{}`}
 	eachEraAt(t, archivingDesk(t), func(t *testing.T, _ demo, as func(string, string) *caller) {
@@ -110,8 +109,8 @@ func TestSchemas(t *testing.T) {
 	})
 }
 
-// TestB7SchemasHaveOneTypeEach: each value of what a tool takes and returns has one type,
-// so that clients understand it that know no lists of types. The Inspector warns of those.
+// TestB7SchemasHaveOneTypeEach checks that each value in a schema has one type, for clients that
+// do not support lists of types. The Inspector warns of those.
 func TestB7SchemasHaveOneTypeEach(t *testing.T) {
 	eachEraAt(t, archivingDesk(t), func(t *testing.T, _ demo, as func(string, string) *caller) {
 		_, tools := describe(t, as("reader", "notes:read notes:write"))
@@ -127,7 +126,7 @@ func TestB7SchemasHaveOneTypeEach(t *testing.T) {
 	})
 }
 
-// checkOneType looks at a schema and those within it.
+// checkOneType checks a schema and the schemas within it.
 func checkOneType(t *testing.T, where string, schema map[string]any) {
 	t.Helper()
 	if _, ok := schema["type"].(string); !ok {
@@ -143,7 +142,7 @@ func checkOneType(t *testing.T, where string, schema map[string]any) {
 	}
 }
 
-// checkSchemas calls a tool and holds its arguments and its result against its schemas.
+// checkSchemas calls a tool and validates its arguments and its result with its schemas.
 func checkSchemas(t *testing.T, c *caller, tool described, arguments string) {
 	t.Helper()
 	input, err := schema.Compile(tool.InputSchema, schema.Options{ObjectRoot: true})

@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// newWatchedDemo is a demo whose memory of ids the test looks into.
+// newWatchedDemo returns a demo and its memory of ids.
 func newWatchedDemo(t *testing.T) (demo, *sessions) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -39,7 +39,7 @@ func newWatchedDemo(t *testing.T) (demo, *sessions) {
 	return demo{issuer: issuer, resource: s.Resource}, ids
 }
 
-// ask sends a request with an id and returns the status.
+// ask sends a request with an id and returns the status of the response.
 func (c *caller) ask(t *testing.T, id string) (*http.Response, string) {
 	t.Helper()
 	c.nextID = id
@@ -47,7 +47,7 @@ func (c *caller) ask(t *testing.T, id string) (*http.Response, string) {
 	return c.post(t, "tools/call", `{"name":"whoami","arguments":{}}`)
 }
 
-// A requester uses an id once in a session, and that of initialize counts. Other sessions
+// A requester may use an id once in a session, including the id of initialize. Other sessions
 // have ids of their own.
 func TestIDsAreUsedOnceInASession(t *testing.T) {
 	d := newDemo(t)
@@ -79,7 +79,7 @@ func TestIDsAreUsedOnceInASession(t *testing.T) {
 	}
 }
 
-// From 2026-07-28 on, an id may come back when its request was answered.
+// From 2026-07-28 on, an id may be used again after the response.
 func TestIDsComeAgainWithoutSessions(t *testing.T) {
 	c := newDemo(t).as("reader", "")
 	c.modern = true
@@ -90,8 +90,8 @@ func TestIDsComeAgainWithoutSessions(t *testing.T) {
 	}
 }
 
-// A request that the guard refused was not made: a client sends the same one again when it
-// has a token that covers it.
+// The id of a request that the guard refused is not recorded: a client may repeat the request
+// with a token that covers it.
 func TestRefusedRequestsUseNoIDs(t *testing.T) {
 	d := newDemo(t)
 	c := d.as("reader", "notes:read")
@@ -109,8 +109,8 @@ func TestRefusedRequestsUseNoIDs(t *testing.T) {
 	}
 }
 
-// Whoever learns the id of a session can neither use up its ids nor find out which were
-// used.
+// Another caller with the id of a session can neither use up its request ids nor find out which
+// were used.
 func TestOthersUseNoIDs(t *testing.T) {
 	d := newDemo(t)
 	owner, intruder := d.as("reader", ""), d.as("writer", "")
@@ -132,8 +132,8 @@ func TestOthersUseNoIDs(t *testing.T) {
 	}
 }
 
-// What is remembered about a session is forgotten with it, and nothing is remembered for
-// requests that begin none.
+// The record of a session is deleted with the session, and requests that begin none leave no
+// record.
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	d, ids := newWatchedDemo(t)
 	known := func() int {
@@ -164,8 +164,8 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	}
 }
 
-// The memory is bounded: in a session, and in the number of sessions. Those that are there
-// go on, and clients without sessions do not notice.
+// The memory is bounded, in a session and in the number of sessions. Existing sessions and
+// clients without sessions are not affected.
 func TestRememberedIDsAreBounded(t *testing.T) {
 	d, ids := newWatchedDemo(t)
 	c, modern := d.as("reader", ""), d.as("reader", "")

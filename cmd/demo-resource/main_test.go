@@ -29,7 +29,7 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-// running is a call of run that has said that it is ready.
+// running is a call of run that has announced that it is ready.
 type running struct {
 	announced string
 	resource  string
@@ -63,7 +63,7 @@ func startRun(t *testing.T, getenv func(string) string, args ...string) *running
 	return nil
 }
 
-// end asks the server to stop and returns its exit status.
+// end stops the server and returns its exit status.
 func (r *running) end(t *testing.T) int {
 	t.Helper()
 	r.stop()
@@ -146,8 +146,8 @@ func TestRunHelp(t *testing.T) {
 	}
 }
 
-// A flag beats the environment, which beats the default; the resource follows the
-// address; and an issuer that is not there keeps nothing from starting.
+// A flag overrides the environment, which overrides the default; the resource follows the
+// address; and the demo starts while the issuer is down.
 func TestRunSettings(t *testing.T) {
 	tests := []struct {
 		name string
@@ -182,7 +182,7 @@ func TestRunSettings(t *testing.T) {
 	}
 }
 
-// A stream that a client holds open does not hold up the end.
+// A stream that a client keeps open does not delay the shutdown.
 func TestRunEndsOpenStreams(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := startRun(t, environment(), "--listen", "127.0.0.1:0", "--issuer", issuer.URL())

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Every flag of the demo is in the list on the page, with its default.
+// Every flag of the demo is on the documentation page, with its default.
 func TestC5EveryFlagIsOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestC5EveryFlagIsOnThePage(t *testing.T) {
 	}
 }
 
-// The check of a container asks whoever listens, and says so when nobody does.
+// --check succeeds when a server answers, and fails when none listens.
 func TestC5Check(t *testing.T) {
 	r := startRun(t, environment(), "--listen", "127.0.0.1:0")
 	host, _, _ := strings.Cut(strings.TrimPrefix(r.resource, "http://"), "/")

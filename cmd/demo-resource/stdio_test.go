@@ -24,7 +24,7 @@ import (
 
 const (
 	credential = "a-credential-that-nobody-may-see"
-	// holderOf is who has it: the first four bytes of its SHA-256.
+	// holderOf is the subject for it: the first four bytes of its SHA-256.
 	holderOf = "credential:999236a1"
 
 	hello     = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
@@ -41,8 +41,8 @@ func buildDemo(t *testing.T) string {
 	return binary
 }
 
-// stdioCommand is the command with a credential and an archive, and nothing of our own
-// settings.
+// stdioCommand returns the command with a credential and an archive, and without the settings of
+// this process.
 func stdioCommand(t *testing.T, binary, archive string) (cmd *exec.Cmd, complaints *lockedBuffer) {
 	t.Helper()
 	cmd = exec.CommandContext(t.Context(), binary, "--stdio", "--archive", archive)
@@ -53,7 +53,7 @@ func stdioCommand(t *testing.T, binary, archive string) (cmd *exec.Cmd, complain
 	return cmd, complaints
 }
 
-// lockedBuffer is a buffer that is written while a test reads.
+// lockedBuffer is a buffer for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -71,7 +71,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// hidesSecrets checks what was written anywhere.
+// hidesSecrets checks that an output contains no secret.
 func hidesSecrets(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -81,8 +81,8 @@ func hidesSecrets(t *testing.T, texts ...string) {
 	}
 }
 
-// The built command serves the official client over standard input and output, and ends
-// when it is told to: by the end of its input, and by a signal.
+// The built command serves the official client over standard input and output, and ends with the
+// end of its input, and on a signal.
 func TestStdioCommand(t *testing.T) {
 	binary := buildDemo(t)
 	for _, revision := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
@@ -132,8 +132,8 @@ func officialClient(t *testing.T, binary, revision string) {
 	}
 }
 
-// oneMessageInALine looks at every byte that comes out. What came in before the end of the
-// input is answered.
+// oneMessageInALine checks every byte of the output. Requests before the end of the input are
+// answered.
 func oneMessageInALine(t *testing.T, binary string) {
 	cmd, complaints := stdioCommand(t, binary, "http://127.0.0.1:9/nobody")
 	cmd.Stdin = strings.NewReader(strings.Join([]string{
@@ -196,7 +196,7 @@ func endsBySignal(t *testing.T, binary string) {
 	}
 }
 
-// terminal is run with --stdio, and both ends of the line.
+// terminal is a call of run with --stdio, and its input and output.
 type terminal struct {
 	in      *io.PipeWriter
 	answers chan string
@@ -232,7 +232,7 @@ func (term *terminal) send(t *testing.T, line string) {
 	}
 }
 
-// next returns the next answer.
+// next returns the next response.
 func (term *terminal) next(t *testing.T) message.Message {
 	t.Helper()
 	select {
@@ -248,7 +248,7 @@ func (term *terminal) next(t *testing.T) message.Message {
 	}
 }
 
-// refuses wants an error as the next answer.
+// refuses checks that the next response is an error.
 func (term *terminal) refuses(t *testing.T, code message.Code, id string) {
 	t.Helper()
 	refused, ok := term.next(t).(message.ErrorResponse)
@@ -257,7 +257,7 @@ func (term *terminal) refuses(t *testing.T, code message.Code, id string) {
 	}
 }
 
-// answersWell wants a result as the next answer.
+// answersWell checks that the next response is a result.
 func (term *terminal) answersWell(t *testing.T, id string) {
 	t.Helper()
 	m := term.next(t)
@@ -267,7 +267,7 @@ func (term *terminal) answersWell(t *testing.T, id string) {
 	}
 }
 
-// ends closes the input and wants the end.
+// ends closes the input and checks that run returns.
 func (term *terminal) ends(t *testing.T, want int) {
 	t.Helper()
 	term.in.Close()
@@ -282,7 +282,7 @@ func (term *terminal) ends(t *testing.T, want int) {
 	hidesSecrets(t, term.stderr.String())
 }
 
-// callOf is a request without a session, or in one.
+// callOf returns a request of a stateless revision, or of one with sessions.
 func callOf(tool, id string, modern bool) string {
 	meta := ""
 	if modern {
@@ -308,8 +308,8 @@ func TestStdioSessionUsesIDsOnce(t *testing.T) {
 	term.ends(t, 0)
 }
 
-// Without sessions, an id must differ from those that wait, and may come again after its
-// answer. The request that waits is not disturbed.
+// Without sessions, an id must differ from those of the requests without a response, and may be
+// used again after the response. The outstanding request is not affected.
 func TestStdioRequestsInFlight(t *testing.T) {
 	arrived, released := make(chan struct{}, 2), make(chan struct{})
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -337,8 +337,8 @@ func TestStdioRequestsInFlight(t *testing.T) {
 	term.ends(t, 0)
 }
 
-// What is no message is answered as one that could not be read, and what must not be
-// answered is not. The conversation goes on.
+// A line that is not a message is answered with an error, and one that must not be answered is
+// not. Later lines are served.
 func TestStdioIsStrict(t *testing.T) {
 	term := newTerminal(t)
 	call := callOf("whoami", "1", true)
@@ -366,7 +366,7 @@ func TestStdioIsStrict(t *testing.T) {
 	term.ends(t, 0)
 }
 
-// A line without an end ends the conversation, with a sentence that says why.
+// A line without an end ends the program, with an error.
 func TestStdioLinesAreBounded(t *testing.T) {
 	term := newTerminal(t)
 	go func() { _, _ = io.WriteString(term.in, strings.Repeat("x", maxBody)) }() // until nobody reads
@@ -380,7 +380,7 @@ func TestStdioLinesAreBounded(t *testing.T) {
 	}
 }
 
-// A subscription is not waited for when the input ends.
+// The end of the input does not wait for a subscription.
 func TestStdioSubscriptionsDoNotHoldUpTheEnd(t *testing.T) {
 	l := newLine(strings.NewReader(""), io.Discard)
 	listen := message.Request{ID: message.NumberID(1), Method: "subscriptions/listen"}
@@ -399,7 +399,7 @@ func TestStdioSubscriptionsDoNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// A call without an answer is waited for, and not for long.
+// The end of the input waits for an outstanding response, for a bounded time.
 func TestStdioCallsDoNotHoldUpTheEnd(t *testing.T) {
 	l := newLine(strings.NewReader(callOf("whoami", "1", true)), io.Discard)
 	ended := make(chan error, 1)
@@ -417,7 +417,7 @@ func TestStdioCallsDoNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// People are told apart by their credentials.
+// Different credentials have different subjects.
 func TestHolder(t *testing.T) {
 	if got := tokenOf(credential); got.Subject != holderOf || got.Principal() == tokenOf(credential+"x").Principal() || !got.HasScope(scopeRead, scopeWrite) {
 		t.Errorf("%+v", got)

@@ -36,8 +36,8 @@ func (c *caller) open(t *testing.T, lastID string) *http.Response {
 	return stream
 }
 
-// A stream ends with the token that opened it. It began with an event that has an id, and
-// a client that shows the id goes on with another one.
+// A stream ends with the token that opened it. It begins with an event that has an id, and a
+// client that sends the id resumes with another token.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	const accepted = 5*time.Minute + 10*time.Second // a token of the issuer, and how far clocks may be apart
 	ahead := func() time.Time { return time.Now().Add(accepted - 2*time.Second) }
@@ -62,7 +62,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// What comes after the first event arrives at once.
+// Events after the first one are forwarded at once.
 func TestStreamsAreNotHeldBack(t *testing.T) {
 	c := newDemo(t).as("reader", "")
 	c.initialize(t)
@@ -86,8 +86,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// The official client opens its stream again each time, and does not take the ends for
-// failures: a session lives longer than any of its tokens.
+// The official client resumes its stream each time, and does not take the ends for failures: a
+// session lives longer than any of its tokens.
 func TestOfficialClientOutlivesItsStreams(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := httptest.NewUnstartedServer(nil)

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// A tool answers when the token covers it. Otherwise the refusal is one of HTTP, with a
-// challenge that says what the tool needs, so that clients step up.
+// A tool answers when the token covers it. Otherwise the status is 403 with a challenge that
+// names the scopes of the tool, so that clients step up.
 func TestToolsNeedTheirScopes(t *testing.T) {
 	tests := []struct {
 		scopes, tool, arguments string
@@ -46,8 +46,8 @@ func TestToolsNeedTheirScopes(t *testing.T) {
 	})
 }
 
-// What the policy does not name is there for nobody, whatever the token covers. No token
-// would help, so there is no challenge.
+// A tool that the policy does not name is refused for every token. No token would help, so there
+// is no challenge.
 func TestOtherToolsAreForNobody(t *testing.T) {
 	eachEra(t, func(t *testing.T, _ demo, as func(string, string) *caller) {
 		for _, tool := range []string{"archive_notes", "WHOAMI", "whoami2", "who", "*"} {
@@ -59,8 +59,8 @@ func TestOtherToolsAreForNobody(t *testing.T) {
 	})
 }
 
-// The tools do not rely on the guard: where its policy lets everything through, they still
-// run only for a token that covers them.
+// The tools do not rely on the guard: where its policy allows everything, they still run only for
+// a token that covers them.
 func TestToolsCheckThemselves(t *testing.T) {
 	d := newDemoWith(t, plainDesk(), func(c *middleware.Config) { c.Policy = middleware.Policy{} })
 	for scopes, tool := range map[string]string{"": "list_notes", "notes:write": "list_notes", "notes:read": "add_note"} {
@@ -98,8 +98,8 @@ func checkInsufficient(t *testing.T, d demo, resp *http.Response, tool, missing 
 	}
 }
 
-// Whatever a message looks like, a tool that the token does not cover does not run: what
-// the look at the message does not recognise, the tool refuses itself.
+// A tool that the token does not cover does not run for any form of the message: the tool itself
+// refuses messages that the guard does not recognise.
 func TestScopesCannotBeEvaded(t *testing.T) {
 	const inner = `"arguments":{"text":"stolen"}`
 	messages := map[string]string{
@@ -164,8 +164,8 @@ func TestWhoami(t *testing.T) {
 	})
 }
 
-// Each request in a session speaks for its own token: another person may not enter, and
-// the same person with a lesser token can do less.
+// Each request in a session is authorized by its own token: another person may not use the
+// session, and the same person with fewer scopes can do less.
 func TestSessionsBelongToAPerson(t *testing.T) {
 	d := newDemo(t)
 	reader := d.as("reader", "notes:read notes:write")

@@ -26,7 +26,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// identity returns the headers about who calls.
+// identity returns the headers with the identity of the caller.
 func identity(header http.Header) map[string][]string {
 	out := map[string][]string{}
 	for name, values := range header {
@@ -71,7 +71,7 @@ func TestIdentityNone(t *testing.T) {
 	}
 }
 
-// keys fetches what verifies assertions, as a server behind the gateway does.
+// keys fetches the keys for assertions, as an upstream does.
 func keys(t testing.TB, g *gate) jose.JSONWebKeySet {
 	t.Helper()
 	a := do(t, g.request(t, "GET", gateway.PathKeys, "", "Authorization", ""))
@@ -82,7 +82,7 @@ func keys(t testing.TB, g *gate) jose.JSONWebKeySet {
 	return set
 }
 
-// verified checks an assertion with the published keys and returns what it says.
+// verified verifies an assertion with the published keys and returns its claims.
 func verified(t testing.TB, g *gate, text string) gateway.Assertion {
 	t.Helper()
 	jws, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.ES256})
@@ -135,12 +135,12 @@ func TestAssertion(t *testing.T) {
 		t.Errorf("ids: %v", ids)
 	}
 
-	// A key that is given is known by one name, so that several gateways can share it.
+	// A configured key has the same id in all gateways, so that they can share it.
 	other := newGate(t, up.URL+"/server", assertions)
 	if a, b := keys(t, g), keys(t, other); a.Keys[0].KeyID != b.Keys[0].KeyID {
 		t.Errorf("%s and %s", a.Keys[0].KeyID, b.Keys[0].KeyID)
 	}
-	// A gateway that forwards nothing speaks to the server of the resource.
+	// The audience of a gateway that forwards nothing is the resource.
 	alone := newGate(t, "", assertions, func(c *gateway.Config) { c.VerifyOnly = true })
 	a := do(t, alone.request(t, "GET", "/verify", "", "Authorization", "Bearer "+alone.token(t, claims{"iat": now.Unix()})))
 	if says := verified(t, alone, a.header.Get(gateway.HeaderAssertion)); says.Audience != resource || says.Subject != "reader" {
@@ -148,7 +148,7 @@ func TestAssertion(t *testing.T) {
 	}
 }
 
-// A key that is not on P-256 would be another algorithm.
+// A key that is not on P-256 would need another algorithm.
 func TestAssertionKeyOfAnotherKind(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// A body arrives while the rest of it is not yet sent, and an answer while the body still
-// comes.
+// A body is forwarded while the client still sends it, and a response while the body is still on
+// the way.
 func TestBodiesStream(t *testing.T) {
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -52,7 +52,7 @@ func TestBodiesStream(t *testing.T) {
 	}
 }
 
-// Bodies pass byte for byte, whatever they are, and as long as they say.
+// Bodies are forwarded byte for byte, with any content, and with their length.
 func TestBodiesAreNotTouched(t *testing.T) {
 	big := make([]byte, 3<<20)
 	_, _ = rand.Read(big)
@@ -85,8 +85,8 @@ func TestBodiesAreNotTouched(t *testing.T) {
 	}
 }
 
-// A body that does not come ends the request, and one that came leaves the answer all the
-// time it needs.
+// A body that does not arrive ends the request, and there is no deadline for the response after
+// one that arrived.
 func TestBodiesThatDawdle(t *testing.T) {
 	const bodyTime = 200 * time.Millisecond
 	cut := make(chan error, 1)
@@ -142,7 +142,7 @@ func TestBodiesThatDawdle(t *testing.T) {
 	}
 }
 
-// A client that goes in the middle of its body is no fault of the upstream.
+// A client that disconnects in the middle of its body is not logged as a failure of the upstream.
 func TestClientGoesInTheMiddleOfItsBody(t *testing.T) {
 	ended := make(chan bool, 1)
 	g := newGate(t, serverOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -162,8 +162,8 @@ func TestClientGoesInTheMiddleOfItsBody(t *testing.T) {
 	}
 }
 
-// An upstream that answers before it has the whole body, or not at all, does no harm to the
-// connection: the answer arrives, and nothing of the body is taken for a request.
+// An upstream that answers before it has the whole body, or not at all, does not affect the
+// connection: the response arrives, and no part of the body is read as a request.
 func TestAnswersBeforeTheBodyEnds(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -201,7 +201,7 @@ func TestAnswersBeforeTheBodyEnds(t *testing.T) {
 	}
 }
 
-// A body that is none is the client's fault.
+// A malformed body is an error of the client.
 func TestBodiesThatAreBroken(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL)
@@ -221,20 +221,20 @@ func TestBodiesThatAreBroken(t *testing.T) {
 	}
 }
 
-// deadlines is an answer that remembers until when a body may arrive.
+// deadlines is a ResponseWriter that records read deadlines.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	set []time.Time
 }
 
-// SetReadDeadline is for http.ResponseController.
+// SetReadDeadline implements the interface of http.ResponseController.
 func (d *deadlines) SetReadDeadline(at time.Time) error {
 	d.set = append(d.set, at)
 	return nil
 }
 
-// A body has its time when it begins and when somebody begins to read it, however many pieces
-// it comes in. After the end there is no deadline.
+// The deadline of a body starts with the request and again with the first Read, in however many
+// pieces the body comes. After the end there is no deadline.
 func TestBodiesHaveDeadlines(t *testing.T) {
 	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 		for piece := make([]byte, 1); ; {

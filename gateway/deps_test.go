@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the gateway above the middleware and beside the authorization server: it
-// works with everybody's.
+// TestDeps keeps the gateway above the middleware and independent of the authorization server: it
+// works with any.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t, "gatehouse.example/middleware/middlewaretest", "github.com/go-jose/go-jose/v4/...")
 }

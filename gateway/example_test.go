@@ -9,7 +9,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// A gateway in front of a server that knows nothing of tokens.
+// A gateway in front of a server without authorization.
 func ExampleNew() {
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()

@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// TestC1FailuresOfTheUpstreamHaveTheID: where the gateway has read the request, what it says in
-// place of a server that failed is the answer to that request and to no other.
+// TestC1FailuresOfTheUpstreamHaveTheID checks that where the gateway has read the request, its
+// error in place of a failed upstream has the id of that request.
 func TestC1FailuresOfTheUpstreamHaveTheID(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("X-Fails") {

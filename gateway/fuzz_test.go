@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// recorder is a way to an upstream that is not there.
+// recorder is a transport that records requests and answers them itself.
 type recorder struct{ got *http.Request }
 
 // RoundTrip implements http.RoundTripper.
@@ -25,8 +25,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: req}, nil
 }
 
-// request sends a request with a token and returns what reaches the upstream, nil for
-// nothing.
+// request sends a request with a token and returns the forwarded request, nil if there is none.
 func (r *recorder) request(t testing.TB, g *gate, target, token string) *http.Request {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
@@ -44,9 +43,9 @@ func (r *recorder) request(t testing.TB, g *gate, target, token string) *http.Re
 	return r.got
 }
 
-// FuzzPath: a path that is let through means the same at the upstream, whether a server
-// there decodes it once or twice, before or after it cuts it at slashes, and takes dots and
-// parameters for what it likes.
+// FuzzPath checks that a forwarded path means the same at the upstream, whether a server there
+// decodes it once or twice, before or after splitting it at slashes, and with or without
+// resolving dots and parameters.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"/mcp", "/mcp/", "/mcp/a/b", "/mcp/../x", "/mcp/%2e%2e/x", "/mcp//x", "/mcp/a%2fb", "/mcp/a%5cb", "/mcp/%252e%252e", "/mcp/a;b=c", "/mcp/..;/x", "/mcp/%c0%ae", "/mcp/a%20b",
@@ -91,8 +90,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzIdentityHeader: whatever a subject is, the header holds visible ASCII alone, and
-// decoded it is that subject and no other.
+// FuzzIdentityHeader checks that for any subject, the header has visible ASCII only, and decodes
+// to that subject and no other.
 func FuzzIdentityHeader(f *testing.F) {
 	for _, seed := range []string{"reader", "", " ", "a b", "%", "%41", "%zz", "Zoë", "\x00\r\n\t\x7f\u0085\u2028", "\xff", "a\xc3", "😀", strings.Repeat("é", 900)} {
 		f.Add(seed)

@@ -22,13 +22,13 @@ import (
 
 const (
 	resource = "https://notes.example.com/mcp"
-	// patience bounds every wait for something that takes milliseconds.
+	// patience bounds every wait for an event that takes milliseconds.
 	patience = 10 * time.Second
 )
 
 type claims = middlewaretest.Claims
 
-// seen is a request as it reached the upstream.
+// seen is a request at the upstream.
 type seen struct {
 	method, uri, host string
 	header, trailer   http.Header
@@ -36,14 +36,14 @@ type seen struct {
 	length            int64
 }
 
-// upstream is a server behind a gateway that remembers what reached it.
+// upstream is a server behind a gateway that records its requests.
 type upstream struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests []seen
 }
 
-// newUpstream answers everything with 200 and a small body.
+// newUpstream starts an upstream that answers 200 with a small body.
 func newUpstream(t testing.TB) *upstream {
 	t.Helper()
 	u := &upstream{}
@@ -59,7 +59,7 @@ func newUpstream(t testing.TB) *upstream {
 	return u
 }
 
-// taken returns what has reached the upstream since it was last asked.
+// taken returns the requests since the last call.
 func (u *upstream) taken() []seen {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -68,7 +68,7 @@ func (u *upstream) taken() []seen {
 	return out
 }
 
-// log is what a gateway logs.
+// log records the log of a gateway.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -115,7 +115,7 @@ func newGate(t testing.TB, upstream string, change ...func(*gateway.Config)) *ga
 	return g
 }
 
-// listen starts the server anew.
+// listen restarts the server.
 func (g *gate) listen(t testing.TB, change func(*http.Server)) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(g)
@@ -131,7 +131,7 @@ func (g *gate) listen(t testing.TB, change func(*http.Server)) {
 	g.server = server
 }
 
-// token is a token of somebody for the resource.
+// token returns a token of a subject for the resource.
 func (g *gate) token(t testing.TB, overrides claims) string {
 	t.Helper()
 	all := claims{"aud": resource, "scope": "notes:read"}
@@ -141,8 +141,8 @@ func (g *gate) token(t testing.TB, overrides claims) string {
 	return g.issuer.Mint(all)
 }
 
-// request makes a request to the gateway with a good token. Header fields come in pairs;
-// the same name may occur twice, and an empty Authorization takes the token away.
+// request returns a request to the gateway with a good token. Header fields come in pairs; the
+// same name may occur twice, and an empty Authorization removes the token.
 func (g *gate) request(t testing.TB, method, path, body string, fields ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, g.server.URL+path, strings.NewReader(body))
@@ -164,14 +164,14 @@ func (g *gate) request(t testing.TB, method, path, body string, fields ...string
 	return r
 }
 
-// answered is an answer that was read.
+// answered is a response with its body.
 type answered struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// do sends a request and reads the answer. Redirects are not followed.
+// do sends a request and reads the response. It does not follow redirects.
 func do(t testing.TB, r *http.Request) answered {
 	t.Helper()
 	client := http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -187,7 +187,7 @@ func do(t testing.TB, r *http.Request) answered {
 	return answered{res.StatusCode, res.Header, string(body)}
 }
 
-// call is a message.
+// call returns a request with a method and parameters.
 func call(method string, params map[string]any) string {
 	if params == nil {
 		params = map[string]any{}
@@ -196,7 +196,7 @@ func call(method string, params map[string]any) string {
 	return string(text)
 }
 
-// describes fails the test unless an answer is an error of the gateway.
+// describes fails the test unless a response is an error of the gateway.
 func describes(t testing.TB, a answered, status int) {
 	t.Helper()
 	var body struct {
@@ -322,7 +322,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// Nobody without a token gets through, whatever the path and the method.
+// Requests without a token are refused for every path and method.
 func TestNothingPassesWithoutToken(t *testing.T) {
 	up := newUpstream(t)
 	for _, g := range []*gate{newGate(t, up.URL), newGate(t, up.URL, func(c *gateway.Config) { c.Guard.Resource = "https://notes.example.com" })} {
@@ -340,7 +340,7 @@ func TestNothingPassesWithoutToken(t *testing.T) {
 	}
 }
 
-// Refusals are logged, once, without what could be a secret.
+// Refusals are logged once, without possible secrets.
 func TestRefusalsAreLogged(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL)
@@ -361,7 +361,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// Whoever wants to know of decisions as well hears of each.
+// The configured Observe is called for each decision, too.
 func TestObserve(t *testing.T) {
 	up := newUpstream(t)
 	var mu sync.Mutex
@@ -383,7 +383,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// The policy of the guard holds: the message decides, and a client learns what it lacks.
+// The policy of the guard applies: the message decides, and the challenge names the missing
+// scopes.
 func TestPolicy(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) {

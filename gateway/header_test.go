@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// spellings of a header that some server takes for the same.
+// spellings returns spellings of a header that some servers treat as equal.
 func spellings(name string) []string {
 	underscore := strings.ReplaceAll(name, "-", "_")
 	return []string{name, strings.ToLower(name), strings.ToUpper(name), underscore, strings.ToLower(underscore), strings.Replace(name, "-", "_", 1), strings.ReplaceAll(name, "-", ".")}
@@ -58,7 +58,7 @@ func TestHeadersThatStop(t *testing.T) {
 	}
 }
 
-// The token never reaches the upstream, and neither does the origin of a page.
+// Neither the token nor the origin of a page is forwarded.
 func TestTokenStops(t *testing.T) {
 	up := newUpstream(t)
 	for _, identity := range []gateway.Identity{gateway.IdentityHeaders, gateway.IdentityAssertion, gateway.IdentityNone} {
@@ -78,7 +78,7 @@ func TestTokenStops(t *testing.T) {
 	}
 }
 
-// What the protocol needs passes, and so does what nobody knows.
+// Headers of the protocol are forwarded, and so are unknown ones.
 func TestHeadersThatPass(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.InsecureUnboundSessions = true })
@@ -101,7 +101,7 @@ func TestHeadersThatPass(t *testing.T) {
 	if !slices.Equal(got["Via"], []string{"1.1 gatehouse"}) {
 		t.Errorf("Via: %q", got["Via"])
 	}
-	// A client that does not say what it is gets nothing invented.
+	// The gateway adds no User-Agent for a client without one.
 	r = g.request(t, "POST", "/mcp", "{}", "Accept-Encoding", "identity", "Via", "1.0 edge")
 	r.Header["User-Agent"] = []string{""}
 	do(t, r)
@@ -111,7 +111,7 @@ func TestHeadersThatPass(t *testing.T) {
 	}
 }
 
-// Where a request comes from is what the guard knows, and where it went is the resource.
+// X-Forwarded-For has the address from the guard, and the other headers the URL of the resource.
 func TestForwardedHeaders(t *testing.T) {
 	up := newUpstream(t)
 	tests := []struct {
@@ -143,7 +143,7 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
-// What is between two neighbours alone stays there.
+// Headers of a connection are not forwarded.
 func TestHopByHop(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL)
@@ -174,7 +174,7 @@ func TestTrailersOfRequestsStop(t *testing.T) {
 	}
 }
 
-// The headers of an answer that are the guard's to set come from the guard alone.
+// The response headers that the guard sets come from the guard only.
 func TestHeadersOfAnswers(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -15,8 +15,8 @@ import (
 
 const twoTools = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"whoami"},{"name":"hidden"}],"nextCursor":"hidden"}}`
 
-// TestA4GatewayFiltersListsInAnyForm: what an upstream lists under any status and type, whole
-// or in a stream, compressed or not, shows nothing that the policy hides.
+// TestA4GatewayFiltersListsInAnyForm checks that lists of an upstream show no hidden item with
+// any status and media type, as a document or in a stream, compressed or not.
 func TestA4GatewayFiltersListsInAnyForm(t *testing.T) {
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Content-Type", "Content-Encoding"} {
@@ -49,8 +49,8 @@ func TestA4GatewayFiltersListsInAnyForm(t *testing.T) {
 	}
 }
 
-// TestA4GatewaysShareCursors: a list that was begun at one gateway goes on at another with the
-// same key, for the same person.
+// TestA4GatewaysShareCursors checks that a list that was begun at one gateway continues at
+// another with the same key, for the same person.
 func TestA4GatewaysShareCursors(t *testing.T) {
 	var asked []string
 	url := serverOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +86,8 @@ func TestA4GatewaysShareCursors(t *testing.T) {
 	}
 }
 
-// TestA4GatewayRefusesOtherSpellings: methods in another spelling and batches do not reach the
-// upstream, and no proxy is told that they may pass.
+// TestA4GatewayRefusesOtherSpellings checks that methods in another spelling and batches are not
+// forwarded, and that /verify does not allow them.
 func TestA4GatewayRefusesOtherSpellings(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.Policy = notes })
@@ -108,8 +108,8 @@ func TestA4GatewayRefusesOtherSpellings(t *testing.T) {
 	}
 }
 
-// TestA3GatewaySaysThatAnAnswerIsLost: an event that cannot be read ends the stream with an
-// error and the request to the upstream, and the connection goes on.
+// TestA3GatewaySaysThatAnAnswerIsLost checks that an unreadable event ends the stream with an
+// error and the request to the upstream, and that the connection stays usable.
 func TestA3GatewaySaysThatAnAnswerIsLost(t *testing.T) {
 	ended := make(chan bool, 1)
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ func mustParse(t testing.TB, text string) *url.URL {
 	return u
 }
 
-// raw sends a request with a target exactly as it is written.
+// raw sends a request with a target that is not normalized.
 func raw(t testing.TB, g *gate, target string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.server.Listener.Addr().String())
@@ -82,7 +82,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What the upstream could read differently goes nowhere, whatever it would lead to.
+// A path that the upstream could read differently is not forwarded, wherever it leads.
 func TestAmbiguousPaths(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL+"/server")

@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// TestA3OnlyStreamsAreAskedForAgain: what may change something, and what is no stream, is sent
-// once, whatever the upstream says. A stream that it refuses once is asked for again.
+// TestA3OnlyStreamsAreAskedForAgain checks that requests that may change something, and requests
+// that are not for a stream, are sent once, and that a refused request for a stream is repeated.
 func TestA3OnlyStreamsAreAskedForAgain(t *testing.T) {
 	sent := 0
 	g := newGate(t, "http://127.0.0.1:1", func(c *gateway.Config) {

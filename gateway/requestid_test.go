@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// behind serves a handler with a guard of its own, which lets in whoever has no token, and
+// behind serves a handler with a guard of its own, which admits requests without a token, and
 // refuses add_note to them.
 func behind(t *testing.T, out *bytes.Buffer) string {
 	t.Helper()
@@ -39,8 +39,8 @@ func behind(t *testing.T, out *bytes.Buffer) string {
 	return server.URL + "/mcp"
 }
 
-// TestC1OneIDJoinsGatewayAndGuard calls through a gateway to a server with a guard of its own.
-// The lines of both are about one request, whatever the client calls it.
+// TestC1OneIDJoinsGatewayAndGuard sends a request through a gateway to a server with a guard of
+// its own. The log lines of both have the same id, whatever id the client sends.
 func TestC1OneIDJoinsGatewayAndGuard(t *testing.T) {
 	const theirs, trace = "a-clients-own", "0af7651916cd43dd8448eb211c80319c"
 	var log bytes.Buffer
@@ -72,8 +72,8 @@ func TestC1OneIDJoinsGatewayAndGuard(t *testing.T) {
 	}
 }
 
-// TestC1IDsOfClientsStayHere sends what a server behind would log or follow as the name of
-// the request, in spellings that some servers take for the same.
+// TestC1IDsOfClientsStayHere sends headers that an upstream would log or follow as the id of the
+// request, in spellings that some servers treat as equal.
 func TestC1IDsOfClientsStayHere(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL)

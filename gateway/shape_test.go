@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// reached sends headers that come in no other test's list, and returns those that arrive.
+// reached sends headers and returns those that the gateway forwards.
 func reached(t *testing.T, g *gate, up *upstream, names []string) []string {
 	t.Helper()
 	r := g.request(t, "POST", "/mcp", "{}")
@@ -32,7 +32,8 @@ func reached(t *testing.T, g *gate, up *upstream, names []string) []string {
 	return out
 }
 
-// TestA8NamesThatLookLikeWhoCalls: nobody has to know a name for it to be dropped.
+// TestA8NamesThatLookLikeWhoCalls checks that headers are dropped by the shape of their names,
+// also unknown ones.
 func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.InsecureUnboundSessions = true })
@@ -58,7 +59,8 @@ func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
 	}
 }
 
-// TestA8HeadersThatTheOperatorNames pass in the spelling that is named, and in no other.
+// TestA8HeadersThatTheOperatorNames checks that headers in PassHeaders are forwarded in their
+// canonical spelling, and in no other.
 func TestA8HeadersThatTheOperatorNames(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.PassHeaders = []string{"x-api-key", "X-Forwarded-User", "Acme-Role"} })

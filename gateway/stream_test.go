@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// serverOf answers with a handler.
+// serverOf starts a server with a handler.
 func serverOf(t testing.TB, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -36,7 +36,7 @@ func soon[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
-// openRequest sends a request and returns the answer as soon as its header is there.
+// openRequest sends a request and returns the response as soon as its header has arrived.
 func openRequest(t testing.TB, r *http.Request) *http.Response {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableCompression: true, ResponseHeaderTimeout: patience}}
@@ -49,7 +49,7 @@ func openRequest(t testing.TB, r *http.Request) *http.Response {
 	return res
 }
 
-// lines reads a body line by line, each as it comes.
+// lines returns the lines of a body as they arrive.
 func lines(body io.Reader) <-chan string {
 	out := make(chan string)
 	go func() {
@@ -62,8 +62,8 @@ func lines(body io.Reader) <-chan string {
 	return out
 }
 
-// An event arrives while the next one is not yet written, whether the gateway looks into
-// the stream or not.
+// An event is forwarded before the next one is written, whether the gateway reads the stream or
+// not.
 func TestEventsArriveOneByOne(t *testing.T) {
 	for name, change := range map[string]func(*gateway.Config){
 		"without a policy": func(*gateway.Config) {},
@@ -107,7 +107,7 @@ func TestEventsArriveOneByOne(t *testing.T) {
 	}
 }
 
-// When the client goes, so does the request to the upstream.
+// When the client disconnects, the request to the upstream ends.
 func TestClientGoes(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan error, 1)
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -141,8 +141,8 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// A stream ends when the token does, after a whole number of events; other answers are cut
-// off, so that nobody takes them for complete; and there is an answer where there was none.
+// A stream ends with its token, after a complete event; other responses are cut off, so that
+// clients do not take them for complete; and a request without a response gets one.
 func TestTokenExpires(t *testing.T) {
 	const leeway = 10 * time.Second // for which the guard accepts a token that has expired
 	expiry := time.Now().Add(time.Hour).Truncate(time.Second)
@@ -182,7 +182,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-// When the server is about to end, streams end, and whoever still waits is told.
+// When the server stops, streams end, and requests without a response get one.
 func TestServerStops(t *testing.T) {
 	began := make(chan bool, 2)
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -278,7 +278,7 @@ func status(code int, fields ...string) http.HandlerFunc {
 	}
 }
 
-// hijacked answers with exactly these bytes, and hangs up.
+// hijacked writes exactly these bytes and closes the connection.
 func hijacked(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -290,7 +290,7 @@ func hijacked(text string) http.HandlerFunc {
 	}
 }
 
-// An answer that breaks off must not look complete.
+// A response that breaks off must not look complete.
 func TestUpstreamHangsUp(t *testing.T) {
 	for name, text := range map[string]string{
 		"length": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n12345",
@@ -308,7 +308,8 @@ func TestUpstreamHangsUp(t *testing.T) {
 	}
 }
 
-// A redirect below the upstream leads below the resource, and is not followed here.
+// A redirect below the upstream is rewritten to one below the resource, and the gateway does not
+// follow it.
 func TestRedirects(t *testing.T) {
 	var location string
 	asked := 0
@@ -345,7 +346,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// roundTrip is a way to an upstream.
+// roundTrip is a transport to an upstream.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.

@@ -13,13 +13,13 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// verifier makes a gateway that only answers at /verify.
+// verifier starts a gateway with VerifyOnly.
 func verifier(t testing.TB, change ...func(*gateway.Config)) *gate {
 	t.Helper()
 	return newGate(t, "", append([]func(*gateway.Config){func(c *gateway.Config) { c.VerifyOnly = true }}, change...)...)
 }
 
-// notes is a policy with every part.
+// notes is a policy with names in every part.
 var notes = middleware.Policy{
 	Scopes:    []string{"notes:read"},
 	Methods:   map[string][]string{"logging/setLevel": {"notes:log"}},
@@ -81,8 +81,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Nothing that a client can write into a request lets it through, and nothing keeps a good
-// one out.
+// No header that a client can set makes /verify allow a request, or refuse a good one.
 func TestVerifyBelievesTheTokenAlone(t *testing.T) {
 	fields := []string{
 		"X-Forwarded-Method", "OPTIONS", "X-Original-Method", "OPTIONS", "X-Http-Method-Override", "OPTIONS", "X-Forwarded-Uri", "/.well-known/oauth-protected-resource",
@@ -104,7 +103,7 @@ func TestVerifyBelievesTheTokenAlone(t *testing.T) {
 			}
 		}
 	}
-	// A body is nobody's business, and a token belongs in one header.
+	// The body is ignored, and a token must be in one header.
 	if a := do(t, g.request(t, "POST", "/verify", "{broken", "Authorization", "Bearer "+g.token(t, claims{"scope": all}))); a.status != 200 {
 		t.Errorf("with a body: %d", a.status)
 	}
@@ -114,7 +113,7 @@ func TestVerifyBelievesTheTokenAlone(t *testing.T) {
 	}
 }
 
-// When the issuer does not answer, nobody knows.
+// When the issuer does not answer, the token cannot be verified.
 func TestVerifyWithoutIssuer(t *testing.T) {
 	g := verifier(t)
 	token := g.token(t, nil)
@@ -125,7 +124,7 @@ func TestVerifyWithoutIssuer(t *testing.T) {
 	}
 }
 
-// What says who calls is the same as at the upstream.
+// The headers with the identity are the same as those for an upstream.
 func TestVerifyTellsWhatTheUpstreamHears(t *testing.T) {
 	up := newUpstream(t)
 	for _, how := range []gateway.Identity{gateway.IdentityHeaders, gateway.IdentityNone} {
@@ -139,7 +138,7 @@ func TestVerifyTellsWhatTheUpstreamHears(t *testing.T) {
 	}
 }
 
-// With the flag that says so, the headers about a message decide like the message.
+// With InsecureTrustMCPHeaders, the headers about a message decide like the message.
 func TestVerifyByHeaders(t *testing.T) {
 	g := verifier(t, func(c *gateway.Config) {
 		c.Guard.Policy, c.InsecureTrustMCPHeaders = notes, true
@@ -212,7 +211,8 @@ func TestVerifyByHeaders(t *testing.T) {
 	}
 }
 
-// A session id is of use to whom it was given, and nobody else learns that there is one.
+// A session id is accepted from the caller that received it, and refused like an unknown one for
+// others.
 func TestSessionsAreBound(t *testing.T) {
 	const id = "3f0c-session"
 	var got []string
@@ -251,7 +251,7 @@ func TestSessionsAreBound(t *testing.T) {
 	}
 }
 
-// Lists show what the token covers, also when the upstream would compress them.
+// Lists show only items that the token covers, also when the upstream would compress them.
 func TestListsAreFiltered(t *testing.T) {
 	url := serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// wsgi is a server of Python's standard library that answers with the variables that it
-// makes of headers.
+// wsgi is a server of Python's standard library that answers with the variables of the request
+// headers.
 const wsgi = `
 import json
 from wsgiref.simple_server import make_server, WSGIRequestHandler
@@ -32,8 +32,8 @@ print(server.server_port, flush=True)
 server.serve_forever()
 `
 
-// newWSGI returns the address of a server in Python, which is a reader of headers that
-// does not tell "_" from "-".
+// newWSGI returns the address of a server in Python, which treats "_" and "-" in header names
+// alike.
 func newWSGI(t *testing.T) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -59,8 +59,8 @@ func newWSGI(t *testing.T) string {
 	return "http://127.0.0.1:" + strings.TrimSpace(port) + "/mcp"
 }
 
-// TestA2HeadersAsWSGIReadsThem: what a server in Python sees of a request is what the
-// gateway judged and what it said itself, however the client spells its headers.
+// TestA2HeadersAsWSGIReadsThem checks that a server in Python gets only headers that the gateway
+// checked or set, in whatever spelling the client sends them.
 func TestA2HeadersAsWSGIReadsThem(t *testing.T) {
 	handles, err := middleware.NewHandles([]byte("a key of thirty-two bytes or more"))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// sdk is a handler that answers as somebody else's SDK might: with a status, a media type and
-// pieces of a body, flushed each.
+// sdk is a handler that answers as a third-party SDK might: with a status, a media type and
+// pieces of a body, flushed after each piece.
 type sdk struct {
 	status int
 	media  string
@@ -40,8 +40,8 @@ func throughErrors(inner http.Handler, method, message, revision string) (int, s
 	return w.Code, w.Body.String()
 }
 
-// TestC1AnswersOfAnySDK: whatever a handler says about a failure, the client gets an error
-// with the id of its request and a code; and nothing else is touched.
+// TestC1AnswersOfAnySDK checks that for any response of a handler to a failure, the client gets
+// an error with the id of its request and a code, and that other responses do not change.
 func TestC1AnswersOfAnySDK(t *testing.T) {
 	const (
 		asked  = `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{}}`
@@ -112,8 +112,8 @@ func TestC1AnswersOfAnySDK(t *testing.T) {
 	}
 }
 
-// TestC1StreamsComeAsTheyAreSent: events are not held back until the answer ends, also of a
-// stream whose lines end with carriage returns.
+// TestC1StreamsComeAsTheyAreSent checks that events are forwarded before the response ends, also
+// in a stream whose lines end with carriage returns.
 func TestC1StreamsComeAsTheyAreSent(t *testing.T) {
 	for name, event := range map[string]string{"line feeds": "data: 1\n\n", "carriage returns": "data: 1\r\rdata: 2\r\r", "no end": "data: " + strings.Repeat("x", 70<<10)} {
 		w := httptest.NewRecorder()
@@ -129,7 +129,8 @@ func TestC1StreamsComeAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestC1HandlersReadTheSameBytes: also of a body that is too long to be looked at.
+// TestC1HandlersReadTheSameBytes checks that the handler reads the request as it was sent, also a
+// body that is too long for AnswerErrors to read.
 func TestC1HandlersReadTheSameBytes(t *testing.T) {
 	for _, size := range []int{0, 10, 5 << 20} {
 		var got int
@@ -143,8 +144,8 @@ func TestC1HandlersReadTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestC1CompressedAnswers: what a handler compressed goes on byte for byte, unless it is a
-// failure; what is written in its place is not said to be compressed, or to be those bytes.
+// TestC1CompressedAnswers checks that a compressed response is forwarded byte for byte, unless it
+// is a failure: its replacement has no headers that describe the compressed bytes.
 func TestC1CompressedAnswers(t *testing.T) {
 	const bytes = "\x1f\x8b error \r\r\n\ufeff\rdata:\n\n\x00"
 	for name, tt := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// discard is a ResponseWriter that costs nothing.
+// discard is a ResponseWriter that allocates nothing.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
@@ -28,8 +28,8 @@ var benchmarked = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256}
 // uncached makes a guard check each token as if it came for the first time.
 func uncached(c *middleware.Config) { c.CachedTokens = -1 }
 
-// BenchmarkVerify measures a token that is seen for the first time, one that was seen
-// before, and the signature alone: nothing can know a new token to be good for less.
+// BenchmarkVerify measures a token that is not in the cache, one that is, and the signature
+// alone, which is the lower bound for a new token.
 func BenchmarkVerify(b *testing.B) {
 	for _, algorithm := range benchmarked {
 		issuer := middlewaretest.NewIssuer(b)
@@ -53,7 +53,7 @@ func verifies(b *testing.B, guard *middleware.Guard, token string) {
 	}
 }
 
-// bare checks one signature of a text of some length.
+// bare verifies one signature of a text of some length.
 func bare(b *testing.B, algorithm jose.SignatureAlgorithm, size int) {
 	text := make([]byte, size)
 	sum := sha256.Sum256(text)
@@ -86,7 +86,7 @@ func bare(b *testing.B, algorithm jose.SignatureAlgorithm, size int) {
 	}
 }
 
-// BenchmarkProtect measures a whole request with a token that was seen before.
+// BenchmarkProtect measures a whole request with a cached token.
 func BenchmarkProtect(b *testing.B) {
 	issuer := middlewaretest.NewIssuer(b)
 	handler := newGuard(b, issuer).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -99,7 +99,7 @@ func BenchmarkProtect(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse measures what strangers can make a server do.
+// BenchmarkRefuse measures the cost of requests that unauthenticated clients can send.
 func BenchmarkRefuse(b *testing.B) {
 	issuer := middlewaretest.NewIssuer(b)
 	guard := newGuard(b, issuer)

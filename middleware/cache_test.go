@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestCachedTokensAreCheap: a token that is remembered costs no allocation.
+// TestCachedTokensAreCheap checks that a cached token costs no allocation.
 func TestCachedTokensAreCheap(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, guard := range map[string]*middleware.Guard{
@@ -32,22 +32,22 @@ func TestCachedTokensAreCheap(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, allocations)
 		}
 	}
-	// Others are not remembered, and a guard can be told to remember none.
+	// Invalid tokens are not cached, and the cache can be disabled.
 	guard, token := newGuard(t, issuer, uncached), issuer.Mint(claims{"aud": resource})
 	if remembers(t, guard, token) {
 		t.Error("the token is remembered")
 	}
 }
 
-// remembers reports whether a guard knows a good token the second time.
+// remembers reports whether a guard has a good token in its cache the second time.
 func remembers(t *testing.T, guard *middleware.Guard, token string) bool {
 	t.Helper()
 	first := wantVerdict(t, guard, token, nil)
 	return wantVerdict(t, guard, token, nil) == first
 }
 
-// TestCacheObeysTheClock compares a guard that remembers tokens with one that does not,
-// while the clock moves, also backwards.
+// TestCacheObeysTheClock compares a guard with a cache to one without, while the clock moves,
+// also backwards.
 func TestCacheObeysTheClock(t *testing.T) {
 	issuer, clock := middlewaretest.NewIssuer(t), newClock()
 	issuer.SetCacheControl("max-age=86400")
@@ -79,7 +79,8 @@ func TestCacheObeysTheClock(t *testing.T) {
 	}
 }
 
-// TestWithdrawnKeyEndsCachedTokens: once it is known that a key is gone, its tokens are.
+// TestWithdrawnKeyEndsCachedTokens checks that cached tokens end once a fetch shows that their
+// key is gone.
 func TestWithdrawnKeyEndsCachedTokens(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	old := mint()
@@ -87,7 +88,7 @@ func TestWithdrawnKeyEndsCachedTokens(t *testing.T) {
 		wantStatus(t, guard, old, 200)
 	}
 	wantFetches(t, issuer, 1)
-	// A token of the new key leads to the new keys, before the old ones are due.
+	// A token of the new key starts a fetch before the old keys are due for renewal.
 	issuer.Rotate(jose.ES256)
 	wantStatus(t, guard, old, 200)
 	clock.Advance(31 * time.Second)
@@ -96,8 +97,8 @@ func TestWithdrawnKeyEndsCachedTokens(t *testing.T) {
 	wantStatus(t, guard, old, 401)
 }
 
-// TestCachedTokensRenewKeys: a token that is remembered renews the keys in time, and ends
-// with its key, although nobody uses another one.
+// TestCachedTokensRenewKeys checks that requests with a cached token renew the keys in time, and
+// that the token ends with its key, although there are no requests with other tokens.
 func TestCachedTokensRenewKeys(t *testing.T) {
 	issuer, clock := middlewaretest.NewIssuer(t), newClock()
 	issuer.SetCacheControl("max-age=1000")
@@ -125,7 +126,8 @@ func TestCachedTokensRenewKeys(t *testing.T) {
 	wantFetches(t, issuer, 3)
 }
 
-// TestCachedTokensOfAnIssuerThatIsDown are as good as others of it.
+// TestCachedTokensOfAnIssuerThatIsDown checks that cached tokens are accepted while their issuer
+// is down, as other tokens are.
 func TestCachedTokensOfAnIssuerThatIsDown(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	token := mint()
@@ -168,7 +170,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsWhatIsUsed: a token that comes again and again stays, whatever else comes.
+// TestCacheKeepsWhatIsUsed checks that a token in constant use stays in a full cache.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	issuer.Rotate(jose.EdDSA)
@@ -183,8 +185,7 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestCacheAmongMany: guards are used by everybody at once, while keys change and answers
-// get old.
+// TestCacheAmongMany uses a guard concurrently, while keys change and responses expire.
 func TestCacheAmongMany(t *testing.T) {
 	issuer, clock := middlewaretest.NewIssuer(t), newClock()
 	issuer.Rotate(jose.EdDSA)

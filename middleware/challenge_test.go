@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// The challenge of a token that does not count names the same scopes as the one without a
-// token, whatever is wrong with it, and whatever scopes the configuration names: a client
-// that begins anew asks for them at once.
+// The challenge for an invalid token names the same scopes as the one without a token, for every
+// fault of the token and every configuration of scopes, so that a client that starts anew asks
+// for all of them at once.
 func TestB5ChallengeOfABadTokenNamesScopes(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, tt := range map[string]struct {
@@ -45,8 +45,8 @@ func TestB5ChallengeOfABadTokenNamesScopes(t *testing.T) {
 	}
 }
 
-// So does the challenge of a token that expired a moment ago or was revoked, also when the
-// issuer alone knows.
+// So does the challenge for a token that expired a moment ago or was revoked, also when only
+// introspection reveals it.
 func TestB5ChallengeOfATokenThatEnded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer, opaque))
@@ -64,7 +64,7 @@ func TestB5ChallengeOfATokenThatEnded(t *testing.T) {
 	}
 }
 
-// RequireScope names what it needs also to a request that came without a token.
+// RequireScope names its scopes also to a request without a token.
 func TestB5ChallengeOfRequireScope(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Optional = true })

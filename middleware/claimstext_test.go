@@ -21,7 +21,8 @@ var notText = map[string]string{
 	"a cut-off sequence":   "\"a\xe2\x82\"",
 }
 
-// TestA5ClaimsAreText: a subject that is no text is nobody, so that no two become one.
+// TestA5ClaimsAreText checks that a subject that is not valid text is refused, so that no two
+// subjects become equal.
 func TestA5ClaimsAreText(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -42,8 +43,8 @@ func TestA5ClaimsAreText(t *testing.T) {
 	}
 }
 
-// TestA5AnswersAreText: the same for what an issuer says when it is asked. It cannot be
-// understood, so nothing is known.
+// TestA5AnswersAreText checks the same for introspection responses: one that cannot be read leads
+// to 503.
 func TestA5AnswersAreText(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, text := range notText {
@@ -58,7 +59,8 @@ func TestA5AnswersAreText(t *testing.T) {
 	}
 }
 
-// TestA5ScopeIsSplitAtSpaces: nothing else separates scopes (RFC 6749 section 3.3).
+// TestA5ScopeIsSplitAtSpaces checks that no other character separates scopes (RFC 6749 section
+// 3.3).
 func TestA5ScopeIsSplitAtSpaces(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -80,8 +82,8 @@ func TestA5ScopeIsSplitAtSpaces(t *testing.T) {
 	}
 }
 
-// TestA5EmptyScopeOfAnAnswer: an issuer that says that no scope is left has taken all back.
-// One that does not mention them has not.
+// TestA5EmptyScopeOfAnAnswer checks that an introspection response with an empty scope withdraws
+// all scopes, and one without the member withdraws none.
 func TestA5EmptyScopeOfAnAnswer(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "sub": "a", "client_id": "c", "scope": "notes:read notes:write"})

@@ -15,8 +15,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// What embedders put around their handlers ends a connection on which two readers could
-// disagree, and keeps every other one.
+// CloseUnclear closes a connection on which two readers could disagree, and keeps every other
+// one.
 func TestB9CloseUnclear(t *testing.T) {
 	server := httptest.NewServer(middleware.CloseUnclear(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })))
 	t.Cleanup(server.Close)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestConsumer builds a module that imports this package and nothing else of ours, with
-// an empty module cache, and counts what was downloaded for it. It needs a module proxy.
+// TestConsumer builds a module that imports this package and no other one of this module, with an
+// empty module cache, and counts the downloaded modules. It needs a module proxy.
 func TestConsumer(t *testing.T) {
 	cache := t.TempDir()
 	run := func(arguments ...string) {

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// paging is a protected handler that gives out one page of a list, and keeps what it was
-// asked.
+// paging is a protected handler that returns one page of a list, and records the cursors of
+// requests.
 type paging struct {
 	next  string // in JSON
 	media string
@@ -38,7 +38,7 @@ func (p *paging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answering(200, body, "Content-Type", p.media).ServeHTTP(w, r)
 }
 
-// nextIn returns the cursor in an answer.
+// nextIn returns the cursor in a response.
 func nextIn(t *testing.T, body string) string {
 	t.Helper()
 	var answer struct {
@@ -52,7 +52,7 @@ func nextIn(t *testing.T, body string) string {
 	return *answer.Result.NextCursor
 }
 
-// as is a request of a person for a list, with a cursor in JSON.
+// as returns a request of a person for a list, with a cursor in JSON.
 func as(issuer *middlewaretest.Issuer, subject, method, cursor string) *http.Request {
 	params := `{}`
 	if cursor != "" {
@@ -63,8 +63,8 @@ func as(issuer *middlewaretest.Issuer, subject, method, cursor string) *http.Req
 	return r
 }
 
-// TestA4CursorsAreSealed: the cursor of a filtered list says nothing, opens for the person and
-// the list that it was given for, in every process that has the key, and for nobody else.
+// TestA4CursorsAreSealed checks that the cursor of a filtered list is unreadable, and opens only
+// for the person and the list that it was issued for, in every process with the key.
 func TestA4CursorsAreSealed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	config := func(fill byte) func(*middleware.Config) {
@@ -124,7 +124,7 @@ func TestA4CursorsAreSealed(t *testing.T) {
 	}
 }
 
-// altered is a text with another letter.
+// altered returns a text with one letter changed.
 func altered(s string, at int) string {
 	letter := byte('A')
 	if s[at] == letter {
@@ -133,8 +133,8 @@ func altered(s string, at int) string {
 	return s[:at] + string(letter) + s[at+1:]
 }
 
-// TestA4CursorsThatSayNothing: no cursor, null and an empty one are as they are, in requests
-// and in answers; one that is no text is not passed on.
+// TestA4CursorsThatSayNothing checks that a missing, null or empty cursor does not change, in
+// requests and responses, and that one that is not a string is not forwarded.
 func TestA4CursorsThatSayNothing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -155,8 +155,8 @@ func TestA4CursorsThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestA4CursorsAreNotQuoted: what a server says about a cursor that it refuses does not hold
-// the cursor.
+// TestA4CursorsAreNotQuoted checks that an error response of the server about a cursor does not
+// reveal the cursor.
 func TestA4CursorsAreNotQuoted(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -183,7 +183,8 @@ func TestA4CursorsAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestA4CursorsHaveOneLength: cursors of names that are short and long cannot be told apart.
+// TestA4CursorsHaveOneLength checks that sealed cursors of short and long names have the same
+// length.
 func TestA4CursorsHaveOneLength(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -204,7 +205,8 @@ func TestA4CursorsHaveOneLength(t *testing.T) {
 	}
 }
 
-// TestA4CursorsOfOtherListsStay: where the policy filters nothing, cursors are the server's.
+// TestA4CursorsOfOtherListsStay checks that cursors do not change where the policy filters no
+// list.
 func TestA4CursorsOfOtherListsStay(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, policy := range map[string]middleware.Policy{
@@ -220,7 +222,7 @@ func TestA4CursorsOfOtherListsStay(t *testing.T) {
 	}
 }
 
-// TestA4CursorsInResumedStreams: a stream that is opened again repeats an answer with the same
+// TestA4CursorsInResumedStreams checks that a resumed stream repeats a response with the same
 // sealed cursor, for each kind of list.
 func TestA4CursorsInResumedStreams(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
@@ -240,8 +242,8 @@ func TestA4CursorsInResumedStreams(t *testing.T) {
 	}
 }
 
-// TestA4CursorsOfNobody: without tokens, cursors are sealed as well, and are of no use to
-// somebody who has one.
+// TestA4CursorsOfNobody checks that cursors of requests without a token are sealed too, and are
+// refused with a token.
 func TestA4CursorsOfNobody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -262,7 +264,7 @@ func TestA4CursorsOfNobody(t *testing.T) {
 	}
 }
 
-// FuzzCursor: no cursor gets through but the one that was given out.
+// FuzzCursor checks that the handler gets no cursor except the one that it issued.
 func FuzzCursor(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) { c.Policy, c.Sessions = notesPolicy(), newHandles(f, 1) })
@@ -290,8 +292,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// TestA4NoDigestOfAnotherBody: a server that checks the digest of what it gets must not find
-// that of what the client sent, where the cursor in it is another one now.
+// TestA4NoDigestOfAnotherBody checks that a request with a replaced cursor has no digest of the
+// original body, which a server would compare.
 func TestA4NoDigestOfAnotherBody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })

@@ -6,9 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the weight of this package where it is: whoever protects a server
-// downloads one module besides this one. Test files count, because the go command
-// resolves what they import for everybody who tidies a module that uses the package.
+// TestDeps limits the dependencies of this package: it has one module besides this one. Test
+// files count, because "go mod tidy" in a module that uses the package resolves their imports.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

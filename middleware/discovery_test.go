@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestDiscovery publishes documents of all kinds and looks whether the keys are found.
+// TestDiscovery publishes valid and invalid metadata, and checks whether the keys are found.
 func TestDiscovery(t *testing.T) {
 	type server = metadata.AuthorizationServer
 	good := func(i *middlewaretest.Issuer) server { return server{Issuer: i.URL(), JWKSURI: i.URL() + jwkPath} }
@@ -86,7 +86,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestKeySets signs with the first of several keys and looks whether the right one is used.
+// TestKeySets signs with the first of several keys, and checks that the right one is used.
 func TestKeySets(t *testing.T) {
 	key := func(algorithm jose.SignatureAlgorithm, change ...func(*jose.JSONWebKey)) jose.JSONWebKey {
 		k := jose.JSONWebKey{Key: middlewaretest.NewKey(t, algorithm), KeyID: "one", Algorithm: string(algorithm)}
@@ -141,9 +141,9 @@ func TestSeveralIssuers(t *testing.T) {
 		}
 	}
 	refused(t, guard, withToken(three.Mint(claims{"aud": resource})), http.StatusUnauthorized)
-	// One trusted issuer cannot speak for another.
+	// A token of one issuer that names another one is refused.
 	refused(t, guard, withToken(two.Mint(claims{"aud": resource, "iss": one.URL()})), http.StatusUnauthorized)
-	// The outage of one is not the outage of the other.
+	// While one issuer is down, tokens of the other are accepted.
 	four := middlewaretest.NewIssuer(t)
 	guard = newGuard(t, one, func(c *middleware.Config) { c.AuthorizationServers = append(c.AuthorizationServers, four.URL()) })
 	four.SetDown(true)
@@ -164,7 +164,8 @@ func TestIssuerWithAPath(t *testing.T) {
 	}
 }
 
-// TestClientOfTheConfiguration: what is fetched from an issuer is fetched like a stranger.
+// TestClientOfTheConfiguration checks that requests to an issuer use the transport of the
+// configured client, have no credentials, and leave the client unchanged.
 func TestClientOfTheConfiguration(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var seen []*http.Request

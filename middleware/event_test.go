@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// Whoever observes learns of each decision once, and of no token.
+// Observe is called once for each decision, and gets no token.
 func TestEvents(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var events []middleware.Event
@@ -100,7 +100,7 @@ func TestRemoteAddresses(t *testing.T) {
 	}
 }
 
-// A forwarded Host counts on loopback only if a trusted proxy says it.
+// On loopback, X-Forwarded-Host counts from a trusted proxy only.
 func TestForwardedHost(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -126,8 +126,7 @@ func TestForwardedHost(t *testing.T) {
 	}
 }
 
-// A stream ends when the token that opened it is accepted no more, if that is wanted, and
-// not before.
+// With EndStreams, a stream ends when its token is not accepted any more, and not before.
 func TestStreamsEndWithTheToken(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "exp": time.Now().Add(time.Minute).Unix()})
@@ -146,9 +145,8 @@ func TestStreamsEndWithTheToken(t *testing.T) {
 	}
 }
 
-// A stream that ends with its token begins with an event that has an id, so that clients
-// which open it again know that it was there. The handler never hears of that id, and of
-// every other one.
+// A stream that ends with its token begins with an event that has an id, so that clients resume
+// it. The handler never gets that id, and gets every other one.
 func TestStreamsBeginWithAnEvent(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
@@ -200,7 +198,7 @@ func TestStreamsBeginWithAnEvent(t *testing.T) {
 	}
 }
 
-// Within the tolerance for clocks, a request is not over before it begins.
+// Within the leeway for clocks, the context of a request does not end before it begins.
 func TestStreamOfALateToken(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams = true })

@@ -31,7 +31,7 @@ func messagesOf(stream string) (messages []string) {
 	return messages
 }
 
-// spelled are streams of one message, in spellings that are the same to a client.
+// spelled are streams of one message in different spellings that clients read alike.
 func spelled(message string) (streams []string) {
 	half := strings.Index(message, ",") + 1
 	for _, end := range []string{"\n", "\r", "\r\n"} {
@@ -64,9 +64,9 @@ func inParts(text string, first int) http.Handler {
 	})
 }
 
-// TestC1StreamsAreReadAsByClients: an error in a stream is mended, and a list in one filtered,
-// in every spelling in which a client sees it, wherever the server cuts what it writes. Nothing
-// else is seen by one and not by the other.
+// TestC1StreamsAreReadAsByClients checks that errors in a stream are repaired and lists filtered
+// in every spelling that clients read, wherever the server splits its writes, and that guard and
+// clients read the same messages.
 func TestC1StreamsAreReadAsByClients(t *testing.T) {
 	const broken, mended = `{"jsonrpc":"2.0","error":{"code":0,"message":"m"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"m"}}`
 	const list = `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"whoami"},{"name":"drop_notes"}]}}`
@@ -91,8 +91,8 @@ func TestC1StreamsAreReadAsByClients(t *testing.T) {
 	}
 }
 
-// TestC1LongEventsAreReadAsByClients: one that nobody changes goes on as it is, and the next one
-// is mended again, however the lines of both end.
+// TestC1LongEventsAreReadAsByClients checks that a long event is forwarded unchanged, and that
+// the next event is repaired, with every kind of line end.
 func TestC1LongEventsAreReadAsByClients(t *testing.T) {
 	long := strings.Repeat("x", 70<<10)
 	issuer := middlewaretest.NewIssuer(t)

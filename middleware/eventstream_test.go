@@ -15,12 +15,13 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// stream is a request for a stream, of somebody.
+// stream returns a request of a subject for a stream.
 func stream(issuer *middlewaretest.Issuer, subject string, fields ...string) *http.Request {
 	return newRequest("GET", resource, append(fields, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource, "sub": subject}), "Mcp-Protocol-Version", "2025-11-25")...)
 }
 
-// replaying is a protected handler that streams one text, and keeps after which events.
+// replaying is a protected handler that streams one text, and records the Last-Event-ID of
+// requests.
 type replaying struct {
 	text  string
 	after []string
@@ -50,8 +51,8 @@ func lastID(t *testing.T, text string) string {
 	return all[len(all)-1][1]
 }
 
-// TestA3EventIDsAreBound: whatever way a server writes the id of an event, in an answer to GET
-// or POST, the client gets one that is of use to its person alone.
+// TestA3EventIDsAreBound checks that in every spelling of an event id, in a response to GET or
+// POST, the client gets one that only its own principal can use.
 func TestA3EventIDsAreBound(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, change := range map[string]func(*middleware.Config){
@@ -91,7 +92,7 @@ func TestA3EventIDsAreBound(t *testing.T) {
 	}
 }
 
-// TestA3SessionIDIsNoEventID: what was bound for one purpose is of no use for another.
+// TestA3SessionIDIsNoEventID checks that a handle bound for one purpose is refused for another.
 func TestA3SessionIDIsNoEventID(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -106,8 +107,8 @@ func TestA3SessionIDIsNoEventID(t *testing.T) {
 	}
 }
 
-// TestA3OwnEventKeepsThePlace: when a stream ends again before it brought anything, the next
-// one goes on where the one before it did.
+// TestA3OwnEventKeepsThePlace checks that when a stream ends again before its first event, the
+// next one continues after the last event before it.
 func TestA3OwnEventKeepsThePlace(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, unbound := range []bool{false, true} {
@@ -126,8 +127,9 @@ func TestA3OwnEventKeepsThePlace(t *testing.T) {
 	}
 }
 
-// TestA3UnreadableEventsEndInAnError: whoever waits for an answer hears that it is lost, the
-// log says why, and the handler is told that nobody listens any more.
+// TestA3UnreadableEventsEndInAnError checks that an unreadable event ends the stream with an
+// error response for the client, a log line with the reason, and the end of the handler's
+// context.
 func TestA3UnreadableEventsEndInAnError(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var log bytes.Buffer
@@ -169,8 +171,8 @@ func TestA3UnreadableEventsEndInAnError(t *testing.T) {
 	}
 }
 
-// TestA3EventsThatAreNoMessages: what clients do not take for messages holds nothing up, and
-// shows nothing.
+// TestA3EventsThatAreNoMessages checks that events of other types neither end the stream nor
+// reveal hidden items.
 func TestA3EventsThatAreNoMessages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -188,8 +190,8 @@ func TestA3EventsThatAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestA3LongLines: data of any length passes where nobody looks at it, in any pieces, and no
-// more of it is kept than of a line that is looked at; other lines have a bound.
+// TestA3LongLines checks that data of any length is forwarded where it is not filtered, in pieces
+// of any size and with bounded memory, and that other lines have a maximum size.
 func TestA3LongLines(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -217,8 +219,8 @@ func TestA3LongLines(t *testing.T) {
 	}
 }
 
-// TestA3StreamsAreNotCompressed: a stream that could not be looked into is not asked for, and
-// not passed on.
+// TestA3StreamsAreNotCompressed checks that the guard does not request a compressed stream, and
+// does not forward one.
 func TestA3StreamsAreNotCompressed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -236,8 +238,8 @@ func TestA3StreamsAreNotCompressed(t *testing.T) {
 	}
 }
 
-// FuzzEvents: in whatever pieces a handler writes, a reader of events sees the same data as
-// without the guard, and no id that is not bound.
+// FuzzEvents checks that a client reads the same data with and without the guard, and no unbound
+// id, in whatever pieces the handler writes.
 func FuzzEvents(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) { c.Sessions = newHandles(f, 1) })

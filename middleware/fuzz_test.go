@@ -15,8 +15,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// FuzzToken: of all tokens only the one that the issuer minted gets through, letter by
-// letter, and every other one gets a well-formed refusal.
+// FuzzToken checks that of all tokens only the one that the issuer minted is accepted, letter by
+// letter, and that every other one gets a well-formed refusal.
 func FuzzToken(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	good := issuer.Mint(claims{"aud": resource})
@@ -43,9 +43,9 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// brokenAnswer reports whether an answer is one to a broken token. One that names a key which its
-// issuer may have published since its keys were fetched cannot be judged yet: 503, and when to
-// come back. An input that names many keys gets there, because fetches are rationed.
+// brokenAnswer reports whether a response is valid for a broken token. A token with a key id that
+// its issuer may have published since the keys were fetched cannot be verified yet: 503 with
+// Retry-After. An input with many key ids reaches that case, because fetches are limited.
 func brokenAnswer(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusBadRequest:
@@ -56,8 +56,8 @@ func brokenAnswer(res *http.Response) bool {
 	return false
 }
 
-// FuzzSplice: of all mixtures of the parts of good and broken tokens, only those get
-// through whose signature is the issuer's, as crypto/ecdsa sees it.
+// FuzzSplice combines the parts of good and broken tokens, and checks that only those are
+// accepted whose signature is the issuer's by crypto/ecdsa.
 func FuzzSplice(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	private := middlewaretest.NewKey(f, jose.ES256)
@@ -99,8 +99,7 @@ func signedBy(private any, token string) bool {
 	return ecdsa.Verify(&private.(*ecdsa.PrivateKey).PublicKey, digest[:], r, s)
 }
 
-// FuzzAuthorization: no header value at all leads to anything but a refusal, unless it
-// holds the token.
+// FuzzAuthorization checks that every header value without the token is refused.
 func FuzzAuthorization(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	good := issuer.Mint(claims{"aud": resource})

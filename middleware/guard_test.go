@@ -59,7 +59,7 @@ func newGuard(t testing.TB, issuer *middlewaretest.Issuer, change ...func(*middl
 	return guard
 }
 
-// inner is a protected handler that remembers what reached it.
+// inner is a protected handler that records its requests.
 type inner struct {
 	requests []*http.Request
 	tokens   []*middleware.Token
@@ -72,8 +72,8 @@ func (h *inner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 }
 
-// newRequest makes a request as the server of the resource sees it. Header fields come
-// in pairs; the same name may occur twice.
+// newRequest returns a request as the server of the resource receives it. Header fields come in
+// pairs; the same name may occur twice.
 func newRequest(method, target string, fields ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(fields); i += 2 {

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// hostile are messages that fill a body with what is compared with patterns.
+// hostile returns messages whose bodies are full of names to compare with patterns.
 func hostile() map[string]string {
 	var some, most strings.Builder
 	for i := range 511 {
@@ -44,7 +44,7 @@ func crowded() middleware.Policy {
 	return middleware.Policy{Methods: part, Tools: part, Prompts: part, Resources: part}
 }
 
-// TestA7HostileMessages: what a message is about is bounded, however long it may be.
+// TestA7HostileMessages checks that the names in a message are bounded, however long it is.
 func TestA7HostileMessages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = crowded() })
@@ -60,8 +60,8 @@ func TestA7HostileMessages(t *testing.T) {
 	}
 }
 
-// TestA7ListsThatAreTooMuch are not shown, instead of being compared for minutes; what a
-// message could not name is in no list.
+// TestA7ListsThatAreTooMuch checks that lists with too much work are withheld instead of compared
+// for minutes, and that lists hide items whose names no message may have.
 func TestA7ListsThatAreTooMuch(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = crowded() })

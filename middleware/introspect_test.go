@@ -37,7 +37,7 @@ func introspects(issuer *middlewaretest.Issuer, change ...func(*middleware.Intro
 
 func opaque(i *middleware.Introspection) { i.Opaque = true }
 
-// answers publishes what the issuer says about every token.
+// answers sets the introspection response for every token.
 func answers(issuer *middlewaretest.Issuer, text string) {
 	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -67,7 +67,7 @@ func TestOpaqueTokens(t *testing.T) {
 		!token.Expiry.Equal(now.Add(time.Minute)) || !token.IssuedAt.Equal(now) {
 		t.Errorf("%+v", *token)
 	}
-	// What the RFC leaves out may be left out, unless it is needed here.
+	// Optional members may be missing, unless the guard needs them.
 	token = passes(t, guard, withToken(issuer.MintOpaque(claims{"aud": resource, "iss": nil, "iat": nil, "jti": nil, "scope": nil})))
 	if token.Issuer != issuer.URL() || !token.IssuedAt.IsZero() || len(token.Scopes) != 0 {
 		t.Errorf("%+v", *token)
@@ -82,7 +82,7 @@ func TestOpaqueTokens(t *testing.T) {
 	}
 }
 
-// TestQuestion looks at what is asked.
+// TestQuestion checks the introspection request.
 func TestQuestion(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	asked := make(chan *http.Request, 1)
@@ -114,7 +114,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestOpaqueBesideOthers: who is asked about which token.
+// TestOpaqueBesideOthers checks at which issuer each token is looked up.
 func TestOpaqueBesideOthers(t *testing.T) {
 	alone, both, all := middlewaretest.NewIssuer(t), middlewaretest.NewIssuer(t), middlewaretest.NewIssuer(t)
 	guard := newGuard(t, all, introspects(both), introspects(all, opaque), func(c *middleware.Config) {
@@ -141,13 +141,14 @@ func TestOpaqueBesideOthers(t *testing.T) {
 			t.Errorf("%s: %d", broken.Name, code)
 		}
 	}
-	// Nobody speaks for another: neither in a JWT nor in an answer.
+	// An issuer cannot issue tokens of another one: neither as a JWT nor in a response.
 	wantAll = all.IntrospectionRequests()
 	check(all.Mint(claims{"aud": resource, "iss": alone.URL()}), 401, 0, 0)
 	check(all.MintOpaque(claims{"aud": resource, "iss": alone.URL()}), 401, 0, 1)
 }
 
-// TestEndpointOfTheMetadata: without one in the configuration, the metadata says where.
+// TestEndpointOfTheMetadata checks the endpoint of the metadata, which applies without one in the
+// configuration.
 func TestEndpointOfTheMetadata(t *testing.T) {
 	issuer, clock := middlewaretest.NewIssuer(t), newClock()
 	mint := func() *http.Request {
@@ -186,11 +187,11 @@ func TestEndpointOfTheMetadata(t *testing.T) {
 	if reads.Load() != 2 {
 		t.Errorf("the metadata was read %d times", reads.Load())
 	}
-	// What was found serves on.
+	// The endpoint that was found stays in use.
 	issuer.SetDocument(asPath, nil)
 	clock.Advance(time.Hour)
 	wantStatus(t, guard, mint(), 200)
-	// Nobody reads it again and again while it is not there.
+	// The metadata is not read again and again while it is missing.
 	fresh := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Now = clock.Now })
 	reads.Store(0)
 	issuer.SetDocument(asPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// answered is what an issuer says about a good token, with changes. A nil value leaves a
-// member out.
+// answered returns the introspection response for a good token, with changes. A nil value removes
+// a member.
 func answered(changes claims) string {
 	all := claims{"active": true, "sub": `"reader"`, "client_id": `"client"`, "aud": `"` + resource + `"`, "exp": time.Now().Add(time.Minute).Unix(), "scope": `"a"`}
 	maps.Copy(all, changes)
@@ -27,7 +27,7 @@ func answered(changes claims) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// answerTable is what issuers could say, and what follows.
+// answerTable has introspection responses, and the expected status for each.
 func answerTable(issuer string) map[string]struct {
 	text string
 	want int
@@ -73,7 +73,7 @@ func answerTable(issuer string) map[string]struct {
 	}
 }
 
-// notAnswers is what issuers could say that tells nothing about the token.
+// notAnswers are responses that do not decide about the token.
 func notAnswers() map[string]string {
 	with := answered
 	return map[string]string{
@@ -118,7 +118,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// wantAnswer looks at the status, and that the challenge is the right one.
+// wantAnswer checks the status and the challenge.
 func wantAnswer(t *testing.T, guard *middleware.Guard, r *http.Request, want int) {
 	t.Helper()
 	if want == http.StatusTeapot {
@@ -134,7 +134,7 @@ func wantAnswer(t *testing.T, guard *middleware.Guard, r *http.Request, want int
 	}
 }
 
-// TestBothMustAgree: a JWT that is right in itself and is looked up as well.
+// TestBothMustAgree looks up JWTs that are valid in themselves.
 func TestBothMustAgree(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	exp := time.Now().Add(time.Minute).Truncate(time.Second)
@@ -176,7 +176,7 @@ func TestBothMustAgree(t *testing.T) {
 	wantStatus(t, newGuard(t, issuer, introspects(issuer)), withToken(issuer.Mint(claims{"aud": resource})), 401) // no exp
 }
 
-// TestBothAsksForGoodTokensOnly: nobody is asked about a JWT that is wrong in itself.
+// TestBothAsksForGoodTokensOnly checks that invalid JWTs are not looked up.
 func TestBothAsksForGoodTokensOnly(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer))

@@ -17,7 +17,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestRevocationIsSeen: a token ends within Fresh of its revocation, in both modes.
+// TestRevocationIsSeen checks that a token is refused within Fresh of its revocation, in both
+// modes.
 func TestRevocationIsSeen(t *testing.T) {
 	for _, mode := range []bool{false, true} {
 		for _, cached := range []int{0, -1, 1} {
@@ -64,7 +65,7 @@ func TestFreshIsObeyed(t *testing.T) {
 	}
 }
 
-// TestAnswersEndWithTheToken: however fresh an answer is, the token ends at its expiry.
+// TestAnswersEndWithTheToken checks that a cached response ends with the expiry of the token.
 func TestAnswersEndWithTheToken(t *testing.T) {
 	for _, mode := range []bool{false, true} {
 		issuer, clock := middlewaretest.NewIssuer(t), newClock()
@@ -83,8 +84,8 @@ func TestAnswersEndWithTheToken(t *testing.T) {
 	}
 }
 
-// TestOneQuestionForAll: requests with one token share a question, and one that gives up
-// takes nothing away from the others.
+// TestOneQuestionForAll checks that requests with one token share a lookup, and that one that is
+// cancelled does not cancel it for the others.
 func TestOneQuestionForAll(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Client = &http.Client{Timeout: time.Minute} })
@@ -124,8 +125,8 @@ func TestOneQuestionForAll(t *testing.T) {
 	wantQuestions(t, issuer, 1)
 }
 
-// TestQuestionsAreBounded: of many tokens at once, some are not asked about. Those that are
-// remembered serve on.
+// TestQuestionsAreBounded checks that the number of concurrent lookups is bounded, and that
+// cached tokens are accepted meanwhile.
 func TestQuestionsAreBounded(t *testing.T) {
 	const bound = 64
 	issuer := middlewaretest.NewIssuer(t)
@@ -165,7 +166,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 	wantStatus(t, guard, withToken("another-1"), 401)
 }
 
-// TestStrangersPushNothingOut: inactive answers have a place of their own.
+// TestStrangersPushNothingOut checks that inactive tokens do not evict active ones from the
+// cache.
 func TestStrangersPushNothingOut(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer, opaque, func(i *middleware.Introspection) { i.Fresh = time.Hour }), func(c *middleware.Config) { c.CachedTokens = 4 })
@@ -185,8 +187,8 @@ func TestStrangersPushNothingOut(t *testing.T) {
 	wantQuestions(t, issuer, 504)
 }
 
-// TestAnswersOutliveKeys: an answer is remembered apart from the token that it is about, so
-// that new keys do not lead to new questions; nor do tokens that are not active.
+// TestAnswersOutliveKeys checks that neither new keys nor inactive tokens cause further lookups
+// of a token whose response is cached.
 func TestAnswersOutliveKeys(t *testing.T) {
 	issuer, clock := middlewaretest.NewIssuer(t), newClock()
 	issuer.Rotate(jose.EdDSA)
@@ -217,8 +219,7 @@ func TestAnswersOutliveKeys(t *testing.T) {
 	wantQuestions(t, issuer, 104)
 }
 
-// TestAnswersAreForOneResource: guards of two resources share nothing, however they come
-// by their answers.
+// TestAnswersAreForOneResource checks that guards of two resources do not share responses.
 func TestAnswersAreForOneResource(t *testing.T) {
 	const other = "https://files.example.com/mcp"
 	for _, mode := range []bool{false, true} {

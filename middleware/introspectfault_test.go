@@ -20,7 +20,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// speaks answers the same to everybody.
+// speaks returns a handler with a fixed response.
 func speaks(status int, kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -29,14 +29,15 @@ func speaks(status int, kind, text string) http.HandlerFunc {
 	}
 }
 
-// repeats is what an endpoint could give away by mistake: the form and the credentials.
+// repeats is a response with the secrets that an endpoint could reveal by mistake: the form and
+// the credentials.
 func repeats(r *http.Request) string {
 	_ = r.ParseForm()
 	id, secret, _ := r.BasicAuth()
 	return strings.Join([]string{r.PostForm.Get("token"), id, secret, r.Header.Get("Authorization")}, `":1,"`)
 }
 
-// faultyEndpoints are endpoints that do not say what they should, which is active.
+// faultyEndpoints are endpoints that fail to report an active token.
 func faultyEndpoints(t *testing.T, active string) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"it fails":                  speaks(500, "application/json", active),
@@ -88,7 +89,7 @@ func faultyEndpoints(t *testing.T, active string) map[string]http.HandlerFunc {
 	}
 }
 
-// TestLookUpFaults: what cannot be looked up is 503, and no token is thrown away for it.
+// TestLookUpFaults checks that a failed lookup is 503, and never 401.
 func TestLookUpFaults(t *testing.T) {
 	active := fmt.Sprintf(`{"active":true,"sub":"reader","client_id":"client","aud":%q,"exp":%d}`, resource, time.Now().Add(time.Hour).Unix())
 	for name, handler := range faultyEndpoints(t, active) {
@@ -110,7 +111,7 @@ func TestLookUpFaults(t *testing.T) {
 	}
 }
 
-// faultTest is a guard whose log is read, and which gives up soon when it is told to.
+// faultTest has a guard with a recorded log and a short timeout.
 type faultTest struct {
 	issuer *middlewaretest.Issuer
 	guard  *middleware.Guard
@@ -135,7 +136,7 @@ func newFaultTest(t *testing.T, issuer *middlewaretest.Issuer, isOpaque bool) *f
 	return f
 }
 
-// fails wants 503 for a token, a warning in the log, and nothing secret there.
+// fails checks that a token gets 503, and that the log has a warning without secrets.
 func (f *faultTest) fails(t *testing.T, token string) {
 	t.Helper()
 	wantAnswer(t, f.guard, withToken(token), http.StatusServiceUnavailable)
@@ -155,7 +156,7 @@ func (f *faultTest) fails(t *testing.T, token string) {
 	}
 }
 
-// writes answers with a line that is not HTTP.
+// writes returns a handler that sends a line that is not HTTP.
 func writes(t *testing.T, w http.ResponseWriter, line string) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// foreignToken returns a request whose token names a key that the issuer never had, made a
-// while before now.
+// foreignToken returns a request whose token names a key that the issuer never had, issued some
+// time before now.
 func foreignToken(t *testing.T, issuer *middlewaretest.Issuer, clock *clock, age time.Duration) *http.Request {
 	t.Helper()
 	now := clock.Now()
@@ -32,7 +32,7 @@ func wantLater(t *testing.T, guard *middleware.Guard, r *http.Request) {
 	}
 }
 
-// spend uses up the fetches that are made early.
+// spend uses up the early fetches.
 func spend(t *testing.T, guard *middleware.Guard, issuer *middlewaretest.Issuer, clock *clock) {
 	t.Helper()
 	for range 20 {
@@ -44,8 +44,8 @@ func spend(t *testing.T, guard *middleware.Guard, issuer *middlewaretest.Issuer,
 	t.Fatal("each of 20 unknown keys led to a fetch")
 }
 
-// TestA6RestartedIssuer: tokens from before an issuer lost its keys are 401 once the new keys
-// are known, so that clients sign in again, also while the issuer is down.
+// TestA6RestartedIssuer checks that tokens from before an issuer lost its keys are 401 once the
+// new keys are fetched, so that clients sign in again, also while the issuer is down.
 func TestA6RestartedIssuer(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	old := mint()
@@ -60,25 +60,27 @@ func TestA6RestartedIssuer(t *testing.T) {
 	wantStatus(t, guard, old, 401)
 	wantLater(t, guard, foreignToken(t, issuer, clock, 0))
 
-	// A guard that starts later never knew the old keys.
+	// A guard that starts later never had the old keys.
 	issuer.SetDown(false)
 	late := newGuard(t, issuer, func(c *middleware.Config) { c.Now = clock.Now })
 	wantStatus(t, late, old, 401)
 }
 
-// TestA6TokensNewerThanTheKeys: what may have been published since is not known not to be.
+// TestA6TokensNewerThanTheKeys checks that a token with a key that may have been published after
+// the last fetch is not 401.
 func TestA6TokensNewerThanTheKeys(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	wantStatus(t, guard, mint(), 200)
 	spend(t, guard, issuer, clock)
 	fetches := issuer.KeyRequests()
-	// The clocks may differ by ten seconds, so a token that says to be older is not for certain.
+	// The clocks may differ by ten seconds, so a token whose time of issue is slightly before the
+	// fetch may still be newer.
 	for age, want := range map[time.Duration]int{0: 503, 9 * time.Second: 503, 12 * time.Second: 401, time.Minute: 401} {
 		clock.Advance(time.Millisecond)
 		wantStatus(t, guard, foreignToken(t, issuer, clock, age), want)
 	}
 	wantFetches(t, issuer, fetches)
-	// A key that is new right then: later, and then let through.
+	// A key that is published at this moment: 503 first, accepted later.
 	issuer.Rotate(jose.EdDSA)
 	fresh := mint()
 	wantLater(t, guard, fresh)
@@ -87,8 +89,8 @@ func TestA6TokensNewerThanTheKeys(t *testing.T) {
 	wantFetches(t, issuer, fetches+1)
 }
 
-// TestA6RotationIsSeenInAFlood: whatever strangers send, the keys are fetched, at a rate that
-// does not grow with them.
+// TestA6RotationIsSeenInAFlood checks that new keys are fetched during a flood of invalid tokens,
+// at a rate that does not grow with the flood.
 func TestA6RotationIsSeenInAFlood(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	wantStatus(t, guard, mint(), 200)
@@ -125,7 +127,8 @@ func TestA6RotationIsSeenInAFlood(t *testing.T) {
 	}
 }
 
-// TestA6FetchInProgress: a fetch that began before a token was made proves nothing about it.
+// TestA6FetchInProgress checks that a fetch that began before a token was issued proves nothing
+// about its key.
 func TestA6FetchInProgress(t *testing.T) {
 	issuer, _, clock, mint := clocked(t)
 	var looks atomic.Int32 // at the clock
@@ -180,7 +183,7 @@ func jwksOf(t *testing.T, issuer *middlewaretest.Issuer) string {
 	return body
 }
 
-// TestA6IssuedAt: a token whose time of issue cannot be read, or is to come, costs no fetch.
+// TestA6IssuedAt checks that a token with an unreadable or future time of issue causes no fetch.
 func TestA6IssuedAt(t *testing.T) {
 	issuer, guard, clock, _ := clocked(t)
 	other := middlewaretest.NewIssuer(t)
@@ -190,11 +193,12 @@ func TestA6IssuedAt(t *testing.T) {
 		wantStatus(t, guard, withToken(token), 401)
 	}
 	wantFetches(t, issuer, 0)
-	// A clock that is some seconds ahead is one that may be.
+	// A clock that is some seconds ahead is accepted.
 	wantStatus(t, guard, withToken(issuer.Mint(claims{"aud": resource, "iat": now.Add(9 * time.Second).Unix(), "exp": now.Add(time.Hour).Unix()})), 200)
 }
 
-// TestA6AnswersOfACache: what a cache on the way kept is as old as it says.
+// TestA6AnswersOfACache checks that the Age of a response from an HTTP cache counts as the age of
+// the keys.
 func TestA6AnswersOfACache(t *testing.T) {
 	for age, want := range map[string]int{"": 401, "0": 401, "3600": 503, "soon": 503, "-1": 503} {
 		issuer, guard, clock, _ := clocked(t)
@@ -212,7 +216,8 @@ func TestA6AnswersOfACache(t *testing.T) {
 	}
 }
 
-// TestA6IssuersApart: strangers at one issuer take nothing from the tokens of another.
+// TestA6IssuersApart checks that invalid tokens of one issuer do not affect the tokens of
+// another.
 func TestA6IssuersApart(t *testing.T) {
 	one, two, clock := middlewaretest.NewIssuer(t), middlewaretest.NewIssuer(t), newClock()
 	guard := newGuard(t, one, func(c *middleware.Config) {
@@ -227,7 +232,7 @@ func TestA6IssuersApart(t *testing.T) {
 	wantStatus(t, guard, withToken(two.Mint(claims{"aud": resource, "iat": clock.Now().Unix()})), 200)
 }
 
-// TestA6StaleKeysEnd: keys do not serve for ever because the issuer is away.
+// TestA6StaleKeysEnd checks that keys end although the issuer cannot be reached.
 func TestA6StaleKeysEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stale        time.Duration
@@ -260,7 +265,8 @@ func TestA6StaleKeysEnd(t *testing.T) {
 	}
 }
 
-// TestA6TokensWithoutAKeyID: the key is clear when one alone fits, by use and algorithm.
+// TestA6TokensWithoutAKeyID checks that a token without "kid" is accepted when exactly one key
+// fits, by use and algorithm.
 func TestA6TokensWithoutAKeyID(t *testing.T) {
 	key := func(id string, algorithm jose.SignatureAlgorithm, use string) jose.JSONWebKey {
 		return jose.JSONWebKey{Key: middlewaretest.NewKey(t, algorithm), KeyID: id, Algorithm: string(algorithm), Use: use}
@@ -295,7 +301,7 @@ func TestA6TokensWithoutAKeyID(t *testing.T) {
 	}
 }
 
-// TestA6RotationWithoutKeyIDs: the only key may become another one.
+// TestA6RotationWithoutKeyIDs checks a change of the only key.
 func TestA6RotationWithoutKeyIDs(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	rotate := func() {

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestB6KeysOfIssuersAreBounded: an RSA key whose exponent or size makes checking slow is no
-// key.
+// TestB6KeysOfIssuersAreBounded checks that RSA keys are ignored whose exponent or size makes
+// verification slow.
 func TestB6KeysOfIssuersAreBounded(t *testing.T) {
 	private := middlewaretest.NewKey(t, jose.RS256).(*rsa.PrivateKey)
 	coded := base64.RawURLEncoding.EncodeToString

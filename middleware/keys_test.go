@@ -197,7 +197,7 @@ func TestOldKeysServeWhileTheIssuerIsDown(t *testing.T) {
 		clock.Advance(time.Hour)
 		wantStatus(t, guard, mint(), 200)
 	}
-	// Whether the issuer has published this key meanwhile cannot be known.
+	// The issuer may have published this key since the last fetch.
 	wantStatus(t, guard, unknownKey(t, issuer, clock), 503)
 	wantStatus(t, guard, withToken(issuer.Mint(claims{"aud": "https://other.example.org"})), 401)
 	issuer.SetDown(false)
@@ -206,8 +206,7 @@ func TestOldKeysServeWhileTheIssuerIsDown(t *testing.T) {
 	wantStatus(t, guard, mint(), 200)
 }
 
-// hanging is a transport that, once told so, holds each request until the test lets it
-// fail.
+// hanging is a transport that, once switched on, blocks each request until the test lets it fail.
 type hanging struct {
 	on       atomic.Bool
 	attempts atomic.Int32
@@ -223,8 +222,8 @@ func (h *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// An issuer that takes connections and says nothing holds up requests until the first
-// attempt has failed, and none later, although each attempt hangs.
+// An issuer that accepts connections and does not respond delays requests until the first attempt
+// has failed, and none later, although each attempt hangs.
 func TestNobodyWaitsForAHangingIssuerTwice(t *testing.T) {
 	issuer, clock, transport := middlewaretest.NewIssuer(t), newClock(), &hanging{fail: make(chan struct{})}
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -280,7 +279,7 @@ func TestOneFetchForAll(t *testing.T) {
 		good.ServeHTTP(w, r)
 	}))
 
-	// The request that begins the fetch gives up; the others must not notice.
+	// The request that begins the fetch is cancelled, which must not affect the others.
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan int)
 	request := mint().WithContext(ctx)

@@ -20,7 +20,7 @@ const (
 	streamType = "text/event-stream"
 )
 
-// saying is a protected handler that answers with one body.
+// saying is a protected handler with a fixed response body.
 func saying(contentType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -43,7 +43,7 @@ const toolList = `{"jsonrpc":"2.0","id":7,"result":{"tools":[` +
 	`{"name":"drop_notes","inputSchema":{"type":"object"}}` +
 	`],"nextCursor":"abc","ttlMs":1000,"cacheScope":"public","_meta":{"a":[1, 2]}}}`
 
-// shownTool is what the tests look at.
+// shownTool has the members of a tool that the tests check.
 type shownTool struct {
 	Name string                     `json:"name"`
 	Meta map[string]json.RawMessage `json:"_meta"`
@@ -68,8 +68,8 @@ func shown(t *testing.T, data string) (names []string, tools []shownTool) {
 	return names, answer.Result.Tools
 }
 
-// A list shows what the token covers and what it could cover, and says what is missing.
-// Nobody is shown a tool that the policy refuses, or one whose scopes cannot be had.
+// A list shows the items that the token covers or could cover, with the missing scopes. It hides
+// tools that the policy refuses, and those whose scopes cannot be acquired.
 func TestListing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, tt := range []struct {
@@ -138,7 +138,7 @@ func TestListingOfOthers(t *testing.T) {
 	}
 }
 
-// What is no list goes through as it is, byte for byte.
+// Responses without a list are forwarded byte for byte.
 func TestNoListing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -170,7 +170,7 @@ func TestNoListing(t *testing.T) {
 	}
 }
 
-// An answer that is read here must not be compressed; all others may be.
+// A response that the guard reads must not be compressed; all others may be.
 func TestListsAreNotCompressed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -183,7 +183,7 @@ func TestListsAreNotCompressed(t *testing.T) {
 	}
 }
 
-// A list that cannot be read is not shown.
+// A list that cannot be read is withheld.
 func TestUnreadableLists(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -221,7 +221,7 @@ func TestUnreadableLists(t *testing.T) {
 	}
 }
 
-// checkLost wants a stream that ends with a message which says that an answer is lost.
+// checkLost checks that a stream ends with an error response about a lost response.
 func checkLost(t *testing.T, name, stream, id string) {
 	t.Helper()
 	want := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"`
@@ -233,7 +233,7 @@ func checkLost(t *testing.T, name, stream, id string) {
 	}
 }
 
-// A stream that is opened again repeats answers, also lists.
+// A resumed stream repeats responses, also lists.
 func TestListingInAnOpenedStream(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.InsecureUnboundSessions = notesPolicy(), true })
@@ -245,7 +245,7 @@ func TestListingInAnOpenedStream(t *testing.T) {
 	}
 }
 
-// Events go on as soon as they are complete, however the handler cuts them.
+// Events are forwarded as soon as they are complete, in whatever pieces the handler writes them.
 func TestFilteredStreamIsNotHeldBack(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })

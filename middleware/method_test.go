@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// quoted is a text in JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	out, _ := json.Marshal(text)
 	return string(out)
@@ -20,8 +20,8 @@ func called(method, params string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":` + quoted(method) + `,"params":` + params + `}`
 }
 
-// TestA4MethodsHaveOneSpelling: what some server could take for a method that is judged is
-// refused before the policy, as a request and as a notification.
+// TestA4MethodsHaveOneSpelling checks that other spellings of the methods that the policy checks
+// are refused, in requests and in notifications.
 func TestA4MethodsHaveOneSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -67,7 +67,7 @@ func TestA4MethodsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// TestA4MethodsWithoutAPolicy: where nothing is decided by methods, bodies stay unread.
+// TestA4MethodsWithoutAPolicy checks that bodies are not read when the policy has no names.
 func TestA4MethodsWithoutAPolicy(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	h := &reading{}
@@ -78,8 +78,8 @@ func TestA4MethodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
-// TestA4NamesThatNoMethodHas: a policy that names what no method could fit is a mistake, not a
-// rule that never counts.
+// TestA4NamesThatNoMethodHas checks that a pattern that can match no method is an error of the
+// configuration.
 func TestA4NamesThatNoMethodHas(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, good := range map[string]bool{
@@ -95,8 +95,8 @@ func TestA4NamesThatNoMethodHas(t *testing.T) {
 	}
 }
 
-// FuzzMethod: no method gets through that a lenient server, which trims, decodes and folds,
-// takes for one that the token does not cover.
+// FuzzMethod checks that no method is forwarded that a lenient server, which trims, decodes and
+// folds, takes for one that the token does not cover.
 func FuzzMethod(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) {

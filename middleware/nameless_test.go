@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// A message that does not say what it is about is the handler's to answer, which may not
-// know the method at all, unless the policy says about everything by name what it needs.
+// A message without a name is forwarded to the handler, which may not have the method, unless a
+// pattern of the policy needs scopes for every name.
 func TestMessagesThatNameNothing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	needs := func(names ...string) map[string][]string {
@@ -61,7 +61,7 @@ func TestMessagesThatNameNothing(t *testing.T) {
 			if tt.status != http.StatusTeapot || tt.scope == "" {
 				return
 			}
-			// Whoever goes by the header must not be told what the message does not say.
+			// The header must not have a name that the message does not have.
 			if got := serve(guard.Protect(&inner{}), send("Mcp-Name", "notes://1")).StatusCode; got != http.StatusBadRequest {
 				t.Errorf("with a name in the header, answered with %d, want 400", got)
 			}

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestC1ErrorsWithoutIDForLists: some SDKs answer what they refuse with null for an id. Where
-// the policy filters lists, the client gets that error for its request, and no other text.
+// TestC1ErrorsWithoutIDForLists checks that the client gets an error response of an SDK with null
+// for its id as the response to its request, where the policy filters lists.
 func TestC1ErrorsWithoutIDForLists(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -43,7 +43,7 @@ func TestC1ErrorsWithoutIDForLists(t *testing.T) {
 	}
 }
 
-// through is what a handler answers behind a guard.
+// through returns the response of a handler behind a guard.
 func through(guard *middleware.Guard, inner http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	guard.Protect(inner).ServeHTTP(w, r)

@@ -13,13 +13,14 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// oldGet is how clients of the old transport open a stream.
+// oldGet returns the request with which clients of the old transport open a stream.
 func oldGet(issuer *middlewaretest.Issuer) *http.Request {
 	return newRequest("GET", resource, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}), "Accept", "text/event-stream")
 }
 
-// TestA3OldTransportInAnySpelling: a stream whose first event is "endpoint" is answered at
-// once with a status and a sentence, nothing of it goes out, and the handler is told.
+// TestA3OldTransportInAnySpelling checks that a stream whose first event is "endpoint" is
+// replaced by a status and a description at once, that none of it is sent, and that the context
+// of the handler ends.
 func TestA3OldTransportInAnySpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, change := range map[string]func(*middleware.Config){
@@ -60,8 +61,8 @@ func TestA3OldTransportInAnySpelling(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportInANewStream: a stream of a client that speaks a newer revision ends with
-// an error when the server begins to speak the old one, also in an answer to POST.
+// TestA3OldTransportInANewStream checks that a stream of a client of a newer revision ends with
+// an error when the server uses the old transport in it, also in a response to POST.
 func TestA3OldTransportInANewStream(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, policy := range []middleware.Policy{{}, notesPolicy()} {
@@ -79,8 +80,8 @@ func TestA3OldTransportInANewStream(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportUnbound: whoever says that the handler holds sessions to their people gets
-// the old transport through, with a policy as well, and lists in it are filtered.
+// TestA3OldTransportUnbound checks that with InsecureUnboundSessions the old transport is
+// forwarded, also with a policy, and that lists in it are filtered.
 func TestA3OldTransportUnbound(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.InsecureUnboundSessions = notesPolicy(), true })
@@ -94,8 +95,9 @@ func TestA3OldTransportUnbound(t *testing.T) {
 	passes(t, guard, r)
 }
 
-// TestA3StreamsWithoutASession: a stream that could be an old one and is not comes whole, with
-// its header, and a flood of comments is not kept.
+// TestA3StreamsWithoutASession checks that a stream that could belong to the old transport and
+// does not is forwarded completely, with its header, and that a flood of comments is not
+// buffered.
 func TestA3StreamsWithoutASession(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
@@ -118,8 +120,8 @@ func TestA3StreamsWithoutASession(t *testing.T) {
 	})).ServeHTTP(w, oldGet(issuer))
 }
 
-// TestA3HandlesInTheQueryAreRefused: the session or the stream that a query names is nobody's,
-// however it is spelled. Whoever sent a request gets a message back.
+// TestA3HandlesInTheQueryAreRefused checks that a session or stream in the query is refused in
+// every spelling, with an error response for a message with an id.
 func TestA3HandlesInTheQueryAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	plain, policed := newGuard(t, issuer), newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })

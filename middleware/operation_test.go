@@ -14,8 +14,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// What two readers could understand differently goes no further. Whoever asked gets a
-// message back if the protocol has one for it.
+// Messages that two readers could interpret differently are not forwarded. The refusal has an
+// error response if the protocol has one.
 func TestMessagesThatAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.MaxBody = notesPolicy(), 1000 })
@@ -69,7 +69,8 @@ func TestMessagesThatAreRefused(t *testing.T) {
 	}
 }
 
-// checkFault wants a message with an error, or a description where none may be sent.
+// checkFault checks that a refusal has an error response, or a description where a response is
+// not allowed.
 func checkFault(t *testing.T, w *httptest.ResponseRecorder, code int, id string) {
 	t.Helper()
 	var answer struct {
@@ -135,14 +136,14 @@ func TestHeadersRepeatTheMessage(t *testing.T) {
 			checkFault(t, w, -32020, "7")
 		}
 	}
-	// a stream has no message that the header could repeat
+	// a request for a stream has no message for the header to repeat
 	stream := newRequest(http.MethodGet, resource, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}), "Mcp-Method", "tools/list")
 	if res := serve(guard.Protect(&inner{}), stream); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a stream with a method: %s", res.Status)
 	}
 }
 
-// A body that another reader could take for other text, or that does not arrive, is refused.
+// A body that another reader could decode differently, or that does not arrive, is refused.
 func TestBodiesThatAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -174,7 +175,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %s", tt.name, res.Status)
 		}
 	}
-	// a message is one whatever the method of HTTP is, so none goes around the policy
+	// a message is checked for every method of HTTP
 	for _, method := range []string{"PUT", "PATCH", "GET", "DELETE", "PROPFIND"} {
 		r := post(issuer, "", callTool("add_note"))
 		r.Method = method
@@ -184,8 +185,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
-// The handler gets a body of known length in place of one that came in pieces, and a request
-// without a body is none, also behind a handler that wraps all bodies.
+// The handler gets a body of known length in place of one with a transfer encoding, and no body
+// where there is none, also behind a handler that wraps all bodies.
 func TestBodyIsPutBack(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -201,7 +202,7 @@ func TestBodyIsPutBack(t *testing.T) {
 	passes(t, guard, stream)
 }
 
-// Nothing is read before the token is judged.
+// The body is not read before the token is verified.
 func TestTokenBeforeBody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -215,8 +216,8 @@ func TestTokenBeforeBody(t *testing.T) {
 	}
 }
 
-// A URI has many spellings: what any reader makes of it is judged, and what nobody can read
-// is refused.
+// A URI has many spellings: the policy applies to the reading of every server, and a URI that no
+// server can read is refused.
 func TestResourceURIs(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {

@@ -61,7 +61,8 @@ func TestAnswersAreReadableByPages(t *testing.T) {
 	}
 }
 
-// arriving puts the local address of the connection into a request, as net/http does.
+// arriving sets the local address of the connection in the context of a request, as net/http
+// does.
 func arriving(r *http.Request, ip string) *http.Request {
 	addr := &net.TCPAddr{IP: net.ParseIP(ip), Port: 8081}
 	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))

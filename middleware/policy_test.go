@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// notesPolicy names something in every part.
+// notesPolicy has names in every part.
 func notesPolicy() middleware.Policy {
 	return middleware.Policy{
 		Methods:   map[string][]string{"logging/setLevel": {"notes:admin"}, "notifications/*": {"notes:notify"}},
@@ -24,7 +24,7 @@ func notesPolicy() middleware.Policy {
 	}
 }
 
-// post is a request with a message and a token for some scopes.
+// post returns a request with a message and a token for some scopes.
 func post(issuer *middlewaretest.Issuer, scopes, body string, fields ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, resource, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -45,7 +45,7 @@ func callTool(name string) string {
 	return request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"name":"add_note"}}`, name))
 }
 
-// reading is a protected handler that keeps the bodies that reach it.
+// reading is a protected handler that records request bodies.
 type reading struct{ bodies []string }
 
 func (h *reading) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,8 +58,8 @@ func (h *reading) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 }
 
-// Each operation needs what all parts of the policy say about it, and gets one challenge
-// with all of it. The bytes that the handler sees are those that were sent.
+// Each operation needs the scopes of all parts of the policy, and gets one challenge with all of
+// them. The handler gets the bytes that were sent.
 func TestPolicy(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -136,7 +136,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// checkChallenge wants one complete challenge for some scopes, or none at all.
+// checkChallenge checks that there is one complete challenge for some scopes, or none.
 func checkChallenge(t *testing.T, what string, res *http.Response, scopes string) {
 	t.Helper()
 	challenges, err := metadata.ParseChallenges(res.Header["Www-Authenticate"])
@@ -157,7 +157,7 @@ func checkChallenge(t *testing.T, what string, res *http.Response, scopes string
 	}
 }
 
-// What every request needs, streams and the ends of sessions need as well.
+// Requests for streams and for the ends of sessions need the scopes of every request, too.
 func TestPolicyOfEveryRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -181,7 +181,7 @@ func TestPolicyOfEveryRequest(t *testing.T) {
 	checkChallenge(t, "a route of its own", serve(guard.Protect(guard.RequireScope("notes:admin")(&inner{})), route), "notes:use notes:admin")
 }
 
-// Without names in the policy, the body stays where it is.
+// Without names in the policy, the guard does not read the body.
 func TestPolicyWithoutNames(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -242,7 +242,7 @@ func TestOptional(t *testing.T) {
 			}
 		}
 	}
-	// A handler behind RequireScope wants a token all the same.
+	// A handler behind RequireScope needs a token all the same.
 	res := serve(guard.Protect(guard.RequireScope()(&inner{})), newRequest("GET", resource))
 	if res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("RequireScope without a token: %s", res.Status)
@@ -276,7 +276,7 @@ func TestAllScopes(t *testing.T) {
 	}
 }
 
-// Scopes that imply each other come to an end.
+// Scopes that imply each other do not loop.
 func TestImpliesInACircle(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {

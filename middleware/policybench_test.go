@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// BenchmarkPolicy measures a call of a tool with a message of 1 KiB, with a token that is
-// known, through a policy of a hundred tools.
+// BenchmarkPolicy measures a call of a tool with a message of 1 KiB and a cached token, with a
+// policy of a hundred tools.
 func BenchmarkPolicy(b *testing.B) {
 	tools := map[string][]string{"add_note": {"notes:write"}, "admin_*": {"notes:admin"}}
 	for i := range 100 {
@@ -46,7 +46,7 @@ func BenchmarkPolicy(b *testing.B) {
 	}
 }
 
-// BenchmarkReadings measures reading a resource through a policy of a hundred patterns.
+// BenchmarkReadings measures reading a resource with a policy of a hundred patterns.
 func BenchmarkReadings(b *testing.B) {
 	patterns := map[string][]string{"notes://box/*": {"notes:read"}}
 	for i := range 100 {

@@ -22,9 +22,9 @@ func cachedPost(token, body string) *http.Request {
 	return r
 }
 
-// FuzzMessage: no body gets through that a lenient reader, which ignores case and takes the
-// last of several members, could take for a call that the token does not cover. What gets
-// through arrives as it was sent.
+// FuzzMessage checks that no body is forwarded that a lenient reader, which ignores case and uses
+// the last of several members, could take for a call that the token does not cover, and that
+// bodies are forwarded as they were sent.
 func FuzzMessage(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) {
@@ -63,8 +63,8 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzResourceURI: no URI gets through that means a protected one after it was unescaped
-// and cleaned, however often.
+// FuzzResourceURI checks that no URI is forwarded that leads to a protected one after any number
+// of decodings and cleaning.
 func FuzzResourceURI(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) {
@@ -99,8 +99,8 @@ func FuzzResourceURI(f *testing.F) {
 	})
 }
 
-// FuzzStream: whatever a handler streams, no reader of events finds a tool in it that the
-// token must not see.
+// FuzzStream checks that for any stream of the handler, clients read no tool in it that is hidden
+// from the token.
 func FuzzStream(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) {
@@ -134,8 +134,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// events reads a stream as the HTML standard describes it (section 9.2.6): lines end with
-// LF, CR or both. An event without its end is none, but is looked at here all the same.
+// events reads a stream as the HTML standard describes it (section 9.2.6): lines end with LF, CR
+// or CRLF. It also returns an incomplete last event.
 func events(stream string) []string {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	stream = strings.ReplaceAll(strings.ReplaceAll(stream, "\r\n", "\n"), "\r", "\n")
@@ -152,7 +152,7 @@ func events(stream string) []string {
 	return out
 }
 
-// FuzzHeaders: headers that repeat a message get through only if they say the same, as
+// FuzzHeaders checks that headers that repeat a message are accepted only if they equal it, as
 // they are or in base64.
 func FuzzHeaders(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)

@@ -8,7 +8,7 @@ import (
 	"gatehouse.example/internal/wildcard"
 )
 
-// many returns patterns that begin alike and have parts, which are the most work.
+// many returns patterns with equal beginnings and several parts, which cause the most work.
 func many(count int, form string) map[string][]string {
 	out := map[string][]string{}
 	for i := range count {
@@ -17,8 +17,7 @@ func many(count int, form string) map[string][]string {
 	return out
 }
 
-// TestA7WorkOfAMessageIsBounded counts what is looked at for the most that a message can be
-// about, with 200 patterns.
+// TestA7WorkOfAMessageIsBounded counts the steps for the largest message, with 200 patterns.
 func TestA7WorkOfAMessageIsBounded(t *testing.T) {
 	short := make([]string, maxNamed)
 	for i := range short {
@@ -53,7 +52,7 @@ func TestA7WorkOfAMessageIsBounded(t *testing.T) {
 	}
 }
 
-// TestA7WorkGrowsWithTheName: twice the name is twice the work, whatever the patterns.
+// TestA7WorkGrowsWithTheName checks that the work grows linearly with the name.
 func TestA7WorkGrowsWithTheName(t *testing.T) {
 	rules := many(200, "notes://*ab*ab*%d*")
 	rules["*"] = nil
@@ -69,7 +68,8 @@ func TestA7WorkGrowsWithTheName(t *testing.T) {
 	}
 }
 
-// TestA7WorkOfAListIsBounded: ten thousand items pass, and what would take long does not.
+// TestA7WorkOfAListIsBounded checks that a list of ten thousand items is forwarded, and that one
+// that needs too much work is not.
 func TestA7WorkOfAListIsBounded(t *testing.T) {
 	for _, k := range []kind{tool, resourceURI} {
 		p := newPolicy(Policy{Tools: many(200, "notes://*o*x*%d*"), Resources: many(200, "notes://*o*x*%d*")})

@@ -31,7 +31,7 @@ func TestCredentials(t *testing.T) {
 		{"more space", "", []string{"Authorization", "Bearer   " + good}, 418, ""},
 		{"other parameters in the query", "?q=access_token&my_access_token=x", []string{"Authorization", "Bearer " + good}, 418, ""},
 
-		// RFC 6750 section 3.1: no credentials, or none of a kind that is known here.
+		// RFC 6750 section 3.1: no credentials, or of a kind that is not supported.
 		{"nothing", "", nil, 401, ""},
 		{"empty header", "", []string{"Authorization", ""}, 401, ""},
 		{"basic", "", []string{"Authorization", "Basic YWxpY2U6c2VjcmV0"}, 401, ""},

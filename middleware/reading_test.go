@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// reads asks a guard with a policy for one resource.
+// reads sends a request for one resource to a guard with a policy.
 func reads(t testing.TB, issuer *middlewaretest.Issuer, token, uri string, policy map[string][]string) int {
 	t.Helper()
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = middleware.Policy{Resources: policy} })
@@ -24,7 +24,7 @@ func reads(t testing.TB, issuer *middlewaretest.Issuer, token, uri string, polic
 	return serve(guard.Protect(&inner{}), cachedPost(token, request("resources/read", string(params)))).StatusCode
 }
 
-// TestA1ReadingsNeedWhatTheyMean: a URI needs what the policy says about everything that a
+// TestA1ReadingsNeedWhatTheyMean checks that a URI needs the scopes of all resources that a
 // handler could take it for.
 func TestA1ReadingsNeedWhatTheyMean(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
@@ -67,8 +67,8 @@ func TestA1ReadingsNeedWhatTheyMean(t *testing.T) {
 	}
 }
 
-// TestA1ReadingsStayInside: who may read what is below one place cannot leave it, whatever
-// a handler makes of the URI.
+// TestA1ReadingsStayInside checks that a token for one directory does not give access to
+// resources outside it, however a handler reads the URI.
 func TestA1ReadingsStayInside(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
@@ -85,7 +85,7 @@ func TestA1ReadingsStayInside(t *testing.T) {
 	}
 }
 
-// TestA1OrdinaryURIsPass: what no reader takes for anything else is not refused.
+// TestA1OrdinaryURIsPass checks that URIs with a single meaning are not refused.
 func TestA1OrdinaryURIsPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
@@ -102,8 +102,8 @@ func TestA1OrdinaryURIsPass(t *testing.T) {
 	}
 }
 
-// TestA1NamesAreBounded: each name is compared with each pattern, so a message cannot bring
-// as many as fit into a body.
+// TestA1NamesAreBounded checks that a message may not have as many names as fit into a body,
+// because each is compared with the patterns.
 func TestA1NamesAreBounded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
@@ -115,8 +115,8 @@ func TestA1NamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestA1EscapesAreBounded: what is escaped again and again is decoded a few times and no
-// more, or a short text would cost as much as a long one squared.
+// TestA1EscapesAreBounded checks that repeated escapes are decoded only a few times: without a
+// bound, the cost of a text is the square of its length.
 func TestA1EscapesAreBounded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
@@ -128,7 +128,7 @@ func TestA1EscapesAreBounded(t *testing.T) {
 	}
 }
 
-// The pieces that addresses of TestA1OtherReaders are made of.
+// The parts of the URIs of TestA1OtherReaders.
 var (
 	pieceSchemes = []string{"file", "http", "https", "HTTP", "ws", "wss", "ftp", "repo", "Repo", "notes", "redis", "urn"}
 	pieceSlashes = []string{":", ":/", "://", "://", "://", ":///", ":////", ":\\\\", ":/\\"}
@@ -156,7 +156,7 @@ func someURI(r *rand.Rand) string {
 	return uri
 }
 
-// nodeReads answers for each address what programs in Node make of it.
+// nodeReads is a program for Node that prints the readings of each URI.
 const nodeReads = `
 const { fileURLToPath } = require("url");
 const out = JSON.parse(require("fs").readFileSync(0, "utf8")).map((text) => {
@@ -171,7 +171,7 @@ const out = JSON.parse(require("fs").readFileSync(0, "utf8")).map((text) => {
 process.stdout.write(JSON.stringify(out));
 `
 
-// pythonReads does the same for programs in Python.
+// pythonReads is the same for Python.
 const pythonReads = `
 import json, posixpath, sys
 from urllib.parse import urlsplit, urlparse, unquote, urlunsplit
@@ -196,8 +196,8 @@ def readings(text):
 json.dump([readings(t) for t in json.load(sys.stdin)], sys.stdout)
 `
 
-// TestA1OtherReaders: what Node and Python make of an address needs what the policy says
-// about that, for addresses of every strange kind.
+// TestA1OtherReaders checks that a URI needs the scopes of its readings in Node and Python, for
+// many unusual URIs.
 func TestA1OtherReaders(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
@@ -224,7 +224,7 @@ func TestA1OtherReaders(t *testing.T) {
 	}
 }
 
-// ask gives the addresses to another program.
+// ask passes the URIs to another program.
 func ask(t *testing.T, command []string, uris []string) (meanings [][]string) {
 	t.Helper()
 	if _, err := exec.LookPath(command[0]); err != nil {

@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestC1QuestionsNameTheirRequest: an issuer that is asked about a token learns for which
-// request, by the id that our log and our answer have for it.
+// TestC1QuestionsNameTheirRequest checks that an introspection request has the id of the request
+// that it is for, as in the log and in the response.
 func TestC1QuestionsNameTheirRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var asked, seen, inner string
@@ -35,14 +35,14 @@ func TestC1QuestionsNameTheirRequest(t *testing.T) {
 	}
 }
 
-// recorded notes what the request is called that reached the handler.
+// recorded records the id of the request in the handler.
 type recorded struct{ id *string }
 
 func (h *recorded) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	*h.id = middleware.RequestID(r.Context())
 }
 
-// TestC1NoIDOfOurs: without a guard around it a request has no id.
+// TestC1NoIDOfOurs checks that a request has no id without a guard.
 func TestC1NoIDOfOurs(t *testing.T) {
 	if id := middleware.RequestID(httptest.NewRequest(http.MethodGet, "/", nil).Context()); id != "" {
 		t.Errorf("a request that nobody guards is %q", id)

@@ -62,7 +62,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// FuzzHandles: a handle comes back as it was bound, and no other text opens.
+// FuzzHandles checks that Open returns the handle of Bind, and refuses every other text.
 func FuzzHandles(f *testing.F) {
 	f.Add("session", "reader", "0123", "0123.AAAA")
 	f.Add("", "", "", ".")
@@ -79,7 +79,7 @@ func FuzzHandles(f *testing.F) {
 	})
 }
 
-// The session of one person is of no use to another, though the handler does not look.
+// The session of one person is refused for another, although the handler does not check it.
 func TestSessionsAreBound(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const inside = "1f0c-session"
@@ -122,8 +122,8 @@ func TestSessionsAreBound(t *testing.T) {
 	}
 }
 
-// TestA3ZeroHandlesAreRefused: without a key everybody could bind, so nothing is bound and
-// nothing opens.
+// TestA3ZeroHandlesAreRefused checks that Handles without a key neither bind nor open, because an
+// attacker could bind without a key, too.
 func TestA3ZeroHandlesAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	_, err := middleware.New(middleware.Config{

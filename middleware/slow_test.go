@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// dial opens a connection that sends the beginning of a request with a body of 100 bytes.
+// dial opens a connection and sends the beginning of a request with a body of 100 bytes.
 func dial(t *testing.T, server *httptest.Server, token string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -29,7 +29,8 @@ func dial(t *testing.T, server *httptest.Server, token string) net.Conn {
 	return conn
 }
 
-// TestA7SlowBodiesAreCut: whoever reads the body, and also when nobody does.
+// TestA7SlowBodiesAreCut checks the deadline of a body, whether the guard, the handler or none of
+// them reads it.
 func TestA7SlowBodiesAreCut(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	good := issuer.Mint(claims{"aud": resource})
@@ -84,7 +85,7 @@ func TestA7SlowBodiesAreCut(t *testing.T) {
 	}
 }
 
-// TestA7SlowAnswersAreNotCut: the time is for the body, and ends with it.
+// TestA7SlowAnswersAreNotCut checks that the deadline does not apply to the response.
 func TestA7SlowAnswersAreNotCut(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const bodyTime = 50 * time.Millisecond
@@ -109,7 +110,7 @@ func TestA7SlowAnswersAreNotCut(t *testing.T) {
 	}
 }
 
-// TestA7BodyTimeOfTheListener: less than zero leaves the deadlines alone.
+// TestA7BodyTimeOfTheListener checks that a negative BodyTime sets no deadline.
 func TestA7BodyTimeOfTheListener(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.BodyTime = -1 })

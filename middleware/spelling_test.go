@@ -10,7 +10,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// otherSpellings are names that some server takes for a header, and Go does not.
+// otherSpellings are names that some servers, but not Go, treat as a header that the guard
+// checks.
 func otherSpellings(name string) []string {
 	var names []string
 	for _, separator := range []string{"_", ".", "~"} {
@@ -19,8 +20,8 @@ func otherSpellings(name string) []string {
 	return names
 }
 
-// TestA2HeadersOfAnotherSpelling: what is judged under one name does not reach the handler
-// under another.
+// TestA2HeadersOfAnotherSpelling checks that the handler does not get other spellings of the
+// headers that the guard checks.
 func TestA2HeadersOfAnotherSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.InsecureUnboundSessions = true })
@@ -61,8 +62,8 @@ func keysOf(header http.Header) func(func(string) bool) {
 	}
 }
 
-// TestA2SessionOfAnotherSpelling: the session binding cannot be gone around with the raw
-// id under a name that the server behind takes for the same.
+// TestA2SessionOfAnotherSpelling checks that the raw session id in another spelling of the header
+// does not bypass the binding.
 func TestA2SessionOfAnotherSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Sessions = newHandles(t, 7) })

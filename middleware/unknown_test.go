@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// A request for what the policy does not name is answered with a message, so that it is the
-// call that failed and not the connection. A notification is not (JSON-RPC 2.0 section 4.1).
+// The refusal of a name that is not in the policy has an error response, which fails the call and
+// not the connection. A notification gets none (JSON-RPC 2.0 section 4.1).
 func TestRefusalByNameIsAMessage(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {

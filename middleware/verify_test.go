@@ -55,7 +55,7 @@ func TestVerify(t *testing.T) {
 	issuer.SetDown(true)
 	wantVerdict(t, down, issuer.Mint(claims{"aud": resource}), middleware.ErrUnavailable)
 	wantVerdict(t, down, issuer.Mint(claims{"aud": "https://other.example.org"}), middleware.ErrToken)
-	// An opaque token has a form, too, and nobody is asked about what does not.
+	// An opaque token has a syntax, too; other texts are not looked up.
 	other := middlewaretest.NewIssuer(t)
 	guard = newGuard(t, other, introspects(other, opaque))
 	wantVerdict(t, guard, other.MintOpaque(claims{"aud": resource}), nil)
@@ -92,7 +92,7 @@ func TestEveryLetterCounts(t *testing.T) {
 
 func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
 
-// input is what the signature of a token covers.
+// input returns the part of a token that the signature covers.
 func input(t testing.TB, issuer *middlewaretest.Issuer, algorithm jose.SignatureAlgorithm) string {
 	t.Helper()
 	now := time.Now()
@@ -104,7 +104,7 @@ func input(t testing.TB, issuer *middlewaretest.Issuer, algorithm jose.Signature
 	return encode([]byte(`{"alg":"`+algorithm+`","typ":"at+jwt","kid":"one"}`)) + "." + encode(payload)
 }
 
-// publish makes a key that the issuer publishes under the id "one".
+// publish returns a new key that the issuer publishes under the id "one".
 func publish(t testing.TB, issuer *middlewaretest.Issuer, algorithm jose.SignatureAlgorithm) any {
 	t.Helper()
 	key := middlewaretest.NewKey(t, algorithm)
@@ -112,8 +112,8 @@ func publish(t testing.TB, issuer *middlewaretest.Issuer, algorithm jose.Signatu
 	return key
 }
 
-// TestSignaturesES256: R and S in 32 bytes each, whatever they begin with (RFC 7518 section
-// 3.4).
+// TestSignaturesES256 checks signatures with R and S in 32 bytes each, with and without leading
+// zeros (RFC 7518 section 3.4).
 func TestSignaturesES256(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	key := publish(t, issuer, jose.ES256).(*ecdsa.PrivateKey)
@@ -187,7 +187,8 @@ func zero(b byte) int {
 	return 0
 }
 
-// TestSignaturesPS256: the salt is as long as the hash (RFC 7518 section 3.5).
+// TestSignaturesPS256 checks the length of the salt, which must be that of the hash (RFC 7518
+// section 3.5).
 func TestSignaturesPS256(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	key := publish(t, issuer, jose.PS256).(*rsa.PrivateKey)
@@ -266,8 +267,8 @@ func addOrder(signature []byte) []byte {
 	return out
 }
 
-// TestHeadersAreRemembered: what is remembered about headers changes nothing, also when
-// there are more of them than are remembered.
+// TestHeadersAreRemembered checks that the cache of headers changes no result, also with more
+// headers than it holds.
 func TestHeadersAreRemembered(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	key := publish(t, issuer, jose.EdDSA).(ed25519.PrivateKey)
@@ -285,19 +286,19 @@ func TestHeadersAreRemembered(t *testing.T) {
 			wantVerdict(t, guard, mint(strings.Replace(header, "one", "two", 1)), middleware.ErrToken)
 		}
 	}
-	// The same header, and a key that its issuer took back.
+	// The same header, and a key that its issuer withdrew.
 	old := mint(`{"alg":"EdDSA","typ":"at+jwt","kid":"one"}`)
 	wantVerdict(t, guard, old, nil)
 	publish(t, issuer, jose.EdDSA)
 	wantVerdict(t, newGuard(t, issuer, uncached), old, middleware.ErrToken)
 }
 
-// wraps is a number that 64 bits take for n.
+// wraps returns a number that equals n modulo 2^64.
 func wraps(n int64) string {
 	return new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), 64), big.NewInt(n)).String()
 }
 
-// TestClaimsInAnySpelling: whatever JSON the claims are written in, they say the same.
+// TestClaimsInAnySpelling checks that the claims do not depend on the spelling of their JSON.
 func TestClaimsInAnySpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	key := publish(t, issuer, jose.EdDSA).(ed25519.PrivateKey)

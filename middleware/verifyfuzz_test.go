@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// signer signs whatever it is given as a token, and knows go-jose's opinion of it.
+// signer signs tokens, and verifies them with go-jose for comparison.
 type signer struct {
 	issuer *middlewaretest.Issuer
 	key    ed25519.PrivateKey
@@ -34,7 +34,7 @@ func (s signer) sign(header, payload string) string {
 	return text + "." + encode(ed25519.Sign(s.key, []byte(text)))
 }
 
-// payload returns what go-jose takes out of a token, which must be right.
+// payload returns the payload of a token by go-jose, which must verify it.
 func (s signer) payload(t *testing.T, token string) string {
 	t.Helper()
 	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA})
@@ -48,8 +48,8 @@ func (s signer) payload(t *testing.T, token string) string {
 	return string(payload)
 }
 
-// readAs compares a token with the members of a JSON object, as a decoder reads them that
-// knows nothing of tokens. It refuses a name that occurs twice.
+// readAs compares a token with the members of a JSON object as a general decoder reads them. It
+// refuses a name that occurs twice.
 func readAs(t *testing.T, text string, token *middleware.Token, issuer string) {
 	t.Helper()
 	var m map[string]any
@@ -85,7 +85,7 @@ func names(aud string) bool {
 	return strings.EqualFold(strings.Replace(aud, ":443/", "/", 1), resource)
 }
 
-// FuzzClaims: a signed payload that is accepted says what a plain decoder reads in it.
+// FuzzClaims checks that an accepted token has the claims that a general decoder reads.
 func FuzzClaims(f *testing.F) {
 	s := newSigner(f)
 	guard := newGuard(f, s.issuer, uncached)
@@ -118,8 +118,8 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// FuzzHeader: a signed token whose header is accepted is one for go-jose as well, is an
-// access token, and has no extensions.
+// FuzzHeader checks that a token with an accepted header is valid by go-jose, is an access token,
+// and has no extensions.
 func FuzzHeader(f *testing.F) {
 	s := newSigner(f)
 	guard := newGuard(f, s.issuer, uncached)
@@ -159,8 +159,8 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever an issuer answers about a token, it counts only where a plain decoder
-// reads that the token is active and for whom, and nothing but that is let through.
+// FuzzAnswer checks that a token is accepted only if a general decoder reads in the introspection
+// response that it is active, and for whom, and that only those claims are used.
 func FuzzAnswer(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	var said string

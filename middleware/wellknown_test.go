@@ -71,7 +71,7 @@ func TestMetadataOfAnOrigin(t *testing.T) {
 	}
 }
 
-// TestOnAMux is how the package comment tells people to do it.
+// TestOnAMux serves a guard as in the package comment.
 func TestOnAMux(t *testing.T) {
 	for _, configured := range []string{resource, "https://notes.example.com", "https://notes.example.com/a%2Fb/", "https://notes.example.com/mcp?tenant=a"} {
 		guard := newGuard(t, middlewaretest.NewIssuer(t), func(c *middleware.Config) { c.Resource = configured })

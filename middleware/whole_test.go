@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// answering is a protected handler that answers with a status, some headers and one body.
+// answering is a protected handler with a fixed status, header and body.
 func answering(status int, body string, fields ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(fields); i += 2 {
@@ -35,8 +35,8 @@ func gzipped(text string) string {
 
 const secretTool = "drop_notes"
 
-// TestA4ListsInAnyFormAreFiltered: whatever the status and the type of an answer that holds a
-// list, what the policy hides is not in it, and the status of an error stays.
+// TestA4ListsInAnyFormAreFiltered checks that hidden items are in no response with a list, for
+// every status and media type, and that the status of an error does not change.
 func TestA4ListsInAnyFormAreFiltered(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -96,8 +96,8 @@ func TestA4ListsInAnyFormAreFiltered(t *testing.T) {
 	}
 }
 
-// TestA4OtherAnswersPass: answers to lists that are none, as servers give them, are not lost:
-// sentences, errors, nothing at all.
+// TestA4OtherAnswersPass checks that responses without a list to requests for one are forwarded:
+// sentences, errors, empty bodies.
 func TestA4OtherAnswersPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -125,8 +125,8 @@ func TestA4OtherAnswersPass(t *testing.T) {
 	}
 }
 
-// TestA4PagesBesideTheProtocolPass: what a browser gets below the resource is not held back,
-// and what opens a stream of the protocol is looked at whatever its type.
+// TestA4PagesBesideTheProtocolPass checks that pages for a browser below the resource are
+// forwarded, and that streams of the protocol are read whatever their media type.
 func TestA4PagesBesideTheProtocolPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -149,7 +149,7 @@ func TestA4PagesBesideTheProtocolPass(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
 		}
 	}
-	// a stream that has the wrong type, which many clients do not look at
+	// a stream with the wrong media type, which many clients ignore
 	w := httptest.NewRecorder()
 	guard.Protect(answering(200, "data: "+toolList+"\n\n", "Content-Type", "text/plain")).ServeHTTP(w, get("Mcp-Protocol-Version", "2025-06-18", "Accept", "text/event-stream"))
 	if w.Code != 502 || strings.Contains(w.Body.String(), secretTool) {
@@ -157,8 +157,8 @@ func TestA4PagesBesideTheProtocolPass(t *testing.T) {
 	}
 }
 
-// TestA4ListsOfAllKindsInAnyForm: the other kinds of lists are not passed in another form,
-// either, and headers about bytes that changed go.
+// TestA4ListsOfAllKindsInAnyForm checks the other kinds of lists in the same way, and that
+// headers about changed bytes are removed.
 func TestA4ListsOfAllKindsInAnyForm(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -185,8 +185,8 @@ func TestA4ListsOfAllKindsInAnyForm(t *testing.T) {
 	}
 }
 
-// TestA4ListsThatAreTooLarge: an answer that is larger than what can be looked at is refused
-// in words.
+// TestA4ListsThatAreTooLarge checks that a response above the maximum size is replaced by an
+// error.
 func TestA4ListsThatAreTooLarge(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
@@ -202,7 +202,7 @@ func TestA4ListsThatAreTooLarge(t *testing.T) {
 	checkLost(t, "a large event", w.Body.String(), "7")
 }
 
-// TestA4ListsAreAskedForWhole: no part of a list is asked for.
+// TestA4ListsAreAskedForWhole checks that the handler gets no Range for a list.
 func TestA4ListsAreAskedForWhole(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })

@@ -15,22 +15,22 @@ import (
 
 const resource = "https://notes.example.com/mcp"
 
-// complaints is a test that writes down what it is told.
+// complaints is a testing.TB that records errors.
 type complaints struct {
 	testing.TB
-	told []string
+	failures []string
 }
 
 func (c *complaints) Helper() {}
 func (c *complaints) Errorf(format string, args ...any) {
-	c.told = append(c.told, fmt.Sprintf(format, args...))
+	c.failures = append(c.failures, fmt.Sprintf(format, args...))
 }
 
-// attack returns what an attack complains about.
+// attack returns the errors of an attack.
 func attack(issuer *middlewaretest.Issuer, handler http.Handler) []string {
 	t := new(complaints)
 	middlewaretest.Attack(t, issuer, resource, handler)
-	return t.told
+	return t.failures
 }
 
 var welcome = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") })
@@ -46,7 +46,7 @@ func guarded(t *testing.T, issuer *middlewaretest.Issuer, change func(*middlewar
 	return guard
 }
 
-// TestAttackOnTheGuard: nothing gets through, however tokens are checked, and good ones do.
+// TestAttackOnTheGuard checks that a guard withstands the attack in every mode of verification.
 func TestAttackOnTheGuard(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config, middleware.Introspection){
 		"by themselves":     func(*middleware.Config, middleware.Introspection) {},
@@ -73,12 +73,12 @@ func introspects(c *middleware.Config, i middleware.Introspection) {
 	c.Introspection = map[string]middleware.Introspection{c.AuthorizationServers[0]: i}
 }
 
-// TestAttackFinds gives an attack servers with one hole each.
+// TestAttackFinds attacks servers with one vulnerability each.
 func TestAttackFinds(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := guarded(t, issuer, func(*middleware.Config) {})
 	good := guard.Protect(welcome)
-	// unless lets requests around the guard, where there is a hole.
+	// unless returns a server that passes the requests of one vulnerability around the guard.
 	unless := func(hole func(*http.Request) bool) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if hole(r) {
@@ -131,23 +131,24 @@ func TestAttackFinds(t *testing.T) {
 		"trusts a method field": {unless(func(r *http.Request) bool { return r.Header.Get("X-Http-Method-Override") == "OPTIONS" }), "overridden is let through"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := attack(issuer, tt.handler)
-			if !strings.Contains(strings.Join(told, "\n"), tt.want) {
-				t.Errorf("%d complaints, none of them about %q:\n%s", len(told), tt.want, strings.Join(told, "\n"))
+			failures := attack(issuer, tt.handler)
+			if !strings.Contains(strings.Join(failures, "\n"), tt.want) {
+				t.Errorf("%d complaints, none of them about %q:\n%s", len(failures), tt.want, strings.Join(failures, "\n"))
 			}
 		})
 	}
-	if told := attack(issuer, good); len(told) > 0 {
-		t.Errorf("about a good server: %s", strings.Join(told, "\n"))
+	if failures := attack(issuer, good); len(failures) > 0 {
+		t.Errorf("about a good server: %s", strings.Join(failures, "\n"))
 	}
 }
 
-// good2 is the token in the second of two headers.
+// good2 returns the token in the second of two headers.
 func good2(r *http.Request) string {
 	return strings.TrimPrefix(r.Header["Authorization"][1], "Bearer ")
 }
 
-// readsClaimsAlone is a server that forgets the signature.
+// readsClaimsAlone reports whether a token has the right audience, without verifying its
+// signature.
 func readsClaimsAlone(r *http.Request) bool {
 	parts := strings.Split(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), ".")
 	if len(parts) != 3 {

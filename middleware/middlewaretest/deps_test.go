@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the fake issuer as light as the middleware: tests of third parties
-// import it, and must not download more than the server that they test.
+// TestDeps limits the dependencies of the test issuer to those of the middleware: tests of third
+// parties import it, and must not download more modules than their server.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t, "gatehouse.example/middleware")
 }

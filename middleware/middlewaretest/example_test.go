@@ -9,7 +9,7 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// A handler is attacked, and then called by somebody who may.
+// Attack a handler, and then call it with a token.
 func ExampleNewIssuer() {
 	const resource = "https://notes.example.com/mcp"
 	test := func(t *testing.T) {

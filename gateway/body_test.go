@@ -63,7 +63,7 @@ func TestBodiesAreNotTouched(t *testing.T) {
 		up.requests = append(up.requests, seen{body: body, length: r.ContentLength, header: r.Header.Clone()})
 		up.mu.Unlock()
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
-		w.Header().Set("Content-Encoding", "gzip") // which it is not: nobody looks
+		w.Header().Set("Content-Encoding", "gzip") // a wrong one: the gateway does not decode bodies
 		_, _ = w.Write(body)
 	}))
 	for _, body := range []string{"x", " {\"a\" : 1,\n\"a\":2 }", "\xff\xfe\x00", string(big)} {

@@ -403,7 +403,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("%d %s", a.status, challenge)
 	}
 	if a := do(t, g.request(t, "POST", "/mcp", call("tools/call", map[string]any{"name": "other"}))); a.status != 403 {
-		t.Errorf("a tool that nobody named: %d", a.status)
+		t.Errorf("a tool that the policy does not name: %d", a.status)
 	}
 	if got := up.taken(); len(got) != 0 {
 		t.Errorf("%+v", got)

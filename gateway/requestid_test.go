@@ -81,7 +81,7 @@ func TestC1IDsOfClientsStayHere(t *testing.T) {
 		"X-Request-Id", "a\tb", "X_Request_Id", "c", "X.Request-Id", "d", "Traceparent", "00-xyz", "Tracestate", "e=f"))
 	header := up.taken()[0].header
 	if id := header["X-Request-Id"]; len(id) != 1 || id[0] != got.header.Get("X-Request-Id") {
-		t.Errorf("the upstream hears of %q, the client of %q", id, got.header.Get("X-Request-Id"))
+		t.Errorf("the upstream gets the id %q, the client %q", id, got.header.Get("X-Request-Id"))
 	}
 	for _, name := range []string{"X_request_id", "X_Request_Id", "X.Request-Id", "Traceparent", "Tracestate"} {
 		if header[name] != nil {

@@ -263,7 +263,7 @@ func TestUpstreamFails(t *testing.T) {
 				t.Errorf("the log has no %q:\n%s", tt.log, text)
 			}
 			if strings.Contains(a.body, "127.0.0.1") {
-				t.Errorf("the answer tells where the upstream is: %s", a.body)
+				t.Errorf("the response reveals the address of the upstream: %s", a.body)
 			}
 		})
 	}

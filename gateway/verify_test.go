@@ -133,7 +133,7 @@ func TestVerifyTellsWhatTheUpstreamHears(t *testing.T) {
 		do(t, g.request(t, "POST", "/mcp", "{}", "Authorization", token))
 		a := do(t, g.request(t, "GET", "/verify", "", "Authorization", token))
 		if got, want := identity(a.header), identity(up.taken()[0].header); !maps.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("%s: %v, the upstream hears %v", how, got, want)
+			t.Errorf("%s: %v, the upstream gets %v", how, got, want)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestVerifyByHeaders(t *testing.T) {
 		name            string
 		version, method string
 		about           string
-		needs           string // none for what nobody may do
+		needs           string // none for operations that are refused for every token
 	}{
 		{"a tool", now, "tools/call", "list_notes", "notes:read"},
 		{"another tool", now, "tools/call", "add_note", "notes:read notes:write"},

@@ -257,10 +257,10 @@ func TestA4CursorsOfNobody(t *testing.T) {
 	}
 	sealed := nextIn(t, ask(post(issuer, "anonymous", request("tools/list", `{}`))).Body.String())
 	if w := ask(post(issuer, "anonymous", request("tools/list", `{"cursor":"`+sealed+`"}`))); w.Code != 200 || page.asked[1] != `"after"` {
-		t.Errorf("nobody: %d %q", w.Code, page.asked)
+		t.Errorf("without a token: %d %q", w.Code, page.asked)
 	}
 	if w := ask(as(issuer, "reader", "tools/list", quoted(sealed))); w.Code != 400 {
-		t.Errorf("somebody: %d", w.Code)
+		t.Errorf("with a token: %d", w.Code)
 	}
 }
 

@@ -92,7 +92,7 @@ func (i Introspection) validate(issuer string, issuers []string) error {
 	case i.ClientID == "" || i.ClientSecret == "":
 		return errors.New("the endpoint needs a client id and a secret (RFC 7662 section 2.1)")
 	case i.Fresh < 0:
-		return errors.New("Fresh is below zero")
+		return errors.New("the time for which answers are fresh is below zero")
 	case i.Endpoint != "":
 		return validAddress(issuer, i.Endpoint)
 	}

@@ -45,6 +45,6 @@ func (h *recorded) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // TestC1NoIDOfOurs checks that a request has no id without a guard.
 func TestC1NoIDOfOurs(t *testing.T) {
 	if id := middleware.RequestID(httptest.NewRequest(http.MethodGet, "/", nil).Context()); id != "" {
-		t.Errorf("a request that nobody guards is %q", id)
+		t.Errorf("a request without a guard has the id %q", id)
 	}
 }

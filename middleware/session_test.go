@@ -113,7 +113,7 @@ func TestSessionsAreBound(t *testing.T) {
 		for _, forged := range []string{bound, inside, "", bound + "x", "." + bound} {
 			seen = ""
 			if res := send("writer", forged); res.StatusCode != http.StatusNotFound || seen != "" {
-				t.Errorf("%s: %q of somebody else: %s, the handler sees %q", name, forged, res.Status, seen)
+				t.Errorf("%s: %q of another caller: %s, the handler sees %q", name, forged, res.Status, seen)
 			}
 		}
 		if res := send("reader", bound, bound); res.StatusCode != http.StatusBadRequest {

@@ -118,7 +118,7 @@ func TestOthersUseNoIDs(t *testing.T) {
 	intruder.session = owner.session
 	for _, id := range []string{"1", "9"} {
 		if resp, text := intruder.ask(t, id); resp.StatusCode != http.StatusForbidden {
-			t.Errorf("id %s of somebody else: %s %s, want 403", id, resp.Status, text)
+			t.Errorf("id %s of another caller: %s %s, want 403", id, resp.Status, text)
 		}
 	}
 	if resp, text := owner.ask(t, "9"); resp.StatusCode != http.StatusOK {

@@ -26,7 +26,7 @@ func TestC5EveryFlagIsOnThePage(t *testing.T) {
 			t.Errorf("--%s is not on the page", flag.Name)
 		}
 		if flag.HasDefault && !strings.Contains(list, "`--"+flag.Name+"` (`"+flag.Default+"`):") {
-			t.Errorf("--%s has the default %s, the page says something else", flag.Name, flag.Default)
+			t.Errorf("--%s has the default %s, the page has another one", flag.Name, flag.Default)
 		}
 	}
 }

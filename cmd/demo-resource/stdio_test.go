@@ -369,7 +369,7 @@ func TestStdioIsStrict(t *testing.T) {
 // A line without an end ends the program, with an error.
 func TestStdioLinesAreBounded(t *testing.T) {
 	term := newTerminal(t)
-	go func() { _, _ = io.WriteString(term.in, strings.Repeat("x", maxBody)) }() // until nobody reads
+	go func() { _, _ = io.WriteString(term.in, strings.Repeat("x", maxBody)) }() // until the reader stops
 	select {
 	case code := <-term.done:
 		if code != 1 || !strings.Contains(term.stderr.String(), "more than 1048576 bytes") {

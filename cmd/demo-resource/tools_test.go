@@ -75,7 +75,7 @@ func TestToolsCheckThemselves(t *testing.T) {
 	c.modern = true
 	for _, tool := range []string{"whoami", "list_notes", "add_note"} {
 		if resp, answer := c.call(t, tool, `{}`); resp.StatusCode != http.StatusOK || !answer.Result.IsError {
-			t.Errorf("%s for nobody: %s %+v, want an error of the tool", tool, resp.Status, answer)
+			t.Errorf("%s without a token: %s %+v, want an error of the tool", tool, resp.Status, answer)
 		}
 	}
 }

@@ -27,8 +27,8 @@ const maxFailure = 64 << 10
 // data. The code 0 becomes that of an internal error. The status does not change, so that 404
 // still ends a session, with one exception: before revision 2026-07-28, the status for an
 // unknown method is 200, because clients of those revisions read errors with no other status.
-// Responses to notifications, responses and requests without a body do not change, because
-// these have no id.
+// The answers to notifications, to responses and to requests without a body do not change,
+// because these have no id.
 func AnswerErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &failures{ResponseWriter: w, request: r}

@@ -60,10 +60,12 @@ type Config struct {
 	// "https://inspector.example.org", must be able to call the server, besides pages on
 	// loopback and of the resource itself. "*" allows every origin.
 	AllowedOrigins []string
-	// TrustedProxies are the networks of the reverse proxies in front of the handler. The
-	// guard uses X-Forwarded-Host and X-Forwarded-For from these networks only.
+	// TrustedProxies are the networks of the reverse proxies in front of the handler. Set it
+	// behind a proxy, so that the guard uses X-Forwarded-Host and X-Forwarded-For, which it
+	// ignores from all other addresses.
 	TrustedProxies []netip.Prefix
-	// MaxBody bounds a body that is read for the policy, in bytes. The default is 4 MiB.
+	// MaxBody is the maximum size of a body that the guard reads for the policy, in bytes. Set
+	// it lower when messages are small, to bound memory. The default is 4 MiB.
 	MaxBody int
 	// BodyTime is the time in which the body of a request must arrive; it grows by a second
 	// for each 16 KiB received. It replaces ReadTimeout of http.Server, and needs a
@@ -83,7 +85,7 @@ type Config struct {
 	// Set it to use a proxy or your own certificate authorities. Its redirect policy and its
 	// cookies are not used. The default timeout is five seconds.
 	Client *http.Client
-	// Now is the clock. The default is time.Now.
+	// Now is the clock. Set it in tests. The default is time.Now.
 	Now func() time.Time
 	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
 	// the request and must not block.

@@ -46,9 +46,10 @@ const (
 	// ListAcquirable shows the items that the token covers, and those that the client can get a
 	// token for, with their missing scopes in _meta at [MissingScopesKey].
 	ListAcquirable Listing = iota
-	// ListGranted shows only the items that the token covers.
+	// ListGranted shows only the items that the token covers. Use it when the names of other
+	// items are confidential.
 	ListGranted
-	// ListAll leaves lists as they are.
+	// ListAll leaves lists as they are. Use it when the handler filters its lists itself.
 	ListAll
 )
 

@@ -82,9 +82,9 @@ type Config struct {
 	// certificates.
 	Transport http.RoundTripper
 	// PassHeaders are request headers to forward although their names look as if they carry an
-	// identity, such as X-Team-User, Acme-Role or X-Api-Key: the gateway drops all others. Name
-	// one only when the upstream does not derive an identity from it, or when clients are meant
-	// to send it.
+	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.
+	// Name one only when the upstream does not derive an identity from it, or when clients are
+	// meant to send it.
 	PassHeaders []string
 	// BodyTime is the time in which the body of a request must arrive; it grows by a second for
 	// each 16 KiB received. The default is 30 seconds.

@@ -123,8 +123,8 @@ func strip(header http.Header, drops func(string) bool) {
 // must not use another address of the upstream.
 var droppedAnswerHeaders = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
 
-// TellingHeaders returns the names of headers by which a server could identify the caller. Use
-// it to warn an operator about entries of [Config.PassHeaders], which clients can forge.
+// TellingHeaders returns the elements of names by which a server could identify the caller. Use
+// it to warn an operator about such entries of [Config.PassHeaders], which clients can forge.
 func TellingHeaders(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !passing(nil).drops(name) })
 }

@@ -3,12 +3,7 @@ package templates_test
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"html"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,101 +12,6 @@ import (
 
 	"gatehouse.example/templates"
 )
-
-var (
-	notes = templates.Resource{URI: "https://notes.example.com/mcp", Name: "Notes"}
-	tasks = templates.Resource{URI: "https://tasks.example.com/mcp", Name: "Tasks"}
-)
-
-func login() templates.Login {
-	return templates.Login{
-		Action: "/login", Transaction: "txn-1", CSRF: "csrf-1",
-		Client:       templates.Client{Name: "Example Client"},
-		RedirectHost: "app.example.org", Resources: []templates.Resource{notes},
-	}
-}
-
-func consent() templates.Consent {
-	return templates.Consent{
-		Action: "/consent", Transaction: "txn-1", CSRF: "csrf-1",
-		Client:       templates.Client{Name: "Example Client"},
-		RedirectHost: "app.example.org",
-		Groups: []templates.Group{{Resource: notes, Boxes: []templates.Box{
-			{Value: "notes:read", Name: "notes:read", Description: "Read your notes", Checked: true},
-			{Value: "notes:write", Name: "notes:write", Description: "Add and change notes"},
-		}}},
-		UserName: "reader",
-	}
-}
-
-func problem() templates.Error {
-	return templates.Error{
-		Status: 400, Title: "Unknown program", Message: "It is not known here.", Code: "invalid_client",
-		Steps: []string{"Remove the connection.", "Add it again."},
-		Link:  &templates.Link{URL: "https://app.example.org/cb?error=invalid_scope&state=a", Host: "app.example.org"},
-	}
-}
-
-func pages(t testing.TB) *templates.Set {
-	t.Helper()
-	set, err := templates.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
-// render returns the page of any of the three kinds.
-func render(t testing.TB, page any) string {
-	t.Helper()
-	set, b := pages(t), &strings.Builder{}
-	var err error
-	switch page := page.(type) {
-	case templates.Login:
-		err = set.Login(b, page)
-	case templates.Consent:
-		err = set.Consent(b, page)
-	case templates.Error:
-		err = set.Error(b, page)
-	case templates.Home:
-		err = set.Home(b, page)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// text is what people read of a page: no tags, no style, single spaces.
-func text(page string) string {
-	page = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(page, "")
-	page = regexp.MustCompile(`</?(bdi|span|code)[^>]*>`).ReplaceAllString(page, "")
-	page = regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "\n")
-	return html.UnescapeString(strings.Join(strings.Fields(page), " "))
-}
-
-// everyPage is each page in each of its shapes, for what must hold of all.
-func everyPage() map[string]any {
-	wrong, loopback, private, bare := login(), consent(), consent(), problem()
-	wrong.Problem, wrong.UserName = "Wrong password.", "reader"
-	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, "Tick something."
-	private.PrivateUseRedirect = true
-	private.Groups = append(private.Groups, templates.Group{Resource: tasks, Boxes: []templates.Box{{Value: tasks.URI, Description: "Whatever you may do there"}}})
-	bare.Link, bare.Steps = nil, bare.Steps[:1]
-	hostile := consent()
-	hostile.Client.Name = strings.Repeat(`"><script>x</script><p style="x" onclick=x>`, 300)
-	hostile.UserName, hostile.RedirectHost, hostile.Problem = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
-	hostile.Groups = []templates.Group{{Resource: templates.Resource{URI: hostile.Client.Name, Name: hostile.Client.Name}, Boxes: []templates.Box{
-		{Value: hostile.Client.Name, Name: hostile.Client.Name, Description: hostile.Client.Name},
-	}}}
-	return map[string]any{
-		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
-		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
-		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},
-		"enclosed home": templates.Home{Issuer: "https://auth.example.com", Enclosed: true, Registers: true, Pinned: []string{"Notes", "Tasks"}},
-		"error":         problem(), "short error": bare, "empty error": templates.Error{},
-	}
-}
 
 func TestEveryPageIsWholeAndPassive(t *testing.T) {
 	forbidden := regexp.MustCompile(`(?i)<script|<iframe|<object|<embed|<base|<link|<img|<[^>]+\sstyle\s*=|<[^>]+\son[a-z]+\s*=|javascript:|@import|url\(|http-equiv`)
@@ -222,71 +122,6 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-func TestConsent(t *testing.T) {
-	with := func(change func(*templates.Consent)) templates.Consent {
-		p := consent()
-		change(&p)
-		return p
-	}
-	for _, tt := range []struct {
-		name        string
-		page        templates.Consent
-		want, never []string
-	}{
-		{"plain", consent(), []string{
-			`<form method="post" action="/consent"`,
-			`name="transaction" value="txn-1"`, `name="csrf" value="csrf-1"`,
-			`<button class="plain" type="submit" name="decision" value="deny">Deny</button>`,
-			`<button class="primary" type="submit" name="decision" value="allow">Allow</button>`,
-			`name="scope" value="notes:read" checked>`, `name="scope" value="notes:write">`,
-			`<bdi>Read your notes</bdi> <bdi class="uri">notes:read</bdi>`,
-			`<bdi class="name">reader</bdi>`, "ends by itself",
-		}, []string{`role="alert"`, `class="caution"`, "until it is revoked"}},
-		{"loopback", with(func(p *templates.Consent) { p.LoopbackRedirect = true }), []string{"any program on it could receive it"}, []string{"an application on this device"}},
-		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an application on this device"}, []string{"a program on this computer"}},
-		{"offline", with(func(p *templates.Consent) { p.Offline = true }), []string{"until it is revoked"}, []string{"ends by itself"}},
-		{"problem", with(func(p *templates.Consent) { p.Problem = "Tick one." }), []string{`role="alert">Tick one.</p>`}, nil},
-		{"no scopes", with(func(p *templates.Consent) {
-			p.Groups[0].Boxes = []templates.Box{{Description: "Whatever you may do there"}}
-		}), []string{"<p>Whatever you may do there. There are no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
-		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "An application without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
-		{"scope without description", with(func(p *templates.Consent) {
-			p.Groups[0].Boxes = []templates.Box{{Value: "notes:read", Name: "notes:read"}}
-		}), []string{"<bdi>notes:read</bdi></label>"}, nil},
-	} {
-		check(t, tt.name, render(t, tt.page), tt.want, tt.never)
-	}
-}
-
-func TestDenyComesFirst(t *testing.T) {
-	// The first submit button is what the Enter key presses.
-	got := render(t, consent())
-	if deny, allow := strings.Index(got, `value="deny"`), strings.Index(got, `value="allow"`); deny < 0 || deny > allow {
-		t.Error("the Enter key would allow")
-	}
-}
-
-func TestClientIsNeverTakenAtItsWord(t *testing.T) {
-	const unverified = "Unverified: this name was chosen by the application itself."
-	for _, tt := range []struct {
-		name        string
-		client      templates.Client
-		want, never []string
-	}{
-		{"self-registered", templates.Client{Name: "Bank"}, []string{unverified}, []string{"Published by"}},
-		{"self-registered with a host", templates.Client{Name: "Bank", Host: "app.example.org"}, []string{unverified, "It is described at app.example.org."}, []string{"Published by"}},
-		{"verified", templates.Client{Name: "App", Verified: true, Host: "app.example.org"}, []string{"Published by app.example.org"}, []string{"Unverified"}},
-		{"configured", templates.Client{Name: "App", Verified: true}, nil, []string{"Unverified", "Published by"}},
-		{"no name", templates.Client{}, []string{"An application without a name", "Unverified: the application gave no name."}, []string{unverified}},
-		{"invisible name", templates.Client{Name: " \u200b\u3164\u2800\u202e\x00 "}, []string{"An application without a name"}, nil},
-	} {
-		c, l := consent(), login()
-		c.Client, l.Client = tt.client, tt.client
-		check(t, tt.name+" at consent", text(render(t, c)), tt.want, tt.never)
-		check(t, tt.name+" at login", text(render(t, l)), tt.want, tt.never)
-	}
-}
-
 func TestNames(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"plain", "Example Client", "Example Client"},
@@ -369,88 +204,6 @@ func TestAction(t *testing.T) {
 	}
 }
 
-func TestError(t *testing.T) {
-	check(t, "full", render(t, problem()), []string{
-		"<h1>Unknown program</h1>", `role="alert">It is not known here.</p>`, "<ol><li>Remove the connection.</li><li>Add it again.</li></ol>",
-		"<code>invalid_client</code>, status 400", `<title>Unknown program – Gatehouse</title>`,
-		`href="https://app.example.org/cb?error=invalid_scope&amp;state=a" rel="noopener noreferrer nofollow" referrerpolicy="no-referrer"`,
-		`The link leads to <bdi class="host">app.example.org</bdi>`,
-	}, nil)
-	check(t, "empty", render(t, templates.Error{}), []string{"<h1>That did not work</h1>"}, []string{"<a ", "What you can do", "For support"})
-	check(t, "one step", render(t, templates.Error{Steps: []string{"Try again."}}), []string{"<p>Try again.</p>"}, []string{"<ol>"})
-}
-
-func TestLinkThatIsNotWhatItSays(t *testing.T) {
-	for _, link := range []templates.Link{
-		{URL: "javascript:alert(1)", Host: ""},
-		{URL: "javascript://app.example.org/%0aalert(1)", Host: "app.example.org"},
-		{URL: "JaVaScRiPt:alert(1)", Host: "app.example.org"},
-		{URL: "data:text/html,<script>alert(1)</script>", Host: ""},
-		{URL: "http://app.example.org/cb", Host: "app.example.org"},
-		{URL: "cursor://anysphere.cursor-mcp/cb", Host: "anysphere.cursor-mcp"},
-		{URL: "//app.example.org/cb", Host: "app.example.org"},
-		{URL: "/cb", Host: ""},
-		{URL: "", Host: ""},
-		{URL: "https:app.example.org", Host: "app.example.org"},
-		{URL: "https:///cb", Host: ""},
-		{URL: "https://app.example.org@evil.example/cb", Host: "app.example.org"},
-		{URL: "https://user@app.example.org/cb", Host: "app.example.org"},
-		{URL: "https://evil.example/cb", Host: "app.example.org"},
-		{URL: "https://app.example.org:8443/cb", Host: "app.example.org"},
-		{URL: "https://app.example.org/cb", Host: ""},
-		{URL: "https://app.example.org\\@evil.example/", Host: "app.example.org"},
-		{URL: "https://app.example.org/\x00", Host: "app.example.org"},
-		{URL: " https://app.example.org/cb", Host: "app.example.org"},
-		{URL: "javascript:alert(1)", Host: "javascript:"},
-		{URL: "javascript://app.example.org/%0aalert(1)", Host: "javascript://app.example.org"},
-		{URL: "JavaScript:alert(1)", Host: "javascript:"},
-		{URL: "data:text/html,x", Host: "data:"},
-		{URL: "ms-settings:x", Host: "ms-settings:"},
-		{URL: "http://127.0.0.1/cb", Host: "127.0.0.1"},
-		{URL: "myapp://one/cb", Host: "myapp://two"},
-		{URL: "myapp:/cb", Host: "other:"},
-		{URL: "myapp:/cb", Host: "myapp:/cb"},
-	} {
-		p := problem()
-		p.Link = &link
-		check(t, link.URL, render(t, p), []string{"<h1>Unknown program</h1>"}, []string{"<a ", "href", "Leaving this site"})
-	}
-}
-
-// TestGroups: with several resources each has a group of its own, a scope that two share
-// has a box under each, and a name that two share is told apart by the URI.
-func TestGroups(t *testing.T) {
-	p := consent()
-	other := templates.Resource{URI: "https://other.example.com/mcp", Name: "Tasks"}
-	p.Groups = []templates.Group{
-		{Resource: notes, Boxes: []templates.Box{
-			{Value: "n read", Name: "read", Description: "Read notes", Checked: true}, {Value: "n profile", Name: "profile", Description: "See your name"},
-		}},
-		{Resource: tasks, Boxes: []templates.Box{{Value: "t profile", Name: "profile", Description: "See your name"}}},
-		{Resource: other, Boxes: []templates.Box{{Value: "other", Description: "Whatever you may do there", Checked: true}}},
-	}
-	got := render(t, p)
-	var legends []string
-	for _, part := range strings.Split(got, "<fieldset>")[1:] {
-		legends = append(legends, text("<"+part[:strings.Index(part, "</legend>")]))
-	}
-	if want := []string{"Notes", "Tasks " + tasks.URI, "Tasks " + other.URI}; !slices.Equal(legends, want) {
-		t.Errorf("groups %q, want %q", legends, want)
-	}
-	ids := map[string]bool{}
-	for _, id := range regexp.MustCompile(`<input type="checkbox" id="([^"]*)"`).FindAllStringSubmatch(got, -1) {
-		ids[id[1]] = true
-	}
-	if len(ids) != 4 {
-		t.Errorf("four boxes have the ids %v", ids)
-	}
-	check(t, "boxes", got, []string{
-		`name="scope" value="n read" checked>`, `name="scope" value="n profile">`, `name="scope" value="t profile">`, `name="scope" value="other" checked>`,
-	}, []string{"no single permissions"})
-	check(t, "lead", text(got), []string{"asks to use Notes and Tasks and Tasks on your behalf", "Where nothing is ticked, nothing is allowed.", "Whatever you may do there"}, nil)
-	check(t, "one group", text(render(t, consent())), nil, []string{"Where nothing is ticked"})
-}
-
 func TestPagesStayBounded(t *testing.T) {
 	huge := strings.Repeat("\U0001f98a\u0301", 100_000)
 	l := templates.Login{Client: templates.Client{Name: huge, Host: huge}, RedirectHost: huge, Resources: []templates.Resource{{URI: huge, Name: huge}}, UserName: huge, Problem: huge}
@@ -458,30 +211,6 @@ func TestPagesStayBounded(t *testing.T) {
 	for _, page := range []any{l, e} {
 		if n := len(render(t, page)); n > 64<<10 {
 			t.Errorf("%T has %d bytes", page, n)
-		}
-	}
-}
-
-// failing accepts n bytes.
-type failing struct{ n int }
-
-func (f *failing) Write(p []byte) (int, error) {
-	if len(p) > f.n {
-		return f.n, io.ErrShortWrite
-	}
-	f.n -= len(p)
-	return len(p), nil
-}
-
-func TestWriteErrorIsReported(t *testing.T) {
-	set := pages(t)
-	for name, err := range map[string]error{
-		"login":   set.Login(&failing{10}, login()),
-		"consent": set.Consent(&failing{10}, consent()),
-		"error":   set.Error(&failing{10}, problem()),
-	} {
-		if !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("%s: %v, want the writer's error", name, err)
 		}
 	}
 }
@@ -509,37 +238,6 @@ func FuzzName(f *testing.F) {
 			t.Errorf("name %q smuggles a direction or a NUL", name)
 		}
 	})
-}
-
-func check(t *testing.T, name, got string, want, never []string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(got, w) {
-			t.Errorf("%s: %q is missing in:\n%s", name, w, text(got))
-		}
-	}
-	for _, n := range never {
-		if strings.Contains(got, n) {
-			t.Errorf("%s: %q is there", name, n)
-		}
-	}
-}
-
-func ExampleSet_Error() {
-	pages, err := templates.New()
-	if err != nil {
-		panic(err)
-	}
-	w := httptest.NewRecorder()
-	w.Header().Set("Content-Security-Policy", pages.ContentSecurityPolicy())
-	w.WriteHeader(http.StatusBadRequest)
-	err = pages.Error(w, templates.Error{
-		Status: http.StatusBadRequest, Title: "Unknown program",
-		Message: "The program that sent you here is not known.",
-		Steps:   []string{"Remove the connection in the program and add it again."},
-	})
-	fmt.Println(w.Code, err, strings.Contains(w.Body.String(), "<h1>Unknown program</h1>"))
-	// Output: 400 <nil> true
 }
 
 // TestLogo: a logo is a picture of this origin, or there is none.

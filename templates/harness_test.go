@@ -1,0 +1,119 @@
+package templates_test
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gatehouse.example/templates"
+)
+
+var (
+	notes = templates.Resource{URI: "https://notes.example.com/mcp", Name: "Notes"}
+	tasks = templates.Resource{URI: "https://tasks.example.com/mcp", Name: "Tasks"}
+)
+
+func login() templates.Login {
+	return templates.Login{
+		Action: "/login", Transaction: "txn-1", CSRF: "csrf-1",
+		Client:       templates.Client{Name: "Example Client"},
+		RedirectHost: "app.example.org", Resources: []templates.Resource{notes},
+	}
+}
+
+func consent() templates.Consent {
+	return templates.Consent{
+		Action: "/consent", Transaction: "txn-1", CSRF: "csrf-1",
+		Client:       templates.Client{Name: "Example Client"},
+		RedirectHost: "app.example.org",
+		Groups: []templates.Group{{Resource: notes, Boxes: []templates.Box{
+			{Value: "notes:read", Name: "notes:read", Description: "Read your notes", Checked: true},
+			{Value: "notes:write", Name: "notes:write", Description: "Add and change notes"},
+		}}},
+		UserName: "reader",
+	}
+}
+
+func problem() templates.Error {
+	return templates.Error{
+		Status: 400, Title: "Unknown program", Message: "It is not known here.", Code: "invalid_client",
+		Steps: []string{"Remove the connection.", "Add it again."},
+		Link:  &templates.Link{URL: "https://app.example.org/cb?error=invalid_scope&state=a", Host: "app.example.org"},
+	}
+}
+
+func pages(t testing.TB) *templates.Set {
+	t.Helper()
+	set, err := templates.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// render returns the page of any of the three kinds.
+func render(t testing.TB, page any) string {
+	t.Helper()
+	set, b := pages(t), &strings.Builder{}
+	var err error
+	switch page := page.(type) {
+	case templates.Login:
+		err = set.Login(b, page)
+	case templates.Consent:
+		err = set.Consent(b, page)
+	case templates.Error:
+		err = set.Error(b, page)
+	case templates.Home:
+		err = set.Home(b, page)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// text is what people read of a page: no tags, no style, single spaces.
+func text(page string) string {
+	page = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(page, "")
+	page = regexp.MustCompile(`</?(bdi|span|code)[^>]*>`).ReplaceAllString(page, "")
+	page = regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "\n")
+	return html.UnescapeString(strings.Join(strings.Fields(page), " "))
+}
+
+// everyPage is each page in each of its shapes, for what must hold of all.
+func everyPage() map[string]any {
+	wrong, loopback, private, bare := login(), consent(), consent(), problem()
+	wrong.Problem, wrong.UserName = "Wrong password.", "reader"
+	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, "Tick something."
+	private.PrivateUseRedirect = true
+	private.Groups = append(private.Groups, templates.Group{Resource: tasks, Boxes: []templates.Box{{Value: tasks.URI, Description: "Whatever you may do there"}}})
+	bare.Link, bare.Steps = nil, bare.Steps[:1]
+	hostile := consent()
+	hostile.Client.Name = strings.Repeat(`"><script>x</script><p style="x" onclick=x>`, 300)
+	hostile.UserName, hostile.RedirectHost, hostile.Problem = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
+	hostile.Groups = []templates.Group{{Resource: templates.Resource{URI: hostile.Client.Name, Name: hostile.Client.Name}, Boxes: []templates.Box{
+		{Value: hostile.Client.Name, Name: hostile.Client.Name, Description: hostile.Client.Name},
+	}}}
+	return map[string]any{
+		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
+		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
+		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},
+		"enclosed home": templates.Home{Issuer: "https://auth.example.com", Enclosed: true, Registers: true, Pinned: []string{"Notes", "Tasks"}},
+		"error":         problem(), "short error": bare, "empty error": templates.Error{},
+	}
+}
+
+func check(t *testing.T, name, got string, want, never []string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%s: %q is missing in:\n%s", name, w, text(got))
+		}
+	}
+	for _, n := range never {
+		if strings.Contains(got, n) {
+			t.Errorf("%s: %q is there", name, n)
+		}
+	}
+}

@@ -103,46 +103,65 @@ func oneSpelling(token string) bool {
 	return true
 }
 
-// maxToken bounds what is looked at, in bytes.
+// maxToken is the greatest length of a token that is parsed, in bytes.
 const maxToken = 8 << 10
 
-// Verify returns the claims of a live access token of ours, or an error that wraps
-// [ErrToken]. Any other error, mostly one that wraps [storage.ErrUnavailable], says that
-// the store would have to tell whether there is such a key, and does not: the token may
-// be good.
+// Verify returns the claims of token if it is a live access token of this issuer, and an
+// error that wraps [ErrToken] if it is not. Any other error, usually one that wraps
+// [storage.ErrUnavailable], means that the token names an unknown key and that the store
+// could not be read: the token may be good.
 func (r *Ring) Verify(token string) (Claims, error) {
-	refuse := func(why string) (Claims, error) { return Claims{}, fmt.Errorf("%w: %s", ErrToken, why) }
-	if len(token) > maxToken || strings.Count(token, ".") != 2 || !oneSpelling(token) {
-		return refuse("not a compact JWS")
-	}
-	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
+	jws, err := parse(token)
 	if err != nil {
-		return refuse("it cannot be parsed")
+		return Claims{}, err
 	}
 	header := jws.Signatures[0].Protected
-	if header.ExtraHeaders[jose.HeaderType] != accessTokenType || !isThumbprint(header.KeyID) {
-		return refuse("another type, or a key that cannot be ours")
-	}
 	key, err := r.verifier(header.KeyID)
 	if err != nil {
 		return Claims{}, err
 	}
 	if header.Algorithm != key.Algorithm {
-		return refuse("another algorithm than that of its key")
+		return Claims{}, refuse("another algorithm than that of its key")
 	}
 	payload, err := jws.Verify(key.JSONWebKey)
 	if err != nil {
-		return refuse("the signature is wrong")
+		return Claims{}, refuse("the signature is wrong")
 	}
+	return r.liveClaims(payload)
+}
+
+// refuse returns an error that wraps [ErrToken] and gives the reason.
+func refuse(why string) error { return fmt.Errorf("%w: %s", ErrToken, why) }
+
+// parse reads a compact JWS whose header has the type of access tokens and a key id in the
+// form of this issuer's. It does not check the signature.
+func parse(token string) (*jose.JSONWebSignature, error) {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 || !oneSpelling(token) {
+		return nil, refuse("not a compact JWS")
+	}
+	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
+	if err != nil {
+		return nil, refuse("it cannot be parsed")
+	}
+	header := jws.Signatures[0].Protected
+	if header.ExtraHeaders[jose.HeaderType] != accessTokenType || !isThumbprint(header.KeyID) {
+		return nil, refuse("another type, or a key id that this issuer does not use")
+	}
+	return jws, nil
+}
+
+// liveClaims decodes the payload of a token with a valid signature. It refuses claims
+// that are not those of an access token of this issuer, and a token that has expired.
+func (r *Ring) liveClaims(payload []byte) (Claims, error) {
 	var c Claims
 	if err := json.Unmarshal(payload, &c); err != nil {
-		return refuse("the claims cannot be read")
+		return Claims{}, refuse("the claims cannot be read")
 	}
 	if c.Issuer != r.cfg.Issuer || len(c.Audience) == 0 || slices.Contains(c.Audience, "") || c.GrantID == "" {
-		return refuse("the claims are not ours")
+		return Claims{}, refuse("the claims are not those of an access token of this issuer")
 	}
 	if !r.cfg.Now().Before(time.Unix(c.Expires, 0)) {
-		return refuse("it has expired")
+		return Claims{}, refuse("it has expired")
 	}
 	return c, nil
 }

@@ -1,0 +1,137 @@
+package keyring_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
+)
+
+// TestStoreDown: a ring whose store is down keeps its keys, and signs as long as no
+// token can outlive them. When the store is back it goes on by itself.
+func TestStoreDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := storagetest.NewFaults(newMemory())
+		store := bubbleStore(t, faults)
+		ring := open(t, timed(store))
+		defer run(t, ring)()
+		faults.SetDown(true)
+		began := time.Now()
+		token := living(t, ring, tokenLife)
+		time.Sleep(tokenLife - 2*time.Second)
+		if _, err := ring.Verify(token); err != nil {
+			t.Error(err)
+		}
+		living(t, ring, 10*time.Second) // ends in time
+		long := someClaims()
+		long.Expires = began.Add(cacheTime + tokenLife + time.Second).Unix()
+		if _, err := ring.Sign(long); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("a token that may outlive its key: %v", err)
+		}
+		time.Sleep(24 * time.Hour)
+		long.Expires = time.Now().Add(time.Minute).Unix()
+		if _, err := ring.Sign(long); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("a day without a reading: %v", err)
+		}
+		faults.SetDown(false)
+		time.Sleep(cacheTime)
+		if _, err := ring.Verify(living(t, ring, tokenLife)); err != nil {
+			t.Errorf("after recovery: %v", err)
+		}
+		states(t, store)
+	})
+}
+
+// TestBehind: a process that misses a retirement signs tokens that the others accept
+// until they end.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		backend := newMemory()
+		faults := storagetest.NewFaults(backend)
+		cut := open(t, timed(bubbleStore(t, faults)))
+		faults.SetDown(true)
+		store := bubbleStore(t, backend)
+		other := open(t, timed(store))
+		defer run(t, other)()
+		if _, err := keyring.Rotate(t.Context(), timed(store), true); err != nil {
+			t.Fatal(err)
+		}
+		var tokens []string
+		var ends time.Time
+		for len(tokens) < 1000 {
+			c := someClaims()
+			c.Expires = time.Now().Add(tokenLife).Unix()
+			token, err := cut.Sign(c)
+			if errors.Is(err, storage.ErrUnavailable) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			tokens, ends = append(tokens, token), time.Now().Add(tokenLife)
+			time.Sleep(time.Second)
+		}
+		if len(tokens) < int(cacheTime/time.Second) {
+			t.Errorf("%d tokens were signed", len(tokens))
+		}
+		time.Sleep(time.Until(ends) - time.Second)
+		if _, err := other.Verify(tokens[len(tokens)-1]); err != nil {
+			t.Errorf("the last token of a retired key: %v", err)
+		}
+	})
+}
+
+// TestWithoutRun: a ring that does not run follows the store when it is used, and
+// rotates nothing.
+func TestWithoutRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		backend := newMemory()
+		store := bubbleStore(t, backend)
+		ring := open(t, timed(store))
+		time.Sleep(3 * rotateEvery)
+		living(t, ring, time.Minute)
+		if backend.swaps != 1 {
+			t.Errorf("%d swaps", backend.swaps)
+		}
+		next, err := keyring.Rotate(t.Context(), timed(store), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kidOf(t, living(t, ring, time.Minute)) == next.ID {
+			t.Error("the store is read for each token")
+		}
+		time.Sleep(cacheTime)
+		if kidOf(t, living(t, ring, time.Minute)) != next.ID || len(published(t, ring).Keys) != 2 {
+			t.Error("the change is not seen")
+		}
+	})
+}
+
+// TestC1StoreEmptied: rings that run over a store which lost everything make no new keys.
+func TestC1StoreEmptied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		backend := newMemory()
+		store := bubbleStore(t, backend)
+		one, two := open(t, timed(store)), open(t, timed(store))
+		defer run(t, one)()
+		defer run(t, two)()
+		backend.mu.Lock()
+		clear(backend.items)
+		backend.mu.Unlock()
+		kid, before := kidOf(t, living(t, one, time.Minute)), jwks(t, one)
+		time.Sleep(cacheTime)
+		if kidOf(t, living(t, one, time.Minute)) != kid || jwks(t, one) != before || jwks(t, two) != before {
+			t.Error("they have other keys")
+		}
+		if _, err := store.KeySet(t.Context()); !errors.Is(err, storage.ErrForged) || len(backend.items) > 0 {
+			t.Errorf("the key set reads with error %v, and there are %d records", err, len(backend.items))
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package authz_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// clock is a clock that moves when it is told to.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// meter is a backend that counts, and that lets a test step in before and after a call.
+type meter struct {
+	storage.Backend
+	reads, writes atomic.Int64
+	before, after atomic.Pointer[func(op, key string)]
+}
+
+func (m *meter) note(op, key string, n *atomic.Int64) (done func()) {
+	n.Add(1)
+	call(&m.before, op, key)
+	return func() { call(&m.after, op, key) }
+}
+
+func call(hook *atomic.Pointer[func(op, key string)], op, key string) {
+	if f := hook.Load(); f != nil {
+		(*f)(op, key)
+	}
+}
+
+// hold lets the first n reads of grants return only when all of them have been made, so
+// that every reader sees the same record.
+func (m *meter) hold(n int) { m.holdReadsOf("grant", n) }
+
+// holdReadsOf is hold for another kind of record.
+func (m *meter) holdReadsOf(kind string, n int) {
+	var made atomic.Int64
+	all := make(chan struct{})
+	f := func(op, key string) {
+		if op != "get" || !strings.HasPrefix(key, "gatehouse:"+kind+":") {
+			return
+		}
+		if made.Add(1) == int64(n) {
+			close(all)
+		}
+		<-all
+	}
+	m.after.Store(&f)
+}
+
+// once calls f before the first call of op on a key of that kind.
+func (m *meter) once(hook *atomic.Pointer[func(op, key string)], op, kind string, f func()) {
+	var done atomic.Bool
+	step := func(o, key string) {
+		if o == op && strings.HasPrefix(key, "gatehouse:"+kind+":") && done.CompareAndSwap(false, true) {
+			f()
+		}
+	}
+	hook.Store(&step)
+}
+
+func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
+	defer m.note("get", key, &m.reads)()
+	return m.Backend.Get(ctx, key)
+}
+
+func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	defer m.note("get many", "", &m.reads)()
+	return m.Backend.GetMany(ctx, keys)
+}
+
+func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if l, err := m.Backend.Lineage(ctx); put.Confirmation && err == nil && l == "" {
+		return m.Backend.Put(ctx, put) // nobody has to confirm anything, so nothing is sent
+	}
+	if m.before.Load() != nil { // the most that can come between an entry and its item
+		for _, l := range put.Listed {
+			if err := m.IndexAdd(ctx, l.Index, l.Entry); err != nil {
+				return storage.Item{}, err
+			}
+		}
+		put.Listed = nil
+	}
+	defer m.note("put", put.Key, &m.writes)()
+	return m.Backend.Put(ctx, put)
+}
+
+func (m *meter) Delete(ctx context.Context, key string) error {
+	defer m.note("delete", key, &m.writes)()
+	return m.Backend.Delete(ctx, key)
+}
+
+func (m *meter) IndexAdd(ctx context.Context, index, entry string) error {
+	defer m.note("index add", index, &m.writes)()
+	return m.Backend.IndexAdd(ctx, index, entry)
+}
+
+func (m *meter) IndexRemove(ctx context.Context, index, entry string) error {
+	defer m.note("index remove", index, &m.writes)()
+	return m.Backend.IndexRemove(ctx, index, entry)
+}
+
+func (m *meter) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	defer m.note("index page", index, &m.reads)()
+	return m.Backend.IndexPage(ctx, index, after, limit)
+}
+
+func (m *meter) IndexLen(ctx context.Context, index string) (int, error) {
+	defer m.note("index len", index, &m.reads)()
+	return m.Backend.IndexLen(ctx, index)
+}

@@ -6,51 +6,52 @@ import (
 	"slices"
 )
 
-// Consent is the page on which a person allows or denies: a form with the submit
-// buttons decision=allow and decision=deny, one checkbox named scope per thing that can be
-// allowed, and the hidden inputs transaction and csrf.
+// Consent is the page on which a person allows or denies access: a form with the submit
+// buttons decision=allow and decision=deny, one checkbox named scope per permission, and the
+// hidden inputs transaction and csrf.
 type Consent struct {
-	// Action is where the form is posted to.
+	// Action is the URL that the form is posted to.
 	Action string
-	// Transaction and CSRF come back unchanged with the form.
+	// Transaction and CSRF are sent back unchanged with the form.
 	Transaction, CSRF string
-	// Client is who asks and RedirectHost where the answer will go.
+	// Client is the client that asks for access. RedirectHost is the host of its redirect
+	// URI.
 	Client       Client
 	RedirectHost string
-	// LoopbackRedirect warns that any program on this computer could receive the
-	// answer (RFC 8252 section 8.3), PrivateUseRedirect that any program that claimed
-	// the URI scheme could (section 8.6).
+	// LoopbackRedirect adds a warning that any program on this computer could receive the
+	// answer (RFC 8252 section 8.3), PrivateUseRedirect one that any program that claimed the
+	// URI scheme could (section 8.6).
 	LoopbackRedirect   bool
 	PrivateUseRedirect bool
-	// Groups are what the client wants to use, one group per resource.
+	// Groups are the permissions that the client asks for, one group per resource.
 	Groups []Group
-	// Offline says that the access stays until it is revoked.
+	// Offline means that the access lasts until it is revoked.
 	Offline bool
-	// UserName is the person who is signed in, Account how they end that.
+	// UserName is the name of the signed-in person. Account adds the buttons to sign out.
 	UserName string
 	Account  Account
-	// Problem is shown above the form.
+	// Problem is an error message above the form.
 	Problem string
 }
 
-// Group is a resource with what can be allowed there.
+// Group is a resource with its permissions.
 type Group struct {
 	Resource Resource
 	Boxes    []Box
 }
 
-// Box is one thing that a person can tick.
+// Box is one permission with a checkbox.
 type Box struct {
-	// Value is what the checkbox sends. Without one there is nothing to choose: the
-	// description is shown alone.
+	// Value is the value of the checkbox. If it is empty, the description is shown without a
+	// checkbox.
 	Value string
-	// Name is that of a scope, Description what people read.
+	// Name is the name of a scope, Description the text that people read.
 	Name, Description string
-	// Checked says that the box starts ticked.
+	// Checked means that the box is initially ticked.
 	Checked bool
 }
 
-// consentView is Consent made safe to look at.
+// consentView is a Consent with safe text.
 type consentView struct {
 	Consent
 	Client    clientView
@@ -62,15 +63,15 @@ type consentView struct {
 	Problem   string
 }
 
-// Choosable says that there is something to tick.
+// Choosable reports whether there is a checkbox.
 func (v consentView) Choosable() bool {
 	return slices.ContainsFunc(v.Groups, func(g groupView) bool {
 		return slices.ContainsFunc(g.Boxes, func(b boxView) bool { return b.Value != "" })
 	})
 }
 
-// Asked is how many boxes there are. The number stands beside the buttons, which are in sight
-// before all boxes are.
+// Asked returns the number of boxes. It is shown beside the buttons, which are visible before
+// all boxes are.
 func (v consentView) Asked() (n int) {
 	for _, g := range v.Groups {
 		n += len(g.Boxes)
@@ -78,19 +79,19 @@ func (v consentView) Asked() (n int) {
 	return n
 }
 
-// Several says that a resource may be left out.
+// Several reports whether there is more than one resource, so that one may be left out.
 func (v consentView) Several() bool { return len(v.Groups) > 1 }
 
-// groupView is a Group made safe to look at. Title names the resource when there is more
-// than one, URI tells it from another one with the same name.
+// groupView is a Group with safe text. Title names the resource if there is more than one,
+// URI distinguishes it from another one with the same name.
 type groupView struct {
 	Title, URI string
 	Boxes      []boxView
 }
 
 type boxView struct {
-	ID, Value, Description string // the value must stay exact
-	Shown                  string // the name as people see it
+	ID, Value, Description string // the value is not changed
+	Shown                  string // the name as shown
 	Checked                bool
 }
 
@@ -107,14 +108,14 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 		Host:      address(p.RedirectHost),
 		Resources: resources,
 		Groups:    viewGroups(p.Groups, resources),
-		UserName:  brief(p.UserName, maxName),
+		UserName:  shorten(p.UserName, maxName),
 		Account:   p.Account.view(),
-		Problem:   brief(p.Problem, maxMessage),
+		Problem:   shorten(p.Problem, maxMessage),
 	})
 }
 
-// viewGroups puts what can be allowed under the resource where it can be. A scope that two
-// resources share has a box under each: who allows it at one has not allowed it at the other.
+// viewGroups returns the groups with safe text. A scope that two resources share has a box
+// under each: a person can allow it at one of them only.
 func viewGroups(groups []Group, shown []Resource) []groupView {
 	views := make([]groupView, len(groups))
 	for i, g := range groups {
@@ -140,7 +141,7 @@ func titled(shown []Resource, i int) groupView {
 
 func (b Box) view(id string) boxView {
 	v := boxView{ID: id, Value: b.Value, Checked: b.Checked}
-	v.Shown, v.Description = brief(b.Name, 2*maxName), brief(b.Description, maxURI)
+	v.Shown, v.Description = shorten(b.Name, 2*maxName), shorten(b.Description, maxURI)
 	if v.Description == "" {
 		v.Description, v.Shown = v.Shown, ""
 	}

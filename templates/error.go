@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Error is a page that says what went wrong and what to do next.
+// Error is a page that describes an error and what the person can do next.
 type Error struct {
-	// Status is the HTTP status, shown small beside Code.
+	// Status is the HTTP status, shown in small type beside Code.
 	Status int
-	// Title and Message say what happened, Steps what the person can do.
+	// Title and Message describe the error, Steps what the person can do.
 	Title, Message string
 	Steps          []string
-	// Code is the OAuth error code, for those who search for it.
+	// Code is the OAuth error code, as a term to search for.
 	Code string
-	// Link leads back to the client, with a warning.
+	// Link is a link back to the client, shown with a warning.
 	Link *Link
 }
 
-// Notice is a page that says what was done, in the form of an error page.
+// Notice is a page that describes what was done, with the layout of an error page.
 type Notice struct {
-	// Title and Message say what happened, Steps what the person can do.
+	// Title and Message describe what was done, Steps what the person can do next.
 	Title, Message string
 	Steps          []string
 }
@@ -33,19 +33,19 @@ func (s *Set) Notice(w io.Writer, n Notice) error {
 	return s.Error(w, Error{Title: n.Title, Message: n.Message, Steps: n.Steps})
 }
 
-// Link is a way out of an error page: an https URL on Host, or one with an application's
-// own scheme, whose Host is then "scheme://authority" or "scheme:". Anything else is left
-// out, above all what a browser would run or read itself.
+// Link is a link on an error page: an https URL on Host, or a URL with an application's own
+// scheme, whose Host is then "scheme://authority" or "scheme:". Any other link is left out,
+// above all one that a browser would run or open itself.
 type Link struct{ URL, Host string }
 
-// linkView is a Link that is what it says.
+// linkView is a Link whose destination matches its Host.
 type linkView struct {
 	URL  template.URL
 	Host string
-	App  bool // it starts a program
+	App  bool // the link starts a program
 }
 
-// errorView is Error made safe to look at.
+// errorView is an Error with safe text.
 type errorView struct {
 	Status               int
 	Title, Message, Code string
@@ -57,21 +57,21 @@ type errorView struct {
 func (s *Set) Error(w io.Writer, p Error) error {
 	v := errorView{
 		Status:  p.Status,
-		Title:   brief(p.Title, maxName),
-		Message: brief(p.Message, maxMessage),
-		Code:    brief(p.Code, maxName),
+		Title:   shorten(p.Title, maxName),
+		Message: shorten(p.Message, maxMessage),
+		Code:    shorten(p.Code, maxName),
 		Link:    p.Link.view(),
 	}
 	if v.Title == "" {
 		v.Title = "That did not work"
 	}
 	for _, step := range p.Steps {
-		v.Steps = append(v.Steps, brief(step, maxMessage))
+		v.Steps = append(v.Steps, shorten(step, maxMessage))
 	}
 	return s.render(w, s.problem, v.Title, v)
 }
 
-// view returns nil unless the link leads where it says.
+// view returns nil unless the destination of the link is its Host.
 func (l *Link) view() *linkView {
 	if l == nil {
 		return nil
@@ -83,7 +83,8 @@ func (l *Link) view() *linkView {
 	return &linkView{URL: template.URL(l.URL), Host: address(l.Host), App: u.Scheme != "https"}
 }
 
-// destination names what a link leads to, or nothing for what must not be a link.
+// destination returns the destination of a link in the form of Link.Host, and "" for a URL
+// that must not be a link.
 func destination(u *url.URL) string {
 	switch {
 	case u.Scheme == "https":
@@ -96,8 +97,8 @@ func destination(u *url.URL) string {
 	return u.Scheme + ":"
 }
 
-// browserSchemes are those that are never a link here, whoever made one: a browser runs
-// them, shows what is on the device, or sends in the clear.
+// browserSchemes are schemes that are never linked: a browser runs them, shows what is on the
+// device, or sends in the clear.
 var browserSchemes = []string{
 	"", "about", "blob", "data", "file", "filesystem", "ftp", "http", "intent", "jar", "javascript", "mailto", "tel", "vbscript", "view-source", "ws", "wss",
 }

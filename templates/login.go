@@ -5,58 +5,58 @@ import (
 	"strings"
 )
 
-// Login is the sign-in page: a form with the inputs username and password, and the
-// hidden inputs transaction and csrf.
+// Login is the sign-in page: a form with the inputs username and password, and the hidden
+// inputs transaction and csrf.
 type Login struct {
-	// Action is where the form is posted to.
+	// Action is the URL that the form is posted to.
 	Action string
-	// Transaction and CSRF come back unchanged with the form.
+	// Transaction and CSRF are sent back unchanged with the form.
 	Transaction, CSRF string
-	// Client is who asks, RedirectHost where the answer will go, and Resources what
-	// the client wants to use.
+	// Client is the client that asks for access, RedirectHost the host of its redirect URI,
+	// and Resources are the resources that it wants to use.
 	Client       Client
 	RedirectHost string
 	Resources    []Resource
 	// UserName is filled into the form.
 	UserName string
-	// Account is who is signed in already, and has to do so again.
+	// Account is a person who is already signed in and must sign in again.
 	Account Account
-	// Problem is shown above the form.
+	// Problem is an error message above the form.
 	Problem string
 }
 
-// Account is the person who is signed in with this browser, for a page on which they can
-// end that. Its buttons belong to the page's form: "sign-out", and "not-you" for whoever
-// wants to go on as somebody else.
+// Account is the person who is signed in with this browser, for pages with buttons to sign
+// out. The buttons belong to the page's form: "sign-out", and "not-you" to continue as
+// another person.
 type Account struct {
-	// UserName is empty if nobody is signed in. Then there are no buttons.
+	// UserName is empty if no person is signed in. Then there are no buttons.
 	UserName string
-	// SignOut is where the buttons post to, Token the value of the one that is pressed.
+	// SignOut is the URL that the buttons post to, Token their value.
 	SignOut, Token string
 }
 
 func (a Account) view() Account {
-	a.UserName = brief(a.UserName, maxName)
+	a.UserName = shorten(a.UserName, maxName)
 	return a
 }
 
-// Client is the program that asks for access.
+// Client is the client that asks for access.
 type Client struct {
-	// Name is what the program calls itself. It is not to be trusted.
+	// Name is the name that the client chose. It is not trusted.
 	Name string
-	// Verified says that the name was configured by the operator or comes from a
-	// document at Host.
+	// Verified means that the operator configured the name, or that it comes from a document
+	// at Host.
 	Verified bool
-	// Host is where the client's metadata document lives, if it has one.
+	// Host is the host of the client's metadata document, empty if it has none.
 	Host string
-	// Logo is a path of ours that answers with the client's logo, empty for none.
+	// Logo is the path of the client's logo at this server, empty for none.
 	Logo string
 }
 
 // Resource is a protected server that the client wants to use.
 type Resource struct{ URI, Name string }
 
-// loginView is Login made safe to look at.
+// loginView is a Login with safe text.
 type loginView struct {
 	Login
 	Client    clientView
@@ -76,7 +76,7 @@ func (s *Set) Login(w io.Writer, p Login) error {
 		Resources: viewResources(p.Resources),
 		UserName:  firstRunes(clean(firstBytes(p.UserName, 4*maxUser)), maxUser),
 		Account:   p.Account.view(),
-		Problem:   brief(p.Problem, maxMessage),
+		Problem:   shorten(p.Problem, maxMessage),
 	})
 }
 
@@ -86,9 +86,9 @@ type clientView struct {
 }
 
 func (c Client) view() clientView {
-	v := clientView{Name: brief(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
+	v := clientView{Name: shorten(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
 	if strings.HasPrefix(c.Logo, "/") && !strings.HasPrefix(c.Logo, "//") {
-		v.Logo = c.Logo // of this origin, whatever happens
+		v.Logo = c.Logo // a path of this origin
 	}
 	if v.Name == "" {
 		v.Name, v.Nameless = "An application without a name", true
@@ -96,11 +96,11 @@ func (c Client) view() clientView {
 	return v
 }
 
-// viewResources gives every resource a name to show.
+// viewResources returns the resources with safe text, each with a name.
 func viewResources(resources []Resource) []Resource {
 	views := make([]Resource, 0, len(resources))
 	for _, r := range resources {
-		v := Resource{URI: address(r.URI), Name: brief(r.Name, maxName)}
+		v := Resource{URI: address(r.URI), Name: shorten(r.Name, maxName)}
 		if v.Name == "" {
 			v.Name = v.URI
 		}

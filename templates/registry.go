@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Registry is the parsed pages of a registry: a list of servers and a page about one. Nearly
-// all that they show was written by strangers. It is safe for concurrent use.
+// Registry holds the parsed pages of a registry: a list of servers, and a page for each.
+// Nearly all of their text comes from third parties. It is safe for concurrent use.
 type Registry struct {
 	set          *Set
 	list, server *template.Template
 }
 
-// NewRegistry parses the embedded pages; a page that is missing or broken is an error.
+// NewRegistry parses the embedded pages. A missing or broken page is an error.
 func NewRegistry() (*Registry, error) {
 	css, err := registryStyle()
 	if err != nil {
@@ -42,7 +42,7 @@ func NewRegistry() (*Registry, error) {
 	return r, nil
 }
 
-// registryStyle is the style of all pages and what these have besides.
+// registryStyle returns the common style followed by that of the registry pages.
 func registryStyle() ([]byte, error) {
 	css, err := embedded.ReadFile("pages/style.css")
 	if err != nil {
@@ -52,91 +52,92 @@ func registryStyle() ([]byte, error) {
 	return append(css, more...), err
 }
 
-// ContentSecurityPolicy returns the policy under which the pages work: no script, no frame,
-// no style but their own, and pictures of this origin only.
+// ContentSecurityPolicy returns the policy for the pages: no script, no frame, no style but
+// their own, and pictures of this origin only.
 func (r *Registry) ContentSecurityPolicy() string { return r.set.ContentSecurityPolicy() }
 
 // Error writes the error page.
 func (r *Registry) Error(w io.Writer, p Error) error { return r.set.Error(w, p) }
 
-// RegistryList is a page of the list: a form that searches with the input search, and
-// servers.
+// RegistryList is one page of the list: a search form with the input search, and servers.
 type RegistryList struct {
-	// Title is the heading, Home where the list begins and the form is sent to.
+	// Title is the heading. Home is the path of the first page, which the form is sent to.
 	Title, Home string
-	// Search is what was searched for, Problem what is wrong with it.
+	// Search is the search term, Problem an error message about it.
 	Search, Problem string
-	// Total is how many servers there are in all.
+	// Total is the number of servers in the list.
 	Total int
-	// Servers are those of this page. Next is where the next one is, Start where the first
-	// one is, if they are others.
+	// Servers are the servers on this page. Next is the path of the next page, Start that of
+	// the first one; empty if there is none or it is this page.
 	Servers     []RegistryRow
 	Next, Start string
-	// API is where programs read the same.
+	// API is the path of the same list for programs.
 	API string
 }
 
 // RegistryRow is a server in a list.
 type RegistryRow struct {
 	Name, Title, Description, Version string
-	// Page is where the page of the server is, Icon where a picture of it is.
+	// Page is the path of the server's page, Icon that of its picture.
 	Page, Icon string
 	Deprecated bool
 }
 
 // RegistryServer is the page of one version of one server.
 type RegistryServer struct {
-	// ListTitle and Home name the list and lead to it.
+	// ListTitle is the title of the list, Home the path of its first page.
 	ListTitle, Home string
 
 	Name, Title, Description, Version string
 	Icon                              string
-	// Deprecated and Message are the status, Latest says that no version is newer.
+	// Deprecated and Message are the status of the version, Latest means that no version is
+	// newer.
 	Deprecated, Latest bool
 	Message            string
-	// LatestPage is where the page of the latest version is.
+	// LatestPage is the path of the latest version's page.
 	LatestPage         string
 	Published, Updated time.Time
-	Website, Source    string // links to elsewhere
+	Website, Source    string // URLs of other sites
 	Remotes            []RegistryRemote
 	Packages           []RegistryPackage
-	Facts              []RegistryFact // what the registry adds
+	Facts              []RegistryFact // added by the registry
 	Versions           []RegistryVersion
-	// Older leads to the versions before those, Newest to the first ones. Both may be empty.
+	// Older is the path of the page with the versions before these, Newest that of the newest
+	// versions. Both may be empty.
 	Older, Newest string
-	// API is where programs read the same.
+	// API is the path of the same server for programs.
 	API string
 }
 
-// RegistryRemote is a place where a server runs.
+// RegistryRemote is a URL at which a server runs.
 type RegistryRemote struct {
 	Type, URL string
 	Inputs    []RegistryInput
 }
 
-// RegistryPackage is something to install.
+// RegistryPackage is a package that contains a server.
 type RegistryPackage struct {
 	Type, Identifier, Version, Base, Digest, Runtime, Transport string
 	Inputs                                                      []RegistryInput
 }
 
-// RegistryInput is something that whoever uses a server has to provide.
+// RegistryInput is a value that the user of a server must provide.
 type RegistryInput struct {
 	Name, Description string
 	Required, Secret  bool
 }
 
-// RegistryFact is something that a registry says about a server.
+// RegistryFact is a statement of the registry about a server.
 type RegistryFact struct{ Name, Value string }
 
-// RegistryVersion is a version of the server that a page is about.
+// RegistryVersion is an entry in the list of versions on a server's page.
 type RegistryVersion struct {
 	Version, Page                 string
 	Published                     time.Time
 	Current, Deprecated, IsLatest bool
 }
 
-// Limits for the parts of a page that have many parts themselves.
+// The greatest numbers of parts on a page.
 const (
 	maxParts    = 50
 	maxVersions = 200
@@ -145,9 +146,9 @@ const (
 
 // List writes a page of the list.
 func (r *Registry) List(w io.Writer, p RegistryList) error {
-	p.Title = orElse(brief(p.Title, maxName), "Servers")
-	p.Search, p.Problem = brief(p.Search, maxName), brief(p.Problem, maxMessage)
-	p.Home, p.API, p.Next, p.Start = ours(p.Home), ours(p.API), ours(p.Next), ours(p.Start)
+	p.Title = orElse(shorten(p.Title, maxName), "Servers")
+	p.Search, p.Problem = shorten(p.Search, maxName), shorten(p.Problem, maxMessage)
+	p.Home, p.API, p.Next, p.Start = ownPath(p.Home), ownPath(p.API), ownPath(p.Next), ownPath(p.Start)
 	rows := make([]rowView, len(p.Servers))
 	for i, s := range p.Servers {
 		rows[i] = s.view()
@@ -158,7 +159,7 @@ func (r *Registry) List(w io.Writer, p RegistryList) error {
 	}{p, rows})
 }
 
-// rowView is a RegistryRow made safe to look at.
+// rowView is a RegistryRow with safe text.
 type rowView struct {
 	RegistryRow
 	Initial string
@@ -166,19 +167,19 @@ type rowView struct {
 
 func (s RegistryRow) view() rowView {
 	v := rowView{RegistryRow: RegistryRow{
-		Name: address(s.Name), Title: brief(s.Title, maxName), Description: brief(s.Description, maxURI),
-		Version: brief(s.Version, maxName), Page: ours(s.Page), Icon: ours(s.Icon), Deprecated: s.Deprecated,
+		Name: address(s.Name), Title: shorten(s.Title, maxName), Description: shorten(s.Description, maxURI),
+		Version: shorten(s.Version, maxName), Page: ownPath(s.Page), Icon: ownPath(s.Icon), Deprecated: s.Deprecated,
 	}}
-	v.Title = orElse(v.Title, local(v.Name))
+	v.Title = orElse(v.Title, localName(v.Name))
 	v.Initial = initial(v.Title)
 	return v
 }
 
-// local is the part of a name behind its namespace, which stands for a title.
-func local(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+// localName returns the part of a name after its namespace. It replaces a missing title.
+func localName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// ours returns a path of this origin as it is, and of everything else nothing.
-func ours(path string) string {
+// ownPath returns path if it is a path of this origin, and otherwise "".
+func ownPath(path string) string {
 	if strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && !strings.HasPrefix(path, `/\`) {
 		return path
 	}
@@ -192,7 +193,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// initial is what stands where there is no picture.
+// initial returns the letter that replaces a missing picture.
 func initial(title string) string { return strings.ToUpper(firstRunes(title, 1)) }
 
 // Server writes the page of a server.
@@ -201,23 +202,23 @@ func (r *Registry) Server(w io.Writer, p RegistryServer) error {
 	return r.set.render(w, r.server, v.Title, v)
 }
 
-// serverView is RegistryServer made safe to look at.
+// serverView is a RegistryServer with safe text.
 type serverView struct {
 	RegistryServer
 	Initial                                            string
-	Website, Source                                    *outward
+	Website, Source                                    *externalLink
 	MoreRemotes, MorePackages, MoreFacts, MoreVersions int
 }
 
 func (p RegistryServer) view() serverView {
-	v := serverView{RegistryServer: p, Website: outwardTo(p.Website), Source: outwardTo(p.Source)}
-	v.ListTitle = orElse(brief(p.ListTitle, maxName), "Servers")
-	v.Name, v.Title, v.Version = address(p.Name), brief(p.Title, maxName), brief(p.Version, maxName)
-	v.Title = orElse(v.Title, local(v.Name))
+	v := serverView{RegistryServer: p, Website: newExternalLink(p.Website), Source: newExternalLink(p.Source)}
+	v.ListTitle = orElse(shorten(p.ListTitle, maxName), "Servers")
+	v.Name, v.Title, v.Version = address(p.Name), shorten(p.Title, maxName), shorten(p.Version, maxName)
+	v.Title = orElse(v.Title, localName(v.Name))
 	v.Initial = initial(v.Title)
-	v.Description, v.Message = brief(p.Description, maxURI), brief(p.Message, maxMessage)
-	v.Home, v.API, v.Icon, v.LatestPage = ours(p.Home), ours(p.API), ours(p.Icon), ours(p.LatestPage)
-	v.Older, v.Newest = ours(p.Older), ours(p.Newest)
+	v.Description, v.Message = shorten(p.Description, maxURI), shorten(p.Message, maxMessage)
+	v.Home, v.API, v.Icon, v.LatestPage = ownPath(p.Home), ownPath(p.API), ownPath(p.Icon), ownPath(p.LatestPage)
+	v.Older, v.Newest = ownPath(p.Older), ownPath(p.Newest)
 	v.Remotes, v.MoreRemotes = atMost(p.Remotes, maxParts, RegistryRemote.view)
 	v.Packages, v.MorePackages = atMost(p.Packages, maxParts, RegistryPackage.view)
 	v.Facts, v.MoreFacts = atMost(p.Facts, maxParts, RegistryFact.view)
@@ -225,7 +226,8 @@ func (p RegistryServer) view() serverView {
 	return v
 }
 
-// atMost returns the first parts made safe to look at, and how many are left out.
+// atMost returns the views of the first parts, at most most of them, and the number of parts
+// that are left out.
 func atMost[T any](parts []T, most int, view func(T) T) (shown []T, more int) {
 	more = max(len(parts)-most, 0)
 	for _, part := range parts[:len(parts)-more] {
@@ -236,39 +238,39 @@ func atMost[T any](parts []T, most int, view func(T) T) (shown []T, more int) {
 
 func (r RegistryRemote) view() RegistryRemote {
 	inputs, _ := atMost(r.Inputs, maxInputs, RegistryInput.view)
-	return RegistryRemote{brief(r.Type, maxName), address(r.URL), inputs}
+	return RegistryRemote{shorten(r.Type, maxName), address(r.URL), inputs}
 }
 
 func (p RegistryPackage) view() RegistryPackage {
 	inputs, _ := atMost(p.Inputs, maxInputs, RegistryInput.view)
 	return RegistryPackage{
-		brief(p.Type, maxName), address(p.Identifier), brief(p.Version, maxName), address(p.Base),
-		brief(p.Digest, maxName), brief(p.Runtime, maxName), brief(p.Transport, maxName), inputs,
+		shorten(p.Type, maxName), address(p.Identifier), shorten(p.Version, maxName), address(p.Base),
+		shorten(p.Digest, maxName), shorten(p.Runtime, maxName), shorten(p.Transport, maxName), inputs,
 	}
 }
 
 func (i RegistryInput) view() RegistryInput {
-	return RegistryInput{brief(i.Name, maxName), brief(i.Description, maxURI), i.Required, i.Secret}
+	return RegistryInput{shorten(i.Name, maxName), shorten(i.Description, maxURI), i.Required, i.Secret}
 }
 
 func (f RegistryFact) view() RegistryFact {
-	return RegistryFact{brief(f.Name, maxName), brief(f.Value, maxURI)}
+	return RegistryFact{shorten(f.Name, maxName), shorten(f.Value, maxURI)}
 }
 
 func (v RegistryVersion) view() RegistryVersion {
-	v.Version, v.Page = brief(v.Version, maxName), ours(v.Page)
+	v.Version, v.Page = shorten(v.Version, maxName), ownPath(v.Page)
 	return v
 }
 
-// outward is a link to elsewhere.
-type outward struct{ URL, Shown string }
+// externalLink is a link to another site.
+type externalLink struct{ URL, Shown string }
 
-// outwardTo returns nil unless the link is https or http, and its host is all that says where
-// it leads.
-func outwardTo(raw string) *outward {
+// newExternalLink returns nil unless the URL is https or http and its host alone determines
+// its destination.
+func newExternalLink(raw string) *externalLink {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return nil
 	}
-	return &outward{URL: u.String(), Shown: address(raw)}
+	return &externalLink{URL: u.String(), Shown: address(raw)}
 }

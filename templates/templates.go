@@ -1,15 +1,14 @@
-// Package templates holds the pages that people see: sign-in, consent, error, and the one
-// at the address of the server itself.
+// Package templates renders the pages for people: sign-in, consent, error and home, and the
+// pages of a registry.
 //
-// The pages are embedded HTML with typed data. They need no JavaScript, load nothing
-// from anywhere, and carry their whole style in one element whose hash is in the
-// Content-Security-Policy, so injected style or script has no effect even if the
-// escaping of html/template were to fail.
+// The pages are embedded HTML with typed data. They need no JavaScript and load nothing from
+// other hosts. All their style is in one element, whose hash is in the
+// Content-Security-Policy, so injected style or script has no effect even if the escaping of
+// html/template fails.
 //
-// What clients say about themselves is hostile until proven otherwise: names lose
-// control and direction characters, are cut to a bounded length and are isolated from
-// the text around them; a link is shown only if it is https and leads where the page
-// says it leads.
+// Text that clients choose is treated as hostile: names lose control and direction
+// characters, are cut to a bounded length and are isolated from the text around them. A link
+// is shown only if its scheme is allowed and it leads to the host that the page names.
 //
 //	pages, err := templates.New()
 //	...
@@ -30,7 +29,7 @@ import (
 //go:embed pages
 var embedded embed.FS
 
-// Set is the parsed pages. It is safe for concurrent use.
+// Set holds the parsed pages. It is safe for concurrent use.
 type Set struct {
 	login, consent, problem, home *template.Template
 
@@ -38,7 +37,7 @@ type Set struct {
 	policy string
 }
 
-// New parses the embedded pages; a page that is missing or broken is an error.
+// New parses the embedded pages. A missing or broken page is an error.
 func New() (*Set, error) {
 	css, err := embedded.ReadFile("pages/style.css")
 	if err != nil {
@@ -62,20 +61,19 @@ func New() (*Set, error) {
 	return s, nil
 }
 
-// ContentSecurityPolicy returns the policy under which the pages work: no script, no
-// frame, no style but their own. It leaves form-action out on purpose: Chromium applies
-// that directive to the redirect that answers the form, and would keep the person from
-// returning to the client.
+// ContentSecurityPolicy returns the policy for the pages: no script, no frame, no style but
+// their own. It has no form-action on purpose: Chromium applies that directive to the
+// redirect that answers the form, and would keep the person from returning to the client.
 func (s *Set) ContentSecurityPolicy() string { return s.policy }
 
-// document is what the layout needs beside the page's own view.
+// document is the data of the layout.
 type document struct {
 	Title string
 	Style template.CSS
 	Page  any
 }
 
-// render writes a page, or nothing at all: a page that fails half way is never sent.
+// render writes a page. If the page cannot be rendered, it writes nothing.
 func (s *Set) render(w io.Writer, page *template.Template, title string, view any) error {
 	var b bytes.Buffer
 	if err := page.Execute(&b, document{Title: title, Style: s.style, Page: view}); err != nil {

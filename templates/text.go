@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Limits in characters for what is shown of text that others chose.
+// The greatest lengths of text from clients and users, in characters.
 const (
 	maxName    = 80
 	maxURI     = 300
@@ -13,13 +13,13 @@ const (
 	maxUser    = 256
 )
 
-// maxMarks is how many combining marks may follow one character. Some scripts need
-// two; towers of them leave their line and cover the text above.
+// maxMarks is the greatest number of combining marks after one character. Some scripts need
+// two; longer sequences leave their line and cover the text above.
 const maxMarks = 2
 
-// clean makes text of unknown origin safe to look at: no control, format or private-use
-// characters (among them every direction override), no blanks that pretend to be
-// letters, single spaces, few combining marks.
+// clean returns s without control, format and private-use characters (which include every
+// direction override), blanks that look like letters, repeated spaces and excess combining
+// marks.
 func clean(s string) string {
 	var b strings.Builder
 	marks, space := 0, false
@@ -46,7 +46,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// invisible reports characters that people cannot see but that change what they see.
+// invisible reports whether a character cannot be seen but changes the text around it.
 func invisible(r rune) bool {
 	switch r {
 	case unicode.ReplacementChar, '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0':
@@ -55,9 +55,9 @@ func invisible(r rune) bool {
 	return !unicode.IsPrint(r)
 }
 
-// brief cleans s and cuts it to max characters. An ellipsis shows the cut.
-func brief(s string, max int) string {
-	// A character has at most four bytes: nothing is looked at twice, however long s is.
+// shorten cleans s and cuts it to max characters. An ellipsis marks the cut.
+func shorten(s string, max int) string {
+	// A character has at most four bytes. Cutting first bounds the work for a long s.
 	cut := clean(firstBytes(s, max*16))
 	if runes := []rune(cut); len(runes) > max {
 		return string(runes[:max-1]) + "…"
@@ -67,8 +67,8 @@ func brief(s string, max int) string {
 	return cut
 }
 
-// address cleans a host or URI and cuts its middle, because its beginning says how it
-// is reached and its end says who owns it.
+// address cleans a host or URI and cuts its middle, because its beginning shows the scheme
+// and its end shows the owner.
 func address(s string) string {
 	if len(s) > 2*maxURI {
 		s = s[:maxURI] + "…" + s[len(s)-maxURI:]

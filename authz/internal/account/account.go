@@ -1,8 +1,8 @@
-// Package account has the rules for names and passwords of people, which sign-in and the
-// operator's functions share. It keeps nothing.
+// Package account defines the rules for names and passwords of people. Sign-in and the
+// operator's functions share it. It stores nothing.
 //
-// What is refused: names that are not ASCII or could be mistaken for one another, passwords
-// that are empty or so long that hashing them is work for nothing.
+// It refuses names that are not ASCII or could be mistaken for one another, and passwords
+// that are empty or too long to hash.
 package account
 
 import (
@@ -13,13 +13,13 @@ import (
 	"gatehouse.example/internal/passwords"
 )
 
-// ErrName says that a string cannot be the name of a person.
+// ErrName means that a string cannot be the name of a person.
 var ErrName = errors.New("authz: a name has 1 to 64 characters out of a-z 0-9 . _ @ + - and starts with a letter or digit")
 
-// CanonicalName returns the one spelling of a name: surrounding space dropped, ASCII
-// letters in lowercase. Names are ASCII, so no two of them look alike.
+// CanonicalName returns the canonical spelling of a name: without surrounding space, with
+// ASCII letters in lowercase. Names are ASCII, so no two of them look alike.
 func CanonicalName(raw string) (string, error) {
-	// Only ASCII is folded: strings.ToLower makes a k of the Kelvin sign.
+	// Only ASCII is folded: strings.ToLower turns the Kelvin sign into k.
 	name := strings.Map(lowerASCII, strings.TrimSpace(raw))
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, notNameCharacter) || strings.ContainsAny(name[:1], "._@+-") {
 		return "", ErrName
@@ -38,11 +38,11 @@ func notNameCharacter(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._@+-", c)
 }
 
-// ErrPassword says that a password cannot be used.
+// ErrPassword means that a password is empty or too long.
 var ErrPassword = errors.New("authz: a password must have 1 to 1024 bytes")
 
-// HashPassword hashes a password. How long it must at least be is for those to say who
-// let people choose one.
+// HashPassword hashes a password. Interfaces in which people choose a password must enforce a
+// minimum length themselves.
 func HashPassword(password string) (string, error) {
 	if password == "" || len(password) > passwords.Longest {
 		return "", ErrPassword

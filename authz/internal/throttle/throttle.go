@@ -1,9 +1,10 @@
-// Package throttle bounds guessing and registering, by network beside by name, so that
-// nobody is locked out and nobody's flood is another one's trouble.
+// Package throttle slows down guessing of passwords and secrets. It limits attempts by
+// network as well as by name, so that an attacker can neither lock a person out nor use up
+// the attempts of other networks.
 //
-// [Throttle] counts attempts to sign in and wrong secrets of clients in constant memory, in
-// this process only. What strangers send is never kept, so no flood of invented names ends a
-// count.
+// [Throttle] counts attempts to sign in and wrong secrets of clients, in constant memory and
+// in this process only. It does not store names that requests contain, so a flood of invented
+// names cannot displace a count.
 //
 //	attempt, wait := throttle.Begin(throttle.SignIn{Name: name, From: addr, Device: device})
 //	if wait > 0 {
@@ -11,11 +12,10 @@
 //	}
 //	if right { attempt.Right() }
 //
-// What is refused, all of it for single networks (see [fair.ByNetwork]) and at this moment
-// only: more than 30 failures for one name in ten minutes, or 4 while many networks fail at
-// that name; more than 100 failures whatever the names; more than 3000 sign-ins. A browser
-// that signed in before as the same person has 20 failures of its own, which count for no
-// network.
+// All limits apply to single networks (see [fair.ByNetwork]) and are temporary: 30 failures
+// for one name in ten minutes, or 4 while many networks fail at that name; 100 failures for
+// all names; 3000 sign-ins. A browser that signed in before as the same person has 20
+// failures of its own, which do not count for its network.
 package throttle
 
 import (
@@ -25,10 +25,10 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// period is how long it takes until everything that was used up is there again.
+// period is the time after which a used-up limit is fully available again.
 const period = 10 * time.Minute
 
-// What one network may do in a period. A wider one may do more.
+// The limits of one network. Wider networks have higher limits.
 var (
 	failuresPerName        = fair.Limit{Burst: 30, Per: period}
 	failuresPerSprayedName = fair.Limit{Burst: 4, Per: period}
@@ -38,78 +38,80 @@ var (
 	wrongPerNetwork        = fair.Limit{Burst: 200, Per: period}
 )
 
-// What one browser may do that signed in before as the same person.
+// The limits of one browser that signed in before as the same person.
 var (
 	failuresPerDevice = fair.Limit{Burst: 20, Per: period}
 	signInsPerDevice  = fair.Limit{Burst: 100, Per: period}
 )
 
-// noisy is how many failures make a network stand in line behind those with fewer.
-var noisy = fair.Limit{Burst: 3, Per: time.Hour}
+// noisyLimit is the number of failures after which a network waits behind those with fewer.
+var noisyLimit = fair.Limit{Burst: 3, Per: time.Hour}
 
-// sprayed is how many failures for a name, from everywhere, make every network have fewer.
-var sprayed = fair.Limit{Burst: 200, Per: time.Hour}
+// sprayLimit is the number of failures for a name, from all networks together, after which
+// each network has fewer attempts for that name.
+var sprayLimit = fair.Limit{Burst: 200, Per: time.Hour}
 
 // Throttle counts attempts to sign in and wrong secrets. It is safe for concurrent use.
 //
-// What stops somebody is counted apart from what does not, and known browsers apart from
-// strangers: in constant memory keys share places, and a flood in one count must not fill
-// another.
-type Throttle struct{ strangers, known, soft, secrets *fair.Limiter }
+// Counts that refuse attempts are kept apart from those that do not (soft), and those of
+// known browsers from those of others: in constant memory keys share places, and a flood of
+// one kind of count must not fill another.
+type Throttle struct{ unknown, known, soft, secrets *fair.Limiter }
 
-// New returns a Throttle that has counted nothing, and reads the time from now.
+// New returns a Throttle without counts. now is its clock.
 func New(now func() time.Time) *Throttle {
 	return &Throttle{fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now)}
 }
 
 // SignIn is an attempt to sign in.
 type SignIn struct {
-	// Name is the name of a person in its one spelling, "" for what can be nobody's.
+	// Name is the canonical name of a person, or "" if the input cannot be a name.
 	Name string
-	// From is where the attempt comes from.
+	// From is the address from which the attempt comes.
 	From netip.Addr
-	// Device tells browsers apart that have signed in as this very person before; "" for
-	// all others.
+	// Device identifies a browser that has signed in as the same person before; "" for all
+	// others.
 	Device string
 }
 
-// The lanes of attempts. None takes the turns of another.
+// The lanes in which attempts wait. None takes the places of another.
 const (
 	LaneKnown = "known" // browsers that signed in before
 	LaneQuiet = "quiet" // networks with few failures in the last hour
 	LaneNoisy = "noisy" // all others
 )
 
-// Attempt is an attempt that may be made. It counts as a failure until something else is
-// said.
+// Attempt is a permitted attempt. It counts as a failure unless [Attempt.Right] or
+// [Attempt.Void] is called.
 type Attempt struct {
-	// Lane is where it waits for its turn.
+	// Lane is the lane in which the attempt waits.
 	Lane string
 
 	limiter *fair.Limiter
-	failed  []fair.Bucket // taken, and counted back if it did not fail
-	forget  []fair.Bucket // failures that the right password makes up for
-	right   []fair.Bucket // taken by a right password
+	failed  []fair.Bucket // taken at the beginning, returned if the attempt did not fail
+	refund  []fair.Bucket // returned in full after the right password
+	right   []fair.Bucket // taken by the right password
 
 	soft  *fair.Limiter
-	noise []fair.Bucket // like failed, but what is used up here stops nobody
+	noise []fair.Bucket // like failed, but without refusing attempts
 }
 
-// Begin counts an attempt as a failure, or returns how long none may be made. A known
-// browser that has used up what is its own is like any other.
+// Begin counts an attempt as a failure and returns it. If a limit is reached, it returns nil
+// and the time to wait. A known browser that has used up its own limits is treated like an
+// unknown one.
 func (t *Throttle) Begin(s SignIn) (*Attempt, time.Duration) {
 	if s.Device != "" {
 		if a, wait := t.knownBrowser(s).begin(); wait == 0 {
 			return a, 0
 		}
 	}
-	return t.stranger(s).begin()
+	return t.unknownBrowser(s).begin()
 }
 
-// Wait returns how long a browser that has not signed in before may make no attempt, and
-// counts nothing. What it refuses, [Throttle.Begin] would refuse too.
+// Wait returns the time to wait before [Throttle.Begin] permits an attempt of a browser that
+// has not signed in before. It counts nothing.
 func (t *Throttle) Wait(s SignIn) time.Duration {
-	a := t.stranger(s)
+	a := t.unknownBrowser(s)
 	return max(a.limiter.Wait(1, a.right...), a.limiter.Wait(1, a.failed...))
 }
 
@@ -127,49 +129,49 @@ func (a *Attempt) begin() (*Attempt, time.Duration) {
 func (t *Throttle) knownBrowser(s SignIn) *Attempt {
 	failed := []fair.Bucket{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
 	return &Attempt{
-		Lane: LaneKnown, limiter: t.known, soft: t.soft, failed: failed, forget: failed,
+		Lane: LaneKnown, limiter: t.known, soft: t.soft, failed: failed, refund: failed,
 		right: []fair.Bucket{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
 	}
 }
 
-func (t *Throttle) stranger(s SignIn) *Attempt {
-	everywhere := fair.Bucket{Key: "failed name " + s.Name, Limit: sprayed}
+func (t *Throttle) unknownBrowser(s SignIn) *Attempt {
+	everywhere := fair.Bucket{Key: "failed name " + s.Name, Limit: sprayLimit}
 	perName := failuresPerName
 	if t.soft.Wait(1, everywhere) > 0 {
 		perName = failuresPerSprayedName
 	}
-	noise, lane := fair.ByNetwork(s.From, "noise of", noisy), LaneQuiet
+	noise, lane := fair.ByNetwork(s.From, "noise of", noisyLimit), LaneQuiet
 	if t.soft.Wait(1, noise...) > 0 {
 		lane = LaneNoisy
 	}
 	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
 	return &Attempt{
-		Lane: lane, limiter: t.strangers, soft: t.soft, noise: append(noise, everywhere), forget: named[:1:1],
+		Lane: lane, limiter: t.unknown, soft: t.soft, noise: append(noise, everywhere), refund: named[:1:1],
 		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
 		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
 	}
 }
 
-// Right says that the password was right. What failed before for this name from the same
-// address is forgotten: whoever has the password does not guess.
+// Right records that the password was right. Earlier failures for this name from the same
+// address no longer count, because a client with the password does not guess.
 func (a *Attempt) Right() {
 	a.Void()
-	for _, share := range a.forget {
-		a.limiter.Return(share.Limit.Burst, share)
+	for _, bucket := range a.refund {
+		a.limiter.Return(bucket.Limit.Burst, bucket)
 	}
 	a.limiter.Spend(1, a.right...)
 }
 
-// Void says that nothing was compared.
+// Void records that no password was compared.
 func (a *Attempt) Void() {
 	a.limiter.Return(1, a.failed...)
 	a.soft.Return(1, a.noise...)
 }
 
-// Wrong counts a wrong secret of a client or resource server, whatever kind of secret it
-// is. A wait says that too many came from this network, for this id or for others, and how
-// long it should send none.
+// Wrong counts a wrong secret of a client or resource server, of any kind. A wait above zero
+// means that too many came from this network, for this id or for all ids; the client should
+// not try again before.
 func (t *Throttle) Wrong(id string, from netip.Addr) (wait time.Duration) {
-	shares := append(fair.ByNetwork(from, "wrong "+id+" from", wrongPerClient), fair.ByNetwork(from, "wrong from", wrongPerNetwork)...)
-	return t.secrets.Take(1, shares...)
+	buckets := append(fair.ByNetwork(from, "wrong "+id+" from", wrongPerClient), fair.ByNetwork(from, "wrong from", wrongPerNetwork)...)
+	return t.secrets.Take(1, buckets...)
 }

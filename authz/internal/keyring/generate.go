@@ -15,8 +15,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// generate makes a key pair as a pending record: public part in the open, private part
-// sealed. Its id does not begin with a hyphen, so that an operator can name it in a command.
+// generate makes a key pair as a pending record: the public key in the clear, the private key
+// sealed. The id does not begin with a hyphen, so that an operator can pass it to a command.
 func generate(cfg Config, now time.Time) (storage.SigningKey, error) {
 	for {
 		jwk, err := newKey(cfg)

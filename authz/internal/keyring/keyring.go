@@ -1,23 +1,21 @@
-// Package keyring holds the signing keys of the issuer and makes and checks access
-// tokens with them (RFC 9068, RFC 7515, RFC 7517).
+// Package keyring holds the signing keys of the issuer, and signs and verifies access tokens
+// with them (RFC 9068, RFC 7515, RFC 7517).
 //
-// The keys are shared state: one record in the store, private parts sealed under the
-// master keys. The first process to start creates it with a put-if-absent, so that
-// several processes with one store are one issuer. A key's id is its RFC 7638
-// thumbprint.
+// The keys are shared state: one record in the store, with private keys sealed under the
+// master keys. The first process creates it with a put-if-absent, so that several processes
+// with one store form one issuer. The id of a key is its RFC 7638 thumbprint.
 //
-// A key lives through four states. It is pending while it is published and does not
-// sign, so that everybody who caches the keys has seen it before the first token comes.
-// It is active while it signs; exactly one key is. It is retired while tokens that it
-// signed may be alive: published, its private part deleted. Then it is destroyed, which
-// means that it is gone. Every step is one compare-and-swap of the record, so of many
-// processes exactly one takes it, and the others read what came of it.
+// A key passes through four states. A pending key is published and does not sign, so that all
+// caches of the key set contain it before its first token. The active key signs; there is
+// exactly one. A retired key is published while tokens that it signed may be valid; its
+// private key is deleted. A destroyed key is removed from the record. Every step is one
+// compare-and-swap of the record, so exactly one process performs it and the others read the
+// result.
 //
-// What is refused: a token whose type is not at+jwt, whose algorithm is not that of
-// its key, whose signature is not over exactly the received bytes, or whose issuer is
-// not ours. "none" and symmetric algorithms are not in the list of algorithms at all. A
-// set without exactly one active key is not loaded, and a token that could outlive its
-// key is not signed.
+// A token is refused if its type is not at+jwt, its algorithm is not that of its key, its
+// signature does not cover exactly the received bytes, or its issuer is not this one. "none"
+// and symmetric algorithms are not among the accepted algorithms. A key set without exactly
+// one active key is not loaded, and a token that could outlive its key is not signed.
 //
 //	ring, err := keyring.Open(ctx, keyring.Config{Store: store, Issuer: issuer, Now: time.Now, Rand: rand.Reader})
 //	...
@@ -48,15 +46,16 @@ type Config struct {
 	Issuer string
 	// Algorithm of new keys: ES256 (the default), EdDSA or RS256.
 	Algorithm string
-	// CacheTime is how long others may keep the published keys. Default
-	// [metadata.MaxAge], at least a second. Processes with one store have the same.
+	// CacheTime is the time for which caches may keep the published keys. Default
+	// [metadata.MaxAge], at least a second. All processes with one store must have the same
+	// value.
 	CacheTime time.Duration
-	// TokenLife is how long a token may live that any process of the issuer signs, now
-	// or lately. Default one hour.
+	// TokenLife is the longest lifetime of the tokens that any process of the issuer signs or
+	// has recently signed. Default one hour.
 	TokenLife time.Duration
-	// RotateEvery is how long a key signs. Default 30 days, negative for ever.
+	// RotateEvery is the time that a key signs. Default 30 days; negative means no rotation.
 	RotateEvery time.Duration
-	// Logger gets a line for each change of a key. Default: slog.Default.
+	// Logger receives a line for each change of a key. Default: slog.Default.
 	Logger *slog.Logger
 	Now    func() time.Time
 	Rand   io.Reader
@@ -71,45 +70,45 @@ func (c Config) withDefaults() (Config, error) {
 	if c.CacheTime < time.Second || c.TokenLife < 0 {
 		return c, fmt.Errorf("cache time %s, token life %s: they are too short", c.CacheTime, c.TokenLife)
 	}
-	if c.RotateEvery > 0 && c.RotateEvery < c.published() {
-		return c, fmt.Errorf("rotation every %s: a key is published for %s before it signs", c.RotateEvery, c.published())
+	if c.RotateEvery > 0 && c.RotateEvery < c.publishTime() {
+		return c, fmt.Errorf("rotation every %s: a key is published for %s before it signs", c.RotateEvery, c.publishTime())
 	}
 	return c, nil
 }
 
-// published is how long a key is in the key set before it signs. A cache may have been
-// filled by a process that had not read the key yet, which takes a quarter of CacheTime
-// at most, and may be kept for CacheTime: twice that leaves room.
-func (c Config) published() time.Duration { return 2 * c.CacheTime }
+// publishTime returns the time that a key is published before it signs. A cache may have been
+// filled by a process that had not read the key yet, which takes a quarter of CacheTime at
+// most, and may be kept for CacheTime. Twice CacheTime covers both.
+func (c Config) publishTime() time.Duration { return 2 * c.CacheTime }
 
-// skew is how far the clocks of two machines may be apart.
+// skew is the greatest difference between the clocks of two machines.
 const skew = time.Minute
 
-// behind is how long after its last reading of the set a process may sign a token with
-// the longest life: five readings can fail.
-func (c Config) behind() time.Duration { return c.CacheTime }
+// signGrace returns the time after its last reading of the set in which a process may still
+// sign a token with the longest lifetime. It covers five failed readings.
+func (c Config) signGrace() time.Duration { return c.CacheTime }
 
-// outlives is how long a retired key is kept. The last token that it signed may come
-// from a process that learned of the retirement late, and lives for TokenLife.
-func (c Config) outlives() time.Duration { return c.behind() + c.TokenLife + skew }
+// retention returns the time that a retired key is kept. Its last token may come from a
+// process that read the retirement late, and lives for TokenLife.
+func (c Config) retention() time.Duration { return c.signGrace() + c.TokenLife + skew }
 
-// Ring is the key set of the issuer, ready to sign and to verify. It is safe for
-// concurrent use; readers take no lock.
+// Ring is the key set of the issuer, ready to sign and to verify. It is safe for concurrent
+// use; readers take no lock.
 type Ring struct {
 	cfg   Config
 	keys  atomic.Pointer[keys]
-	begun atomic.Uint64 // how many readings of the store have begun
+	reads atomic.Uint64 // the number of readings of the store that have begun
 
-	mu     sync.Mutex // one reading of the store at a time
-	tried  time.Time  // when it was last read or tried to be
-	failed error      // why the last reading told nothing; nil if the store answered
+	mu      sync.Mutex // one reading of the store at a time
+	lastTry time.Time  // the time of the last reading, failed or not
+	lastErr error      // of the last reading; nil if the store answered
 }
 
-// Open loads the key set, and creates it if this is the first process of the issuer.
-// The error wraps [storage.ErrRecord] if the keys are sealed under a master key that
-// the store does not have or belong to another issuer.
+// Open loads the key set, and creates it if this is the first process of the issuer. The
+// error wraps [storage.ErrRecord] if the keys are sealed under a master key that the store
+// does not have, or belong to another issuer.
 //
-// Whoever keeps the ring should let it [Ring.Run].
+// The caller should run [Ring.Run] while it uses the ring.
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -122,8 +121,8 @@ func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	return r, nil
 }
 
-// readOrCreate reads the set, and creates it if there is none: whoever is first,
-// everybody reads what is there.
+// readOrCreate reads the set, and creates it first if there is none. If several processes
+// create it, all of them read the one that was stored.
 func (r *Ring) readOrCreate(ctx context.Context) (storage.KeySet, error) {
 	set, err := r.read(ctx)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -140,7 +139,7 @@ func (r *Ring) readOrCreate(ctx context.Context) (storage.KeySet, error) {
 	return r.read(ctx)
 }
 
-// read reads the set and takes it over. If that fails, what is known stays.
+// read reads the set and uses it from then on. After an error the known keys stay in use.
 func (r *Ring) read(ctx context.Context) (storage.KeySet, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,12 +147,12 @@ func (r *Ring) read(ctx context.Context) (storage.KeySet, error) {
 }
 
 func (r *Ring) readLocked(ctx context.Context) (storage.KeySet, error) {
-	r.tried = r.cfg.Now()
-	r.begun.Add(1)
-	set, loaded, err := r.ask(ctx)
-	r.failed = err
+	r.lastTry = r.cfg.Now()
+	r.reads.Add(1)
+	set, loaded, err := r.fetch(ctx)
+	r.lastErr = err
 	if errors.Is(err, storage.ErrNotFound) {
-		r.failed = nil // the store knows that it has no keys
+		r.lastErr = nil // the store answered: it has no keys
 	}
 	if err == nil {
 		r.keys.Store(loaded)
@@ -161,50 +160,50 @@ func (r *Ring) readLocked(ctx context.Context) (storage.KeySet, error) {
 	return set, err
 }
 
-func (r *Ring) ask(ctx context.Context) (storage.KeySet, *keys, error) {
+func (r *Ring) fetch(ctx context.Context) (storage.KeySet, *keys, error) {
 	set, err := r.cfg.Store.KeySet(ctx)
 	if err != nil {
 		return storage.KeySet{}, nil, err
 	}
-	loaded, err := load(r.cfg, set.Keys, r.tried)
+	loaded, err := load(r.cfg, set.Keys, r.lastTry)
 	return set, loaded, err
 }
 
 const (
-	// pause is how long the store is left alone when a reading has failed.
-	pause = 2 * time.Second
-	// gap is how long a question waits for another reading after one that told
-	// something. A stream of invented key ids costs five readings in a second.
-	gap = 200 * time.Millisecond
+	// retryPause is the time between a failed reading and the next one.
+	retryPause = 2 * time.Second
+	// rereadInterval is the least time between two readings for unknown key ids, so that a
+	// stream of invented ids causes five readings per second at most.
+	rereadInterval = 200 * time.Millisecond
 )
 
-// renewed returns keys that are enough, or else those of a reading that began after it
-// was called: what these do not have, nobody has. Whoever asks meanwhile shares the
-// reading. The error says why there is none; then what the keys do not have is unknown.
-func (r *Ring) renewed(enough func(*keys) bool) (*keys, error) {
-	asked := r.begun.Load()
+// reread returns the keys if enough accepts them, and otherwise those of a reading that began
+// after the call. A key that these lack does not exist. Concurrent callers share the reading.
+// If the error is not nil, there was no such reading, and it is unknown whether the missing
+// key exists.
+func (r *Ring) reread(enough func(*keys) bool) (*keys, error) {
+	asked := r.reads.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := func() time.Duration { return r.cfg.Now().Sub(r.tried) }
+	since := func() time.Duration { return r.cfg.Now().Sub(r.lastTry) }
 	settled := func() bool {
-		return enough(r.keys.Load()) || r.begun.Load() != asked || (r.failed != nil && since() < pause)
+		return enough(r.keys.Load()) || r.reads.Load() != asked || (r.lastErr != nil && since() < retryPause)
 	}
-	if wait := gap - since(); !settled() && wait > 0 {
+	if wait := rereadInterval - since(); !settled() && wait > 0 {
 		r.mu.Unlock()
-		time.Sleep(min(wait, gap))
+		time.Sleep(min(wait, rereadInterval))
 		r.mu.Lock()
 	}
 	if !settled() {
 		if _, err := r.readLocked(context.Background()); err != nil { // the store bounds it
-			r.stale(err)
+			r.logStale(err)
 		}
 	}
-	return r.keys.Load(), r.failed
+	return r.keys.Load(), r.lastErr
 }
 
-// current returns the keys. Where nobody calls [Ring.Run], or the store is down, they
-// are read again when they are as old as others may keep them; one caller does it and
-// the rest do not wait.
+// current returns the keys. If [Ring.Run] is not running, or the store is down, it reads them
+// again when they are older than CacheTime; one caller reads and the others do not wait.
 func (r *Ring) current() *keys {
 	known := r.keys.Load()
 	now := r.cfg.Now()
@@ -212,15 +211,15 @@ func (r *Ring) current() *keys {
 		return known
 	}
 	defer r.mu.Unlock()
-	if now.Sub(r.tried) >= pause {
+	if now.Sub(r.lastTry) >= retryPause {
 		if _, err := r.readLocked(context.Background()); err != nil {
-			r.stale(err)
+			r.logStale(err)
 		}
 	}
 	return r.keys.Load()
 }
 
-func (r *Ring) stale(err error) {
-	r.cfg.Logger.Warn("the signing keys cannot be read: those that are known stay in use", "error", err,
+func (r *Ring) logStale(err error) {
+	r.cfg.Logger.Warn("the signing keys cannot be read: the known keys stay in use", "error", err,
 		"read", r.keys.Load().read)
 }

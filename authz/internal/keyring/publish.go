@@ -14,19 +14,19 @@ import (
 
 // keys is one immutable state of the ring.
 type keys struct {
-	read   time.Time // when it was asked for
+	read   time.Time // the time at which the reading began
 	signer jose.Signer
 	public map[string]verifier // by key id
 	jwks   http.Handler
 }
 
-// verifier is a public key with the end of what it is good for; zero is no end.
+// verifier is a public key and the end of its validity; zero means no end.
 type verifier struct {
 	jose.JSONWebKey
 	until time.Time
 }
 
-// load makes the keys ready that the store had at the time read.
+// load prepares the keys that were read from the store at the time read.
 func load(cfg Config, set []storage.SigningKey, read time.Time) (*keys, error) {
 	out := &keys{read: read, public: make(map[string]verifier, len(set))}
 	document := jose.JSONWebKeySet{}
@@ -40,7 +40,7 @@ func load(cfg Config, set []storage.SigningKey, read time.Time) (*keys, error) {
 			return nil, fmt.Errorf("key %s: %w", k.ID, storage.ErrRecord)
 		}
 		if !until.IsZero() && !read.Before(until) {
-			continue // it only waits to be destroyed
+			continue // it has ended and is destroyed with the next step
 		}
 		out.public[k.ID] = verifier{public, until}
 		document.Keys = append(document.Keys, public)
@@ -53,12 +53,12 @@ func load(cfg Config, set []storage.SigningKey, read time.Time) (*keys, error) {
 	return out, err
 }
 
-// loadPrivate loads what only we have of a key. A pending key is opened too: whoever
-// cannot open it must not make it the one that signs.
+// loadPrivate loads the private key of an active key. It opens a pending one too: a process
+// that cannot open it must not activate it. The end of a retired key is returned as until.
 func (ks *keys) loadPrivate(cfg Config, k storage.SigningKey) (until time.Time, err error) {
 	switch k.State {
 	case storage.KeyRetired:
-		return k.Retired.Add(cfg.outlives()), nil
+		return k.Retired.Add(cfg.retention()), nil
 	case storage.KeyPending:
 		_, err = open(cfg.Store, k)
 		return time.Time{}, err
@@ -95,15 +95,15 @@ func open(store *storage.Store, k storage.SigningKey) (jose.JSONWebKey, error) {
 	return private, nil
 }
 
-// JWKS serves the public keys (RFC 7517 section 5): those that sign, will sign, or
-// signed what may still be alive. Caches may keep them for CacheTime.
+// JWKS returns a handler that serves the public keys (RFC 7517 section 5) of pending, active
+// and retired keys. Caches may keep the answer for CacheTime.
 func (r *Ring) JWKS() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.current().jwks.ServeHTTP(w, req)
 	})
 }
 
-// cached lets caches keep what h answers for age.
+// cached returns a handler whose answers caches may keep for age.
 func cached(h http.Handler, age time.Duration) http.Handler {
 	if age == metadata.MaxAge {
 		return h
@@ -114,13 +114,13 @@ func cached(h http.Handler, age time.Duration) http.Handler {
 	})
 }
 
-// cacheControl replaces the Cache-Control of answers that have one.
+// cacheControl replaces the Cache-Control header of answers that have one.
 type cacheControl struct {
 	http.ResponseWriter
 	value []string
 }
 
-// WriteHeader writes the header with the other Cache-Control.
+// WriteHeader replaces Cache-Control and writes the header.
 func (c cacheControl) WriteHeader(status int) {
 	if header := c.Header(); header["Cache-Control"] != nil {
 		header["Cache-Control"] = c.value

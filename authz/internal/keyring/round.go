@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// round is one change of the key set in the making: the keys, and what happened to
-// them. It becomes real when the set is swapped.
+// round is one change of the key set: the new keys, and the steps that led to them. It takes
+// effect when the set is swapped.
 type round struct {
 	cfg     Config
 	now     time.Time
@@ -19,9 +19,9 @@ type round struct {
 	changes []change
 }
 
-// change is what happened to a key.
+// change is the new state of a key.
 type change struct {
-	kid, became string
+	kid, state string
 }
 
 const destroyed = "destroyed"
@@ -33,7 +33,7 @@ func (r *round) find(state storage.KeyState) int {
 	return slices.IndexFunc(r.keys, func(k storage.SigningKey) bool { return k.State == state })
 }
 
-// begin makes the first key of an issuer. It signs at once: nobody can have cached an
+// begin makes the first key of an issuer. It signs at once, because no cache can contain an
 // older set.
 func (r *round) begin() error {
 	if err := r.make(); err != nil {
@@ -43,16 +43,16 @@ func (r *round) begin() error {
 	return nil
 }
 
-// due takes every step that the clock asks for.
+// due performs every step that is due at r.now.
 func (r *round) due() error {
 	for _, k := range slices.Clone(r.keys) {
-		if k.State == storage.KeyRetired && !r.now.Before(k.Retired.Add(r.cfg.outlives())) {
+		if k.State == storage.KeyRetired && !r.now.Before(k.Retired.Add(r.cfg.retention())) {
 			r.destroy(k.ID)
 		}
 	}
 	next := r.find(storage.KeyPending)
 	if next >= 0 {
-		if !r.now.Before(r.keys[next].Created.Add(r.cfg.published())) {
+		if !r.now.Before(r.keys[next].Created.Add(r.cfg.publishTime())) {
 			r.activate(next)
 		}
 		return nil
@@ -61,15 +61,15 @@ func (r *round) due() error {
 	if r.cfg.RotateEvery < 0 || active < 0 {
 		return nil
 	}
-	// The next key is made so early that it can sign in time.
-	if r.now.Before(r.keys[active].Activated.Add(r.cfg.RotateEvery - r.cfg.published())) {
+	// The next key is made early enough to be published before it must sign.
+	if r.now.Before(r.keys[active].Activated.Add(r.cfg.RotateEvery - r.cfg.publishTime())) {
 		return nil
 	}
 	return r.make()
 }
 
-// rotate makes the next key, unless there is one, and lets it sign now or when it has
-// been published for long enough.
+// rotate makes the next key unless there is a pending one, and activates it at once if now is
+// set. Otherwise a server activates it when it has been published for long enough.
 func (r *round) rotate(now bool) error {
 	if r.find(storage.KeyPending) < 0 {
 		if err := r.make(); err != nil {
@@ -82,9 +82,9 @@ func (r *round) rotate(now bool) error {
 	return nil
 }
 
-// revoke destroys a key before its time. In place of the active one a new key signs at
-// once, and not the pending one: a resource that meets an unknown key asks for the set,
-// and so learns soonest which key is gone.
+// revoke destroys a key before its time. A new key, and not the pending one, replaces an
+// active key at once: resources fetch the set when they see an unknown key, and so learn
+// soonest which key was revoked.
 func (r *round) revoke(kid string) error {
 	i := slices.IndexFunc(r.keys, func(k storage.SigningKey) bool { return k.ID == kid })
 	if i < 0 {
@@ -113,8 +113,8 @@ func (r *round) make() error {
 	return nil
 }
 
-// activate lets a key sign and retires the one that did. What is retired signs nothing
-// any more, so its private part is deleted.
+// activate makes a key sign and retires the previous one. A retired key signs nothing any
+// more, so its private key is deleted.
 func (r *round) activate(i int) {
 	if old := r.find(storage.KeyActive); old >= 0 {
 		k := &r.keys[old]
@@ -124,8 +124,7 @@ func (r *round) activate(i int) {
 	k := &r.keys[i]
 	k.State, k.Activated = storage.KeyActive, r.now
 	r.note(k.ID, string(k.State))
-	// The active key comes first: a program from before there were states signs with
-	// the first key.
+	// The active key comes first: versions without key states sign with the first key.
 	slices.SortStableFunc(r.keys, func(a, b storage.SigningKey) int { return cmp.Compare(order(a), order(b)) })
 }
 
@@ -138,5 +137,5 @@ func (r *round) destroy(kid string) {
 	r.note(kid, destroyed)
 }
 
-// errBusy says that others changed the set each time.
-var errBusy = errors.New("the key set changes all the time")
+// errBusy means that other processes changed the set during every attempt.
+var errBusy = errors.New("other processes changed the key set during every attempt")

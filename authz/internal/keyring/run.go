@@ -10,22 +10,21 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Run keeps the ring in step with the store until ctx ends: it reads the set five times
-// in CacheTime, and takes the steps that are due. Any number of processes may run; each
-// step is taken by the one whose swap comes first. Run returns when its work has ended.
+// Run keeps the ring up to date with the store until ctx ends: it reads the set five times in
+// CacheTime, and performs the steps that are due. Any number of processes may call Run; the
+// first swap decides which of them performs a step. Run returns when its work has ended.
 //
-// While the store is down, the keys that are known stay in use. That is safe, because a
-// key is retired through the store: a process that cannot reach it may miss that another
-// retired its key, and goes on signing with it. Such a token is good nevertheless. If
-// the set was last read at L, the key was active at L and is kept for CacheTime +
-// TokenLife + a minute after its retirement, which came after L. So a token that ends
-// by L + CacheTime + TokenLife ends while its key is kept, and [Ring.Sign] signs no
-// other. Tokens of five minutes are signed for an hour without a reading, tokens of one
-// hour for five minutes. A key that was revoked is different: what a process signs with
-// it until its next reading is refused by all others, which is what revoking is for.
+// While the store is down, the known keys stay in use. That is safe. A process that cannot
+// reach the store may miss that its key was retired, and continue to sign with it; such a
+// token is still valid. If the set was last read at L, the key was active at L and is kept
+// for CacheTime + TokenLife + a minute after its retirement, which came after L. So a token
+// that ends by L + CacheTime + TokenLife ends while its key is kept, and [Ring.Sign] signs no
+// other. Tokens of five minutes are signed for an hour without a reading, tokens of one hour
+// for five minutes. A revoked key is different: all other processes refuse what a process
+// signs with it before its next reading, which is the purpose of revocation.
 //
-// Without Run the ring reads the set again when somebody uses it and it is older than
-// CacheTime, and never rotates.
+// Without Run the ring reads the set again when it is used and older than CacheTime, and
+// never rotates.
 func (r *Ring) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -35,25 +34,25 @@ func (r *Ring) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		if err := r.tend(ctx); err != nil && ctx.Err() == nil {
-			r.stale(err)
+		if err := r.step(ctx); err != nil && ctx.Err() == nil {
+			r.logStale(err)
 		}
 		timer.Reset(r.interval())
 	}
 }
 
-// interval is a fifth of CacheTime, give or take a tenth of it, so that processes which
-// started together do not stay together.
+// interval returns a fifth of CacheTime, give or take a tenth of it, so that processes that
+// started together do not read at the same time.
 func (r *Ring) interval() time.Duration {
 	every := r.cfg.CacheTime / 5
 	var b [1]byte
-	_, _ = io.ReadFull(r.cfg.Rand, b[:]) // without randomness there is no jitter
+	_, _ = io.ReadFull(r.cfg.Rand, b[:]) // after an error there is no jitter
 	return every + every*(time.Duration(b[0])-128)/1280
 }
 
-// tend reads the set and takes the steps that are due. Who loses the swap has nothing
-// left to do but to read what the winner made of it.
-func (r *Ring) tend(ctx context.Context) error {
+// step reads the set and performs the steps that are due. After a lost swap it reads the set
+// that the other process wrote.
+func (r *Ring) step(ctx context.Context) error {
 	set, err := r.readOrCreate(ctx)
 	if err != nil {
 		return err
@@ -66,20 +65,20 @@ func (r *Ring) tend(ctx context.Context) error {
 	err = r.cfg.Store.SwapKeySet(ctx, set)
 	if err == nil {
 		for _, c := range step.changes {
-			r.cfg.Logger.Info("signing key", "kid", c.kid, "is", c.became)
+			r.cfg.Logger.Info("signing key", "kid", c.kid, "is", c.state)
 		}
 	}
 	if err != nil && !errors.Is(err, storage.ErrConflict) {
-		return err // it may have happened: the next reading tells
+		return err // the swap may have succeeded: the next reading shows it
 	}
 	_, err = r.read(ctx)
 	return err
 }
 
-// Rotate makes the next key and returns it: pending, to be activated by a running
-// server when it has been published for long enough, or active if now is set. If a key
-// is pending already, it is the next one. An empty cfg.Algorithm means that of the
-// active key.
+// Rotate makes the next key and returns it. The key is pending, and a running server
+// activates it when it has been published for long enough. With now it is active at once. If
+// there is a pending key already, that is the next one. An empty cfg.Algorithm means that of
+// the active key.
 func Rotate(ctx context.Context, cfg Config, now bool) (storage.SigningKey, error) {
 	keys, err := amend(ctx, cfg, func(r *round) error { return r.rotate(now) })
 	if err != nil {
@@ -92,9 +91,9 @@ func Rotate(ctx context.Context, cfg Config, now bool) (storage.SigningKey, erro
 	return keys[done.find(storage.KeyPending)], nil
 }
 
-// Revoke destroys a key at once and returns the one that signs now. A process accepts
-// the revoked key until it reads the set again. An error wraps [storage.ErrNotFound] if
-// there is no such key.
+// Revoke destroys a key at once and returns the active one. Other processes accept the
+// revoked key until they read the set again. The error wraps [storage.ErrNotFound] if there
+// is no such key.
 func Revoke(ctx context.Context, cfg Config, kid string) (storage.SigningKey, error) {
 	keys, err := amend(ctx, cfg, func(r *round) error { return r.revoke(kid) })
 	if err != nil {
@@ -104,8 +103,8 @@ func Revoke(ctx context.Context, cfg Config, kid string) (storage.SigningKey, er
 	return keys[done.find(storage.KeyActive)], nil
 }
 
-// amend changes the set from outside a server. It refuses when it cannot open the keys
-// that are there: the servers could not open what it would seal.
+// amend changes the set outside of a running server. It refuses if it cannot open the
+// existing keys: then the servers could not open the key that it would seal.
 func amend(ctx context.Context, cfg Config, change func(*round) error) ([]storage.SigningKey, error) {
 	algorithm := cfg.Algorithm
 	cfg, err := cfg.withDefaults()

@@ -17,11 +17,11 @@ import (
 
 const accessTokenType = "at+jwt"
 
-// ErrToken says that a string is not a live access token of this issuer.
+// ErrToken means that a string is not a live access token of this issuer.
 var ErrToken = errors.New("keyring: not a valid access token")
 
-// Claims are the claims of an access token (RFC 9068 section 2.2). Times are in
-// seconds since 1970.
+// Claims are the claims of an access token (RFC 9068 section 2.2). Times are in seconds since
+// 1970.
 type Claims struct {
 	Issuer   string   `json:"iss"`
 	Subject  string   `json:"sub"`
@@ -31,18 +31,18 @@ type Claims struct {
 	ID       string   `json:"jti"`
 	ClientID string   `json:"client_id"`
 	Scope    string   `json:"scope,omitempty"`
-	// AuthTime is when the person signed in (RFC 9068 section 2.2.1).
+	// AuthTime is the time at which the person signed in (RFC 9068 section 2.2.1).
 	AuthTime int64 `json:"auth_time,omitempty"`
-	// GrantID names the grant that the token came from, for introspection and revocation.
+	// GrantID identifies the grant of the token, for introspection and revocation.
 	GrantID string `json:"gid"`
 }
 
-// Audience is written as a string for one resource and as an array for several
-// (RFC 7519 section 4.1.3).
+// Audience is encoded as a string for one resource and as an array for several (RFC 7519
+// section 4.1.3).
 type Audience []string
 
-// MarshalJSON writes a string or an array of strings. An empty audience is an error:
-// a token for nobody in particular is a token for everybody.
+// MarshalJSON writes a string or an array of strings. An empty audience is an error: resource
+// servers could accept a token without an audience.
 func (a Audience) MarshalJSON() ([]byte, error) {
 	switch len(a) {
 	case 0:
@@ -53,7 +53,7 @@ func (a Audience) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(a))
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads a string or an array of strings.
 func (a *Audience) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		*a = make([]string, 1)
@@ -62,18 +62,18 @@ func (a *Audience) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(a))
 }
 
-// Sign makes an access token. Issuer is filled in. A token that could outlive its key
-// is refused with an error that wraps [storage.ErrUnavailable], see [Ring.Run].
+// Sign makes an access token and sets its issuer. It refuses a token that could outlive its
+// key, with an error that wraps [storage.ErrUnavailable]; see [Ring.Run].
 func (r *Ring) Sign(c Claims) (string, error) {
 	c.Issuer = r.cfg.Issuer
 	payload, err := json.Marshal(c)
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
-	inTime := func(ks *keys) bool { return !r.outlived(c, ks) }
+	inTime := func(ks *keys) bool { return !r.mayOutliveKey(c, ks) }
 	signing := r.current()
 	if !inTime(signing) {
-		if signing, _ = r.renewed(inTime); !inTime(signing) {
+		if signing, _ = r.reread(inTime); !inTime(signing) {
 			return "", fmt.Errorf("keyring: sign: the keys were read at %s, too long ago for this token: %w", signing.read, storage.ErrUnavailable)
 		}
 	}
@@ -84,15 +84,15 @@ func (r *Ring) Sign(c Claims) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// outlived reports whether a token may end after its key, if that was retired right
-// after it was read.
-func (r *Ring) outlived(c Claims, signing *keys) bool {
-	return time.Unix(c.Expires, 0).After(signing.read.Add(r.cfg.behind() + r.cfg.TokenLife))
+// mayOutliveKey reports whether the token could end after its key, if that was retired right
+// after signing was read.
+func (r *Ring) mayOutliveKey(c Claims, signing *keys) bool {
+	return time.Unix(c.Expires, 0).After(signing.read.Add(r.cfg.signGrace() + r.cfg.TokenLife))
 }
 
-// oneSpelling refuses what decodes to the same bytes as another string: line breaks, which
-// Go's base64 skips, and spare bits that are not zero (RFC 4648 section 3.5). The JOSE
-// library encodes again what it has decoded, and so would not notice.
+// oneSpelling reports whether no other string decodes to the same bytes. It refuses line
+// breaks, which Go's base64 skips, and spare bits that are not zero (RFC 4648 section 3.5).
+// The JOSE library verifies a new encoding of what it decoded, and would accept them.
 func oneSpelling(token string) bool {
 	strict := base64.RawURLEncoding.Strict()
 	for part := range strings.SplitSeq(token, ".") {
@@ -166,14 +166,14 @@ func (r *Ring) liveClaims(payload []byte) (Claims, error) {
 	return c, nil
 }
 
-// verifier finds a key that tokens may be signed with. For an id that is not known the
-// set is read again, because another process may have activated a key without waiting.
+// verifier returns the public key with that id. For an unknown id it reads the set again,
+// because another process may have activated a key without publishing it first.
 func (r *Ring) verifier(kid string) (verifier, error) {
 	has := func(ks *keys) bool { _, ok := ks.public[kid]; return ok }
 	known := r.current()
 	if !has(known) {
 		var err error
-		if known, err = r.renewed(has); err != nil && !has(known) {
+		if known, err = r.reread(has); err != nil && !has(known) {
 			return verifier{}, fmt.Errorf("keyring: key %s is not known, and the keys cannot be read: %w", kid, err)
 		}
 	}
@@ -184,8 +184,8 @@ func (r *Ring) verifier(kid string) (verifier, error) {
 	return key, nil
 }
 
-// isThumbprint reports whether an id has the form of an RFC 7638 thumbprint, which all
-// of ours have.
+// isThumbprint reports whether an id has the form of an RFC 7638 thumbprint, as the ids of
+// all keys of this issuer have.
 func isThumbprint(kid string) bool {
 	sum, err := base64.RawURLEncoding.Strict().DecodeString(kid)
 	return err == nil && len(sum) == sha256.Size

@@ -1,18 +1,16 @@
-// Package engine runs the grants of OAuth 2.1 through fosite, and is the only place
-// that knows fosite.
+// Package engine runs the grants of OAuth 2.1 through fosite. It is the only package that
+// imports fosite.
 //
-// The caller has normalised the request and decided it: the client is authenticated,
-// the redirect URI matched, PKCE, resources and scopes checked, the grant read. The
-// engine hands fosite a request made from those decisions, so that none of its own
-// parsing, client authentication, redirect matching, error writing or reuse detection
-// is ever reached by what a stranger sent. What is left to it is the order of a grant:
-// the second PKCE check, the tokens, and one commit.
+// The caller has already decided the request: it has authenticated the client, matched the
+// redirect URI, checked PKCE, resources and scopes, and read the grant. The engine gives
+// fosite a request that is built from those decisions, so client input never reaches fosite's
+// own parsing, client authentication, redirect matching, error writing or reuse detection.
+// fosite performs the steps of a grant: the second PKCE check, the tokens, and one commit.
 //
-// All state of one run travels in a unit of work in the context. fosite's many storage
-// calls read it or add to it, and exactly one of them, the commit, reaches the store:
-// a compare-and-swap of the grant that was read. A lost swap comes back as
-// [LostError], a store that does not answer as [storage.ErrUnavailable], whatever
-// fosite makes of either.
+// All state of one run is in a unit of work in the context. fosite's many storage calls read
+// it or add to it, and exactly one of them, the commit, reaches the store: a compare-and-swap
+// of the grant that was read. A lost swap is returned as [LostError], a store that does not
+// answer as [storage.ErrUnavailable], whatever error fosite makes of it.
 package engine
 
 import (
@@ -35,7 +33,7 @@ import (
 type Config struct {
 	Store *storage.Store
 	Keys  *keyring.Ring
-	// TokenURL is the token endpoint.
+	// TokenURL is the URL of the token endpoint.
 	TokenURL string
 	Now      func() time.Time
 }
@@ -52,16 +50,16 @@ func New(cfg Config) *Engine {
 	return &Engine{provider: newProvider(cfg), store: cfg.Store, now: cfg.Now}
 }
 
-// LostError says that the grant changed after it was read: another request redeemed,
-// rotated or revoked it. It wraps [storage.ErrConflict].
+// LostError means that the grant changed after it was read: another request redeemed, rotated
+// or revoked it. It wraps [storage.ErrConflict].
 type LostError struct {
-	Current storage.Grant // what is there now
+	Current storage.Grant // the current record
 }
 
 func (e *LostError) Error() string { return "engine: the grant changed meanwhile" }
 func (e *LostError) Unwrap() error { return storage.ErrConflict }
 
-// RefusedError says that fosite refused what the caller had let through.
+// RefusedError means that fosite refused a request that the caller had accepted.
 type RefusedError struct {
 	Code  string // the OAuth error code that fosite chose
 	cause error
@@ -70,14 +68,14 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return fmt.Sprintf("engine: refused: %s: %v", e.Code, e.cause) }
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-// Authorization is a decided authorization request: the person has said yes.
+// Authorization is an authorization request that the person allowed.
 type Authorization struct {
 	Client storage.Client
 	Grant  storage.Grant // prepared, not stored
 	Code   string        // the code of Grant
 }
 
-// IssueCode stores the grant and returns nil when its code may be sent.
+// IssueCode stores the grant. After it returns nil, the code may be sent.
 func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	u := &unit{
 		client: newClient(a.Client, a.Grant.RedirectURI, a.Grant.Resources, a.Grant.Scopes), grant: a.Grant, code: a.Code,
@@ -85,7 +83,7 @@ func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 			return a.Grant, e.store.CreateGrant(ctx, a.Grant)
 		},
 	}
-	ctx = u.within(ctx)
+	ctx = u.withUnit(ctx)
 	request, err := e.provider.NewAuthorizeRequest(ctx, authorizeForm(u))
 	if err != nil {
 		return u.outcome(err)
@@ -100,8 +98,8 @@ func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	return u.outcome(err)
 }
 
-// authorizeForm is the request as fosite wants to read it, made from decisions. The
-// state is a placeholder: fosite refuses requests without one, and ours never passes
+// authorizeForm returns the request in the form that fosite reads. Its state is a
+// placeholder: fosite refuses requests without one, and the client's state does not pass
 // through it.
 func authorizeForm(u *unit) *http.Request {
 	return &http.Request{Method: http.MethodGet, Header: http.Header{}, Form: url.Values{
@@ -116,7 +114,7 @@ func authorizeForm(u *unit) *http.Request {
 	}}
 }
 
-// Exchange is a decided token request.
+// Exchange is a token request that the caller has accepted.
 type Exchange struct {
 	Client storage.Client
 	Grant  storage.Grant // as it was read
@@ -126,8 +124,8 @@ type Exchange struct {
 	Audience []string
 	Scopes   []string
 	Expires  time.Time
-	// Repeat hands out the current refresh token again and changes nothing: the answer to
-	// the previous refresh token inside the window.
+	// Repeat issues the current refresh token again and changes nothing. It answers the
+	// previous refresh token inside the window.
 	Repeat bool
 
 	// Code and Verifier, or RefreshToken, as they were presented.
@@ -136,7 +134,7 @@ type Exchange struct {
 	RefreshToken string
 }
 
-// Tokens are what an exchange gives. Refresh is empty for grants without refresh tokens.
+// Tokens is the result of an exchange. Refresh is empty for grants without refresh tokens.
 type Tokens struct {
 	Access  string
 	Refresh string
@@ -175,7 +173,7 @@ func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, comm
 	if x.RefreshToken != "" && !x.Repeat {
 		u.generation++
 	}
-	ctx = u.within(ctx)
+	ctx = u.withUnit(ctx)
 	request := &http.Request{Method: http.MethodPost, Header: http.Header{}, Form: form, PostForm: form}
 	access, err := e.provider.NewAccessRequest(ctx, request, &session{})
 	if err != nil {
@@ -189,8 +187,8 @@ func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, comm
 	return Tokens{Access: response.GetAccessToken(), Refresh: refresh}, nil
 }
 
-// outcome translates what fosite returned. What the store said wins: fosite turns a
-// lost swap into server_error (code) or invalid_request (refresh).
+// outcome translates an error of fosite. An error of the store takes precedence: fosite turns
+// a lost swap into server_error (code) or invalid_request (refresh).
 func (u *unit) outcome(err error) error {
 	switch {
 	case u.failure != nil:

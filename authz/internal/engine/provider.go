@@ -14,9 +14,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// newProvider wires fosite with exactly three handlers, in this order: the PKCE handler
-// needs the code that the first one made. Every field that fosite would otherwise fill
-// in lazily while it works for us is set here, because its getters write without a lock.
+// newProvider configures fosite with exactly three handlers, in this order: the PKCE handler
+// needs the code that the first one made. Every field that fosite would otherwise fill in on
+// first use is set here, because its getters write without a lock.
 func newProvider(cfg Config) *fosite.Fosite {
 	store := work{}
 	strategy := &strategy{store: cfg.Store, keys: cfg.Keys, now: cfg.Now}
@@ -39,14 +39,14 @@ func newProvider(cfg Config) *fosite.Fosite {
 
 func newConfig(cfg Config) *fosite.Config {
 	return &fosite.Config{
-		AccessTokenLifespan:  time.Minute, // ours are in the unit of work
+		AccessTokenLifespan:  time.Minute, // not used: the lifetimes are in the unit of work
 		RefreshTokenLifespan: time.Minute,
 		TokenURL:             cfg.TokenURL,
 		// OAuth 2.1 section 4.1.1: PKCE for every client, and S256 only.
 		EnforcePKCE:                    true,
 		EnforcePKCEForPublicClients:    true,
 		EnablePKCEPlainChallengeMethod: false,
-		RefreshTokenScopes:             []string{}, // not nil: no scope is needed for refresh tokens
+		RefreshTokenScopes:             []string{}, // not nil: refresh tokens require no scope
 		OmitRedirectScopeParam:         true,
 		MinParameterEntropy:            1,
 		SanitationWhiteList:            []string{"code_challenge", "code_challenge_method"},
@@ -60,7 +60,7 @@ func newConfig(cfg Config) *fosite.Config {
 	}
 }
 
-// exactAudience replaces fosite's prefix match: a resource is itself and nothing else.
+// exactAudience replaces fosite's prefix match: resources are compared as a whole.
 func exactAudience(allowed, wanted []string) error {
 	for _, w := range wanted {
 		if !slices.Contains(allowed, w) {
@@ -70,8 +70,8 @@ func exactAudience(allowed, wanted []string) error {
 	return nil
 }
 
-// client is the view of a client that fosite gets in one run: the redirect URI, resources
-// and scopes that were decided on, and nothing else.
+// client is the view of a client in one run: only the redirect URI, resources and scopes that
+// were decided on.
 type client struct {
 	id          string
 	public      bool
@@ -94,7 +94,8 @@ func (c client) GetScopes() fosite.Arguments        { return c.scopes }
 func (c client) GetAudience() fosite.Arguments      { return c.resources }
 func (c client) IsPublic() bool                     { return c.public }
 
-// session satisfies fosite. It holds nothing: what a token says is in the unit of work.
+// session implements fosite.Session without content: the claims of a token come from the unit
+// of work.
 type session struct{}
 
 func (*session) SetExpiresAt(fosite.TokenType, time.Time)    {}

@@ -12,8 +12,8 @@ import (
 	gatehouse "gatehouse.example/storage"
 )
 
-// strategy makes the tokens that fosite asks for. Presented tokens were checked where
-// the grant was read, so the Validate methods have nothing left to do.
+// strategy makes the tokens that fosite requests. Presented tokens were already checked when
+// the grant was read, so the Validate methods do nothing.
 type strategy struct {
 	store *gatehouse.Store
 	keys  *keyring.Ring
@@ -27,8 +27,8 @@ func (s *strategy) GenerateAuthorizeCode(ctx context.Context, _ fosite.Requester
 	return u.code, u.grant.ID, nil
 }
 
-// GenerateAccessToken makes an RFC 9068 token: aud is exactly the resources that were
-// asked for and consented, sub an opaque id, and iat and jti are fresh each time.
+// GenerateAccessToken makes an RFC 9068 token: aud contains exactly the resources that were
+// requested and allowed, sub is an opaque id, and iat and jti are new each time.
 func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) (string, string, error) {
 	u := unitOf(ctx)
 	id, err := s.store.NewID()
@@ -57,5 +57,5 @@ func (*strategy) RefreshTokenSignature(_ context.Context, token string) string  
 func (*strategy) ValidateAuthorizeCode(context.Context, fosite.Requester, string) error { return nil }
 func (*strategy) ValidateRefreshToken(context.Context, fosite.Requester, string) error  { return nil }
 func (*strategy) ValidateAccessToken(context.Context, fosite.Requester, string) error {
-	return errNotHere
+	return errUnreachable
 }

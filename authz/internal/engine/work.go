@@ -14,7 +14,7 @@ import (
 	gatehouse "gatehouse.example/storage"
 )
 
-// unit is the state of one run: decisions that go in, and what the store said.
+// unit is the state of one run: the decisions of the caller, and the outcome of the commit.
 type unit struct {
 	client client
 	grant  gatehouse.Grant
@@ -30,13 +30,13 @@ type unit struct {
 
 type unitKey struct{}
 
-func (u *unit) within(ctx context.Context) context.Context {
+func (u *unit) withUnit(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unitKey{}, u)
 }
 
 func unitOf(ctx context.Context) *unit { return ctx.Value(unitKey{}).(*unit) }
 
-// run commits once and remembers what the store said.
+// run commits once and records the outcome.
 func (u *unit) run(ctx context.Context) error {
 	current, err := u.commit(ctx)
 	u.committed = err == nil
@@ -49,7 +49,7 @@ func (u *unit) run(ctx context.Context) error {
 	return u.failure
 }
 
-// requester is the stored authorization as fosite wants to see it.
+// requester returns the stored authorization as fosite reads it.
 func (u *unit) requester(s fosite.Session) fosite.Requester {
 	return &fosite.Request{
 		ID: u.grant.ID, RequestedAt: u.grant.Created, Client: u.client,
@@ -60,8 +60,8 @@ func (u *unit) requester(s fosite.Session) fosite.Requester {
 	}
 }
 
-// work is fosite's storage. Reads come from the unit of work, writes become part of its
-// one commit.
+// work implements fosite's storage. Reads come from the unit of work; writes become part of
+// its one commit.
 type work struct{}
 
 var (
@@ -72,7 +72,7 @@ var (
 	_ storage.Transactional         = work{}
 )
 
-var errNotHere = errors.New("engine: this is decided before fosite runs")
+var errUnreachable = errors.New("engine: this is decided before fosite runs")
 
 func (work) GetClient(ctx context.Context, _ string) (fosite.Client, error) {
 	return unitOf(ctx).client, nil
@@ -114,21 +114,21 @@ func (work) CreateRefreshTokenSession(context.Context, string, string, fosite.Re
 func (work) CreatePKCERequestSession(context.Context, string, fosite.Requester) error { return nil }
 func (work) DeletePKCERequestSession(context.Context, string) error                   { return nil }
 
-// These are never reached: reuse, revocation, introspection and client assertions are
-// decided before fosite runs.
+// fosite does not call these methods: reuse, revocation, introspection and client assertions
+// are decided before it runs.
 func (work) GetAccessTokenSession(context.Context, string, fosite.Session) (fosite.Requester, error) {
-	return nil, errNotHere
+	return nil, errUnreachable
 }
-func (work) DeleteAccessTokenSession(context.Context, string) error         { return errNotHere }
-func (work) DeleteRefreshTokenSession(context.Context, string) error        { return errNotHere }
-func (work) RevokeRefreshToken(context.Context, string) error               { return errNotHere }
-func (work) RevokeAccessToken(context.Context, string) error                { return errNotHere }
-func (work) ClientAssertionJWTValid(context.Context, string) error          { return errNotHere }
-func (work) SetClientAssertionJWT(context.Context, string, time.Time) error { return errNotHere }
+func (work) DeleteAccessTokenSession(context.Context, string) error         { return errUnreachable }
+func (work) DeleteRefreshTokenSession(context.Context, string) error        { return errUnreachable }
+func (work) RevokeRefreshToken(context.Context, string) error               { return errUnreachable }
+func (work) RevokeAccessToken(context.Context, string) error                { return errUnreachable }
+func (work) ClientAssertionJWTValid(context.Context, string) error          { return errUnreachable }
+func (work) SetClientAssertionJWT(context.Context, string, time.Time) error { return errUnreachable }
 
-// noHasher stands where fosite would put bcrypt. Client authentication is ours, so it is
-// never called.
+// noHasher replaces fosite's bcrypt hasher. It is never called, because fosite does not
+// authenticate clients.
 type noHasher struct{}
 
-func (noHasher) Compare(context.Context, []byte, []byte) error { return errNotHere }
-func (noHasher) Hash(context.Context, []byte) ([]byte, error)  { return nil, errNotHere }
+func (noHasher) Compare(context.Context, []byte, []byte) error { return errUnreachable }
+func (noHasher) Hash(context.Context, []byte) ([]byte, error)  { return nil, errUnreachable }

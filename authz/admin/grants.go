@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	// ErrUnknownUser says that nobody has a name.
+	// ErrUnknownUser means that no person has the name.
 	ErrUnknownUser = errors.New("authz: there is no person with that name")
-	// ErrUnknownClient says that an id names no client on record, and that no grant on
-	// record was given to one.
+	// ErrUnknownClient means that no client on record has the id, and that no grant on record
+	// names it.
 	ErrUnknownClient = errors.New("authz: there is no client with that id")
 )
 
-// GrantFilter says which grants are meant. A field that is empty matches every grant.
+// GrantFilter selects grants. An empty field matches every grant.
 type GrantFilter struct {
-	// User is the name that a person signs in with.
+	// User is the name of a person.
 	User string
 	// ClientID is the id of a client.
 	ClientID string
@@ -29,12 +29,12 @@ type GrantFilter struct {
 	Resource string
 }
 
-// Grants lists grants, revoked ones included as long as they are on record: those of a
-// person or a client in the order in which they were made, all others person by person,
-// by name. It reads while the caller works and keeps none of them. A record that cannot be
-// read is an error in its place that wraps [storage.ErrRecord]; whoever goes on gets the
-// rest. Every other error ends the list; it is [ErrUnknownUser] or [ErrUnknownClient] if
-// the filter names nobody.
+// Grants lists grants, including revoked ones while they are on record. The grants of a
+// person or a client come in the order in which they were made; otherwise they are listed
+// person by person, ordered by name. The list is read while the caller iterates and is not
+// kept. For a record that cannot be read, Grants yields an error that wraps
+// [storage.ErrRecord] in its place and continues. Every other error ends the list. The error
+// is [ErrUnknownUser] or [ErrUnknownClient] if the filter names an unknown user or client.
 func Grants(ctx context.Context, store *storage.Store, f GrantFilter) iter.Seq2[storage.Grant, error] {
 	return func(yield func(storage.Grant, error) bool) {
 		candidates, err := f.candidates(ctx, store)
@@ -53,10 +53,10 @@ func Grants(ctx context.Context, store *storage.Store, f GrantFilter) iter.Seq2[
 	}
 }
 
-// candidates is the shortest list that holds every grant that matches.
+// candidates returns the shortest list in the store that contains every matching grant.
 func (f GrantFilter) candidates(ctx context.Context, store *storage.Store) (iter.Seq2[storage.Grant, error], error) {
 	if f.ClientID != "" {
-		if err := knownClient(ctx, store, f.ClientID); err != nil {
+		if err := checkClient(ctx, store, f.ClientID); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ func (f GrantFilter) candidates(ctx context.Context, store *storage.Store) (iter
 	return everyGrant(ctx, store), nil
 }
 
-// matches reports whether g is meant. A record without a client only keeps the place of
-// a grant that was revoked before it was made.
+// matches reports whether the filter selects g. A record without a client is a placeholder
+// for a grant that was revoked before it was stored.
 func (f GrantFilter) matches(g storage.Grant) bool {
 	return g.ClientID != "" && (f.ClientID == "" || f.ClientID == g.ClientID) &&
 		(f.Resource == "" || slices.Contains(g.Resources, f.Resource))
@@ -89,9 +89,10 @@ func subjectOf(ctx context.Context, store *storage.Store, name string) (string, 
 	return user.Subject, err
 }
 
-// knownClient returns [ErrUnknownClient] if nothing on record is about a client. Clients
-// that are not kept in the store are known by their grants.
-func knownClient(ctx context.Context, store *storage.Store, id string) error {
+// checkClient returns [ErrUnknownClient] if neither a client nor a grant on record has that
+// client id. Clients that come from the configuration have no record; their grants identify
+// them.
+func checkClient(ctx context.Context, store *storage.Store, id string) error {
 	_, err := store.Client(ctx, id)
 	switch {
 	case errors.Is(err, storage.ErrRecord):
@@ -126,20 +127,20 @@ func everyGrant(ctx context.Context, store *storage.Store) iter.Seq2[storage.Gra
 	}
 }
 
-// revokedByOperator is why, for whoever reads the record later.
+// revokedByOperator is the reason that the record gives for a revocation.
 const revokedByOperator = "revoked by an operator"
 
-// RevokeGrant ends a grant for good: its refresh tokens and its code are refused, and
-// introspection says that its access tokens are not active. It returns the grant, and
-// whether it was alive before. The error wraps [storage.ErrNotFound] if there is no such
-// grant, and then nothing is written. Any other error means that it may be alive.
+// RevokeGrant revokes a grant permanently: its refresh tokens and its code are refused, and
+// introspection reports its access tokens as inactive. It returns the grant, and whether it
+// was live before. The error wraps [storage.ErrNotFound] if there is no such grant; then
+// nothing is written. After any other error the grant may still be live.
 func RevokeGrant(ctx context.Context, store *storage.Store, id string) (g storage.Grant, ended bool, err error) {
 	g, err = store.Grant(ctx, id)
 	if err != nil {
 		return storage.Grant{}, false, fmt.Errorf("authz: grant %s: %w", id, err)
 	}
-	// One that is revoked already is revoked again, because whoever did may have been
-	// told that this is not certain.
+	// A revoked grant is revoked again, because the first revocation may have returned an
+	// error that left its success open.
 	if err := store.Revoke(ctx, id, revokedByOperator); err != nil {
 		return storage.Grant{}, false, fmt.Errorf("authz: grant %s: %w", id, err)
 	}

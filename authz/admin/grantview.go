@@ -8,8 +8,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Grant is a grant as it is shown: without its seed, and without the hash of its
-// code.
+// Grant is the view of a grant, without its seed and the hash of its code.
 type Grant struct {
 	ID         string   `json:"id"`
 	State      string   `json:"state"`
@@ -19,18 +18,19 @@ type Grant struct {
 	ClientName string   `json:"client_name,omitempty"`
 	Resources  []string `json:"resources"`
 	Scopes     []string `json:"scopes"`
-	// Access says which scopes count at which resource. Grants from before there were pairs
-	// have none: there each scope counts at each resource that defines it.
+	// Access lists which scopes count at which resource. Grants stored by versions without
+	// pairs of resource and scope have none: each of their scopes counts at each resource
+	// that defines it.
 	Access storage.Access `json:"access,omitempty"`
 
 	Created       time.Time `json:"created"`
 	LastRefreshed time.Time `json:"last_refreshed,omitzero"`
-	// Ends is when the grant is over if nobody refreshes or revokes it.
+	// Ends is the time at which the grant ends unless it is refreshed or revoked before.
 	Ends           time.Time `json:"ends,omitzero"`
 	RevokedBecause string    `json:"revoked_because,omitempty"`
 }
 
-// GrantOf returns what is shown of a grant to a client of that name, as it is now.
+// GrantOf returns the view of a grant at the time now. clientName is the name of its client.
 func GrantOf(g storage.Grant, clientName string, now time.Time) Grant {
 	r := Grant{
 		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: clientName,
@@ -43,7 +43,7 @@ func GrantOf(g storage.Grant, clientName string, now time.Time) Grant {
 	return r
 }
 
-// scopesOf are the scopes of a grant, at whichever of its resources.
+// scopesOf returns the scopes of a grant at all its resources.
 func scopesOf(g storage.Grant) []string {
 	if len(g.Access) > 0 {
 		return g.Access.Scopes()
@@ -51,8 +51,8 @@ func scopesOf(g storage.Grant) []string {
 	return g.Scopes
 }
 
-// expired is the state of a grant that can be refreshed no more. It is on record as long
-// as one of its access tokens may live.
+// expired is the state of a grant that cannot be refreshed any more. The record remains while
+// one of its access tokens may be valid.
 const expired = "expired"
 
 func stateOf(g storage.Grant, now time.Time) string {
@@ -62,8 +62,8 @@ func stateOf(g storage.Grant, now time.Time) string {
 	return string(g.State)
 }
 
-// endOf is when a grant is over by itself; zero if it is revoked. A grant that has
-// refresh tokens is over when they are, another one with its access tokens.
+// endOf returns the time at which a grant ends by itself, and zero if it is revoked. A grant
+// with refresh tokens ends when they end, another one with its access tokens.
 func endOf(g storage.Grant) time.Time {
 	end := g.AccessUntil
 	switch {
@@ -80,23 +80,22 @@ func endOf(g storage.Grant) time.Time {
 	return end
 }
 
-// ClientNames finds what clients call themselves, for lists of grants. It remembers some of
-// them, and is for one goroutine.
+// ClientNames finds the names of clients for lists of grants, and caches some of them. It is
+// not safe for concurrent use.
 type ClientNames struct {
 	store *storage.Store
 	names map[string]string // by id
 }
 
-// NewClientNames returns one that remembers nothing yet.
+// NewClientNames returns a ClientNames with an empty cache.
 func NewClientNames(store *storage.Store) *ClientNames {
 	return &ClientNames{store: store, names: map[string]string{}}
 }
 
-// maxNames bounds how many names of clients are remembered.
+// maxNames is the greatest number of cached names.
 const maxNames = 1024
 
-// Of returns what a client calls itself, or nothing if it has no record, or none that can be
-// read.
+// Of returns the name of a client, or "" if it has no readable record.
 func (n *ClientNames) Of(ctx context.Context, clientID string) (string, error) {
 	if name, ok := n.names[clientID]; ok {
 		return name, nil

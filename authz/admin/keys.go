@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Key is a signing key as it is shown: without its parts.
+// Key is the view of a signing key, without its public and private parts.
 type Key struct {
 	ID        string    `json:"kid"`
 	State     string    `json:"state"`
@@ -20,7 +20,7 @@ type Key struct {
 	Retired   time.Time `json:"retired,omitzero"`
 }
 
-// KeyOf returns what is shown of a signing key.
+// KeyOf returns the view of a signing key.
 func KeyOf(k storage.SigningKey) Key {
 	return Key{
 		ID: k.ID, State: string(k.State), Algorithm: k.Algorithm,
@@ -28,7 +28,8 @@ func KeyOf(k storage.SigningKey) Key {
 	}
 }
 
-// Keys lists the signing keys, the active one first. A server that never started has none.
+// Keys returns the signing keys, the active one first. The list is empty before the first
+// start of a server.
 func Keys(ctx context.Context, store *storage.Store) ([]Key, error) {
 	set, err := store.KeySet(ctx)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -41,22 +42,21 @@ func Keys(ctx context.Context, store *storage.Store) ([]Key, error) {
 	return keys, nil
 }
 
-// RotateSigningKey makes the next signing key and returns it. It is pending: a server
-// that runs activates it when it has been published for twice the time that others may
-// keep the keys. With now it is active at once, and resources that do not know it yet
-// may refuse its tokens until they fetch the keys again. If a key is pending already, it
-// is the next one. The key has the algorithm of the active one if algorithm is empty.
+// RotateSigningKey makes the next signing key and returns it. The key is pending: a running
+// server activates it when it has been published for twice the time for which caches may keep
+// the keys. With now it is active at once, and resources that do not know it yet may refuse
+// its tokens until they fetch the keys again. If there is a pending key already, that is the
+// next one. An empty algorithm means that of the active key.
 //
-// The store is opened with the issuer and the master keys of the server.
+// The store must be opened with the issuer and the master keys of the server.
 func RotateSigningKey(ctx context.Context, store *storage.Store, algorithm string, now bool) (storage.SigningKey, error) {
 	return keyring.Rotate(ctx, keysOf(store, algorithm), now)
 }
 
-// RevokeSigningKey destroys a signing key and returns the one that signs now, which is
-// new if the active key was revoked; its algorithm is that of the active one before if
-// algorithm is empty. Servers refuse what the revoked key signed from their next reading
-// on, resources when their copy of the keys has ended. An error wraps
-// [storage.ErrNotFound] if there is no such key.
+// RevokeSigningKey destroys a signing key and returns the active one. If the active key was
+// revoked, that is a new key; an empty algorithm means that of the revoked one. Servers
+// refuse tokens of the revoked key when they next read the keys, resources when their copy of
+// the keys has expired. The error wraps [storage.ErrNotFound] if there is no such key.
 func RevokeSigningKey(ctx context.Context, store *storage.Store, algorithm, kid string) (storage.SigningKey, error) {
 	return keyring.Revoke(ctx, keysOf(store, algorithm), kid)
 }

@@ -13,13 +13,13 @@ import (
 )
 
 var (
-	// ErrUserName says that a string cannot be the name of a person.
+	// ErrUserName means that a string cannot be the name of a person.
 	ErrUserName = account.ErrName
-	// ErrPassword says that a password cannot be used.
+	// ErrPassword means that a password is empty or too long.
 	ErrPassword = account.ErrPassword
 )
 
-// User is a person as it is shown: without the password.
+// User is the view of a person, without the password.
 type User struct {
 	Name     string    `json:"name"`
 	Subject  string    `json:"subject"`
@@ -27,19 +27,20 @@ type User struct {
 	Disabled bool      `json:"disabled"`
 }
 
-// UserOf returns what is shown of a person.
+// UserOf returns the view of a person.
 func UserOf(u storage.User) User {
 	return User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled}
 }
 
-// Users lists everybody by name. It reads while the caller works. A record that cannot be read
-// is an error in its place that wraps [storage.ErrRecord]; every other error ends the list.
+// Users lists all people by name. The list is read while the caller iterates. For a record
+// that cannot be read, Users yields an error that wraps [storage.ErrRecord] in its place;
+// every other error ends the list.
 func Users(ctx context.Context, store *storage.Store) iter.Seq2[User, error] {
-	return shown(store.Users(ctx), UserOf)
+	return views(store.Users(ctx), UserOf)
 }
 
-// shown is a list of records as they are shown.
-func shown[Record, View any](records iter.Seq2[Record, error], view func(Record) View) iter.Seq2[View, error] {
+// views returns the views of records.
+func views[Record, View any](records iter.Seq2[Record, error], view func(Record) View) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		for r, err := range records {
 			if !yield(view(r), err) {
@@ -50,7 +51,8 @@ func shown[Record, View any](records iter.Seq2[Record, error], view func(Record)
 }
 
 // AddUser stores a person with a password of 1 to 1024 bytes. The error wraps
-// [storage.ErrConflict] if the name is taken.
+// [storage.ErrConflict] if the name is taken, and is [ErrUserName] or [ErrPassword] if the
+// argument is invalid.
 func AddUser(ctx context.Context, store *storage.Store, name, password string) (storage.User, error) {
 	canonical, err := account.CanonicalName(name)
 	if err != nil {
@@ -71,8 +73,8 @@ func AddUser(ctx context.Context, store *storage.Store, name, password string) (
 	return user, nil
 }
 
-// SetPassword gives a person another password, and ends the sessions that were begun with
-// the one before, also one that begins at this moment. Grants stay. The error wraps
+// SetPassword gives a person another password. It ends the sessions that began with the
+// previous one, including one that begins at the same moment. Grants remain. The error wraps
 // [storage.ErrNotFound] for an unknown name.
 func SetPassword(ctx context.Context, store *storage.Store, name, password string) error {
 	hash, err := account.HashPassword(password)
@@ -82,15 +84,15 @@ func SetPassword(ctx context.Context, store *storage.Store, name, password strin
 	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.PasswordChanges = hash, u.PasswordChanges+1 })
 }
 
-// HasPassword reports whether a person has a password, so that one need not be set again.
-// The error wraps [storage.ErrNotFound] for an unknown name.
+// HasPassword reports whether password is the password of a person. Use it to avoid setting
+// the same password again. The error wraps [storage.ErrNotFound] for an unknown name.
 func HasPassword(ctx context.Context, store *storage.Store, name, password string) (bool, error) {
 	user, err := FindUser(ctx, store, name)
 	return err == nil && passwords.Check(user.Password, password), err
 }
 
-// FindUser reads a person by any spelling of the name. The error wraps
-// [storage.ErrNotFound] for an unknown one.
+// FindUser returns the person with a name in any spelling. The error wraps
+// [storage.ErrNotFound] for an unknown name.
 func FindUser(ctx context.Context, store *storage.Store, name string) (storage.User, error) {
 	canonical, err := account.CanonicalName(name)
 	if err != nil {
@@ -103,8 +105,8 @@ func FindUser(ctx context.Context, store *storage.Store, name string) (storage.U
 	return user, nil
 }
 
-// DisableUser locks a person out: their sessions count no more, and their grants are
-// revoked. The error wraps [storage.ErrNotFound] for an unknown name.
+// DisableUser locks a person out: it ends their sessions and revokes their grants. The error
+// wraps [storage.ErrNotFound] for an unknown name.
 func DisableUser(ctx context.Context, store *storage.Store, name string) error {
 	var subject string
 	err := changeUser(ctx, store, name, func(u *storage.User) { u.Disabled, subject = true, u.Subject })
@@ -114,8 +116,8 @@ func DisableUser(ctx context.Context, store *storage.Store, name string) error {
 	return store.RevokeUser(ctx, subject, "the person was disabled")
 }
 
-// RemoveUser disables a person and then removes the record. Somebody added under the
-// same name later is another person, with another subject.
+// RemoveUser disables a person and then removes the record. A person added later under the
+// same name has another subject.
 func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
 	if err := DisableUser(ctx, store, name); err != nil {
 		return err
@@ -127,7 +129,7 @@ func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
 	return store.DeleteUser(ctx, canonical)
 }
 
-// changeUser swaps a person's record, again if somebody else was faster.
+// changeUser swaps a person's record, and tries again if another writer changed it meanwhile.
 func changeUser(ctx context.Context, store *storage.Store, name string, change func(*storage.User)) error {
 	for range 8 {
 		user, err := FindUser(ctx, store, name)

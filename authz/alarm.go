@@ -6,45 +6,45 @@ import (
 	"time"
 )
 
-// alarm tells the operator that records in the store are forged: only somebody with access
-// to the store makes one, so it is worth an error in the log, once in a while.
+// alarm logs an error when a record in the store is forged. Only a party with access to the
+// store can forge one, so the error is logged at most once in alarmInterval.
 type alarm struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu     sync.Mutex
-	forged error     // the last one
-	met    time.Time // when that was
-	logged time.Time
-	silent int // how many were met since then
+	mu         sync.Mutex
+	forged     error     // the last error
+	lastSeen   time.Time // the time of that error
+	logged     time.Time
+	suppressed int // errors since the last line in the log
 }
 
-// alarmTime is how long a server is not ready after it met a forged record, alarmPause how
-// long the log is spared after a line.
+// notReadyTime is the time for which a server is not ready after it read a forged record.
+// alarmInterval is the least time between two lines in the log.
 const (
-	alarmTime  = 5 * time.Minute
-	alarmPause = time.Minute
+	notReadyTime  = 5 * time.Minute
+	alarmInterval = time.Minute
 )
 
-// raise notes a forged record. See [storage.Store.OnForged].
+// raise records that a record is forged. See [storage.Store.OnForged].
 func (a *alarm) raise(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	a.forged, a.met = err, now
-	if !a.logged.IsZero() && now.Sub(a.logged) < alarmPause {
-		a.silent++
+	a.forged, a.lastSeen = err, now
+	if !a.logged.IsZero() && now.Sub(a.logged) < alarmInterval {
+		a.suppressed++
 		return
 	}
-	a.log.Error("a record in the store is forged: somebody else writes there, or a master key is missing", "error", err, "others", a.silent)
-	a.logged, a.silent = now, 0
+	a.log.Error("a record in the store is forged: another program writes to the store, or a master key is missing", "error", err, "others", a.suppressed)
+	a.logged, a.suppressed = now, 0
 }
 
-// recent returns the last forged record that was met not long ago.
+// recent returns the last error of the last five minutes, or nil.
 func (a *alarm) recent() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.forged == nil || a.now().Sub(a.met) >= alarmTime {
+	if a.forged == nil || a.now().Sub(a.lastSeen) >= notReadyTime {
 		return nil
 	}
 	return a.forged

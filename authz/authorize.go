@@ -13,10 +13,11 @@ import (
 	"gatehouse.example/storage"
 )
 
-// transactionTTL is how long a person may take to sign in and decide.
+// transactionTTL is the time that a person has to sign in and decide.
 const transactionTTL = 10 * time.Minute
 
-// authorization is an authorization request after every check (OAuth 2.1 section 4.1.1).
+// authorization is an authorization request that passed every check (OAuth 2.1 section
+// 4.1.1).
 type authorization struct {
 	client    storage.Client
 	to        proven
@@ -26,8 +27,8 @@ type authorization struct {
 	prompt    []string
 }
 
-// authorize is GET /authorize: it checks the request, makes it a transaction of
-// this browser and sends the person to sign in or to decide.
+// authorize handles GET /authorize: it checks the request, starts a transaction in this
+// browser and redirects to the sign-in or consent page.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.readAuthorization(r)
 	if err != nil {
@@ -38,18 +39,18 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if slices.Contains(a.prompt, "none") {
-		// OpenID Connect Core section 3.1.2.1: no page may be shown. Consent is asked each
-		// time, so the answer is never a code.
+		// OpenID Connect Core section 3.1.2.1: no page may be shown. Consent is required
+		// for each request, so the answer is never a code.
 		if session.secret == "" {
-			return a.to.refuse(codeLoginRequired, "nobody is signed in, and prompt=none forbids to ask")
+			return a.to.refuse(codeLoginRequired, "no user is signed in, and prompt=none forbids a sign-in page")
 		}
-		return a.to.refuse(codeConsentRequired, "consent is asked each time, and prompt=none forbids to ask")
+		return a.to.refuse(codeConsentRequired, "consent is required for each request, and prompt=none forbids a consent page")
 	}
 	return s.begin(w, r, a, session)
 }
 
-// readAuthorization runs the checks in the order in which they may answer: first what
-// decides whether anything may be redirected at all, then everything else.
+// readAuthorization runs the checks of an authorization request in order: the checks that
+// decide whether a redirect is allowed come first.
 func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
 	f, err := authorizeForm.parse(r.URL.RawQuery)
 	if err != nil {
@@ -77,8 +78,8 @@ func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
 	return a, nil
 }
 
-// requestingClient looks up the client of an authorization request. An unknown one is
-// shown to the person: RFC 6749 section 4.1.2.1 forbids to redirect.
+// requestingClient returns the client of an authorization request. The error for an unknown
+// client is shown on a page: RFC 6749 section 4.1.2.1 forbids a redirect.
 func (s *Server) requestingClient(ctx context.Context, id string) (storage.Client, error) {
 	if id == "" {
 		return storage.Client{}, malformed("the parameter client_id is missing")
@@ -90,8 +91,8 @@ func (s *Server) requestingClient(ctx context.Context, id string) (storage.Clien
 	return client, err
 }
 
-// unknownClient says that nobody knows the client, or why it is not known any more, and
-// how to connect again.
+// unknownClient returns the page for an unknown client. If cause is a [storage.RemovedError],
+// the page gives the date and reason of the removal.
 func unknownClient(cause error) *displayedError {
 	message := "It uses an identifier that this server does not know. It may have been removed, or the application remembers it from another server."
 	var removed *storage.RemovedError
@@ -112,8 +113,8 @@ func unknownClient(cause error) *displayedError {
 	}
 }
 
-// unusableDocument says what is wrong with what a client publishes about itself. Its
-// makers can read the same at its address.
+// unusableDocument returns the page for a client whose metadata document is invalid. It names
+// the error, which the makers of the client can check at the document's address.
 func unusableDocument(cause *dcr.DocumentError) *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
@@ -152,8 +153,8 @@ func unprovenRedirect(client storage.Client, requested string, cause error) *dis
 	}
 }
 
-// authorizationChecks are the checks whose errors may be redirected, in order. The
-// resource comes before the scope, because a scope belongs to a resource.
+// authorizationChecks are the checks whose errors may be redirected, in order. The resource
+// comes before the scope, because a scope belongs to a resource.
 var authorizationChecks = []func(*Server, form, *authorization) error{
 	checkForm, checkRequestObject, checkResponseType, checkGrantType, checkChallenge, checkResource, checkScope, checkPrompt,
 }
@@ -165,7 +166,8 @@ func checkForm(_ *Server, f form, a *authorization) error {
 	return nil
 }
 
-// checkRequestObject refuses what would carry parameters past the guard.
+// checkRequestObject refuses parameters that would carry other parameters past the form
+// filter.
 func checkRequestObject(_ *Server, f form, a *authorization) error {
 	switch {
 	case f.get("request") != "":
@@ -178,8 +180,8 @@ func checkRequestObject(_ *Server, f form, a *authorization) error {
 	return nil
 }
 
-// checkResponseType allows the code grant only: no implicit grant (OAuth 2.1 section
-// 10.1), no answer in a fragment or a form.
+// checkResponseType allows the code grant only: no implicit grant (OAuth 2.1 section 10.1),
+// no response in a fragment or a form.
 func checkResponseType(_ *Server, f form, a *authorization) error {
 	switch mode := f.get("response_mode"); {
 	case f.get("response_type") == "":
@@ -199,9 +201,9 @@ func checkGrantType(_ *Server, _ form, a *authorization) error {
 	return nil
 }
 
-// checkChallenge requires PKCE with S256 of every client (OAuth 2.1 section 4.1.1, RFC
-// 7636 section 4.3). A SHA-256 in base64url has exactly 43 characters, so anything else
-// could never be answered.
+// checkChallenge requires PKCE with S256 of every client (OAuth 2.1 section 4.1.1, RFC 7636
+// section 4.3). A SHA-256 in base64url has exactly 43 characters; no verifier could match any
+// other value.
 func checkChallenge(_ *Server, f form, a *authorization) error {
 	a.challenge = f.get("code_challenge")
 	switch {
@@ -243,7 +245,7 @@ func checkScope(s *Server, f form, a *authorization) error {
 	return nil
 }
 
-// permitted is what a client may ask for of what it asks for.
+// permitted returns the part of asked that the client may ask for.
 func (s *Server) permitted(client storage.Client, asked storage.Access) storage.Access {
 	out := slices.Clone(asked)
 	for i, p := range asked {
@@ -252,8 +254,7 @@ func (s *Server) permitted(client storage.Client, asked storage.Access) storage.
 	return out
 }
 
-// checkPrompt reads prompt (OpenID Connect Core section 3.1.2.1). Values that are not
-// known ask for nothing.
+// checkPrompt reads prompt (OpenID Connect Core section 3.1.2.1) and ignores unknown values.
 func checkPrompt(_ *Server, f form, a *authorization) error {
 	a.prompt = strings.Fields(f.get("prompt"))
 	if slices.Contains(a.prompt, "none") && len(a.prompt) > 1 {
@@ -262,7 +263,7 @@ func checkPrompt(_ *Server, f form, a *authorization) error {
 	return nil
 }
 
-// begin has the browser keep the transaction and sends it to its next page.
+// begin starts a transaction in the browser and redirects to its first page.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, session liveSession) error {
 	browser, err := s.browser(w, r)
 	if err != nil {
@@ -279,7 +280,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 		Access: a.access, Resources: a.access.Resources(), Scopes: a.access.Scopes(), Created: now, Expires: now.Add(transactionTTL),
 		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
 	}
-	if err := s.keep(w, r, t); err != nil {
+	if err := s.keepTransaction(w, r, t); err != nil {
 		return err
 	}
 	s.clients.FetchLogo(r.Context(), a.client, t.RedirectURI)
@@ -292,7 +293,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	return nil
 }
 
-// seeOther sends the browser to one of our own pages.
+// seeOther redirects the browser to a page of this server.
 func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)

@@ -1,21 +1,20 @@
-// Package authz is an OAuth 2.1 authorization server for servers of the context
-// protocol, with sign-in, consent and registration.
+// Package authz implements an OAuth 2.1 authorization server for servers of the context
+// protocol, with sign-in, consent and client registration.
 //
 // It implements the code grant with PKCE (OAuth 2.1, RFC 7636), refresh token rotation,
 // resource indicators (RFC 8707), JWT access tokens (RFC 9068), revocation (RFC 7009),
-// introspection (RFC 7662), server metadata (RFC 8414), the iss parameter (RFC 9207)
-// and dynamic registration (RFC 7591, in package dcr).
+// introspection (RFC 7662), server metadata (RFC 8414), the iss parameter (RFC 9207) and
+// dynamic registration (RFC 7591, in package dcr).
 //
-// Every request passes the same stations. A form filter parses it once into values and
-// refuses what no handler should see. Our own rules decide: the client, its redirect
-// URI, PKCE, resources, scopes. The engine (authz/internal/engine) runs the grant. Our
-// own writers answer. Two kinds of route have two policies: browser routes have
-// sessions, CSRF protection and a Content-Security-Policy and no CORS; API routes have
-// CORS and no cookies.
+// Every request passes the same stages. A form filter parses it once and refuses malformed
+// parameters. The rules of this package decide about the client, its redirect URI, PKCE,
+// resources and scopes. The engine (authz/internal/engine) runs the grant. This package
+// writes the answer. Browser routes have sessions, CSRF protection and a
+// Content-Security-Policy, and no CORS. API routes have CORS and no cookies.
 //
-// What is refused: any grant but the code and its refresh, PKCE other than S256, a
-// redirect before the redirect URI is proven, a token for a resource that is not
-// configured, and anything at all while the store does not answer.
+// The server refuses any grant type except the code grant and its refresh, PKCE methods other
+// than S256, a redirect before the redirect URI is proven, a token for a resource that is not
+// configured, and every request that needs the store while the store does not answer.
 //
 //	server, err := authz.New(ctx, authz.Config{
 //		Issuer:    "https://auth.example.com",
@@ -31,13 +30,13 @@
 //	}
 //	front.Serve(listener)
 //
-// Metadata documents of clients, keys by reference and logos take a [Config.Fetcher], of
-// package safefetch.
+// To read client metadata documents, client keys by reference and logos, set
+// [Config.Fetcher], a fetcher of package safefetch.
 //
-// The listener is the embedder's, and so is what a connection may cost on it: the times and
-// sizes above, how many connections there may be at once, and that one ends after a request
-// whose end two readers could see at different places (RFC 9112 section 6.1), for which
-// middleware.CloseUnclear goes around everything that the listener serves.
+// The embedding program owns the listener and bounds what a connection may cost: the timeouts
+// and sizes above, and the number of connections. middleware.CloseUnclear must wrap
+// everything that the listener serves: it closes a connection after a request whose end two
+// HTTP parsers could find at different places (RFC 9112 section 6.1).
 package authz
 
 import (
@@ -66,26 +65,26 @@ type Server struct {
 	engine            *engine.Engine
 	clients           *dcr.Clients
 	pages             *templates.Set
-	passwords         *passwordTurns
+	passwords         *passwordChecker
 	throttle          *throttle.Throttle
-	logKey            []byte // hashes what the log must not show
+	logKey            []byte // keys the hash of user names that are not logged in the clear
 	chores            *chores
-	largeTransactions *fair.Limiter // of transactions that no cookie holds
+	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
 	alarm             *alarm
-	egress            *egress // nil: the way to the public web is taken to be there
+	egress            *egress // nil: the public web is assumed to be reachable
 	cookies           cookies
 	router            http.Handler
 }
 
-// New returns a Server, or every mistake in the configuration. The first server of an
-// issuer creates its signing keys in the store.
+// New returns a Server. The error lists every mistake in the configuration. The first server
+// of an issuer creates the signing keys in the store.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, resources: newResourceSet(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
-	if s.passwords, err = newPasswords(cfg.Rand, cfg.CheckPassword); err != nil {
+	if s.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
 	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
@@ -118,18 +117,20 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.router = s.OnBehalf(s.recovered(router))
+	s.router = s.OnBehalf(s.withRecovery(router))
 	return s, nil
 }
 
-// ServeHTTP answers every endpoint below the issuer's path, the well-known documents
-// and /healthz.
+// ServeHTTP answers every endpoint below the issuer's path, the well-known documents and
+// /healthz.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
-// Ready reports whether requests can be served: nil, or why not. An error that wraps
-// [storage.ErrForged] says that a record was met in the last five minutes that no server of
-// this issuer wrote. A store that has no room left is [storage.ErrFull]; while room is only
-// short ([storage.Store.Room]) the server is ready, because nobody but new clients waits.
+// Ready returns nil if the server can serve requests, and otherwise the reason why not. An
+// error that wraps [storage.ErrForged] means that, in the last five minutes, the server read
+// a record that no server of this issuer wrote. An error that wraps [storage.ErrFull] means
+// that the store has no room left. While the store is only short of room
+// ([storage.Store.Room]), the server is ready, because only the registration of new clients
+// is refused.
 func (s *Server) Ready(ctx context.Context) error {
 	if err := s.alarm.recent(); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	return nil
 }
 
-// endpoints are the absolute URLs of the server, each the issuer followed by a path.
+// endpoints holds the absolute URLs of the server: the issuer followed by a path.
 type endpoints struct {
 	base                                      *url.URL
 	authorize, login, consent, logout         string
@@ -160,9 +161,8 @@ func endpointsOf(issuer string) endpoints {
 	}
 }
 
-// document is the server metadata (RFC 8414 section 2), made from what is switched on:
-// what is listed works, and what works is listed. With documents, metadata documents of
-// clients are.
+// document returns the server metadata (RFC 8414 section 2). It lists exactly the endpoints
+// and features that are enabled; documents says whether it offers client metadata documents.
 func (s *Server) document(documents bool) metadata.AuthorizationServer {
 	methods := []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost, metadata.AuthMethodPrivateKeyJWT}
 	doc := metadata.AuthorizationServer{

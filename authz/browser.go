@@ -14,13 +14,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// sessionTTL is how long a sign-in lasts, whatever happens.
+// sessionTTL is the lifetime of a session. Use does not extend it.
 const sessionTTL = 12 * time.Hour
 
-// cookies names and makes our cookies. Over https they are Secure and __Host-, so that no
-// sibling domain can set them (RFC 6265bis section 4.1.3.2). That prefix wants the path /,
-// and no cookie has a port, so the names hold a part of the issuer's hash: issuers on one
-// host, whatever their paths and ports, do not take each other's for theirs.
+// cookies names and makes this server's cookies. Over https they are Secure and have the
+// prefix __Host-, so that no sibling domain can set them (RFC 6265bis section 4.1.3.2). That
+// prefix requires the path /, and cookies do not distinguish ports, so the names contain a
+// part of the issuer's hash: issuers on one host with different paths or ports do not read
+// each other's cookies.
 type cookies struct {
 	secure bool
 	issuer string
@@ -32,8 +33,8 @@ func cookiesOf(issuer *url.URL) cookies {
 }
 
 const (
-	browserCookie = "authz_browser" // which browser a transaction belongs to
-	sessionCookie = "authz_session" // who is signed in
+	browserCookie = "authz_browser" // binds transactions to the browser
+	sessionCookie = "authz_session" // identifies the session
 )
 
 func (c cookies) name(base string) string {
@@ -50,15 +51,15 @@ func (c cookies) set(w http.ResponseWriter, base, value string, maxAge time.Dura
 	})
 }
 
-// end makes the browser forget a cookie.
+// end removes a cookie from the browser.
 func (c cookies) end(w http.ResponseWriter, base string) {
 	http.SetCookie(w, &http.Cookie{
 		Name: c.name(base), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 
-// get returns the one value of a cookie. Two cookies of one name are none: somebody
-// else set one of them.
+// get returns the value of a cookie, and "" if there are two of one name: then a third party
+// set one of them.
 func (c cookies) get(r *http.Request, base string) string {
 	found := r.CookiesNamed(c.name(base))
 	if len(found) != 1 || len(found[0].Value) > 128 {
@@ -72,7 +73,7 @@ const (
 	sessionPrefix = "gate_se_"
 )
 
-// browser returns the secret of this browser, and gives it one if it has none.
+// browser returns the secret of this browser, and sets a new one if it has none.
 func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error) {
 	secret := s.cookies.get(r, browserCookie)
 	if !strings.HasPrefix(secret, browserPrefix) || len(secret) != len(browserPrefix)+43 {
@@ -86,15 +87,16 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error)
 	return secret, nil
 }
 
-// liveSession is a session whose person may still sign in. The zero value is nobody.
+// liveSession is a session whose person may still sign in. The zero value means that no
+// person is signed in.
 type liveSession struct {
 	storage.Session
 	secret string
 }
 
-// session returns who is signed in with this browser: nobody if there is no session, if
-// it has expired, or if the person was disabled, removed, replaced or given another password
-// meanwhile.
+// session returns the session of this browser. It is the zero value if there is no session,
+// if it has expired, or if the person was disabled, removed, replaced or given another
+// password since.
 func (s *Server) session(r *http.Request) (liveSession, error) {
 	secret := s.cookies.get(r, sessionCookie)
 	if !strings.HasPrefix(secret, sessionPrefix) {
@@ -109,7 +111,7 @@ func (s *Server) session(r *http.Request) (liveSession, error) {
 	}
 	user, err := s.cfg.Store.User(r.Context(), session.UserName)
 	switch {
-	case errors.Is(err, storage.ErrNotFound) || (err == nil && !welcome(user, session)):
+	case errors.Is(err, storage.ErrNotFound) || (err == nil && !sessionValid(user, session)):
 		return liveSession{}, nil
 	case err != nil:
 		return liveSession{}, err
@@ -117,19 +119,20 @@ func (s *Server) session(r *http.Request) (liveSession, error) {
 	return liveSession{Session: session, secret: secret}, nil
 }
 
-// welcome says whether a session is that of a person as they are now. Whoever sets a
-// password ends the sessions that were begun with the one before.
-func welcome(user storage.User, session storage.Session) bool {
+// sessionValid reports whether a session still belongs to the person's current record. A
+// change of the password ends the sessions that began before it.
+func sessionValid(user storage.User, session storage.Session) bool {
 	return !user.Disabled && user.Subject == session.Subject && user.PasswordChanges == session.PasswordChanges
 }
 
-// satisfies says whether a person need not sign in again for a transaction.
+// satisfies reports whether the session is sufficient for a transaction, without another
+// sign-in.
 func (l liveSession) satisfies(t storage.Transaction) bool {
 	return l.secret != "" && (!t.ForceLogin || !l.AuthTime.Before(t.Created))
 }
 
-// startSession signs a person in: a new session with a new secret, so that a secret
-// planted before the sign-in is worth nothing. The one before it ends.
+// startSession signs a person in. The session has a new secret, so that a secret planted in
+// the browser before the sign-in is worthless. The previous session of the browser ends.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user storage.User) error {
 	secret, err := s.cfg.Store.NewSecret(sessionPrefix)
 	if err != nil {
@@ -151,20 +154,20 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	return nil
 }
 
-// transaction returns the transaction that a request names, if it belongs to this
-// browser. Everything else is one answer, so nothing can be learned from it.
+// transaction returns the transaction with that id if it belongs to this browser. All other
+// cases give the same error, which therefore reveals nothing.
 func (s *Server) transaction(r *http.Request, id string) (storage.Transaction, error) {
 	if len(id) != 22 || strings.ContainsFunc(id, notBase64URL) {
 		return storage.Transaction{}, gone()
 	}
-	t, err := s.cfg.Store.ResumeTransaction(r.Context(), id, s.cookies.get(r, browserCookie), s.kept(r, id))
+	t, err := s.cfg.Store.ResumeTransaction(r.Context(), id, s.cookies.get(r, browserCookie), s.keptTransaction(r, id))
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.Transaction{}, gone()
 	}
 	return t, err
 }
 
-// visit returns the transaction that a page or form names, and who is signed in.
+// visit returns the transaction that a page or form names, and the session of the browser.
 func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSession, error) {
 	t, err := s.transaction(r, f.get("transaction"))
 	if err != nil {
@@ -183,8 +186,8 @@ func gone() *displayedError {
 	}
 }
 
-// csrf is the token of a form: bound to the browser, the transaction, the session and
-// what the form does, so it needs no storage and fits no other form.
+// csrf returns the token of a form. It is bound to the browser, the transaction, the session
+// and the purpose of the form, so it needs no storage and is not valid in any other form.
 func (s *Server) csrf(r *http.Request, t storage.Transaction, form string, session liveSession) string {
 	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
 	for _, part := range []string{form, t.ID, session.secret} {

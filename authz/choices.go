@@ -7,17 +7,17 @@ import (
 	"gatehouse.example/templates"
 )
 
-// asked is what a transaction asks for, as far as it is configured still. The consent page
-// shows this value, and what is ticked of it is granted.
+// asked returns what a transaction asks for, limited to what is still configured. The consent
+// page shows this value, and the ticked part of it is granted.
 func (s *Server) asked(t storage.Transaction) storage.Access {
 	return s.resources.served(t.Asked(s.resources.defines))
 }
 
-// choice is one thing on the consent page that can be ticked: a scope of a resource, or a
-// resource without scopes. A sole resource without scopes has nothing to tick.
+// choice is one checkbox on the consent page: a scope of a resource, or a resource without
+// scopes. A single resource without scopes has no checkbox.
 type choice struct{ resource, scope string }
 
-// choicesOf lists what can be ticked of an access, resource by resource.
+// choicesOf returns the choices of an access, resource by resource.
 func choicesOf(asked storage.Access) []choice {
 	var all []choice
 	for _, p := range asked {
@@ -31,9 +31,10 @@ func choicesOf(asked storage.Access) []choice {
 	return all
 }
 
-// value is what the checkbox of a choice sends. With one resource it is the scope. With
-// several it is the resource and, behind a space, the scope: neither a canonical URI nor
-// the name of a scope can hold a space. It is empty if there is nothing to tick.
+// value returns the value of the checkbox of a choice: with one resource the scope, and with
+// several the resource, followed by a space and the scope if there is one. Neither a
+// canonical URI nor the name of a scope can contain a space. The value is empty if there is
+// no checkbox.
 func (c choice) value(asked storage.Access) string {
 	switch {
 	case len(asked) == 1:
@@ -44,8 +45,8 @@ func (c choice) value(asked storage.Access) string {
 	return c.resource + " " + c.scope
 }
 
-// choose returns the ticked part of what was asked for. A resource with nothing ticked is
-// not part of it. The problem is a sentence for the person.
+// choose returns the ticked part of asked. A resource without a ticked box is left out. The
+// problem is a sentence for the person.
 func choose(asked storage.Access, ticked []string) (allowed storage.Access, problem string) {
 	foreign := slices.Clone(ticked)
 	for _, c := range choicesOf(asked) {
@@ -64,7 +65,7 @@ func choose(asked storage.Access, ticked []string) (allowed storage.Access, prob
 	return allowed, ""
 }
 
-// add puts a choice into an access that is made in order.
+// add appends a choice to an access. Choices of one resource must follow each other.
 func add(a storage.Access, c choice) storage.Access {
 	if len(a) == 0 || a[len(a)-1].Resource != c.resource {
 		a = append(a, storage.Permission{Resource: c.resource})
@@ -75,7 +76,7 @@ func add(a storage.Access, c choice) storage.Access {
 	return a
 }
 
-// groups is what people see of an access: one group per resource.
+// groups returns what the consent page shows of an access: one group per resource.
 func (s *Server) groups(asked storage.Access) []templates.Group {
 	var groups []templates.Group
 	for _, p := range asked {
@@ -89,7 +90,7 @@ func (s *Server) groups(asked storage.Access) []templates.Group {
 	return groups
 }
 
-// describe is the sentence for a scope, or for the resource when no scope is asked for.
+// describe returns the sentence for a scope, or for the resource if scope is empty.
 func (r Resource) describe(scope string) string {
 	for _, s := range r.Scopes {
 		if s.Name == scope {

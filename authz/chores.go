@@ -11,39 +11,40 @@ import (
 	"gatehouse.example/storage"
 )
 
-// chores is work on the store that requests cause and none waits for: the last use of
-// clients is recorded, the lists of grants are kept short, clients that nobody uses make
-// room. What a crash loses of it is caught up with the next use.
+// chores is background work on the store that requests cause and do not wait for: it records
+// the last use of clients, keeps lists of grants short, and removes unused clients. After a
+// crash, the next use of a client or grant makes up for the lost work.
 type chores struct {
 	store   *storage.Store
 	clients *dcr.Clients
 	log     *slog.Logger
 	now     func() time.Time
 
-	mu      sync.Mutex
-	used    map[string]time.Time // by client id
-	granted map[granted]struct{}
-	rest    []func(context.Context) error // of what requests have begun
+	mu       sync.Mutex
+	used     map[string]time.Time          // by client id
+	granted  map[grantLists]struct{}       // the lists that grew
+	deferred []func(context.Context) error // the remaining work of requests
 
-	room storage.Room // that the log was told about last
-	said time.Time    // when
+	room           storage.Room // as logged last
+	lastRoomReport time.Time    // the time of that line
 }
 
-// granted is whose lists a new grant made longer.
-type granted struct{ subject, clientID string }
+// grantLists identifies the lists that a new grant lengthens: those of its person and its
+// client.
+type grantLists struct{ subject, clientID string }
 
-// maxChores bounds what is remembered of each kind; what comes on top is dropped.
+// maxChores is the greatest number of items of each kind that wait; further ones are dropped.
 const maxChores = 4096
 
 func newChores(cfg Config, clients *dcr.Clients) *chores {
 	return &chores{
 		store: cfg.Store, clients: clients, log: cfg.Logger, now: cfg.Now,
-		used: map[string]time.Time{}, granted: map[granted]struct{}{},
+		used: map[string]time.Time{}, granted: map[grantLists]struct{}{},
 	}
 }
 
-// clientUsed notes the use of a client, if that is to be recorded. Most uses cost a
-// comparison.
+// clientUsed schedules the recording of a client's use if the last recorded use is old
+// enough. Most calls cost one comparison.
 func (c *chores) clientUsed(client storage.Client) {
 	now := c.now()
 	if client.Source != storage.ClientRegistered || now.Sub(client.LastUsed) < storage.UseStep {
@@ -56,84 +57,84 @@ func (c *chores) clientUsed(client storage.Client) {
 	}
 }
 
-// grantCreated notes that a person gave a client a grant.
+// grantCreated schedules the tidying of the lists that a new grant lengthened.
 func (c *chores) grantCreated(g storage.Grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.granted) < maxChores {
-		c.granted[granted{g.Subject, g.ClientID}] = struct{}{}
+		c.granted[grantLists{g.Subject, g.ClientID}] = struct{}{}
 	}
 }
 
-// later notes the rest of something, if there is any.
-func (c *chores) later(rest func(context.Context) error) {
+// deferWork schedules the remaining work of a request. rest may be nil.
+func (c *chores) deferWork(rest func(context.Context) error) {
 	if rest == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.rest) < maxChores {
-		c.rest = append(c.rest, rest)
+	if len(c.deferred) < maxChores {
+		c.deferred = append(c.deferred, rest)
 	}
 }
 
-func (c *chores) take() (map[string]time.Time, map[granted]struct{}, []func(context.Context) error) {
+func (c *chores) take() (map[string]time.Time, map[grantLists]struct{}, []func(context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	used, made, rest := c.used, c.granted, c.rest
-	c.used, c.granted, c.rest = map[string]time.Time{}, map[granted]struct{}{}, nil
+	used, made, rest := c.used, c.granted, c.deferred
+	c.used, c.granted, c.deferred = map[string]time.Time{}, map[grantLists]struct{}{}, nil
 	return used, made, rest
 }
 
-// choreTime is how often chores are done, lastChores how long those may take that are
-// left when the server ends.
+// choreInterval is the interval between runs. lastChoresTimeout limits the run at the end of
+// the server.
 const (
-	choreTime  = 5 * time.Second
-	lastChores = time.Second
+	choreInterval     = 5 * time.Second
+	lastChoresTimeout = time.Second
 )
 
-// run does the chores until ctx ends, and then those that are left.
+// run does the chores every choreInterval until ctx ends, and then once more.
 func (c *chores) run(ctx context.Context) {
-	ticker := time.NewTicker(choreTime)
+	ticker := time.NewTicker(choreInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			c.do(ctx)
+			c.runOnce(ctx)
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastChores)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastChoresTimeout)
 			defer cancel()
-			c.do(last)
+			c.runOnce(last)
 			return
 		}
 	}
 }
 
-// saysTime is how often the log hears that the store is still short of room.
-const saysTime = time.Minute
+// roomReportInterval is the interval between log lines about a store that is short of room.
+const roomReportInterval = time.Minute
 
-// tellRoom tells the log when the store gets short of room, now and then while it is, and
+// reportRoom logs when the store becomes short of room, from time to time while it is, and
 // when it has room again.
-func (c *chores) tellRoom(ctx context.Context) {
+func (c *chores) reportRoom(ctx context.Context) {
 	room, now := c.store.Room(), c.now()
-	if room == storage.RoomEnough && room == c.room || room <= c.room && now.Sub(c.said) < saysTime {
+	if room == storage.RoomEnough && room == c.room || room <= c.room && now.Sub(c.lastRoomReport) < roomReportInterval {
 		return
 	}
-	c.room, c.said = room, now
+	c.room, c.lastRoomReport = room, now
 	switch room {
 	case storage.RoomNone:
-		c.log.ErrorContext(ctx, "the store is full: it refuses to write, so nobody can sign in, refresh or revoke; give it more memory")
+		c.log.ErrorContext(ctx, "the store is full: it refuses writes, so sign-ins, refreshes and revocations fail; give it more memory")
 	case storage.RoomTight:
-		c.log.WarnContext(ctx, "the store is nearly full: no clients can register, so that everybody else can go on; give it more memory")
+		c.log.WarnContext(ctx, "the store is nearly full: clients cannot register, so that all other requests still succeed; give it more memory")
 	default:
 		c.log.InfoContext(ctx, "the store has room again")
 	}
 }
 
-// do does what was noted. What fails is left to the next use. A client that is gone needs
-// nothing.
-func (c *chores) do(ctx context.Context) {
-	c.tellRoom(ctx)
+// runOnce does the work that is scheduled. Failed work is dropped; the next use schedules it
+// again. A client that does not exist any more needs no work.
+func (c *chores) runOnce(ctx context.Context) {
+	c.reportRoom(ctx)
 	used, made, rest := c.take()
 	for _, finish := range rest {
 		if err := finish(ctx); err != nil {
@@ -158,17 +159,17 @@ func (c *chores) do(ctx context.Context) {
 	}
 }
 
-// reapTime is how often idle clients are looked for. Every process does, because what is
-// gone costs nothing.
-const reapTime = time.Hour
+// reapInterval is the interval between searches for idle clients. Every process searches,
+// because a client that is already removed costs nothing.
+const reapInterval = time.Hour
 
-// reap removes clients that nobody uses any more, until ctx ends.
+// reap removes clients that have not been used for long, until ctx ends.
 func (c *chores) reap(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(reapTime):
+		case <-time.After(reapInterval):
 		}
 		if _, err := c.clients.Reap(ctx); err != nil && ctx.Err() == nil {
 			c.log.WarnContext(ctx, "idle clients cannot be removed", "error", err)
@@ -176,11 +177,12 @@ func (c *chores) reap(ctx context.Context) {
 	}
 }
 
-// resealTime is how often it is made sure that nothing is sealed under a master key that is
-// not the first.
-const resealTime = time.Hour
+// resealInterval is the interval between searches for records that are sealed under a master
+// key other than the first.
+const resealInterval = time.Hour
 
-// reseal seals records under the first master key, again and again while there are others.
+// reseal seals records under the first master key, repeatedly while other keys are
+// configured.
 func (c *chores) reseal(ctx context.Context) {
 	if c.store.MasterKeys() < 2 {
 		return
@@ -200,16 +202,16 @@ func (c *chores) reseal(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(resealTime):
+		case <-time.After(resealInterval):
 		}
 	}
 }
 
-// switchTime is how often a server looks whether records are to be sealed.
-const switchTime = time.Minute
+// sealInterval is the interval between checks whether unsealed records must be sealed.
+const sealInterval = time.Minute
 
-// seal seals the records of a store from before there were seals, when somebody has thrown
-// the switch, until all of them are.
+// seal seals the records that a version without seals wrote, once the operator has requested
+// it, until every record is sealed.
 func (c *chores) seal(ctx context.Context) {
 	for {
 		form, err := c.sealed(ctx)
@@ -222,12 +224,13 @@ func (c *chores) seal(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(switchTime):
+		case <-time.After(sealInterval):
 		}
 	}
 }
 
-// sealed does what is to be done now.
+// sealed seals the records if that was requested, and returns the form that the store then
+// has.
 func (c *chores) sealed(ctx context.Context) (storage.Form, error) {
 	form, _, err := c.store.Form(ctx)
 	if err != nil || form != storage.FormSealing {

@@ -14,20 +14,20 @@ import (
 	"gatehouse.example/storage"
 )
 
-// credentials is what a request presents to authenticate a client: a method and, per
-// reading of the header, an id and a secret, or an assertion.
+// credentials holds what a request presents to authenticate a client: the method, and an
+// assertion or the possible readings of id and secret.
 type credentials struct {
 	method    string
 	readings  []reading
 	assertion string
 }
 
-// reading is one way to read id and secret. HTTP Basic has several: RFC 6749 section
-// 2.3.1 percent-encodes both parts, the most used clients do not.
+// reading is one way to read id and secret. HTTP Basic has several: RFC 6749 section 2.3.1
+// percent-encodes both parts, but the most used clients do not.
 type reading struct{ id, secret string }
 
-// presented collects the credentials of a request. Exactly one method may be used
-// (OAuth 2.1 section 2.4), so a second one is an error.
+// presented returns the credentials of a request. A client must use exactly one method (OAuth
+// 2.1 section 2.4), so a second one is an error.
 func presented(r *http.Request, f form) (credentials, error) {
 	headers := r.Header.Values("Authorization")
 	asserted := f.get("client_assertion") != "" || f.get("client_assertion_type") != ""
@@ -50,8 +50,8 @@ func presented(r *http.Request, f form) (credentials, error) {
 	return c, nil
 }
 
-// assertion reads a client assertion (RFC 7523 section 2.2). The client_id of the body may
-// be left out; if it is there it must name the same client.
+// assertion reads a client assertion (RFC 7523 section 2.2). The client_id of the body is
+// optional; if present, it must name the same client.
 func assertion(f form) (credentials, error) {
 	if f.get("client_assertion_type") != dcr.AssertionType {
 		return credentials{}, invalidClient("client_assertion_type must be " + dcr.AssertionType)
@@ -66,8 +66,8 @@ func assertion(f form) (credentials, error) {
 	return credentials{method: metadata.AuthMethodPrivateKeyJWT, readings: []reading{{id: id}}, assertion: f.get("client_assertion")}, nil
 }
 
-// basic reads an HTTP Basic header (RFC 7617). bodyID is the client_id of the body: if
-// it is there it must name the same client.
+// basic reads an HTTP Basic header (RFC 7617). bodyID is the client_id of the body; if it is
+// not empty, it must name the same client.
 func basic(header, bodyID string) (credentials, error) {
 	scheme, encoded, _ := strings.Cut(header, " ")
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimLeft(encoded, " "))
@@ -86,8 +86,8 @@ func basic(header, bodyID string) (credentials, error) {
 	return c, nil
 }
 
-// readings lists how "id:secret" can be read: percent-encoded, plain, and plain with
-// colons in the id, as in the URI of a resource.
+// readings returns the possible readings of "id:secret": percent-encoded, plain, and plain
+// with colons in the id, as in the URI of a resource.
 func readings(raw string) []reading {
 	id, secret, _ := strings.Cut(raw, ":")
 	out := []reading{{id, secret}}
@@ -102,17 +102,17 @@ func readings(raw string) []reading {
 	return out
 }
 
-// authenticate returns the client that a request to an endpoint proves to come from (OAuth
-// 2.1 section 2.4). The client uses a method that it registered; a public client may also
-// send HTTP Basic with an empty password, because common libraries try that first. A
-// failure burns nothing, and many slow down. An assertion that was right counts once, whatever comes of the
-// request.
+// authenticate returns the client that a request authenticates as (OAuth 2.1 section 2.4).
+// The client must use a method that it registered. A public client may also send HTTP Basic
+// with an empty password, because common libraries try that first. A failure does not use up
+// the request's code or token; many failures are throttled. A valid assertion is used up,
+// whatever the outcome of the request.
 func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage.Client, error) {
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err
 	}
-	wrong := "" // the client that was meant
+	wrong := "" // the id of a client whose credentials were wrong
 	for _, reading := range presented.readings {
 		client, err := s.clients.Resolve(r.Context(), reading.id)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -126,17 +126,18 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage
 			continue
 		}
 		if presented.method == metadata.AuthMethodPrivateKeyJWT {
-			return client, s.believe(r, client, presented.assertion, endpoint)
+			return client, s.checkAssertion(r, client, presented.assertion, endpoint)
 		}
 		return client, nil
 	}
 	return storage.Client{}, s.wrongSecret(r, wrong, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again"))
 }
 
-// wrongSecret counts a wrong secret or assertion of a client or resource server that is known,
-// and returns how it is refused: as it is, or with 429 when too many came from that network.
-// A right one is never counted, looked at or made to wait, so nobody can keep a client out
-// that shares its network, or knows its id. That leaves guessing to the length of secrets.
+// wrongSecret counts a wrong secret or assertion for the client or resource server with that
+// id, and returns the error to send: refused, or 429 when too many came from that network.
+// With an empty id it counts nothing. Correct credentials are never counted or delayed, so no
+// third party that shares a client's network or knows its id can lock it out. The only
+// protection against guessing is therefore the length of secrets.
 func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) error {
 	if id == "" {
 		return refused
@@ -151,13 +152,15 @@ func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) erro
 	}
 }
 
-// wrongToken does the same for a token that is refused where clients register.
+// wrongToken counts a refused token at the registration endpoints and returns how long the
+// client must wait.
 func (s *Server) wrongToken(r *http.Request, id string) time.Duration {
 	return s.throttle.Wrong("registration of "+id, fair.Requester(r.Context()))
 }
 
-// audiences are what an assertion that is sent to an endpoint may name as this server. The
-// name of an endpoint is no proof that the client meant us: see [AudienceIssuerOrEndpoint].
+// audiences returns the audiences that are accepted in an assertion sent to endpoint. The URL
+// of an endpoint does not prove that the client meant this server: see
+// [AudienceIssuerOrEndpoint].
 func (s *Server) audiences(endpoint string) []string {
 	if s.cfg.AssertionAudience == AudienceIssuerOrEndpoint {
 		return []string{s.cfg.Issuer, s.urls.token, endpoint}
@@ -165,8 +168,8 @@ func (s *Server) audiences(endpoint string) []string {
 	return []string{s.cfg.Issuer}
 }
 
-// believe checks the assertion of a client.
-func (s *Server) believe(r *http.Request, client storage.Client, assertion, endpoint string) error {
+// checkAssertion verifies the assertion of a client.
+func (s *Server) checkAssertion(r *http.Request, client storage.Client, assertion, endpoint string) error {
 	err := s.clients.Authenticate(r.Context(), client, assertion, s.audiences(endpoint))
 	if errors.Is(err, dcr.ErrAssertion) {
 		refused := invalidClient("the client assertion is not valid")
@@ -176,8 +179,8 @@ func (s *Server) believe(r *http.Request, client storage.Client, assertion, endp
 	return err
 }
 
-// proves reports whether the client registered the method, and whether that is all that
-// is needed. An assertion is still to be checked.
+// proves reports whether the client registered the method and the secret matches. An
+// assertion is verified later, by [Server.checkAssertion].
 func (c reading) proves(client storage.Client, method string) bool {
 	if client.Disabled {
 		return false

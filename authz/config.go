@@ -19,117 +19,126 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Config configures a [Server]. The zero value is refused: there is no issuer, no
-// store and no resource to fall back on.
+// Config configures a [Server]. Issuer, Store and Resources are required.
 type Config struct {
 	// Issuer is the issuer identifier (RFC 8414 section 2), byte for byte as it
 	// appears in metadata, in tokens and in the iss parameter. It has no trailing slash
 	// and is https unless its host is loopback.
 	Issuer string
-	// Store keeps all state. It is opened with the same Issuer and with master keys.
+	// Store keeps all state. Open it with the same Issuer and with master keys.
 	Store *storage.Store
-	// Resources are the servers that tokens are issued for; at least one.
+	// Resources are the servers that tokens are issued for; at least one is required.
 	Resources []Resource
-	// Registration says who may register clients; the zero value is closed.
+	// Registration decides which clients may register. The zero value is closed.
 	Registration Registration
-	// RegistrationPolicy narrows what may be registered, StatementIssuers are those whose
-	// software statements are believed.
+	// RegistrationPolicy restricts the metadata that clients may register. StatementIssuers
+	// are the issuers whose software statements are accepted.
 	RegistrationPolicy dcr.Policy
 	StatementIssuers   []dcr.StatementIssuer
-	// RegistrationQuota is how many clients of one software may register in an hour from
-	// one address, and ten times as many of all software; the networks around an address
-	// have twice and four times that. They are weighed as well: 2 KiB for each, and eight
-	// times that in all. Changes count like registrations. Default 600; negative means any
-	// number. Each process counts for itself.
+	// RegistrationQuota is the number of clients of one software that may register in an hour
+	// from one address. Ten times as many may register of all software. The networks around
+	// an address have twice and four times that limit. The size of registrations is limited
+	// as well: 2 KiB for each allowed client of one network, and eight times that for all
+	// networks together. Changes of a registration count like registrations. Default 600;
+	// negative means no limit. Each process counts by itself.
 	RegistrationQuota int
-	// ClientUnused is how long a registered client is kept that nobody uses, ClientIdle how
-	// long one that was used and has no live grant. Defaults 7 and 90 days, those of dcr.
+	// ClientUnused is the time after which a registered client that was never used is
+	// removed. ClientIdle is the time after which a client that was used and has no live
+	// grant is removed. Defaults: 7 and 90 days, those of package dcr.
 	ClientUnused, ClientIdle time.Duration
-	// Clients are those that are configured here and not in the store.
+	// Clients are clients that come from the configuration and are not kept in the store.
 	Clients []storage.Client
-	// AssertionAudience says what client assertions may name as this server; the zero
-	// value is [AudienceIssuer].
+	// AssertionAudience selects the audiences that client assertions may have. The zero value
+	// is [AudienceIssuer].
 	AssertionAudience AssertionAudience
 
-	// SigningAlgorithm is that of new signing keys: ES256 (the default), EdDSA or RS256.
+	// SigningAlgorithm is the algorithm of new signing keys: ES256 (the default), EdDSA or
+	// RS256.
 	SigningAlgorithm string
-	// KeyRotation is how long a key signs before another takes its place. Default 30 days;
-	// negative means for ever. It takes a running [Server.Run].
+	// KeyRotation is the time that a key signs before the next one replaces it. Default 30
+	// days; negative means no rotation. Rotation requires that [Server.Run] runs.
 	KeyRotation time.Duration
-	// KeyCache is how long others may keep the published keys; a new key is published for
-	// twice as long before it signs. Default 5 minutes, at least 1 second. Processes with
-	// one store have the same.
+	// KeyCache is the time for which caches may keep the published keys. A new key is
+	// published for twice as long before it signs. Default 5 minutes, at least 1 second. All
+	// processes with one store must have the same value.
 	KeyCache time.Duration
 
-	// AccessTokenTTL is how long an access token lives. Default 10 minutes, at most 1 hour. Set it when
-	// revoked tokens have to end sooner at resources that do not introspect; clients that refresh
-	// five minutes early do so at each call with 6 minutes or less.
+	// AccessTokenTTL is the lifetime of an access token. Default 10 minutes, at most 1 hour.
+	// Set it lower when revoked tokens must end sooner at resources that do not introspect.
+	// With 6 minutes or less, clients that refresh five minutes early do so at almost every
+	// call.
 	AccessTokenTTL time.Duration
-	// CodeTTL is how long an authorization code lives. Default 60 seconds, at most 10 minutes.
+	// CodeTTL is the lifetime of an authorization code. Default 60 seconds, at most 10
+	// minutes.
 	CodeTTL time.Duration
-	// RefreshWindow is how long the previous refresh token still gets the same
-	// successor. Default 30 seconds; negative means strict rotation, without a window.
+	// RefreshWindow is the time after a rotation in which the previous refresh token still
+	// gets the same successor. Default 30 seconds; negative means strict rotation without a
+	// window.
 	RefreshWindow time.Duration
-	// RefreshIdle ends a grant that was not refreshed for so long. Default 30 days.
+	// RefreshIdle is the time after which a grant ends if it is not refreshed. Default 30
+	// days.
 	RefreshIdle time.Duration
-	// RefreshMax ends every grant that long after its code was redeemed. Default 90 days.
+	// RefreshMax is the time after which every grant ends, counted from the redemption of its
+	// code. Default 90 days.
 	RefreshMax time.Duration
 
-	// Fetcher fetches what clients name: metadata documents, keys, logos. Without one none
-	// of them is. Set it where the server may read from the public web, to the one fetcher of
-	// the process, so that its bounds count for all that is fetched.
+	// Fetcher fetches what clients refer to: metadata documents, keys and logos. Without it
+	// none of them is fetched. Set it where the server may read from the public web, to the
+	// one fetcher of the process, so that its bounds cover all that the process fetches.
 	Fetcher *safefetch.Fetcher
-	// Documents says which client ID metadata documents are read; the zero value is none.
-	// They take a Fetcher.
+	// Documents selects the client metadata documents that are read; the zero value reads
+	// none. It requires a Fetcher.
 	Documents dcr.Documents
-	// Egress is how the server notices that it could read none of them; the zero value does
-	// not. It takes a running [Server.Run] to be noticed later than at the beginning.
+	// Egress configures the check for access to the public web; the zero value disables it.
+	// Checks after the first one require that [Server.Run] runs.
 	Egress EgressCheck
 
-	// Catalogue is the URL of pages that list servers, such as those of a registry on the same
-	// listener. The page for people at the issuer leads there. Empty for none.
+	// Catalogue is the URL of pages that list servers, such as those of a registry on the
+	// same listener. The page for people at the issuer links to it. Empty means no link.
 	Catalogue string
 
-	// CheckPassword reports whether a password belongs to a hash of [gatehouse.example/authz/admin.AddUser]; in as many
-	// goroutines as there are processors, less one. Default: it is done here, which slows down
-	// other requests by some milliseconds. Set it to have it done in another process.
+	// CheckPassword reports whether a password matches a hash made by
+	// [gatehouse.example/authz/admin.AddUser]. It is called from as many goroutines as there
+	// are processors, less one. By default the check runs in this process and delays other
+	// requests by some milliseconds; set it to check passwords in another process.
 	CheckPassword func(hash, password string) bool
 
-	// TrustedProxies are the addresses of proxies in front of the server: whoever comes
-	// through them is told apart by the X-Forwarded-For that they write. Others may write
-	// what they like.
+	// TrustedProxies are the addresses of proxies in front of the server. The server
+	// distinguishes clients behind them by the X-Forwarded-For header that they write. It
+	// ignores that header from all other addresses.
 	TrustedProxies []netip.Prefix
 
-	// Logger gets one line per event. Default: slog.Default.
+	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
-	// Now is the clock, Rand the randomness. Defaults: time.Now, crypto/rand.Reader.
+	// Now is the clock, Rand the source of randomness. Defaults: time.Now,
+	// crypto/rand.Reader.
 	Now  func() time.Time
 	Rand io.Reader
 }
 
-// Registration is who may register clients at /register (RFC 7591).
+// Registration decides which clients may register at /register (RFC 7591).
 type Registration string
 
 const (
-	// RegistrationClosed has no registration endpoint.
+	// RegistrationClosed disables the registration endpoint.
 	RegistrationClosed Registration = "closed"
-	// RegistrationToken lets those register who have an initial access token.
+	// RegistrationToken requires an initial access token.
 	RegistrationToken Registration = "token"
-	// RegistrationOpen lets anybody register.
+	// RegistrationOpen allows every client to register.
 	RegistrationOpen Registration = "open"
 )
 
-// AssertionAudience says which audience a client assertion may have (RFC 7523 section 3).
-// Whatever it is, an assertion has one audience alone.
+// AssertionAudience selects the audiences that a client assertion may have (RFC 7523 section
+// 3). In every case an assertion must have exactly one audience.
 type AssertionAudience string
 
 const (
-	// AudienceIssuer takes the issuer identifier alone (draft-ietf-oauth-rfc7523bis).
+	// AudienceIssuer accepts the issuer identifier only (draft-ietf-oauth-rfc7523bis).
 	AudienceIssuer AssertionAudience = "issuer"
-	// AudienceIssuerOrEndpoint takes the URL of the token endpoint, and of the endpoint
-	// that was called, too. Another server that a client uses can announce our token
-	// endpoint as its own, and gets assertions that count here (CVE-2025-27370,
-	// CVE-2025-27371). Set it only for clients that cannot send the issuer.
+	// AudienceIssuerOrEndpoint also accepts the URL of the token endpoint and of the endpoint
+	// that was called. Another authorization server of the same client can announce this
+	// server's token endpoint as its own, and then receives assertions that are valid here
+	// (CVE-2025-27370, CVE-2025-27371). Set it only for clients that cannot send the issuer.
 	AudienceIssuerOrEndpoint AssertionAudience = "issuer-or-endpoint"
 )
 
@@ -137,17 +146,17 @@ const (
 type Resource struct {
 	// URI is the resource identifier (RFC 8707 section 2) in canonical form.
 	URI string
-	// Name is shown to people at consent.
+	// Name is the name that people see on the consent page.
 	Name string
-	// Default marks the resource of requests that carry no resource parameter. With a
-	// single resource it is implied.
+	// Default marks the resource of requests without a resource parameter. A single resource
+	// is the default without it.
 	Default bool
-	// Scopes are what the resource distinguishes, in the order people see them.
+	// Scopes are the scopes of the resource, in the order in which people see them.
 	Scopes []Scope
-	// DefaultScopes are granted for requests that carry no scope; nil means all.
+	// DefaultScopes are granted to requests without a scope; nil means all scopes.
 	DefaultScopes []string
-	// Introspection is how the resource server authenticates at /introspect; nil means
-	// that it cannot.
+	// Introspection holds the credentials of the resource server at /introspect. With nil it
+	// cannot introspect tokens.
 	Introspection *IntrospectionClient
 }
 
@@ -157,21 +166,20 @@ type Scope struct {
 	Description string
 }
 
-// IntrospectionClient is a resource server's own credential. It is a namespace of its
-// own: it opens nothing but /introspect.
+// IntrospectionClient holds the credentials of a resource server. They are separate from
+// those of OAuth clients and are accepted at /introspect only.
 type IntrospectionClient struct {
 	ID string
-	// Secret has 32 characters or more that nobody can guess: its length, and not the number
-	// of attempts, is what stands against guessing.
+	// Secret must have at least 32 random characters: its length, and not a limit on
+	// attempts, prevents guessing.
 	Secret string
 }
 
-// offlineAccess is accepted, listed in the metadata and never put into a token: every
-// client whose grant types hold refresh_token gets refresh tokens.
+// offlineAccess is a scope that requests may name and the metadata lists. It is never put
+// into a token: every client with the grant type refresh_token gets refresh tokens.
 const offlineAccess = "offline_access"
 
-// withDefaults fills in what was left out and refuses what cannot work. Every mistake
-// is reported, not only the first.
+// withDefaults fills in the defaults and checks the result. The error lists every mistake.
 func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
 	c.AssertionAudience = cmp.Or(c.AssertionAudience, AudienceIssuer)

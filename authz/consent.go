@@ -17,8 +17,9 @@ import (
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
-// showConsent is GET /consent: it asks the signed-in person, naming the client, where
-// its answer goes, the resources and every scope (requirement R-SEC-6).
+// showConsent handles GET /consent: it shows the signed-in person the client, the host of its
+// redirect URI, the resources and every scope, and asks for a decision (requirement
+// R-SEC-6).
 func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
@@ -36,13 +37,13 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem string) error {
-	client, to, err := s.party(r, t)
+	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
 	asked := s.asked(t)
 	if len(asked) == 0 {
-		return gone() // nothing of what was asked for is configured any more
+		return gone() // none of the requested resources is configured any more
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
@@ -59,8 +60,8 @@ func refreshable(c storage.Client) bool {
 	return contains(c.Metadata.GrantTypes, metadata.GrantRefreshToken)
 }
 
-// consent is POST /consent: the person's decision. It ends the transaction, so of two
-// answers to one page exactly one counts.
+// consent handles POST /consent: the person's decision. It ends the transaction, so that
+// exactly one of two answers to one page counts.
 func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	f, err := consentForm.body(w, r)
 	if err != nil {
@@ -87,11 +88,11 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
-	_, to, err := s.party(r, t)
+	_, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	if err := s.take(w, r, t); err != nil {
+	if err := s.endTransaction(w, r, t); err != nil {
 		return err
 	}
 	e := to.refuse(codeAccessDenied, "the person declined")
@@ -99,11 +100,11 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	return e
 }
 
-// allow stores the grant and sends its code to the client. What is stored is the ticked
-// part of the very value that the page showed; nothing that was not on the page can be
-// ticked.
+// allow stores the grant and sends its code to the client. It stores the ticked part of the
+// same value that the page showed, so a permission that was not on the page cannot be
+// granted.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, ticked []string) error {
-	client, to, err := s.party(r, t)
+	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
@@ -113,21 +114,21 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	}
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
-		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.together(allowed),
+		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.tokenScopes(allowed),
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.use(r.Context(), client); err != nil {
+	if err := s.recordUse(r.Context(), client); err != nil {
 		return err
 	}
-	if err := s.take(w, r, t); err != nil {
+	if err := s.endTransaction(w, r, t); err != nil {
 		return err
 	}
 	err = s.engine.IssueCode(r.Context(), engine.Authorization{Client: client, Grant: grant, Code: code})
 	if errors.Is(err, storage.ErrConflict) {
-		return gone() // the person's grants were revoked while this one was being stored
+		return gone() // the person's grants were revoked while this one was stored
 	}
 	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrRecord) {
 		return unrecorded(err)
@@ -135,7 +136,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
-	if err := s.stillRight(r.Context(), session, client, grant); err != nil {
+	if err := s.recheck(r.Context(), session, client, grant); err != nil {
 		return err
 	}
 	s.chores.grantCreated(grant)
@@ -144,8 +145,8 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	return nil
 }
 
-// unrecorded is for a person who allowed while the store stopped answering. The page
-// cannot be sent again: the transaction is over.
+// unrecorded returns the page for a decision to allow that could not be stored because the
+// store stopped answering. The consent page cannot be shown again: the transaction is over.
 func unrecorded(cause error) *displayedError {
 	return &displayedError{
 		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
@@ -155,34 +156,35 @@ func unrecorded(cause error) *displayedError {
 	}
 }
 
-// take ends the transaction, before anything is granted. The one who comes second is told
-// that the page has expired.
-func (s *Server) take(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
+// endTransaction ends the transaction, before anything is granted. A second answer gets the
+// page for an expired transaction.
+func (s *Server) endTransaction(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
 	err := s.cfg.Store.TakeTransaction(r.Context(), t)
 	if errors.Is(err, storage.ErrNotFound) {
 		return gone()
 	}
 	if err == nil {
-		s.letGo(w, r, s.cookies.name(keptCookie+t.ID))
+		s.dropCookie(w, r, s.cookies.name(keptCookie+t.ID))
 	}
 	return err
 }
 
-// stillRight looks at the person and the client once more after the grant is stored, at
-// the same time: somebody waits.
-func (s *Server) stillRight(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant) error {
+// recheck reads the person and the client again after the grant is stored. It reads both at
+// the same time, because the person is waiting.
+func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant) error {
 	known := make(chan error, 1)
-	go func() { known <- s.stillKnown(ctx, client, grant) }()
-	err := s.stillWelcome(ctx, session, grant)
+	go func() { known <- s.recheckClient(ctx, client, grant) }()
+	err := s.recheckPerson(ctx, session, grant)
 	return cmp.Or(err, <-known)
 }
 
-// stillWelcome looks at the person once more after the grant is stored. Whoever
-// disables or removes a person first changes the record and then revokes the grants
-// that are listed: a grant that was stored in between is caught here.
-func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant storage.Grant) error {
+// recheckPerson reads the person again after the grant is stored, and revokes the grant if
+// the person may not sign in any more. Disabling or removing a person first changes the
+// record and then revokes the grants in the person's list, so it can miss a grant that is
+// stored in between.
+func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant storage.Grant) error {
 	user, err := s.cfg.Store.User(ctx, session.UserName)
-	if err == nil && welcome(user, session.Session) {
+	if err == nil && sessionValid(user, session.Session) {
 		return nil
 	}
 	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the person was disabled, or given another password, while consenting"); revokeErr != nil {
@@ -194,20 +196,20 @@ func (s *Server) stillWelcome(ctx context.Context, session liveSession, grant st
 	return gone()
 }
 
-// use records that the client is used, before it has a grant: one that seems unused may
-// be removed at any time.
-func (s *Server) use(ctx context.Context, client storage.Client) error {
+// recordUse records that the client is used. This must happen before the client has a grant:
+// a client that seems unused may be removed at any time.
+func (s *Server) recordUse(ctx context.Context, client storage.Client) error {
 	rest, err := s.clients.Use(ctx, client)
 	if errors.Is(err, storage.ErrNotFound) {
 		return unknownClient(err)
 	}
-	s.chores.later(rest)
+	s.chores.deferWork(rest)
 	return err
 }
 
-// stillKnown looks at the client once more after the grant is stored, for the same reason
-// as stillWelcome: whoever disables or removes a client changes its record first.
-func (s *Server) stillKnown(ctx context.Context, client storage.Client, grant storage.Grant) error {
+// recheckClient reads the client again after the grant is stored, for the same reason as
+// recheckPerson: disabling or removing a client changes its record first.
+func (s *Server) recheckClient(ctx context.Context, client storage.Client, grant storage.Grant) error {
 	_, err := s.requestingClient(ctx, client.ID)
 	if err == nil {
 		return nil

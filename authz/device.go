@@ -9,17 +9,17 @@ import (
 	"gatehouse.example/storage"
 )
 
-// A browser that signed in keeps a device cookie. It signs nobody in: it only lets whoever
-// types the right password of the same person pass what strangers have used up, and it
-// buys a few guesses at that person to whoever steals it.
+// A browser that signed in keeps a device cookie. The cookie does not sign a person in. It
+// exempts sign-ins of the same person from the limits that failed attempts from other
+// browsers have used up. A thief of the cookie gains a few guesses at that person's password.
 
 const (
 	deviceCookie = "authz_device"
-	// deviceTTL is how long a browser counts as known after a sign-in.
+	// deviceTTL is the time for which a browser counts as known after a sign-in.
 	deviceTTL = 180 * 24 * time.Hour
 )
 
-// rememberDevice makes the browser one that has signed in as a person.
+// rememberDevice sets a device cookie after the sign-in of a person.
 func (s *Server) rememberDevice(w http.ResponseWriter, user storage.User) error {
 	expires := binary.BigEndian.AppendUint64(nil, uint64(s.cfg.Now().Add(deviceTTL).Unix()))
 	sealed, err := s.cfg.Store.Seal("device", deviceID(user), expires)
@@ -30,12 +30,12 @@ func (s *Server) rememberDevice(w http.ResponseWriter, user storage.User) error 
 	return nil
 }
 
-// deviceID is what a device cookie is bound to, besides the issuer: the person, and the
-// password, so that it ends when that is changed.
+// deviceID returns what a device cookie is bound to, besides the issuer: the person, and the
+// password hash, so that the cookie ends when the password changes.
 func deviceID(user storage.User) string { return user.Subject + " " + user.Password }
 
-// device returns what tells the browser apart if it has signed in as this person before,
-// else "". It takes as long for nobody.
+// device returns an identifier of the browser if it has signed in as this person before, and
+// otherwise "". It takes as long for an unknown user.
 func (s *Server) device(r *http.Request, user storage.User) string {
 	sealed, err := base64.RawURLEncoding.DecodeString(s.cookies.get(r, deviceCookie))
 	if err != nil || len(sealed) == 0 {

@@ -16,19 +16,19 @@ import (
 	"gatehouse.example/storage"
 )
 
-// EgressCheck is how a server notices that it has no way to the public web, where it could
-// read no metadata document. Nothing else tells: that some stranger's host cannot be reached
-// says nothing.
+// EgressCheck configures how a server detects that it has no access to the public web, where
+// it could read no metadata document. A dedicated check is necessary: a failure to reach a
+// host that a client names does not show that there is no access.
 type EgressCheck struct {
-	// Hosts are names of public hosts, at most 8, of which one has to be reached: it is looked
-	// up, connected to at port 443, spoken TLS with, and asked nothing. Set it to hosts whose
-	// documents are wanted here. Without any, nothing is looked for, and the way is taken to be
-	// there.
+	// Hosts are names of public hosts, at most 8. There is access if one of them can be
+	// reached: the check resolves the name, connects to port 443, completes a TLS handshake
+	// and sends no request. Set it to hosts whose client documents you need. Without hosts
+	// there is no check, and access is assumed.
 	Hosts []string
-	// Every is how long after a look that found the way the next one begins. Default 5 minutes.
+	// Every is the time between a successful check and the next one. Default 5 minutes.
 	Every time.Duration
-	// Again is how long after the first look in vain the next one begins; each further one takes
-	// twice as long, up to a fifth of Every. Default 5 seconds.
+	// Again is the time between the first failed check and the next one. It doubles with each
+	// further failure, up to a fifth of Every. Default 5 seconds.
 	Again time.Duration
 }
 
@@ -45,23 +45,24 @@ func (c EgressCheck) validate() error {
 	return errors.Join(errs...)
 }
 
-// egress knows whether there is a way to the public web. A nil one takes it to be there.
+// egress records whether there is access to the public web. A nil *egress assumes that there
+// is.
 type egress struct {
 	check  EgressCheck
 	reach  func(context.Context, []string) error
 	log    *slog.Logger
-	offers bool // documents are offered all the same
+	offers bool // whether documents are offered without access too
 
 	begin  sync.Once
-	looked chan struct{} // closed when the first look has ended
+	looked chan struct{} // closed at the end of the first check
 
-	missing atomic.Bool
-	mu      sync.Mutex
-	vain    int // looks in vain since the last one that was not
+	missing  atomic.Bool
+	mu       sync.Mutex
+	failures int // consecutive failed checks
 }
 
-// newEgress returns nil where nothing is to be looked for: no host is named, or no document
-// would be fetched.
+// newEgress returns nil if no check is needed: if no host is configured, or no document would
+// be fetched.
 func newEgress(cfg Config, clients *dcr.Clients) *egress {
 	if len(cfg.Egress.Hosts) == 0 || !clients.FetchesDocuments() {
 		return nil
@@ -71,8 +72,8 @@ func newEgress(cfg Config, clients *dcr.Clients) *egress {
 	return &egress{check: check, reach: cfg.Fetcher.Reach, log: cfg.Logger, offers: offersWithoutEgress(cfg, clients), looked: make(chan struct{})}
 }
 
-// isMissing reports whether no way was found when it was last looked for, and waits for the
-// first look, which ends within seconds, but not for longer than ctx.
+// isMissing reports whether the last check found no access. It waits for the first check,
+// which ends within seconds, but not for longer than ctx.
 func (e *egress) isMissing(ctx context.Context) bool {
 	if e == nil {
 		return false
@@ -80,7 +81,7 @@ func (e *egress) isMissing(ctx context.Context) bool {
 	e.begin.Do(func() {
 		go func() {
 			defer close(e.looked)
-			e.look(context.WithoutCancel(ctx)) // it is everybody's, and ends by itself
+			e.look(context.WithoutCancel(ctx)) // all requests share the result, and the check ends by itself
 		}()
 	})
 	select {
@@ -90,7 +91,8 @@ func (e *egress) isMissing(ctx context.Context) bool {
 	return e.missing.Load()
 }
 
-// look looks once. At the beginning one look in vain is believed, later the second in a row.
+// look checks once. At the start one failed check means that access is missing, later two in
+// a row.
 func (e *egress) look(ctx context.Context) {
 	err := e.reach(ctx, e.check.Hosts)
 	if ctx.Err() != nil {
@@ -99,10 +101,10 @@ func (e *egress) look(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	was, is := e.missing.Load(), false
-	if e.vain++; err == nil {
-		e.vain = 0
+	if e.failures++; err == nil {
+		e.failures = 0
 	} else {
-		is = was || e.vain > 1 || !e.hasLooked()
+		is = was || e.failures > 1 || !e.hasLooked()
 	}
 	e.missing.Store(is)
 	switch {
@@ -125,22 +127,22 @@ func (e *egress) hasLooked() bool {
 
 func (e *egress) consequence() string {
 	if e.offers {
-		return ", but for those that are pinned"
+		return ", except those that are pinned"
 	}
 	return ", and are not offered"
 }
 
-// wait is how long the next look waits.
+// wait returns the time until the next check.
 func (e *egress) wait() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.vain == 0 {
+	if e.failures == 0 {
 		return e.check.Every
 	}
-	return min(e.check.Again<<min(e.vain-1, 16), max(e.check.Every/5, e.check.Again))
+	return min(e.check.Again<<min(e.failures-1, 16), max(e.check.Every/5, e.check.Again))
 }
 
-// run looks until ctx ends.
+// run checks repeatedly until ctx ends.
 func (e *egress) run(ctx context.Context) {
 	if e == nil {
 		return
@@ -158,26 +160,28 @@ func (e *egress) run(ctx context.Context) {
 	}
 }
 
-// EgressMissing reports whether the server has found no way to the public web, so that metadata
-// documents of clients cannot be read unless they are pinned. It begins to look if nobody has
-// yet, and waits for the end of that, some two seconds at most, or for ctx.
+// EgressMissing reports whether the server has found no access to the public web, so that it
+// can read client metadata documents only if they are pinned. If there was no check yet,
+// EgressMissing starts one and waits for its end, for about two seconds at most, or for ctx.
 func (s *Server) EgressMissing(ctx context.Context) bool { return s.egress.isMissing(ctx) }
 
-// OffersDocuments reports whether the metadata says that documents are read: while none can be
-// fetched, clients that can register do so instead.
+// OffersDocuments reports whether the server metadata offers client metadata documents. While
+// none can be fetched, clients that can register do so instead.
 func (s *Server) OffersDocuments(ctx context.Context) bool {
 	return s.clients.SupportsDocuments() && (offersWithoutEgress(s.cfg, s.clients) || !s.egress.isMissing(ctx))
 }
 
-// offersWithoutEgress reports whether documents are offered while none can be fetched: where some
-// are pinned and not everybody can register. Where everybody can, those whose documents are
-// not pinned would be kept out by the offer, and the others lose nothing without it.
+// offersWithoutEgress reports whether documents are offered while none can be fetched: if
+// some are pinned and registration is not open. With open registration the offer would keep
+// out the clients whose documents are not pinned, and the others lose nothing without it.
 func offersWithoutEgress(cfg Config, clients *dcr.Clients) bool {
 	return len(clients.Pinned()) > 0 && cfg.Registration != RegistrationOpen
 }
 
-// enclosed tells a person that the application is not to blame, and what ends it.
-func (s *Server) enclosed(e *apiError) *displayedError {
+// noEgressPage returns the page for a client document that cannot be read for lack of access
+// to the public web. It explains that the application is not at fault, and what the operator
+// can change.
+func (s *Server) noEgressPage(e *apiError) *displayedError {
 	shown := &displayedError{
 		status: e.status, code: e.code, cause: e.cause, title: "The application cannot be identified right now",
 		message: "It identifies itself by an address on the public web, and this server has no way there at the moment. Nothing was changed.",

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/templates"
 )
 
-// The error codes that leave the server. All are registered: RFC 6749 sections 4.1.2.1
+// The error codes that the server sends. All are registered: RFC 6749 sections 4.1.2.1
 // and 5.2, RFC 8707 section 2, OpenID Connect Core section 3.1.2.6.
 const (
 	codeInvalidRequest       = "invalid_request"
@@ -37,10 +37,10 @@ const (
 	codeRegNotSupported      = "registration_not_supported"
 )
 
-// retryAfter is what a client is told to wait when the store does not answer, in seconds.
+// retryAfter is the Retry-After of 503 answers, in seconds.
 const retryAfter = 2
 
-// apiError is an error for a program: JSON as in RFC 6749 section 5.2.
+// apiError is an error that is answered as JSON (RFC 6749 section 5.2).
 type apiError struct {
 	status      int
 	code        string
@@ -60,7 +60,7 @@ func invalidRequest(format string, args ...any) *apiError {
 	return refuse(codeInvalidRequest, format, args...)
 }
 
-// invalidClient is 401 with a challenge: RFC 6749 section 5.2 asks for it whenever the
+// invalidClient returns a 401 with a challenge: RFC 6749 section 5.2 requires it when the
 // client used the Authorization header, RFC 9110 section 15.5.2 for every 401.
 func invalidClient(format string, args ...any) *apiError {
 	e := refuse(codeInvalidClient, format, args...)
@@ -68,8 +68,8 @@ func invalidClient(format string, args ...any) *apiError {
 	return e
 }
 
-// displayedError is an error for a person that must stay here: nothing has proven a
-// redirect URI.
+// displayedError is an error that must be shown on a page of this server, because no redirect
+// URI is proven.
 type displayedError struct {
 	status         int
 	title, message string
@@ -83,8 +83,8 @@ type displayedError struct {
 func (e *displayedError) Error() string { return e.title }
 func (e *displayedError) Unwrap() error { return e.cause }
 
-// redirectedError is an error that goes to the client through the browser. It can only
-// be made with a proven destination.
+// redirectedError is an error that is sent to the client through the browser. It can only be
+// made with a proven redirect URI.
 type redirectedError struct {
 	to                proven
 	acted             bool // the person has signed in or acted on a page of this transaction
@@ -97,10 +97,10 @@ func (p proven) refuse(code, format string, args ...any) *redirectedError {
 	return &redirectedError{to: p, code: code, description: printableLong(fmt.Sprintf(format, args...))}
 }
 
-// handler answers a request or says why it cannot. One adapter renders the error.
+// handler answers a request, or returns an error, which an adapter renders.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// api renders errors as JSON.
+// api returns a handler that renders errors as JSON.
 func (s *Server) api(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noStore(w.Header())
@@ -119,12 +119,12 @@ func (s *Server) writeAPIError(w http.ResponseWriter, r *http.Request, err error
 	if refused.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
 	}
-	comeBack(w.Header(), refused.status, refused.retryAfter)
+	setRetryAfter(w.Header(), refused.status, refused.retryAfter)
 	writeJSON(w, refused.status, map[string]string{"error": refused.code, "error_description": refused.description})
 }
 
-// comeBack says when to try again (RFC 9110 section 10.2.3).
-func comeBack(h http.Header, status int, wait time.Duration) {
+// setRetryAfter sets Retry-After (RFC 9110 section 10.2.3) for the statuses that need it.
+func setRetryAfter(h http.Header, status int, wait time.Duration) {
 	switch status {
 	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.Itoa(retryAfter))
@@ -133,12 +133,13 @@ func comeBack(h http.Header, status int, wait time.Duration) {
 	}
 }
 
-// wholeSeconds rounds up.
+// wholeSeconds returns d in seconds, rounded up, and at least 1.
 func wholeSeconds(d time.Duration) int { return max(int((d+time.Second-1)/time.Second), 1) }
 
-// internal turns what went wrong in here into what may be said out there.
+// internal returns the API error for err. Its description reveals no internals; err is its
+// cause, for the log.
 func (s *Server) internal(r *http.Request, err error) *apiError {
-	if errors.Is(err, storage.ErrRecord) { // forged or damaged: never "there is none"
+	if errors.Is(err, storage.ErrRecord) { // forged or damaged, which must not be taken for a missing record
 		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable,
 			description: "the server cannot use what is in its storage; try again later", cause: err}
 	}
@@ -158,7 +159,8 @@ func (s *Server) internal(r *http.Request, err error) *apiError {
 		description: "the server could not complete the request", cause: err}
 }
 
-// page renders errors as pages, or sends them to the client where that is proven safe.
+// page returns a handler that renders errors as pages, or redirects them to the client where
+// that is allowed.
 func (s *Server) page(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.pageHeaders(w.Header())
@@ -188,7 +190,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 		shown = s.internalPage(r, err)
 	}
 	s.logRefusal(r, shown.status, shown.code, shown.title, shown.cause)
-	comeBack(w.Header(), shown.status, shown.retryAfter)
+	setRetryAfter(w.Header(), shown.status, shown.retryAfter)
 	w.WriteHeader(shown.status)
 	if err := s.pages.Error(w, templates.Error{
 		Status: shown.status, Title: shown.title, Message: shown.message, Steps: shown.steps, Code: shown.code, Link: shown.link,
@@ -200,7 +202,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 	e := s.internal(r, err)
 	if errors.Is(err, dcr.ErrUnreachable) && s.egress.isMissing(r.Context()) {
-		return s.enclosed(e)
+		return s.noEgressPage(e)
 	}
 	if errors.Is(err, dcr.ErrUnreachable) {
 		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
@@ -226,9 +228,9 @@ func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 		steps:   []string{"Start again from the application that sent you here."}}
 }
 
-// refusalLevel is how much somebody has to care. An error is what only a fault of ours
-// explains, so nothing that strangers can cause: a crowd, a fetch that comes to nothing, a
-// client that hangs up while the store is asked.
+// refusalLevel returns the level at which a refusal is logged. Error is reserved for what
+// only a fault of this server explains; requests alone cannot cause it. Overload, a failed
+// fetch, and a client that disconnects while the store is read have lower levels.
 func refusalLevel(r *http.Request, status int) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError, errors.Is(r.Context().Err(), context.Canceled):
@@ -251,14 +253,15 @@ func (s *Server) logRefusal(r *http.Request, status int, code, description strin
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("authz: cannot marshal %T: %v", v, err)) // only our own types reach this
+		panic(fmt.Sprintf("authz: cannot marshal %T: %v", v, err)) // only types of this package reach this
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// printableLong is printable for whole descriptions.
+// printableLong returns s with the characters that an error_description may contain, in at
+// most 600 bytes. It is for whole descriptions.
 func printableLong(s string) string {
 	out := []byte(s)
 	for i, c := range out {
@@ -269,7 +272,8 @@ func printableLong(s string) string {
 	return string(out[:min(len(out), 600)])
 }
 
-// sentence gives a description the form of a sentence.
+// sentence turns a description into a sentence: it capitalises the first letter and adds a
+// full stop.
 func sentence(s string) string {
 	if s == "" {
 		return s

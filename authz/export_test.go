@@ -29,13 +29,13 @@ func (s *Server) OnCompare(compare func(hash, password string, matches func(hash
 }
 
 // SignInsWaiting returns how many passwords wait to be compared.
-func (s *Server) SignInsWaiting() int { return s.passwords.turns.Waiting() }
+func (s *Server) SignInsWaiting() int { return s.passwords.queue.Waiting() }
 
 // Hashing returns how many passwords are compared at a time.
 func Hashing() int { return hashing() }
 
 // SignInsMost returns how many passwords may wait to be compared.
-func SignInsMost() int { return mostWaiting }
+func SignInsMost() int { return maxWaiting }
 
 // LookOut looks for the way to the public web, as Run does from time to time.
 func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }

@@ -53,7 +53,7 @@ func (h *house) refreshed(c member, token string) reply {
 }
 
 const (
-	madeGood  = "a failover forgot rotations of a refresh token"
+	madeGood  = "a failover lost rotations of a refresh token"
 	alarm     = "the store lost an acknowledged rotation"
 	forgotten = "a refresh token from a forgotten write was used"
 )

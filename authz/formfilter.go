@@ -14,31 +14,32 @@ import (
 	"gatehouse.example/internal/passwords"
 )
 
-// maxForm bounds a query or a form body, maxParameters the number of its parameters.
+// maxForm is the greatest length of a query or form body in bytes, maxParameters the
+// greatest number of its parameters.
 const (
 	maxForm       = 64 << 10
 	maxParameters = 256
 )
 
-// parameter is what the guard lets through for one name.
+// parameter holds the limits of one parameter.
 type parameter struct {
 	max   int  // bytes
 	many  bool // may be repeated: OAuth 2.1 section 3.1 allows that for resource alone
-	times int  // how often, if more than maxTimes
-	// issued says that the right values are ours: what is too long or malformed is not
-	// one of them, and is handled like every other value that we never issued. Clients
-	// recover from being told that a token is not valid, and seldom from invalid_request.
+	times int  // the greatest number of values, if more than maxTimes
+	// issued marks parameters whose valid values this server issued. A value that is too long
+	// or malformed is then treated like any other value that it did not issue. Clients
+	// recover from the error for an invalid token, and seldom from invalid_request.
 	issued bool
 }
 
-// maxTimes is how often a parameter may be repeated.
+// maxTimes is the usual limit on the values of a parameter that may be repeated.
 const maxTimes = 32
 
-// unissued stands for a value that cannot be one of ours.
+// unissued replaces values that this server cannot have issued.
 const unissued = "?"
 
-// formFilter is the policy of one endpoint: the parameters that it reads. Every other
-// name is ignored (OAuth 2.1 section 3.1: unrecognised parameters MUST be ignored).
+// formFilter holds the parameters that one endpoint reads. All others are ignored (OAuth 2.1
+// section 3.1: unrecognised parameters MUST be ignored).
 type formFilter map[string]parameter
 
 const (
@@ -46,7 +47,7 @@ const (
 	longText  = 4096
 )
 
-// The guards, one per endpoint. Handlers see these parameters and nothing else.
+// The form filters, one per endpoint. Handlers see only these parameters.
 var (
 	authorizeForm = formFilter{
 		"response_type": {max: 64}, "response_mode": {max: 64}, "client_id": {max: longText}, "redirect_uri": {max: longText},
@@ -59,7 +60,7 @@ var (
 		"refresh_token": {max: shortText, issued: true}, "scope": {max: longText}, "resource": {max: longText, many: true},
 	})
 	revokeForm = withClientParameters(formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}})
-	// introspectForm has no client_id and client_secret: resource servers use HTTP Basic.
+	// introspectForm lacks client_id and client_secret: resource servers use HTTP Basic.
 	introspectForm = formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
 	pageForm       = formFilter{"transaction": {max: 64}}
 	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
@@ -76,9 +77,8 @@ func withClientParameters(g formFilter) formFilter {
 	return g
 }
 
-// form is a guarded set of parameters. An empty value counts as left out (OAuth 2.1
-// section 3.1). problems holds, by name, what is wrong with parameters that were
-// dropped for it.
+// form holds the parameters that passed a form filter. An empty value counts as absent (OAuth
+// 2.1 section 3.1). problems describes, by name, the parameters that were dropped.
 type form struct {
 	values   map[string][]string
 	problems map[string]string
@@ -159,8 +159,8 @@ func (p parameter) check(name string, values []string) (kept []string, problem s
 
 func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
 
-// body reads the form of a POST. Parameters in the query are refused: secrets do not
-// belong into URLs (OAuth 2.1 section 2.4.1).
+// body reads the form of a POST. It refuses parameters in the query: secrets do not belong
+// into URLs (OAuth 2.1 section 2.4.1).
 func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -189,8 +189,8 @@ func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) 
 	return f, nil
 }
 
-// printable makes a value fit for an error_description: RFC 6749 section 5.2 allows
-// %x20-21 / %x23-5B / %x5D-7E. The result is short.
+// printable returns s with the characters that an error_description may contain: RFC 6749
+// section 5.2 allows %x20-21 / %x23-5B / %x5D-7E. The result has at most 123 bytes.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {

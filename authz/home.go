@@ -9,8 +9,8 @@ import (
 	"gatehouse.example/templates"
 )
 
-// home answers at the issuer itself: a person gets a page, a program hears that there is
-// nothing, as everywhere else. Metadata is not here (RFC 8414 section 3).
+// home handles the issuer URL itself: people get a page, and programs the same 404 as at
+// unknown paths. The server metadata is elsewhere (RFC 8414 section 3).
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !person(r) {
@@ -29,8 +29,8 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// person reports whether a request asks for a page by name, as browsers do; "*/*" is what
-// programs send.
+// person reports whether a request names text/html in Accept, as browsers do. Programs send
+// "*/*".
 func person(r *http.Request) bool {
 	for _, accept := range r.Header["Accept"] {
 		for part := range strings.SplitSeq(accept, ",") {
@@ -38,7 +38,7 @@ func person(r *http.Request) bool {
 			if err != nil || kind != "text/html" {
 				continue
 			}
-			weight, err := strconv.ParseFloat(parameters["q"], 64) // RFC 9110 section 12.4.2: 0 is "not this"
+			weight, err := strconv.ParseFloat(parameters["q"], 64) // RFC 9110 section 12.4.2: 0 means "not acceptable"
 			return parameters["q"] == "" || err == nil && weight > 0
 		}
 	}

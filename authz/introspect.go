@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// introspection is the answer of RFC 7662 section 2.2. An inactive token has no other
-// member than active.
+// introspection is the response of RFC 7662 section 2.2. For an inactive token it has no
+// member but active.
 type introspection struct {
 	Active    bool             `json:"active"`
 	Scope     string           `json:"scope,omitempty"`
@@ -27,9 +27,9 @@ type introspection struct {
 	ID        string           `json:"jti,omitempty"`
 }
 
-// introspect is POST /introspect (RFC 7662). Resource servers authenticate with their
-// own credentials and learn about access tokens for themselves only: a token for
-// somebody else, a refresh token or a forged one is inactive, without a reason.
+// introspect handles POST /introspect (RFC 7662). Resource servers authenticate with their
+// own credentials and learn about access tokens for themselves only: a token for another
+// resource, a refresh token or a forged token is inactive, without a reason.
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	f, err := introspectForm.body(w, r)
 	if err != nil {
@@ -50,9 +50,10 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inspect reads one record: the grant tells whether the family is alive and whether the
-// asking resource is part of it still, with which scopes. What cannot be read is an error:
-// nobody knows then whether the token is active.
+// inspect returns the state of a token. It reads one record: the grant determines whether the
+// family is alive, and whether the calling resource is still part of it and with which
+// scopes. If the record cannot be read, it is unknown whether the token is active, and
+// inspect returns an error.
 func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
 	switch {
@@ -81,8 +82,8 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	}, nil
 }
 
-// resourceServer authenticates a resource server with HTTP Basic. Its credentials are a
-// namespace of their own: they are no client's, and no client's open this door.
+// resourceServer authenticates a resource server with HTTP Basic. These credentials are
+// separate from those of clients: neither kind is accepted in place of the other.
 func (s *Server) resourceServer(r *http.Request) (Resource, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -105,7 +106,7 @@ func (s *Server) resourceServer(r *http.Request) (Resource, error) {
 	return Resource{}, s.wrongSecret(r, wrong, invalidClient("the resource server is not known, or its secret is not right"))
 }
 
-// sameSecret compares in constant time, whatever the lengths.
+// sameSecret compares in constant time, also for different lengths.
 func sameSecret(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/authz/internal/keyring"
 )
 
-// longestTokenLife is the most that AccessTokenTTL can be, and so what any process of
-// the issuer may have signed lately, whatever its setting is or was.
+// longestTokenLife is the greatest AccessTokenTTL. Any process of the issuer may recently
+// have signed tokens with that lifetime, whatever its setting is or was.
 const longestTokenLife = time.Hour
 
 func keysOf(cfg Config) keyring.Config {
@@ -20,15 +20,14 @@ func keysOf(cfg Config) keyring.Config {
 	}
 }
 
-// Run does the work that no request waits for, until ctx ends: it follows the signing
-// keys in the store and rotates them, seals records under the first master key, records
-// the last use of clients, keeps lists short and looks whether there is a way to the public
-// web. Any number of processes with one store
-// may run.
+// Run does the background work of the server until ctx ends: it rereads and rotates the
+// signing keys, seals records under the first master key, records the last use of clients,
+// keeps lists short, removes idle clients and checks for access to the public web. Any number
+// of processes with one store may call Run.
 //
-// A server that never runs signs and checks with the keys in the store too: it reads
-// them when it starts, and again when they are used and are older than KeyCache. It
-// rotates nothing.
+// A server without Run still signs and verifies with the keys in the store: it reads them
+// when it starts, and again when they are used and are older than KeyCache. It does not
+// rotate them.
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/templates"
 )
 
-// showLogin is GET /login: the sign-in form of a transaction.
+// showLogin handles GET /login: the sign-in form of a transaction.
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName, problem string) error {
-	client, to, err := s.party(r, t)
+	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
@@ -50,10 +50,10 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	})
 }
 
-// party returns the client of a transaction and where its answer will go. Both are
-// looked up and matched again. A client that says something else about itself than when
-// it asked has to ask again: the person decides on what is shown.
-func (s *Server) party(r *http.Request, t storage.Transaction) (storage.Client, proven, error) {
+// clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
+// up and matched again. If the client's metadata has changed since the authorization request,
+// the client must send a new one: the person decides on what the page shows.
+func (s *Server) clientAndRedirect(r *http.Request, t storage.Transaction) (storage.Client, proven, error) {
 	client, err := s.requestingClient(r.Context(), t.ClientID)
 	if err != nil {
 		return storage.Client{}, proven{}, err
@@ -72,12 +72,12 @@ func changed() *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest,
 		title:   "The application has changed",
-		message: "What it says about itself is not what it was when this sign-in began, so nothing was decided.",
+		message: "What it publishes about itself has changed since this sign-in began, so nothing was decided.",
 		steps:   []string{"Go back to the application and connect again."},
 	}
 }
 
-// login is POST /login: it checks the password and starts a session.
+// login handles POST /login: it checks the password and starts a session.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	f, err := loginForm.body(w, r)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
 	var refused *refusedSignIn
 	if errors.As(err, &refused) {
-		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.meant(refused.known, f.get("username")), "from", fair.Requester(r.Context()))
+		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.loggedName(refused.userName, f.get("username")), "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), "The name or the password is not right.")
 	}
 	if err != nil {
@@ -113,10 +113,10 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// meant is the person whose name was typed, for the log. What is nobody's name may be a
-// password in the wrong field, so it is not logged; a keyed hash tells whether it is the
-// same as another time.
-func (s *Server) meant(known, typed string) slog.Attr {
+// loggedName returns the log attribute for the name in a failed sign-in. A name that belongs
+// to no person may be a password in the wrong field, so the attribute is a keyed hash, which
+// shows whether the same name was used before.
+func (s *Server) loggedName(known, typed string) slog.Attr {
 	if known != "" {
 		return slog.String("user", known)
 	}
@@ -125,8 +125,8 @@ func (s *Server) meant(known, typed string) slog.Attr {
 	return slog.String("unknown_name_hash", hex.EncodeToString(mac.Sum(nil)[:8]))
 }
 
-// shownClient is what people see of a client: its name, whether anybody here vouches for
-// it, and the host of its document, which it cannot choose
+// shownClient returns what pages show of a client: its name, whether the operator vouches for
+// it, and the host of its metadata document, which the client cannot choose
 // (draft-ietf-oauth-client-id-metadata-document section 8.5).
 func (s *Server) shownClient(c storage.Client) templates.Client {
 	return templates.Client{Name: c.Metadata.ClientName, Verified: s.clients.Vouched(c), Host: dcr.DocumentHost(c)}

@@ -7,8 +7,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// logo is GET /logo: the logo of the client of a transaction, for the browser that it
-// belongs to.
+// logo handles GET /logo: the logo of the client of a transaction, for the browser of that
+// transaction.
 func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	f, err := pageForm.parse(r.URL.RawQuery)
 	if err != nil {
@@ -34,9 +34,9 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// logoPath is where the page of a transaction finds the logo, empty if there is none. No
-// page waits for one: the fetch began with the sign-in, at the latest begins now, and a
-// logo that is not there yet is there the next time.
+// logoPath returns the path of the logo for the page of a transaction, or "" if there is
+// none. Pages do not wait for a logo: the fetch begins at the authorization request, or now
+// at the latest, and a later page shows the logo.
 func (s *Server) logoPath(ctx context.Context, client storage.Client, t storage.Transaction) string {
 	s.clients.FetchLogo(ctx, client, t.RedirectURI)
 	if s.clients.Logo(client, t.RedirectURI) == nil {

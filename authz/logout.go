@@ -10,7 +10,8 @@ import (
 	"gatehouse.example/templates"
 )
 
-// account is what a page shows to whoever is signed in: who they are, and how they end it.
+// account returns what a page shows about the signed-in person: the name and the buttons that
+// end the session.
 func (s *Server) account(r *http.Request, session liveSession) templates.Account {
 	if session.secret == "" {
 		return templates.Account{}
@@ -18,14 +19,14 @@ func (s *Server) account(r *http.Request, session liveSession) templates.Account
 	return templates.Account{UserName: session.UserName, SignOut: s.urls.logout, Token: s.logoutToken(r, session)}
 }
 
-// logoutToken is bound to browser and session alone: whoever comes back to a page whose
-// transaction is over can still sign out.
+// logoutToken returns a token that is bound to browser and session only, so that a person can
+// also sign out from a page whose transaction is over.
 func (s *Server) logoutToken(r *http.Request, session liveSession) string {
 	return s.csrf(r, storage.Transaction{}, "logout", session)
 }
 
-// logout is POST /logout: it ends the session of this browser. Grants stay. "Not you?"
-// goes on with the same request of the client at the sign-in page.
+// logout handles POST /logout: it ends the session of this browser. Grants remain. The button
+// "Not you?" continues with the same authorization request at the sign-in page.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	f, err := logoutForm.body(w, r)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 }
 
 // endSession ends the session in the store first: while the store does not answer, the
-// browser keeps its cookie, and the person learns that nothing was done.
+// browser keeps its cookie, and the page tells the person that nothing was changed.
 func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session liveSession) error {
 	if session.secret != "" {
 		if err := s.cfg.Store.DeleteSession(r.Context(), session.secret); err != nil {

@@ -7,16 +7,16 @@ import (
 	"gatehouse.example/storage"
 )
 
-// narrowed is which part of a grant an access token is for.
+// narrowed is the part of a grant that an access token is for.
 type narrowed struct {
 	audience []string
 	scopes   []string
 }
 
-// narrow reads resource (RFC 8707 section 2.2) and, where the grant type has it, scope
-// (OAuth 2.1 section 4.3.1). Both may ask for less than the grant holds, never for more. A
-// token carries the scopes that were allowed at its resources and are defined there still.
-// The grant itself keeps everything.
+// narrow reads resource (RFC 8707 section 2.2) and, if the grant type has it, scope (OAuth
+// 2.1 section 4.3.1). Both may ask for less than the grant allows, never for more. A token
+// carries the scopes that were allowed at its resources and are still defined there. The
+// grant does not change.
 func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error) {
 	granted := s.resources.served(g.Allowed(s.resources.defines))
 	named, problem := parseResources(f.all("resource"))
@@ -41,11 +41,11 @@ func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error)
 	return narrowed{audience: named, scopes: scopes}, err
 }
 
-// unnamed returns the resources of a token request that names none: a token that is good at
-// two resources can be used by each at the other, so clients have to ask for that. It is
-// those of the first token of the grant, as far as they are there still, and never another
-// one instead: the client would send the token to the wrong resource. Before there was a
-// token it is the sole resource.
+// unnamed returns the resources of a token request that names none. A token for two resources
+// can be used by each of them at the other, so clients must ask for one explicitly. The
+// default is the audience of the grant's first token, as far as it is still served, and never
+// another resource instead: the client would send the token to the wrong one. Before the
+// first token the default is the only resource of the grant.
 func unnamed(g storage.Grant, granted storage.Access) ([]string, error) {
 	usual := g.Audience
 	if len(usual) == 0 && len(g.Resources) == 1 {
@@ -56,7 +56,7 @@ func unnamed(g storage.Grant, granted storage.Access) ([]string, error) {
 	case len(left) > 0:
 		return left, nil
 	case len(granted) == 0:
-		return nil, refuse(codeInvalidTarget, "the resource is no longer served here")
+		return nil, refuse(codeInvalidTarget, "the resource is no longer configured at this server")
 	case len(usual) > 0:
 		return nil, refuse(codeInvalidTarget, "the resource of this grant's tokens, %s, has ended; name another one with the parameter resource: %s",
 			printable(strings.Join(usual, " ")), strings.Join(granted.Resources(), " "))
@@ -65,14 +65,15 @@ func unnamed(g storage.Grant, granted storage.Access) ([]string, error) {
 		strings.Join(granted.Resources(), " "))
 }
 
-// narrowScopes returns the scopes of a token for some of the resources that were granted.
+// narrowScopes returns the scopes of a token for access, a part of the granted resources. raw
+// is the scope parameter.
 func (s *Server) narrowScopes(granted, access storage.Access, raw string) ([]string, error) {
 	asked, problem := parseScope(raw)
 	if problem != "" {
 		return nil, refuse(codeInvalidScope, "%s", problem)
 	}
 	asked = slices.DeleteFunc(asked, func(name string) bool { return name == offlineAccess })
-	all, possible := granted.Scopes(), s.resources.together(access)
+	all, possible := granted.Scopes(), s.resources.tokenScopes(access)
 	for _, name := range asked {
 		if !slices.Contains(all, name) {
 			return nil, refuse(codeInvalidScope, "scope %s was not granted", name)

@@ -13,47 +13,49 @@ import (
 	"gatehouse.example/internal/passwords"
 )
 
-// passwordTurns checks passwords, which takes a processor and 19 MiB for a while. One processor is
-// left to everything else, and turns are given fairly, so a flood of sign-ins takes neither
-// all memory, nor all processors, nor the turns of other networks.
-type passwordTurns struct {
-	turns   *fair.Queue
-	dummy   string // what an unknown name is checked against, so that it takes as long
+// passwordChecker checks passwords. A check uses a processor and 19 MiB for some
+// milliseconds. One processor is left to all other work, and the places are given out fairly,
+// so a flood of sign-ins cannot use up the memory, the processors or the places of other
+// networks.
+type passwordChecker struct {
+	queue   *fair.Queue
+	dummy   string // the hash for unknown names, so that their check takes as long
 	matches func(hash, password string) bool
 }
 
 const (
-	// passwordWait is how long a sign-in waits for its turn.
+	// passwordWait is the time that a sign-in waits for a place.
 	passwordWait = 10 * time.Second
-	// mostHashing bounds how many passwords are hashed at a time, each with 19 MiB.
-	mostHashing = 8
-	// mostWaiting bounds how many wait for that.
-	mostWaiting = 192
+	// maxHashing is the greatest number of passwords that are hashed at a time, each with 19
+	// MiB.
+	maxHashing = 8
+	// maxWaiting is the greatest number of sign-ins that wait for a place.
+	maxWaiting = 192
 )
 
-// hashing is how many passwords are hashed at a time.
-func hashing() int { return min(max(runtime.GOMAXPROCS(0)-1, 1), mostHashing) }
+// hashing returns the number of passwords that may be hashed at a time.
+func hashing() int { return min(max(runtime.GOMAXPROCS(0)-1, 1), maxHashing) }
 
-// newPasswords returns one that compares by the function check.
-func newPasswords(random io.Reader, check func(hash, password string) bool) (*passwordTurns, error) {
-	nobody, err := passwords.OfNobody(random)
+// newPasswordChecker returns a passwordChecker that compares with the function check.
+func newPasswordChecker(random io.Reader, check func(hash, password string) bool) (*passwordChecker, error) {
+	dummy, err := passwords.OfNobody(random)
 	if err != nil {
 		return nil, fmt.Errorf("authz: password: %w", err)
 	}
-	return &passwordTurns{turns: fair.NewQueue(hashing(), mostWaiting), matches: check, dummy: nobody}, nil
+	return &passwordChecker{queue: fair.NewQueue(hashing(), maxWaiting), matches: check, dummy: dummy}, nil
 }
 
-// errCrowded says that too many sign-ins are waiting for their turn.
-var errCrowded = errors.New("authz: too many sign-ins at a time")
+// errTooManySignIns means that a sign-in did not get a place in time.
+var errTooManySignIns = errors.New("authz: too many sign-ins at a time")
 
-// check reports whether password belongs to hash, or returns errCrowded. It waits in a lane
-// with others from the same network.
-func (p *passwordTurns) check(ctx context.Context, lane string, from netip.Addr, hash, password string) (bool, error) {
+// check reports whether password matches hash. It waits in a lane with other sign-ins from
+// the same network, and returns errTooManySignIns if it gets no place.
+func (p *passwordChecker) check(ctx context.Context, lane string, from netip.Addr, hash, password string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, passwordWait)
 	defer cancel()
-	leave, err := p.turns.Enter(ctx, lane, from)
+	leave, err := p.queue.Enter(ctx, lane, from)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", errCrowded, err)
+		return false, fmt.Errorf("%w: %w", errTooManySignIns, err)
 	}
 	defer leave()
 	return p.matches(hash, password), nil

@@ -15,23 +15,23 @@ import (
 // Whoever does not get a turn is told so in time; nothing is said about the password.
 func TestCrowdedSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := newPasswords(rand.Reader, passwords.Check)
+		p, err := newPasswordChecker(rand.Reader, passwords.Check)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var leave func()
 		for range hashing() {
-			if leave, err = p.turns.Enter(t.Context(), "any", netip.Addr{}); err != nil {
+			if leave, err = p.queue.Enter(t.Context(), "any", netip.Addr{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		begin := time.Now()
 		_, err = p.check(t.Context(), "any", netip.Addr{}, p.dummy, "x")
-		if !errors.Is(err, errCrowded) || time.Since(begin) != passwordWait {
+		if !errors.Is(err, errTooManySignIns) || time.Since(begin) != passwordWait {
 			t.Errorf("error %v after %s, want errCrowded after %s", err, time.Since(begin), passwordWait)
 		}
 		var shown *displayedError
-		if !errors.As(error(crowded(err)), &shown) || shown.status != 503 {
+		if !errors.As(error(busySignIn(err)), &shown) || shown.status != 503 {
 			t.Errorf("the page says %v", shown)
 		}
 		leave()

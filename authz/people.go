@@ -12,15 +12,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// refusedSignIn says that name and password do not belong together, and who was meant, if
-// that is anybody.
-type refusedSignIn struct{ known string }
+// refusedSignIn means that name and password do not match. userName is the person with that
+// name, if there is one.
+type refusedSignIn struct{ userName string }
 
 func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
 
-// refuseEarly refuses what [Server.signIn] would refuse, before anything is read for it: a
-// network that has used up its attempts costs next to nothing. Browsers that may have signed
-// in before are told apart there.
+// refuseEarly refuses a sign-in that [Server.signIn] would refuse, before anything is read
+// from the store: a network that has used up its attempts costs next to nothing. It leaves
+// browsers with a device cookie to signIn, which verifies the cookie.
 func (s *Server) refuseEarly(r *http.Request, name string) error {
 	if s.cookies.get(r, deviceCookie) != "" {
 		return nil
@@ -35,9 +35,9 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 	return nil
 }
 
-// signIn returns the person with that name and password. Unknown, disabled and wrong are
-// one answer and take the same time. Guessing slows down by network, by name and for browsers
-// that signed in before; nobody is locked out.
+// signIn returns the person with that name and password. An unknown name, a disabled person
+// and a wrong password give the same answer and take the same time. Failures are throttled by
+// network, by name and for browsers that signed in before; no person is locked out.
 func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
 	canonical, err := account.CanonicalName(name)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 	switch {
 	case err != nil:
 		attempt.Void()
-		return storage.User{}, crowded(err)
+		return storage.User{}, busySignIn(err)
 	case !known || !right || user.Disabled:
 		return storage.User{}, &refusedSignIn{user.Name}
 	}
@@ -68,7 +68,8 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 	return user, nil
 }
 
-// tooMany tells a person when to try again. It says nothing about name or password.
+// tooMany returns the page that gives the time of the next attempt. It does not reveal
+// whether the name or the password was right.
 func tooMany(wait time.Duration) *displayedError {
 	return &displayedError{
 		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
@@ -81,7 +82,7 @@ func tooMany(wait time.Duration) *displayedError {
 	}
 }
 
-func crowded(cause error) *displayedError {
+func busySignIn(cause error) *displayedError {
 	return &displayedError{
 		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
 		title:   "Many people are signing in right now",

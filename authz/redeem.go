@@ -12,10 +12,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// redeem answers grant_type=authorization_code (OAuth 2.1 section 4.1.3). Everything is
-// checked before anything is written: a wrong verifier, redirect URI, client or resource
-// burns nothing. Of many redeemers one wins the swap; one that finds the code spent, with
-// everything else right, has found a replay and ends the family.
+// redeem handles grant_type=authorization_code (OAuth 2.1 section 4.1.3). It checks
+// everything before it writes anything: a wrong verifier, redirect URI, client or resource
+// does not use up the code. Of several concurrent requests one wins the swap. A request with
+// a used code, and with everything else right, is a replay and ends the family.
 func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
 	code := f.get("code")
 	if code == "" {
@@ -29,13 +29,13 @@ func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenRe
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	if !presentedRightly(g, client, f) {
+	if !codeMatches(g, client, f) {
 		return tokenResponse{}, invalidGrant()
 	}
 	narrowed, err := s.narrow(g, f, "")
 	switch {
 	case g.State != storage.GrantCode:
-		return tokenResponse{}, s.spent(r, g, err != nil && len(f.all("resource")) > 0)
+		return tokenResponse{}, s.refuseSpentCode(r, g, err != nil && len(f.all("resource")) > 0)
 	case !s.stillRedirects(client, g):
 		return tokenResponse{}, invalidGrant()
 	case err != nil:
@@ -44,24 +44,25 @@ func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenRe
 	return s.exchangeCode(r, client, g, narrowed, f)
 }
 
-// stillRedirects reports whether the client has the redirect URI that the code was sent to.
-// One that was taken away may be in other hands by now.
+// stillRedirects reports whether the client still has the redirect URI that the code was sent
+// to. A third party may control one that was removed.
 func (s *Server) stillRedirects(client storage.Client, g storage.Grant) bool {
 	_, err := s.prove(client, g.RedirectURI, "")
 	return err == nil
 }
 
-// presentedRightly checks what a code is bound to: itself, its client, its redirect URI
-// and its PKCE challenge. OAuth 2.1 section 10.2: redirect_uri may be left out here, and
-// is compared byte for byte if it is not.
-func presentedRightly(g storage.Grant, client storage.Client, f form) bool {
+// codeMatches checks what a code is bound to: its value, its client, its redirect URI and its
+// PKCE challenge. OAuth 2.1 section 10.2: redirect_uri is optional here, and is compared byte
+// for byte if present.
+func codeMatches(g storage.Grant, client storage.Client, f form) bool {
 	return g.Code.Matches(f.get("code")) &&
 		g.ClientID == client.ID &&
 		(f.get("redirect_uri") == "" || f.get("redirect_uri") == g.RedirectURI) &&
 		verifies(f.get("code_verifier"), g.Challenge)
 }
 
-// verifies checks a PKCE verifier (RFC 7636 sections 4.1 and 4.6).
+// verifies reports whether a PKCE verifier is well-formed and matches the challenge (RFC 7636
+// sections 4.1 and 4.6).
 func verifies(verifier, challenge string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 || strings.ContainsFunc(verifier, notUnreserved) {
 		return false
@@ -73,12 +74,13 @@ func verifies(verifier, challenge string) bool {
 
 func notUnreserved(c rune) bool { return notBase64URL(c) && c != '.' && c != '~' }
 
-// spent answers a code that is not waiting any more. The family of a replayed code is
-// revoked (OAuth 2.1 section 4.1.3), and the client hears invalid_grant only when that
-// is certain. Who names a resource that is not of the grant proves nothing, and neither does
-// whoever was told 503 before: nobody has tokens then.
-func (s *Server) spent(r *http.Request, g storage.Grant, astray bool) error {
-	if g.State != storage.GrantActive || g.Unanswered || astray {
+// refuseSpentCode refuses a code that is not waiting for redemption. It revokes the family of
+// a replayed code (OAuth 2.1 section 4.1.3), and returns invalid_grant only when the
+// revocation is certain. A request that names a resource outside the grant (wrongResource) is
+// no proof of a replay. Neither is a request after one that was answered 503: no client has
+// tokens of that grant.
+func (s *Server) refuseSpentCode(r *http.Request, g storage.Grant, wrongResource bool) error {
+	if g.State != storage.GrantActive || g.Unanswered || wrongResource {
 		return invalidGrant()
 	}
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {
@@ -90,7 +92,7 @@ func (s *Server) spent(r *http.Request, g storage.Grant, astray bool) error {
 
 func (s *Server) exchangeCode(r *http.Request, client storage.Client, g storage.Grant, n narrowed, f form) (tokenResponse, error) {
 	now := s.cfg.Now()
-	life := s.life(now, now.Add(s.cfg.RefreshMax))
+	life := s.lifetime(now, now.Add(s.cfg.RefreshMax))
 	if !g.Refreshable {
 		life.Expires = now.Add(s.cfg.AccessTokenTTL)
 	}

@@ -11,18 +11,18 @@ import (
 	"gatehouse.example/templates"
 )
 
-// proven is a redirect URI that the named client registered: the only place where an
-// authorization response may go. Only Server.prove makes one.
+// proven is a redirect URI that the named client registered: the only destination of an
+// authorization response. Only Server.prove makes one.
 type proven struct {
 	uri       metadata.RedirectURI
 	source    storage.ClientSource
-	vouched   bool // somebody here stands behind the client
-	permitted bool // the operator wrote the client, or its private-use scheme, into the configuration
+	vouched   bool // the operator vouches for the client
+	permitted bool // the configuration contains the client or its private-use scheme
 	state     string
 }
 
-// prove matches the redirect URI of a request with those of a known client (OAuth 2.1
-// section 4.1.1). A client with a single one may leave it out.
+// prove matches the redirect URI of a request with those of a known client (OAuth 2.1 section
+// 4.1.1). A client with a single one may leave it out.
 func (s *Server) prove(client storage.Client, requested, state string) (proven, error) {
 	registered := client.Metadata.RedirectURIs
 	if requested == "" && len(registered) == 1 {
@@ -38,11 +38,12 @@ func (s *Server) prove(client storage.Client, requested, state string) (proven, 
 	}, nil
 }
 
-// trusted says whether an error may go there before the person has done anything. A
-// web address that somebody registered or published by themselves is shown instead:
-// otherwise this server would be an open redirector for everybody (RFC 9700 section
-// 4.11.2). So is a private-use scheme that the operator did not name: whoever made up a
-// client could start any program on the person's device by a link to here.
+// trusted reports whether an error may be redirected there before the person has done
+// anything. If not, the error is shown on a page. That is so for a web address of a client
+// that registered itself or has a metadata document: otherwise this server would be an open
+// redirector for everyone (RFC 9700 section 4.11.2). It is also so for a private-use scheme
+// that is not configured: a self-registered client could start any program on the person's
+// device by a link to this server.
 func (p proven) trusted() bool {
 	switch p.uri.Kind {
 	case metadata.RedirectLoopback:
@@ -53,9 +54,9 @@ func (p proven) trusted() bool {
 	return p.vouched
 }
 
-// location is the redirect URI with response parameters added to its query. The query
-// that is there is retained (OAuth 2.1 section 4.1.2); iss is in every response (RFC
-// 9207 section 2), state if it was in the request.
+// location returns the redirect URI with response parameters added to its query. The existing
+// query is retained (OAuth 2.1 section 4.1.2). Every response has iss (RFC 9207 section 2),
+// and state if the request had it.
 func (p proven) location(issuer string, parameters url.Values) string {
 	parameters.Set("iss", issuer)
 	if p.state != "" {
@@ -71,8 +72,8 @@ func (p proven) location(issuer string, parameters url.Values) string {
 	return p.uri.Raw + separator + parameters.Encode()
 }
 
-// send redirects with 303, which turns the browser's POST into a GET and sends no body
-// along (RFC 9700 section 4.12).
+// send redirects with 303, which makes the browser send a GET without the body of its POST
+// (RFC 9700 section 4.12).
 func (s *Server) send(w http.ResponseWriter, to proven, parameters url.Values) {
 	w.Header().Set("Location", to.location(s.cfg.Issuer, parameters))
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -87,8 +88,8 @@ func (e *redirectedError) parameters() url.Values {
 	return url.Values{"error": {e.code}, "error_description": {e.description}}
 }
 
-// untrusted shows an error that would otherwise be sent to an address that is not
-// trusted, and offers the address as a link.
+// untrusted returns a page for an error whose redirect URI is not trusted. The page offers
+// the redirect URI as a link.
 func untrusted(e *redirectedError, issuer string) *displayedError {
 	host, itself := e.to.uri.Host(), "It registered itself here and nobody has checked it."
 	if e.to.source == storage.ClientDocument {

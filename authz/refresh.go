@@ -11,13 +11,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// refresh answers grant_type=refresh_token (OAuth 2.1 section 4.3). Every token has a
-// generation. The current one is rotated. The one before it gets the same successor
-// again inside the window, because clients refresh twice and lose answers. An older one,
-// or the one before after the window, was stolen or copied: the family ends. A later one
-// proves that the store forgot rotations: after a failover that is made good, otherwise
-// the family ends. A token that is not genuine, or comes from another client, changes
-// nothing.
+// refresh handles grant_type=refresh_token (OAuth 2.1 section 4.3). Every refresh token has a
+// generation. The current one is rotated. The previous one gets the same successor again
+// inside the window, because clients refresh twice and lose answers. An older one, or the
+// previous one after the window, was stolen or copied: the family ends. A later one proves
+// that the store lost rotations: after a failover they are recovered, otherwise the family
+// ends. A token that is not genuine, or comes from another client, changes nothing.
 func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
 	if f.get("refresh_token") == "" {
 		return tokenResponse{}, invalidRequest("the parameter refresh_token is missing")
@@ -40,12 +39,12 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if !genuine {
 		return tokenResponse{}, invalidGrant()
 	}
-	turn := s.turn(g, token.Generation)
-	if turn == turnForgotten {
-		g, turn, err = s.remember(r, g, token)
+	turn := s.classify(g, token.Generation)
+	if turn == refreshForgotten {
+		g, turn, err = s.recoverRotations(r, g, token)
 	}
-	if err == nil && turn == turnReuse {
-		err = s.reused(r, g, token)
+	if err == nil && turn == refreshReuse {
+		err = s.revokeReused(r, g, token)
 	}
 	if err != nil {
 		return tokenResponse{}, err
@@ -58,55 +57,56 @@ func (s *Server) refreshableNow(g storage.Grant) bool {
 	return g.State == storage.GrantActive && g.Refreshable && now.Before(g.IdleExpires) && now.Before(g.Expires)
 }
 
-// turn is what a genuine refresh token of a live grant is worth.
-type turn int
+// refreshKind classifies a genuine refresh token of a live grant by its generation.
+type refreshKind int
 
 const (
-	turnReuse     turn = iota // the family ends
-	turnRotate                // the current token
-	turnRepeat                // the one before it, inside the window
-	turnForgotten             // one that the store does not know that it issued
+	refreshReuse     refreshKind = iota // an old one: the family ends
+	refreshRotate                       // the current token
+	refreshRepeat                       // the previous token, inside the window
+	refreshForgotten                    // one later than the store's record
 )
 
-func (s *Server) turn(g storage.Grant, generation uint32) turn {
+func (s *Server) classify(g storage.Grant, generation uint32) refreshKind {
 	switch {
 	case generation == g.Generation:
-		return turnRotate
+		return refreshRotate
 	case generation+1 == g.Generation && s.inWindow(g):
-		return turnRepeat
+		return refreshRepeat
 	case generation > g.Generation:
-		return turnForgotten
+		return refreshForgotten
 	}
-	return turnReuse
+	return refreshReuse
 }
 
-// remember decides what a token is worth that the store forgot. If a failover explains
-// it, the grant is as it was before. A grant whose person is gone is never brought back.
-func (s *Server) remember(r *http.Request, g storage.Grant, token storage.RefreshToken) (storage.Grant, turn, error) {
+// recoverRotations handles a token of rotations that the store lost. If a failover explains
+// the loss, it restores the grant. It never restores a grant whose person is disabled or
+// removed.
+func (s *Server) recoverRotations(r *http.Request, g storage.Grant, token storage.RefreshToken) (storage.Grant, refreshKind, error) {
 	user, err := s.cfg.Store.User(r.Context(), g.UserName)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return g, turnReuse, err
+		return g, refreshReuse, err
 	}
 	if err != nil || user.Disabled || user.Subject != g.Subject {
-		return g, turnReuse, nil
+		return g, refreshReuse, nil
 	}
 	remembered, ok, err := s.cfg.Store.Remember(r.Context(), g, token.Generation)
 	if err != nil || !ok {
-		return g, turnReuse, err
+		return g, refreshReuse, err
 	}
-	s.cfg.Logger.WarnContext(r.Context(), "a failover forgot rotations of a refresh token, they are made good", "grant", g.ID, "client", g.ClientID,
+	s.cfg.Logger.WarnContext(r.Context(), "a failover lost rotations of a refresh token, which are restored", "grant", g.ID, "client", g.ClientID,
 		"sub", g.Subject, "stored", g.Generation, "presented", token.Generation)
-	return remembered, turnRotate, nil
+	return remembered, refreshRotate, nil
 }
 
 func (s *Server) inWindow(g storage.Grant) bool {
 	return s.cfg.RefreshWindow > 0 && s.cfg.Now().Before(g.Rotated.Add(s.cfg.RefreshWindow))
 }
 
-// reused ends the family of a token that should not be in anybody's hands any more. A
-// generation that was never issued means that the store forgot a write: that ends the
-// family too, and is worth an alarm.
-func (s *Server) reused(r *http.Request, g storage.Grant, token storage.RefreshToken) error {
+// revokeReused ends the family of a token that no client should hold any more. A generation
+// that was never issued means that the store lost a write: that ends the family too, and is
+// logged as an error.
+func (s *Server) revokeReused(r *http.Request, g storage.Grant, token storage.RefreshToken) error {
 	because := "an old refresh token was used again"
 	if token.Generation > g.Generation {
 		because = "a refresh token from a forgotten write was used"
@@ -119,14 +119,15 @@ func (s *Server) reused(r *http.Request, g storage.Grant, token storage.RefreshT
 	return invalidGrant()
 }
 
-// refreshAttempts is how often a refresh begins anew because a resource of its grant ended
-// while it went on. A grant loses each resource once.
+// refreshAttempts is the greatest number of attempts of a refresh when resources of its grant
+// end meanwhile. A grant loses each resource once.
 const refreshAttempts = 16
 
-// exchangeRefresh rotates, or repeats the answer to the token before. When the swap is lost,
-// what is there now decides: another request with the same token has written the answer, or
-// a resource has ended and this one may go on with the rest. Nothing is revoked on a race.
-func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, generation uint32, turn turn) (tokenResponse, error) {
+// exchangeRefresh rotates the token, or repeats the previous answer. When the swap is lost,
+// the current record decides: another request with the same token has written the answer, or
+// a resource has ended and this request may go on with the rest. A race does not revoke
+// anything.
+func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, generation uint32, turn refreshKind) (tokenResponse, error) {
 	for range refreshAttempts {
 		narrowed, err := s.narrow(g, f, f.get("scope"))
 		if err != nil {
@@ -137,19 +138,19 @@ func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g stora
 		if !errors.As(err, &lost) {
 			return response, err
 		}
-		g, turn = lost.Current, s.turn(lost.Current, generation)
-		if !s.refreshableNow(g) || turn != turnRotate && turn != turnRepeat {
+		g, turn = lost.Current, s.classify(lost.Current, generation)
+		if !s.refreshableNow(g) || turn != refreshRotate && turn != refreshRepeat {
 			return tokenResponse{}, exchangeError(err)
 		}
 	}
 	return tokenResponse{}, fmt.Errorf("authz: refresh: %w: the grant kept changing", storage.ErrUnavailable)
 }
 
-func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, n narrowed, turn turn) (tokenResponse, error) {
+func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, n narrowed, turn refreshKind) (tokenResponse, error) {
 	now := s.cfg.Now()
 	x := engine.Exchange{
 		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, RefreshToken: f.get("refresh_token"),
-		Life: s.life(now, g.Expires), Expires: s.accessExpiry(now, g.Expires), Repeat: turn == turnRepeat,
+		Life: s.lifetime(now, g.Expires), Expires: s.accessExpiry(now, g.Expires), Repeat: turn == refreshRepeat,
 	}
 	if !x.Expires.After(now.Truncate(time.Second)) {
 		return tokenResponse{}, invalidGrant()

@@ -9,11 +9,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// registrationLimiter bounds how many clients register and change themselves, and what they weigh: of
-// one software from one address, so that hosted applications that share an address do not
-// use up each other's share; of all software from one network, because whoever registers
-// chooses what software it is; and what all of them weigh, because there are many
-// networks.
+// registrationLimiter limits the number and the size of registrations and their changes: for
+// one software from one address, so that hosted applications that share an address do not use
+// up each other's limit; for all software from one network, because the client chooses its
+// software name; and the size in all, because there are many networks.
 type registrationLimiter struct {
 	limiter *fair.Limiter
 	each    int64
@@ -21,18 +20,18 @@ type registrationLimiter struct {
 
 const (
 	registrationPeriod = time.Hour
-	// togetherFactor is how many times as many clients of all software may register.
+	// togetherFactor is the ratio of the limit for all software to that for one.
 	togetherFactor = 10
-	// usualWeight is what a client may weigh in bytes on the average. Most weigh half of it.
+	// usualWeight is the allowed average size of a client in bytes. Most have half of it.
 	usualWeight = 2 << 10
-	// everybodyFactor is how many times as much all networks may register as one.
+	// everybodyFactor is the ratio of the size limit for all networks to that for one.
 	everybodyFactor = 8
-	// leastWeight is what one may register at once, however small the limit: a few of the
-	// largest.
+	// leastWeight is the lowest size limit of one network, enough for a few of the largest
+	// clients.
 	leastWeight = 256 << 10
 )
 
-// newQuota returns nil if there is no bound.
+// newRegistrationLimiter returns nil if there is no limit.
 func newRegistrationLimiter(cfg Config) *registrationLimiter {
 	if cfg.RegistrationQuota < 0 {
 		return nil
@@ -40,13 +39,13 @@ func newRegistrationLimiter(cfg Config) *registrationLimiter {
 	return &registrationLimiter{limiter: fair.NewLimiter(cfg.Now), each: int64(cfg.RegistrationQuota)}
 }
 
-// admit counts and weighs a registration, or says how long it must wait. One that then
-// fails is given back.
+// admit counts a registration and its size. If a limit is reached, the error is a
+// [dcr.TooMany] with the time to wait. Call undo if the registration then fails.
 func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weight int64) (undo func(), err error) {
 	if l == nil {
 		return func() {}, nil
 	}
-	counts, weights := l.shares(ctx, c)
+	counts, weights := l.buckets(ctx, c)
 	wait := l.limiter.Take(1, counts...)
 	if wait == 0 {
 		if wait = l.limiter.Take(weight, weights...); wait > 0 {
@@ -62,8 +61,8 @@ func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weigh
 	}, nil
 }
 
-// shares are the accounts that a registration is counted in and weighed in.
-func (l *registrationLimiter) shares(ctx context.Context, c storage.Client) (counts, weights []fair.Bucket) {
+// buckets returns the buckets in which a registration and its size are counted.
+func (l *registrationLimiter) buckets(ctx context.Context, c storage.Client) (counts, weights []fair.Bucket) {
 	from := fair.Requester(ctx)
 	together := l.each * togetherFactor
 	bytes := max(together*usualWeight, leastWeight)

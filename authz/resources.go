@@ -9,12 +9,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// resourceSet answers what the resources are and which scopes belong to which.
+// resourceSet holds the configured resources and their scopes.
 type resourceSet struct {
-	list     []Resource
-	byURI    map[string]Resource
-	fallback string // for requests without a resource parameter; "" if there is none
-	byClient map[string]Resource
+	list       []Resource
+	byURI      map[string]Resource
+	defaultURI string // the resource of requests without a resource parameter, or ""
+	byClient   map[string]Resource
 }
 
 func newResourceSet(resources []Resource) resourceSet {
@@ -22,7 +22,7 @@ func newResourceSet(resources []Resource) resourceSet {
 	for _, r := range resources {
 		c.byURI[r.URI] = r
 		if r.Default || len(resources) == 1 {
-			c.fallback = r.URI
+			c.defaultURI = r.URI
 		}
 		if r.Introspection != nil {
 			c.byClient[r.Introspection.ID] = r
@@ -41,7 +41,7 @@ func (s resourceSet) uris() []string {
 	return uris
 }
 
-// scopeNames are all scopes that a client may ask for, offline_access last.
+// scopeNames returns all scopes that a client may ask for, offline_access last.
 func (s resourceSet) scopeNames() []string {
 	var names []string
 	for _, r := range s.list {
@@ -54,8 +54,8 @@ func (s resourceSet) scopeNames() []string {
 	return append(names, offlineAccess)
 }
 
-// parseResources reads resource parameters (RFC 8707 section 2) into canonical URIs
-// without repetition. The problem names the value that is wrong.
+// parseResources reads resource parameters (RFC 8707 section 2) into canonical URIs without
+// repetition. The problem names the invalid value.
 func parseResources(raw []string) (uris []string, problem string) {
 	for _, value := range raw {
 		uri, err := metadata.Canonical(value)
@@ -69,8 +69,8 @@ func parseResources(raw []string) (uris []string, problem string) {
 	return uris, ""
 }
 
-// requested returns the resources of an authorization request: those that were asked
-// for, all of them ours, or the default one.
+// requested returns the resources of an authorization request: those that it names, all of
+// which must be configured, or the default one.
 func (s resourceSet) requested(raw []string) (uris []string, problem string) {
 	uris, problem = parseResources(raw)
 	if problem != "" {
@@ -84,21 +84,21 @@ func (s resourceSet) requested(raw []string) (uris []string, problem string) {
 	if len(uris) > 0 {
 		return uris, ""
 	}
-	if s.fallback == "" {
+	if s.defaultURI == "" {
 		return nil, "the resource parameter is required; known are: " + strings.Join(s.uris(), " ")
 	}
-	return []string{s.fallback}, ""
+	return []string{s.defaultURI}, ""
 }
 
-// asked returns what an authorization request asks for: a scope that is named under each
-// of the resources that defines it, and at least one has to; without a name, the default
-// scopes of each resource under that resource alone.
+// asked returns what an authorization request asks for. A named scope counts at each of the
+// resources that defines it, and at least one must. Without a named scope, each resource has
+// its own default scopes.
 func (s resourceSet) asked(resources []string, raw string) (access storage.Access, problem string) {
 	names, problem := parseScope(raw)
 	if problem != "" {
 		return nil, problem
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == offlineAccess }) // accepted, and never put into a token
+	names = slices.DeleteFunc(names, func(name string) bool { return name == offlineAccess }) // accepted, but never put into a token
 	for _, name := range names {
 		if !slices.ContainsFunc(resources, func(uri string) bool { return s.defines(uri, name) }) {
 			return nil, fmt.Sprintf("scope %s does not belong to %s", name, strings.Join(resources, " or "))
@@ -128,8 +128,8 @@ func parseScope(raw string) (scopes []string, problem string) {
 	return scopes, ""
 }
 
-// maxScope bounds the name of a scope, in bytes: a request must not make us store or
-// print long ones.
+// maxScope is the greatest length of a scope name in bytes: a request must not make the
+// server store or print long ones.
 const maxScope = 128
 
 func usableScope(name string) bool { return len(name) <= maxScope && metadata.ValidScope(name) }
@@ -139,7 +139,7 @@ func (s resourceSet) defines(resource, scope string) bool {
 	return len(s.byURI[resource].among([]string{scope})) > 0
 }
 
-// defaults are the scopes of a request that names none.
+// defaults returns the scopes of a request that names none.
 func (r Resource) defaults() []string {
 	if r.DefaultScopes != nil {
 		return r.DefaultScopes
@@ -151,7 +151,7 @@ func (r Resource) defaults() []string {
 	return names
 }
 
-// among returns those of some scopes that the resource defines, in its order.
+// among returns the given scopes that the resource defines, in its order.
 func (r Resource) among(scopes []string) []string {
 	var names []string
 	for _, s := range r.Scopes {
@@ -162,9 +162,9 @@ func (r Resource) among(scopes []string) []string {
 	return names
 }
 
-// served is what counts of a now: resources that are configured, with scopes that they
-// define. A resource that was allowed with scopes and distinguishes none any more is left
-// out, because a token without scopes would open all of it.
+// served returns the part of a that is configured: resources with the scopes that they
+// define. It leaves out a resource that was allowed with scopes and has none any more,
+// because a token without scopes would allow everything there.
 func (s resourceSet) served(a storage.Access) storage.Access {
 	var now storage.Access
 	for _, p := range a {
@@ -176,10 +176,10 @@ func (s resourceSet) served(a storage.Access) storage.Access {
 	return now
 }
 
-// together returns the scopes that one token for all resources of a can carry. A token does
-// not say where a scope counts, so one that is allowed at one resource and not at another
-// that defines it as well is left out.
-func (s resourceSet) together(a storage.Access) []string {
+// tokenScopes returns the scopes that one token for all resources of a can carry. A token
+// does not express at which resource a scope counts, so a scope is left out if it is allowed
+// at one resource and not at another that also defines it.
+func (s resourceSet) tokenScopes(a storage.Access) []string {
 	return slices.DeleteFunc(a.Scopes(), func(scope string) bool {
 		return slices.ContainsFunc(a, func(p storage.Permission) bool {
 			return s.defines(p.Resource, scope) && !slices.Contains(p.Scopes, scope)

@@ -10,15 +10,17 @@ import (
 	"gatehouse.example/storage"
 )
 
-// revoke is POST /revoke (RFC 7009). A refresh token ends the whole grant, and so does an
-// access token if the client authenticates. Every resource holds access tokens and knows the
-// id of a public client, so without authentication an access token ends its own resource
-// alone, and the grant when that was the last; one for several resources does not say which.
-// The answer is 200 when nothing of that is valid any more: it was ended and that is on
-// record, or it was never ours (section 2.2). An authorization code is no token: the answer
-// is 200 and nothing happens. A token of another client is refused and left alone (section
-// 2.1). While the store cannot tell, the answer is 503, and the client must assume that the
-// token lives (section 2.2.1).
+// revoke handles POST /revoke (RFC 7009). A refresh token ends the whole grant, and so does
+// an access token if the client authenticates. Every resource sees access tokens and the id
+// of a public client, so without authentication an access token ends only its own resource in
+// the grant, and the grant if that was the last one; a token for several resources is
+// refused.
+//
+// The answer is 200 when the token is not valid any more: its end is recorded, or this server
+// never issued it (section 2.2). For an authorization code, which is not a token, the answer
+// is 200 and nothing happens. A token of another client is refused and not changed (section
+// 2.1). While the store cannot be read or written, the answer is 503, and the client must
+// assume that the token still exists (section 2.2.1).
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := revokeForm.body(w, r)
 	if err != nil {
@@ -31,7 +33,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if f.get("token") == "" {
 		return invalidRequest("the parameter token is missing")
 	}
-	held, err := s.heldBy(r, f.get("token"))
+	held, err := s.grantOf(r, f.get("token"))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		w.WriteHeader(http.StatusOK)
@@ -41,27 +43,28 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	case held.clientID != client.ID:
 		return refuse(codeInvalidGrant, "the token was issued to another client")
 	}
-	if err := s.end(r, held, authenticated(client, f)); err != nil {
+	if err := s.endGrant(r, held, authenticated(client, f)); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// authenticated reports whether the client of a form proved who it is, beyond naming itself.
+// authenticated reports whether the client of a form proved its identity, beyond naming
+// itself.
 func authenticated(client storage.Client, f form) bool {
 	return !dcr.Public(client) || f.get("client_assertion") != ""
 }
 
-// holding is what a genuine token is part of.
-type holding struct {
+// tokenGrant identifies the grant of a genuine token.
+type tokenGrant struct {
 	grantID, clientID string
 	refresh           bool
 	audience          []string // of an access token
 }
 
-// end ends what a token stands for.
-func (s *Server) end(r *http.Request, h holding, authenticated bool) error {
+// endGrant revokes the grant of a token, or ends the token's resource in it.
+func (s *Server) endGrant(r *http.Request, h tokenGrant, authenticated bool) error {
 	switch {
 	case h.refresh || authenticated:
 		if err := s.cfg.Store.Revoke(r.Context(), h.grantID, "revoked by the client"); err != nil {
@@ -79,24 +82,23 @@ func (s *Server) end(r *http.Request, h holding, authenticated bool) error {
 	return nil
 }
 
-// heldBy returns what a genuine refresh or access token is part of, or
-// [storage.ErrNotFound].
-func (s *Server) heldBy(r *http.Request, token string) (holding, error) {
+// grantOf returns the grant of a genuine refresh or access token, or [storage.ErrNotFound].
+func (s *Server) grantOf(r *http.Request, token string) (tokenGrant, error) {
 	if refresh, ok := storage.ParseRefreshToken(token); ok {
 		g, err := s.cfg.Store.Grant(r.Context(), refresh.GrantID)
 		if err != nil {
-			return holding{}, err
+			return tokenGrant{}, err
 		}
 		genuine, err := s.cfg.Store.Genuine(g, refresh)
 		over := g.State == storage.GrantRevoked && errors.Is(err, storage.ErrRecord) // its master key may be gone
 		if over || err == nil && !genuine {
 			err = storage.ErrNotFound
 		}
-		return holding{grantID: g.ID, clientID: g.ClientID, refresh: true}, err
+		return tokenGrant{grantID: g.ID, clientID: g.ClientID, refresh: true}, err
 	}
 	claims, err := s.keys.Verify(token)
 	if errors.Is(err, keyring.ErrToken) {
 		err = storage.ErrNotFound
 	}
-	return holding{grantID: claims.GrantID, clientID: claims.ClientID, audience: claims.Audience}, err
+	return tokenGrant{grantID: claims.GrantID, clientID: claims.ClientID, audience: claims.Audience}, err
 }

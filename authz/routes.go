@@ -19,15 +19,15 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// routes is the whole outside of the server. Paths are matched exactly and undecoded; a
-// method that an endpoint does not take gets 405 with Allow.
+// routes returns the router of all endpoints. Paths are matched exactly and undecoded; a
+// method that an endpoint does not support gets 405 with Allow.
 func (s *Server) routes() (*mux.Router, error) {
 	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	if err := s.documents(router); err != nil {
+	if err := s.documentRoutes(router); err != nil {
 		return nil, err
 	}
-	s.programs(router)
-	if err := s.browsers(router); err != nil {
+	s.apiRoutes(router)
+	if err := s.browserRoutes(router); err != nil {
 		return nil, err
 	}
 	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
@@ -35,10 +35,10 @@ func (s *Server) routes() (*mux.Router, error) {
 	return router, nil
 }
 
-// OnBehalf returns a handler that answers like next, gives each request the id that its lines
-// in the log and its answer name, and lets everything that a request causes know where it came
-// from, so that its network pays for it. The server does so by
-// itself. It is for handlers that stand beside it behind the same proxies.
+// OnBehalf returns a handler that calls next with a request that carries a request id and the
+// address of its sender. The id appears in log lines and in the answer; the address selects
+// the network whose limits the request counts against. The server applies OnBehalf to itself.
+// Use it for handlers beside it behind the same proxies.
 func (s *Server) OnBehalf(next http.Handler) http.Handler {
 	known := proxies(s.cfg.TrustedProxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +47,8 @@ func (s *Server) OnBehalf(next http.Handler) http.Handler {
 	})
 }
 
-// documents are the well-known documents and the keys.
-func (s *Server) documents(router *mux.Router) error {
+// documentRoutes adds the well-known documents and the published keys.
+func (s *Server) documentRoutes(router *mux.Router) error {
 	document, err := s.serverMetadata()
 	if err != nil {
 		return fmt.Errorf("authz: %w", err)
@@ -65,11 +65,11 @@ func (s *Server) documents(router *mux.Router) error {
 	return nil
 }
 
-// changingAge is how long a cache may keep the server metadata where it may change: what a client
-// reads is at most so much older than what the server knows.
+// changingAge is the time for which caches may keep server metadata that may change.
 const changingAge = 30 * time.Second
 
-// serverMetadata answers with the one document at all its addresses, as it is at the moment.
+// serverMetadata returns a handler that serves the current metadata; it is the same at all
+// its addresses.
 func (s *Server) serverMetadata() (http.Handler, error) {
 	age := metadata.MaxAge
 	if s.egress != nil {
@@ -89,15 +89,15 @@ func (s *Server) serverMetadata() (http.Handler, error) {
 	}), nil
 }
 
-// programs are the API routes: CORS for everybody and no cookies.
-func (s *Server) programs(router *mux.Router) {
+// apiRoutes adds the API routes: CORS for every origin and no cookies.
+func (s *Server) apiRoutes(router *mux.Router) {
 	post := func(path string, h handler) {
 		router.Path(s.path(path)).Handler(cors{"POST", s.timely(methods{http.MethodPost: s.api(h)})})
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
 	if s.resources.introspectable() {
-		// A resource server is no browser: no CORS.
+		// A resource server is not a browser: no CORS.
 		router.Path(s.path("/introspect")).Handler(s.timely(methods{http.MethodPost: s.api(s.introspect)}))
 	}
 	if s.cfg.Registration != RegistrationClosed {
@@ -106,8 +106,8 @@ func (s *Server) programs(router *mux.Router) {
 	}
 }
 
-// browsers are the pages: cookies, CSRF protection and no CORS.
-func (s *Server) browsers(router *mux.Router) error {
+// browserRoutes adds the pages: cookies, CSRF protection and no CORS.
+func (s *Server) browserRoutes(router *mux.Router) error {
 	protection := http.NewCrossOriginProtection()
 	if err := protection.AddTrustedOrigin(s.urls.base.Scheme + "://" + s.urls.base.Host); err != nil {
 		return fmt.Errorf("authz: %w", err)
@@ -131,22 +131,22 @@ func (s *Server) browsers(router *mux.Router) error {
 	return nil
 }
 
-// timely returns a handler that bounds a request as a whole, however often it asks the store:
-// whoever calls hears 503 within the two seconds that one write has ([storage.Options]) when
-// the store does not answer.
+// timely returns a handler that limits the total time of a request, however often it uses the
+// store: when the store does not answer, the client gets 503 within the two seconds of one
+// write ([storage.Options]).
 func (s *Server) timely(next http.Handler) http.Handler {
 	return timely{next, s.cfg.Store.WriteTime() * 95 / 100}
 }
 
-// timely ends the context of a request in time. The time begins when the body is there:
-// how slowly a client may send is for the listener to say.
+// timely sets a deadline for a request. The time begins when the body has been read: the
+// listener limits how slowly a client may send.
 type timely struct {
 	next   http.Handler
 	within time.Duration
 }
 
 func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // whoever reads on gets the same error
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // a later read returns the same error
 	ctx, cancel := context.WithTimeout(r.Context(), t.within)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -157,10 +157,10 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.next.ServeHTTP(w, r)
 }
 
-// path puts a path under the issuer's.
+// path prepends the path of the issuer.
 func (s *Server) path(p string) string { return strings.TrimSuffix(s.urls.base.Path, "/") + p }
 
-// methods is what an endpoint does per method. HEAD follows GET.
+// methods maps HTTP methods to handlers. HEAD uses the handler of GET.
 type methods map[string]http.Handler
 
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +191,8 @@ func (m methods) allow() string {
 	return strings.Join(names, ", ")
 }
 
-// cors lets programs in any browser call an endpoint by its methods, without credentials.
+// cors allows programs in any browser to call an endpoint with its methods, without
+// credentials.
 type cors struct {
 	methods string
 	next    http.Handler
@@ -217,10 +218,9 @@ func noStore(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// pageHeaders are those of every answer to a browser. Referrer-Policy is same-origin:
-// under no-referrer a form would be sent with the Origin "null", and the cross-origin
-// check would refuse it from every browser that sends no Sec-Fetch-Site, which is what
-// it looks at first.
+// pageHeaders sets the headers of every page. Referrer-Policy is same-origin: under
+// no-referrer browsers send forms with the Origin "null", and the cross-origin check, which
+// looks at Sec-Fetch-Site first, would refuse them from every browser without that header.
 func (s *Server) pageHeaders(h http.Header) {
 	noStore(h)
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -241,17 +241,17 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// notFound answers the probing of clients quickly and in JSON: an HTML page or a 401
-// would lead some of them astray.
+// notFound answers requests to unknown paths in JSON. An HTML page or a 401 would mislead
+// some clients, which probe for endpoints.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	noStore(w.Header())
 	writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found", "error_description": "there is nothing here"})
 }
 
-// recovered turns a panic into a plain 500 and a line in the log, a warning like all that a
-// request can cause.
-func (s *Server) recovered(next http.Handler) http.Handler {
+// withRecovery turns a panic into a plain 500 and a line in the log. The line is a warning,
+// like every line that a request alone can cause.
+func (s *Server) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()

@@ -21,7 +21,7 @@ type tokenResponse struct {
 	Scope        string `json:"scope"`
 }
 
-// token is POST /token.
+// token handles POST /token.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	f, err := tokenForm.body(w, r)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// accessExpiry is when an access token issued now ends: after its own lifetime, and
+// accessExpiry returns the end of an access token issued now: after its own lifetime, and
 // never later than the grant. Times in tokens are whole seconds.
 func (s *Server) accessExpiry(now, grantExpires time.Time) time.Time {
 	expires := now.Add(s.cfg.AccessTokenTTL)
@@ -63,9 +63,9 @@ func (s *Server) accessExpiry(now, grantExpires time.Time) time.Time {
 	return expires.Truncate(time.Second)
 }
 
-// life is the lifetime of a grant after its code is redeemed or its refresh token
-// rotated at now.
-func (s *Server) life(now, expires time.Time) storage.Lifetime {
+// lifetime returns the lifetime of a grant whose code is redeemed, or refresh token rotated,
+// at now.
+func (s *Server) lifetime(now, expires time.Time) storage.Lifetime {
 	return storage.Lifetime{
 		Expires:     expires,
 		IdleExpires: now.Add(s.cfg.RefreshIdle),
@@ -80,9 +80,9 @@ func (s *Server) respond(now time.Time, x engine.Exchange, tokens engine.Tokens)
 	}
 }
 
-// exchangeError says what a failed exchange means for the client. A lost swap, a record
-// that ended meanwhile and a code from before a failover are invalid_grant, and so is
-// whatever the engine refuses: it ran on decided input.
+// exchangeError translates the error of an exchange. A lost swap, a record that ended
+// meanwhile and a code from before a failover are invalid_grant. So is every refusal by the
+// engine, because its input was already checked.
 func exchangeError(err error) error {
 	var refused *engine.RefusedError
 	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLineage) || (errors.As(err, &refused) && refused.Code != codeServerError) {
@@ -93,12 +93,12 @@ func exchangeError(err error) error {
 	return err
 }
 
-// invalidGrant is one answer for every reason, so that nothing can be learned from it.
+// invalidGrant returns the same error for every reason, so that it reveals nothing.
 func invalidGrant() *apiError {
 	return refuse(codeInvalidGrant, "the code or refresh token is not valid: it is unknown, expired, revoked, already used, or belongs to another client, redirect URI or code_verifier")
 }
 
-// grant reads the grant that a code or refresh token names.
+// grant reads the grant of a code or refresh token.
 func (s *Server) grant(r *http.Request, id string) (storage.Grant, error) {
 	g, err := s.cfg.Store.Grant(r.Context(), id)
 	if errors.Is(err, storage.ErrNotFound) {

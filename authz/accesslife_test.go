@@ -8,11 +8,11 @@ import (
 )
 
 // refreshesInAnHour counts the refreshes of a client that calls its server each minute for an
-// hour and refreshes when its token ends within a margin, as real ones do.
+// hour and refreshes when its token ends within margin, as real clients do.
 func refreshesInAnHour(t *testing.T, life, margin time.Duration) (count int) {
 	t.Helper()
-	h := newHouse(t, build{config: func(c *authz.Config) { c.AccessTokenTTL = life }})
-	native := cast()["native"]
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.AccessTokenTTL = life }})
+	native := testClients()["native"]
 	held := h.tokens(native)
 	ends := h.clock.Now().Add(expiresIn(t, h, held.access))
 	for range 60 {
@@ -31,15 +31,16 @@ func refreshesInAnHour(t *testing.T, life, margin time.Duration) (count int) {
 	return count
 }
 
-// expiresIn is how long a token lives from now.
-func expiresIn(t *testing.T, h *house, token string) time.Duration {
+// expiresIn returns the remaining lifetime of a token.
+func expiresIn(t *testing.T, h *harness, token string) time.Duration {
 	t.Helper()
 	exp, _ := h.introspect(token).json(t)["exp"].(float64)
 	return time.Unix(int64(exp), 0).Sub(h.clock.Now())
 }
 
-// Two widely used clients refresh five minutes before a token ends. With the default they do so
-// when half of its life is over; with five minutes, or with six, at every or every other call.
+// Two widely used clients refresh five minutes before a token ends. With the default lifetime
+// they do so when half of it is over; with five or six minutes, at every call or every other
+// call.
 func TestB4AccessTokenLifeOutlastsEarlyRefreshes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -62,11 +63,11 @@ func TestB4AccessTokenLifeOutlastsEarlyRefreshes(t *testing.T) {
 }
 
 // One of them sends the same refresh token twice at once: each pair costs one rotation, and
-// both get the same.
+// both get the same successor.
 func TestB4AccessTokenLifeAndTwinRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	native := cast()["native"]
+	h := newHarness(t, setup{})
+	native := testClients()["native"]
 	held := h.tokens(native)
 	for range 3 {
 		h.clock.advance(5 * time.Minute)

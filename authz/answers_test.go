@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mustRefuse checks an error for a program: status, registered code, a sentence, not
+// mustRefuse checks an error of an API route: status, registered code, a sentence, not
 // cached, no internals.
 func mustRefuse(t testing.TB, r reply, status int, code string) {
 	t.Helper()
@@ -17,10 +17,10 @@ func mustRefuse(t testing.TB, r reply, status int, code string) {
 	}
 }
 
-// nqschar is what an error_description may hold (RFC 6749 section 5.2).
+// nqschar matches the values that an error_description may have (RFC 6749 section 5.2).
 var nqschar = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]+$`)
 
-// internals are words that never leave the server.
+// internals are words that must not appear in any answer.
 var internals = []string{"storage:", "storagetest", "engine", "fosite", "keyring", "redis", "gatehouse:", "goroutine", "panic", ".go:"}
 
 func refusalFaults(r reply, status int, code string) (faults []string) {
@@ -50,7 +50,7 @@ func refusalFaults(r reply, status int, code string) (faults []string) {
 	return faults
 }
 
-// pageFaults checks what every page has, whatever it says.
+// pageFaults checks what all pages have in common.
 func pageFaults(r reply, status int) (faults []string) {
 	check := func(ok bool, fault string) {
 		if !ok {

@@ -9,14 +9,14 @@ import (
 	"gatehouse.example/authz"
 )
 
-// TestA7AssertionsNameTheIssuer: another server of the same client can say that our token
-// endpoint is its own. What the client then signs for it names our endpoint, and counts
-// here only if the operator said so (CVE-2025-27370, CVE-2025-27371).
+// TestA7AssertionsNameTheIssuer: another server of the same client can announce this server's
+// token endpoint as its own. An assertion that the client signs for it names this endpoint,
+// and is valid here only if the operator configured that (CVE-2025-27370, CVE-2025-27371).
 func TestA7AssertionsNameTheIssuer(t *testing.T) {
 	t.Parallel()
 	const other = "https://other.example.com"
 	for _, setting := range []authz.AssertionAudience{"", authz.AudienceIssuer, authz.AudienceIssuerOrEndpoint} {
-		h := newHouse(t, build{issuer: secureIssuer + "/tenant", config: func(c *authz.Config) { c.AssertionAudience = setting }})
+		h := newHarness(t, setup{issuer: secureIssuer + "/tenant", config: func(c *authz.Config) { c.AssertionAudience = setting }})
 		c, also := signing(h), setting == authz.AudienceIssuerOrEndpoint
 		token, revoke := h.issuer+"/token", h.issuer+"/revoke"
 		for _, tt := range []struct {
@@ -48,7 +48,7 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 				values := asserted(form(pairs...), h.assertion(clientKey(), c.ID, "", map[string]any{"aud": tt.aud}))
 				return h.send(h.newRequest(http.MethodPost, h.issuer+path, values)).status
 			}
-			// A client that is believed hears of the token what is wrong with that.
+			// The error of an authenticated client is about the token.
 			for path, got := range map[string]struct {
 				status int
 				want   bool
@@ -63,7 +63,7 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 		}
 	}
 	if _, err := authz.New(t.Context(), func() authz.Config {
-		cfg := newHouse(t, build{}).cfg
+		cfg := newHarness(t, setup{}).cfg
 		cfg.AssertionAudience = "anybody"
 		return cfg
 	}()); err == nil {
@@ -71,11 +71,11 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 	}
 }
 
-// TestA7TimesOfAssertionsAreNumbers: a NumericDate is a JSON number (RFC 7519 section 2), and
-// what other readers take for none is none here.
+// TestA7TimesOfAssertionsAreNumbers: a NumericDate is a JSON number (RFC 7519 section 2).
+// Values that other implementations do not accept are refused.
 func TestA7TimesOfAssertionsAreNumbers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	c, soon := signing(h), h.clock.Now().Add(time.Minute).Unix()
 	for _, tt := range []struct {
 		name, claim string

@@ -119,7 +119,7 @@ func unusableDocument(cause *dcr.DocumentError) *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
 		title:   "This application cannot be identified",
-		message: "It identifies itself by the address " + printable(cause.ClientID) + ". What that address says about it cannot be used here: " + printableLong(cause.Why) + ".",
+		message: "It identifies itself by the address " + printable(cause.ClientID) + ". The document at that address cannot be used here: " + printableLong(cause.Why) + ".",
 		steps: []string{
 			"If you followed a link from somewhere else, close this page.",
 			"Otherwise tell the people who make the application what this page says.",

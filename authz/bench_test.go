@@ -14,15 +14,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// benchHouse is a house whose log goes nowhere. Benchmarks call the handler itself, so
+// newBenchHarness returns a harness without a log. Benchmarks call the handler directly, so
 // they measure neither sockets nor TLS; the embedded store is part of the time.
-func benchHouse(b *testing.B) *house {
+func newBenchHarness(b *testing.B) *harness {
 	b.Helper()
-	return newHouse(b, build{config: func(c *authz.Config) { c.Logger = slog.New(slog.DiscardHandler) }})
+	return newHarness(b, setup{config: func(c *authz.Config) { c.Logger = slog.New(slog.DiscardHandler) }})
 }
 
-// serve calls the handler and wants a success.
-func (h *house) serve(r *http.Request) *httptest.ResponseRecorder {
+// serve calls the handler and requires a success.
+func (h *harness) serve(r *http.Request) *httptest.ResponseRecorder {
 	h.t.Helper()
 	w := httptest.NewRecorder()
 	h.handler.Load().ServeHTTP(w, r)
@@ -38,8 +38,8 @@ func postRequest(target string, values url.Values) *http.Request {
 	return r
 }
 
-// newCode stores a grant as consent does and returns its code.
-func (h *house) newCode(c member) string {
+// newCode stores a grant as consent does, and returns its code.
+func (h *harness) newCode(c testClient) string {
 	h.t.Helper()
 	grant, code, err := h.store.PrepareGrant(storage.NewGrant{
 		ClientID: c.ID, Subject: "subject", Resources: []string{notes}, Scopes: []string{"notes:read", "notes:write"}, AuthTime: h.clock.Now(),
@@ -54,13 +54,13 @@ func (h *house) newCode(c member) string {
 	return code
 }
 
-// reportRoundTrips adds how often the store was asked per operation.
-func (h *house) reportRoundTrips(b *testing.B, before int64) {
+// reportRoundTrips reports the round trips to the store per operation.
+func (h *harness) reportRoundTrips(b *testing.B, before int64) {
 	b.ReportMetric(float64(h.roundTrips.Load()-before)/float64(b.N), "roundtrips/op")
 }
 
 func BenchmarkCodeExchange(b *testing.B) {
-	h, c := benchHouse(b), cast()["native"]
+	h, c := newBenchHarness(b), testClients()["native"]
 	h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c)))) // the client is cached now
 	b.ReportAllocs()
 	var exchanged int64
@@ -76,7 +76,7 @@ func BenchmarkCodeExchange(b *testing.B) {
 }
 
 func BenchmarkRefresh(b *testing.B) {
-	h, c := benchHouse(b), cast()["native"]
+	h, c := newBenchHarness(b), testClients()["native"]
 	answer := h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c))))
 	token := reply{body: answer.Body.String()}.member(b, "refresh_token")
 	before := h.roundTrips.Load()
@@ -90,7 +90,7 @@ func BenchmarkRefresh(b *testing.B) {
 }
 
 func BenchmarkIntrospection(b *testing.B) {
-	h, c := benchHouse(b), cast()["native"]
+	h, c := newBenchHarness(b), testClients()["native"]
 	answer := h.serve(postRequest(h.issuer+"/token", redemption(c, h.newCode(c))))
 	values := form("token", reply{body: answer.Body.String()}.member(b, "access_token"))
 	before := h.roundTrips.Load()
@@ -106,7 +106,7 @@ func BenchmarkIntrospection(b *testing.B) {
 }
 
 func BenchmarkMetadata(b *testing.B) {
-	h := benchHouse(b)
+	h := newBenchHarness(b)
 	r := httptest.NewRequest(http.MethodGet, h.issuer+"/.well-known/oauth-authorization-server", nil)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -115,7 +115,7 @@ func BenchmarkMetadata(b *testing.B) {
 }
 
 func BenchmarkRegistration(b *testing.B) {
-	h := benchHouse(b)
+	h := newBenchHarness(b)
 	const body = `{"client_name":"A client","redirect_uris":["http://127.0.0.1/callback"],"token_endpoint_auth_method":"` + metadata.AuthMethodNone +
 		`","grant_types":["authorization_code","refresh_token"],"response_types":["code"]}`
 	before := h.roundTrips.Load()
@@ -129,7 +129,7 @@ func BenchmarkRegistration(b *testing.B) {
 }
 
 func BenchmarkAuthorize(b *testing.B) {
-	h, c := benchHouse(b), cast()["native"]
+	h, c := newBenchHarness(b), testClients()["native"]
 	target := h.issuer + "/authorize?" + asks(c).Encode()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -30,20 +30,20 @@ func cookiesOf(t *testing.T, r reply) map[string]*http.Cookie {
 	return set
 }
 
-// cookieName is what a cookie of an issuer is called, without the prefix of https.
+// cookieName returns the name of a cookie of an issuer, without the prefix for https.
 func cookieName(issuer, base string) string {
 	sum := sha256.Sum256([]byte(issuer))
 	return base + "_" + hex.EncodeToString(sum[:6])
 }
 
-// The cookies of secureIssuer.
+// The names of the cookies of secureIssuer.
 var (
 	hostBrowser = "__Host-" + cookieName(secureIssuer, "authz_browser")
 	hostSession = "__Host-" + cookieName(secureIssuer, "authz_session")
 )
 
-// TestCookies: over https all cookies are Secure and bound to the host by their prefix;
-// on an http loopback issuer they have other names, so that the two never mix.
+// TestCookies: over https all cookies are Secure and bound to the host by their prefix. An
+// http loopback issuer has other names, so that the two are never confused.
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	for issuer, prefix := range map[string]string{
@@ -52,7 +52,7 @@ func TestCookies(t *testing.T) {
 	} {
 		t.Run(issuer, func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{issuer: issuer}), cast()["native"]
+			h, c := newHarness(t, setup{issuer: issuer}), testClients()["native"]
 			b := h.newBrowser()
 			set := cookiesOf(t, b.open(h.issuer+"/authorize?"+asks(c).Encode()))
 			b.follow()
@@ -84,11 +84,11 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestBrowserCookieIsRenewed: each authorization request prolongs the cookie that its
-// transaction depends on, without changing it.
+// TestBrowserCookieIsRenewed: each authorization request extends the cookie that its
+// transaction depends on, without changing its value.
 func TestBrowserCookieIsRenewed(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	address := h.issuer + "/authorize?" + asks(c).Encode()
 	first := cookiesOf(t, b.open(address))[hostBrowser]
@@ -98,7 +98,7 @@ func TestBrowserCookieIsRenewed(t *testing.T) {
 	}
 }
 
-// cookieHeader is a Cookie header out of names and values in turn.
+// cookieHeader returns a Cookie header of alternating names and values.
 func cookieHeader(pairs ...string) string {
 	var parts []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -107,11 +107,11 @@ func cookieHeader(pairs ...string) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestForeignCookies: a session under another name, twice, cut, or planted by somebody
-// is nobody's.
+// TestForeignCookies: a session cookie under another name, sent twice, cut, or planted by a
+// third party is ignored.
 func TestForeignCookies(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	b.code(asks(c))
 	home, err := url.Parse(h.issuer)
@@ -154,11 +154,11 @@ func TestForeignCookies(t *testing.T) {
 	}
 }
 
-// TestSessionFixation: whatever a browser carries before the sign-in, the session after
-// it has a new secret, and the session before it is over.
+// TestSessionFixation: whatever cookie a browser has before the sign-in, the new session has
+// a new secret, and the previous session ends.
 func TestSessionFixation(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	session := func() string {
 		t.Helper()
@@ -191,7 +191,7 @@ func TestSessionFixation(t *testing.T) {
 // session.
 func TestForeignForms(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	h.addPerson("writer")
 	b := h.newBrowser()
 	page := func(prompt string) (string, url.Values) {
@@ -222,16 +222,17 @@ func TestForeignForms(t *testing.T) {
 	mustShow(t, other.h.with(other.jar, postForm(h, "/consent", replaced(consentTwo, "decision", "allow"))), http.StatusBadRequest, "invalid_request")
 }
 
-func postForm(h *house, path string, values url.Values) *http.Request {
+func postForm(h *harness, path string, values url.Values) *http.Request {
 	r := h.newRequest(http.MethodPost, h.issuer+path, values)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	return r
 }
 
-// TestConsentTogether: of many answers to one consent page exactly one gives a code.
+// TestConsentTogether: of several concurrent answers to one consent page exactly one gives a
+// code.
 func TestConsentTogether(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	b.code(asks(c))
 	b.open(h.issuer + "/authorize?" + asks(c).Encode())
@@ -239,7 +240,7 @@ func TestConsentTogether(t *testing.T) {
 	_, values := b.page.inputs(t)
 	values.Set("decision", "allow")
 	codes := map[string]bool{}
-	h.meter.holdReadsOf("transaction", crowd) // all have seen that nobody has decided
+	h.meter.holdReadsOf("transaction", crowd) // all have read that there is no decision
 	for _, r := range together(func(int) reply { return h.with(b.jar, postForm(h, "/consent", values)) }) {
 		if r.status == http.StatusSeeOther {
 			codes[r.location(t).Query().Get("code")] = true
@@ -253,12 +254,13 @@ func TestConsentTogether(t *testing.T) {
 	}
 }
 
-// TestSignInSaysNothing: unknown, disabled and wrong look and cost the same.
+// TestSignInSaysNothing: the answers for an unknown name, a disabled person and a wrong
+// password look the same and take as long.
 func TestSignInSaysNothing(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	h.addPerson("disabled")
-	for _, name := range []string{personName, "disabled"} { // hashed with all the work it takes
+	for _, name := range []string{personName, "disabled"} { // hashed with the default cost
 		if err := admin.SetPassword(t.Context(), h.store, name, personPassword); err != nil {
 			t.Fatal(err)
 		}
@@ -302,13 +304,13 @@ func TestSignInSaysNothing(t *testing.T) {
 	}
 }
 
-// TestPages: what every answer to a browser has.
+// TestPages checks what all answers to a browser have in common.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, issuer := range []string{secureIssuer, loopbackIssuer} {
 		t.Run(issuer, func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{issuer: issuer}), cast()["native"]
+			h, c := newHarness(t, setup{issuer: issuer}), testClients()["native"]
 			b := h.newBrowser()
 			b.open(h.issuer + "/authorize?" + asks(c).Encode())
 			pages := map[string]reply{"login": b.follow(), "error": b.h.get("/authorize")}
@@ -332,15 +334,15 @@ func TestPages(t *testing.T) {
 // (requirement R-SEC-6), and warns where the redirect can be trusted less.
 func TestConsentNames(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	b := h.newBrowser()
-	b.code(asks(cast()["native"]))
+	b.code(asks(testClients()["native"]))
 	for name, words := range map[string][]string{
 		"native": {"127.0.0.1:49152", "The native client"},
 		"web":    {"client.example.org", "The web client"},
 		"app":    {"cursor://anysphere.cursor-mcp", "The app client"},
 	} {
-		c := cast()[name]
+		c := testClients()[name]
 		request := asks(c)
 		request.Add("resource", tasks)
 		request.Set("scope", "notes:read tasks:write")
@@ -366,10 +368,10 @@ func TestConsentNames(t *testing.T) {
 	}
 }
 
-// TestHostileClientName: what a client calls itself cannot leave its place.
+// TestHostileClientName: a hostile client name cannot affect other parts of the page.
 func TestHostileClientName(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	c.ID = "hostile-client"
 	c.Metadata.ClientName = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202eetilop"
 	h.addClient(c.Client)
@@ -387,11 +389,11 @@ func TestHostileClientName(t *testing.T) {
 	}
 }
 
-// TestUntrustedLink: the page that takes the place of a redirect offers exactly the
-// address that the client would have got.
+// TestUntrustedLink: the page that replaces a redirect links to exactly the address that the
+// client would have received.
 func TestUntrustedLink(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["web"]
+	h, c := newHarness(t, setup{}), testClients()["web"]
 	for _, broken := range [][]string{
 		{"response_type", "token"}, {"code_challenge", ""}, {"scope", "notes:fly"}, {"resource", "https://unknown.example/"}, {"prompt", "none"},
 	} {
@@ -415,7 +417,7 @@ func TestUntrustedLink(t *testing.T) {
 // TestHead: HEAD is answered like GET, without a body.
 func TestHead(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	for path, status := range map[string]int{
 		"/authorize?" + asks(c).Encode():    http.StatusSeeOther,
 		"/authorize":                        http.StatusBadRequest,

@@ -13,24 +13,24 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestLastUseIsRecorded: the use of a client is recorded when it is the first one, and a
-// day after the last one, when the server runs, and costs no request a round trip.
+// TestLastUseIsRecorded: a running server records the first use of a client and each use that
+// is a day after the last recorded one. No request needs a round trip for it.
 func TestLastUseIsRecorded(t *testing.T) {
 	t.Parallel()
-	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		_, token := s.granted(s.store, "registered")
 		_, configured := s.granted(s.store, "configured")
 		end := s.run()
-		refresh := func(what, client string, token *string, budget int64) {
+		refresh := func(what, client string, token *string, most int64) {
 			t.Helper()
 			answer, n := s.refresh(client, *token)
-			if answer.status != http.StatusOK || n != budget {
-				t.Errorf("%s: %d round trips; want %d\n%s", what, n, budget, answer)
+			if answer.status != http.StatusOK || n != most {
+				t.Errorf("%s: %d round trips; want %d\n%s", what, n, most, answer)
 			}
 			*token = answer.member(t, "refresh_token")
 			time.Sleep(10 * time.Second)
 		}
-		time.Sleep(2 * time.Second) // between two rounds of chores
+		time.Sleep(2 * time.Second) // between two runs of the chores
 		begin := time.Now()
 		refresh("for the first time", "registered", &token, 3) // the client, the grant, the swap
 		if got := s.lastUsed("registered"); !got.Equal(begin) {
@@ -71,7 +71,7 @@ func TestLastUseIsRecorded(t *testing.T) {
 		if strings.Join(listed, " ") != "configured registered" {
 			t.Errorf("the clients by last use are %q", listed)
 		}
-		// A client that is gone when its use is to be recorded needs nothing.
+		// No work is needed for a client that was removed before its use is recorded.
 		time.Sleep(storage.UseStep)
 		if answer, _ := s.refresh("registered", token); answer.status != http.StatusOK {
 			t.Errorf("%s", answer)
@@ -88,11 +88,11 @@ func TestLastUseIsRecorded(t *testing.T) {
 	})
 }
 
-// TestLastUseIsCaughtUp: a use that could not be recorded is with the next one, and one
-// that waits is recorded when the server ends. Without Run nothing is recorded.
+// TestLastUseIsCaughtUp: a use that could not be recorded is recorded with the next one, and
+// a pending one when the server ends. Without Run nothing is recorded.
 func TestLastUseIsCaughtUp(t *testing.T) {
 	t.Parallel()
-	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		const warning = "the last use of clients cannot be recorded"
 		_, token := s.granted(s.store, "registered")
 		begin := s.lastUsed("registered")
@@ -133,11 +133,11 @@ func TestLastUseIsCaughtUp(t *testing.T) {
 	})
 }
 
-// TestListsAreTidied: the lists of a person and a client who are never listed stay short
-// while the server runs, and grow while it does not.
+// TestListsAreTidied: the lists of a person and a client that are never read stay short while
+// the server runs, and grow while it does not.
 func TestListsAreTidied(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	user, err := h.store.User(t.Context(), personName)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestListsAreTidied(t *testing.T) {
 	run := func() {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // what is left to do is done all the same
+		cancel() // the pending work is still done
 		if err := h.handler.Load().Run(ctx); err != nil {
 			t.Error(err)
 		}
@@ -192,11 +192,11 @@ func TestListsAreTidied(t *testing.T) {
 
 const sealedAnew = "every record is sealed under the first master key"
 
-// TestRunReseals: with two master keys a server that runs seals everything under the first
-// one, says so, and leaves nothing that needs the second one.
+// TestRunReseals: with two master keys a running server seals all records under the first
+// one, logs that, and afterwards needs the second one no more.
 func TestRunReseals(t *testing.T) {
 	t.Parallel()
-	inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *bubble) {
 		before := s.opened(masterKey)
 		g, token := s.granted(before, "registered")
 		alone := s.opened(newKey)
@@ -225,12 +225,12 @@ func TestRunReseals(t *testing.T) {
 	})
 }
 
-// TestRunResealsAgain: what cannot be resealed now is tried again, and what never can is
-// an error in the log. One master key is nothing to reseal.
+// TestRunResealsAgain: after a failure the server tries again to reseal, and logs an error
+// about records that it can never reseal. With one master key there is nothing to do.
 func TestRunResealsAgain(t *testing.T) {
 	t.Parallel()
 	const postponed, unreadable = "not every record could be sealed", "records are sealed under none of the master keys"
-	inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *bubble) {
 		s.granted(s.opened(masterKey), "registered")
 		s.faults.SetDown(true)
 		end := s.run()
@@ -246,7 +246,7 @@ func TestRunResealsAgain(t *testing.T) {
 		s.wantLogged(unreadable+`" records=1`, true)
 		end()
 	})
-	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		s.granted(s.opened(newKey, masterKey), "registered")
 		end := s.run()
 		time.Sleep(2 * time.Hour)
@@ -256,13 +256,13 @@ func TestRunResealsAgain(t *testing.T) {
 }
 
 // TestRunEndsWhileTheStoreHangs: Run returns within a second of the end of its context,
-// whatever it was doing, and leaves no goroutine: a bubble does not end with one.
+// whatever it was doing, and leaves no goroutine: a bubble does not end while one remains.
 func TestRunEndsWhileTheStoreHangs(t *testing.T) {
 	t.Parallel()
-	for what, begin := range map[string]func(t *testing.T, s *still, hang func()){
-		"at once":        func(_ *testing.T, _ *still, hang func()) { hang() },
-		"when all rests": func(_ *testing.T, _ *still, hang func()) { time.Sleep(3 * time.Second); hang() },
-		"with a chore left": func(t *testing.T, s *still, hang func()) {
+	for what, begin := range map[string]func(t *testing.T, s *bubble, hang func()){
+		"at once":        func(_ *testing.T, _ *bubble, hang func()) { hang() },
+		"when all rests": func(_ *testing.T, _ *bubble, hang func()) { time.Sleep(3 * time.Second); hang() },
+		"with a chore left": func(t *testing.T, s *bubble, hang func()) {
 			_, token := s.granted(s.store, "registered")
 			time.Sleep(storage.UseStep + 2*time.Second)
 			if answer, _ := s.refresh("registered", token); answer.status != http.StatusOK {
@@ -270,8 +270,8 @@ func TestRunEndsWhileTheStoreHangs(t *testing.T) {
 			}
 			hang()
 		},
-		"while it follows the keys": func(_ *testing.T, _ *still, hang func()) { hang(); time.Sleep(2 * time.Minute) },
-		"while it reseals": func(t *testing.T, s *still, hang func()) {
+		"while it follows the keys": func(_ *testing.T, _ *bubble, hang func()) { hang(); time.Sleep(2 * time.Minute) },
+		"while it reseals": func(t *testing.T, s *bubble, hang func()) {
 			s.granted(s.opened(masterKey, newKey), "registered")
 			hang()
 			time.Sleep(time.Hour + 300*time.Millisecond)
@@ -279,13 +279,13 @@ func TestRunEndsWhileTheStoreHangs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			inStillness(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *still) {
+			inBubble(t, [][]byte{newKey, masterKey}, func(t *testing.T, s *bubble) {
 				end := s.run()
-				begin(t, s, func() { s.stuck.hangs.Store(true) })
+				begin(t, s, func() { s.backend.hangs.Store(true) })
 				if took := end(); took > time.Second {
 					t.Errorf("Run ended after %v", took)
 				}
-				s.stuck.hangs.Store(false)
+				s.backend.hangs.Store(false)
 			})
 		})
 	}

@@ -13,15 +13,16 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// profile is how a client behaves, recorded from the product by the tests of internal/e2e.
+// profile is the behaviour of a client, as the tests of internal/e2e recorded it from the
+// product.
 type profile struct {
 	name     string // of its registration in dcr/testdata/clients
 	document string // of its document in dcr/testdata/documents, "" for a client without one
-	redirect string // where it listens this time
-	scope    string // what it asks for after the challenge and the metadata of the demo
-	prompt   string // the parameter that it adds, if any
+	redirect string // its redirect URI in this run
+	scope    string // its scope parameter after the challenge and the metadata of the demo
+	prompt   string // its prompt parameter, if any
 	margin   time.Duration
-	twice    bool // whether it registers again before it has signed in
+	twice    bool // whether it registers a second time before the sign-in
 }
 
 const (
@@ -29,7 +30,7 @@ const (
 	offline = both + " offline_access"
 )
 
-// profiles are the clients of today, with the default settings of each.
+// profiles are current clients with their default settings.
 var profiles = []profile{
 	{name: "codex-0.169", document: "codex", redirect: "http://127.0.0.1:38211/callback", scope: offline},
 	{name: "claude-code-2.1", document: "claude-code", redirect: "http://localhost:57435/callback", scope: offline, prompt: "consent", margin: 5 * time.Minute},
@@ -44,15 +45,16 @@ var profiles = []profile{
 	{name: "mcp-go-1.2", redirect: "http://127.0.0.1:8085/oauth/callback", scope: both},
 }
 
-// TestB9RecordedClients has each client do what it does: become known by its registration, and
-// by its document where it has one and the server offers that; ask, with a person who allows;
-// redeem, call for an hour, and refresh when its token ends within its margin.
+// TestB9RecordedClients replays each client: it registers, or uses its document where it has
+// one and the server offers that; it sends an authorization request, which a person allows;
+// it redeems the code, calls for an hour, and refreshes when its token ends within its
+// margin.
 func TestB9RecordedClients(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
 		t.Run(p.name+"/registration", func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{})
+			h := newHarness(t, setup{})
 			body, err := os.ReadFile(filepath.Join("../dcr/testdata/clients", p.name+".json"))
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +71,7 @@ func TestB9RecordedClients(t *testing.T) {
 		t.Run(p.name+"/document", func(t *testing.T) {
 			t.Parallel()
 			web := webtest.New(t)
-			h := newHouse(t, build{config: func(c *authz.Config) {
+			h := newHarness(t, setup{config: func(c *authz.Config) {
 				c.Fetcher, c.Documents = web.Fetcher(nil), dcr.Documents{Trust: dcr.TrustAsk}
 			}})
 			c := described(web.Publish(filepath.Join("../dcr/testdata/documents", p.document+".json")), p.redirect)
@@ -78,8 +80,8 @@ func TestB9RecordedClients(t *testing.T) {
 	}
 }
 
-// live is an hour with a call each minute.
-func (p profile) live(t *testing.T, h *house, c member) {
+// live simulates an hour with one call each minute.
+func (p profile) live(t *testing.T, h *harness, c testClient) {
 	t.Helper()
 	c.redirect = p.redirect
 	request := replaced(asks(c), "scope", p.scope, "resource", notes, "prompt", p.prompt)
@@ -100,14 +102,14 @@ func (p profile) live(t *testing.T, h *house, c member) {
 	}
 }
 
-// holding is what a client keeps of an answer with tokens.
+// holding is what a client keeps of a token response.
 type holding struct {
 	access, refresh string
 	lives           time.Duration
 	ends            time.Time
 }
 
-func (h *house) redeemed(t *testing.T, c member, code string) holding {
+func (h *harness) redeemed(t *testing.T, c testClient, code string) holding {
 	t.Helper()
 	answer := h.toToken(c, naming(redemption(c, code), notes))
 	if claims(t, answer.member(t, "access_token"))["client_id"] != c.ID || answer.member(t, "scope") != both {
@@ -116,8 +118,8 @@ func (h *house) redeemed(t *testing.T, c member, code string) holding {
 	return h.holds(t, answer, "")
 }
 
-// holds reads an answer with tokens, the second of which is another than before.
-func (h *house) holds(t *testing.T, answer reply, before string) holding {
+// holds reads a token response. Its refresh token must differ from before.
+func (h *harness) holds(t *testing.T, answer reply, before string) holding {
 	t.Helper()
 	seconds, _ := answer.json(t)["expires_in"].(float64)
 	l := holding{access: answer.member(t, "access_token"), refresh: answer.member(t, "refresh_token"), lives: time.Duration(seconds) * time.Second}

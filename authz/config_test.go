@@ -11,10 +11,10 @@ import (
 	"gatehouse.example/authz"
 )
 
-// TestConfigRefused: what cannot work does not start, and the error says which setting.
+// TestConfigRefused: an invalid configuration is refused, and the error names the setting.
 func TestConfigRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	for name, mistake := range map[string]struct {
 		change func(*authz.Config)
 		says   string
@@ -77,7 +77,7 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// TestConfigReportsAll: every mistake is in the error, not only the first.
+// TestConfigReportsAll: the error contains every mistake, not only the first.
 func TestConfigReportsAll(t *testing.T) {
 	t.Parallel()
 	_, err := authz.New(t.Context(), authz.Config{Issuer: "http://auth.example.com", CodeTTL: time.Hour, RefreshMax: -1})
@@ -88,16 +88,16 @@ func TestConfigReportsAll(t *testing.T) {
 	}
 }
 
-// TestSameScopeOfTwo: two resources may share a scope that means the same; it is listed
-// once and fits either.
+// TestSameScopeOfTwo: two resources may share a scope with one meaning; it is listed once and
+// is valid at either.
 func TestSameScopeOfTwo(t *testing.T) {
 	t.Parallel()
 	shared := authz.Scope{Name: "profile", Description: "See your name"}
-	h := newHouse(t, build{config: func(c *authz.Config) {
+	h := newHarness(t, setup{config: func(c *authz.Config) {
 		c.Resources[0].Scopes, c.Resources[1].Scopes = []authz.Scope{shared}, []authz.Scope{shared}
 		c.Resources[1].DefaultScopes = nil
 	}})
-	c := cast()["native"]
+	c := testClients()["native"]
 	request := asks(c)
 	request.Add("resource", tasks)
 	code := h.newBrowser().code(request)
@@ -108,10 +108,10 @@ func TestSameScopeOfTwo(t *testing.T) {
 }
 
 // TestResourceGone: a resource that is no longer configured gets no new tokens from old
-// grants, and the others of the grant still do.
+// grants, and the other resources of the grant still do.
 func TestResourceGone(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	request := asks(c)
 	request.Add("resource", tasks)
 	both := h.toToken(c, naming(redemption(c, h.newBrowser().code(request)), notes, tasks)).member(t, "refresh_token")
@@ -125,12 +125,12 @@ func TestResourceGone(t *testing.T) {
 	mustRefuse(t, h.toToken(c, refreshing(c, only.refresh)), http.StatusBadRequest, "invalid_target")
 }
 
-// TestPanic: a fault of ours is a plain 500 with nothing of the inside in it, and the
-// server goes on.
+// TestPanic: a panic is answered with a plain 500 without internals, and the server
+// continues.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	c := cast()["native"]
+	h := newHarness(t, setup{})
+	c := testClients()["native"]
 	held := h.tokens(c)
 	real := h.cfg.Now
 	broken := true
@@ -153,15 +153,15 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLogHoldsNoSecrets: after everything that can happen the log has neither a code nor
-// a token, a password, a secret or a cookie.
+// TestLogHoldsNoSecrets: after all kinds of requests the log contains no code, token,
+// password, secret or cookie.
 func TestLogHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	h := newHouse(t, build{config: func(c *authz.Config) {
+	h := newHarness(t, setup{config: func(c *authz.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}})
-	c := cast()["post"]
+	c := testClients()["post"]
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(c).Encode())
 	b.follow()

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestManagingFromBrowsers: a program in a browser may read, replace and delete its
-// registration, and a preflight says so; registering is for POST alone.
+// TestManagingFromBrowsers: the preflight allows a program in a browser to read, replace and
+// delete its registration; the registration endpoint allows POST only.
 func TestManagingFromBrowsers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	for path, methods := range map[string][]string{
 		"/register": {"POST"}, "/register/anything": {"GET", "PUT", "DELETE"},
 	} {

@@ -2,5 +2,5 @@
 
 package authz_test
 
-// crowd is how many do the same thing at the same time.
+// crowd is the number of concurrent requests.
 const crowd = 64

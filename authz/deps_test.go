@@ -6,9 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the authorization server above its rooms: it may use ours below it and the
-// router in routes.go. What knows fosite, go-jose or Redis is
-// behind a wall of its own.
+// TestDeps checks the imports: packages of this project below authz, and the router in
+// routes.go only. fosite, go-jose and Redis are used by other packages only.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// TestWellKnown: the document has the same bytes under every name that a client tries,
-// and names the issuer byte for byte.
+// TestWellKnown: the document has the same bytes at every address that clients try, and
+// contains the issuer byte for byte.
 func TestWellKnown(t *testing.T) {
 	t.Parallel()
 	for issuer, paths := range map[string][]string{
@@ -24,7 +24,7 @@ func TestWellKnown(t *testing.T) {
 	} {
 		t.Run(issuer, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{issuer: issuer})
+			h := newHarness(t, setup{issuer: issuer})
 			bodies := map[string]bool{}
 			for _, path := range paths {
 				r := h.send(h.newRequest(http.MethodGet, origin(issuer)+path, nil))
@@ -40,14 +40,14 @@ func TestWellKnown(t *testing.T) {
 	}
 }
 
-// TestOneIssuer: the issuer is the same string in the metadata, in tokens, in responses
-// and at introspection, with a path and without.
+// TestOneIssuer: the issuer is the same string in the metadata, in tokens, in responses and
+// at introspection, with and without a path.
 func TestOneIssuer(t *testing.T) {
 	t.Parallel()
 	for _, issuer := range []string{secureIssuer, secureIssuer + "/tenant", loopbackIssuer, "http://localhost:8080", "http://[::1]:8080/x"} {
 		t.Run(issuer, func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{issuer: issuer}), cast()["native"]
+			h, c := newHarness(t, setup{issuer: issuer}), testClients()["native"]
 			answer := h.newBrowser().walk(asks(c), "allow").location(t).Query()
 			token := h.toToken(c, redemption(c, answer.Get("code"))).member(t, "access_token")
 			refused := h.send(h.newRequest(http.MethodGet, issuer+"/authorize", replaced(asks(c), "scope", "x"))).location(t).Query()
@@ -62,8 +62,8 @@ func TestOneIssuer(t *testing.T) {
 	}
 }
 
-// TestListedWorks: every endpoint in the metadata answers, and what is not listed is not
-// there.
+// TestListedWorks: every endpoint in the metadata answers, and one that is not listed does
+// not exist.
 func TestListedWorks(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*authz.Config){
@@ -76,11 +76,11 @@ func TestListedWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := build{issuer: secureIssuer, config: change}
+			b := setup{issuer: secureIssuer, config: change}
 			if strings.HasPrefix(name, "below") {
 				b.issuer += "/tenant"
 			}
-			h := newHouse(t, b)
+			h := newHarness(t, b)
 			document := h.get("/.well-known/openid-configuration").json(t)
 			listed := map[string]string{}
 			for member, value := range document {
@@ -113,14 +113,14 @@ func TestListedWorks(t *testing.T) {
 	}
 }
 
-// TestListedMethodsWork: each way of client authentication in the metadata opens the
-// token endpoint, and each grant type is known there.
+// TestListedMethodsWork: the token endpoint accepts each client authentication method and
+// each grant type in the metadata.
 func TestListedMethodsWork(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	document := h.get("/.well-known/oauth-authorization-server").json(t)
-	byMethod := map[string]member{}
-	for _, c := range cast() {
+	byMethod := map[string]testClient{}
+	for _, c := range testClients() {
 		if !c.Disabled && len(c.Metadata.GrantTypes) == 2 {
 			byMethod[c.Metadata.TokenEndpointAuthMethod] = c
 		}
@@ -137,7 +137,7 @@ func TestListedMethodsWork(t *testing.T) {
 			t.Errorf("%s: %s", method, r)
 		}
 	}
-	c := cast()["native"]
+	c := testClients()["native"]
 	for _, grant := range document["grant_types_supported"].([]any) {
 		if r := h.post("/token", "grant_type", grant.(string), "client_id", c.ID); r.member(t, "error") != "invalid_request" {
 			t.Errorf("%s: %s", grant, r)
@@ -155,14 +155,14 @@ func TestListedMethodsWork(t *testing.T) {
 	}
 }
 
-// TestKeys: the published keys are public, and one of them made the token.
+// TestKeys: the published keys are public, and one of them verifies the token.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"", "ES256", "EdDSA", "RS256"} {
 		t.Run("algorithm "+algorithm, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: func(c *authz.Config) { c.SigningAlgorithm = algorithm }})
-			token := h.tokens(cast()["native"]).access
+			h := newHarness(t, setup{config: func(c *authz.Config) { c.SigningAlgorithm = algorithm }})
+			token := h.tokens(testClients()["native"]).access
 			header := jwtPart(t, token, 0)
 			if want := map[string]string{"": "ES256"}[algorithm] + algorithm; header["alg"] != want || header["typ"] != "at+jwt" {
 				t.Errorf("header %v, want %s", header, want)
@@ -192,11 +192,11 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestCORS: programs in any browser reach what programs use, without credentials, and
-// nothing else.
+// TestCORS: programs in any browser can call the API routes, without credentials, and no
+// other route.
 func TestCORS(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	const page = "https://inspector.example.org"
 	request := func(method, path string, preflight string) reply {
 		r := h.newRequest(method, h.issuer+path, nil)
@@ -242,10 +242,10 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestAnswersCannotBeCached: nothing but public documents may stay anywhere.
+// TestAnswersCannotBeCached: only public documents may be cached.
 func TestAnswersCannotBeCached(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	for _, path := range []string{"/authorize", "/login", "/consent", "/token", "/revoke", "/introspect", "/register", "/register/x", "/healthz", "/nothing"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 			if r := h.send(h.newRequest(method, h.issuer+path, nil)); r.header.Get("Cache-Control") != "no-store" || r.status >= 500 {

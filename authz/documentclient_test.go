@@ -25,11 +25,11 @@ import (
 	"gatehouse.example/storage"
 )
 
-// withDocuments is a house that reads client ID metadata documents in a web of its own.
-func withDocuments(t *testing.T, change func(*dcr.Documents)) (*house, *webtest.Web) {
+// withDocuments returns a harness that reads client metadata documents from a test web.
+func withDocuments(t *testing.T, change func(*dcr.Documents)) (*harness, *webtest.Web) {
 	t.Helper()
 	web := webtest.New(t)
-	return newHouse(t, build{config: func(c *authz.Config) {
+	return newHarness(t, setup{config: func(c *authz.Config) {
 		c.Fetcher, c.Documents = web.Fetcher(nil), dcr.Documents{Trust: dcr.TrustAsk}
 		if change != nil {
 			change(&c.Documents)
@@ -37,9 +37,9 @@ func withDocuments(t *testing.T, change func(*dcr.Documents)) (*house, *webtest.
 	}}), web
 }
 
-// described is a client whose id is its address.
-func described(id, redirect string) member {
-	return member{redirect: redirect, Client: storage.Client{ID: id, Metadata: metadata.Client{TokenEndpointAuthMethod: metadata.AuthMethodNone}}}
+// described returns a client whose id is the URL of its document.
+func described(id, redirect string) testClient {
+	return testClient{redirect: redirect, Client: storage.Client{ID: id, Metadata: metadata.Client{TokenEndpointAuthMethod: metadata.AuthMethodNone}}}
 }
 
 // keyPair is the key of a client that signs assertions with RS256.
@@ -59,8 +59,8 @@ func (k keyPair) set() string {
 
 var serials atomic.Int64
 
-// assertion is one of a client for an audience, with members replaced.
-func (h *house) assertion(k keyPair, id, audience string, change map[string]any) string {
+// assertion returns a client assertion for an audience, with members replaced.
+func (h *harness) assertion(k keyPair, id, audience string, change map[string]any) string {
 	h.t.Helper()
 	now := h.clock.Now().Unix()
 	claims := map[string]any{"iss": id, "sub": id, "aud": audience, "iat": now, "exp": now + 60, "jti": fmt.Sprint("jti-", serials.Add(1))}
@@ -85,8 +85,8 @@ func asserted(values url.Values, assertion string) url.Values {
 	return replaced(values, "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer", "client_assertion", assertion)
 }
 
-// TestDocumentClients drives the documents that clients publish through whole flows, from
-// the sign-in to the revocation.
+// TestDocumentClients runs clients with the documents of real products through whole flows,
+// from the sign-in to the revocation.
 func TestDocumentClients(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -137,7 +137,7 @@ func TestDocumentClients(t *testing.T) {
 	}
 }
 
-// showsClient looks at the consent page that a browser has come past.
+// showsClient checks the consent page that a browser has passed.
 func showsClient(t *testing.T, b *browser, host, caution string) {
 	t.Helper()
 	page := b.page.body
@@ -159,7 +159,7 @@ func TestDocumentsAreAnnounced(t *testing.T) {
 			t.Errorf("%s: %s", endpoint, got)
 		}
 	}
-	closed := newHouse(t, build{}).send(h.newRequest("GET", "/.well-known/oauth-authorization-server", nil)).json(t)
+	closed := newHarness(t, setup{}).send(h.newRequest("GET", "/.well-known/oauth-authorization-server", nil)).json(t)
 	if _, ok := closed["client_id_metadata_document_supported"]; ok {
 		t.Error("announced and off")
 	}
@@ -167,8 +167,8 @@ func TestDocumentsAreAnnounced(t *testing.T) {
 
 const plainDocument = `{"client_id":%q,"client_name":"Notes","redirect_uris":["http://127.0.0.1/callback"]}`
 
-// TestDocumentThatCannotBeRead: a program is told to come back, and so is a person; the
-// client is not called invalid, or it would forget its tokens.
+// TestDocumentThatCannotBeRead: programs and people get an error that asks them to try again.
+// The error is not invalid_client, because clients delete their tokens after that.
 func TestDocumentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -198,13 +198,13 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 		t.Errorf("page: %s", page)
 	}
 	web.Document(id, fmt.Sprintf(plainDocument, id))
-	h.clock.advance(5 * time.Second) // what was read in vain rests
+	h.clock.advance(5 * time.Second) // a failed fetch is not repeated before
 	if answer := h.toToken(c, refreshing(c, held.refresh)); answer.status != http.StatusOK {
 		t.Errorf("back again: %s", answer)
 	}
 }
 
-// TestDocumentThatCannotBeUsed: the page says what is wrong, and nothing is redirected.
+// TestDocumentThatCannotBeUsed: the page describes the error, and nothing is redirected.
 func TestDocumentThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, func(d *dcr.Documents) { d.Deny = []string{"bad.example.com"} })
@@ -225,7 +225,8 @@ func TestDocumentThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestDocumentChangesAtConsent: what the person saw is what is decided on.
+// TestDocumentChangesAtConsent: the person's decision applies only to the metadata that the
+// page showed.
 func TestDocumentChangesAtConsent(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -248,8 +249,9 @@ func TestDocumentChangesAtConsent(t *testing.T) {
 	}
 }
 
-// TestDocumentIsNoOpenRedirector: an error goes to a web address that a stranger
-// published only after the person has acted, and at once if somebody vouches for it.
+// TestDocumentIsNoOpenRedirector: an error is redirected to a web address in an unknown
+// document only after the person has acted, and at once if the operator vouches for the
+// document's host.
 func TestDocumentIsNoOpenRedirector(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, func(d *dcr.Documents) { d.Allow = []string{"good.example.com"} })
@@ -264,21 +266,21 @@ func TestDocumentIsNoOpenRedirector(t *testing.T) {
 	}
 }
 
-// signing is a client that may come with an assertion only.
-func signing(h *house) member {
+// signing returns a client that must authenticate with an assertion.
+func signing(h *harness) testClient {
 	c := storage.Client{ID: "signing-client", Source: storage.ClientConfigured, Metadata: metadata.Client{
 		RedirectURIs: []string{"https://client.example.org/callback"}, TokenEndpointAuthMethod: metadata.AuthMethodPrivateKeyJWT,
 		GrantTypes: bothGrants, ResponseTypes: []string{"code"}, ClientName: "Signing", JWKS: json.RawMessage(clientKey().set()),
 	}}
 	h.addClient(c)
-	return member{Client: c, redirect: "https://client.example.org/callback"}
+	return testClient{Client: c, redirect: "https://client.example.org/callback"}
 }
 
-// TestClientAssertion: exactly one method, the one that was registered, and no failure
-// burns anything.
+// TestClientAssertion: a client must use exactly one method, the registered one, and a
+// failure does not use up the code.
 func TestClientAssertion(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	c := signing(h)
 	for method, secret := range map[string]storage.SecretHash{metadata.AuthMethodBasic: storage.HashSecret("s"), metadata.AuthMethodNone: nil} {
 		other := c.Client
@@ -360,11 +362,11 @@ func TestClientAssertion(t *testing.T) {
 	}
 }
 
-// TestClientAssertionWithoutStore: while nobody can tell whether it was used, the client
-// is not called invalid.
+// TestClientAssertionWithoutStore: while the store cannot be asked whether an assertion was
+// used before, the error is not invalid_client.
 func TestClientAssertionWithoutStore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	c := signing(h)
 	held := h.newBrowser().code(asks(c))
 	step := func(op, key string) {
@@ -379,8 +381,8 @@ func TestClientAssertionWithoutStore(t *testing.T) {
 	}
 }
 
-// TestProbeWithAddress: common libraries try HTTP Basic with an empty password first, and
-// percent-encode the address that is their id, or do not.
+// TestProbeWithAddress: common libraries try HTTP Basic with an empty password first. Some of
+// them percent-encode the URL that is their client id.
 func TestProbeWithAddress(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)

@@ -17,25 +17,26 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// lookout is the host that the server looks for.
-const lookout = "lookout.example.com"
+// egressHost is the host that the server tries to reach.
+const egressHost = "lookout.example.com"
 
-// enclosed is a house whose only way to the web is a proxy, which is closed when it begins.
-type enclosed struct {
-	*house
+// noEgress is a harness whose only access to the web is a proxy, which refuses connections at
+// first.
+type noEgress struct {
+	*harness
 	web   *webtest.Web
 	proxy *webtest.Proxy
-	open  *atomic.Bool // to the host that is looked for
+	open  *atomic.Bool // whether egressHost can be reached
 }
 
-func newEnclosed(t *testing.T, change func(*authz.Config)) enclosed {
+func newEnclosed(t *testing.T, change func(*authz.Config)) noEgress {
 	t.Helper()
 	web := webtest.New(t)
-	e := enclosed{web: web, proxy: web.Proxy(), open: &atomic.Bool{}}
+	e := noEgress{web: web, proxy: web.Proxy(), open: &atomic.Bool{}}
 	e.proxy.Answer(func(string) bool { return e.open.Load() })
-	e.house = newHouse(t, build{config: func(c *authz.Config) {
+	e.harness = newHarness(t, setup{config: func(c *authz.Config) {
 		c.Fetcher, c.Documents = e.proxy.Fetcher(t), dcr.Documents{Trust: dcr.TrustAsk}
-		c.Egress = authz.EgressCheck{Hosts: []string{lookout}}
+		c.Egress = authz.EgressCheck{Hosts: []string{egressHost}}
 		if change != nil {
 			change(c)
 		}
@@ -43,11 +44,11 @@ func newEnclosed(t *testing.T, change func(*authz.Config)) enclosed {
 	return e
 }
 
-func (e enclosed) server() *authz.Server { return e.handler.Load() }
+func (e noEgress) server() *authz.Server { return e.handler.Load() }
 
-// offers reports what every copy of the metadata says of documents, and that none may be kept
-// for long.
-func (e enclosed) offers() bool {
+// offers reports whether every copy of the metadata offers documents, and checks that none
+// may be cached for long.
+func (e noEgress) offers() bool {
 	e.t.Helper()
 	said := map[string]bool{}
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server/"} {
@@ -63,34 +64,34 @@ func (e enclosed) offers() bool {
 	return said["true"]
 }
 
-// document publishes one, behind the proxy.
-func (e enclosed) document(host string) member {
+// document publishes a client document behind the proxy.
+func (e noEgress) document(host string) testClient {
 	id := e.web.URL(host, "/client.json")
 	e.web.Document(id, fmt.Sprintf(plainDocument, id))
 	return described(id, "http://127.0.0.1:49152/callback")
 }
 
-func (e enclosed) home() string {
+func (e noEgress) home() string {
 	r := e.newRequest("GET", e.issuer+"/", nil)
 	r.Header.Set("Accept", acceptOfBrowsers)
 	return e.send(r).body
 }
 
-// TestB1WithoutEgressDocumentsAreNotOffered: as long as the public web cannot be reached, every
-// copy of the metadata is silent about documents, so that clients register; whoever comes with
-// a document all the same is told what is wrong and which settings end it. When the way is
-// there again, documents are offered and work.
+// TestB1WithoutEgressDocumentsAreNotOffered: while the public web cannot be reached, no copy
+// of the metadata offers documents, so that clients register. The error for a client that
+// uses a document anyway names the cause and the settings that solve it. When the web can be
+// reached again, documents are offered and work.
 func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
 	c := e.document("client.example.com")
 	if asked := e.proxy.Asked(); len(asked) != 0 {
-		t.Fatalf("before anybody wants to know, %q was asked", asked)
+		t.Fatalf("before the first request, %q was asked", asked)
 	}
 	if e.offers() || !e.server().EgressMissing(t.Context()) {
 		t.Error("documents are offered without a way to them")
 	}
-	if asked := e.proxy.Asked(); !slices.Equal(asked, []string{lookout + ":443"}) {
+	if asked := e.proxy.Asked(); !slices.Equal(asked, []string{egressHost + ":443"}) {
 		t.Errorf("one look asks %q", asked)
 	}
 	page := e.newBrowser().open(e.issuer + "/authorize?" + asks(c).Encode())
@@ -105,7 +106,7 @@ func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	if home := e.home(); !strings.Contains(home, "No way to the public web") || !strings.Contains(home, "egress-check") || !strings.Contains(home, "register here connect as usual") {
 		t.Errorf("home: %s", home)
 	}
-	registered := e.registers("203.0.113.7", "notes")
+	registered := e.registerFrom("203.0.113.7", "notes")
 	if registered.status != http.StatusCreated {
 		t.Fatalf("register: %s", registered)
 	}
@@ -126,8 +127,8 @@ func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestB1OneLookInVainIsNotBelieved: what was there is gone after the second look in a row, and
-// looks come sooner while it is.
+// TestB1OneLookInVainIsNotBelieved: after a success only the second failed check in a row
+// counts, and checks are more frequent while they fail.
 func TestB1OneLookInVainIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
@@ -150,14 +151,14 @@ func TestB1OneLookInVainIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestB1StrangersDoNotDecide: neither hosts of strangers that fail nor one that can be reached
-// change what is known of the way to the web, or cause a look.
+// TestB1StrangersDoNotDecide: fetches from hosts that clients name, failed or successful,
+// neither change the result of the check nor cause one.
 func TestB1StrangersDoNotDecide(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{true, false} {
 		e := newEnclosed(t, nil)
 		c := e.document("client.example.com")
-		e.proxy.Answer(func(to string) bool { return (to == lookout+":443") == there })
+		e.proxy.Answer(func(to string) bool { return (to == egressHost+":443") == there })
 		if e.offers() != there {
 			t.Fatalf("way %v", there)
 		}
@@ -172,16 +173,17 @@ func TestB1StrangersDoNotDecide(t *testing.T) {
 			}
 		}
 		if e.offers() != there {
-			t.Errorf("way %v: strangers decided", there)
+			t.Errorf("way %v: fetches of clients changed the result", there)
 		}
-		if n := strings.Count(strings.Join(e.proxy.Asked(), " "), lookout); n != 1 {
+		if n := strings.Count(strings.Join(e.proxy.Asked(), " "), egressHost); n != 1 {
 			t.Errorf("way %v: looked %d times", there, n)
 		}
 	}
 }
 
-// TestB1PinsWithOpenRegistration: where everybody can register, the metadata does not lead those
-// astray whose documents are not pinned. With a token for registering it still offers documents.
+// TestB1PinsWithOpenRegistration: with open registration the metadata does not mislead
+// clients whose documents are not pinned. With registration by token it still offers
+// documents.
 func TestB1PinsWithOpenRegistration(t *testing.T) {
 	t.Parallel()
 	const id = "https://client.example.com/client.json"
@@ -199,9 +201,9 @@ func TestB1PinsWithOpenRegistration(t *testing.T) {
 	}
 }
 
-// TestB1PinnedClientsNeedNoEgress: with pins documents stay offered, whatever else is closed,
-// and a pinned client signs in where nothing can be fetched; the others hear in words that they
-// cannot. Where only pins are taken, nothing is looked for.
+// TestB1PinnedClientsNeedNoEgress: with pinned documents the metadata still offers documents,
+// and a pinned client signs in while nothing can be fetched; other clients get an error that
+// explains this. Where only pinned documents are accepted, there is no check.
 func TestB1PinnedClientsNeedNoEgress(t *testing.T) {
 	t.Parallel()
 	const id = "https://client.example.com/client.json"
@@ -248,8 +250,9 @@ func TestB1PinnedClientsNeedNoEgress(t *testing.T) {
 	}
 }
 
-// TestB1TheFirstRequestWaitsForTheFirstLook: nobody hears that documents are offered before it
-// is known, of many who ask one looks, and whoever leaves is not waited for.
+// TestB1TheFirstRequestWaitsForTheFirstLook: no answer offers documents before the first
+// check has ended. One of several concurrent requests starts the check, which does not depend
+// on that request's context.
 func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
@@ -270,7 +273,7 @@ func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 	select {
 	case <-began:
 	case <-time.After(20 * time.Second):
-		t.Fatal("nobody looks")
+		t.Fatal("there is no check")
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -284,7 +287,7 @@ func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 	}
 }
 
-// TestB1RunNoticesTheWay: a server that runs notices both by itself, and ends.
+// TestB1RunNoticesTheWay: a running server detects both changes by itself, and ends.
 func TestB1RunNoticesTheWay(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, func(c *authz.Config) { c.Egress.Every, c.Egress.Again = 5*time.Millisecond, time.Millisecond })
@@ -305,8 +308,8 @@ func TestB1RunNoticesTheWay(t *testing.T) {
 	}
 }
 
-// TestB1NoCheckIsNoCheck: without hosts to look for nothing is looked for, and documents are
-// offered as before; a host that cannot be one is refused.
+// TestB1NoCheckIsNoCheck: without configured hosts there is no check, and documents are
+// offered. An invalid host is refused.
 func TestB1NoCheckIsNoCheck(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, func(c *authz.Config) { c.Egress.Hosts = nil })
@@ -323,7 +326,7 @@ func TestB1NoCheckIsNoCheck(t *testing.T) {
 	if _, err := authz.New(t.Context(), cfg); err == nil || strings.Count(err.Error(), "egress-check") != 2 {
 		t.Errorf("error %v", err)
 	}
-	cfg.Egress.Hosts = slices.Repeat([]string{lookout}, 9)
+	cfg.Egress.Hosts = slices.Repeat([]string{egressHost}, 9)
 	if _, err := authz.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "more than 8") {
 		t.Errorf("error %v", err)
 	}

@@ -8,27 +8,27 @@ import (
 	"gatehouse.example/storage"
 )
 
-// twoTokens are a grant for notes, tasks and files, and a token for each of the first two.
+// twoTokens is a grant for notes, tasks and files, with a token for each of the first two.
 type twoTokens struct {
-	lease
+	heldGrant
 	code, ofNotes, ofTasks string
 }
 
-func (h *house) twoTokens(c member) *twoTokens {
+func (h *harness) twoTokens(c testClient) *twoTokens {
 	h.t.Helper()
 	code := h.newBrowser().code(asksFor(c, "", notes, tasks))
 	answer := h.toToken(c, naming(redemption(c, code), notes))
-	held := lease{h: h, c: c, refresh: answer.member(h.t, "refresh_token")}
-	return &twoTokens{code: code, ofNotes: answer.member(h.t, "access_token"), ofTasks: held.token(tasks).member(h.t, "access_token"), lease: held}
+	held := heldGrant{h: h, c: c, refresh: answer.member(h.t, "refresh_token")}
+	return &twoTokens{code: code, ofNotes: answer.member(h.t, "access_token"), ofTasks: held.token(tasks).member(h.t, "access_token"), heldGrant: held}
 }
 
-// revoke presents a token at /revoke as its client.
-func (h *house) revoke(c member, token string) reply {
+// revoke sends a token to /revoke as its client.
+func (h *harness) revoke(c testClient, token string) reply {
 	h.t.Helper()
 	return h.as(c, "/revoke", identified(c, form("token", token)))
 }
 
-// alive reports where the tokens of a grant are active.
+// alive reports at which resources the tokens of a grant are active.
 func (w *twoTokens) alive() (atNotes, atTasks bool) {
 	w.h.t.Helper()
 	return w.h.active(w.ofNotes), w.h.introspectAs("tasks", tasksSecret, w.ofTasks).json(w.h.t)["active"] == true
@@ -41,17 +41,17 @@ func (w *twoTokens) mustBeAlive(what string, atNotes, atTasks bool) {
 	}
 }
 
-// TestA3WhoEndsWhat: an access token that a public client's id comes with ends its own
-// resource, and the grant with the last. The refresh token, or a client that proves who it
-// is, ends the family.
+// TestA3WhoEndsWhat: an access token with the id of a public client ends its own resource,
+// and the grant if that was the last one. A refresh token, or an authenticated client, ends
+// the family.
 func TestA3WhoEndsWhat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: sharing})
-	native, basic, post := cast()["native"], cast()["basic"], cast()["post"]
+	h := newHarness(t, setup{config: sharing})
+	native, basic, post := testClients()["native"], testClients()["basic"], testClients()["post"]
 	for name, tt := range map[string]struct {
-		c     member
+		c     testClient
 		token func(w *twoTokens) string
-		notes bool // alive afterwards
+		notes bool // active afterwards
 		tasks bool
 	}{
 		"public, a token for notes":   {native, func(w *twoTokens) string { return w.ofNotes }, false, true},
@@ -88,21 +88,21 @@ func TestA3WhoEndsWhat(t *testing.T) {
 	both := w.token(notes, tasks).member(t, "access_token")
 	mustRefuse(t, h.revoke(native, both), http.StatusBadRequest, "invalid_request")
 	w.mustBeAlive("a token for both", true, true)
-	mustRefuse(t, h.revoke(cast()["other"], w.ofNotes), http.StatusBadRequest, "invalid_grant")
+	mustRefuse(t, h.revoke(testClients()["other"], w.ofNotes), http.StatusBadRequest, "invalid_grant")
 	w.mustBeAlive("another client", true, true)
 	h.revoke(native, w.ofNotes)
 	h.revoke(native, w.ofTasks)
 	mustRefuse(t, w.token(tasks), http.StatusBadRequest, "invalid_grant")
-	if g := h.held(w.refresh); g.State != storage.GrantRevoked {
+	if g := h.grantOfToken(w.refresh); g.State != storage.GrantRevoked {
 		t.Errorf("after its last resource the grant is %s", g.State)
 	}
 }
 
 // TestA3EmptyPasswordIsNoProof: a public client that sends HTTP Basic with an empty password
-// has proved nothing.
+// is not authenticated.
 func TestA3EmptyPasswordIsNoProof(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	w := h.twoTokens(c)
 	r := h.newRequest(http.MethodPost, h.issuer+"/revoke", form("token", w.ofNotes))
 	r.SetBasicAuth(url.QueryEscape(c.ID), "")
@@ -113,14 +113,14 @@ func TestA3EmptyPasswordIsNoProof(t *testing.T) {
 }
 
 // TestA3AgainstRefresh: the end of a resource and a rotation compete for one record. Each is
-// made to come between the other's read and write, and neither undoes the other.
+// made to happen between the other's read and write, and neither undoes the other.
 func TestA3AgainstRefresh(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	between := func(h *house, f func()) { h.meter.once(&h.meter.before, "put", "grant", f) }
+	c := testClients()["native"]
+	between := func(h *harness, f func()) { h.meter.once(&h.meter.before, "put", "grant", f) }
 	t.Run("ended during the refresh of the other", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{config: sharing})
+		h := newHarness(t, setup{config: sharing})
 		w := h.twoTokens(c)
 		between(h, func() { h.revoke(c, w.ofNotes) })
 		if r := w.token(tasks); audience(t, r) != tasks {
@@ -131,7 +131,7 @@ func TestA3AgainstRefresh(t *testing.T) {
 	})
 	t.Run("ended during its own refresh", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{config: sharing})
+		h := newHarness(t, setup{config: sharing})
 		w := h.twoTokens(c)
 		between(h, func() { h.revoke(c, w.ofNotes) })
 		mustRefuse(t, w.token(notes), http.StatusBadRequest, "invalid_target")
@@ -139,7 +139,7 @@ func TestA3AgainstRefresh(t *testing.T) {
 	})
 	t.Run("refreshed during the end", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{config: sharing})
+		h := newHarness(t, setup{config: sharing})
 		w := h.twoTokens(c)
 		between(h, func() { w.token(tasks) })
 		if r := h.revoke(c, w.ofNotes); r.status != http.StatusOK {
@@ -151,7 +151,7 @@ func TestA3AgainstRefresh(t *testing.T) {
 	})
 	t.Run("revoked during the end", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{config: sharing})
+		h := newHarness(t, setup{config: sharing})
 		w := h.twoTokens(c)
 		between(h, func() { h.revoke(c, w.refresh) })
 		if r := h.revoke(c, w.ofNotes); r.status != http.StatusOK {
@@ -162,26 +162,26 @@ func TestA3AgainstRefresh(t *testing.T) {
 	})
 	t.Run("the other one ended during the end", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{config: sharing})
+		h := newHarness(t, setup{config: sharing})
 		w := h.twoTokens(c)
 		between(h, func() { h.revoke(c, w.ofTasks) })
 		if r := h.revoke(c, w.ofNotes); r.status != http.StatusOK {
 			t.Fatalf("revoke: %s", r)
 		}
-		if g := h.held(w.refresh); g.State != storage.GrantRevoked {
+		if g := h.grantOfToken(w.refresh); g.State != storage.GrantRevoked {
 			t.Errorf("without resources the grant is %s", g.State)
 		}
 	})
 }
 
-// TestA3Together: many end one resource and refresh the other, and all have read the same
-// record before the first of them writes. Every one of them succeeds, the resource is gone
-// and the other one is not.
+// TestA3Together: concurrent requests end one resource and refresh the other, and all have
+// read the same record before the first of them writes. Every request succeeds, the first
+// resource is ended and the other is not.
 func TestA3Together(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	w := h.twoTokens(c)
-	h.meter.hold(crowd)
+	h.meter.holdGrantReads(crowd)
 	replies := together(func(i int) reply {
 		if i%2 == 0 {
 			return h.revoke(c, w.ofNotes)
@@ -208,11 +208,11 @@ func TestA3Together(t *testing.T) {
 	w.mustHold(tasks, []string{"tasks:read", "tasks:write", "profile"})
 }
 
-// TestA3Unconfirmed: the end of a resource that is not on record is 503, and has not
-// happened as far as anybody is told; one whose reply was lost has happened once.
+// TestA3Unconfirmed: if the end of a resource is not on record, the answer is 503 and the
+// resource has not ended. If only the reply of the store was lost, it has ended once.
 func TestA3Unconfirmed(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}).hurried(), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}).withDefaultWriteTime(), testClients()["native"]
 	w := h.twoTokens(c)
 	h.meter.once(&h.meter.after, "get", "grant", func() { h.faults.SetDown(true) })
 	mustRefuse(t, h.revoke(c, w.ofNotes), http.StatusServiceUnavailable, "temporarily_unavailable")

@@ -18,7 +18,7 @@ import (
 // An authorization server for one resource, which reads the metadata documents of clients.
 func ExampleNew() {
 	ctx := context.Background()
-	key := make([]byte, 32) // kept, where the store outlives the process
+	key := make([]byte, 32) // keep it if the store outlives the process
 	_, _ = rand.Read(key)
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
 	if err != nil {

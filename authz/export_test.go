@@ -7,7 +7,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Paths returns the paths that the server answers at.
+// Paths returns the paths of all endpoints.
 func (s *Server) Paths() (paths []string, err error) {
 	router, err := s.routes()
 	if err != nil {
@@ -21,24 +21,24 @@ func (s *Server) Paths() (paths []string, err error) {
 	return paths, err
 }
 
-// OnCompare has compare called in place of the comparison of a password with a hash, which
-// it is given, while a place is held for it.
+// OnCompare makes compare replace the comparison of a password with a hash. It is called with
+// the original comparison while the sign-in holds a place.
 func (s *Server) OnCompare(compare func(hash, password string, matches func(hash, password string) bool) bool) {
 	matches := s.passwords.matches
 	s.passwords.matches = func(hash, password string) bool { return compare(hash, password, matches) }
 }
 
-// SignInsWaiting returns how many passwords wait to be compared.
+// SignInsWaiting returns the number of sign-ins that wait for a place.
 func (s *Server) SignInsWaiting() int { return s.passwords.queue.Waiting() }
 
-// Hashing returns how many passwords are compared at a time.
+// Hashing returns the number of passwords that are compared at a time.
 func Hashing() int { return hashing() }
 
-// SignInsMost returns how many passwords may wait to be compared.
+// SignInsMost returns the greatest number of sign-ins that wait.
 func SignInsMost() int { return maxWaiting }
 
-// LookOut looks for the way to the public web, as Run does from time to time.
+// LookOut checks for access to the public web, as Run does periodically.
 func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }
 
-// NextLook is how long Run would wait before it looks again.
+// NextLook returns the time that Run would wait before the next check.
 func (s *Server) NextLook() time.Duration { return s.egress.wait() }

@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// held returns the grant that a refresh token names, as it is on record.
-func (h *house) held(token string) storage.Grant {
+// grantOfToken returns the record of the grant of a refresh token.
+func (h *harness) grantOfToken(token string) storage.Grant {
 	h.t.Helper()
 	parsed, ok := storage.ParseRefreshToken(token)
 	if !ok {
@@ -22,8 +22,8 @@ func (h *house) held(token string) storage.Grant {
 	return g
 }
 
-// item is the record of a grant, behind the back of the server.
-func (h *house) item(id string) storage.Item {
+// item returns the record of a grant, read directly from the backend.
+func (h *harness) item(id string) storage.Item {
 	h.t.Helper()
 	item, err := h.meter.Backend.Get(h.t.Context(), "gatehouse:grant:"+id)
 	if err != nil {
@@ -32,8 +32,8 @@ func (h *house) item(id string) storage.Item {
 	return item
 }
 
-// takeOver lets another copy of the database take over that has an older copy of a record.
-func (h *house) takeOver(to storage.Lineage, id string, older storage.Item) {
+// takeOver simulates a failover to a copy of the database with an older version of a record.
+func (h *harness) takeOver(to storage.Lineage, id string, older storage.Item) {
 	h.t.Helper()
 	change := storage.Put{Key: "gatehouse:grant:" + id, Data: older.Data, If: storage.Always, Operation: older.Version}
 	if _, err := h.meter.Backend.Put(h.t.Context(), change); err != nil {
@@ -43,7 +43,7 @@ func (h *house) takeOver(to storage.Lineage, id string, older storage.Item) {
 }
 
 // refreshed refreshes and returns the answer, which must be a success.
-func (h *house) refreshed(c member, token string) reply {
+func (h *harness) refreshed(c testClient, token string) reply {
 	h.t.Helper()
 	answer := h.toToken(c, refreshing(c, token))
 	if answer.status != http.StatusOK {
@@ -53,13 +53,13 @@ func (h *house) refreshed(c member, token string) reply {
 }
 
 const (
-	madeGood  = "a failover lost rotations of a refresh token"
+	restored  = "a failover lost rotations of a refresh token"
 	alarm     = "the store lost an acknowledged rotation"
 	forgotten = "a refresh token from a forgotten write was used"
 )
 
-// logged counts the lines of the log that say something about a grant.
-func (h *house) logged(what, id string) (n int) {
+// logged counts the lines of the log with that text about a grant.
+func (h *harness) logged(what, id string) (n int) {
 	for line := range strings.Lines(h.log.String()) {
 		if strings.Contains(line, what) && strings.Contains(line, id) {
 			n++
@@ -68,13 +68,13 @@ func (h *house) logged(what, id string) (n int) {
 	return n
 }
 
-// TestCodeStaysWithItsLineage: a code is redeemed on the copy of the database where it
-// was issued, and nowhere else: another one may have forgotten that it was redeemed. The
-// client hears invalid_grant, nothing is written and nobody is punished.
+// TestCodeStaysWithItsLineage: a code can be redeemed only on the lineage on which it was
+// issued: another one may have lost the redemption. The answer is invalid_grant; nothing is
+// written and no grant is revoked.
 func TestCodeStaysWithItsLineage(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	h := newHouse(t, build{})
+	c := testClients()["native"]
+	h := newHarness(t, setup{})
 	b := h.newBrowser()
 	for name, takeOver := range map[string]func(f func()){
 		"before the request":            func(f func()) { f() },
@@ -95,18 +95,18 @@ func TestCodeStaysWithItsLineage(t *testing.T) {
 			t.Errorf("%s: the family was revoked:\n%s", name, h.log)
 		}
 		h.meter.before.Store(nil)
-		h.faults.SetLineage("one") // shows that the code was not burnt
+		h.faults.SetLineage("one") // shows that the code was not used up
 		if answer := h.toToken(c, redemption(c, code)); answer.status != http.StatusOK {
 			t.Errorf("%s: where the code was issued: %s", name, answer)
 		}
 	}
 }
 
-// TestCodeWithoutLineage: where nothing can take over codes are redeemed, also when a
-// replica joins meanwhile; and a code that was redeemed is a replay on every copy.
+// TestCodeWithoutLineage: without failover codes can be redeemed, even if a replica joins
+// meanwhile. A redeemed code is a replay on every lineage.
 func TestCodeWithoutLineage(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	code := b.code(asks(c))
 	h.faults.SetLineage("two")
@@ -127,11 +127,10 @@ func TestCodeWithoutLineage(t *testing.T) {
 	mustRefuse(t, h.toToken(c, refreshing(c, second.refresh)), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestRefreshAcrossTakeover: refreshing goes on on whatever copy answers, with the rules
-// that it has everywhere.
+// TestRefreshAcrossTakeover: refreshing continues on every lineage, with the same rules.
 func TestRefreshAcrossTakeover(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	h.faults.SetLineage("one")
 	first := h.tokens(c).refresh
 	h.faults.SetLineage("two")
@@ -141,22 +140,22 @@ func TestRefreshAcrossTakeover(t *testing.T) {
 	}
 	h.meter.once(&h.meter.before, "put", "grant", func() { h.faults.SetLineage("three") })
 	third := h.refreshed(c, second).member(t, "refresh_token")
-	if g := h.held(third); g.Generation != 2 || g.Lineage != "three" {
+	if g := h.grantOfToken(third); g.Generation != 2 || g.Lineage != "three" {
 		t.Errorf("the grant has generation %d, lineage %q; want 2, three", g.Generation, g.Lineage)
 	}
 	h.faults.SetLineage("four")
 	mustRefuse(t, h.toToken(c, refreshing(c, first)), http.StatusBadRequest, "invalid_grant")
 	mustRefuse(t, h.toToken(c, refreshing(c, third)), http.StatusBadRequest, "invalid_grant")
-	if h.logged(alarm, "") != 0 || h.logged(madeGood, "") != 0 {
+	if h.logged(alarm, "") != 0 || h.logged(restored, "") != 0 {
 		t.Errorf("nothing was forgotten:\n%s", h.log)
 	}
 }
 
-// TestRevokedOnEveryLineage: what is revoked stays revoked whatever takes over, and a
-// revocation that was forgotten between its two steps is made, never only reported.
+// TestRevokedOnEveryLineage: a revoked grant stays revoked after a failover, and a revocation
+// that was lost between its two steps is repeated, not only reported.
 func TestRevokedOnEveryLineage(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
 	revoke := func(token string) reply { return h.post("/revoke", "token", token, "client_id", c.ID) }
 	dead := func(what string, held tokens) {
 		t.Helper()
@@ -172,7 +171,7 @@ func TestRevokedOnEveryLineage(t *testing.T) {
 	if r := revoke(held.refresh); r.status != http.StatusOK {
 		t.Fatalf("revoke: %s", r)
 	}
-	before := h.item(h.held(held.refresh).ID)
+	before := h.item(h.grantOfToken(held.refresh).ID)
 	for _, l := range []storage.Lineage{"two", "three", "one"} {
 		h.faults.SetLineage(l)
 		dead(string(l), held)
@@ -184,14 +183,14 @@ func TestRevokedOnEveryLineage(t *testing.T) {
 	h.faults.LoseReplies(1 << 30)
 	mustRefuse(t, revoke(held.refresh), http.StatusServiceUnavailable, "temporarily_unavailable")
 	h.faults.LoseReplies(0)
-	if after := h.item(h.held(held.refresh).ID); after.Version != before.Version || string(after.Data) != string(before.Data) {
+	if after := h.item(h.grantOfToken(held.refresh).ID); after.Version != before.Version || string(after.Data) != string(before.Data) {
 		t.Error("a second revocation changed the record")
 	}
 
 	for _, steps := range []int{1, 2} { // the takeover comes with the first revocation, or with the second
 		h.faults.SetLineage("one")
 		held = b.tokens(c, asks(c))
-		id := h.held(held.refresh).ID
+		id := h.grantOfToken(held.refresh).ID
 		older := h.item(id)
 		if steps == 2 {
 			if r := revoke(held.refresh); r.status != http.StatusOK {

@@ -11,20 +11,20 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// BenchmarkBesideSilentHosts measures an honest sign-in of a client that nobody has seen, and
-// a refresh, in calm and beside an address that begins sign-ins of clients at silent hosts as
-// fast as it can with 160 connections. Hosts have the time that they have in earnest.
+// BenchmarkBesideSilentHosts measures the sign-in of a client that was not seen before, and a
+// refresh: without load, and while another address starts sign-ins of clients at hosts that
+// never answer, as fast as it can with 160 connections. The timeouts are the default ones.
 func BenchmarkBesideSilentHosts(b *testing.B) {
-	h, web := besieged(b, func(c *safefetch.Config) { c.Floor = 200 * time.Millisecond })
+	h, web := newSilentWeb(b, func(c *safefetch.Config) { c.Floor = 200 * time.Millisecond })
 	b.Cleanup(func() { close(web.release) })
-	c := cast()["native"]
+	c := testClients()["native"]
 	refresh := h.tokens(c).refresh
 	var n atomic.Int64
 	honest := func() {
 		id := web.URL(fmt.Sprintf("honest%d.example.org", n.Add(1)), "/client.json")
 		web.Document(id, fmt.Sprintf(plainDocument, id))
 		h.clock.advance(time.Second)
-		if got := h.begins(fmt.Sprintf("198.51.%d.1", n.Load()%250), id); got.Code != http.StatusSeeOther {
+		if got := h.authorizeFrom(fmt.Sprintf("198.51.%d.1", n.Load()%250), id); got.Code != http.StatusSeeOther {
 			b.Fatalf("the honest sign-in: %d", got.Code)
 		}
 	}
@@ -57,8 +57,8 @@ func BenchmarkBesideSilentHosts(b *testing.B) {
 	for i := range 160 {
 		go func() {
 			for k := 0; !over.Load(); k++ {
-				h.begins("192.0.2.1", web.URL(fmt.Sprintf("h%d-%d.example.com", i, k), "/client.json"))
-				time.Sleep(100 * time.Millisecond) // those that are turned away come back at once
+				h.authorizeFrom("192.0.2.1", web.URL(fmt.Sprintf("h%d-%d.example.com", i, k), "/client.json"))
+				time.Sleep(100 * time.Millisecond) // refused requests are repeated at once
 			}
 		}()
 	}

@@ -16,15 +16,17 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// silentWeb is a web on which every host is silent until it is released, but those with a page.
+// silentWeb is a web whose hosts do not answer until it is released, except those with a
+// page.
 type silentWeb struct {
 	*webtest.Web
 	held    atomic.Int32
 	release chan struct{}
 }
 
-// besieged is a house that reads documents in such a web, behind a proxy of its own.
-func besieged(t testing.TB, change func(*safefetch.Config)) (*house, *silentWeb) {
+// newSilentWeb returns a harness that reads documents from such a web, behind a trusted
+// proxy.
+func newSilentWeb(t testing.TB, change func(*safefetch.Config)) (*harness, *silentWeb) {
 	t.Helper()
 	w := &silentWeb{Web: webtest.New(t), release: make(chan struct{})}
 	w.Serve("*", func(rw http.ResponseWriter, r *http.Request) {
@@ -35,19 +37,19 @@ func besieged(t testing.TB, change func(*safefetch.Config)) (*house, *silentWeb)
 		}
 		rw.WriteHeader(http.StatusBadGateway)
 	})
-	return newHouse(t, build{config: func(c *authz.Config) {
+	return newHarness(t, setup{config: func(c *authz.Config) {
 		c.Fetcher, c.Documents = w.Fetcher(change), dcr.Documents{Trust: dcr.TrustAsk}
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}}), w
 }
 
-// begins asks for a sign-in of a client, as from an address.
-func (h *house) begins(from, id string) *httptest.ResponseRecorder {
-	return h.calls(from, httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(described(id, "http://127.0.0.1:49152/callback")).Encode(), nil))
+// authorizeFrom sends the authorization request of a client, as if from an address.
+func (h *harness) authorizeFrom(from, id string) *httptest.ResponseRecorder {
+	return h.serveFrom(from, httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(described(id, "http://127.0.0.1:49152/callback")).Encode(), nil))
 }
 
-// calls has the server answer a request, as from an address behind the proxy.
-func (h *house) calls(from string, r *http.Request) *httptest.ResponseRecorder {
+// serveFrom calls the handler, as if from an address behind the proxy.
+func (h *harness) serveFrom(from string, r *http.Request) *httptest.ResponseRecorder {
 	r.RemoteAddr = "127.0.0.1:1234"
 	r.Header.Set("X-Forwarded-For", from)
 	w := httptest.NewRecorder()
@@ -55,7 +57,8 @@ func (h *house) calls(from string, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// patient is a fetcher that never gives up by itself, so that what is held stays held.
+// patient configures a fetcher without timeouts, so that a fetch ends only when it is
+// released.
 func patient(c *safefetch.Config) { c.Timeout, c.Patience = time.Hour, time.Hour }
 
 func eventually(t *testing.T, what string, is func() bool) {
@@ -67,17 +70,18 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestB4OneRequesterCannotHoldAllFetches: an address names 160 clients at hosts that never
-// answer. While all that it may hold is held, somebody elsewhere signs in to a client that
-// nobody here has seen, and one at a silent host of his own does not take his place either.
+// TestB4OneRequesterCannotHoldAllFetches: one address names 160 clients at hosts that never
+// answer. While it holds all the fetches that it may hold, a person at another address signs
+// in with a client that was not seen before. A second client at a silent host, named from
+// that other address, does not take its place either.
 func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	t.Parallel()
-	h, web := besieged(t, patient)
+	h, web := newSilentWeb(t, patient)
 	var flood sync.WaitGroup
 	for i := range 160 {
 		id := web.URL(fmt.Sprintf("h%d.example.com", i), "/client.json")
 		flood.Go(func() {
-			if got := h.begins("192.0.2.1", id); got.Code != http.StatusServiceUnavailable {
+			if got := h.authorizeFrom("192.0.2.1", id); got.Code != http.StatusServiceUnavailable {
 				t.Errorf("a client at a host that never answers: %d", got.Code)
 			}
 		})
@@ -88,7 +92,7 @@ func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	for i, from := range []string{"192.0.2.2", "198.51.100.1", "2001:db8::1"} {
 		id := web.URL(fmt.Sprintf("honest%d.example.org", i), "/client.json")
 		web.Document(id, fmt.Sprintf(plainDocument, id))
-		if got := h.begins(from, id); got.Code != http.StatusSeeOther {
+		if got := h.authorizeFrom(from, id); got.Code != http.StatusSeeOther {
 			t.Errorf("from %s: %d %s", from, got.Code, got.Body)
 		}
 	}
@@ -97,26 +101,26 @@ func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	}
 }
 
-// TestB4KnownClientsAreReadApart: networks that hold all fetches of clients that nobody has
-// seen do not hold up one that is here: its document is read again.
+// TestB4KnownClientsAreReadApart: networks that hold all fetches for unknown clients do not
+// delay the document of a known client: it is read again.
 func TestB4KnownClientsAreReadApart(t *testing.T) {
 	t.Parallel()
-	h, web := besieged(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 200*time.Millisecond, 4 })
+	h, web := newSilentWeb(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 200*time.Millisecond, 4 })
 	known := web.URL("client.example.org", "/client.json")
 	web.Document(known, fmt.Sprintf(plainDocument, known), "Cache-Control: max-age=60")
-	if got := h.begins("198.51.100.1", known); got.Code != http.StatusSeeOther {
+	if got := h.authorizeFrom("198.51.100.1", known); got.Code != http.StatusSeeOther {
 		t.Fatalf("the known client: %d", got.Code)
 	}
 	h.clock.advance(2 * time.Minute)
 	var flood sync.WaitGroup
 	for i := range 20 {
 		id := web.URL(fmt.Sprintf("h%d.example.com", i), "/client.json")
-		flood.Go(func() { h.begins(fmt.Sprintf("203.0.%d.1", i), id) })
+		flood.Go(func() { h.authorizeFrom(fmt.Sprintf("203.0.%d.1", i), id) })
 	}
 	t.Cleanup(flood.Wait)
 	t.Cleanup(func() { close(web.release) })
 	eventually(t, "all places are held", func() bool { return web.held.Load() >= 4 })
-	if got := h.begins("198.51.100.1", known); got.Code != http.StatusSeeOther {
+	if got := h.authorizeFrom("198.51.100.1", known); got.Code != http.StatusSeeOther {
 		t.Errorf("the known client is not read again: %d %s", got.Code, got.Body)
 	}
 	if n := web.Hits(known); n != 2 {
@@ -124,14 +128,14 @@ func TestB4KnownClientsAreReadApart(t *testing.T) {
 	}
 }
 
-// TestB4DeadlinesAre503: a program whose time ends while something of its client is read is
-// told to come back, at every endpoint, and not that something is broken here.
+// TestB4DeadlinesAre503: a request whose deadline passes while the client's document is
+// fetched gets 503 at every endpoint, and not 500.
 func TestB4DeadlinesAre503(t *testing.T) {
 	t.Parallel()
-	h, web := besieged(t, patient)
+	h, web := newSilentWeb(t, patient)
 	t.Cleanup(func() { close(web.release) })
-	h.hurried()
-	keyed := cast()["native"]
+	h.withDefaultWriteTime()
+	keyed := testClients()["native"]
 	keyed.ID, keyed.Metadata.TokenEndpointAuthMethod = "keyed", "private_key_jwt"
 	keyed.Metadata.JWKSURI = web.URL("keys.example.com", "/jwks.json")
 	h.addClient(keyed.Client)
@@ -157,11 +161,11 @@ func TestB4DeadlinesAre503(t *testing.T) {
 	}
 }
 
-// TestB4LogosOfOneClient: whoever changes the logo of a registration again and again has a
-// few fetched, whatever the host says, and another client's logo is fetched all the same.
+// TestB4LogosOfOneClient: repeated changes of the logo of one registration cause only a few
+// fetches, whatever the host answers. Another client's logo is still fetched.
 func TestB4LogosOfOneClient(t *testing.T) {
 	t.Parallel()
-	h, web := besieged(t, nil)
+	h, web := newSilentWeb(t, nil)
 	t.Cleanup(func() { close(web.release) })
 	var asked atomic.Int32
 	web.Serve("*", func(w http.ResponseWriter, r *http.Request) {
@@ -181,11 +185,11 @@ func TestB4LogosOfOneClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.clock.advance(6 * time.Second) // the server sees the change
-		if got := h.calls("192.0.2.1", httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(c).Encode(), nil)); got.Code != http.StatusSeeOther {
+		if got := h.serveFrom("192.0.2.1", httptest.NewRequest(http.MethodGet, h.issuer+"/authorize?"+asks(c).Encode(), nil)); got.Code != http.StatusSeeOther {
 			t.Fatalf("authorize: %d %s", got.Code, got.Body)
 		}
 	}
-	h.asksSoon(h.illustrated("another", page, web.URL(clientHost, "/other.png")))
+	h.consentPageWithLogo(h.illustrated("another", page, web.URL(clientHost, "/other.png")))
 	if n := asked.Load(); n < 2 || n > 12 {
 		t.Errorf("%d fetches for 100 logos of one client in ten minutes and one of another, want at most 12", n)
 	}

@@ -10,13 +10,13 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// message is a request in the making.
+// message is a request that a section builds.
 type message struct {
 	method, path string
 	header       http.Header
 	values       url.Values
 	body         *string
-	client       member
+	client       testClient
 	browser      bool
 }
 
@@ -25,8 +25,9 @@ var (
 	valueLine  = regexp.MustCompile(`^([a-z_]+)=(.*)$`)
 )
 
-// client line first: it decides what the other lines replace.
-func (f *flow) clientOf(data []byte) member {
+// clientOf returns the client that a section names. The client line comes first: it
+// determines the values that the other lines replace.
+func (f *flow) clientOf(data []byte) testClient {
 	f.t.Helper()
 	for _, line := range lines(data) {
 		if name, ok := strings.CutPrefix(line, "client "); ok {
@@ -90,7 +91,7 @@ func basicHeader(idAndSecret string) string {
 // send sends a message and measures what it does to the store.
 func (f *flow) send(m *message) {
 	f.t.Helper()
-	f.settle()
+	f.checkExpected()
 	r := f.h.newRequest(m.method, f.address(m.path), m.values)
 	if m.body != nil {
 		r = f.h.newRequest(m.method, f.address(m.path), nil)
@@ -123,7 +124,7 @@ func (f *flow) address(path string) string {
 }
 
 // identify adds the client authentication of a client.
-func (m *message) identify(c member) {
+func (m *message) identify(c testClient) {
 	m.client = c
 	identified(c, m.values)
 	if c.Metadata.TokenEndpointAuthMethod == metadata.AuthMethodBasic {
@@ -131,8 +132,8 @@ func (m *message) identify(c member) {
 	}
 }
 
-// known is a request of an endpoint with everything right.
-func (f *flow) known(path string, values url.Values, c *member, data []byte) {
+// known sends a request with the correct values of an endpoint, changed by data.
+func (f *flow) known(path string, values url.Values, c *testClient, data []byte) {
 	f.t.Helper()
 	m := &message{method: http.MethodPost, path: path, header: http.Header{}, values: values}
 	if c != nil {
@@ -142,7 +143,7 @@ func (f *flow) known(path string, values url.Values, c *member, data []byte) {
 	f.send(m)
 }
 
-// free is a request whose first line says what it is.
+// free sends a request whose first line gives method and path.
 func (f *flow) free(data []byte, inBrowser bool) {
 	f.t.Helper()
 	first, rest, _ := strings.Cut(string(data), "\n")
@@ -180,10 +181,10 @@ func (f *flow) submitted(data []byte) {
 	f.send(m)
 }
 
-// authorize walks the front channel and keeps the code, if there is one.
+// authorize runs the front channel and keeps the code, if there is one.
 func (f *flow) authorize(data []byte) {
 	f.t.Helper()
-	f.settle()
+	f.checkExpected()
 	m := f.asking(data)
 	decision, untick := m.values.Get("decision"), m.values["untick"]
 	m.values.Del("decision")

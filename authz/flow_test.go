@@ -1,9 +1,8 @@
 package authz_test
 
 // A flow is a transcript in testdata/flows, one folder per specification. It is a txtar
-// archive: a text that says what is shown and which section of which specification
-// decides it, then sections that are played from top to bottom against a server of its
-// own. Lines that start with # are comments. $NAME is a variable.
+// archive: a text that names the rule and the section of its specification, then sections
+// that are played from top to bottom against a server of its own. Lines that start with # are comments. $NAME is a variable.
 //
 // Sections that send a request. What follows the colon is for the reader.
 //
@@ -23,7 +22,7 @@ package authz_test
 //
 // Their lines:
 //
-//	client NAME    the request is that of this client of the cast: its id, its redirect
+//	client NAME    the request is that of this client of testClients: its id, its redirect
 //	               URI, its secret by the method that it registered
 //	name=value     a parameter; the first line of a name replaces what was there, further
 //	               ones add to it
@@ -53,7 +52,7 @@ package authz_test
 //	body has TEXT           body lacks TEXT        log has TEXT
 //	keep json MEMBER as VARIABLE                   keep query MEMBER as VARIABLE
 //
-// Sections that change the world:
+// Sections that change the state of the test:
 //
 //	setup          first of all; lines: issuer URL, registration closed, refresh-window
 //	               DURATION, refresh-idle DURATION, refresh-max DURATION, access-token-ttl
@@ -136,15 +135,15 @@ func tally(archive *txtar.Archive) (good, bad int) {
 // flow is a transcript that is being played.
 type flow struct {
 	t        *testing.T
-	h        *house
+	h        *harness
 	vars     map[string]string
-	cast     map[string]member
+	cast     map[string]testClient
 	browsers map[string]*browser
 	browser  *browser
 
 	at       string // the section, for messages
 	answer   reply
-	expected bool  // the answer was looked at
+	expected bool  // the answer was checked
 	writes   int64 // of the store, during the last request
 	redirect string
 	state    string
@@ -152,7 +151,7 @@ type flow struct {
 }
 
 func runFlow(t *testing.T, archive *txtar.Archive) {
-	f := &flow{t: t, cast: cast(), vars: map[string]string{}, browsers: map[string]*browser{}, expected: true}
+	f := &flow{t: t, cast: testClients(), vars: map[string]string{}, browsers: map[string]*browser{}, expected: true}
 	sections := archive.Files
 	if len(sections) > 0 && sections[0].Name == "setup" {
 		f.settings = lines(sections[0].Data)
@@ -173,7 +172,7 @@ func runFlow(t *testing.T, archive *txtar.Archive) {
 		}
 		act(words[1:], section.Data)
 	}
-	f.settle()
+	f.checkExpected()
 }
 
 func lines(data []byte) []string {
@@ -197,14 +196,14 @@ func (f *flow) errorf(format string, args ...any) {
 }
 
 func (f *flow) begin() {
-	b := build{issuer: secureIssuer}
+	b := setup{issuer: secureIssuer}
 	for _, line := range f.settings {
 		if issuer, ok := strings.CutPrefix(line, "issuer "); ok {
 			b.issuer = issuer
 		}
 	}
 	b.config = func(c *authz.Config) { f.configure(c) }
-	f.h = newHouse(f.t, b)
+	f.h = newHarness(f.t, b)
 	f.browser = f.h.newBrowser()
 	f.browsers["first"] = f.browser
 	for name, value := range map[string]string{
@@ -219,7 +218,7 @@ func (f *flow) begin() {
 	}
 }
 
-func (f *flow) know(name string, m member) {
+func (f *flow) know(name string, m testClient) {
 	f.cast[name] = m
 	f.vars[name], f.vars[name+"_redirect"], f.vars[name+"_secret"] = m.ID, m.redirect, m.secret
 }
@@ -272,8 +271,8 @@ func (f *flow) expand(s string) string {
 	})
 }
 
-// settle fails for an answer that nobody looked at.
-func (f *flow) settle() {
+// checkExpected fails if the last answer was not checked.
+func (f *flow) checkExpected() {
 	f.t.Helper()
 	if !f.expected {
 		f.fatalf("the request before this has no expectation")
@@ -283,7 +282,7 @@ func (f *flow) settle() {
 // addClient stores a client from metadata in JSON.
 func (f *flow) addClient(words []string, data []byte) {
 	f.t.Helper()
-	m := member{Client: storage.Client{ID: words[0] + "-client", Source: storage.ClientRegistered}}
+	m := testClient{Client: storage.Client{ID: words[0] + "-client", Source: storage.ClientRegistered}}
 	if slices.Contains(words, "configured") {
 		m.Source = storage.ClientConfigured
 	}
@@ -305,7 +304,7 @@ func (f *flow) addClient(words []string, data []byte) {
 	f.know(words[0], m)
 }
 
-// act is what a section does, with the words of its name and with its lines.
+// act performs a section, given the words of its name and its lines.
 type act func(words []string, data []byte)
 
 func (f *flow) acts() map[string]act {
@@ -315,7 +314,7 @@ func (f *flow) acts() map[string]act {
 	return acts
 }
 
-// requests are the sections that send a request.
+// requests returns the sections that send a request.
 func (f *flow) requests() map[string]act {
 	return map[string]act{
 		"request":   func(_ []string, data []byte) { f.free(data, false) },
@@ -355,7 +354,7 @@ func (f *flow) requests() map[string]act {
 	}
 }
 
-// changes are the sections that change the world.
+// changes returns the sections that change the state of the test.
 func (f *flow) changes() map[string]act {
 	return map[string]act{
 		"client": func(words []string, data []byte) { f.addClient(words, data) },

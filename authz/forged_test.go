@@ -16,9 +16,9 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// rawItem is what is under a key, and putRaw puts something else there, as somebody does who
-// has the password of the store and nothing else.
-func (h *house) rawItem(key string) storage.Item {
+// rawItem returns the item under a key. putRaw replaces it, as an attacker can who has the
+// password of the store and no master key.
+func (h *harness) rawItem(key string) storage.Item {
 	h.t.Helper()
 	item, err := h.meter.Backend.Get(h.t.Context(), key)
 	if err != nil {
@@ -27,7 +27,7 @@ func (h *house) rawItem(key string) storage.Item {
 	return item
 }
 
-func (h *house) putRaw(key string, item storage.Item) {
+func (h *harness) putRaw(key string, item storage.Item) {
 	h.t.Helper()
 	if err := h.meter.Backend.Delete(h.t.Context(), key); err != nil { // a put of the same operation would do nothing
 		h.t.Fatal(err)
@@ -38,8 +38,8 @@ func (h *house) putRaw(key string, item storage.Item) {
 	}
 }
 
-// only is the one key of a kind.
-func (h *house) only(kind string) string {
+// only returns the only key of a kind of record.
+func (h *harness) only(kind string) string {
 	h.t.Helper()
 	keys, _, err := h.meter.Scan(h.t.Context(), "gatehouse:"+kind+":", "", 10)
 	if err != nil || len(keys) != 1 {
@@ -53,8 +53,8 @@ const (
 	recordHeader = 29 // and its MAC
 )
 
-// forgeries are what can be made of a record without the master key. other is an item of
-// the same kind under another id, stranger one of another kind.
+// forgeries returns the records that can be made of a record without the master key. other is
+// an item of the same kind under another id, stranger an item of another kind.
 func forgeries(t *testing.T, other, stranger storage.Item) map[string]func(storage.Item) storage.Item {
 	data := func(change func(data []byte) []byte) func(storage.Item) storage.Item {
 		return func(i storage.Item) storage.Item {
@@ -85,18 +85,18 @@ func forgeries(t *testing.T, other, stranger storage.Item) map[string]func(stora
 	}
 }
 
-// forgedCase is a record, one that can stand in for it, and a request that reads it.
+// forgedCase is a record, another one that can replace it, and a request that reads it.
 type forgedCase struct {
 	key     string
 	other   storage.Item
 	request func() reply
 }
 
-func forgedCases(t *testing.T, h *house) map[string]forgedCase {
-	native, other, web := cast()["native"], cast()["other"], cast()["web"]
+func forgedCases(t *testing.T, h *harness) map[string]forgedCase {
+	native, other, web := testClients()["native"], testClients()["other"], testClients()["web"]
 	refreshable := h.tokens(native)
-	grant := "gatehouse:grant:" + h.held(refreshable.refresh).ID
-	elsewhere := h.rawItem("gatehouse:grant:" + h.held(h.tokens(other).refresh).ID)
+	grant := "gatehouse:grant:" + h.grantOfToken(refreshable.refresh).ID
+	elsewhere := h.rawItem("gatehouse:grant:" + h.grantOfToken(h.tokens(other).refresh).ID)
 	refresh := func() reply {
 		answer := h.toToken(native, refreshing(native, refreshable.refresh))
 		if answer.status == http.StatusOK {
@@ -115,7 +115,7 @@ func forgedCases(t *testing.T, h *house) map[string]forgedCase {
 		t.Fatalf("sessions %v, %v", now, err)
 	}
 	session := slices.DeleteFunc(slices.Clone(now), func(key string) bool { return slices.Contains(keys, key) })[0]
-	reach := func(b *browser, c member) reply {
+	reach := func(b *browser, c testClient) reply {
 		b.open(h.issuer + "/authorize?" + asks(c).Encode())
 		for range 3 {
 			if b.last.status == http.StatusSeeOther && strings.HasPrefix(b.last.header.Get("Location"), h.issuer+"/") {
@@ -134,13 +134,13 @@ func forgedCases(t *testing.T, h *house) map[string]forgedCase {
 	}
 }
 
-// What somebody puts into the store who has its password and no master key is never
-// believed and never taken for nothing: the answer is 503, the log and the probe raise an
-// alarm, and nothing is written in its place. When it is gone, all is well.
+// A record that was written with the password of the store and without a master key is
+// neither accepted nor treated as missing: the answer is 503, the log and the readiness probe
+// report it, and nothing is written in its place. After its removal everything works again.
 func TestC1ForgedRecords(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	client := h.rawItem("gatehouse:client:" + cast()["brief"].ID)
+	h := newHarness(t, setup{})
+	client := h.rawItem("gatehouse:client:" + testClients()["brief"].ID)
 	for kind, c := range forgedCases(t, h) {
 		for what, forge := range forgeries(t, c.other, client) {
 			if kind == "user" && what == "a member added" {
@@ -182,13 +182,12 @@ func TestC1ForgedRecords(t *testing.T) {
 	}
 }
 
-// A record of another issuer that uses the same Redis and the same master key counts for
-// nothing here.
+// A record of another issuer with the same Redis and the same master key is not accepted.
 func TestC1RecordOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	token := h.tokens(c).refresh
-	key := "gatehouse:grant:" + h.held(token).ID
+	key := "gatehouse:grant:" + h.grantOfToken(token).ID
 	h.putRaw(key, storagetest.SealAnew(t, masterKey, "https://other.example.com", key, h.rawItem(key)))
 	mustRefuse(t, h.toToken(c, refreshing(c, token)), http.StatusServiceUnavailable, "temporarily_unavailable")
 	h.putRaw(key, storagetest.SealAnew(t, bytes.Repeat([]byte{8}, 32), h.issuer, key, h.rawItem(key)))
@@ -199,12 +198,12 @@ func TestC1RecordOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// What stands in the way of a second use is not believed either, neither as one nor as none:
-// an initial access token that grew is no token, and a mark that somebody else made says
-// nothing about an assertion.
+// Forged records of single-use values are neither accepted nor treated as missing: an initial
+// access token with more uses is no token, and a forged mark of an assertion does not show
+// that it was used.
 func TestC1ForgedOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: func(c *authz.Config) { c.Registration = authz.RegistrationToken }})
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.Registration = authz.RegistrationToken }})
 	token, err := h.store.NewSecret("gate_iat_")
 	if err != nil {
 		t.Fatal(err)
@@ -245,12 +244,12 @@ func TestC1ForgedOnce(t *testing.T) {
 	}
 }
 
-// The log hears of forged records once in a minute, however many requests meet one.
+// The log reports forged records once a minute, however many requests read one.
 func TestC1AlarmIsSpared(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	token := h.tokens(c).refresh
-	key := "gatehouse:grant:" + h.held(token).ID
+	key := "gatehouse:grant:" + h.grantOfToken(token).ID
 	item := h.rawItem(key)
 	item.Data = item.Data[:len(item.Data)-1]
 	h.putRaw(key, item)

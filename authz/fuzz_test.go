@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// description is what an error_description may hold (RFC 6749 section 5.2).
+// description matches the values that an error_description may have (RFC 6749 section 5.2).
 var description = regexp.MustCompile(`^[\x20-\x21\x23-\x5b\x5d-\x7e]*$`)
 
-// FuzzFormFilter: whatever a stranger sends, a handler sees known names only, each value
-// clean and short, none twice unless it may be, and every refusal can be written down.
+// FuzzFormFilter: whatever the input, a handler gets only known names, each value valid and
+// short, no name twice unless it may be repeated, and every error description is valid.
 func FuzzFormFilter(f *testing.F) {
 	for _, seed := range []string{
 		"", "&", "=", "a=b", "client_id=x&client_id=y", "resource=a&resource=b", "scope=%00", "scope=%0a", "scope=%ff", "state=a;b",
@@ -90,8 +90,8 @@ func s256(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// FuzzVerifier: a verifier is right when its hash is the challenge and it could have been
-// made by RFC 7636 section 4.1, and never otherwise.
+// FuzzVerifier: a verifier is accepted if and only if its hash is the challenge and it has
+// the form of RFC 7636 section 4.1.
 func FuzzVerifier(f *testing.F) {
 	for _, seed := range []string{
 		"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "", "short", strings.Repeat("a", 42), strings.Repeat("~", 43), strings.Repeat(".", 128), strings.Repeat("a", 129),
@@ -114,8 +114,8 @@ func FuzzVerifier(f *testing.F) {
 	})
 }
 
-// FuzzScope: what is taken out of a scope parameter are scope tokens, each once, and all
-// of them were in it.
+// FuzzScope: the result of parsing a scope parameter contains only scope tokens of the input,
+// each once.
 func FuzzScope(f *testing.F) {
 	for _, seed := range []string{"", " ", "a", "a b", "a  a", "a\tb", `a"b`, "é", strings.Repeat("a", 200), "a\u00a0b"} {
 		f.Add(seed)
@@ -136,8 +136,8 @@ func FuzzScope(f *testing.F) {
 	})
 }
 
-// FuzzBasic: every reading of HTTP Basic credentials is made of what was sent, and those
-// that a client meant are among them, raw and percent-encoded.
+// FuzzBasic: every reading of HTTP Basic credentials consists of parts of the input, and the
+// readings include those that a client meant, raw and percent-encoded.
 func FuzzBasic(f *testing.F) {
 	for _, seed := range [][2]string{{"id", "secret"}, {"https://notes.example.com/mcp", "secret"}, {"a%3Ab", "c+d"}, {"", ""}, {"a", "%zz"}, {"http://127.0.0.1:8081/mcp", "x"}} {
 		f.Add(seed[0], seed[1])

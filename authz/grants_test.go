@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// give stores a grant as it is when its code was redeemed.
-func (h *house) give(user storage.User, client string, resources ...string) storage.Grant {
+// addGrant stores a grant in the state after its code was redeemed.
+func (h *harness) addGrant(user storage.User, client string, resources ...string) storage.Grant {
 	h.t.Helper()
 	now := h.clock.Now()
 	g, _, err := h.store.PrepareGrant(storage.NewGrant{
@@ -33,8 +33,8 @@ func (h *house) give(user storage.User, client string, resources ...string) stor
 	return g
 }
 
-// found returns what a list has, by name, up to its error.
-func (h *house) found(f admin.GrantFilter, names map[string]string) (found []string, err error) {
+// found returns the names of the grants in a list, up to its error.
+func (h *harness) found(f admin.GrantFilter, names map[string]string) (found []string, err error) {
 	h.t.Helper()
 	for g, err := range admin.Grants(h.t.Context(), h.store, f) {
 		if err != nil {
@@ -45,10 +45,10 @@ func (h *house) found(f admin.GrantFilter, names map[string]string) (found []str
 	return found, nil
 }
 
-// Every filter finds what it means, in the order in which it was granted.
+// Every filter returns the matching grants in the order in which they were made.
 func TestGrants(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	zoe, amy := h.addPerson("zoe"), h.addPerson("amy")
 	h.addPerson("idle")
 	names := map[string]string{}
@@ -64,7 +64,7 @@ func TestGrants(t *testing.T) {
 		{"4", zoe, "native-client", []string{tasks}},
 		{"5", amy, "gone-client", []string{notes}},
 	} {
-		names[h.give(g.user, g.client, g.resources...).ID] = g.name
+		names[h.addGrant(g.user, g.client, g.resources...).ID] = g.name
 		h.clock.advance(time.Second)
 	}
 	for _, tt := range []struct {
@@ -108,10 +108,10 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// A place that is kept for a grant that shall never be is no grant.
+// A record that only prevents the storing of a revoked grant is not listed.
 func TestGrantsForestalled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	amy := h.addPerson("amy")
 	g, _, err := h.store.PrepareGrant(storage.NewGrant{ClientID: "native-client", Subject: amy.Subject, CodeTTL: time.Minute})
 	if err != nil {
@@ -138,17 +138,17 @@ func TestGrantsForestalled(t *testing.T) {
 // One record that cannot be read does not hide the others.
 func TestGrantsDamaged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	names := map[string]string{}
 	var damaged storage.Grant
 	for _, user := range []storage.User{h.addPerson("amy"), h.addPerson("zoe")} {
-		damaged = h.give(user, "native-client", notes)
+		damaged = h.addGrant(user, "native-client", notes)
 		put := storage.Put{Key: "gatehouse:grant:" + damaged.ID, Data: []byte{99, 0, 0, 0, 0, 0, 0, 0, 0, '{', '}'}, If: storage.Always, Operation: storage.Version{1}}
 		if _, err := h.faults.Put(t.Context(), put); err != nil {
 			t.Fatal(err)
 		}
 		h.clock.advance(time.Second)
-		names[h.give(user, "native-client", notes).ID] = user.Name
+		names[h.addGrant(user, "native-client", notes).ID] = user.Name
 	}
 	for _, f := range []admin.GrantFilter{{}, {ClientID: "native-client"}, {Resource: notes}} {
 		var found []string
@@ -174,8 +174,8 @@ func TestGrantsDamaged(t *testing.T) {
 
 func TestRevokeGrant(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	g := h.give(h.addPerson("amy"), "native-client", notes)
+	h := newHarness(t, setup{})
+	g := h.addGrant(h.addPerson("amy"), "native-client", notes)
 	writes := h.meter.writes.Load()
 	if _, _, err := admin.RevokeGrant(t.Context(), h.store, "AAAAAAAAAAAAAAAAAAAAAA"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("no such grant: %v", err)

@@ -21,7 +21,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// The cast of the tests.
+// The issuers, resources and the person of the tests.
 const (
 	secureIssuer   = "https://auth.example.com"
 	loopbackIssuer = "http://127.0.0.1:8080"
@@ -39,9 +39,9 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// house is a server with everything around it: a store that can be counted and broken,
-// a clock, a log, and HTTP to reach it. The issuer's name leads to it, whatever it is.
-type house struct {
+// harness is a server with its environment: a store whose operations can be counted and made
+// to fail, a clock, a log, and an HTTP transport that reaches it under the issuer's name.
+type harness struct {
 	t      testing.TB
 	cfg    authz.Config
 	issuer string
@@ -57,18 +57,18 @@ type house struct {
 	transport *http.Transport
 }
 
-// build is what a test wants to be different.
-type build struct {
+// setup holds the settings that a test changes.
+type setup struct {
 	issuer string
 	config func(*authz.Config)
-	store  *storage.Store // shared with another house
+	store  *storage.Store // shared with another harness
 }
 
 var masterKey = bytes.Repeat([]byte{7}, 32)
 
-func newHouse(t testing.TB, b build) *house {
+func newHarness(t testing.TB, b setup) *harness {
 	t.Helper()
-	h := &house{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}}
+	h := &harness{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}}
 	if h.issuer == "" {
 		h.issuer = secureIssuer
 	}
@@ -84,7 +84,7 @@ func newHouse(t testing.TB, b build) *house {
 		b.config(&h.cfg)
 	}
 	if b.store == nil {
-		h.furnish()
+		h.addFixtures()
 	}
 	h.restart()
 	h.listen()
@@ -104,7 +104,7 @@ func bothResources() []authz.Resource {
 	}}
 }
 
-func (h *house) openStore() {
+func (h *harness) openStore() {
 	h.t.Helper()
 	backend, err := redis.Open(h.t.Context(), redis.Options{URL: "embedded:", Now: h.clock.Now, OnRoundTrip: func() { h.roundTrips.Add(1) }})
 	if err != nil {
@@ -112,12 +112,12 @@ func (h *house) openStore() {
 	}
 	h.faults = storagetest.NewFaults(backend)
 	h.meter = &meter{Backend: h.faults}
-	h.store = h.storeWithin(time.Minute) // the machine may be slow
+	h.store = h.storeWithin(time.Minute) // long, because the machine may be slow
 	h.t.Cleanup(func() { _ = backend.Close() })
 }
 
-// storeWithin is the store of the house with a time for writes, and for requests.
-func (h *house) storeWithin(within time.Duration) *storage.Store {
+// storeWithin returns a store with that write time, which also limits requests.
+func (h *harness) storeWithin(within time.Duration) *storage.Store {
 	h.t.Helper()
 	store, err := storage.New(h.meter, storage.Options{Issuer: h.issuer, MasterKeys: [][]byte{masterKey}, Now: h.clock.Now, WriteTime: within})
 	if err != nil {
@@ -126,9 +126,9 @@ func (h *house) storeWithin(within time.Duration) *storage.Store {
 	return store
 }
 
-// hurried restarts the server with the time that operators have by default, for tests that wait
-// until it is over.
-func (h *house) hurried() *house {
+// withDefaultWriteTime restarts the server with the default write time, for tests that wait
+// for its end.
+func (h *harness) withDefaultWriteTime() *harness {
 	h.t.Helper()
 	h.cfg.Store = h.storeWithin(0)
 	h.restart()
@@ -136,7 +136,7 @@ func (h *house) hurried() *house {
 }
 
 // restart replaces the server by a new one over the same store, as a new process would.
-func (h *house) restart() {
+func (h *harness) restart() {
 	h.t.Helper()
 	server, err := authz.New(h.t.Context(), h.cfg)
 	if err != nil {
@@ -145,9 +145,8 @@ func (h *house) restart() {
 	h.handler.Store(server)
 }
 
-// listen serves on a port of the system's choice; the transport dials it under every
-// name.
-func (h *house) listen() {
+// listen serves on a free port. The transport dials that port for every host name.
+func (h *harness) listen() {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.handler.Load().ServeHTTP(w, r) }))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(h.log, nil), slog.LevelError)
 	if strings.HasPrefix(h.issuer, "https:") {
@@ -170,21 +169,21 @@ func (h *house) listen() {
 	h.t.Cleanup(h.transport.CloseIdleConnections)
 }
 
-// furnish stores the person and the clients that tests use.
-func (h *house) furnish() {
+// addFixtures stores the person and the clients of the tests.
+func (h *harness) addFixtures() {
 	h.t.Helper()
 	h.addPerson(personName)
-	for _, c := range cast() {
+	for _, c := range testClients() {
 		h.addClient(c.Client)
 	}
 }
 
-// personHash is personPassword hashed with as little work as argon2id takes, which saves tests
-// half of their time.
+// personHash is the hash of personPassword with the lowest cost of argon2id, which halves the
+// time of the tests.
 const personHash = "$argon2id$v=19$m=64,t=1,p=1$c2FsdCBvZiBldmVyeW9uZQ$i2UoExwhJRnQp7fz3mX5lrhlmOc19zAnew0JT3gWxYU"
 
-// addPerson stores a person with the password of everybody.
-func (h *house) addPerson(name string) storage.User {
+// addPerson stores a person with the password personPassword.
+func (h *harness) addPerson(name string) storage.User {
 	h.t.Helper()
 	subject, err := h.store.NewID()
 	if err != nil {
@@ -197,7 +196,7 @@ func (h *house) addPerson(name string) storage.User {
 	return user
 }
 
-func (h *house) addClient(c storage.Client) {
+func (h *harness) addClient(c storage.Client) {
 	h.t.Helper()
 	c.Created = h.clock.Now()
 	if err := h.store.CreateClient(h.t.Context(), c); err != nil {
@@ -205,20 +204,19 @@ func (h *house) addClient(c storage.Client) {
 	}
 }
 
-// member is a client of the cast: what is stored, the redirect URI that it asks for, and
-// its secret.
-type member struct {
+// testClient is a stored client with its redirect URI and its secret.
+type testClient struct {
 	storage.Client
 	redirect, secret string
 }
 
 var bothGrants = []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken}
 
-// cast returns the clients that every house knows, by name.
-func cast() map[string]member {
-	members := map[string]member{}
+// testClients returns the clients that every harness stores, by name.
+func testClients() map[string]testClient {
+	members := map[string]testClient{}
 	add := func(name, method, registered, requested string, change func(*storage.Client)) {
-		m := member{redirect: requested, Client: storage.Client{ID: name + "-client", Source: storage.ClientRegistered, Metadata: metadata.Client{
+		m := testClient{redirect: requested, Client: storage.Client{ID: name + "-client", Source: storage.ClientRegistered, Metadata: metadata.Client{
 			RedirectURIs: []string{registered}, TokenEndpointAuthMethod: method, GrantTypes: bothGrants,
 			ResponseTypes: []string{"code"}, ClientName: "The " + name + " client",
 		}}}
@@ -251,7 +249,7 @@ func cast() map[string]member {
 	return members
 }
 
-// syncBuffer is a log that many goroutines write.
+// syncBuffer is a log that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

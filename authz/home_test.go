@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// acceptOfBrowsers is what a browser accepts when somebody opens an address.
+// acceptOfBrowsers is the Accept header of a browser that opens an address.
 const acceptOfBrowsers = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
-// A person who opens the issuer sees what it is; a program hears in JSON that there is nothing,
-// as before, and so does whoever asks in another way than by opening it.
+// A person who opens the issuer gets a page. Programs get the same JSON 404 as before, and so
+// does every method other than GET and HEAD.
 func TestB8RootIsAPageForPeople(t *testing.T) {
 	t.Parallel()
 	for issuer, paths := range map[string][]string{
@@ -18,7 +18,7 @@ func TestB8RootIsAPageForPeople(t *testing.T) {
 		loopbackIssuer:                        {"/"},
 		"https://auth.example.com/tenant/one": {"/tenant/one", "/tenant/one/"},
 	} {
-		h := newHouse(t, build{issuer: issuer})
+		h := newHarness(t, setup{issuer: issuer})
 		for _, path := range paths {
 			for _, tt := range []struct {
 				method, accept string
@@ -63,10 +63,11 @@ func TestB8RootIsAPageForPeople(t *testing.T) {
 	}
 }
 
-// TestA6HomeOfWhoIsSignedIn: the page at the issuer says who is signed in, and ends that.
+// TestA6HomeOfWhoIsSignedIn: the page at the issuer names the signed-in person, who can sign
+// out there.
 func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	b := h.newBrowser().atConsent(personName)
 	home := func() string {
 		t.Helper()
@@ -89,11 +90,11 @@ func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
 	}
 }
 
-// TestB6NoIDTokensArePromised: the document that OpenID clients read is the same as the
-// other, and says nothing of ID tokens, which there are none of.
+// TestB6NoIDTokensArePromised: the document for OpenID clients is the same as the other and
+// does not mention ID tokens, because the server issues none.
 func TestB6NoIDTokensArePromised(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	oauth, openID := h.get("/.well-known/oauth-authorization-server"), h.get("/.well-known/openid-configuration")
 	if oauth.status != http.StatusOK || oauth.body != openID.body {
 		t.Errorf("two documents:\n%s\n%s", oauth.body, openID.body)

@@ -10,8 +10,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// registration sends one.
-func (h *house) registration(body string) reply {
+// registration sends a registration.
+func (h *harness) registration(body string) reply {
 	h.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, h.issuer+"/register", strings.NewReader(body))
 	if err != nil {
@@ -21,8 +21,8 @@ func (h *house) registration(body string) reply {
 	return h.send(r)
 }
 
-// TestA4HostsOfClients: a host that browsers take for another one is refused wherever a
-// client comes from, and what is said shows how to write it.
+// TestA4HostsOfClients: a host that browsers would rewrite is refused in registrations and
+// documents, and the error shows how to write it.
 func TestA4HostsOfClients(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -50,22 +50,22 @@ func TestA4HostsOfClients(t *testing.T) {
 				t.Errorf("the document %s: %s", client, page)
 			}
 		}
-		cfg := newHouse(t, build{}).cfg
-		static := cast()["web"].Client
+		cfg := newHarness(t, setup{}).cfg
+		static := testClients()["web"].Client
 		static.Metadata.RedirectURIs = []string{uri}
 		cfg.Clients = []storage.Client{static}
 		if _, err := authz.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("configured with %s: %v", host, err)
 		}
-		// One that was stored before the rule is not followed either.
-		old := cast()["web"]
+		// The server does not redirect to one that was stored before the rule existed either.
+		old := testClients()["web"]
 		old.ID, old.redirect, old.Metadata.RedirectURIs = fmt.Sprintf("%x", host), uri, []string{uri}
 		h.addClient(old.Client)
 		if page := h.newBrowser().open("/authorize?" + asks(old).Encode()); page.status != http.StatusBadRequest || page.header.Get("Location") != "" || strings.Contains(page.body, "href=") {
 			t.Errorf("stored with %s: %s", host, page)
 		}
 	}
-	c := cast()["native"]
+	c := testClients()["native"]
 	for _, requested := range []string{"http://2130706433:49152/callback", "http://0x7f.1/callback", "http://LOCALHOST/callback", "http://127.0.0.1.:1/callback"} {
 		if page := h.newBrowser().open("/authorize?" + replaced(asks(c), "redirect_uri", requested).Encode()); page.status != http.StatusBadRequest || page.header.Get("Location") != "" {
 			t.Errorf("%s: %s", requested, page)
@@ -73,12 +73,12 @@ func TestA4HostsOfClients(t *testing.T) {
 	}
 }
 
-// TestA4OneFormIsShown: each page shows a host in the same form, and the link on it still
-// goes where the client said.
+// TestA4OneFormIsShown: all pages show a host in the same form, and the link still has the
+// form that the client registered.
 func TestA4OneFormIsShown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	c := cast()["web"]
+	h := newHarness(t, setup{})
+	c := testClients()["web"]
 	c.ID, c.redirect, c.Metadata.RedirectURIs = "with-a-port", "https://client.example.org:443/callback", []string{"https://client.example.org:443/callback"}
 	h.addClient(c.Client)
 	b := h.newBrowser()

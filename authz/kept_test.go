@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// keeps returns the transactions that a browser keeps, by the name of their cookie.
+// keeps returns the transactions in a browser's cookies, by the name of the cookie.
 func (b *browser) keeps() map[string]string {
 	b.h.t.Helper()
 	home, err := url.Parse(b.h.issuer)
@@ -34,7 +34,7 @@ func (b *browser) keeps() map[string]string {
 	return kept
 }
 
-// putBack gives a browser cookies that it let go.
+// putBack restores cookies that the browser has dropped.
 func (b *browser) putBack(cookies map[string]string) {
 	b.h.t.Helper()
 	home, err := url.Parse(b.h.issuer)
@@ -46,8 +46,8 @@ func (b *browser) putBack(cookies map[string]string) {
 	}
 }
 
-// consentPage takes a browser to the page that asks for a decision.
-func (b *browser) consentPage(c member) {
+// consentPage opens the consent page of a client.
+func (b *browser) consentPage(c testClient) {
 	b.h.t.Helper()
 	b.open(b.h.issuer + "/authorize?" + asks(c).Encode())
 	if b.follow(); strings.Contains(b.last.body, `name="password"`) {
@@ -59,11 +59,11 @@ func (b *browser) consentPage(c member) {
 	}
 }
 
-// TestB2AuthorizeWritesNothing: whatever a stranger asks for at /authorize, and also what
-// somebody who is signed in asks for, nothing of it is in the store before it is decided.
+// TestB2AuthorizeWritesNothing: an authorization request, of a signed-in person or not,
+// writes nothing to the store before it is decided.
 func TestB2AuthorizeWritesNothing(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	writes := h.meter.writes.Load()
 	for i := range 100 {
 		b := h.newBrowser()
@@ -92,12 +92,12 @@ func TestB2AuthorizeWritesNothing(t *testing.T) {
 	}
 }
 
-// TestB2CopyOfTheCookieIsNoSecondLife: whoever kept the cookie of a transaction that was
-// decided finds that its page has expired, as long as the copy can be opened.
+// TestB2CopyOfTheCookieIsNoSecondLife: with a copy of the cookie of a decided transaction the
+// page has expired, for as long as the copy can be opened.
 func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []string{"allow", "deny"} {
-		h, c := newHouse(t, build{}), cast()["native"]
+		h, c := newHarness(t, setup{}), testClients()["native"]
 		b := h.newBrowser()
 		b.consentPage(c)
 		copied, page := b.keeps(), b.last
@@ -109,7 +109,7 @@ func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
 		if len(copied) != 1 || len(b.keeps()) != 0 {
 			t.Fatalf("%s: the browser keeps %d transactions before and %d after the decision", decision, len(copied), len(b.keeps()))
 		}
-		h.restart() // what is known is on record, not in this process
+		h.restart() // the decision is in the store, not in the process
 		for _, age := range []time.Duration{0, 5 * time.Minute, 4*time.Minute + 50*time.Second, 10 * time.Second, time.Minute} {
 			h.clock.advance(age)
 			b.putBack(copied)
@@ -128,16 +128,16 @@ func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
 	}
 }
 
-// TestB2OneDecisionAcrossProcesses: two processes hear two answers to one page, one from
-// the browser and one from a copy of its cookies. Exactly one counts.
+// TestB2OneDecisionAcrossProcesses: two processes get an answer to one page, one from the
+// browser and one with a copy of its cookies. Exactly one counts.
 func TestB2OneDecisionAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
-	other := newHouse(t, build{store: h.store})
+	h, c := newHarness(t, setup{}), testClients()["native"]
+	other := newHarness(t, setup{store: h.store})
 	b := h.newBrowser()
 	b.consentPage(c)
 	_, values := b.last.inputs(t)
-	// Both have seen that nobody has decided before either writes that somebody has.
+	// Both have read that there is no decision before either writes one.
 	var arrived atomic.Int64
 	all := make(chan struct{})
 	hold := func(op, key string) {
@@ -151,7 +151,7 @@ func TestB2OneDecisionAcrossProcesses(t *testing.T) {
 	h.meter.before.Store(&hold)
 	answers, allow := make([]reply, 2), replaced(values, "decision", "allow")
 	var both sync.WaitGroup
-	for i, at := range []*house{h, other} {
+	for i, at := range []*harness{h, other} {
 		both.Go(func() { answers[i] = at.with(b.jar, postForm(at, "/consent", allow)) })
 	}
 	both.Wait()
@@ -168,11 +168,11 @@ func TestB2OneDecisionAcrossProcesses(t *testing.T) {
 	}
 }
 
-// TestB2MasterKeyRotation: what was sealed under the master key before goes on, in a new
-// process, until that key is dropped.
+// TestB2MasterKeyRotation: transactions sealed under the previous master key remain valid in
+// a new process until that key is removed.
 func TestB2MasterKeyRotation(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b, late := h.newBrowser(), h.newBrowser()
 	b.consentPage(c)
 	late.consentPage(c)
@@ -197,11 +197,11 @@ func TestB2MasterKeyRotation(t *testing.T) {
 	mustShow(t, late.submit("decision", "allow"), http.StatusBadRequest, "invalid_request")
 }
 
-// TestB2SealedTransactionIsBound: a sealed transaction is nothing in another browser, under
-// another id, for another issuer, changed, cut or twice.
+// TestB2SealedTransactionIsBound: a sealed transaction is not accepted in another browser,
+// under another id, for another issuer, changed, cut or sent twice.
 func TestB2SealedTransactionIsBound(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	ask := func(b *browser) (id, name, value string) {
 		t.Helper()
 		b.open(h.issuer + "/authorize?" + asks(c).Encode())
@@ -254,13 +254,13 @@ func TestB2SealedTransactionIsBound(t *testing.T) {
 	if got := open(id2, append(mine, name2, value2)...); got.status != http.StatusOK {
 		t.Errorf("the second one: %s", got)
 	}
-	tenant := newHouse(t, build{issuer: secureIssuer + "/tenant"}) // with the same master key
+	tenant := newHarness(t, setup{issuer: secureIssuer + "/tenant"}) // with the same master key
 	r := tenant.newRequest(http.MethodGet, tenant.issuer+"/login?transaction="+id, nil)
 	r.Header.Set("Cookie", cookieHeader(append(mine, name, value)...))
 	mustShow(t, tenant.send(r), http.StatusBadRequest, "invalid_request")
 }
 
-// headerLength is how long the header of an answer is on the wire.
+// headerLength returns the length of the header of an answer on the wire.
 func headerLength(t *testing.T, r reply) int {
 	t.Helper()
 	dump, err := httputil.DumpResponse(&http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Header: r.header, Body: http.NoBody}, false)
@@ -270,12 +270,12 @@ func headerLength(t *testing.T, r reply) int {
 	return len(dump)
 }
 
-// TestB2ManyPages: however many pages a browser opens, the newest ones work, all that it
-// keeps stays well below the 8 KiB of headers that servers beside ours take, and every
-// answer has a header below the 4 KiB that a proxy takes by default.
+// TestB2ManyPages: however many pages a browser opens, the newest ones work. All its cookies
+// together stay well below the 8 KiB of headers that other servers on the host accept, and
+// the header of every answer below the 4 KiB that proxies accept by default.
 func TestB2ManyPages(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	for _, state := range []int{10, 400, 800, 1200, 1240, 1300} {
 		b := h.newBrowser()
 		var pages []string
@@ -305,16 +305,16 @@ func TestB2ManyPages(t *testing.T) {
 	}
 }
 
-// TestB2ManyIssuers: the bound is for all issuers on one host together, because a browser
-// sends all that it keeps for the host.
+// TestB2ManyIssuers: the limit applies to all issuers on one host together, because a browser
+// sends the cookies of all of them.
 func TestB2ManyIssuers(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	for i := range 30 {
 		at := h
 		if i >= 10 {
-			at = newHouse(t, build{issuer: fmt.Sprint(secureIssuer, "/tenant", i%3)})
+			at = newHarness(t, setup{issuer: fmt.Sprint(secureIssuer, "/tenant", i%3)})
 		}
 		at.clock.advance(time.Duration(i) * time.Second)
 		other := &browser{h: at, jar: b.jar}
@@ -332,11 +332,11 @@ func TestB2ManyIssuers(t *testing.T) {
 	}
 }
 
-// TestB2PagesTogether: pages that open at the same moment are all good. None of the requests
-// has a cookie that an answer to another one set.
+// TestB2PagesTogether: pages that are opened at the same moment all work, although no request
+// has the cookie that the answer to another one set.
 func TestB2PagesTogether(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	b.code(asks(c))
 	answers := make([]reply, 4)
@@ -363,14 +363,15 @@ func TestB2PagesTogether(t *testing.T) {
 	}
 }
 
-// TestB2LargeRequests: a request that no cookie holds is stored, works like every other,
-// and is weighed: one network cannot store without end, and nobody else waits for it.
+// TestB2LargeRequests: a request that is too large for a cookie is stored and works like
+// every other. One network can store a limited number of bytes, and other networks are not
+// affected.
 func TestB2LargeRequests(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: func(c *authz.Config) {
+	h := newHarness(t, setup{config: func(c *authz.Config) {
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}})
-	c := cast()["native"]
+	c := testClients()["native"]
 	large := replaced(asks(c), "state", strings.Repeat("l", 4096))
 	answer := h.newBrowser().walk(large, "allow")
 	if q := answer.location(t).Query(); q.Get("code") == "" || q.Get("state") != strings.Repeat("l", 4096) {
@@ -414,10 +415,10 @@ func TestB2LargeRequests(t *testing.T) {
 	}
 }
 
-// TestB2OtherBrowserOfALargeRequest: one that is stored belongs to one browser too.
+// TestB2OtherBrowserOfALargeRequest: a stored transaction also belongs to one browser.
 func TestB2OtherBrowserOfALargeRequest(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	page := b.open(h.issuer + "/authorize?" + replaced(asks(c), "state", strings.Repeat("l", 4096)).Encode()).location(t).String()
 	if got := b.open(page); got.status != http.StatusOK {

@@ -10,15 +10,15 @@ import (
 	"gatehouse.example/authz/admin"
 )
 
-// TestKeysFollowTheStore: two servers over one store that nobody runs see a key that was
-// activated from outside when they use theirs, and refuse what a revoked one signed.
+// TestKeysFollowTheStore: two servers over one store, without Run, accept a key that was
+// activated by an operator when they use their own, and refuse tokens of a revoked one.
 func TestKeysFollowTheStore(t *testing.T) {
 	t.Parallel()
-	const longLife = time.Hour // longer than others may keep the keys
+	const longLife = time.Hour // longer than caches may keep the keys
 	config := func(c *authz.Config) { c.AccessTokenTTL = longLife }
-	one := newHouse(t, build{config: config})
-	two := newHouse(t, build{config: config, store: one.store})
-	c := cast()["native"]
+	one := newHarness(t, setup{config: config})
+	two := newHarness(t, setup{config: config, store: one.store})
+	c := testClients()["native"]
 	later := func(d time.Duration) {
 		one.clock.advance(d)
 		two.clock.advance(d)
@@ -37,7 +37,7 @@ func TestKeysFollowTheStore(t *testing.T) {
 	if kid := jwtPart(t, after.access, 0)["kid"]; kid != next.ID {
 		t.Errorf("%v signs, want %s", kid, next.ID)
 	}
-	for name, h := range map[string]*house{"the one that started": one, "the other": two} {
+	for name, h := range map[string]*harness{"the one that started": one, "the other": two} {
 		if !h.active(before.access) || !h.active(after.access) {
 			t.Errorf("%s refuses a token of the old key or the new one", name)
 		}
@@ -52,10 +52,11 @@ func TestKeysFollowTheStore(t *testing.T) {
 	}
 }
 
-// TestKeyCache: the keys may be cached as long as it is configured, and no other document.
+// TestKeyCache: the keys may be cached for the configured time, and other documents for the
+// default time.
 func TestKeyCache(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: func(c *authz.Config) { c.KeyCache = 7 * time.Second }})
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.KeyCache = 7 * time.Second }})
 	for path, want := range map[string]string{"/jwks.json": "public, max-age=7", "/.well-known/oauth-authorization-server": "public, max-age=300"} {
 		if got := h.get(path).header.Get("Cache-Control"); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -66,7 +67,7 @@ func TestKeyCache(t *testing.T) {
 // TestRunEnds: Run ends with its context.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.handler.Load().Run(ctx) }()
@@ -83,7 +84,7 @@ func TestRunEnds(t *testing.T) {
 
 func TestKeyConfigRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	for part, change := range map[string]func(*authz.Config){
 		"key-rotation 9m59s": func(c *authz.Config) { c.KeyRotation = 10*time.Minute - time.Second },
 		"key-rotation 1m0s":  func(c *authz.Config) { c.KeyCache, c.KeyRotation = time.Hour, time.Minute },

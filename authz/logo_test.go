@@ -30,7 +30,7 @@ func pictureOf(t testing.TB) []byte {
 
 var logoTag = regexp.MustCompile(`<img class="logo" src="([^"]*)"`)
 
-// logoOn is the address of the logo on the last page.
+// logoOn returns the address of the logo on the last page.
 func (b *browser) logoOn() string {
 	if found := logoTag.FindStringSubmatch(b.last.body); found != nil {
 		return strings.ReplaceAll(found[1], "&amp;", "&")
@@ -38,8 +38,8 @@ func (b *browser) logoOn() string {
 	return ""
 }
 
-// asksFor leads a browser to the consent page of a client.
-func (h *house) asksFor(c member) *browser {
+// consentPageOf opens the consent page of a client in a new browser.
+func (h *harness) consentPageOf(c testClient) *browser {
 	h.t.Helper()
 	b := h.newBrowser()
 	b.open("/authorize?" + asks(c).Encode())
@@ -49,11 +49,11 @@ func (h *house) asksFor(c member) *browser {
 	return b
 }
 
-// asksSoon is asksFor when the logo is there: no page waits for one.
-func (h *house) asksSoon(c member) *browser {
+// consentPageWithLogo is consentPageOf after the logo was fetched: pages do not wait for it.
+func (h *harness) consentPageWithLogo(c testClient) *browser {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if b := h.asksFor(c); b.logoOn() != "" {
+		if b := h.consentPageOf(c); b.logoOn() != "" {
 			return b
 		} else if time.Now().After(deadline) {
 			h.t.Fatalf("the logo never came:\n%s", b.last.body)
@@ -61,8 +61,8 @@ func (h *house) asksSoon(c member) *browser {
 	}
 }
 
-// TestLogo: the picture comes from us, drawn anew and once, and only for the browser that
-// is asked; the page names no host of the client.
+// TestLogo: this server serves the logo, redrawn, after fetching it once, and only to the
+// browser of the transaction; the page names no host of the client.
 func TestLogo(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -72,7 +72,7 @@ func TestLogo(t *testing.T) {
 		_, _ = w.Write(pictureOf(t))
 	})
 	c := h.illustrated("pictured", web.URL(clientHost, "/about"), at)
-	b := h.asksSoon(c)
+	b := h.consentPageWithLogo(c)
 	logo := b.logoOn()
 	if !strings.HasPrefix(logo, "/logo?transaction=") || strings.Contains(b.last.body, "/logo.png") {
 		t.Fatalf("the page shows the logo at %q:\n%s", logo, b.last.body)
@@ -98,11 +98,11 @@ func TestLogo(t *testing.T) {
 	}
 }
 
-// illustrated stores a client with a home page and a logo, that has a redirect URI at the
-// origin of its page too.
-func (h *house) illustrated(id, page, logo string) member {
+// illustrated stores a client with a home page, a logo, and a redirect URI at the origin of
+// its page.
+func (h *harness) illustrated(id, page, logo string) testClient {
 	h.t.Helper()
-	c := cast()["native"]
+	c := testClients()["native"]
 	if page != "" {
 		c.Metadata.RedirectURIs = append(c.Metadata.RedirectURIs, origin(page)+"/callback")
 	}
@@ -111,7 +111,7 @@ func (h *house) illustrated(id, page, logo string) member {
 	return c
 }
 
-// TestLogoRefused: without a picture that may be shown there is no picture.
+// TestLogoRefused: a logo that may not be shown or is not a picture is left out.
 func TestLogoRefused(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -142,7 +142,7 @@ func TestLogoRefused(t *testing.T) {
 		{"none", page, ""},
 	} {
 		for range 2 {
-			b := h.asksFor(h.illustrated(fmt.Sprint("client-", i), test.page, test.logo))
+			b := h.consentPageOf(h.illustrated(fmt.Sprint("client-", i), test.page, test.logo))
 			if logo := b.logoOn(); logo != "" {
 				t.Errorf("%s: the page shows %q", test.name, logo)
 			}
@@ -151,8 +151,8 @@ func TestLogoRefused(t *testing.T) {
 			if got := b.open("/logo?transaction=" + transaction); got.status != http.StatusNotFound || got.body != "" {
 				t.Errorf("%s: %s", test.name, got)
 			}
-			// Pictures are drawn in turn: when the next one is there, this one would be.
-			h.asksSoon(h.illustrated(fmt.Sprint("control-", i), page, web.URL(clientHost, fmt.Sprint("/control", i))))
+			// Pictures are drawn one after another: when the next one is ready, this one would be.
+			h.consentPageWithLogo(h.illustrated(fmt.Sprint("control-", i), page, web.URL(clientHost, fmt.Sprint("/control", i))))
 		}
 	}
 	if n := web.Hits(elsewhere); n != 0 {
@@ -163,9 +163,9 @@ func TestLogoRefused(t *testing.T) {
 	}
 }
 
-// TestA5WhoMayShowALogo: a picture is shown of clients that are vouched for, of documents
-// at their own origin, and of those whose page and web redirect have its origin. Nothing
-// is fetched of others.
+// TestA5WhoMayShowALogo: logos are shown of clients that the operator vouches for, of
+// documents at the origin of the logo, and of clients whose page and web redirect URI have
+// the origin of the logo. Logos of other clients are not fetched.
 func TestA5WhoMayShowALogo(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -174,14 +174,14 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 		w.Header().Set("Content-Type", "image/png")
 		_, _ = w.Write(pictureOf(t))
 	})
-	with := func(id string, source storage.ClientSource, redirects ...string) member {
-		c := cast()["native"]
+	with := func(id string, source storage.ClientSource, redirects ...string) testClient {
+		c := testClients()["native"]
 		c.ID, c.Source, c.Metadata.ClientURI, c.Metadata.LogoURI = id, source, page, at
 		c.Metadata.RedirectURIs = append(c.Metadata.RedirectURIs, redirects...)
 		h.addClient(c.Client)
 		return c
 	}
-	document := func(host string) member {
+	document := func(host string) testClient {
 		id := web.URL(host, "/client.json")
 		web.Document(id, fmt.Sprintf(`{"client_id":%q,"client_name":"Notes","client_uri":%q,"logo_uri":%q,"redirect_uris":["http://127.0.0.1/callback",%q]}`,
 			id, page, at, web.URL(clientHost, "/callback")))
@@ -189,7 +189,7 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		member
+		testClient
 		shown bool
 	}{
 		{"no web redirect", with("one", storage.ClientRegistered), false},
@@ -203,11 +203,11 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 		{"its document's own", document(clientHost), true},
 	} {
 		if tt.shown {
-			h.asksSoon(tt.member)
+			h.consentPageWithLogo(tt.testClient)
 			continue
 		}
 		for range 2 {
-			if logo := h.asksFor(tt.member).logoOn(); logo != "" {
+			if logo := h.consentPageOf(tt.testClient).logoOn(); logo != "" {
 				t.Errorf("%s: the page shows the logo %q", tt.name, logo)
 			}
 		}
@@ -217,8 +217,9 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 	}
 }
 
-// TestA5LogoOfWhoGetsTheAnswer: who registers somebody else's page, logo and redirect URI
-// beside one of its own does not show that logo when the answer comes to it.
+// TestA5LogoOfWhoGetsTheAnswer: a client that registers the page, logo and redirect URI of
+// another one beside its own redirect URI does not show that logo when the answer goes to its
+// own.
 func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -227,24 +228,24 @@ func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
 		w.Header().Set("Content-Type", "image/png")
 		_, _ = w.Write(pictureOf(t))
 	})
-	c, own := cast()["native"], web.URL(clientHost, "/callback")
+	c, own := testClients()["native"], web.URL(clientHost, "/callback")
 	c.ID, c.Source, c.Metadata.ClientURI, c.Metadata.LogoURI = "two-faces", storage.ClientRegistered, web.URL(clientHost, "/about"), at
 	others := []string{web.URL("evil.example.org", "/callback"), web.URL("www."+clientHost, "/callback"), "https://" + clientHost + "/callback"}
 	c.Metadata.RedirectURIs = append(others, own)
 	h.addClient(c.Client)
-	to := func(redirect string) member {
+	to := func(redirect string) testClient {
 		asking := c
 		asking.redirect = redirect
 		return asking
 	}
 	for _, redirect := range others {
-		if logo := h.asksFor(to(redirect)).logoOn(); logo != "" || web.Hits(at) != 0 {
+		if logo := h.consentPageOf(to(redirect)).logoOn(); logo != "" || web.Hits(at) != 0 {
 			t.Errorf("the answer goes to %s: the page shows %q, and %d fetches", redirect, logo, web.Hits(at))
 		}
 	}
-	h.asksSoon(to(own)) // and now it is there
+	h.consentPageWithLogo(to(own)) // now the logo is shown
 	for _, redirect := range others {
-		b := h.asksFor(to(redirect))
+		b := h.consentPageOf(to(redirect))
 		if logo := b.logoOn(); logo != "" {
 			t.Errorf("the answer goes to %s: the page shows %q once the logo was fetched", redirect, logo)
 		}
@@ -254,12 +255,12 @@ func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestB1PagesWaitForNoLogo: while a logo is being fetched, every page of the sign-in
-// answers without it, and so does the address of the logo; the next page has it.
+// TestB1PagesWaitForNoLogo: while a logo is being fetched, every page of the sign-in, and the
+// address of the logo, answer without it; the next page has it.
 func TestB1PagesWaitForNoLogo(t *testing.T) {
 	t.Parallel()
 	web := webtest.New(t)
-	h := newHouse(t, build{config: func(c *authz.Config) {
+	h := newHarness(t, setup{config: func(c *authz.Config) {
 		c.Fetcher = web.Fetcher(func(f *safefetch.Config) { f.Timeout, f.Patience = time.Hour, time.Hour })
 	}})
 	at, asked, release := web.URL(clientHost, "/logo.png"), make(chan struct{}, 1), make(chan struct{})
@@ -273,8 +274,8 @@ func TestB1PagesWaitForNoLogo(t *testing.T) {
 		_, _ = w.Write(pictureOf(t))
 	})
 	c := h.illustrated("slow", web.URL(clientHost, "/about"), at)
-	b := h.asksFor(c)
-	<-asked // the logo is wanted, and will not come before it is released
+	b := h.consentPageOf(c)
+	<-asked // the fetch has begun, and ends when it is released
 	if logo := b.logoOn(); logo != "" {
 		t.Errorf("the page shows %q, which is not there yet", logo)
 	}
@@ -282,5 +283,5 @@ func TestB1PagesWaitForNoLogo(t *testing.T) {
 		t.Errorf("the logo that is not there yet: %s", got)
 	}
 	close(release)
-	h.asksSoon(c)
+	h.consentPageWithLogo(c)
 }

@@ -13,8 +13,8 @@ import (
 
 var accountButton = regexp.MustCompile(`<button[^>]* formaction="([^"]*)"[^>]* name="([^"]*)" value="([^"]*)">`)
 
-// press presses a button of the last page that ends the session, as a browser does: its form
-// goes to another place.
+// press presses a sign-out button of the last page, as a browser does: the button sends the
+// form to another URL.
 func (b *browser) press(name string, changes ...string) reply {
 	b.h.t.Helper()
 	_, values := b.page.inputs(b.h.t)
@@ -35,18 +35,18 @@ func (b *browser) press(name string, changes ...string) reply {
 	return reply{}
 }
 
-// signedIn says whether anybody is signed in with a browser.
+// signedIn reports whether a person is signed in with a browser.
 func (b *browser) signedIn() bool {
 	b.h.t.Helper()
 	other := browser{h: b.h, jar: b.jar}
-	answer := other.open(b.h.issuer + "/authorize?" + replaced(asks(cast()["native"]), "prompt", "none").Encode())
+	answer := other.open(b.h.issuer + "/authorize?" + replaced(asks(testClients()["native"]), "prompt", "none").Encode())
 	return answer.location(b.h.t).Query().Get("error") == "consent_required"
 }
 
-// atConsent leads a browser to a consent page, signing in if it must.
+// atConsent opens a consent page, signing in if necessary.
 func (b *browser) atConsent(name string) *browser {
 	b.h.t.Helper()
-	b.open(b.h.issuer + "/authorize?" + asks(cast()["native"]).Encode())
+	b.open(b.h.issuer + "/authorize?" + asks(testClients()["native"]).Encode())
 	if b.follow(); strings.Contains(b.last.body, `name="password"`) {
 		b.submit("username", name, "password", personPassword)
 		b.follow()
@@ -57,18 +57,18 @@ func (b *browser) atConsent(name string) *browser {
 	return b
 }
 
-// TestA6SignOut: the button ends the session in the store and in the browser, also when the
-// page is old. What was granted stays.
+// TestA6SignOut: the button ends the session in the store and in the browser, also on an old
+// page. Grants remain.
 func TestA6SignOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{issuer: secureIssuer + "/tenant"})
-	b, c := h.newBrowser(), cast()["native"]
+	h := newHarness(t, setup{issuer: secureIssuer + "/tenant"})
+	b, c := h.newBrowser(), testClients()["native"]
 	held := b.tokens(c, asks(c))
 	home, _ := url.Parse(h.issuer)
 	var kept []*http.Cookie
 	kept = append(kept, b.jar.Cookies(home)...)
 	b.atConsent(personName)
-	h.clock.advance(11 * time.Minute) // longer than the page is good for
+	h.clock.advance(11 * time.Minute) // longer than the transaction lives
 	if !strings.Contains(b.page.body, "You are signed in as <bdi class=\"name\">"+personName) || !b.signedIn() {
 		t.Fatalf("not signed in: %s", b.page)
 	}
@@ -77,7 +77,7 @@ func TestA6SignOut(t *testing.T) {
 	if answer.status != http.StatusOK || !strings.Contains(answer.body, "You are signed out") || cookie == nil || cookie.MaxAge >= 0 || cookie.Value != "" || !cookie.Secure || cookie.Path != "/" {
 		t.Errorf("answer %s, cookie %v", answer, cookie)
 	}
-	b.jar.SetCookies(home, kept) // somebody kept a copy
+	b.jar.SetCookies(home, kept) // with a copy of the cookie
 	if b.signedIn() {
 		t.Error("the session is still one")
 	}
@@ -89,10 +89,10 @@ func TestA6SignOut(t *testing.T) {
 	}
 }
 
-// TestA6NotYou: another person goes on with the same request of the client.
+// TestA6NotYou: another person continues with the same authorization request.
 func TestA6NotYou(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	writer := h.addPerson("writer")
 	b := h.newBrowser().atConsent(personName)
 	transaction := b.page.url.Query().Get("transaction")
@@ -109,7 +109,7 @@ func TestA6NotYou(t *testing.T) {
 	if got := claims(t, token)["sub"]; got != writer.Subject || answer.Get("state") != asks(c).Get("state") {
 		t.Errorf("the token is of %v with state %q, want %s", got, answer.Get("state"), writer.Subject)
 	}
-	// Whoever has to sign in again can say so there too.
+	// A person who has to sign in again can press the button there too.
 	b.open(h.issuer + "/authorize?" + replaced(asks(c), "prompt", "login").Encode())
 	b.follow()
 	if answer := b.press("not-you"); answer.status != http.StatusSeeOther || b.signedIn() {
@@ -121,10 +121,10 @@ func TestA6NotYou(t *testing.T) {
 }
 
 // TestA6NobodySignsOthersOut: without the token of this browser and session nothing happens,
-// nor for another site, nor with a link.
+// neither from another site nor by a link.
 func TestA6NobodySignsOthersOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	h.addPerson("writer")
 	b, other := h.newBrowser().atConsent(personName), h.newBrowser().atConsent("writer")
 	of := func(x *browser) string { return accountButton.FindStringSubmatch(x.page.body)[3] }
@@ -157,13 +157,14 @@ func TestA6NobodySignsOthersOut(t *testing.T) {
 	}
 }
 
-// TestA6IssuersOnOneHost: neither paths nor ports keep cookies apart, so their names do.
+// TestA6IssuersOnOneHost: cookies of one host are shared by all its ports, and these have the
+// path /, so the names of the cookies differ by issuer.
 func TestA6IssuersOnOneHost(t *testing.T) {
 	t.Parallel()
 	for _, issuers := range [][2]string{
 		{secureIssuer + "/a", secureIssuer + "/b"}, {secureIssuer, secureIssuer + "/b"}, {"http://127.0.0.1:8080", "http://127.0.0.1:8090"}, {"https://auth.example.com:8443", secureIssuer},
 	} {
-		first, second := newHouse(t, build{issuer: issuers[0]}), newHouse(t, build{issuer: issuers[1]})
+		first, second := newHarness(t, setup{issuer: issuers[0]}), newHarness(t, setup{issuer: issuers[1]})
 		second.addPerson("writer")
 		a := first.newBrowser()
 		b := &browser{h: second, jar: a.jar}
@@ -184,11 +185,11 @@ func TestA6IssuersOnOneHost(t *testing.T) {
 	}
 }
 
-// TestA6PasswordEndsSessions: those that were begun with the old password, even one that
-// begins while it is changed, and a decision that is under way.
+// TestA6PasswordEndsSessions: a new password ends the sessions that began with the old one,
+// including one that begins during the change, and a decision in progress.
 func TestA6PasswordEndsSessions(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	change := func() {
 		if err := admin.SetPassword(t.Context(), h.store, "Reader ", personPassword); err != nil {
 			t.Error(err)
@@ -225,12 +226,12 @@ func TestA6PasswordEndsSessions(t *testing.T) {
 }
 
 // TestA6NoOpenerPolicy: with a Cross-Origin-Opener-Policy a client would lose the pop-up in
-// which it opened our pages. The other policies are there.
+// which it opened the pages. The other policies are set.
 func TestA6NoOpenerPolicy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	b := h.newBrowser()
-	b.open(h.issuer + "/authorize?" + asks(cast()["native"]).Encode())
+	b.open(h.issuer + "/authorize?" + asks(testClients()["native"]).Encode())
 	answers := []reply{b.last, b.follow(), b.submit("username", personName, "password", "wrong password"), b.submit("username", personName, "password", personPassword), b.follow()}
 	answers = append(answers, b.press("sign-out"), b.open(h.issuer+"/consent?transaction=none"), b.open(h.issuer+"/authorize"))
 	for _, answer := range answers {

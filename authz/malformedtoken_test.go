@@ -10,8 +10,8 @@ import (
 
 func bodyOf(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
 
-// malformedTokens are values that no token of ours can be: every single byte alone and
-// inside, every length around the bounds, and bytes at random.
+// malformedTokens returns values that this server cannot have issued as tokens: every single
+// byte alone and inside of a value, every length around the limits, and random bytes.
 func malformedTokens() []string {
 	values := []string{"null", "undefined", "Bearer x", `{"a":1}`, "gate_rt_", "gate_ac_", "\xef\xbb\xbfgate_rt_"}
 	for b := range 256 {
@@ -31,13 +31,12 @@ func malformedTokens() []string {
 	return values
 }
 
-// TestA8MalformedTokens: whatever stands where a refresh token or a code should be, the
-// client hears invalid_grant and begins anew. As the token of /revoke it is nothing that
-// could be revoked, at /introspect it is inactive. Nothing is written, and the log has none
-// of it.
+// TestA8MalformedTokens: for every malformed refresh token or code the answer is
+// invalid_grant, so that the client starts anew. At /revoke such a token is ignored, at
+// /introspect it is inactive. Nothing is written, and the log does not contain it.
 func TestA8MalformedTokens(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	before := h.meter.writes.Load()
 	for _, value := range malformedTokens() {
 		for name, r := range map[string]reply{
@@ -63,11 +62,11 @@ func TestA8MalformedTokens(t *testing.T) {
 	}
 }
 
-// TestA8MalformedCredentials: the same holds for what proves who a client is: an id or a
-// secret that cannot be right is wrong, and the client learns that it has to register anew.
+// TestA8MalformedCredentials: for a malformed client id or secret the answer is
+// invalid_client, so that the client registers anew.
 func TestA8MalformedCredentials(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["post"]
+	h, c := newHarness(t, setup{}), testClients()["post"]
 	for _, value := range []string{strings.Repeat("a", 20_000), "a\x00b", "\xff", "\r\n"} {
 		for _, name := range []string{"client_id", "client_secret"} {
 			for path, values := range map[string][]string{"/token": {"grant_type", "refresh_token", "refresh_token", "x"}, "/revoke": {"token", "x"}} {

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// clock is a clock that moves when it is told to.
+// clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -28,7 +28,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// meter is a backend that counts, and that lets a test step in before and after a call.
+// meter is a backend that counts calls, and runs functions of the test before and after them.
 type meter struct {
 	storage.Backend
 	reads, writes atomic.Int64
@@ -47,11 +47,11 @@ func call(hook *atomic.Pointer[func(op, key string)], op, key string) {
 	}
 }
 
-// hold lets the first n reads of grants return only when all of them have been made, so
-// that every reader sees the same record.
-func (m *meter) hold(n int) { m.holdReadsOf("grant", n) }
+// holdGrantReads makes the first n reads of grants return only when all of them have been
+// made, so that every reader gets the same record.
+func (m *meter) holdGrantReads(n int) { m.holdReadsOf("grant", n) }
 
-// holdReadsOf is hold for another kind of record.
+// holdReadsOf is holdGrantReads for another kind of record.
 func (m *meter) holdReadsOf(kind string, n int) {
 	var made atomic.Int64
 	all := make(chan struct{})
@@ -90,9 +90,9 @@ func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, err
 
 func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	if l, err := m.Backend.Lineage(ctx); put.Confirmation && err == nil && l == "" {
-		return m.Backend.Put(ctx, put) // nobody has to confirm anything, so nothing is sent
+		return m.Backend.Put(ctx, put) // no replica has to confirm, so nothing is sent
 	}
-	if m.before.Load() != nil { // the most that can come between an entry and its item
+	if m.before.Load() != nil { // an entry and its item are written separately, so that a test can act in between
 		for _, l := range put.Listed {
 			if err := m.IndexAdd(ctx, l.Index, l.Entry); err != nil {
 				return storage.Item{}, err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// family is one grant and what its client and thieves know of it.
+// family is one grant, with the codes and tokens that its client and thieves hold.
 type family struct {
 	mu       sync.Mutex
 	code     string
@@ -19,15 +19,15 @@ type family struct {
 	ended    bool // a revocation was confirmed
 }
 
-// TestMonkeys: eight clients do whatever they like with three grants while replies of the
-// store get lost and the store goes away and comes back. Whatever happens, a code gives
-// tokens once, what was confirmed to be revoked stays so, and no answer is a 500.
+// TestMonkeys: eight clients act at random on three grants while replies of the store get
+// lost and the store fails and recovers. A code gives tokens once, a confirmed revocation is
+// permanent, and no answer is a 500.
 func TestMonkeys(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{}), cast()["native"]
+			h, c := newHarness(t, setup{}), testClients()["native"]
 			b := h.newBrowser()
 			families := make([]*family, 3)
 			for i := range families {
@@ -37,7 +37,7 @@ func TestMonkeys(t *testing.T) {
 			var wg sync.WaitGroup
 			for monkey := range uint64(8) {
 				wg.Go(func() {
-					m := monkeyOf{h: h, c: c, random: rand.New(rand.NewPCG(seed, monkey))}
+					m := randomClient{h: h, c: c, random: rand.New(rand.NewPCG(seed, monkey))}
 					for range 60 {
 						m.act(t, families[m.random.IntN(len(families))])
 					}
@@ -52,8 +52,8 @@ func TestMonkeys(t *testing.T) {
 	}
 }
 
-// chaos breaks the store in all its ways until the returned function is called.
-func chaos(h *house, random *rand.Rand) (calm func()) {
+// chaos makes the store fail in various ways until the returned function is called.
+func chaos(h *harness, random *rand.Rand) (calm func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -81,14 +81,14 @@ func chaos(h *house, random *rand.Rand) (calm func()) {
 	return func() { close(stop); <-done }
 }
 
-// monkeyOf acts at random.
-type monkeyOf struct {
-	h      *house
-	c      member
+// randomClient acts at random.
+type randomClient struct {
+	h      *harness
+	c      testClient
 	random *rand.Rand
 }
 
-func (m monkeyOf) act(t *testing.T, f *family) {
+func (m randomClient) act(t *testing.T, f *family) {
 	f.mu.Lock()
 	ended, code, redeemed := f.ended, f.code, f.redeemed > 0
 	refresh, access := m.pick(f.refresh), m.pick(f.access)
@@ -117,7 +117,7 @@ func (m monkeyOf) act(t *testing.T, f *family) {
 		}
 		return
 	default:
-		r = m.h.toToken(cast()["other"], redemption(cast()["other"], code))
+		r = m.h.toToken(testClients()["other"], redemption(testClients()["other"], code))
 	}
 	if ended && r.status == http.StatusOK {
 		t.Errorf("revoked, and then tokens: %s", r)
@@ -127,7 +127,7 @@ func (m monkeyOf) act(t *testing.T, f *family) {
 	}
 }
 
-func (m monkeyOf) pick(from []string) string {
+func (m randomClient) pick(from []string) string {
 	if len(from) == 0 {
 		return ""
 	}
@@ -148,8 +148,8 @@ func (f *family) learn(t *testing.T, r reply, redeemed bool) {
 	f.refresh = append(f.refresh, r.member(t, "refresh_token"))
 }
 
-// mustHold checks what is left when everything is calm.
-func (f *family) mustHold(t *testing.T, h *house, c member) {
+// mustHold checks the state after the faults have ended.
+func (f *family) mustHold(t *testing.T, h *harness, c testClient) {
 	t.Helper()
 	t.Logf("redeemed %d times, %d answers with tokens, revoked %t", f.redeemed, len(f.refresh), f.ended)
 	if f.redeemed > 1 {

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// TestNetwork: a header is believed as far as it was written by proxies of ours.
+// TestNetwork: X-Forwarded-For is trusted as far as trusted proxies wrote it.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	ours := proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
@@ -56,7 +56,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// narrowest is the network that counts first, as the table above writes it.
+// narrowest returns the network that counts first, in the notation of the table above.
 func narrowest(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""

@@ -13,9 +13,10 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// oldGrants stores grants as the release before wrote them, without pairs, and returns what
-// their client holds, by name. The file is never written again.
-func (h *house) oldGrants() map[string]tokens {
+// oldGrants stores grants in the format of the previous release, without pairs, and returns
+// the tokens that their client holds, by name. The file with the grants must not be
+// regenerated.
+func (h *harness) oldGrants() map[string]tokens {
 	h.t.Helper()
 	data, err := os.ReadFile("testdata/grants-without-pairs.json")
 	if err != nil {
@@ -41,24 +42,26 @@ func (h *house) oldGrants() map[string]tokens {
 	return held
 }
 
-// TestA1GrantsWithoutPairs: a grant from before there were pairs means what it meant then:
-// each scope at each of its resources that defines it, and a resource without scopes whole.
-// It was redeemed for all of them, so a refresh has to name one.
+// TestA1GrantsWithoutPairs: a grant without pairs keeps its meaning: each scope counts at
+// each of its resources that defines it, and a resource without scopes is granted as a whole.
+// It was redeemed for all of them, so a refresh must name one.
 func TestA1GrantsWithoutPairs(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	for name, redeem := range map[string]func(h *house) lease{
-		"refreshed": func(h *house) lease { return lease{h: h, c: c, refresh: h.oldGrants()["several resources"].refresh} },
-		"redeemed": func(h *house) lease {
+	c := testClients()["native"]
+	for name, redeem := range map[string]func(h *harness) heldGrant{
+		"refreshed": func(h *harness) heldGrant {
+			return heldGrant{h: h, c: c, refresh: h.oldGrants()["several resources"].refresh}
+		},
+		"redeemed": func(h *harness) heldGrant {
 			code := h.oldGrants()["a code for several resources"].code
 			mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_target")
 			answer := h.toToken(c, naming(redemption(c, code), files))
-			return lease{h: h, c: c, refresh: answer.member(t, "refresh_token")}
+			return heldGrant{h: h, c: c, refresh: answer.member(t, "refresh_token")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: sharing})
+			h := newHarness(t, setup{config: sharing})
 			held := redeem(h)
 			if name == "refreshed" {
 				mustRefuse(t, held.token(), http.StatusBadRequest, "invalid_target")
@@ -75,24 +78,24 @@ func TestA1GrantsWithoutPairs(t *testing.T) {
 			held.mustHold(files, []string{})
 		})
 	}
-	h := newHouse(t, build{config: sharing})
-	sole := lease{h: h, c: c, refresh: h.oldGrants()["one resource"].refresh}
+	h := newHarness(t, setup{config: sharing})
+	sole := heldGrant{h: h, c: c, refresh: h.oldGrants()["one resource"].refresh}
 	if answer := sole.token(); claims(t, answer.member(t, "access_token"))["aud"] != notes {
 		t.Errorf("a grant for one resource: %s", answer)
 	}
 	sole.mustHold(notes, []string{"notes:read", "notes:write", "profile"})
 }
 
-// TestA1PreviousRelease: a process of the release before rotates a grant of ours during a
-// rolling upgrade, and writes back only the members that it knows. What is left of the
-// grant is never more than was consented, and a refresh that names no resource is refused.
+// TestA1PreviousRelease: during a rolling upgrade a process of the previous release rotates a
+// current grant, and writes back only the members that it knows. The remaining grant never
+// allows more than the person did, and a refresh that names no resource is refused.
 func TestA1PreviousRelease(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	b.consentTo(asksFor(c, "notes:read tasks:read profile", notes, tasks, files))
-	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
-	g := h.held(held.refresh)
+	held := h.redeemFor(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
+	g := h.grantOfToken(held.refresh)
 	var members map[string]any
 	item := h.item(g.ID)
 	if err := json.Unmarshal(item.Data[recordHeader:], &members); err != nil {
@@ -116,12 +119,12 @@ func TestA1PreviousRelease(t *testing.T) {
 	held.mustHold(files, nil)
 }
 
-// TestA1Reconfigured: what is no longer configured goes into no token, and what was
-// configured since is not granted by it: neither between the page and the decision nor
-// later.
+// TestA1Reconfigured: scopes and resources that are no longer configured go into no token,
+// and those that were added since the request are not granted by it, neither between the page
+// and the decision nor later.
 func TestA1Reconfigured(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	scopes := func(resource int, drop ...string) {
 		h.cfg.Resources = slices.Clone(h.cfg.Resources)
 		h.cfg.Resources[resource].Scopes = slices.DeleteFunc(slices.Clone(h.cfg.Resources[resource].Scopes), func(s authz.Scope) bool { return slices.Contains(drop, s.Name) })
@@ -138,14 +141,14 @@ func TestA1Reconfigured(t *testing.T) {
 	if strings.Contains(old.body, "notes:write") == false {
 		t.Error("it was not on the page before")
 	}
-	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" profile", files), notes)
+	held := h.redeemFor(c, b.tick(notes+" notes:read", notes+" profile", tasks+" profile", files), notes)
 	access := held.token(notes).member(t, "access_token")
 	scopes(0, "profile")
 	held.mustHold(notes, []string{"notes:read"})
 	if in := h.introspect(access).json(t); in["active"] != true || in["scope"] != "notes:read" {
 		t.Errorf("a token from before: %v", in)
 	}
-	// Tasks distinguishes nothing any more: a token without scopes would open all of it.
+	// Tasks has no scopes any more: a token without scopes would allow everything there.
 	scopes(1, "tasks:read", "tasks:write", "profile")
 	held.mustHold(tasks, nil)
 	held.mustHold(files, []string{})

@@ -16,12 +16,13 @@ func audience(t *testing.T, r reply) string {
 	return fmt.Sprint(claims(t, r.member(t, "access_token"))["aud"])
 }
 
-// TestA2OneTokenOneServer: of a grant for several resources a token is for the one that is
-// named. None named is refused with a sentence and spends nothing; several by name are for
-// several; and a refresh that names none is for what the redemption named.
+// TestA2OneTokenOneServer: a token of a grant for several resources is for the resource that
+// the request names. A request that names none is refused with an explanation and does not
+// use up the code. A request may name several. A refresh that names none is for those that
+// the redemption named.
 func TestA2OneTokenOneServer(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
+	c := testClients()["native"]
 	for name, tt := range map[string]struct {
 		redeem []string
 		first  string
@@ -33,7 +34,7 @@ func TestA2OneTokenOneServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: sharing})
+			h := newHarness(t, setup{config: sharing})
 			code := h.newBrowser().code(asksFor(c, "", notes, tasks, files))
 			before := h.meter.writes.Load()
 			for _, values := range [][]string{nil, {""}, {"", ""}} {
@@ -51,7 +52,7 @@ func TestA2OneTokenOneServer(t *testing.T) {
 			if got := audience(t, answer); got != tt.first {
 				t.Fatalf("a token for %s, want %s", got, tt.first)
 			}
-			held := lease{h: h, c: c, refresh: answer.member(t, "refresh_token")}
+			held := heldGrant{h: h, c: c, refresh: answer.member(t, "refresh_token")}
 			previous := held.refresh
 			if got := audience(t, held.token()); got != tt.first {
 				t.Errorf("refreshed for %s, want %s", got, tt.first)
@@ -59,7 +60,7 @@ func TestA2OneTokenOneServer(t *testing.T) {
 			if n := h.roundTrips.Load() - trips; n > 4 {
 				t.Errorf("redeeming and refreshing took %d round trips", n)
 			}
-			again := lease{h: h, c: c, refresh: previous} // inside the window
+			again := heldGrant{h: h, c: c, refresh: previous} // inside the window
 			if got := audience(t, again.token()); got != tt.first || again.refresh != held.refresh {
 				t.Errorf("repeated for %s, want %s", got, tt.first)
 			}
@@ -77,11 +78,11 @@ func TestA2OneTokenOneServer(t *testing.T) {
 	}
 }
 
-// TestA2SoleResource: with one resource nothing has to be named, whether the others were
-// not asked for or not allowed.
+// TestA2SoleResource: with one resource the request need not name it, whether the others were
+// not requested or not allowed.
 func TestA2SoleResource(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	if got := audience(t, h.toToken(c, redemption(c, b.code(asksFor(c, "", tasks))))); got != tasks {
 		t.Errorf("asked for alone: %s", got)
@@ -93,29 +94,29 @@ func TestA2SoleResource(t *testing.T) {
 	}
 }
 
-// TestA2NeverAnotherOne: a client that names no resource and whose resource has ended, or is
-// not served any more, gets no token for another one: it would send it to the wrong server.
-// By name it gets the others.
+// TestA2NeverAnotherOne: a client that names no resource, and whose resource has ended or is
+// no longer configured, gets no token for another one: it would send it to the wrong server.
+// It can name the others.
 func TestA2NeverAnotherOne(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	for name, end := range map[string]func(h *house, held *lease){
-		"ended by its own token": func(h *house, held *lease) {
+	c := testClients()["native"]
+	for name, end := range map[string]func(h *harness, held *heldGrant){
+		"ended by its own token": func(h *harness, held *heldGrant) {
 			access := held.token().member(h.t, "access_token")
 			if r := h.post("/revoke", "token", access, "client_id", c.ID); r.status != http.StatusOK {
 				h.t.Fatalf("revoke: %s", r)
 			}
 		},
-		"not served any more": func(h *house, _ *lease) {
+		"not served any more": func(h *harness, _ *heldGrant) {
 			h.cfg.Resources = h.cfg.Resources[1:]
 			h.restart()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: sharing})
+			h := newHarness(t, setup{config: sharing})
 			code := h.newBrowser().code(asksFor(c, "", notes, tasks))
-			held := lease{h: h, c: c, refresh: h.toToken(c, naming(redemption(c, code), notes)).member(t, "refresh_token")}
+			held := heldGrant{h: h, c: c, refresh: h.toToken(c, naming(redemption(c, code), notes)).member(t, "refresh_token")}
 			end(h, &held)
 			before := h.meter.writes.Load()
 			for range 2 {
@@ -129,18 +130,18 @@ func TestA2NeverAnotherOne(t *testing.T) {
 				t.Errorf("%d writes: a refused refresh does not rotate", n)
 			}
 			held.mustHold(tasks, []string{"tasks:read", "tasks:write", "profile"})
-			// The code is spent, and who presents it again has found a replay all the same.
+			// The code is used up, and presenting it again is still a replay.
 			mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
 			mustRefuse(t, held.token(tasks), http.StatusBadRequest, "invalid_grant")
 		})
 	}
 }
 
-// TestA4RemovedRedirectURI: a code that was sent to a redirect URI that the client has no
-// more is refused, and not spent; a replay of it ends the family all the same.
+// TestA4RemovedRedirectURI: a code that was sent to a redirect URI that the client no longer
+// has is refused, and not used up; a replay of it still ends the family.
 func TestA4RemovedRedirectURI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	registered := func(uris ...string) reply {
 		body := `{"client_name":"Example","redirect_uris":["` + strings.Join(uris, `","`) + `"],"token_endpoint_auth_method":"none","grant_types":["authorization_code","refresh_token"]`
 		return reply{body: body}
@@ -150,7 +151,7 @@ func TestA4RemovedRedirectURI(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Body = bodyOf(registered(kept, removed).body + "}")
 	client := h.send(r)
-	c := member{redirect: removed}
+	c := testClient{redirect: removed}
 	c.ID = client.member(t, "client_id")
 	c.Metadata.TokenEndpointAuthMethod = "none"
 	b := h.newBrowser()
@@ -165,7 +166,7 @@ func TestA4RemovedRedirectURI(t *testing.T) {
 		if client = h.send(r); client.status != http.StatusOK {
 			t.Fatalf("update: %s", client)
 		}
-		h.restart() // forgets what it knows of clients, as a few seconds do
+		h.restart() // empties the cache of clients, which otherwise takes a few seconds
 	}
 	put(kept)
 	for _, values := range [][]string{nil, {"redirect_uri", ""}} { // named and left out

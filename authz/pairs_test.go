@@ -18,8 +18,8 @@ const (
 	filesSecret = "the-secret-of-the-files-server"
 )
 
-// sharing makes notes and tasks share the scope profile, and adds files, which
-// distinguishes no scopes.
+// sharing makes notes and tasks share the scope profile, and adds the resource files, which
+// has no scopes.
 func sharing(c *authz.Config) {
 	profile := authz.Scope{Name: "profile", Description: "See your name"}
 	c.Resources[0].Scopes = append(c.Resources[0].Scopes, profile)
@@ -29,8 +29,8 @@ func sharing(c *authz.Config) {
 
 var introspectors = map[string][2]string{notes: {notes, notesSecret}, tasks: {"tasks", tasksSecret}, files: {"files", filesSecret}}
 
-// asksFor is an authorization request for several resources.
-func asksFor(c member, scope string, resources ...string) url.Values {
+// asksFor returns an authorization request for several resources.
+func asksFor(c testClient, scope string, resources ...string) url.Values {
 	request := asks(c)
 	request["resource"] = resources
 	if scope != "" {
@@ -42,11 +42,11 @@ func asksFor(c member, scope string, resources ...string) url.Values {
 // consentTo opens the consent page of a request.
 func (b *browser) consentTo(request url.Values) reply {
 	b.h.t.Helper()
-	b.walk(request, "perhaps") // an answer that decides nothing
+	b.walk(request, "perhaps") // an invalid decision
 	return b.page
 }
 
-// tick submits the consent page with these boxes and no others.
+// tick submits the consent page with exactly these boxes ticked.
 func (b *browser) tick(boxes ...string) reply {
 	b.h.t.Helper()
 	pairs := []string{"decision", "allow", "scope", ""}
@@ -58,7 +58,7 @@ func (b *browser) tick(boxes ...string) reply {
 
 var fieldset = regexp.MustCompile(`(?s)<fieldset>\s*<legend[^>]*>(.*?)</legend>(.*?)</fieldset>`)
 
-// boxes returns what can be ticked under each legend.
+// boxes returns the values of the checkboxes under each legend.
 func (r reply) boxes() map[string][]string {
 	found := map[string][]string{}
 	for _, set := range fieldset.FindAllStringSubmatch(r.body, -1) {
@@ -70,25 +70,25 @@ func (r reply) boxes() map[string][]string {
 	return found
 }
 
-// lease is a grant as its client holds it.
-type lease struct {
-	h       *house
-	c       member
+// heldGrant is a grant and the tokens that its client holds.
+type heldGrant struct {
+	h       *harness
+	c       testClient
 	refresh string
 }
 
-// lease redeems the code of a consent for one of its resources.
-func (h *house) lease(c member, consent reply, resource string) lease {
+// redeemFor redeems the code of a consent for one of its resources.
+func (h *harness) redeemFor(c testClient, consent reply, resource string) heldGrant {
 	h.t.Helper()
 	answer := h.toToken(c, naming(redemption(c, consent.location(h.t).Query().Get("code")), resource))
 	if answer.status != http.StatusOK {
 		h.t.Fatalf("redeem: %s", answer)
 	}
-	return lease{h: h, c: c, refresh: answer.member(h.t, "refresh_token")}
+	return heldGrant{h: h, c: c, refresh: answer.member(h.t, "refresh_token")}
 }
 
-// token refreshes for some resources; with none it names none.
-func (l *lease) token(resources ...string) reply {
+// token refreshes for some resources; with no argument the request names none.
+func (l *heldGrant) token(resources ...string) reply {
 	l.h.t.Helper()
 	values := refreshing(l.c, l.refresh)
 	if len(resources) > 0 {
@@ -101,9 +101,9 @@ func (l *lease) token(resources ...string) reply {
 	return answer
 }
 
-// mustHold checks what the grant is good for at one resource: want is the scopes, nil means
-// nothing at all. The token, the answer about it and the introspection say the same.
-func (l *lease) mustHold(resource string, want []string) {
+// mustHold checks the access of the grant at one resource: want are the scopes, nil means no
+// access. The token, the answer with it, and introspection must agree.
+func (l *heldGrant) mustHold(resource string, want []string) {
 	l.h.t.Helper()
 	answer := l.token(resource)
 	if want == nil {
@@ -124,13 +124,13 @@ func (l *lease) mustHold(resource string, want []string) {
 	}
 }
 
-// TestA1WhatIsTickedIsGranted ticks every set of the boxes of a page with three resources,
-// two of which share a scope and one of which has none. What the grant is good for at each
-// resource is what was ticked under its name, and a resource with nothing ticked is not
-// part of the grant.
+// TestA1WhatIsTickedIsGranted ticks every subset of the boxes of a page with three resources,
+// two of which share a scope and one of which has none. At each resource the grant allows
+// exactly what was ticked under its name, and it does not include a resource without a ticked
+// box.
 func TestA1WhatIsTickedIsGranted(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	request := asksFor(c, "notes:read tasks:read profile", notes, tasks, files)
 	page := b.consentTo(request).boxes()
@@ -163,24 +163,25 @@ func TestA1WhatIsTickedIsGranted(t *testing.T) {
 			}
 		}
 		b.consentTo(request)
-		held := h.lease(c, b.tick(ticked...), resources[0])
+		held := h.redeemFor(c, b.tick(ticked...), resources[0])
 		for _, resource := range []string{notes, tasks, files} {
 			held.mustHold(resource, want[resource])
 		}
-		if g := h.held(held.refresh); !slices.Equal(g.Resources, resources) || !slices.Equal(g.Access.Resources(), resources) {
+		if g := h.grantOfToken(held.refresh); !slices.Equal(g.Resources, resources) || !slices.Equal(g.Access.Resources(), resources) {
 			t.Errorf("ticked %q, on record for %v and %v", ticked, g.Resources, g.Access)
 		}
 	}
 }
 
-// TestA1TokenForSeveral: a token does not say where a scope counts. One for two resources
-// has no scope that was allowed at one of them and not at the other that knows it.
+// TestA1TokenForSeveral: a token does not express at which resource a scope counts. A token
+// for two resources lacks a scope that was allowed at one of them and not at the other that
+// defines it.
 func TestA1TokenForSeveral(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	b.consentTo(asksFor(c, "", notes, tasks, files))
-	held := h.lease(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
+	held := h.redeemFor(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
 	both := held.token(notes, tasks)
 	if got := both.member(t, "scope"); got != "notes:read tasks:read" {
 		t.Errorf("a token for both has %q", got)
@@ -201,12 +202,12 @@ func TestA1TokenForSeveral(t *testing.T) {
 	}
 }
 
-// TestA1SeparatorsInNames: the names of scopes may hold nearly every character, URIs of
-// resources and what looks like a box among them. A box is for its own pair and no other.
+// TestA1SeparatorsInNames: the names of scopes may contain nearly every character, including
+// URIs of resources and the values of boxes. Each box stands for its own pair only.
 func TestA1SeparatorsInNames(t *testing.T) {
 	t.Parallel()
 	odd := []string{tasks, tasks + "/profile", "0", "0:1", "1.0", "a,b", "a;b", "a|b", "a&scope=b", "a+b", "a%20b", "a=b", "<a>", "a#b", "?", "notes:read'"}
-	h, c := newHouse(t, build{config: func(c *authz.Config) {
+	h, c := newHarness(t, setup{config: func(c *authz.Config) {
 		for i := range c.Resources {
 			for _, name := range odd {
 				c.Resources[i].Scopes = append(c.Resources[i].Scopes, authz.Scope{Name: name, Description: "Odd"})
@@ -214,7 +215,7 @@ func TestA1SeparatorsInNames(t *testing.T) {
 			c.Resources[i].DefaultScopes = nil
 		}
 		c.Resources = append(c.Resources, authz.Resource{URI: files, Name: "Files", Introspection: &authz.IntrospectionClient{ID: "files", Secret: filesSecret}})
-	}}), cast()["native"]
+	}}), testClients()["native"]
 	b := h.newBrowser()
 	request := asksFor(c, strings.Join(odd, " "), notes, tasks, files)
 	page := b.consentTo(request).boxes()
@@ -225,7 +226,7 @@ func TestA1SeparatorsInNames(t *testing.T) {
 	for legend, uri := range map[string]string{"Notes": notes, "Tasks": tasks} {
 		for i, box := range page[legend] {
 			b.consentTo(request)
-			held := h.lease(c, b.tick(box), uri)
+			held := h.redeemFor(c, b.tick(box), uri)
 			for _, resource := range []string{notes, tasks, files} {
 				want := []string(nil)
 				if resource == uri {
@@ -236,16 +237,16 @@ func TestA1SeparatorsInNames(t *testing.T) {
 		}
 	}
 	b.consentTo(request)
-	held := h.lease(c, b.tick(all...), files)
+	held := h.redeemFor(c, b.tick(all...), files)
 	held.mustHold(notes, odd)
 	held.mustHold(files, []string{})
 }
 
-// TestA1ForeignBoxes: a value that was not on the page is refused, and nothing is granted or
-// used up by it.
+// TestA1ForeignBoxes: a value that was not on the page is refused; nothing is granted, and
+// the transaction remains.
 func TestA1ForeignBoxes(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	refused := func(name string, ticked ...string) {
 		t.Helper()
@@ -273,21 +274,21 @@ func TestA1ForeignBoxes(t *testing.T) {
 	} {
 		refused(name, ticked...)
 	}
-	held := h.lease(c, b.tick(right, right), notes)
+	held := h.redeemFor(c, b.tick(right, right), notes)
 	held.mustHold(notes, []string{"notes:read"})
 	held.mustHold(tasks, nil)
 
 	b.consentTo(asksFor(c, "", files))
 	refused("a box where there is none", files)
-	held = h.lease(c, b.tick(), files)
+	held = h.redeemFor(c, b.tick(), files)
 	held.mustHold(files, []string{})
 }
 
-// TestA1ResourceWithoutScopes: a resource without scopes says what is allowed there. Beside
-// another one it has a box; alone it has none, and needs none.
+// TestA1ResourceWithoutScopes: the page describes the access to a resource without scopes.
+// Beside another resource it has a box; alone it has none.
 func TestA1ResourceWithoutScopes(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: sharing}), cast()["native"]
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
 	for name, tt := range map[string]struct {
 		request url.Values
@@ -306,18 +307,18 @@ func TestA1ResourceWithoutScopes(t *testing.T) {
 	}
 }
 
-// TestA1ManyBoxes: a page with more boxes than other parameters may be repeated can be sent.
+// TestA1ManyBoxes: a page may have more boxes than the usual limit on repeated parameters.
 func TestA1ManyBoxes(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{config: func(c *authz.Config) {
+	h, c := newHarness(t, setup{config: func(c *authz.Config) {
 		for i := range 100 {
 			c.Resources[1].Scopes = append(c.Resources[1].Scopes, authz.Scope{Name: fmt.Sprintf("tasks:%d", i), Description: fmt.Sprint(i)})
 		}
 		c.Resources[1].DefaultScopes = nil
-	}}), cast()["native"]
+	}}), testClients()["native"]
 	b := h.newBrowser()
 	page := b.consentTo(asksFor(c, "", notes, tasks)).boxes()
-	held := h.lease(c, b.tick(slices.Concat(page["Notes"], page["Tasks"])...), tasks)
+	held := h.redeemFor(c, b.tick(slices.Concat(page["Notes"], page["Tasks"])...), tasks)
 	if got := strings.Fields(held.token().member(t, "scope")); len(got) != 102 {
 		t.Errorf("%d scopes: %v", len(got), got)
 	}

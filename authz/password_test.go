@@ -12,7 +12,8 @@ import (
 	"gatehouse.example/internal/passwords"
 )
 
-// Whoever does not get a turn is told so in time; nothing is said about the password.
+// A sign-in that gets no place is refused in time; the answer reveals nothing about the
+// password.
 func TestCrowdedSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newPasswordChecker(rand.Reader, passwords.Check)

@@ -12,7 +12,7 @@ import (
 
 func TestPeople(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	ctx := t.Context()
 	for _, bad := range []struct {
 		name, password string
@@ -51,11 +51,11 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestSetPassword: the old password stops working, the new one works, and who was signed
-// in signs in again.
+// TestSetPassword: the old password stops working, the new one works, and sessions that began
+// with the old one end.
 func TestSetPassword(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	signedIn := h.newBrowser()
 	signedIn.code(asks(c))
 	if err := admin.SetPassword(t.Context(), h.store, personName, "another password"); err != nil {
@@ -75,13 +75,13 @@ func TestSetPassword(t *testing.T) {
 	}
 }
 
-// TestDisableEverywhere: disabling a person ends all of their grants, of every client,
-// and nobody else's.
+// TestDisableEverywhere: disabling a person ends all of their grants, of every client, and no
+// grant of another person.
 func TestDisableEverywhere(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	h.addPerson("writer")
-	clients := []member{cast()["native"], cast()["app"], cast()["basic"]}
+	clients := []testClient{testClients()["native"], testClients()["app"], testClients()["basic"]}
 	var readers []tokens
 	for _, c := range clients {
 		readers = append(readers, h.tokens(c))
@@ -108,11 +108,11 @@ func TestDisableEverywhere(t *testing.T) {
 	}
 }
 
-// TestStrangeHashes: a password hash that cannot be read, or would cost too much, lets
-// nobody in and does no harm.
+// TestStrangeHashes: a password hash that cannot be read, or would cost too much, refuses
+// every sign-in and does no harm.
 func TestStrangeHashes(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	hash := personHash
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(c).Encode())
@@ -133,10 +133,10 @@ func TestStrangeHashes(t *testing.T) {
 	}
 }
 
-// TestPasswordIsExact: a password is taken as it is typed, spaces included.
+// TestPasswordIsExact: a password is compared exactly as typed, including spaces.
 func TestPasswordIsExact(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(c).Encode())
 	b.follow()

@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// browser is a person's browser: it keeps cookies and knows the last page.
+// browser is a person's browser: it keeps cookies and the last page.
 type browser struct {
-	h    *house
+	h    *harness
 	jar  http.CookieJar
 	last reply
 	page reply // the last one with a form
 }
 
-func (h *house) newBrowser() *browser {
+func (h *harness) newBrowser() *browser {
 	h.t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *browser) open(address string) reply {
 	return b.do(b.h.newRequest(http.MethodGet, address, nil))
 }
 
-// follow goes where the last answer sent the browser.
+// follow follows the redirect of the last answer.
 func (b *browser) follow() reply {
 	b.h.t.Helper()
 	return b.open(b.last.url.ResolveReference(b.last.location(b.h.t)).String())
@@ -75,8 +75,8 @@ func (r reply) inputs(t testing.TB) (action string, values url.Values) {
 	return html.UnescapeString(found[1]), values
 }
 
-// submit sends the form of the last page that had one, with some inputs replaced. An empty value
-// leaves an input out.
+// submit sends the form of the last page with a form, with some inputs replaced. An empty
+// value leaves an input out.
 func (b *browser) submit(pairs ...string) reply {
 	b.h.t.Helper()
 	action, values := b.page.inputs(b.h.t)
@@ -94,8 +94,8 @@ func (b *browser) submit(pairs ...string) reply {
 	return b.do(r)
 }
 
-// asks is an authorization request of a client, with every parameter as it should be.
-func asks(c member) url.Values {
+// asks returns an authorization request of a client, with correct parameters.
+func asks(c testClient) url.Values {
 	return form("response_type", "code", "client_id", c.ID, "redirect_uri", c.redirect, "state", "af0ifjsldkj",
 		"code_challenge", challenge, "code_challenge_method", "S256", "resource", notes)
 }
@@ -112,8 +112,8 @@ func replaced(values url.Values, pairs ...string) url.Values {
 	return values
 }
 
-// walk is the whole front channel: it signs in when it is asked to, decides, and
-// returns the answer that sends the browser back to the client.
+// walk runs the whole front channel: it signs in if necessary, decides, and returns the
+// redirect to the client.
 func (b *browser) walk(request url.Values, decision string, untick ...string) reply {
 	b.h.t.Helper()
 	b.open(b.h.issuer + "/authorize?" + request.Encode())
@@ -139,7 +139,7 @@ func (b *browser) walk(request url.Values, decision string, untick ...string) re
 	return b.last
 }
 
-// code walks the front channel and returns the code.
+// code runs the front channel and returns the code.
 func (b *browser) code(request url.Values) string {
 	b.h.t.Helper()
 	answer := b.walk(request, "allow")

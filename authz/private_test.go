@@ -10,7 +10,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// neverLinked are redirect URIs with schemes that browsers, systems or other protocols own.
+// neverLinked are redirect URIs with schemes of browsers, operating systems or other
+// protocols.
 var neverLinked = []string{
 	"javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "vbscript:x", "ms-settings:privacy", "ms-msdt:/id", "ms-invented:/x", "ms-word:ofe|u|https://client.example.org/x",
 	"intent://client.example.org#Intent;end", "intent://client.example.org/x", "view-source:https://client.example.org/", "about:blank", "blob:https://client.example.org/1",
@@ -19,18 +20,18 @@ var neverLinked = []string{
 	"webcal://client.example.org/x", "app-settings:x", "zoommtg://client.example.org/join", "jnlp://client.example.org/x", "microsoft-edge-holographic:x",
 }
 
-// TestA5DangerousSchemes: whatever an operator configured, they are neither registered nor
-// followed nor linked, not even when a record from before holds them.
+// TestA5DangerousSchemes: whatever the configuration, such URIs are neither registered nor
+// followed nor linked, even if an old record contains them.
 func TestA5DangerousSchemes(t *testing.T) {
 	t.Parallel()
 	for i, raw := range neverLinked {
 		scheme, _, _ := strings.Cut(raw, ":")
-		h := newHouse(t, build{config: func(c *authz.Config) { c.RegistrationPolicy.PrivateUseSchemes = []string{scheme} }})
+		h := newHarness(t, setup{config: func(c *authz.Config) { c.RegistrationPolicy.PrivateUseSchemes = []string{scheme} }})
 		answer := h.registration(fmt.Sprintf(`{"redirect_uris":[%q]}`, raw))
 		if answer.status != http.StatusBadRequest || answer.member(t, "error") != "invalid_redirect_uri" {
 			t.Errorf("%s: %s", raw, answer)
 		}
-		c := cast()["app"]
+		c := testClients()["app"]
 		c.ID, c.Source, c.redirect, c.Metadata.RedirectURIs = fmt.Sprint("old-", i), storage.ClientConfigured, raw, []string{raw}
 		h.addClient(c.Client)
 		for _, request := range []string{asks(c).Encode(), replaced(asks(c), "redirect_uri", "").Encode(), replaced(asks(c), "response_type", "token").Encode()} {
@@ -42,8 +43,9 @@ func TestA5DangerousSchemes(t *testing.T) {
 	}
 }
 
-// TestA5PrivateUseErrors: before the person has acted, an error starts no program by itself
-// unless the operator named its scheme or wrote the client. The person's decision goes there.
+// TestA5PrivateUseErrors: before the person has acted, an error does not start a program
+// unless the operator configured its scheme or the client. The person's decision is sent
+// there.
 func TestA5PrivateUseErrors(t *testing.T) {
 	t.Parallel()
 	uris := map[string]string{
@@ -62,8 +64,8 @@ func TestA5PrivateUseErrors(t *testing.T) {
 			{"a list without it", []string{"other"}, storage.ClientRegistered, false},
 			{"a client of the operator", nil, storage.ClientConfigured, true},
 		} {
-			h := newHouse(t, build{config: func(c *authz.Config) { c.RegistrationPolicy.PrivateUseSchemes = tt.allowed }})
-			c := cast()["app"]
+			h := newHarness(t, setup{config: func(c *authz.Config) { c.RegistrationPolicy.PrivateUseSchemes = tt.allowed }})
+			c := testClients()["app"]
 			c.ID, c.Source, c.redirect, c.Metadata.RedirectURIs = "an-app", tt.source, uri, []string{uri}
 			h.addClient(c.Client)
 			b := h.newBrowser()

@@ -14,11 +14,11 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// TestC4EveryBitOfTheCodeCounts: the id of the grant in a code is no secret; who has that
-// half alone has nothing, and burns nothing.
+// TestC4EveryBitOfTheCodeCounts: the grant id in a code is not secret; with that half alone a
+// request is refused and does not use up the code.
 func TestC4EveryBitOfTheCodeCounts(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	const prefix = "gate_ac_"
 	code := h.newBrowser().code(asks(c))
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(code, prefix))
@@ -38,11 +38,11 @@ func TestC4EveryBitOfTheCodeCounts(t *testing.T) {
 	}
 }
 
-// TestC4PromptLoginHoldsAtTheDecision: a decision by a session from before prompt=login does
-// not count, also when it is sent without the page.
+// TestC4PromptLoginHoldsAtTheDecision: a decision with a session from before prompt=login
+// does not count, even if it is sent without opening the page.
 func TestC4PromptLoginHoldsAtTheDecision(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser().atConsent(personName)
 	h.clock.advance(time.Second)
 	answer := b.open(h.issuer + "/authorize?" + replaced(asks(c), "prompt", "login").Encode())
@@ -71,7 +71,7 @@ func TestC4PromptLoginHoldsAtTheDecision(t *testing.T) {
 }
 
 // TestC4DocumentsNameTheirAddressToTheLetter: a document whose client_id is another spelling
-// of its address is somebody else's.
+// of its URL is refused.
 func TestC4DocumentsNameTheirAddressToTheLetter(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -92,8 +92,9 @@ func TestC4DocumentsNameTheirAddressToTheLetter(t *testing.T) {
 	}
 }
 
-// asksWithDocument asks for a client whose document names some spelling of its address.
-func asksWithDocument(h *house, web *webtest.Web, i int, spelling func(string) string) reply {
+// asksWithDocument sends the authorization request of a client whose document names a
+// spelling of its URL.
+func asksWithDocument(h *harness, web *webtest.Web, i int, spelling func(string) string) reply {
 	h.t.Helper()
 	id := web.URL(clientHost, fmt.Sprint("/Client", i, ".json"))
 	web.Document(id, fmt.Sprintf(`{"client_id":%q,"client_name":"Notes","redirect_uris":["http://127.0.0.1/callback"]}`, spelling(id)))

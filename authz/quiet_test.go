@@ -13,12 +13,12 @@ import (
 	"gatehouse.example/internal/quietlog"
 )
 
-// TestB8APasswordInTheNameField reaches no line of the log, whether it could be a name or
-// not. The name of a person who exists does, and what is nobody's can be told apart.
+// TestB8APasswordInTheNameField is not logged, whether it could be a name or not. The name of
+// an existing person is logged, and other names can be distinguished.
 func TestB8APasswordInTheNameField(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
-	h.cheap()
+	h := newHarness(t, setup{config: behindProxy})
+	h.countComparisons()
 	f := h.newBrowser().signInForm()
 	for _, typed := range []string{"correct horse battery staple", "hunter22", "Tr0ub4dor&3", "hunter22"} {
 		if r := f.send("192.0.2.1", typed, personName); r.status != http.StatusForbidden {
@@ -46,11 +46,12 @@ func TestB8APasswordInTheNameField(t *testing.T) {
 	}
 }
 
-// TestB8WhoHangsUp while the store is asked, or makes the server panic, is no error of ours.
+// TestB8WhoHangsUp: a client that disconnects while the store is read, or makes the server
+// panic, causes no line at the level error.
 func TestB8WhoHangsUp(t *testing.T) {
 	t.Parallel()
 	panics := false
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	now := h.cfg.Now
 	h.cfg.Now = func() time.Time {
 		if panics {
@@ -59,7 +60,7 @@ func TestB8WhoHangsUp(t *testing.T) {
 		return now()
 	}
 	h.restart()
-	c := cast()["native"]
+	c := testClients()["native"]
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	for _, path := range []string{"/token", "/revoke", "/introspect", "/login"} {
@@ -84,19 +85,19 @@ func TestB8WhoHangsUp(t *testing.T) {
 	}
 }
 
-// discard is where answers go that nobody reads.
+// discard is a response writer that drops the answer.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(p []byte) (int, error) { return 0, context.Canceled }
 func (discard) WriteHeader(int)             {}
 
-// TestB8ActsOfPeopleAreAlwaysLogged, also behind a flood of lines of all kinds.
+// TestB8ActsOfPeopleAreAlwaysLogged, even after a flood of lines of all kinds.
 func TestB8ActsOfPeopleAreAlwaysLogged(t *testing.T) {
 	t.Parallel()
 	log := &syncBuffer{}
-	h := newHouse(t, build{config: func(c *authz.Config) { c.Logger = slog.New(quietlog.New(slog.NewTextHandler(log, nil))) }})
-	c := cast()["native"]
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.Logger = slog.New(quietlog.New(slog.NewTextHandler(log, nil))) }})
+	c := testClients()["native"]
 	const people = 30
 	for range people {
 		held := h.tokens(c)

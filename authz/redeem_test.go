@@ -27,8 +27,8 @@ func together(f func(i int) reply) []reply {
 	return replies
 }
 
-// oneWinner checks that exactly one of the replies is a success and the rest are
-// invalid_grant, and returns the success.
+// oneWinner checks that exactly one reply is a success and the others are invalid_grant, and
+// returns the success.
 func oneWinner(t *testing.T, replies []reply) reply {
 	t.Helper()
 	var won []reply
@@ -45,27 +45,27 @@ func oneWinner(t *testing.T, replies []reply) reply {
 	return won[0]
 }
 
-// TestRedeemTogether: of many who read the code unspent one wins the swap, and the
-// others revoke nothing: nobody presented a code that they could know to be spent.
+// TestRedeemTogether: of concurrent requests that read the code before its use one wins the
+// swap, and the others revoke nothing: none of them knew that the code was used.
 func TestRedeemTogether(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	code := h.newBrowser().code(asks(c))
-	h.meter.hold(crowd)
+	h.meter.holdGrantReads(crowd)
 	won := oneWinner(t, together(func(int) reply { return h.toToken(c, redemption(c, code)) }))
 	h.meter.after.Store(nil)
 	if !h.active(won.member(t, "access_token")) {
 		t.Error("the losers of a race revoked the winner's tokens")
 	}
-	// One that reads the code spent is a replay, however close.
+	// A request that reads the code after its use is a replay, however soon.
 	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
 	mustBeDead(t, h, c, won)
 }
 
-// TestRedeemInTurmoil lets the same race run free: whoever comes late is a replay.
+// TestRedeemInTurmoil runs the same race without synchronisation: a late request is a replay.
 func TestRedeemInTurmoil(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	for range 4 {
 		code := h.newBrowser().code(asks(c))
 		won := oneWinner(t, together(func(int) reply { return h.toToken(c, redemption(c, code)) }))
@@ -74,8 +74,8 @@ func TestRedeemInTurmoil(t *testing.T) {
 	}
 }
 
-// mustBeDead checks that nothing of a token response works any more.
-func mustBeDead(t *testing.T, h *house, c member, won reply) {
+// mustBeDead checks that none of the tokens of a response is valid any more.
+func mustBeDead(t *testing.T, h *harness, c testClient, won reply) {
 	t.Helper()
 	if h.active(won.member(t, "access_token")) {
 		t.Error("the access token is still active")
@@ -83,11 +83,11 @@ func mustBeDead(t *testing.T, h *house, c member, won reply) {
 	mustRefuse(t, h.toToken(c, refreshing(c, won.member(t, "refresh_token"))), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestRedeemBurnsNothing: a code and a grant survive any number of wrong presentations,
-// and not one of them writes.
+// TestRedeemBurnsNothing: any number of wrong requests neither uses up a code nor changes a
+// grant, and none of them writes.
 func TestRedeemBurnsNothing(t *testing.T) {
 	t.Parallel()
-	h, c, other := newHouse(t, build{}), cast()["native"], cast()["other"]
+	h, c, other := newHarness(t, setup{}), testClients()["native"], testClients()["other"]
 	code := h.newBrowser().code(asks(c))
 	attack := func() {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestRedeemBurnsNothing(t *testing.T) {
 	if answer.status != http.StatusOK {
 		t.Fatalf("the code was burnt: %s", answer)
 	}
-	attack() // now that it is spent
+	attack() // after the code was used
 	if !h.active(answer.member(t, "access_token")) {
 		t.Error("strangers who saw the code revoked the grant")
 	}
@@ -117,7 +117,7 @@ func TestRedeemBurnsNothing(t *testing.T) {
 // redemption gets no tokens.
 func TestRedeemAgainstDisable(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	code := h.newBrowser().code(asks(c))
 	h.meter.once(&h.meter.before, "put", "grant", func() {
 		if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
@@ -128,9 +128,9 @@ func TestRedeemAgainstDisable(t *testing.T) {
 	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestConsentAgainstDisable: a person who is disabled while their consent is being
-// stored leaves no living grant behind, and the client gets no code: neither when the
-// grant is not listed yet, nor when it is listed and not stored yet.
+// TestConsentAgainstDisable: if a person is disabled while their consent is being stored, no
+// active grant remains and the client gets no code: neither when the grant is not listed yet,
+// nor when it is listed and not stored yet.
 func TestConsentAgainstDisable(t *testing.T) {
 	t.Parallel()
 	for name, moment := range map[string]struct{ op, kind string }{
@@ -138,7 +138,7 @@ func TestConsentAgainstDisable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{}), cast()["native"]
+			h, c := newHarness(t, setup{}), testClients()["native"]
 			h.meter.once(&h.meter.before, moment.op, moment.kind, func() {
 				if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 					t.Error(err)
@@ -161,11 +161,11 @@ func TestConsentAgainstDisable(t *testing.T) {
 	}
 }
 
-// TestConsentInOutage: when the store goes away between the end of the transaction and
-// the grant, the person hears that nothing was recorded, and nothing was.
+// TestConsentInOutage: when the store fails between the end of the transaction and the grant,
+// the page says that the decision was not recorded, and there is no grant.
 func TestConsentInOutage(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	b.code(asks(c))
 	h.meter.once(&h.meter.before, "put", "grant", func() { h.faults.SetDown(true) })
@@ -181,11 +181,11 @@ func TestConsentInOutage(t *testing.T) {
 	}
 }
 
-// TestRedeemLostReply: the store did the swap and its answer got lost. That is one
-// redemption and no replay.
+// TestRedeemLostReply: the store did the swap and its reply got lost. That is one redemption
+// and not a replay.
 func TestRedeemLostReply(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	for name, lose := range map[string]func(int){"reply": h.faults.LoseReplies, "request": h.faults.LoseRequests} {
 		code := h.newBrowser().code(asks(c))
 		lose(2)

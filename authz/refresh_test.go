@@ -11,18 +11,18 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestRefreshTogether: many refreshes of one token at once all succeed with the same
-// successor, and that works.
+// TestRefreshTogether: concurrent refreshes of one token all succeed with the same successor,
+// which works.
 func TestRefreshTogether(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"all have read the same record": true, "as it comes": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, c := newHouse(t, build{}), cast()["native"]
+			h, c := newHarness(t, setup{}), testClients()["native"]
 			token := h.tokens(c).refresh
 			for range 3 {
 				if held {
-					h.meter.hold(crowd)
+					h.meter.holdGrantReads(crowd)
 				}
 				replies := together(func(int) reply { return h.toToken(c, refreshing(c, token)) })
 				h.meter.after.Store(nil)
@@ -36,8 +36,8 @@ func TestRefreshTogether(t *testing.T) {
 	}
 }
 
-// sameSuccessor returns the one refresh token of all replies; every access token is a
-// fresh one.
+// sameSuccessor returns the one refresh token of all replies and checks that all access
+// tokens differ.
 func sameSuccessor(t *testing.T, replies []reply) string {
 	t.Helper()
 	refresh, access := map[string]bool{}, map[string]bool{}
@@ -54,11 +54,11 @@ func sameSuccessor(t *testing.T, replies []reply) string {
 	return replies[0].member(t, "refresh_token")
 }
 
-// TestRefreshForged: a token that names a living grant and was not made by this server has
-// no effect at all, whatever generation it claims: it neither refreshes nor revokes.
+// TestRefreshForged: a token that names an active grant and was not made by this server has
+// no effect, whatever its generation: it neither refreshes nor revokes.
 func TestRefreshForged(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	held := h.tokens(c)
 	first := held.refresh
 	second := h.toToken(c, refreshing(c, first)).member(t, "refresh_token")
@@ -105,11 +105,11 @@ func TestRefreshForged(t *testing.T) {
 }
 
 // TestRefreshRepeatWritesNothing: the answer to the previous token costs no write, so it
-// prolongs nothing.
+// extends nothing.
 func TestRefreshRepeatWritesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	c := cast()["native"]
+	h := newHarness(t, setup{})
+	c := testClients()["native"]
 	first := h.tokens(c).refresh
 	second := h.toToken(c, refreshing(c, first)).member(t, "refresh_token")
 	before := h.meter.writes.Load()
@@ -127,15 +127,15 @@ func TestRefreshRepeatWritesNothing(t *testing.T) {
 	mustRefuse(t, h.toToken(c, refreshing(c, second)), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestRefreshAgainstRevoke: whichever of the two swaps first, the grant ends revoked and
-// no token of it works.
+// TestRefreshAgainstRevoke: whichever of the two swaps first, the grant is revoked in the end
+// and none of its tokens is valid.
 func TestRefreshAgainstRevoke(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	revoke := func(h *house, token string) reply { return h.post("/revoke", "token", token, "client_id", c.ID) }
+	c := testClients()["native"]
+	revoke := func(h *harness, token string) reply { return h.post("/revoke", "token", token, "client_id", c.ID) }
 	t.Run("revoked between read and swap of the refresh", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{})
+		h := newHarness(t, setup{})
 		held := h.tokens(c)
 		h.meter.once(&h.meter.before, "put", "grant", func() {
 			if r := revoke(h, held.refresh); r.status != http.StatusOK {
@@ -149,7 +149,7 @@ func TestRefreshAgainstRevoke(t *testing.T) {
 	})
 	t.Run("refreshed between read and swap of the revocation", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{})
+		h := newHarness(t, setup{})
 		held := h.tokens(c)
 		var next reply
 		h.meter.once(&h.meter.before, "put", "grant", func() { next = h.toToken(c, refreshing(c, held.refresh)) })
@@ -163,7 +163,7 @@ func TestRefreshAgainstRevoke(t *testing.T) {
 	})
 	t.Run("as it comes", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, build{})
+		h := newHarness(t, setup{})
 		held := h.tokens(c)
 		replies := together(func(i int) reply {
 			if i == crowd/2 {
@@ -182,11 +182,11 @@ func TestRefreshAgainstRevoke(t *testing.T) {
 	})
 }
 
-// TestRefreshAfterUncertainty: the store did the rotation, no reply came for as long as
-// the server waits, and the client hears 503. Its retry gets the successor.
+// TestRefreshAfterUncertainty: the store did the rotation, no reply came within the write
+// time, and the client gets 503. Its retry gets the successor.
 func TestRefreshAfterUncertainty(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
 	held := h.tokens(c)
 	h.faults.LoseReplies(1 << 30)
 	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
@@ -200,12 +200,12 @@ func TestRefreshAfterUncertainty(t *testing.T) {
 	}
 }
 
-// TestRevokeUnconfirmed: a revocation that may not have happened is never a 200, whoever
-// asks for it.
+// TestRevokeUnconfirmed: a revocation that may not have happened is never answered with 200,
+// whatever caused it.
 func TestRevokeUnconfirmed(t *testing.T) {
 	t.Parallel()
-	c := cast()["native"]
-	h := newHouse(t, build{})
+	c := testClients()["native"]
+	h := newHarness(t, setup{})
 	asked, replayed, stale := h.tokens(c), h.tokens(c), h.tokens(c)
 	second := h.toToken(c, refreshing(c, stale.refresh)).member(t, "refresh_token")
 	h.toToken(c, refreshing(c, second))
@@ -234,11 +234,11 @@ func TestRevokeUnconfirmed(t *testing.T) {
 }
 
 // TestRefreshFromTheFuture: a genuine token of a generation that is not on record means that
-// the store forgot a rotation that it had acknowledged. The family ends.
+// the store lost a rotation that it had acknowledged. The family ends.
 func TestRefreshFromTheFuture(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
-	c := cast()["native"]
+	h := newHarness(t, setup{})
+	c := testClients()["native"]
 	held := h.tokens(c)
 	parsed, ok := storage.ParseRefreshToken(held.refresh)
 	if !ok {

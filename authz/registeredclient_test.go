@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// bodies are the registrations that real clients send, by the name of the client.
+// bodies returns the registrations that real clients send, by the name of the client.
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../dcr/testdata/clients/*.json")
@@ -31,8 +31,8 @@ func bodies(t *testing.T) map[string][]byte {
 	return found
 }
 
-// registered sends a registration and returns the client as its own software knows it.
-func (h *house) registered(t *testing.T, body []byte) (member, []string) {
+// registered sends a registration and returns the client with its credentials.
+func (h *harness) registered(t *testing.T, body []byte) (testClient, []string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, h.newRequest(http.MethodPost, "/register", nil).URL.String(), strings.NewReader(string(body)))
 	if err != nil {
@@ -48,14 +48,14 @@ func (h *house) registered(t *testing.T, body []byte) (member, []string) {
 	if err := json.Unmarshal([]byte(answer.body), &given); err != nil || answer.status != http.StatusCreated {
 		t.Fatalf("%v: %s", err, answer)
 	}
-	return member{Client: storage.Client{ID: given.ID, Metadata: given.Client}, secret: given.Secret}, given.RedirectURIs
+	return testClient{Client: storage.Client{ID: given.ID, Metadata: given.Client}, secret: given.Secret}, given.RedirectURIs
 }
 
 var loopbackPort = regexp.MustCompile(`^(http://(?:127\.0\.0\.1|localhost|\[::1\]))(?::\d+)?(/.*)?$`)
 
-// dialled are the forms in which a client sends a redirect URI that it registered: one on
-// loopback with whatever port is free.
-func dialled(uri string) []string {
+// sentForms returns the forms in which a client sends a redirect URI that it registered: on
+// loopback with any port.
+func sentForms(uri string) []string {
 	if !loopbackPort.MatchString(uri) {
 		return []string{uri}
 	}
@@ -69,19 +69,19 @@ func TestRegisteredClients(t *testing.T) {
 	for name, body := range bodies(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{})
+			h := newHarness(t, setup{})
 			c, uris := h.registered(t, body)
 			for _, uri := range uris {
-				for _, c.redirect = range dialled(uri) {
-					h.connects(t, c)
+				for _, c.redirect = range sentForms(uri) {
+					h.useClient(t, c)
 				}
 			}
 		})
 	}
 }
 
-// connects is what a client does from the sign-in to the end.
-func (h *house) connects(t *testing.T, c member) {
+// useClient runs a client from the sign-in to the revocation.
+func (h *harness) useClient(t *testing.T, c testClient) {
 	t.Helper()
 	answer := h.toToken(c, redemption(c, h.newBrowser().code(asks(c))))
 	access := answer.member(t, "access_token")

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// registers sends a registration of a software, as if from an address behind a proxy.
-func (h *house) registers(from, software string) reply {
+// registerFrom sends a registration of a software, as if from an address behind a proxy.
+func (h *harness) registerFrom(from, software string) reply {
 	h.t.Helper()
 	body := fmt.Sprintf(`{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none","client_name":%q}`, software)
 	r := h.newRequest(http.MethodPost, "/register", nil)
@@ -27,30 +27,31 @@ func (h *house) registers(from, software string) reply {
 	return h.send(registration)
 }
 
-// allowed sends registrations until one is turned away, and returns how many were not.
-func (h *house) allowed(from, software string, most int) (n int, last reply) {
+// registerUntilRefused sends at most most registrations until one is refused, and returns how
+// many were not.
+func (h *harness) registerUntilRefused(from, software string, most int) (n int, last reply) {
 	h.t.Helper()
 	for n = range most {
-		if last = h.registers(from, software); last.status != http.StatusCreated {
+		if last = h.registerFrom(from, software); last.status != http.StatusCreated {
 			return n, last
 		}
 	}
 	return most, last
 }
 
-func limited(perHour int) build {
-	return build{config: func(c *authz.Config) {
+func limited(perHour int) setup {
+	return setup{config: func(c *authz.Config) {
 		c.RegistrationQuota = perHour
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}}
 }
 
-// TestRegistrationQuota: the bound is for one software from one network, and a wider one
-// for the network. Whoever is beyond it hears when to come again, and nothing is stored.
+// TestRegistrationQuota: there is a limit for one software from one network, and a higher one
+// for the network. A request beyond it gets the time to wait, and nothing is stored.
 func TestRegistrationQuota(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, limited(6))
-	n, refused := h.allowed("192.0.2.1", "one", 20)
+	h := newHarness(t, limited(6))
+	n, refused := h.registerUntilRefused("192.0.2.1", "one", 20)
 	if n != 6 {
 		t.Fatalf("%d registrations, want 6", n)
 	}
@@ -62,25 +63,25 @@ func TestRegistrationQuota(t *testing.T) {
 		t.Errorf("not an answer of OAuth: %s", refused)
 	}
 	writes := h.meter.writes.Load()
-	h.registers("192.0.2.1", "one")
+	h.registerFrom("192.0.2.1", "one")
 	if h.meter.writes.Load() != writes {
 		t.Error("a registration that was turned away was stored")
 	}
 	for _, other := range []struct{ from, software string }{{"192.0.2.1", "two"}, {"192.0.2.2", "one"}, {"2001:db8::1", "one"}} {
-		if n, _ := h.allowed(other.from, other.software, 6); n != 6 {
+		if n, _ := h.registerUntilRefused(other.from, other.software, 6); n != 6 {
 			t.Errorf("%v has %d registrations, want 6 of its own", other, n)
 		}
 	}
-	if n, _ := h.allowed("2001:db8::ffff", "one", 1); n != 0 {
-		t.Error("another address of the same IPv6 network has a share of its own")
+	if n, _ := h.registerUntilRefused("2001:db8::ffff", "one", 1); n != 0 {
+		t.Error("another address of the same IPv6 network has a limit of its own")
 	}
 	h.clock.advance(time.Duration(wait) * time.Second)
-	if n, _ := h.allowed("192.0.2.1", "one", 5); n != 1 {
+	if n, _ := h.registerUntilRefused("192.0.2.1", "one", 5); n != 1 {
 		t.Errorf("after Retry-After there are %d registrations, want 1", n)
 	}
 	all := 0
 	for i := range 30 {
-		n, _ := h.allowed("198.51.100.7", fmt.Sprint("software ", i), 6)
+		n, _ := h.registerUntilRefused("198.51.100.7", fmt.Sprint("software ", i), 6)
 		all += n
 	}
 	if all != 60 {
@@ -88,11 +89,11 @@ func TestRegistrationQuota(t *testing.T) {
 	}
 }
 
-// TestScopesOfThePolicy: whom nobody vouches for gets no scope that the policy keeps from
-// those who register, asked for or not.
+// TestScopesOfThePolicy: a client that the operator does not vouch for gets no scope that the
+// policy withholds from registered clients, whether it asks for it or not.
 func TestScopesOfThePolicy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: func(c *authz.Config) { c.RegistrationPolicy.Scopes = []string{"notes:read", "tasks:write"} }})
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.RegistrationPolicy.Scopes = []string{"notes:read", "tasks:write"} }})
 	c := h.illustrated("stranger", "", "")
 	granted := h.newBrowser().tokens(c, replaced(asks(c), "scope", ""))
 	if got := claims(t, granted.access)["scope"]; got != "notes:read" {
@@ -112,7 +113,7 @@ func TestScopesOfThePolicy(t *testing.T) {
 			t.Errorf("%v: %s", request, got)
 		}
 	}
-	known := cast()["native"]
+	known := testClients()["native"]
 	known.ID, known.Source = "known", storage.ClientConfigured
 	h.addClient(known.Client)
 	granted = h.newBrowser().tokens(known, replaced(asks(known), "scope", "notes:write"))
@@ -121,19 +122,20 @@ func TestScopesOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestRegistrationQuotaOff: no bound means none.
+// TestRegistrationQuotaOff: a negative setting means no limit.
 func TestRegistrationQuotaOff(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, limited(-1))
-	if n, last := h.allowed("192.0.2.1", "one", 700); n != 700 {
+	h := newHarness(t, limited(-1))
+	if n, last := h.registerUntilRefused("192.0.2.1", "one", 700); n != 700 {
 		t.Errorf("registration %d: %s", n, last)
 	}
 }
 
-// TestRegistrationQuotaRefused: what is refused for another reason, or fails, does not count.
+// TestRegistrationQuotaRefused: a registration that is refused for another reason, or fails,
+// does not count.
 func TestRegistrationQuotaRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, limited(2))
+	h := newHarness(t, limited(2))
 	for range 10 {
 		if r := h.post("/register", "not", "JSON"); r.status != http.StatusBadRequest {
 			t.Fatalf("%s", r)
@@ -141,17 +143,17 @@ func TestRegistrationQuotaRefused(t *testing.T) {
 	}
 	h.faults.SetDown(true)
 	for range 10 {
-		if r := h.registers("127.0.0.1", "one"); r.status != http.StatusServiceUnavailable {
+		if r := h.registerFrom("127.0.0.1", "one"); r.status != http.StatusServiceUnavailable {
 			t.Fatalf("%s", r)
 		}
 	}
 	h.faults.SetDown(false)
-	if n, _ := h.allowed("127.0.0.1", "one", 5); n != 2 {
+	if n, _ := h.registerUntilRefused("127.0.0.1", "one", 5); n != 2 {
 		t.Errorf("%d registrations, want 2", n)
 	}
 }
 
-// heavyClient is a registration of about 60 KiB.
+// heavyClient returns a registration of about 60 KiB.
 func heavyClient(name string) string {
 	var members strings.Builder
 	for i := range 30 {
@@ -160,8 +162,8 @@ func heavyClient(name string) string {
 	return fmt.Sprintf(`{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none","client_name":%q%s}`, name, &members)
 }
 
-// sends sends JSON as if from an address behind a proxy.
-func (h *house) sends(from, method, target, bearer, body string) reply {
+// sendJSONFrom sends JSON as if from an address behind a proxy.
+func (h *harness) sendJSONFrom(from, method, target, bearer, body string) reply {
 	h.t.Helper()
 	r, err := http.NewRequest(method, target, strings.NewReader(body))
 	if err != nil {
@@ -175,15 +177,15 @@ func (h *house) sends(from, method, target, bearer, body string) reply {
 	return h.send(r)
 }
 
-// TestB3RegistrationsAreWeighed: large registrations use up a budget of bytes, of their
-// network and of everybody, before the count is used up.
+// TestB3RegistrationsAreWeighed: large registrations reach the limit on bytes, of their
+// network and of all networks, before the limit on their number.
 func TestB3RegistrationsAreWeighed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, limited(40)) // 800 KiB an hour for one address, 6.25 MiB for all
+	h := newHarness(t, limited(40)) // 800 KiB an hour for one address, 6.25 MiB for all
 	through := func(from string, most int) (n int) {
 		t.Helper()
 		for n = range most {
-			answer := h.sends(from, http.MethodPost, h.issuer+"/register", "", heavyClient(fmt.Sprint(from, n)))
+			answer := h.sendJSONFrom(from, http.MethodPost, h.issuer+"/register", "", heavyClient(fmt.Sprint(from, n)))
 			if answer.status == http.StatusTooManyRequests {
 				if answer.header.Get("Retry-After") == "" || answer.member(t, "error") == "" {
 					t.Errorf("%s", answer)
@@ -202,7 +204,7 @@ func TestB3RegistrationsAreWeighed(t *testing.T) {
 	if n := through("192.0.2.2", 39) + through("192.0.2.3", 39); n < 10 || n > 14 {
 		t.Errorf("the rest of its /24 registered %d more, want about 13", n)
 	}
-	if n, last := h.allowed("198.51.100.1", "small", 40); n != 40 {
+	if n, last := h.registerUntilRefused("198.51.100.1", "small", 40); n != 40 {
 		t.Errorf("small ones of somebody else: %d, then %s", n, last)
 	}
 	all := 0
@@ -218,16 +220,16 @@ func TestB3RegistrationsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestB3PutCountsLikePost: whoever replaces a registration is counted and weighed like
-// whoever registers, with one budget for both.
+// TestB3PutCountsLikePost: replacing a registration counts like a new one, in number and
+// bytes, under the same limits.
 func TestB3PutCountsLikePost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, limited(6))
-	client := h.registers("192.0.2.1", "one")
+	h := newHarness(t, limited(6))
+	client := h.registerFrom("192.0.2.1", "one")
 	token, target := client.member(t, "registration_access_token"), client.member(t, "registration_client_uri")
 	put := func(from, body string) reply {
 		t.Helper()
-		answer := h.sends(from, http.MethodPut, target, token, strings.Replace(body, "{", `{"client_id":"`+client.member(t, "client_id")+`",`, 1))
+		answer := h.sendJSONFrom(from, http.MethodPut, target, token, strings.Replace(body, "{", `{"client_id":"`+client.member(t, "client_id")+`",`, 1))
 		if answer.status == http.StatusOK {
 			token = answer.member(t, "registration_access_token")
 		}
@@ -240,7 +242,7 @@ func TestB3PutCountsLikePost(t *testing.T) {
 		}
 	}
 	writes := h.meter.writes.Load()
-	for _, answer := range []reply{put("192.0.2.1", small), h.registers("192.0.2.1", "one")} {
+	for _, answer := range []reply{put("192.0.2.1", small), h.registerFrom("192.0.2.1", "one")} {
 		if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") == "" {
 			t.Errorf("after six: %s", answer)
 		}

@@ -14,15 +14,15 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// reply is an answer of the server, read to its end.
+// reply is an answer of the server, with its whole body.
 type reply struct {
 	status int
 	header http.Header
 	body   string
-	url    *url.URL // that was asked
+	url    *url.URL // of the request
 }
 
-// String is for messages: what matters, without the style of pages.
+// String returns the important parts for messages, without the style of pages.
 func (r reply) String() string {
 	out := fmt.Sprintf("status %d", r.status)
 	for _, name := range []string{"Location", "Content-Type", "Allow", "WWW-Authenticate"} {
@@ -62,12 +62,12 @@ func (r reply) member(t testing.TB, name string) string {
 }
 
 // send sends a request without cookies, as a program does.
-func (h *house) send(r *http.Request) reply {
+func (h *harness) send(r *http.Request) reply {
 	h.t.Helper()
 	return h.with(nil, r)
 }
 
-func (h *house) with(jar http.CookieJar, r *http.Request) reply {
+func (h *harness) with(jar http.CookieJar, r *http.Request) reply {
 	h.t.Helper()
 	client := http.Client{Transport: h.transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r.WithContext(h.t.Context()))
@@ -83,7 +83,7 @@ func (h *house) with(jar http.CookieJar, r *http.Request) reply {
 }
 
 // newRequest makes a request; values become the query of a GET and the form of a POST.
-func (h *house) newRequest(method, path string, values url.Values) *http.Request {
+func (h *harness) newRequest(method, path string, values url.Values) *http.Request {
 	h.t.Helper()
 	target, body := path, ""
 	if strings.HasPrefix(path, "/") {
@@ -111,17 +111,17 @@ func origin(issuer string) string {
 }
 
 // post sends a form to a path below the issuer, as a program does.
-func (h *house) post(path string, pairs ...string) reply {
+func (h *harness) post(path string, pairs ...string) reply {
 	h.t.Helper()
 	return h.send(h.newRequest(http.MethodPost, h.issuer+path, form(pairs...)))
 }
 
-func (h *house) get(path string) reply {
+func (h *harness) get(path string) reply {
 	h.t.Helper()
 	return h.send(h.newRequest(http.MethodGet, h.issuer+path, nil))
 }
 
-// form makes values out of names and values in turn.
+// form returns the values of alternating names and values.
 func form(pairs ...string) url.Values {
 	values := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -130,24 +130,24 @@ func form(pairs ...string) url.Values {
 	return values
 }
 
-// redemption is a token request that exchanges a code, with every parameter as it
-// should be. A client with client_secret_basic gets its header from authenticate.
-func redemption(c member, code string) url.Values {
+// redemption returns a token request that exchanges a code, with correct parameters. The
+// method as adds the header of a client with client_secret_basic.
+func redemption(c testClient, code string) url.Values {
 	values := form("grant_type", "authorization_code", "code", code, "redirect_uri", c.redirect, "code_verifier", verifier)
 	return identified(c, values)
 }
 
-// naming adds the resources that a token is for to a token request.
+// naming adds resource parameters to a token request.
 func naming(values url.Values, resources ...string) url.Values {
 	values["resource"] = resources
 	return values
 }
 
-func refreshing(c member, token string) url.Values {
+func refreshing(c testClient, token string) url.Values {
 	return identified(c, form("grant_type", "refresh_token", "refresh_token", token))
 }
 
-func identified(c member, values url.Values) url.Values {
+func identified(c testClient, values url.Values) url.Values {
 	if c.Metadata.TokenEndpointAuthMethod != metadata.AuthMethodBasic {
 		values.Set("client_id", c.ID)
 	}
@@ -158,13 +158,13 @@ func identified(c member, values url.Values) url.Values {
 }
 
 // toToken sends a token request of a client.
-func (h *house) toToken(c member, values url.Values) reply {
+func (h *harness) toToken(c testClient, values url.Values) reply {
 	h.t.Helper()
 	return h.as(c, "/token", values)
 }
 
-// as sends a form that a client authenticates.
-func (h *house) as(c member, path string, values url.Values) reply {
+// as sends a form with the authentication of a client.
+func (h *harness) as(c testClient, path string, values url.Values) reply {
 	h.t.Helper()
 	if c.Metadata.TokenEndpointAuthMethod == metadata.AuthMethodPrivateKeyJWT && values.Get("client_assertion") == "" {
 		values = asserted(values, h.assertion(clientKey(), c.ID, h.issuer, nil))
@@ -176,16 +176,16 @@ func (h *house) as(c member, path string, values url.Values) reply {
 	return h.send(r)
 }
 
-// tokens are what a client holds after a code exchange.
+// tokens are the results of a code exchange.
 type tokens struct{ access, refresh, code string }
 
 // tokens signs in with a new browser, consents and redeems.
-func (h *house) tokens(c member) tokens {
+func (h *harness) tokens(c testClient) tokens {
 	h.t.Helper()
 	return h.newBrowser().tokens(c, asks(c))
 }
 
-func (b *browser) tokens(c member, request url.Values) tokens {
+func (b *browser) tokens(c testClient, request url.Values) tokens {
 	b.h.t.Helper()
 	code := b.code(request)
 	answer := b.h.toToken(c, redemption(c, code))
@@ -195,20 +195,20 @@ func (b *browser) tokens(c member, request url.Values) tokens {
 	return tokens{access: answer.member(b.h.t, "access_token"), refresh: answer.member(b.h.t, "refresh_token"), code: code}
 }
 
-// introspect asks as the notes server.
-func (h *house) introspect(token string) reply {
+// introspect sends the token to /introspect as the notes server.
+func (h *harness) introspect(token string) reply {
 	h.t.Helper()
 	return h.introspectAs(notes, notesSecret, token)
 }
 
-func (h *house) introspectAs(id, secret, token string) reply {
+func (h *harness) introspectAs(id, secret, token string) reply {
 	h.t.Helper()
 	r := h.newRequest(http.MethodPost, h.issuer+"/introspect", form("token", token))
 	r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 	return h.send(r)
 }
 
-func (h *house) active(token string) bool {
+func (h *harness) active(token string) bool {
 	h.t.Helper()
 	answer := h.introspect(token)
 	if answer.status != http.StatusOK {
@@ -221,7 +221,7 @@ func (h *house) active(token string) bool {
 	return active
 }
 
-// claims decodes the payload of a JWT without looking at its signature.
+// claims decodes the payload of a JWT without verifying its signature.
 func claims(t testing.TB, token string) map[string]any {
 	t.Helper()
 	return jwtPart(t, token, 1)

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// TestC1LinesAreAboutARequest: a person's consent and a refusal are logged under the id that
-// their answer names, with what the caller calls the request beside it.
+// TestC1LinesAreAboutARequest: a consent and a refusal are logged with the request id that
+// the answer names, and with the id that the client gave the request.
 func TestC1LinesAreAboutARequest(t *testing.T) {
 	t.Parallel()
 	const traceparent, trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "0af7651916cd43dd8448eb211c80319c"
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	line := func(request, says string) string {
 		t.Helper()
 		for line := range strings.SplitSeq(h.log.String(), "\n") {
@@ -33,7 +33,7 @@ func TestC1LinesAreAboutARequest(t *testing.T) {
 		t.Errorf("the consent: %s", line(own, "consent given"))
 	}
 
-	// What a resource server asks about a token is found by the id that it gave the request.
+	// The log finds an introspection request by the id that the resource server gave it.
 	for _, theirs := range []string{"QDRMFCGE7M5F43OLYAX2HAPJZ3", "evil\" level=ERROR msg=\"x"} {
 		r = h.newRequest(http.MethodPost, "/introspect", url.Values{"token": {"x"}})
 		r.SetBasicAuth(url.QueryEscape(notes), "wrong")

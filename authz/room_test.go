@@ -13,15 +13,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB2TightStoreKeepsAReserve: while the store is short of room, strangers store nothing
-// more, and everybody who is known goes on: people sign in and decide, clients redeem,
-// refresh and revoke. The server says that it is ready.
+// TestB2TightStoreKeepsAReserve: while the store is short of room, unknown clients cannot
+// store anything more, and all other requests succeed: people sign in and decide, clients
+// redeem, refresh and revoke. The server is ready.
 func TestB2TightStoreKeepsAReserve(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	held := h.tokens(c)
 	h.faults.SetRoom(storage.RoomTight)
-	if answer := h.registers("192.0.2.1", "one"); answer.status != http.StatusServiceUnavailable || answer.header.Get("Retry-After") == "" ||
+	if answer := h.registerFrom("192.0.2.1", "one"); answer.status != http.StatusServiceUnavailable || answer.header.Get("Retry-After") == "" ||
 		!strings.Contains(answer.member(t, "error_description"), "nearly full") {
 		t.Errorf("a registration: %s", answer)
 	}
@@ -52,16 +52,16 @@ func TestB2TightStoreKeepsAReserve(t *testing.T) {
 	if b.submit("decision", "allow").location(t).Query().Get("code") == "" {
 		t.Errorf("the same page with room again: %s", b.last)
 	}
-	if answer := h.registers("192.0.2.1", "one"); answer.status != http.StatusCreated {
+	if answer := h.registerFrom("192.0.2.1", "one"); answer.status != http.StatusCreated {
 		t.Errorf("with room again: %s", answer)
 	}
 }
 
-// TestB2LogTellsRoom: the log hears by name when room is short and when there is none, at
-// once when it gets worse, and otherwise once a minute, however often it changes.
+// TestB2LogTellsRoom: the log names a shortage of room and its end: at once when it gets
+// worse, and otherwise once a minute, however often it changes.
 func TestB2LogTellsRoom(t *testing.T) {
 	t.Parallel()
-	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		end := s.run()
 		defer end()
 		said := func(what string) int { return strings.Count(s.log.String(), what) }
@@ -89,12 +89,12 @@ func TestB2LogTellsRoom(t *testing.T) {
 	})
 }
 
-// TestB3PersonOnTheSignInPage: strangers who register as the same software without end, from
-// other networks and at another process, do not take the client away from somebody who is
-// on the sign-in page.
+// TestB3PersonOnTheSignInPage: a flood of registrations of the same software, from other
+// networks and at another process, does not remove the client of a person who is on the
+// sign-in page.
 func TestB3PersonOnTheSignInPage(t *testing.T) {
 	t.Parallel()
-	inStillness(t, [][]byte{masterKey}, func(t *testing.T, s *still) {
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		s.startWith(s.store, authz.RegistrationOpen)
 		end := s.run()
 		defer end()
@@ -112,14 +112,14 @@ func TestB3PersonOnTheSignInPage(t *testing.T) {
 		}
 		id := register("198.51.100.1").member(t, "client_id")
 		time.Sleep(time.Hour)
-		request := asks(cast()["native"])
+		request := asks(testClients()["native"])
 		request.Set("client_id", id)
 		ask := func() int { return send(http.MethodGet, "/authorize?"+request.Encode(), "198.51.100.1", "").status }
 		if ask() != http.StatusSeeOther {
 			t.Fatal("the client is not there")
 		}
 		time.Sleep(6 * time.Second)
-		s.startWith(s.store, authz.RegistrationOpen) // another process, which heard nothing of that
+		s.startWith(s.store, authz.RegistrationOpen) // another process, without that in its memory
 		end2 := s.run()
 		defer end2()
 		registered := 0

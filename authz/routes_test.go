@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// openPaths are the paths that pages of any origin may call, closedPaths those that only pages
-// of this server and other programs may, each with a method that it takes.
+// openPaths are the paths that pages of any origin may call, closedPaths the other ones. Each
+// has a method that it supports.
 var (
 	openPaths = map[string]string{
 		"/.well-known/oauth-authorization-server": "GET", "/.well-known/openid-configuration": "GET", "/jwks.json": "GET",
@@ -17,11 +17,11 @@ var (
 	}
 )
 
-// TestRoutes wants each path of the server in openPaths or closedPaths, so that TestCORS tries
-// it. TestB8RootIsAPageForPeople tries the root.
+// TestRoutes: each path of the server is in openPaths or closedPaths, so that TestCORS tests
+// it. TestB8RootIsAPageForPeople tests the root.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	paths, err := h.handler.Load().Paths()
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestC3SchemesOnEveryWayIn: a private-use scheme that anybody could claim is refused when a
-// client registers, when it changes its registration and in its document, in words.
+// TestC3SchemesOnEveryWayIn: a private-use scheme that any client could claim is refused in a
+// registration, in its update and in a document, with an explanation.
 func TestC3SchemesOnEveryWayIn(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
@@ -48,18 +48,18 @@ func TestC3SchemesOnEveryWayIn(t *testing.T) {
 	}
 }
 
-// TestC3ClientsFromBefore: a scheme that a client registered before, and one that the operator
-// wrote into the file, work on.
+// TestC3ClientsFromBefore: a scheme that a client registered before the rule, and one that
+// the operator configured, still work.
 func TestC3ClientsFromBefore(t *testing.T) {
 	t.Parallel()
 	const uri = "myapp://cb"
-	app := cast()["app"]
+	app := testClients()["app"]
 	app.ID, app.redirect, app.Metadata.RedirectURIs = "from-the-file", uri, []string{uri}
 	before := app
 	before.ID, before.Source = "from-before", storage.ClientRegistered
-	h := newHouse(t, build{config: func(c *authz.Config) { c.Clients = []storage.Client{app.Client} }})
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.Clients = []storage.Client{app.Client} }})
 	h.addClient(before.Client)
-	for _, c := range []member{app, before} {
+	for _, c := range []testClient{app, before} {
 		b := h.newBrowser()
 		b.open("/authorize?" + replaced(asks(c), "response_type", "token").Encode())
 		if sent := b.last.status == http.StatusSeeOther; sent != (c.ID == app.ID) {

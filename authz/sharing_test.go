@@ -11,13 +11,13 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestTwoServers: two processes over one store are one server: same keys, and a grant
-// that began at one goes on at the other.
+// TestTwoServers: two processes over one store form one server: they have the same keys, and
+// a grant that began at one continues at the other.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
-	one := newHouse(t, build{})
-	two := newHouse(t, build{store: one.store})
-	c := cast()["native"]
+	one := newHarness(t, setup{})
+	two := newHarness(t, setup{store: one.store})
+	c := testClients()["native"]
 	if a, b := one.get("/jwks.json").body, two.get("/jwks.json").body; a != b {
 		t.Fatalf("different keys:\n%s\n%s", a, b)
 	}
@@ -37,24 +37,24 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestRedeemAtBoth: of many redeemers at two servers one wins.
+// TestRedeemAtBoth: of concurrent redemptions at two servers one wins.
 func TestRedeemAtBoth(t *testing.T) {
 	t.Parallel()
-	one := newHouse(t, build{})
-	houses := []*house{one, newHouse(t, build{store: one.store})}
-	c := cast()["native"]
+	one := newHarness(t, setup{})
+	servers := []*harness{one, newHarness(t, setup{store: one.store})}
+	c := testClients()["native"]
 	code := one.newBrowser().code(asks(c))
-	one.meter.hold(crowd)
-	oneWinner(t, together(func(i int) reply { return houses[i%2].toToken(c, redemption(c, code)) }))
+	one.meter.holdGrantReads(crowd)
+	oneWinner(t, together(func(i int) reply { return servers[i%2].toToken(c, redemption(c, code)) }))
 }
 
 // TestSessionAtBoth: a person who signed in at one server is signed in at the other, and
 // may decide there.
 func TestSessionAtBoth(t *testing.T) {
 	t.Parallel()
-	one := newHouse(t, build{})
-	two := newHouse(t, build{store: one.store})
-	c := cast()["native"]
+	one := newHarness(t, setup{})
+	two := newHarness(t, setup{store: one.store})
+	c := testClients()["native"]
 	b := one.newBrowser()
 	b.open(one.issuer + "/authorize?" + asks(c).Encode())
 	b.h = two
@@ -68,10 +68,11 @@ func TestSessionAtBoth(t *testing.T) {
 	}
 }
 
-// TestWrongStore: a server whose keys cannot be opened does not start, and says why.
+// TestWrongStore: a server whose keys cannot be opened does not start, and the error gives
+// the reason.
 func TestWrongStore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{})
+	h := newHarness(t, setup{})
 	other := bytes.Repeat([]byte{8}, 32)
 	for name, o := range map[string]struct {
 		options storage.Options
@@ -110,11 +111,11 @@ func TestWrongStore(t *testing.T) {
 	}
 }
 
-// TestMasterKeyRotation: with a new key in front everything that the old one sealed
+// TestMasterKeyRotation: with a new master key in front, everything that the old one sealed
 // still works; without the old one the server does not start.
 func TestMasterKeyRotation(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}), cast()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	held := h.tokens(c)
 	fresh := bytes.Repeat([]byte{9}, 32)
 	store, err := storage.New(h.meter, storage.Options{Issuer: h.issuer, MasterKeys: [][]byte{fresh, masterKey}, Now: h.clock.Now})

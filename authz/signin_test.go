@@ -17,19 +17,19 @@ import (
 	"gatehouse.example/authz/admin"
 )
 
-// behindProxy lets requests say where they come from.
+// behindProxy trusts the proxy of the tests, so that requests can set their address.
 func behindProxy(c *authz.Config) {
 	c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-// form is the sign-in page of a browser, from which many can be sent.
+// signInForm is the sign-in page of a browser, which a test can submit any number of times.
 type signInForm struct {
 	*browser
 	action string
 	hidden map[string]string
 }
 
-// signInForm opens the sign-in page. Who was signed in is not any more.
+// signInForm opens the sign-in page. A previous session of the browser ends.
 func (b *browser) signInForm() signInForm {
 	b.h.t.Helper()
 	here := &url.URL{Scheme: "https", Host: "auth.example.com", Path: "/"}
@@ -38,7 +38,7 @@ func (b *browser) signInForm() signInForm {
 			b.jar.SetCookies(here, []*http.Cookie{{Name: cookie.Name, Path: "/", Secure: true, MaxAge: -1}})
 		}
 	}
-	b.open(b.h.issuer + "/authorize?" + asks(cast()["native"]).Encode())
+	b.open(b.h.issuer + "/authorize?" + asks(testClients()["native"]).Encode())
 	b.follow()
 	action, values := b.page.inputs(b.h.t)
 	target, err := b.page.url.Parse(action)
@@ -52,7 +52,7 @@ func (b *browser) signInForm() signInForm {
 	return f
 }
 
-// send signs in from an address. It may be called by many at a time.
+// send signs in from an address. It is safe for concurrent use.
 func (f signInForm) send(from, name, password string) reply {
 	values := form("username", name, "password", password)
 	for name, value := range f.hidden {
@@ -64,9 +64,9 @@ func (f signInForm) send(from, name, password string) reply {
 	return f.h.with(f.jar, r)
 }
 
-// cheap compares passwords with next to no work, and counts. Nobody's password matches a
-// hash that is not the one of everybody in tests.
-func (h *house) cheap() *atomic.Int64 {
+// countComparisons replaces the comparison of passwords by a cheap one, and counts it. Only
+// personPassword matches.
+func (h *harness) countComparisons() *atomic.Int64 {
 	var compared atomic.Int64
 	h.handler.Load().OnCompare(func(hash, password string, matches func(string, string) bool) bool {
 		compared.Add(1)
@@ -82,7 +82,7 @@ func mustSignIn(t *testing.T, what string, r reply) {
 	}
 }
 
-// mustWait checks that a sign-in was turned away for a while, and returns for how long.
+// mustWait checks that a sign-in was refused for a while, and returns for how long.
 func mustWait(t *testing.T, what string, r reply) time.Duration {
 	t.Helper()
 	seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
@@ -92,8 +92,9 @@ func mustWait(t *testing.T, what string, r reply) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// TestB5InventedNames: a network that tries name after name, known or not, has few hashed for
-// it and hears when to come back; others sign in, and it does again after that time.
+// TestB5InventedNames: a network that tries many names, known or not, has few passwords
+// hashed and gets the time to wait. Other networks can sign in, and after that time it can
+// too.
 func TestB5InventedNames(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -108,8 +109,8 @@ func TestB5InventedNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: behindProxy})
-			compared := h.cheap()
+			h := newHarness(t, setup{config: behindProxy})
+			compared := h.countComparisons()
 			f := h.newBrowser().signInForm()
 			for i := range 700 {
 				f.send(tt.from(i), tt.user(i), "Spring2026")
@@ -130,12 +131,13 @@ func TestB5InventedNames(t *testing.T) {
 	}
 }
 
-// TestB5ADistributedSpray: while hundreds of networks guess at one account, each of them has
-// few guesses, and the person gets in at once from a network that does not take part.
+// TestB5ADistributedSpray: while hundreds of networks guess the password of one person, each
+// of them has few guesses, and the person can sign in at once from a network that does not
+// take part.
 func TestB5ADistributedSpray(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
-	compared := h.cheap()
+	h := newHarness(t, setup{config: behindProxy})
+	compared := h.countComparisons()
 	f := h.newBrowser().signInForm()
 	for i := range 1500 {
 		f.send(fmt.Sprintf("10.%d.%d.7", i%3, i%150), personName, fmt.Sprint("guess ", i))
@@ -150,13 +152,13 @@ func TestB5ADistributedSpray(t *testing.T) {
 	}
 }
 
-// TestB5AKnownBrowser: where somebody has used up all guesses of the person's own address, a
-// browser that signed in before gets in, and one that did not hears when to come back.
+// TestB5AKnownBrowser: after an attacker has used up the guesses of the person's own address,
+// a browser that signed in before can sign in, and another one gets the time to wait.
 func TestB5AKnownBrowser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
+	h := newHarness(t, setup{config: behindProxy})
 	h.addPerson("writer")
-	h.cheap()
+	h.countComparisons()
 	const home = "192.0.2.1"
 	known := h.newBrowser()
 	mustSignIn(t, "the first time", known.signInForm().send(home, personName, personPassword))
@@ -175,13 +177,13 @@ func TestB5AKnownBrowser(t *testing.T) {
 	mustWait(t, "the known browser with the name of somebody else", f.send(home, "writer", personPassword))
 }
 
-// TestB5AStolenDeviceCookie buys a few guesses at its one person, and ends with the
-// password, the person, or half a year.
+// TestB5AStolenDeviceCookie gives a few guesses at one person's password, and ends with the
+// password, the person, or after half a year.
 func TestB5AStolenDeviceCookie(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
+	h := newHarness(t, setup{config: behindProxy})
 	h.addPerson("writer")
-	compared := h.cheap()
+	compared := h.countComparisons()
 	const lair = "192.0.2.1"
 	guesses := func(stolen signInForm, name string) int64 {
 		before := compared.Load()
@@ -199,7 +201,7 @@ func TestB5AStolenDeviceCookie(t *testing.T) {
 	first, second := steal(), steal()
 	flood := h.newBrowser().signInForm()
 	for i := range 120 {
-		flood.send(lair, fmt.Sprint("invented", i), "x") // what the network has is used up
+		flood.send(lair, fmt.Sprint("invented", i), "x") // uses up the limit of the network
 	}
 	if n := guesses(first, "writer"); n != 0 {
 		t.Errorf("it buys %d guesses at somebody else", n)
@@ -229,9 +231,9 @@ func TestB5AStolenDeviceCookie(t *testing.T) {
 	}
 }
 
-// TestB5TurnsAreShared: one network holds every place at hashing and has filled the line. The
-// first who comes from elsewhere is next, also when as many networks wait as fit into the
-// line, if those have failed before, or if the browser signed in before.
+// TestB5TurnsAreShared: one network holds every hashing place and has filled the queue. The
+// first sign-in from another network is next. That is so as well when as many networks wait
+// as fit into the queue, if those have failed before or if the browser signed in before.
 func TestB5TurnsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -244,7 +246,7 @@ func TestB5TurnsAreShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, build{config: behindProxy})
+			h := newHarness(t, setup{config: behindProxy})
 			person := h.newBrowser()
 			if tt.known {
 				mustSignIn(t, "the first time", person.signInForm().send("198.51.100.1", personName, personPassword))
@@ -252,7 +254,7 @@ func TestB5TurnsAreShared(t *testing.T) {
 			form, flood := person.signInForm(), h.newBrowser().signInForm()
 			sent := authz.Hashing() + authz.SignInsMost() + 5
 			if tt.noisy {
-				h.cheap()
+				h.countComparisons()
 				for i := range 3 * sent {
 					flood.send(tt.from(i%sent), "invented", "x")
 				}
@@ -273,10 +275,10 @@ func TestB5TurnsAreShared(t *testing.T) {
 				})
 			}
 			for range 5 {
-				<-turnedAway // the line is full
+				<-turnedAway // the queue is full
 			}
 			all.Go(func() { mustSignIn(t, "the person", form.send("198.51.100.1", personName, personPassword)) })
-			<-turnedAway // the person stands in line
+			<-turnedAway // the person's sign-in waits
 			close(gate)
 			all.Wait()
 			close(compared)
@@ -293,14 +295,14 @@ func TestB5TurnsAreShared(t *testing.T) {
 	}
 }
 
-// TestB5HashingLeavesAProcessor: of two hundred right passwords at once so many are hashed
-// at a time as leave one processor to everything else.
+// TestB5HashingLeavesAProcessor: during two hundred sign-ins at once the number of hashed
+// passwords leaves one processor to other work.
 func TestB5HashingLeavesAProcessor(t *testing.T) {
 	t.Parallel()
 	if n, processors := authz.Hashing(), runtime.GOMAXPROCS(0); n < 1 || n > 8 || (processors > 1 && n >= processors) {
 		t.Errorf("%d passwords are hashed at a time on %d processors", n, processors)
 	}
-	h := newHouse(t, build{config: behindProxy})
+	h := newHarness(t, setup{config: behindProxy})
 	f := h.newBrowser().signInForm()
 	gate := make(chan struct{})
 	var at, most atomic.Int64

@@ -18,16 +18,16 @@ import (
 	"gatehouse.example/storage"
 )
 
-// hole is a store in memory that can stop answering: calls then hang until their context
-// ends.
-type hole struct {
-	storage.Backend // nil: what is not overridden is not called
+// hangingMemory is a store in memory that can stop answering: calls then wait until their
+// context ends.
+type hangingMemory struct {
+	storage.Backend // nil: the server calls only the methods below
 	hangs           atomic.Bool
 	mu              sync.Mutex
 	items           map[string]storage.Item
 }
 
-func (h *hole) Get(ctx context.Context, key string) (storage.Item, error) {
+func (h *hangingMemory) Get(ctx context.Context, key string) (storage.Item, error) {
 	if h.hangs.Load() {
 		<-ctx.Done()
 		return storage.Item{}, ctx.Err()
@@ -40,7 +40,7 @@ func (h *hole) Get(ctx context.Context, key string) (storage.Item, error) {
 	return storage.Item{}, storage.ErrNotFound
 }
 
-func (h *hole) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+func (h *hangingMemory) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	if h.hangs.Load() {
 		<-ctx.Done()
 		return storage.Item{}, fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
@@ -51,11 +51,13 @@ func (h *hole) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	return h.items[put.Key], nil
 }
 
-func (h *hole) Room() storage.Room { return storage.RoomEnough }
+func (h *hangingMemory) Room() storage.Room { return storage.RoomEnough }
 
-func (h *hole) IndexPage(context.Context, string, string, int) ([]string, error) { return nil, nil }
+func (h *hangingMemory) IndexPage(context.Context, string, string, int) ([]string, error) {
+	return nil, nil
+}
 
-// Whoever asks while the store hangs hears 503 within two seconds.
+// While the store hangs, every request is answered with 503 within two seconds.
 func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
 	refresh := "gate_rt_" + base64.RawURLEncoding.EncodeToString(make([]byte, 52))
 	form := "application/x-www-form-urlencoded"
@@ -71,7 +73,7 @@ func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
 		{"POST", "/consent", form, "transaction=" + transaction},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		backend := &hole{items: map[string]storage.Item{}}
+		backend := &hangingMemory{items: map[string]storage.Item{}}
 		store, err := storage.New(backend, storage.Options{Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +93,7 @@ func TestRequestsEndInTimeWhileTheStoreHangs(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer gate_rat_x")
 			}
 			w := httptest.NewRecorder()
-			begin := time.Now() // of the bubble: exact, whatever the machine does
+			begin := time.Now() // time of the bubble, which is exact
 			server.ServeHTTP(w, r)
 			if took := time.Since(begin); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || took > 2*time.Second {
 				t.Errorf("%s %s: status %d after %s, want 503 with Retry-After within 2s", request.method, request.path, w.Code, took)

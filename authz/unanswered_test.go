@@ -8,12 +8,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestUnansweredCode: a code that was spent while its client heard 503 gives invalid_grant, and
-// its family is left alone: nobody has tokens of it. One whose tokens were handed out ends with
-// the second redemption, as ever.
+// TestUnansweredCode: a code that was used up while its client got 503 gives invalid_grant,
+// and its family is not revoked: no client has tokens of it. A code whose tokens were sent
+// ends its family at the second redemption.
 func TestUnansweredCode(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
 	b := h.newBrowser()
 	code := b.code(asks(c))
 	h.faults.LoseReplies(1 << 30)
@@ -24,7 +24,7 @@ func TestUnansweredCode(t *testing.T) {
 	}
 	id, _ := storage.CodeGrant(code)
 	if g, err := h.cfg.Store.Grant(t.Context(), id); err != nil || g.State != storage.GrantActive {
-		t.Errorf("the family of a code whose redeemer heard 503 is %s, %v", g.State, err)
+		t.Errorf("the family of a code whose client got 503 is %s, %v", g.State, err)
 	}
 
 	held := b.tokens(c, asks(c))
@@ -34,15 +34,14 @@ func TestUnansweredCode(t *testing.T) {
 	}
 }
 
-// TestRepeatIsConfirmed: where a copy of the database could take over, the same successor is
-// handed out again only when the rotation is on record there. One that was forgotten
-// is made again.
+// TestRepeatIsConfirmed: where a failover is possible, the same successor is sent again only
+// when the rotation is on record. A lost rotation is repeated.
 func TestRepeatIsConfirmed(t *testing.T) {
 	t.Parallel()
-	h, c := newHouse(t, build{}).hurried(), cast()["native"]
+	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
 	h.faults.SetLineage("one")
 	held := h.tokens(c)
-	g := h.held(held.refresh)
+	g := h.grantOfToken(held.refresh)
 	before := h.item(g.ID)
 	second := h.toToken(c, refreshing(c, held.refresh)).member(t, "refresh_token")
 	h.faults.LoseReplies(1 << 30)
@@ -54,10 +53,10 @@ func TestRepeatIsConfirmed(t *testing.T) {
 	h.clock.advance(time.Second)
 	h.meter.once(&h.meter.before, "put", "grant", func() { h.takeOver("two", g.ID, before) })
 	if again := h.toToken(c, refreshing(c, held.refresh)); again.member(t, "refresh_token") != second {
-		t.Errorf("after a takeover that forgot the rotation: %s", again)
+		t.Errorf("after a takeover that lost the rotation: %s", again)
 	}
 	h.meter.before.Store(nil)
-	if h.held(second).Generation != 1 {
+	if h.grantOfToken(second).Generation != 1 {
 		t.Error("the rotation was not made again")
 	}
 }

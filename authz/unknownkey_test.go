@@ -10,42 +10,42 @@ import (
 	"gatehouse.example/storage"
 )
 
-// strange is a server that does not know the key of a genuine token: another process
-// made it sign after this one had read the keys.
-type strange struct {
-	*house
-	client member
+// unknownKey is a server that does not know the key of a genuine token: another process
+// activated it after this one had read the keys.
+type unknownKey struct {
+	*harness
+	client testClient
 	token  tokens
 }
 
-func newStrange(t *testing.T) strange {
+func newStrange(t *testing.T) unknownKey {
 	t.Helper()
-	one := newHouse(t, build{})
-	two := newHouse(t, build{store: one.store})
+	one := newHarness(t, setup{})
+	two := newHarness(t, setup{store: one.store})
 	if _, err := admin.RotateSigningKey(t.Context(), one.store, "", true); err != nil {
 		t.Fatal(err)
 	}
 	one.restart()
-	// The store of both is that of one, and so are its faults.
+	// Both use the store of one, with its faults.
 	two.meter, two.faults = one.meter, one.faults
-	s := strange{house: two, client: cast()["native"]}
+	s := unknownKey{harness: two, client: testClients()["native"]}
 	s.token = one.tokens(s.client)
 	return s
 }
 
-func (s strange) revoke(token string) reply {
+func (s unknownKey) revoke(token string) reply {
 	s.t.Helper()
 	return s.post("/revoke", "client_id", s.client.ID, "token", token)
 }
 
-// failReadingKeys lets the store fail when the keys are asked for, and not before.
-func (s strange) failReadingKeys() {
+// failReadingKeys makes the store fail from the next reading of the keys on.
+func (s unknownKey) failReadingKeys() {
 	s.meter.once(&s.meter.before, "get", "keyset", func() { s.faults.SetDown(true) })
 }
 
-// TestUnknownKeyIsNoAnswer: while the store does not tell whether there is such a key,
-// a token is not inactive and not revoked: 503, also in the pause after the failure. When
-// it tells again, the answers are true.
+// TestUnknownKeyIsNoAnswer: while the store does not answer whether there is such a key, a
+// token is neither inactive nor revoked: the answer is 503, also in the pause after the
+// failure. When the store answers again, the answers are correct.
 func TestUnknownKeyIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStrange(t)
@@ -59,7 +59,7 @@ func TestUnknownKeyIsNoAnswer(t *testing.T) {
 	s.failReadingKeys()
 	unavailable(s.introspect(s.token.access))
 	s.faults.SetDown(false)
-	// The store answers again, and is not asked: the failure is too fresh.
+	// The store answers again, and is not read: the failure is too recent.
 	unavailable(s.introspect(s.token.access))
 	unavailable(s.revoke(s.token.access))
 
@@ -80,12 +80,12 @@ func TestUnknownKeyIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestInventedKeyIsNothing: while the store answers, a token of a key that nobody has is
-// inactive and needs no revocation, and a genuine one is known all the same.
+// TestInventedKeyIsNothing: while the store answers, a token of a key that does not exist is
+// inactive and needs no revocation, and a genuine one is accepted.
 func TestInventedKeyIsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStrange(t)
-	invented := newHouse(t, build{}).tokens(s.client).access
+	invented := newHarness(t, setup{}).tokens(s.client).access
 	for range 3 {
 		if s.active(invented) {
 			t.Error("a token of an invented key is active")
@@ -99,7 +99,7 @@ func TestInventedKeyIsNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedKeysAreNoAnswer: key records that cannot be read are a fault of ours.
+// TestDamagedKeysAreNoAnswer: for key records that cannot be read the answer is 503.
 func TestDamagedKeysAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStrange(t)

@@ -14,52 +14,52 @@ import (
 	"gatehouse.example/dcr"
 )
 
-// from sends a request as if from an address.
-func (h *house) from(address string, r *http.Request) reply {
+// sendFrom sends a request as if from an address.
+func (h *harness) sendFrom(address string, r *http.Request) reply {
 	h.t.Helper()
 	r.Header.Set("X-Forwarded-For", address)
 	return h.send(r)
 }
 
-// door is one place where a secret is asked for.
-type door struct {
+// secretEndpoint is an endpoint that requires a secret.
+type secretEndpoint struct {
 	wrong, right func(i int) *http.Request
 	status       int    // of the right secret
 	code         string // of a wrong one
 }
 
-// TestB5WrongSecrets: whatever kind of secret is wrong, twenty times in ten minutes one network
-// hears so, then it hears when to come back. The right secret is never slowed, from that
+// TestB5WrongSecrets: for every kind of secret, one network may send twenty wrong ones in ten
+// minutes, and then gets the time to wait. The right secret is never delayed, from that
 // network or another.
 func TestB5WrongSecrets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: func(c *authz.Config) { behindProxy(c); c.Registration = authz.RegistrationToken }})
-	for name, d := range h.doors(t) {
+	h := newHarness(t, setup{config: func(c *authz.Config) { behindProxy(c); c.Registration = authz.RegistrationToken }})
+	for name, d := range h.secretEndpoints(t) {
 		t.Run(name, func(t *testing.T) {
 			for i := range 20 {
-				if r := h.from("192.0.2.1", d.wrong(i)); r.status != http.StatusUnauthorized || r.member(t, "error") != d.code {
+				if r := h.sendFrom("192.0.2.1", d.wrong(i)); r.status != http.StatusUnauthorized || r.member(t, "error") != d.code {
 					t.Fatalf("wrong secret %d: %s", i, r)
 				}
 			}
-			slowed := h.from("192.0.2.1", d.wrong(20))
+			slowed := h.sendFrom("192.0.2.1", d.wrong(20))
 			wait := mustWait(t, "the next wrong secret", slowed)
 			if slowed.member(t, "error") == "" || slowed.member(t, "error_description") == "" || slowed.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("not an answer of OAuth: %s", slowed)
 			}
 			for i := range 30 {
-				if r := h.from("192.0.2.1", d.right(i)); r.status != d.status {
+				if r := h.sendFrom("192.0.2.1", d.right(i)); r.status != d.status {
 					t.Fatalf("the right secret from the same network: %s", r)
 				}
 			}
-			mustWait(t, "a wrong secret after right ones", h.from("192.0.2.1", d.wrong(21)))
-			if r := h.from("198.51.100.1", d.right(30)); r.status != d.status {
+			mustWait(t, "a wrong secret after right ones", h.sendFrom("192.0.2.1", d.wrong(21)))
+			if r := h.sendFrom("198.51.100.1", d.right(30)); r.status != d.status {
 				t.Errorf("the right secret from elsewhere: %s", r)
 			}
-			if r := h.from("198.51.100.1", d.wrong(22)); r.status != http.StatusUnauthorized {
+			if r := h.sendFrom("198.51.100.1", d.wrong(22)); r.status != http.StatusUnauthorized {
 				t.Errorf("a wrong secret from elsewhere: %s", r)
 			}
 			h.clock.advance(wait)
-			if r := h.from("192.0.2.1", d.wrong(23)); r.status != http.StatusUnauthorized {
+			if r := h.sendFrom("192.0.2.1", d.wrong(23)); r.status != http.StatusUnauthorized {
 				t.Errorf("a wrong secret after %s: %s", wait, r)
 			}
 			h.clock.advance(time.Hour)
@@ -67,11 +67,11 @@ func TestB5WrongSecrets(t *testing.T) {
 	}
 }
 
-// doors are all places where secrets are asked for. A request with the right secret is wrong
-// in something that is looked at later, or changes nothing.
-func (h *house) doors(t *testing.T) map[string]door {
+// secretEndpoints returns all endpoints that require a secret. A request with the right
+// secret has another error that is checked later, or changes nothing.
+func (h *harness) secretEndpoints(t *testing.T) map[string]secretEndpoint {
 	t.Helper()
-	request := func(c member, path string, change func(*http.Request, url.Values)) func(int) *http.Request {
+	request := func(c testClient, path string, change func(*http.Request, url.Values)) func(int) *http.Request {
 		return func(i int) *http.Request {
 			values := identified(c, form("grant_type", "refresh_token", "refresh_token", "none", "token", "none"))
 			basic := &http.Request{Header: http.Header{}}
@@ -90,7 +90,7 @@ func (h *house) doors(t *testing.T) map[string]door {
 	posted := func(secret string) func(*http.Request, url.Values) {
 		return func(_ *http.Request, v url.Values) { v.Set("client_secret", secret) }
 	}
-	signed := func(k func() keyPair, c member) func(*http.Request, url.Values) {
+	signed := func(k func() keyPair, c testClient) func(*http.Request, url.Values) {
 		return func(_ *http.Request, v url.Values) {
 			v.Set("client_assertion_type", dcr.AssertionType)
 			v.Set("client_assertion", h.assertion(k(), c.ID, h.issuer, nil))
@@ -100,14 +100,14 @@ func (h *house) doors(t *testing.T) map[string]door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, p, s := cast()["basic"], cast()["post"], signing(h)
+	b, p, s := testClients()["basic"], testClients()["post"], signing(h)
 	introspected := func(secret string) func(int) *http.Request {
 		return request(b, "/introspect", func(r *http.Request, v url.Values) {
 			v.Del("client_id")
 			r.SetBasicAuth(url.QueryEscape(notes), secret)
 		})
 	}
-	doors := map[string]door{
+	doors := map[string]secretEndpoint{
 		"basic at /token":       {request(b, "/token", basic(b.ID, "wrong")), request(b, "/token", basic(b.ID, b.secret)), 400, "invalid_client"},
 		"post at /token":        {request(p, "/token", posted("wrong")), request(p, "/token", posted(p.secret)), 400, "invalid_client"},
 		"assertions at /token":  {request(s, "/token", signed(func() keyPair { return keyPair{stranger} }, s)), request(s, "/token", signed(clientKey, s)), 400, "invalid_client"},
@@ -119,7 +119,7 @@ func (h *house) doors(t *testing.T) map[string]door {
 	return doors
 }
 
-func (h *house) registering(t *testing.T) door {
+func (h *harness) registering(t *testing.T) secretEndpoint {
 	t.Helper()
 	token, err := dcr.MintInitialToken(t.Context(), h.store, 1000, h.clock.Now().Add(1000*time.Hour))
 	if err != nil {
@@ -137,13 +137,13 @@ func (h *house) registering(t *testing.T) door {
 			return r
 		}
 	}
-	return door{with(func(i int) string { return fmt.Sprint("gate_iat_", i) }), with(func(int) string { return token }), 201, "invalid_token"}
+	return secretEndpoint{with(func(i int) string { return fmt.Sprint("gate_iat_", i) }), with(func(int) string { return token }), 201, "invalid_token"}
 }
 
-// managing registers a client, which then reads what is registered.
-func (h *house) managing(t *testing.T) door {
+// managing registers a client, which then reads its registration.
+func (h *harness) managing(t *testing.T) secretEndpoint {
 	t.Helper()
-	registered := h.from("203.0.113.1", h.registering(t).right(0))
+	registered := h.sendFrom("203.0.113.1", h.registering(t).right(0))
 	with := func(token func(int) string) func(int) *http.Request {
 		return func(i int) *http.Request {
 			r := h.newRequest(http.MethodGet, registered.member(t, "registration_client_uri"), nil)
@@ -152,33 +152,33 @@ func (h *house) managing(t *testing.T) door {
 		}
 	}
 	token := registered.member(t, "registration_access_token")
-	return door{with(func(i int) string { return fmt.Sprint("gate_rat_", i) }), with(func(int) string { return token }), 200, "invalid_token"}
+	return secretEndpoint{with(func(i int) string { return fmt.Sprint("gate_rat_", i) }), with(func(int) string { return token }), 200, "invalid_token"}
 }
 
-// TestB5ClientsThatAreNotKnown hear invalid_client however often they ask: it is what makes
-// them register again, and there is nothing to guess.
+// TestB5ClientsThatAreNotKnown get invalid_client however often they ask: it makes them
+// register again, and there is no secret to guess.
 func TestB5ClientsThatAreNotKnown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
+	h := newHarness(t, setup{config: behindProxy})
 	for i := range 300 {
 		r := h.newRequest(http.MethodPost, h.issuer+"/token", form("grant_type", "refresh_token", "refresh_token", "x", "client_id", fmt.Sprint("gone", i%2)))
-		if answer := h.from("192.0.2.1", r); answer.status != http.StatusUnauthorized || answer.member(t, "error") != "invalid_client" {
+		if answer := h.sendFrom("192.0.2.1", r); answer.status != http.StatusUnauthorized || answer.member(t, "error") != "invalid_client" {
 			t.Fatalf("request %d: %s", i, answer)
 		}
 	}
 }
 
-// TestB5OneSecretOverManyClients is slowed by network.
+// TestB5OneSecretOverManyClients is throttled by network.
 func TestB5OneSecretOverManyClients(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, build{config: behindProxy})
+	h := newHarness(t, setup{config: behindProxy})
 	refused := 0
 	for i := range 300 {
-		c := cast()["post"].Client
+		c := testClients()["post"].Client
 		c.ID = fmt.Sprint("sprayed-", i)
 		h.addClient(c)
 		r := h.newRequest(http.MethodPost, h.issuer+"/token", form("grant_type", "refresh_token", "refresh_token", "x", "client_id", c.ID, "client_secret", "Spring2026"))
-		if h.from("192.0.2.1", r).status == http.StatusTooManyRequests {
+		if h.sendFrom("192.0.2.1", r).status == http.StatusTooManyRequests {
 			refused++
 		}
 	}

@@ -46,7 +46,7 @@ func TestConsent(t *testing.T) {
 }
 
 func TestDenyComesFirst(t *testing.T) {
-	// The first submit button is what the Enter key presses.
+	// The Enter key presses the first submit button.
 	got := render(t, consent())
 	if deny, allow := strings.Index(got, `value="deny"`), strings.Index(got, `value="allow"`); deny < 0 || deny > allow {
 		t.Error("the Enter key would allow")
@@ -74,8 +74,8 @@ func TestClientIsNeverTakenAtItsWord(t *testing.T) {
 	}
 }
 
-// TestGroups: with several resources each has a group of its own, a scope that two share
-// has a box under each, and a name that two share is told apart by the URI.
+// TestGroups: with several resources each has a group of its own, a scope that two share has
+// a box under each, and two resources with one name are distinguished by the URI.
 func TestGroups(t *testing.T) {
 	p := consent()
 	other := templates.Resource{URI: "https://other.example.com/mcp", Name: "Tasks"}

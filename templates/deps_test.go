@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package on the ground floor: it imports the standard library and
-// nothing else, in tests too, so that everything may import it.
+// TestDeps checks that the package imports only the standard library, in tests too, so that
+// every package may import it.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

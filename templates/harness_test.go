@@ -52,7 +52,7 @@ func pages(t testing.TB) *templates.Set {
 	return set
 }
 
-// render returns the page of any of the three kinds.
+// render returns the page as HTML.
 func render(t testing.TB, page any) string {
 	t.Helper()
 	set, b := pages(t), &strings.Builder{}
@@ -73,7 +73,7 @@ func render(t testing.TB, page any) string {
 	return b.String()
 }
 
-// text is what people read of a page: no tags, no style, single spaces.
+// text returns the visible text of a page: no tags, no style, single spaces.
 func text(page string) string {
 	page = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(page, "")
 	page = regexp.MustCompile(`</?(bdi|span|code)[^>]*>`).ReplaceAllString(page, "")
@@ -81,7 +81,7 @@ func text(page string) string {
 	return html.UnescapeString(strings.Join(strings.Fields(page), " "))
 }
 
-// everyPage is each page in each of its shapes, for what must hold of all.
+// everyPage returns each page in each of its variants.
 func everyPage() map[string]any {
 	wrong, loopback, private, bare := login(), consent(), consent(), problem()
 	wrong.Problem, wrong.UserName = "Wrong password.", "reader"

@@ -73,7 +73,8 @@ func renderRegistry(t testing.TB, page any) string {
 	return b.String()
 }
 
-// hostileServer has a text in every place where a stranger can put one, and in the others.
+// hostileServer returns a server page with the text evil in every field that comes from third
+// parties.
 func hostileServer(evil string) templates.RegistryServer {
 	inputs := []templates.RegistryInput{{Name: evil, Description: evil, Required: true, Secret: true}}
 	return templates.RegistryServer{
@@ -131,8 +132,8 @@ func TestEveryRegistryPageIsWholeAndPassive(t *testing.T) {
 	}
 }
 
-// checkReferences checks that inputs have labels, ids are used once, and what is referred to
-// is there.
+// checkReferences checks that inputs have labels, and that ids are unique and exist where
+// they are referred to.
 func checkReferences(t *testing.T, name, got string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -216,7 +217,7 @@ func TestRegistryServer(t *testing.T) {
 	check(t, "empty", renderRegistry(t, templates.RegistryServer{Latest: true}), []string{"<dt>Version</dt>"}, []string{"Published", "Website", "<section", "<img", "deprecated"})
 }
 
-// TestRegistryEscaping puts hostile text into every member and looks for it in the pages.
+// TestRegistryEscaping puts hostile text into every member and searches the pages for it.
 func TestRegistryEscaping(t *testing.T) {
 	for _, evil := range []string{
 		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onfocus="alert(1)" x="`, `</title><script>`,
@@ -232,15 +233,15 @@ func TestRegistryEscaping(t *testing.T) {
 			}
 		}
 	}
-	// Text that turns others around, hides or piles up is not shown, and what is shown is isolated.
+	// Text that reverses, hides or covers other text is not shown, and all text is isolated.
 	got := renderRegistry(t, hostileServer("Bank\u202egnp.exe \x00\u200b"+strings.Repeat("\u0335", 50)))
 	if strings.ContainsAny(got, "\u202e\x00\u200b") || strings.Contains(got, strings.Repeat("\u0335", 3)) || !strings.Contains(got, "<bdi>Bankgnp.exe") {
 		t.Error("hostile characters are still there")
 	}
 }
 
-// TestRegistryLinks: what leads elsewhere is http or https and says where, and our own paths
-// lead nowhere else.
+// TestRegistryLinks: external links are http or https and show their destination, and
+// internal paths stay on this origin.
 func TestRegistryLinks(t *testing.T) {
 	for _, link := range []string{
 		"javascript:alert(1)", "JaVaScRiPt:alert(1)", "javascript://a.example/%0aalert(1)", "data:text/html,x", "//a.example", "/path", "ftp://a.example/", "vbscript:x", "",
@@ -265,7 +266,7 @@ func TestRegistryLinks(t *testing.T) {
 	check(t, "http", renderRegistry(t, p), []string{`href="http://a.example/?a=1&amp;b=%3c2%3e"`, `href="https://A.example/x"`}, nil)
 }
 
-// TestRegistryPagesStayBounded: whatever there is, a page is of a size that can be looked at.
+// TestRegistryPagesStayBounded: the size of a page is limited, whatever it shows.
 func TestRegistryPagesStayBounded(t *testing.T) {
 	p := hostileServer(strings.Repeat("\U0001f98a\u0301", 300))
 	for range 1000 {
@@ -297,7 +298,7 @@ func TestRegistryWriteErrors(t *testing.T) {
 	}
 }
 
-// FuzzRegistryServer: whatever a stranger writes, the page has the same elements.
+// FuzzRegistryServer: for any text, the page has the same elements.
 func FuzzRegistryServer(f *testing.F) {
 	for _, seed := range []string{"Example", "\u202ex", `"><script>`, "\xff", "/x", "https://a.example/", "e\u0301\u0301\u0301", strings.Repeat("a", 5000)} {
 		f.Add(seed)

@@ -156,7 +156,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestEscaping puts hostile text into every member and looks for it in the page.
+// TestEscaping puts hostile text into every member and searches the page for it.
 func TestEscaping(t *testing.T) {
 	for _, evil := range []string{
 		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onfocus="alert(1)" x="`,
@@ -182,7 +182,7 @@ func TestEscaping(t *testing.T) {
 				t.Errorf("%T: %q became an element", page, evil)
 			}
 		}
-		// What comes back with the form is exact, whatever it is.
+		// Values that the form sends back are unchanged.
 		if !strings.Contains(html.UnescapeString(render(t, c)), `name="scope" value="`+evil+`"`) {
 			t.Errorf("the value of scope %q is not exact", evil)
 		}
@@ -240,7 +240,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// TestLogo: a logo is a picture of this origin, or there is none.
+// TestLogo: a logo is a picture of this origin or left out.
 func TestLogo(t *testing.T) {
 	page := consent()
 	for logo, want := range map[string]string{

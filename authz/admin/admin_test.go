@@ -31,8 +31,8 @@ func newStore(t *testing.T) *storage.Store {
 
 var callback = metadata.Client{ClientName: "Diary", RedirectURIs: []string{"https://diary.example.com/callback"}, TokenEndpointAuthMethod: metadata.AuthMethodBasic}
 
-// TestNothingSecretIsShown: what is shown of people and clients has no hash in it, and the
-// secret of a client once.
+// TestNothingSecretIsShown: the views of people and clients contain no hash, and the secret
+// of a client only once.
 func TestNothingSecretIsShown(t *testing.T) {
 	store := newStore(t)
 	user, err := admin.AddUser(t.Context(), store, "ada", "correct horse battery")
@@ -57,7 +57,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestClients: all of them, or those of one software.
+// TestClients lists all clients, or those of one software.
 func TestClients(t *testing.T) {
 	store := newStore(t)
 	for id, software := range map[string]string{"one": "a", "two": "b", "three": "a"} {
@@ -80,7 +80,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestListsEnd: a list whose reader has seen enough asks no further.
+// TestListsEnd: a list that the caller leaves reads nothing more.
 func TestListsEnd(t *testing.T) {
 	store := newStore(t)
 	for _, name := range []string{"ada", "bob"} {
@@ -106,7 +106,7 @@ func TestListsEnd(t *testing.T) {
 	}
 }
 
-// TestKeys: a server that never started has no keys, and no next one.
+// TestKeys: before the first start of a server there is no key, and Rotate fails.
 func TestKeys(t *testing.T) {
 	store := newStore(t)
 	if keys, err := admin.Keys(t.Context(), store); err != nil || keys == nil || len(keys) != 0 {
@@ -117,7 +117,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestGrantEnds: when a grant is over by itself, and what it is called then.
+// TestGrantEnds checks the end of a grant and its state afterwards.
 func TestGrantEnds(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	in := func(hours time.Duration) time.Time { return now.Add(hours * time.Hour) }
@@ -145,8 +145,8 @@ func TestGrantEnds(t *testing.T) {
 	}
 }
 
-// TestClientNames: a client without a record has no name, and one that is asked for again is
-// not read again.
+// TestClientNames: a client without a record has no name, and the name of a client is read
+// once.
 func TestClientNames(t *testing.T) {
 	store := newStore(t)
 	if _, err := admin.AddClient(t.Context(), store, "diary", callback); err != nil {

@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the operator's functions beside the authorization server and not above it: a
-// program that administers a store needs neither the engine nor the pages.
+// TestDeps checks that the package imports neither the engine nor the pages: a program that
+// administers a store needs neither.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

@@ -9,10 +9,10 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// An operator's program adds a person and lists everybody.
+// An operator's program adds a person and lists all people.
 func ExampleUsers() {
 	ctx := context.Background()
-	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"}) // that of the server
+	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"}) // the store of the server
 	if err != nil {
 		panic(err)
 	}

@@ -27,8 +27,9 @@ func TestCanonicalName(t *testing.T) {
 	}
 }
 
-// FuzzCanonicalName: the canonical spelling is a fixed point, safe wherever a name is
-// shown or used as a key, and two names that fold alike differ in ASCII case and space only.
+// FuzzCanonicalName: the canonical spelling is its own canonical spelling, is safe to show
+// and to use as a key, and two names with one canonical spelling differ in ASCII case and
+// space only.
 func FuzzCanonicalName(f *testing.F) {
 	for _, seed := range []string{"reader", " READER ", "a@b.c", "", ".", "\u212alice", "ſam", "İ", "a\u0301", "reader\x00", "a:b", strings.Repeat("x", 65)} {
 		f.Add(seed)

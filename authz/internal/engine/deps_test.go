@@ -9,13 +9,13 @@ import (
 	"gatehouse.example/internal/house"
 )
 
-// TestDeps keeps the wall around fosite on the inside: the records, the keys and fosite.
+// TestDeps checks that the package imports only the records, the keys and fosite.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }
 
-// TestSoleImporter keeps the wall around fosite on the outside: in the whole module
-// nothing else imports it, in tests neither, nor the version of go-jose that comes with it.
+// TestSoleImporter checks that no other package of the module imports fosite, or the version
+// of go-jose that fosite requires, in tests either.
 func TestSoleImporter(t *testing.T) {
 	root, engine, err := house.Here()
 	if err != nil {

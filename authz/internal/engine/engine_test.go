@@ -25,7 +25,7 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// bench is an engine with what it stands on.
+// bench is an engine with its store and keys.
 type bench struct {
 	t      testing.TB
 	engine *engine.Engine
@@ -75,7 +75,7 @@ func (b *bench) prepared() (storage.Grant, string) {
 	return g, code
 }
 
-// issued returns an exchange of a code that was issued, as it was decided.
+// issued returns an exchange of a code that was issued.
 func (b *bench) issued() engine.Exchange {
 	b.t.Helper()
 	g, code := b.prepared()
@@ -123,8 +123,8 @@ func TestIssueAndRedeem(t *testing.T) {
 	}
 }
 
-// TestRefresh: a rotation hands out the next token, a repetition the current one without
-// a write.
+// TestRefresh: a rotation returns the next token, a repetition the current one without a
+// write.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -150,7 +150,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // TestWithoutRefresh: a grant that is not refreshable gets no refresh token, whatever the
-// client registered meanwhile.
+// client has registered since.
 func TestWithoutRefresh(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -162,8 +162,8 @@ func TestWithoutRefresh(t *testing.T) {
 	}
 }
 
-// TestRefused: the engine checks PKCE a second time, and refuses what should never have
-// come so far. Nothing is written then.
+// TestRefused: the engine checks PKCE a second time and refuses input that the caller should
+// have refused. Nothing is written then.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -204,9 +204,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestIssueWithoutChallenge: fosite looks at the challenge after it has stored the code.
-// That is why the form filter looks at it before; a code that slips past both is refused
-// here and opens nothing.
+// TestIssueWithoutChallenge: fosite checks the challenge after it has stored the code. That
+// is why package authz checks it before. A code without a challenge is refused here and
+// cannot be redeemed.
 func TestIssueWithoutChallenge(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -224,8 +224,8 @@ func TestIssueWithoutChallenge(t *testing.T) {
 	}
 }
 
-// TestLost: of many exchanges of one record one wins; the others are told so, with the
-// record that is there now.
+// TestLost: of concurrent exchanges of one record one wins; the others get a LostError with
+// the current record.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -263,7 +263,7 @@ func mustHaveOneWinner(t *testing.T, state storage.GrantState, exchange func() (
 		case err == nil:
 			won++
 		case !errors.As(err, &lost) || !errors.Is(err, storage.ErrConflict) || lost.Current.State != state:
-			t.Errorf("a loser heard %v", err)
+			t.Errorf("a lost swap returned %v", err)
 		}
 	}
 	if won != 1 {
@@ -271,7 +271,7 @@ func mustHaveOneWinner(t *testing.T, state storage.GrantState, exchange func() (
 	}
 }
 
-// TestStore: what the store says comes through, whatever fosite makes of it: neither an
+// TestStore: errors of the store are returned, whatever fosite makes of them: neither an
 // outage nor a lost reply is an OAuth error.
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -301,7 +301,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestCancelled: a client that went away gets nothing, and the error says so.
+// TestCancelled: after the client disconnects, there are no tokens, and the error says so.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -316,8 +316,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce runs exchanges of different grants in parallel, for the race detector:
-// the provider is shared and fosite fills in its settings lazily unless they are there.
+// TestManyAtOnce runs exchanges of different grants in parallel, for the race detector: the
+// provider is shared, and fosite fills in missing settings on first use.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

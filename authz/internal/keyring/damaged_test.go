@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestAmendRefuses: what the servers could not open is not sealed.
+// TestAmendRefuses: Rotate and Revoke refuse when the servers could not open the new key.
 func TestAmendRefuses(t *testing.T) {
 	t.Parallel()
 	ctx, backend := context.Background(), newBackend(t)
@@ -48,8 +48,8 @@ func TestAmendRefuses(t *testing.T) {
 	}
 }
 
-// TestDamagedStates: a set whose states cannot be is refused at the start, and does not
-// replace what a running ring knows.
+// TestDamagedStates: a set with impossible states is refused at the start, and does not
+// replace the known keys of a running ring.
 func TestDamagedStates(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]storage.SigningKey){
@@ -78,14 +78,14 @@ func TestDamagedStates(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			time.Sleep(cacheTime)
-			if _, err := ring.Verify(living(t, ring, time.Minute)); err != nil {
+			if _, err := ring.Verify(tokenFor(t, ring, time.Minute)); err != nil {
 				t.Errorf("%s: the running ring: %v", name, err)
 			}
 		})
 	}
 }
 
-// TestStatelessSet: the set of a program from before there were states goes on.
+// TestStatelessSet: a set that was stored by a version without key states is accepted.
 func TestStatelessSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestStatelessSet(t *testing.T) {
 		}
 		ring := open(t, timed(store))
 		defer run(t, ring)()
-		token := living(t, ring, tokenLife)
+		token := tokenFor(t, ring, tokenLife)
 		if kidOf(t, token) != old {
 			t.Error("another key signs")
 		}
@@ -113,8 +113,8 @@ func TestStatelessSet(t *testing.T) {
 	})
 }
 
-// TestDamagedKeySet: a record that was tampered with is refused at the start, not at the
-// first signature.
+// TestDamagedKeySet: a manipulated record is refused at the start, not at the first
+// signature.
 func TestDamagedKeySet(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -131,9 +131,9 @@ func TestDamagedKeySet(t *testing.T) {
 		"a flipped bit":       func(s *storage.KeySet, _ storage.KeySet) { s.Keys[0].Private[40] ^= 1 },
 		"a private key, open": func(s *storage.KeySet, _ storage.KeySet) { s.Keys[0].Public = []byte(privateJWK) },
 	} {
-		store := ourStore(t)
+		store := newEmptyStore(t)
 		open(t, config(store, ""))
-		otherStore := ourStore(t)
+		otherStore := newEmptyStore(t)
 		open(t, config(otherStore, ""))
 		set, err := store.KeySet(ctx)
 		if err != nil {

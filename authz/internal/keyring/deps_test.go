@@ -6,7 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the key ring small: the records, the documents and one JOSE library.
+// TestDeps checks that the package imports only the records, the documents and one JOSE
+// library.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

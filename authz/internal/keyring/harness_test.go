@@ -51,12 +51,12 @@ func newStore(t testing.TB, backend storage.Backend, o storage.Options) *storage
 	return store
 }
 
-func ourStore(t testing.TB) *storage.Store {
+func newEmptyStore(t testing.TB) *storage.Store {
 	t.Helper()
 	return newStore(t, newBackend(t), storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}, WriteTime: time.Minute})
 }
 
-// gated is a backend whose next readers of the key set go on only when there are so many.
+// gated is a backend that holds reads of the key set until a number of them have been made.
 type gated struct {
 	storage.Backend
 	missing atomic.Int64
@@ -118,7 +118,7 @@ func sign(t testing.TB, ring *keyring.Ring) string {
 	return token
 }
 
-// jwks returns what is published.
+// jwks returns the published keys.
 func jwks(t testing.TB, ring *keyring.Ring) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -126,14 +126,15 @@ func jwks(t testing.TB, ring *keyring.Ring) string {
 	return w.Body.String()
 }
 
-// forger signs whatever it is told with a private key.
+// forger signs any claims and header with a private key.
 type forger struct {
 	t   testing.TB
 	key jose.JSONWebKey
 }
 
-// theKey takes the ring's own private key out of the store: the strongest forger there is.
-func theKey(t testing.TB, store *storage.Store) forger {
+// activeKey takes the ring's own private key out of the store, which is more than any real
+// forger has.
+func activeKey(t testing.TB, store *storage.Store) forger {
 	t.Helper()
 	set, err := store.KeySet(context.Background())
 	if err != nil {
@@ -190,8 +191,8 @@ func claim(t testing.TB, name string, value any) string {
 	return string(raw)
 }
 
-// memory is a backend that needs no goroutine and no connection, so that it can live
-// inside a bubble. Key sets use nothing but Get and Put.
+// memory is a backend without goroutines and connections, so that it can be used in a
+// synctest bubble. Key sets use only Get and Put.
 type memory struct {
 	storage.Backend
 	mu    sync.Mutex
@@ -226,12 +227,12 @@ func (m *memory) Put(_ context.Context, put storage.Put) (storage.Item, error) {
 	return m.items[put.Key], nil
 }
 
-// IndexPage finds nobody: there are only keys here.
+// IndexPage returns an empty list: the store contains only keys.
 func (m *memory) IndexPage(context.Context, string, string, int) ([]string, error) { return nil, nil }
 
 func newMemory() *memory { return &memory{items: map[string]storage.Item{}} }
 
-// The times of these tests.
+// The settings of these tests.
 const (
 	cacheTime   = 10 * time.Second
 	tokenLife   = 2 * time.Minute
@@ -239,7 +240,7 @@ const (
 	outlives    = cacheTime + tokenLife + time.Minute
 )
 
-// timed is a key ring on the clock of the bubble.
+// timed returns the configuration of a key ring with the clock of the bubble.
 func timed(store *storage.Store) keyring.Config {
 	return keyring.Config{
 		Store: store, Issuer: issuer, CacheTime: cacheTime, TokenLife: tokenLife, RotateEvery: rotateEvery,
@@ -252,7 +253,7 @@ func bubbleStore(t *testing.T, backend storage.Backend) *storage.Store {
 	return newStore(t, backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}})
 }
 
-// run lets a ring run and returns what ends it and waits for that.
+// run starts Run. The returned function ends it and waits for its end.
 func run(t *testing.T, ring *keyring.Ring) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -266,7 +267,7 @@ func run(t *testing.T, ring *keyring.Ring) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// states returns the keys in the store by state, and checks what holds at all times.
+// states returns the keys in the store by state, and checks the invariants of the set.
 func states(t *testing.T, store *storage.Store) map[storage.KeyState][]storage.SigningKey {
 	t.Helper()
 	set, err := store.KeySet(context.Background())
@@ -286,8 +287,8 @@ func states(t *testing.T, store *storage.Store) map[storage.KeyState][]storage.S
 	return by
 }
 
-// living returns the token of a ring that lives for so long.
-func living(t testing.TB, ring *keyring.Ring, life time.Duration) string {
+// tokenFor returns a token of the ring with that lifetime.
+func tokenFor(t testing.TB, ring *keyring.Ring, life time.Duration) string {
 	t.Helper()
 	c := someClaims()
 	c.IssuedAt, c.Expires = time.Now().Unix(), time.Now().Add(life).Unix()
@@ -298,7 +299,7 @@ func living(t testing.TB, ring *keyring.Ring, life time.Duration) string {
 	return token
 }
 
-// kidOf returns the id of the key that signed.
+// kidOf returns the id of the key that signed a token.
 func kidOf(t testing.TB, token string) string {
 	t.Helper()
 	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
@@ -317,7 +318,7 @@ func published(t testing.TB, ring *keyring.Ring) jose.JSONWebKeySet {
 	return set
 }
 
-// forged returns a good token with a long life, signed with a key taken from the store.
+// forged returns a valid token with a long lifetime, signed with a key taken from the store.
 func forged(t testing.TB, f forger) string {
 	t.Helper()
 	return f.sign(jose.ES256, f.key, map[jose.HeaderKey]any{"typ": "at+jwt"}, claim(t, "exp", time.Now().Add(240*time.Hour).Unix()))

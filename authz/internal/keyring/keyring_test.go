@@ -28,7 +28,7 @@ func newGated(t testing.TB) *gated {
 func TestSignAndVerify(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"", "ES256", "EdDSA", "RS256"} {
-		ring := open(t, config(ourStore(t), algorithm))
+		ring := open(t, config(newEmptyStore(t), algorithm))
 		want := someClaims()
 		want.Issuer = issuer
 		got, err := ring.Verify(sign(t, ring))
@@ -61,7 +61,7 @@ func TestAudience(t *testing.T) {
 			t.Errorf("%s is taken as %v", bad, a)
 		}
 	}
-	ring := open(t, config(ourStore(t), ""))
+	ring := open(t, config(newEmptyStore(t), ""))
 	nobody := someClaims()
 	nobody.Audience = nil
 	if token, err := ring.Sign(nobody); err == nil {
@@ -69,11 +69,12 @@ func TestAudience(t *testing.T) {
 	}
 }
 
-// TestPublished: the public keys, each named by its RFC 7638 thumbprint, and nothing private.
+// TestPublished: the document contains the public keys, each identified by its RFC 7638
+// thumbprint, and nothing private.
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"ES256", "EdDSA", "RS256"} {
-		ring := open(t, config(ourStore(t), algorithm))
+		ring := open(t, config(newEmptyStore(t), algorithm))
 		var set jose.JSONWebKeySet
 		if err := json.Unmarshal([]byte(jwks(t, ring)), &set); err != nil || len(set.Keys) != 1 {
 			t.Fatalf("%s: %d keys, %v", algorithm, len(set.Keys), err)
@@ -89,13 +90,13 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestOpenTogether: of many processes that start on an empty store one makes the keys,
+// TestOpenTogether: of several processes that start with an empty store one makes the keys,
 // and all use them.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 	gate := newGated(t)
 	rings := make([]*keyring.Ring, 16)
-	gate.hold(int64(len(rings))) // all have seen that there is none
+	gate.hold(int64(len(rings))) // all have read that there is none
 	var wg sync.WaitGroup
 	for i := range rings {
 		wg.Go(func() {
@@ -144,7 +145,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Errorf("no master key, nothing stored: %v", err)
 	}
 	for _, algorithm := range []string{"HS256", "none", "RS512", "es256"} {
-		store := ourStore(t)
+		store := newEmptyStore(t)
 		if _, err := keyring.Open(ctx, config(store, algorithm)); err == nil || !strings.Contains(err.Error(), algorithm) {
 			t.Errorf("%s: %v", algorithm, err)
 		}
@@ -155,7 +156,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func BenchmarkSign(b *testing.B) {
-	ring := open(b, config(ourStore(b), ""))
+	ring := open(b, config(newEmptyStore(b), ""))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := ring.Sign(someClaims()); err != nil {
@@ -165,7 +166,7 @@ func BenchmarkSign(b *testing.B) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	ring := open(b, config(ourStore(b), ""))
+	ring := open(b, config(newEmptyStore(b), ""))
 	token := sign(b, ring)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -175,10 +176,10 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// TestIDsCanBeNamed: the id of a key is an argument of commands, not a flag.
+// TestIDsCanBeNamed: the id of a key can be passed to commands without looking like a flag.
 func TestIDsCanBeNamed(t *testing.T) {
 	for range 400 {
-		store := ourStore(t)
+		store := newEmptyStore(t)
 		open(t, config(store, "EdDSA"))
 		set, err := store.KeySet(t.Context())
 		if err != nil || len(set.Keys) == 0 {

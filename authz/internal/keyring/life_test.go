@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestLife follows two keys through their states by the clock.
+// TestLife follows two keys through their states.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,9 +52,9 @@ func TestLife(t *testing.T) {
 				second = by[storage.KeyPending][0].ID
 			}
 			if step.at == rotateEvery-time.Millisecond {
-				last = living(t, ring, tokenLife)
+				last = tokenFor(t, ring, tokenLife)
 			}
-			if active := by[storage.KeyActive][0].ID; active != *step.signs || kidOf(t, living(t, ring, time.Minute)) != *step.signs {
+			if active := by[storage.KeyActive][0].ID; active != *step.signs || kidOf(t, tokenFor(t, ring, time.Minute)) != *step.signs {
 				t.Errorf("%s: %s is active, want %s", step.what, active, *step.signs)
 			}
 			if p, r, k := len(by[storage.KeyPending]), len(by[storage.KeyRetired]), len(published(t, ring).Keys); p != step.pending || r != step.retired || k != step.keys {
@@ -68,8 +68,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestRetiredKeyEnds: whoever stole a private key can use it until the key is destroyed,
-// and no longer, whatever the token says; also at a ring that cannot read the store.
+// TestRetiredKeyEnds: a stolen private key is useful until the key is destroyed, and no
+// longer, whatever the token claims, also at a ring that cannot read the store.
 func TestRetiredKeyEnds(t *testing.T) {
 	t.Parallel()
 	for _, down := range []bool{false, true} {
@@ -77,7 +77,7 @@ func TestRetiredKeyEnds(t *testing.T) {
 			faults := storagetest.NewFaults(newMemory())
 			store := bubbleStore(t, faults)
 			ring := open(t, timed(store))
-			token := forged(t, theKey(t, store))
+			token := forged(t, activeKey(t, store))
 			if _, err := keyring.Rotate(t.Context(), timed(store), true); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestRetiredKeyEnds(t *testing.T) {
 	}
 }
 
-// TestOneWinner: of many processes that find the same step due one takes it.
+// TestOneWinner: of several processes for which the same step is due one performs it.
 func TestOneWinner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestOneWinner(t *testing.T) {
 	})
 }
 
-// TestRotateTogether: processes over one backend that race for the same step by real
+// TestRotateTogether: processes over one backend that race for the same step in real
 // parallelism leave one active and one pending key.
 func TestRotateTogether(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestRotateTogether(t *testing.T) {
 		open(t, config(store, ""))
 		var wg sync.WaitGroup
 		kids := make([]string, 8)
-		gate.hold(int64(len(kids))) // all have seen the same keys
+		gate.hold(int64(len(kids))) // all have read the same keys
 		for i := range kids {
 			wg.Go(func() {
 				key, err := keyring.Rotate(context.Background(), config(store, ""), false)
@@ -153,8 +153,8 @@ func TestRotateTogether(t *testing.T) {
 	}
 }
 
-// cache is a resource server that keeps the published keys as long as it may and does
-// not ask about unknown ones.
+// cache is a resource server that keeps the published keys as long as it may and does not
+// fetch them again for unknown ids.
 type cache struct {
 	keys    jose.JSONWebKeySet
 	fetched time.Time
@@ -167,9 +167,9 @@ func (c *cache) accepts(t *testing.T, ring *keyring.Ring, token string) bool {
 	return len(c.keys.Key(kidOf(t, token))) == 1
 }
 
-// TestTenRotations: under load over two processes no valid token is refused, by them or
-// by a resource with the oldest keys that it may have, and in the end no retired key is
-// left.
+// TestTenRotations: under load over two processes no valid token is refused, neither by them
+// nor by a resource server with the oldest keys that it may have, and in the end no retired
+// key is left.
 func TestTenRotations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestTenRotations(t *testing.T) {
 				var tokens []held
 				for time.Now().Before(end) {
 					life := tokenLife - time.Duration(i)*20*time.Second
-					tokens = append(tokens, held{living(t, rings[i%2], life), time.Now().Add(life - time.Second)})
+					tokens = append(tokens, held{tokenFor(t, rings[i%2], life), time.Now().Add(life - time.Second)})
 					mu.Lock()
 					kids[kidOf(t, tokens[len(tokens)-1].token)] = true
 					mu.Unlock()
@@ -226,7 +226,7 @@ func TestTenRotations(t *testing.T) {
 	})
 }
 
-// TestRevoke: nobody accepts a revoked key after the next reading, and another signs at
+// TestRevoke: after its next reading no ring accepts a revoked key, and another key signs at
 // once if it was the active one.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestRevoke(t *testing.T) {
 			store := bubbleStore(t, newMemory())
 			ring := open(t, timed(store))
 			defer run(t, ring)()
-			stolen := theKey(t, store)
+			stolen := activeKey(t, store)
 			if _, err := keyring.Rotate(t.Context(), timed(store), true); err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +270,7 @@ func TestRevoke(t *testing.T) {
 			if strings.Contains(jwks(t, ring), victim.ID) {
 				t.Errorf("%s: it is still published", state)
 			}
-			if now := kidOf(t, living(t, ring, time.Minute)); now != active.ID || (state == storage.KeyActive) == (now == before[storage.KeyActive][0].ID) {
+			if now := kidOf(t, tokenFor(t, ring, time.Minute)); now != active.ID || (state == storage.KeyActive) == (now == before[storage.KeyActive][0].ID) {
 				t.Errorf("%s: %s signs now, Revoke returned %s", state, now, active.ID)
 			}
 			states(t, store)
@@ -281,10 +281,11 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// TestCacheControl: caches are told to keep the keys as long as a new one waits for.
+// TestCacheControl: caches may keep the keys for CacheTime, half of the time that a new key
+// is published before it signs.
 func TestCacheControl(t *testing.T) {
 	t.Parallel()
-	store := ourStore(t)
+	store := newEmptyStore(t)
 	for age, want := range map[time.Duration]string{0: "public, max-age=300", 2 * time.Second: "public, max-age=2", time.Hour: "public, max-age=3600"} {
 		cfg := config(store, "")
 		cfg.CacheTime = age
@@ -317,7 +318,7 @@ func TestConfigRefused(t *testing.T) {
 		"tokens of less than nothing":    func(c *keyring.Config) { c.TokenLife = -time.Second },
 		"rotation faster than published": func(c *keyring.Config) { c.RotateEvery = 10*time.Minute - 1 },
 	} {
-		cfg := config(ourStore(t), "")
+		cfg := config(newEmptyStore(t), "")
 		change(&cfg)
 		if _, err := keyring.Open(context.Background(), cfg); err == nil {
 			t.Errorf("%s: it opens", name)

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestStoreDown: a ring whose store is down keeps its keys, and signs as long as no
-// token can outlive them. When the store is back it goes on by itself.
+// TestStoreDown: while the store is down, a ring keeps its keys and signs while no token can
+// outlive them. When the store answers again, the ring continues by itself.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -22,12 +22,12 @@ func TestStoreDown(t *testing.T) {
 		defer run(t, ring)()
 		faults.SetDown(true)
 		began := time.Now()
-		token := living(t, ring, tokenLife)
+		token := tokenFor(t, ring, tokenLife)
 		time.Sleep(tokenLife - 2*time.Second)
 		if _, err := ring.Verify(token); err != nil {
 			t.Error(err)
 		}
-		living(t, ring, 10*time.Second) // ends in time
+		tokenFor(t, ring, 10*time.Second) // ends before its key
 		long := someClaims()
 		long.Expires = began.Add(cacheTime + tokenLife + time.Second).Unix()
 		if _, err := ring.Sign(long); !errors.Is(err, storage.ErrUnavailable) {
@@ -40,15 +40,15 @@ func TestStoreDown(t *testing.T) {
 		}
 		faults.SetDown(false)
 		time.Sleep(cacheTime)
-		if _, err := ring.Verify(living(t, ring, tokenLife)); err != nil {
+		if _, err := ring.Verify(tokenFor(t, ring, tokenLife)); err != nil {
 			t.Errorf("after recovery: %v", err)
 		}
 		states(t, store)
 	})
 }
 
-// TestBehind: a process that misses a retirement signs tokens that the others accept
-// until they end.
+// TestBehind: a process that misses a retirement signs tokens that the others accept until
+// they end.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +86,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// TestWithoutRun: a ring that does not run follows the store when it is used, and
-// rotates nothing.
+// TestWithoutRun: a ring without Run rereads the store when it is used, and rotates nothing.
 func TestWithoutRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +94,7 @@ func TestWithoutRun(t *testing.T) {
 		store := bubbleStore(t, backend)
 		ring := open(t, timed(store))
 		time.Sleep(3 * rotateEvery)
-		living(t, ring, time.Minute)
+		tokenFor(t, ring, time.Minute)
 		if backend.swaps != 1 {
 			t.Errorf("%d swaps", backend.swaps)
 		}
@@ -103,17 +102,17 @@ func TestWithoutRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kidOf(t, living(t, ring, time.Minute)) == next.ID {
+		if kidOf(t, tokenFor(t, ring, time.Minute)) == next.ID {
 			t.Error("the store is read for each token")
 		}
 		time.Sleep(cacheTime)
-		if kidOf(t, living(t, ring, time.Minute)) != next.ID || len(published(t, ring).Keys) != 2 {
+		if kidOf(t, tokenFor(t, ring, time.Minute)) != next.ID || len(published(t, ring).Keys) != 2 {
 			t.Error("the change is not seen")
 		}
 	})
 }
 
-// TestC1StoreEmptied: rings that run over a store which lost everything make no new keys.
+// TestC1StoreEmptied: running rings over a store that lost all data make no new keys.
 func TestC1StoreEmptied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,9 +124,9 @@ func TestC1StoreEmptied(t *testing.T) {
 		backend.mu.Lock()
 		clear(backend.items)
 		backend.mu.Unlock()
-		kid, before := kidOf(t, living(t, one, time.Minute)), jwks(t, one)
+		kid, before := kidOf(t, tokenFor(t, one, time.Minute)), jwks(t, one)
 		time.Sleep(cacheTime)
-		if kidOf(t, living(t, one, time.Minute)) != kid || jwks(t, one) != before || jwks(t, two) != before {
+		if kidOf(t, tokenFor(t, one, time.Minute)) != kid || jwks(t, one) != before || jwks(t, two) != before {
 			t.Error("they have other keys")
 		}
 		if _, err := store.KeySet(t.Context()); !errors.Is(err, storage.ErrForged) || len(backend.items) > 0 {

@@ -15,8 +15,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// flaky is the memory with a switch: when it is down, every reading fails, after the
-// time that it takes. In a bubble it takes none.
+// flaky is a memory with a switch: while it is down, every reading fails, after a delay that
+// takes no time in a bubble.
 type flaky struct {
 	*memory
 	mu   sync.Mutex
@@ -42,7 +42,7 @@ func (f *flaky) Get(ctx context.Context, key string) (storage.Item, error) {
 	return item, err
 }
 
-// readings returns how often the store was asked while f ran.
+// readings returns the number of readings of the store during call.
 func (f *flaky) readings(call func()) int {
 	count := func() int {
 		f.memory.mu.Lock()
@@ -56,29 +56,29 @@ func (f *flaky) readings(call func()) int {
 
 func newFlaky() *flaky { return &flaky{memory: newMemory()} }
 
-// inventor makes tokens that differ from ours in nothing but the key: of each the id has
-// the right form.
-func inventor(t *testing.T) (token func() string) {
+// unknownKeyTokens returns a function that makes tokens which differ from valid ones only in
+// their unknown key ids. Each id has the form of a thumbprint.
+func unknownKeyTokens(t *testing.T) (token func() string) {
 	t.Helper()
 	return func() string {
 		store := bubbleStore(t, newMemory())
 		open(t, timed(store))
-		return forged(t, theKey(t, store))
+		return forged(t, activeKey(t, store))
 	}
 }
 
-// elsewhere lets another process make a key that signs at once, and returns a token of it.
-func elsewhere(t *testing.T, backend storage.Backend) string {
+// rotateElsewhere makes another process activate a key at once, and returns a token of it.
+func rotateElsewhere(t *testing.T, backend storage.Backend) string {
 	t.Helper()
 	store := bubbleStore(t, backend)
 	if _, err := keyring.Rotate(t.Context(), timed(store), true); err != nil {
 		t.Fatal(err)
 	}
-	return living(t, open(t, timed(store)), tokenLife)
+	return tokenFor(t, open(t, timed(store)), tokenLife)
 }
 
-// TestActivatedElsewhere: a token of a key that another process activated without
-// waiting verifies, whenever the keys were read last and whatever others ask about.
+// TestActivatedElsewhere: a token of a key that another process activated at once is
+// accepted, whenever the keys were read last and whatever other ids are looked up.
 func TestActivatedElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, since := range []time.Duration{0, time.Millisecond, 199 * time.Millisecond, time.Second, time.Minute} {
@@ -86,8 +86,8 @@ func TestActivatedElsewhere(t *testing.T) {
 			backend := newFlaky()
 			here := open(t, timed(bubbleStore(t, backend)))
 			defer run(t, here)()
-			invent := inventor(t)
-			token := elsewhere(t, backend.memory)
+			invent := unknownKeyTokens(t)
+			token := rotateElsewhere(t, backend.memory)
 			time.Sleep(since)
 			if _, err := here.Verify(invent()); !errors.Is(err, keyring.ErrToken) {
 				t.Errorf("after %s: an invented key: %v", since, err)
@@ -95,7 +95,7 @@ func TestActivatedElsewhere(t *testing.T) {
 			if _, err := here.Verify(token); err != nil {
 				t.Errorf("after %s: a key from elsewhere: %v", since, err)
 			}
-			again := elsewhere(t, backend.memory)
+			again := rotateElsewhere(t, backend.memory)
 			if _, err := here.Verify(again); err != nil {
 				t.Errorf("after %s: another one, right after a reading: %v", since, err)
 			}
@@ -103,16 +103,16 @@ func TestActivatedElsewhere(t *testing.T) {
 	}
 }
 
-// TestInventedKeys: a stream of invented keys is refused, costs few readings, and keeps
-// nobody waiting for long; a known key costs none.
+// TestInventedKeys: a stream of invented key ids is refused, costs few readings, and delays
+// no caller for long; a known key costs none.
 func TestInventedKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		backend := newFlaky()
 		ring := open(t, timed(bubbleStore(t, backend)))
-		invent := inventor(t)
+		invent := unknownKeyTokens(t)
 		invented := []string{invent(), invent(), invent()}
-		known := living(t, ring, time.Minute)
+		known := tokenFor(t, ring, time.Minute)
 		const callers, lasting = 40, 2 * time.Second
 		end := time.Now().Add(lasting)
 		var asked int
@@ -149,15 +149,15 @@ func TestInventedKeys(t *testing.T) {
 	})
 }
 
-// TestUnknownWhileDown: while the keys cannot be read, nothing is said about a key that
-// is not known, and what is known goes on. The store is left alone for two seconds after
-// each failure, and what was not said is said right after recovery.
+// TestUnknownWhileDown: while the keys cannot be read, an unknown key is an error other than
+// ErrToken, and known keys are accepted. The store is not read for two seconds after each
+// failure. After its recovery unknown keys are looked up at once.
 func TestUnknownWhileDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		backend := newFlaky()
 		ring := open(t, timed(bubbleStore(t, backend)))
-		known, unknown, invented := living(t, ring, tokenLife), elsewhere(t, backend.memory), inventor(t)()
+		known, unknown, invented := tokenFor(t, ring, tokenLife), rotateElsewhere(t, backend.memory), unknownKeyTokens(t)()
 		time.Sleep(time.Second)
 		backend.setDown(true)
 		unanswered := func(when string, want int) {
@@ -193,8 +193,8 @@ func TestUnknownWhileDown(t *testing.T) {
 	})
 }
 
-// TestUnknownWhileRunning: it is the same for a ring whose own reading failed, and its
-// next one that succeeds ends it.
+// TestUnknownWhileRunning: the same holds for a ring whose periodic reading failed, until one
+// succeeds.
 func TestUnknownWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestUnknownWhileRunning(t *testing.T) {
 		cfg.CacheTime = 2 * time.Second // it is read every 0.4 s
 		ring := open(t, cfg)
 		defer run(t, ring)()
-		invented := inventor(t)()
+		invented := unknownKeyTokens(t)()
 		backend.setDown(true)
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
@@ -222,13 +222,13 @@ func TestUnknownWhileRunning(t *testing.T) {
 	})
 }
 
-// TestUnknownWhileSlow: questions that come while a reading hangs are all answered when
-// it has failed, and do not wait for a reading of their own.
+// TestUnknownWhileSlow: look-ups during a reading that hangs are all answered when it has
+// failed, and do not wait for a reading of their own.
 func TestUnknownWhileSlow(t *testing.T) {
 	t.Parallel()
 	backend := newFlaky()
 	ring := open(t, timed(bubbleStore(t, backend)))
-	invented := inventor(t)()
+	invented := unknownKeyTokens(t)()
 	backend.setDown(true)
 	backend.took = 300 * time.Millisecond
 	errs := make(chan error, 20)
@@ -247,8 +247,8 @@ func TestUnknownWhileSlow(t *testing.T) {
 	}
 }
 
-// TestUnknownInDamagedSet: a record that cannot be read says nothing about a key either, and
-// one that was taken away does not.
+// TestUnknownInDamagedSet: with a record that cannot be read, an unknown key is an error
+// other than ErrToken, also with one that was removed.
 func TestUnknownInDamagedSet(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]struct {
@@ -262,7 +262,7 @@ func TestUnknownInDamagedSet(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			backend := newMemory()
 			ring := open(t, timed(bubbleStore(t, backend)))
-			known, invented := living(t, ring, tokenLife), inventor(t)()
+			known, invented := tokenFor(t, ring, tokenLife), unknownKeyTokens(t)()
 			for key, item := range backend.items {
 				item.Data = slices.Clone(item.Data)
 				if item, kept := step.damage(item); kept {
@@ -286,8 +286,8 @@ func TestUnknownInDamagedSet(t *testing.T) {
 	}
 }
 
-// TestNeverOurs: a token that cannot be ours, whatever keys there are, is refused
-// without a reading, also while the store is down.
+// TestNeverOurs: a token that this issuer cannot have signed with any key is refused without
+// a reading, also while the store is down.
 func TestNeverOurs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestNeverOurs(t *testing.T) {
 		ring := open(t, timed(bubbleStore(t, backend)))
 		other := bubbleStore(t, newMemory())
 		open(t, timed(other))
-		f := theKey(t, other)
+		f := activeKey(t, other)
 		named := func(kid, typ string) string {
 			return f.sign(jose.ES256, jose.JSONWebKey{Key: f.key.Key, KeyID: kid}, map[jose.HeaderKey]any{"typ": jose.ContentType(typ)}, claim(t, "", nil))
 		}

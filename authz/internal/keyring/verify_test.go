@@ -17,9 +17,9 @@ import (
 
 func TestVerifyRefuses(t *testing.T) {
 	t.Parallel()
-	store := ourStore(t)
+	store := newEmptyStore(t)
 	ring := open(t, config(store, ""))
-	f := theKey(t, store)
+	f := activeKey(t, store)
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestVerifyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"at+jwt","kid":"`+f.key.KeyID+`"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(good)) + "."
-	sibling := open(t, config(ourStore(t), "EdDSA"))
+	sibling := open(t, config(newEmptyStore(t), "EdDSA"))
 	for name, token := range map[string]string{
 		"empty":                       "",
 		"garbage":                     "hello",
@@ -84,11 +84,11 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-// TestOneSpelling: the bytes that were signed are the only ones that verify. Base64 has
-// spare bits and Go's decoder skips line breaks.
+// TestOneSpelling: only one encoding of a token is accepted. Base64 has spare bits, and Go's
+// decoder skips line breaks.
 func TestOneSpelling(t *testing.T) {
 	t.Parallel()
-	ring := open(t, config(ourStore(t), ""))
+	ring := open(t, config(newEmptyStore(t), ""))
 	token := sign(t, ring)
 	parts := strings.Split(token, ".")
 	respelled := []string{token + "\n", "\n" + token, token + "=", token + "==", strings.Replace(token, ".", ".\r\n", 1), strings.Replace(token, ".", "\n.", 1)}
@@ -111,9 +111,9 @@ func TestOneSpelling(t *testing.T) {
 // privateJWK is the example key of RFC 7517 appendix A.2.
 const privateJWK = `{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","d":"870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE"}`
 
-// FuzzVerify: only the token itself verifies, no string near it or far from it.
+// FuzzVerify: only the token itself is accepted, and no other string.
 func FuzzVerify(f *testing.F) {
-	ring := open(f, config(ourStore(f), ""))
+	ring := open(f, config(newEmptyStore(f), ""))
 	token := sign(f, ring)
 	f.Add(0, "", 0)
 	f.Add(len(token), "\n", 0)

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package free of everything but the standard library and what counts.
+// TestDeps checks that the package imports only the standard library and internal/fair.
 func TestDeps(t *testing.T) {
 	deptest.Check(t)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clock is a time that a test sets.
+// clock is a clock that a test sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time          { return c.at }
@@ -16,7 +16,7 @@ func newClock() *clock                   { return &clock{time.Date(2026, 1, 2, 3
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// failures returns how many of n attempts may be made that all fail.
+// failures returns how many of n failing attempts are permitted.
 func failures(g *Throttle, n int, attempt func(i int) SignIn) (made int) {
 	for i := range n {
 		if _, wait := g.Begin(attempt(i)); wait == 0 {
@@ -28,7 +28,8 @@ func failures(g *Throttle, n int, attempt func(i int) SignIn) (made int) {
 
 func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
 
-// TestB5GuessesAtOneName: one address has thirty in ten minutes, and others have theirs.
+// TestB5GuessesAtOneName: one address has thirty failures in ten minutes, and other addresses
+// have their own.
 func TestB5GuessesAtOneName(t *testing.T) {
 	c := newClock()
 	g := New(c.now)
@@ -55,7 +56,7 @@ func TestB5GuessesAtOneName(t *testing.T) {
 	}
 }
 
-// TestB5OnePasswordOverManyNames counts by network whatever the names are, in IPv6 too.
+// TestB5OnePasswordOverManyNames counts by network for all names together, also in IPv6.
 func TestB5OnePasswordOverManyNames(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -81,7 +82,7 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 }
 
 // TestB5AnAccountUnderAttack: while a thousand networks guess at one name, each has fewer
-// guesses, and none that has not failed yet is kept from signing in.
+// guesses, and a network that has not failed yet can still sign in.
 func TestB5AnAccountUnderAttack(t *testing.T) {
 	c := newClock()
 	g := New(c.now)
@@ -102,7 +103,7 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 		}
 		attempt.Right()
 	}
-	if waiting > 3 { // keys share places, so one may be unlucky
+	if waiting > 3 { // keys share places, so a few may be affected
 		t.Errorf("%d of 100 people wait", waiting)
 	}
 	if n := failures(g, 30, same(SignIn{Name: "reader", From: addr("198.51.100.1")})); n != 4 {
@@ -110,8 +111,9 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 	}
 }
 
-// TestB5AKnownBrowser has failures of its own: a network that is used up does not stop it,
-// what it does wrong counts for no network, and when its own are used up it is like others.
+// TestB5AKnownBrowser has failures of its own: the used-up limit of its network does not stop
+// it, its failures do not count for the network, and after its own limit it is treated like
+// other browsers.
 func TestB5AKnownBrowser(t *testing.T) {
 	g := New(newClock().now)
 	home := addr("192.0.2.1")
@@ -143,8 +145,8 @@ func TestB5AKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestB5TheRightPassword makes up for what failed before at that name, is not a failure of
-// the network, and is counted.
+// TestB5TheRightPassword resets the earlier failures for that name, is not a failure of the
+// network, and is counted as a sign-in.
 func TestB5TheRightPassword(t *testing.T) {
 	g := New(newClock().now)
 	from := addr("192.0.2.1")
@@ -179,8 +181,8 @@ func TestB5TheRightPassword(t *testing.T) {
 	}
 }
 
-// TestB5NoisyNetworks stand in a line of their own, for an hour, so that those that take part
-// in a flood are not in the way of those that do not.
+// TestB5NoisyNetworks wait in a lane of their own for an hour, so that networks that take
+// part in a flood do not delay others.
 func TestB5NoisyNetworks(t *testing.T) {
 	c := newClock()
 	g := New(c.now)
@@ -207,8 +209,8 @@ func TestB5NoisyNetworks(t *testing.T) {
 	}
 }
 
-// TestB5AFloodOfNetworksFillsNoCount: after ten thousand networks have used up all that each
-// has for one name, hardly anybody else pays for it.
+// TestB5AFloodOfNetworksFillsNoCount: after ten thousand networks have used up their limit
+// for one name, hardly any other network is affected.
 func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
 	g := New(newClock().now)
 	for i := range 10_000 {

@@ -19,13 +19,14 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// stuck is a backend that can stop answering: calls then hang until their context ends.
-type stuck struct {
+// hangingBackend is a backend that can stop answering: calls then wait until their context
+// ends.
+type hangingBackend struct {
 	storage.Backend
 	hangs atomic.Bool
 }
 
-func (s *stuck) Get(ctx context.Context, key string) (storage.Item, error) {
+func (s *hangingBackend) Get(ctx context.Context, key string) (storage.Item, error) {
 	if s.hangs.Load() {
 		<-ctx.Done()
 		return storage.Item{}, ctx.Err()
@@ -33,7 +34,7 @@ func (s *stuck) Get(ctx context.Context, key string) (storage.Item, error) {
 	return s.Backend.Get(ctx, key)
 }
 
-func (s *stuck) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+func (s *hangingBackend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
 	if s.hangs.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -41,7 +42,7 @@ func (s *stuck) GetMany(ctx context.Context, keys []string) ([]storage.Item, err
 	return s.Backend.GetMany(ctx, keys)
 }
 
-func (s *stuck) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+func (s *hangingBackend) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
 	if s.hangs.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -49,55 +50,55 @@ func (s *stuck) IndexPage(ctx context.Context, index, after string, limit int) (
 	return s.Backend.IndexPage(ctx, index, after, limit)
 }
 
-// still is a server in a bubble whose time passes when everything waits. Nothing is sent
-// over a network.
-type still struct {
+// bubble is a server in a synctest bubble, whose time advances when all goroutines wait. It
+// uses no network.
+type bubble struct {
 	t          *testing.T
 	server     *authz.Server
 	store      *storage.Store
 	faults     *storagetest.Faults
-	stuck      *stuck
+	backend    *hangingBackend
 	roundTrips atomic.Int64
 	log        *syncBuffer
 }
 
-// inStillness runs f in a bubble, on a server whose store seals under the first key.
-func inStillness(t *testing.T, keys [][]byte, f func(t *testing.T, s *still)) {
+// inBubble runs f in a bubble, on a server whose store seals under the first key.
+func inBubble(t *testing.T, keys [][]byte, f func(t *testing.T, s *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &still{t: t, log: &syncBuffer{}}
+		s := &bubble{t: t, log: &syncBuffer{}}
 		backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", OnRoundTrip: func() { s.roundTrips.Add(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.faults = storagetest.NewFaults(backend)
-		s.stuck = &stuck{Backend: s.faults}
+		s.backend = &hangingBackend{Backend: s.faults}
 		s.store = s.opened(keys...)
 		defer func() { _ = s.store.Close() }()
 		first := s.opened(keys[len(keys)-1])
-		s.furnish(first)
-		s.start(first) // a process from before makes the signing keys
+		s.addFixtures(first)
+		s.start(first) // an earlier process makes the signing keys
 		s.start(s.store)
 		f(t, s)
 	})
 }
 
-func (s *still) opened(keys ...[]byte) *storage.Store {
+func (s *bubble) opened(keys ...[]byte) *storage.Store {
 	s.t.Helper()
-	store, err := storage.New(s.stuck, storage.Options{Issuer: secureIssuer, MasterKeys: keys})
+	store, err := storage.New(s.backend, storage.Options{Issuer: secureIssuer, MasterKeys: keys})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return store
 }
 
-func (s *still) start(store *storage.Store) {
+func (s *bubble) start(store *storage.Store) {
 	s.t.Helper()
 	s.startWith(store, authz.RegistrationClosed)
 }
 
-// startWith starts a server where some may register.
-func (s *still) startWith(store *storage.Store, who authz.Registration) {
+// startWith starts a server with a registration setting.
+func (s *bubble) startWith(store *storage.Store, who authz.Registration) {
 	s.t.Helper()
 	var err error
 	s.server, err = authz.New(s.t.Context(), authz.Config{
@@ -108,8 +109,8 @@ func (s *still) startWith(store *storage.Store, who authz.Registration) {
 	}
 }
 
-// furnish stores a person and two clients.
-func (s *still) furnish(store *storage.Store) {
+// addFixtures stores a person and two clients.
+func (s *bubble) addFixtures(store *storage.Store) {
 	s.t.Helper()
 	if err := store.CreateUser(s.t.Context(), storage.User{Name: personName, Subject: "subject"}); err != nil {
 		s.t.Fatal(err)
@@ -124,8 +125,8 @@ func (s *still) furnish(store *storage.Store) {
 	}
 }
 
-// granted returns a refresh token that the person gave a client.
-func (s *still) granted(store *storage.Store, client string) (g storage.Grant, token string) {
+// granted stores a grant of a client and returns it with its refresh token.
+func (s *bubble) granted(store *storage.Store, client string) (g storage.Grant, token string) {
 	s.t.Helper()
 	g, _, err := store.PrepareGrant(storage.NewGrant{
 		ClientID: client, Subject: "subject", UserName: personName, Resources: []string{notes}, Scopes: []string{"notes:read"},
@@ -151,8 +152,8 @@ func (s *still) granted(store *storage.Store, client string) (g storage.Grant, t
 	return g, token
 }
 
-// refresh sends a refresh and returns the answer and the round trips that it cost.
-func (s *still) refresh(client, token string) (reply, int64) {
+// refresh sends a refresh and returns the answer and its number of round trips.
+func (s *bubble) refresh(client, token string) (reply, int64) {
 	s.t.Helper()
 	body := form("grant_type", "refresh_token", "client_id", client, "refresh_token", token).Encode()
 	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, "/token", strings.NewReader(body))
@@ -163,8 +164,8 @@ func (s *still) refresh(client, token string) (reply, int64) {
 	return reply{status: w.Code, header: w.Header(), body: w.Body.String()}, s.roundTrips.Load() - before
 }
 
-// run runs the server. What it returns ends it, and reports how long that took.
-func (s *still) run() (end func() time.Duration) {
+// run runs the server. The returned function ends it, and returns how long that took.
+func (s *bubble) run() (end func() time.Duration) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Run(ctx) }()
@@ -179,7 +180,7 @@ func (s *still) run() (end func() time.Duration) {
 	}
 }
 
-func (s *still) lastUsed(client string) time.Time {
+func (s *bubble) lastUsed(client string) time.Time {
 	s.t.Helper()
 	c, err := s.store.Client(s.t.Context(), client)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *still) lastUsed(client string) time.Time {
 	return c.LastUsed
 }
 
-func (s *still) wantLogged(line string, want bool) {
+func (s *bubble) wantLogged(line string, want bool) {
 	s.t.Helper()
 	if got := strings.Contains(s.log.String(), line); got != want {
 		s.t.Errorf("the log says %q: %t; want %t\n%s", line, got, want, s.log)

@@ -56,8 +56,8 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 				"/token":  {with("/token", "grant_type", "refresh_token", "refresh_token", "none"), tt.atToken},
 				"/revoke": {with("/revoke", "token", "none"), tt.atRevoke},
 			} {
-				if believed := got.status != http.StatusUnauthorized; believed != got.want || got.status >= 500 {
-					t.Errorf("%q: %s at %s: status %d, want believed: %v", setting, tt.name, path, got.status, got.want)
+				if accepted := got.status != http.StatusUnauthorized; accepted != got.want || got.status >= 500 {
+					t.Errorf("%q: %s at %s: status %d, want accepted: %v", setting, tt.name, path, got.status, got.want)
 				}
 			}
 		}
@@ -80,7 +80,7 @@ func TestA7TimesOfAssertionsAreNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, claim string
 		value       any
-		believed    bool
+		accepted    bool
 	}{
 		{"a number", "exp", soon, true},
 		{"a fraction", "exp", float64(soon) + .5, true},
@@ -93,8 +93,8 @@ func TestA7TimesOfAssertionsAreNumbers(t *testing.T) {
 	} {
 		values := asserted(form("token", "none"), h.assertion(clientKey(), c.ID, h.issuer, map[string]any{tt.claim: tt.value}))
 		got := h.send(h.newRequest(http.MethodPost, h.issuer+"/revoke", values)).status
-		if (got == http.StatusOK) != tt.believed || !tt.believed && got != http.StatusUnauthorized {
-			t.Errorf("%s is %s: status %d, want believed: %v", tt.claim, tt.name, got, tt.believed)
+		if (got == http.StatusOK) != tt.accepted || !tt.accepted && got != http.StatusUnauthorized {
+			t.Errorf("%s is %s: status %d, want accepted: %v", tt.claim, tt.name, got, tt.accepted)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestListsAreTidied(t *testing.T) {
 	run()
 	h.faults.SetDown(false)
 	if !strings.Contains(h.log.String(), "lists of grants cannot be tidied") {
-		t.Errorf("nothing says that lists cannot be tidied:\n%s", h.log)
+		t.Errorf("no line about lists that cannot be tidied:\n%s", h.log)
 	}
 }
 

@@ -66,15 +66,15 @@ func forgeries(t *testing.T, other, stranger storage.Item) map[string]func(stora
 		"written by hand, as before there were seals": data(func(d []byte) []byte {
 			return append(append([]byte{1}, d[1:9]...), d[recordHeader:]...)
 		}),
-		"a letter changed":                data(func(d []byte) []byte { d[len(d)-3] ^= 1; return d }),
-		"a member added":                  data(func(d []byte) []byte { return append(d[:len(d)-1], `,"disabled":false}`...) }),
-		"cut":                             data(func(d []byte) []byte { return d[:len(d)/2] }),
-		"cut to its header":               data(func(d []byte) []byte { return d[:recordHeader] }),
-		"cut to a part of its header":     data(func(d []byte) []byte { return d[:recordHead] }),
-		"nothing":                         data(func([]byte) []byte { return nil }),
-		"of a form that nobody knows":     data(func(d []byte) []byte { d[0] = 3; return d }),
-		"without a MAC":                   data(func(d []byte) []byte { clear(d[recordHead:recordHeader]); return d }),
-		"under a master key nobody knows": data(func(d []byte) []byte { d[9] ^= 1; return d }),
+		"a letter changed":            data(func(d []byte) []byte { d[len(d)-3] ^= 1; return d }),
+		"a member added":              data(func(d []byte) []byte { return append(d[:len(d)-1], `,"disabled":false}`...) }),
+		"cut":                         data(func(d []byte) []byte { return d[:len(d)/2] }),
+		"cut to its header":           data(func(d []byte) []byte { return d[:recordHeader] }),
+		"cut to a part of its header": data(func(d []byte) []byte { return d[:recordHead] }),
+		"nothing":                     data(func([]byte) []byte { return nil }),
+		"of an unknown form":          data(func(d []byte) []byte { d[0] = 3; return d }),
+		"without a MAC":               data(func(d []byte) []byte { clear(d[recordHead:recordHeader]); return d }),
+		"under an unknown master key": data(func(d []byte) []byte { d[9] ^= 1; return d }),
 		"with another end": data(func(d []byte) []byte {
 			binary.BigEndian.PutUint64(d[1:], binary.BigEndian.Uint64(d[1:])+uint64(24*time.Hour/time.Millisecond))
 			return d

@@ -76,7 +76,7 @@ func TestB2AuthorizeWritesNothing(t *testing.T) {
 		}
 	}
 	if n := h.meter.writes.Load() - writes; n != 0 {
-		t.Errorf("strangers caused %d writes", n)
+		t.Errorf("anonymous requests caused %d writes", n)
 	}
 	b := h.newBrowser()
 	b.tokens(c, asks(c))
@@ -85,7 +85,7 @@ func TestB2AuthorizeWritesNothing(t *testing.T) {
 		b.consentPage(c)
 	}
 	if n := h.meter.writes.Load() - writes; n != 0 {
-		t.Errorf("somebody who is signed in caused %d writes without a decision", n)
+		t.Errorf("a signed-in person caused %d writes without a decision", n)
 	}
 	if b.submit("decision", "deny"); h.meter.writes.Load()-writes != 1 {
 		t.Errorf("a decision is %d writes, want 1", h.meter.writes.Load()-writes)
@@ -407,7 +407,7 @@ func TestB2LargeRequests(t *testing.T) {
 		}
 	}
 	if got := ask("198.51.100.1", large); got.status != http.StatusSeeOther {
-		t.Errorf("somebody else's large request: %s", got)
+		t.Errorf("another network's large request: %s", got)
 	}
 	h.clock.advance(time.Minute)
 	if got := ask("192.0.2.1", large); got.status != http.StatusSeeOther {

@@ -100,7 +100,7 @@ func TestA6NotYou(t *testing.T) {
 		t.Fatalf("answer %s", answer)
 	}
 	if b.follow(); !strings.Contains(b.last.body, `name="password"`) || strings.Contains(b.last.body, personName) || b.signedIn() {
-		t.Fatalf("no sign-in page, or one that knows somebody: %s", b.last)
+		t.Fatalf("no sign-in page, or one with a name: %s", b.last)
 	}
 	b.submit("username", "writer", "password", personPassword)
 	b.follow()
@@ -116,7 +116,7 @@ func TestA6NotYou(t *testing.T) {
 		t.Errorf("from the sign-in page: %s", answer)
 	}
 	if b.follow(); strings.Contains(b.last.body, "signed in as") {
-		t.Errorf("nobody is signed in: %s", b.last)
+		t.Errorf("no person is signed in: %s", b.last)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestA6NobodySignsOthersOut(t *testing.T) {
 		t.Error("half signed out")
 	}
 	if answer := h.newBrowser().do(h.newRequest(http.MethodPost, h.issuer+"/logout", nil)); answer.status != http.StatusOK {
-		t.Errorf("nobody signs out: %s", answer)
+		t.Errorf("signing out without a session: %s", answer)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestPeople(t *testing.T) {
 	}
 	again, err := admin.AddUser(ctx, h.store, "writer", "a password of writer")
 	if err != nil || again.Subject == writer.Subject {
-		t.Errorf("somebody else under the same name: %v, same subject %t", err, again.Subject == writer.Subject)
+		t.Errorf("another person under the same name: %v, same subject %t", err, again.Subject == writer.Subject)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestDisableEverywhere(t *testing.T) {
 		mustRefuse(t, h.toToken(clients[i], refreshing(clients[i], held.refresh)), http.StatusBadRequest, "invalid_grant")
 	}
 	if !h.active(bobs.access) {
-		t.Error("somebody else lost their grant")
+		t.Error("another person lost their grant")
 	}
 	if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 		t.Errorf("a second time: %v", err)

@@ -78,7 +78,7 @@ func TestB8WhoHangsUp(t *testing.T) {
 	h.get("/authorize?" + asks(c).Encode())
 	panics = false
 	if strings.Contains(h.log.String(), "level=ERROR") {
-		t.Errorf("strangers caused errors:\n%s", h.log.String())
+		t.Errorf("requests caused errors:\n%s", h.log.String())
 	}
 	if !strings.Contains(h.log.String(), "level=WARN msg=panic") {
 		t.Error("the panic is not in the log")

@@ -109,7 +109,7 @@ func TestRedeemBurnsNothing(t *testing.T) {
 	}
 	attack() // after the code was used
 	if !h.active(answer.member(t, "access_token")) {
-		t.Error("strangers who saw the code revoked the grant")
+		t.Error("wrong requests revoked the grant")
 	}
 }
 

@@ -136,7 +136,7 @@ func TestB3PersonOnTheSignInPage(t *testing.T) {
 			t.Fatalf("only %d of the flood registered", registered)
 		}
 		if ask() != http.StatusSeeOther {
-			t.Error("the client of somebody who is signing in made room for a flood")
+			t.Error("a flood removed the client of a person who is signing in")
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestC3ClientsFromBefore(t *testing.T) {
 		b := h.newBrowser()
 		b.open("/authorize?" + replaced(asks(c), "response_type", "token").Encode())
 		if sent := b.last.status == http.StatusSeeOther; sent != (c.ID == app.ID) {
-			t.Errorf("%s: an error before anybody acted: %s", c.ID, b.last)
+			t.Errorf("%s: an error before the person acted: %s", c.ID, b.last)
 		}
 		if b.code(asks(c)) == "" {
 			t.Errorf("%s: no code: %s", c.ID, b.last)

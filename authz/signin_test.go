@@ -204,7 +204,7 @@ func TestB5AStolenDeviceCookie(t *testing.T) {
 		flood.send(lair, fmt.Sprint("invented", i), "x") // uses up the limit of the network
 	}
 	if n := guesses(first, "writer"); n != 0 {
-		t.Errorf("it buys %d guesses at somebody else", n)
+		t.Errorf("it gives %d guesses at another person", n)
 	}
 	if n := guesses(first, personName); n != 20 {
 		t.Errorf("it buys %d guesses, want 20", n)

@@ -312,7 +312,7 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if state := b.read(x.Grant.ID).State; state != storage.GrantCode {
-		t.Errorf("the code was spent for nobody: %s", state)
+		t.Errorf("the code was used up without an answer: %s", state)
 	}
 }
 

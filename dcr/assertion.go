@@ -20,30 +20,31 @@ import (
 // AssertionType is the client_assertion_type of a client assertion (RFC 7523 section 2.2).
 const AssertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// ErrAssertion says that a client assertion does not authenticate its client. Errors of
-// [Clients.Authenticate] that wrap it say why, which is for the log only.
+// ErrAssertion reports that a client assertion does not authenticate its client. Errors of
+// [Clients.Authenticate] that wrap it give the reason, which is for the log only.
 var ErrAssertion = errors.New("dcr: the client assertion is not valid")
 
 const (
 	maxAssertion = 8 << 10 // bytes
 	maxJTI       = 256     // bytes
-	// assertionLife is how far ahead the end of an assertion may be, clockSkew how much
-	// the clocks may differ.
+	// assertionLife is the longest time until an assertion expires, and clockSkew the
+	// accepted difference between clocks.
 	assertionLife = 5 * time.Minute
 	clockSkew     = time.Minute
 )
 
-// AssertionAlgorithms are the algorithms that client assertions may be signed with.
+// AssertionAlgorithms returns the algorithms that client assertions may be signed with.
 func AssertionAlgorithms() []string { return []string{"ES256", "EdDSA", "RS256", "PS256"} }
 
-// assertion is a client assertion that was read and not yet believed (RFC 7523 section 3).
+// assertion is a client assertion that was parsed and not verified (RFC 7523 section 3).
 type assertion struct {
 	raw    string
 	header struct {
 		Algorithm string  `json:"alg"`
 		KeyID     string  `json:"kid"`
 		Type      *string `json:"typ"`
-		// Whoever sends these wants to say how the signature is to be checked.
+		// These would let the sender choose how the signature is checked, so they are
+		// refused.
 		Critical    json.RawMessage `json:"crit"`
 		Encoded     json.RawMessage `json:"b64"`
 		Key         json.RawMessage `json:"jwk"`
@@ -62,8 +63,8 @@ type assertion struct {
 	}
 }
 
-// AssertionClientID returns the client that an assertion claims to come from, so that its
-// keys can be found. Nothing is proven by it.
+// AssertionClientID returns the client_id that an assertion claims, so that the client's
+// keys can be looked up. It verifies nothing.
 func AssertionClientID(raw string) (id string, ok bool) {
 	a, err := readAssertion(raw)
 	if err != nil || a.claims.Issuer == "" || a.claims.Issuer != a.claims.Subject {
@@ -72,8 +73,8 @@ func AssertionClientID(raw string) (id string, ok bool) {
 	return a.claims.Subject, true
 }
 
-// readAssertion takes a compact JWS apart. There is one spelling of each: no line breaks,
-// no padding, no spare bits, no member twice.
+// readAssertion parses a compact JWS. It accepts a single encoding of each: without line
+// breaks, padding, nonzero trailing bits or repeated members.
 func readAssertion(raw string) (assertion, error) {
 	a := assertion{raw: raw}
 	parts := strings.Split(raw, ".")
@@ -101,14 +102,14 @@ func refusedAssertion(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrAssertion, fmt.Sprintf(format, args...))
 }
 
-// Authenticate proves that a request comes from a client, by an assertion that it signed
-// (RFC 7523 section 3). audiences are the names by which it may mean this server; it has
-// exactly one of them, as a string or a list of one. Nil means that the client is proven.
-// An error that wraps [ErrAssertion] means that it is not. Any other, such as
-// [ErrUnreachable] or [storage.ErrUnavailable], means that nobody can tell now.
+// Authenticate authenticates a client by an assertion that it signed (RFC 7523 section 3).
+// The assertion must have exactly one audience, as a string or a list of one, and it must be
+// one of audiences. The error is nil if the client is authenticated, and wraps [ErrAssertion]
+// if it is not. Any other error, such as [ErrUnreachable] or [storage.ErrUnavailable], means
+// that this cannot be decided now.
 //
-// An assertion counts once. Its id is taken when everything else is right, so nobody but
-// the client can use one up.
+// An assertion is accepted once. Its jti is recorded after all other checks, so only the
+// client can use it up.
 func (cs *Clients) Authenticate(ctx context.Context, c storage.Client, raw string, audiences []string) error {
 	a, err := readAssertion(raw)
 	if err != nil {
@@ -159,7 +160,8 @@ func (a assertion) checkHeader(c storage.Client) error {
 	return nil
 }
 
-// checkClaims checks the claims of RFC 7523 section 3 and returns when the assertion ends.
+// checkClaims checks the claims of RFC 7523 section 3 and returns when the assertion
+// expires.
 func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Time) (time.Time, error) {
 	claims := a.claims
 	switch {
@@ -172,14 +174,19 @@ func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Ti
 	case claims.Expires == nil:
 		return time.Time{}, refusedAssertion("exp is missing")
 	}
-	expires, ok := numericDate(claims.Expires)
+	return a.checkTimes(now)
+}
+
+// checkTimes checks exp, nbf and iat, and returns when the assertion expires.
+func (a assertion) checkTimes(now time.Time) (time.Time, error) {
+	expires, ok := numericDate(a.claims.Expires)
 	switch {
 	case !ok || !now.Before(expires.Add(clockSkew)):
 		return time.Time{}, refusedAssertion("it has expired")
 	case expires.After(now.Add(assertionLife + clockSkew)):
 		return time.Time{}, refusedAssertion("exp is more than %s ahead", assertionLife)
 	}
-	for name, date := range map[string]*float64{"nbf": claims.NotBefore, "iat": claims.IssuedAt} {
+	for name, date := range map[string]*float64{"nbf": a.claims.NotBefore, "iat": a.claims.IssuedAt} {
 		at, ok := numericDate(date)
 		if date != nil && (!ok || at.After(now.Add(clockSkew)) || at.After(expires)) {
 			return time.Time{}, refusedAssertion("%s is not a time before now", name)
@@ -188,8 +195,8 @@ func (a assertion) checkClaims(c storage.Client, audiences []string, now time.Ti
 	return expires, nil
 }
 
-// oneAudience returns the only audience, or "". An assertion for several servers could be
-// passed on by one of them.
+// oneAudience returns the only audience, or "" if there are none or several. One of several
+// servers could pass the assertion on to another.
 func oneAudience(raw json.RawMessage) string {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -211,8 +218,9 @@ func numericDate(n *float64) (time.Time, bool) {
 	return time.Unix(int64(whole), int64(fraction*float64(time.Second))), true
 }
 
-// checkSignature looks for a key of the client that made the signature. If there is none
-// that could have, its keys are read again, but not often: the client may have new ones.
+// checkSignature returns nil if a key of the client made the signature. If no key matches,
+// a key set by reference is read again, at most once per keyRenewal, because the client may
+// have replaced its keys.
 func (cs *Clients) checkSignature(ctx context.Context, c storage.Client, a assertion) error {
 	jws, err := jose.ParseSignedCompact(a.raw, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(a.header.Algorithm)})
 	if err != nil {
@@ -238,11 +246,11 @@ func (cs *Clients) checkSignature(ctx context.Context, c storage.Client, a asser
 	return refusedAssertion("no key of the client made the signature")
 }
 
-// maxTries bounds the keys that are tried for one assertion, which anybody may send.
+// maxTries bounds the keys that are tried for one assertion, which any client may send.
 const maxTries = 5
 
-// signedBy tries the keys that may have signed, and reports whether one did. known says
-// that the key was named and is there, so that no other can be meant.
+// signedBy reports whether one of the keys made the signature of jws. known reports whether
+// the assertion names a key that is in keys, so that no other can be meant.
 func (a assertion) signedBy(keys []jose.JSONWebKey, jws *jose.JSONWebSignature) (signed, known bool) {
 	tries := 0
 	for _, key := range keys {

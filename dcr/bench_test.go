@@ -62,3 +62,40 @@ func BenchmarkResolve(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkAssertion authenticates with keys by value, one round trip to a store that
+// keeps nothing included.
+func BenchmarkAssertion(b *testing.B) {
+	for _, alg := range []string{"ES256", "RS256"} {
+		b.Run(alg, func(b *testing.B) {
+			f, s := newFixture(b, nil), newSigner(b, alg)
+			f.backend.Backend = &sink{Backend: f.backend.Backend}
+			token, client := s.good(b, f.clock.now()), s.client()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f.Authenticate(b.Context(), client, token, audiences); err != nil {
+					b.Fatal(err)
+				}
+				f.backend.stored = f.backend.stored[:0]
+			}
+		})
+	}
+}
+
+// BenchmarkResolveDocument finds a document that was read before, from every processor at
+// once.
+func BenchmarkResolveDocument(b *testing.B) {
+	r := newReader(b, nil)
+	id := r.publish("client.example.com", nil)
+	if _, err := r.Resolve(b.Context(), id); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := r.Resolve(context.Background(), id); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -12,13 +12,13 @@ import (
 
 // Configuration returns the client configuration endpoint (RFC 7592 section 2), for the
 // paths below the registration endpoint. With the registration access token as a bearer
-// token, GET answers with what is registered, PUT replaces it, and DELETE removes the
-// client and revokes its grants. Whatever is wrong with client or token, the answer is the
-// same 401, so that nobody learns which clients exist.
+// token, GET answers with the registered metadata, PUT replaces it, and DELETE removes the
+// client and revokes its grants. A wrong client_id and a wrong token get the same 401, so that
+// the answer does not disclose which clients exist.
 //
-// PUT answers with a new registration access token. The one before works until the new
-// one is used, so whoever never heard the answer is not locked out. A secret is told when
-// it is issued only, because only its hash is stored.
+// PUT answers with a new registration access token. The previous one is valid until the new
+// one is used, so a client that did not receive the answer is not locked out. A secret is in
+// the answer that issues it only, because only its hash is stored.
 func (cs *Clients) Configuration() http.Handler {
 	return endpoint{cs, map[string]serve{
 		http.MethodGet: cs.readConfiguration, http.MethodPut: cs.replaceConfiguration, http.MethodDelete: cs.deleteConfiguration,
@@ -30,16 +30,16 @@ func (cs *Clients) readConfiguration(w http.ResponseWriter, req *http.Request) e
 	if err != nil {
 		return err
 	}
-	if client, err = cs.heard(req.Context(), client, token); err != nil {
+	if client, err = cs.endPreviousToken(req.Context(), client, token); err != nil {
 		return err
 	}
 	respond(w, http.StatusOK, cs.response(client, "", token))
 	return nil
 }
 
-// authorized returns the client that a request is about if it carries the registration
-// access token of that very client. It asks the store, never the cache: a token that was
-// withdrawn is refused at once.
+// authorized returns the client in the path of a request, and the token of the request, if it
+// is a registration access token of that client. It reads the store, not the cache, so a
+// withdrawn token is refused at once.
 func (cs *Clients) authorized(req *http.Request) (storage.Client, string, error) {
 	id := configuredID(req)
 	token, ok := bearer(req.Header.Values("Authorization"), tokenPrefix)
@@ -50,25 +50,25 @@ func (cs *Clients) authorized(req *http.Request) (storage.Client, string, error)
 	return client, token, err
 }
 
-// configuredID is the client_id in the path of the configuration endpoint.
+// configuredID returns the client_id in the path of the configuration endpoint.
 func configuredID(req *http.Request) string {
 	return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 }
 
-// noRegistrationToken is RFC 7592 section 2.1: 401 if the token is invalid or not the
-// client's, or if there is no such client.
+// noRegistrationToken returns the 401 of RFC 7592 section 2.1 for an invalid token, one of
+// another client, or an unknown client.
 func noRegistrationToken() error {
 	return unauthorized("the registration access token is missing or not valid for this client")
 }
 
-// managed reads a client that may be managed with a token.
+// managed returns a client if it may be managed with token.
 func (cs *Clients) managed(ctx context.Context, id, token string) (storage.Client, error) {
 	client, err := cs.store.Client(ctx, id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return storage.Client{}, err
 	}
-	// An unknown or removed client has no hashes, and an empty hash matches nothing. Both
-	// are always compared, so that the time tells nothing either.
+	// An unknown or removed client has no hashes, and an empty hash matches nothing. Both are
+	// always compared, so that the time taken does not disclose which clients exist.
 	current, previous := client.RegistrationToken.Matches(token), client.PreviousToken.Matches(token)
 	if err != nil || !current && !previous || client.Disabled {
 		return storage.Client{}, errors.Join(noRegistrationToken(), err)
@@ -76,9 +76,9 @@ func (cs *Clients) managed(ctx context.Context, id, token string) (storage.Clien
 	return client, nil
 }
 
-// heard withdraws the previous registration access token when the present one is used:
-// its holder has it, so nobody needs the other one any more.
-func (cs *Clients) heard(ctx context.Context, c storage.Client, token string) (storage.Client, error) {
+// endPreviousToken withdraws the previous registration access token when the current one is
+// used, which shows that the client received it.
+func (cs *Clients) endPreviousToken(ctx context.Context, c storage.Client, token string) (storage.Client, error) {
 	for range changeAttempts {
 		if len(c.PreviousToken) == 0 || !c.RegistrationToken.Matches(token) {
 			return c, nil
@@ -95,13 +95,13 @@ func (cs *Clients) heard(ctx context.Context, c storage.Client, token string) (s
 	return storage.Client{}, errBusy
 }
 
-// changeAttempts bounds how often a change is repeated that loses against others.
+// changeAttempts bounds how often a change is tried that conflicts with concurrent ones.
 const changeAttempts = 8
 
-// change writes a client that was read before. When something else was written meanwhile,
-// such as a use, it reads the client again and repeats the change, but never over another
-// change of the registration: then the token that it came with is not the present one any
-// more, or the registration is not the one that was looked at.
+// change writes a client that was read before. If the record was changed meanwhile, for
+// example by a use, it reads the client again and repeats the change, but it never overwrites
+// another change of the registration: then the token is no longer the current one, or the
+// registration is not the one that the change is based on.
 func (cs *Clients) change(ctx context.Context, c storage.Client, token string, with func(storage.Client) (storage.Client, error)) (storage.Client, error) {
 	read := c
 	for range changeAttempts {
@@ -128,14 +128,14 @@ func (cs *Clients) change(ctx context.Context, c storage.Client, token string, w
 
 var errBusy = errors.New("dcr: the client keeps changing")
 
-// sameRegistration reports whether nobody managed the client between two readings. Every
-// replacement draws a token, so the tokens tell.
+// sameRegistration reports whether a and b are the same registration. Every replacement issues
+// another token.
 func sameRegistration(a, b storage.Client) bool {
 	return string(a.RegistrationToken) == string(b.RegistrationToken)
 }
 
-// serverMembers of a client information response are the server's alone. RFC 7592 section
-// 2.2: the client MUST NOT include them.
+// serverMembers are the members of a client information response that a client MUST NOT
+// include in an update (RFC 7592 section 2.2).
 var serverMembers = []string{"registration_access_token", "registration_client_uri", "client_secret_expires_at", "client_id_issued_at"}
 
 func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request) error {
@@ -147,7 +147,7 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	if err != nil {
 		return err
 	}
-	if err := asked.isAbout(client); err != nil {
+	if err := asked.checkServerMembers(client); err != nil {
 		return err
 	}
 	wanted, err := cs.effective(asked)
@@ -167,7 +167,7 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	}
 	client, err = cs.change(req.Context(), client, token, func(c storage.Client) (storage.Client, error) {
 		c.Metadata, c.Localized, c.SoftwareStatement = wanted.Metadata, wanted.Localized, wanted.SoftwareStatement
-		// The token that was sent stays the previous one: this answer may be lost.
+		// The token of this request stays valid as the previous one: the answer may be lost.
 		c.RegistrationToken, c.PreviousToken = storage.HashSecret(renewed), storage.HashSecret(token)
 		c, secret, err = withSecret(cs.store, c)
 		return c, err
@@ -182,12 +182,12 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	return nil
 }
 
-// isAbout checks the members of an update request (RFC 7592 section 2.2) that are not
-// metadata.
-func (asked request) isAbout(c storage.Client) error {
+// checkServerMembers checks the members of an update request that are not metadata (RFC 7592
+// section 2.2).
+func (asked request) checkServerMembers(c storage.Client) error {
 	for _, member := range serverMembers {
 		if !absent(asked.members[member]) {
-			return invalidMetadata(member, "it is the server's to choose; leave it out")
+			return invalidMetadata(member, "the server chooses it; leave it out")
 		}
 	}
 	var id, secret string
@@ -202,11 +202,11 @@ func (asked request) isAbout(c storage.Client) error {
 	return nil
 }
 
-// deleteConfiguration removes a client and revokes its grants (RFC 7592 section 2.3). When
-// that is not confirmed the client is told to come back, and whoever does finds no client
-// to prove anything against. What is left to do is the same for everybody then: the
-// client is removed, nobody can bring it back, and its grants are to end. So it is
-// finished without proof, and answered as every request for a client that is gone.
+// deleteConfiguration removes a client and revokes its grants (RFC 7592 section 2.3). If the
+// store does not confirm that, the client is asked to retry; by then its record, and with it
+// the hash of its token, may be gone. A request for a removed client therefore finishes the
+// revocation without a valid token, which is safe because the client cannot come back, and is
+// answered like every request for an unknown client.
 func (cs *Clients) deleteConfiguration(w http.ResponseWriter, req *http.Request) error {
 	client, token, err := cs.authorized(req)
 	var removed *storage.RemovedError
@@ -230,8 +230,8 @@ func (cs *Clients) deleteConfiguration(w http.ResponseWriter, req *http.Request)
 
 const becauseDeleted = "its client was deleted"
 
-// remove removes a client whatever else is written meanwhile, as long as the token holds,
-// and revokes its grants.
+// remove removes a client, also if its record changes meanwhile, as long as the token stays
+// valid, and revokes its grants.
 func (cs *Clients) remove(ctx context.Context, c storage.Client, token string) error {
 	for range changeAttempts {
 		err := cs.store.RemoveClient(ctx, c, "it deleted its registration")

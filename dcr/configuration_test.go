@@ -42,8 +42,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationRefusesUniformly: whatever is wrong, the answer is the same, byte for
-// byte, so that nobody learns which clients exist.
+// TestConfigurationRefusesUniformly: every refusal is the same, byte for byte, so that it does
+// not disclose which clients exist.
 func TestConfigurationRefusesUniformly(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) {
 		c.Static = []storage.Client{{ID: "configured", Metadata: metadata.Client{RedirectURIs: []string{"https://client.example.com/"}}}}

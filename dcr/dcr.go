@@ -1,29 +1,29 @@
-// Package dcr is how clients become known to an authorization server.
+// Package dcr registers the clients of an authorization server, finds and authenticates
+// them, and removes them.
 //
 // A client registers itself with [Clients.Register] (RFC 7591) and reads, changes and
-// deletes what was registered at [Clients.Configuration] (RFC 7592), or an operator
-// configures it, or its client_id is the address of a document in which it describes itself
+// deletes its registration with [Clients.Configuration] (RFC 7592), or an operator
+// configures it, or its client_id is the address of its metadata document
 // (draft-ietf-oauth-client-id-metadata-document, if [Documents] allow it).
 // [Clients.Resolve] finds each by its client_id, and [Clients.Authenticate] checks the
-// assertions of those that have keys (RFC 7523).
+// assertions of clients that have keys (RFC 7523).
 //
-// Everything that a client says about itself is an untrusted self-assertion (RFC 7591
-// section 5). What cannot be used is refused with an error that names the member, so
-// that a person can mend it; what is merely not supported is left out, and the response
-// says what was registered. Nothing is stored for a refused request, and secrets are
-// stored as SHA-256 only.
+// Client metadata is an untrusted self-assertion (RFC 7591 section 5). A value that cannot
+// be used is refused with an error that names the member, so that a developer can correct
+// it. A value that is not supported is left out, and the response lists what was
+// registered. Nothing is stored for a refused request, and secrets are stored as SHA-256
+// only.
 //
-// What is refused: more than 64 KiB, JSON that two readers could understand
-// differently, more than ten redirect URIs, a redirect URI that [metadata.ParseRedirect]
-// or the [Policy] does not accept, the implicit and password grants, response types
-// other than code, private or symmetric keys, a promise to always prove possession of a
-// key, and software statements of strangers.
+// These are refused: more than 64 KiB, ambiguous JSON, more than ten redirect URIs, a
+// redirect URI that [metadata.ParseRedirect] or the [Policy] does not accept, the implicit
+// and password grants, response types other than code, private or symmetric keys,
+// dpop_bound_access_tokens, and software statements of issuers that are not trusted.
 //
-// Known members that have no effect here are left out of the response: jwks and
-// jwks_uri are checked, and registered for private_key_jwt only.
+// Known members without an effect are left out of the response: jwks and jwks_uri are
+// always checked, but registered for private_key_jwt only.
 //
-// Registrations do not pile up: [Clients.Tend] bounds those that nobody uses, and
-// [Clients.Reap] removes those that nobody uses any more.
+// The number of registrations is bounded: [Clients.Tend] bounds the clients that have never
+// been used, and [Clients.Reap] removes clients that are no longer used.
 //
 //	clients, err := dcr.New(dcr.Config{
 //		Store:    store,
@@ -56,60 +56,67 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Config configures a [Registry]. Store and Endpoint are required.
+// Config configures [Clients]. Store and Endpoint are required.
 type Config struct {
-	// Store keeps the clients that register.
+	// Store keeps registered clients.
 	Store *storage.Store
 	// Endpoint is the absolute URL of the client registration endpoint (RFC 7591
 	// section 3). The client configuration endpoint of a client (RFC 7592 section 2) is
 	// the same URL followed by "/" and its client_id.
 	Endpoint string
-	// Policy narrows what may be registered.
+	// Policy restricts what clients may register. Set it when not every redirect URI, scope
+	// or grant type is acceptable.
 	Policy Policy
-	// Scopes are the scopes that exist here, offline_access among them if it is
-	// accepted. Others are left out of what is registered.
+	// Scopes are the scopes of this server, including offline_access if it is accepted.
+	// Other scopes are left out of registrations.
 	Scopes []string
-	// Static are the clients that an operator configured. They need no Source.
+	// Static are the clients that an operator configured. Their Source is filled in.
 	Static []storage.Client
-	// RequireInitialToken makes registering take an initial access token (RFC 7591
-	// section 3) of [MintInitialToken]. Without it anybody may register.
+	// RequireInitialToken makes registration require an initial access token (RFC 7591
+	// section 3) from [MintInitialToken]. Set it when only invited clients may register;
+	// without it, anyone may.
 	RequireInitialToken bool
-	// StatementIssuers are those whose software statements (RFC 7591 section 2.3) are
-	// believed. Without any, every statement is refused.
+	// StatementIssuers are the issuers whose software statements (RFC 7591 section 2.3) are
+	// accepted. Without any, every statement is refused.
 	StatementIssuers []StatementIssuer
-	// Admit, if set, is asked about every client that is about to be registered, or to be
-	// replaced by its owner, after everything else was found right and before anything is
-	// stored or spent. It hears what the client weighs in bytes; who asks is
-	// [safefetch.Requester]. A [TooMany] is answered with 429, every other error with 503. The function that it returns is
-	// called when the client was not registered after all, so that a fault counts nothing.
+	// Admit, if set, decides whether a client may be registered, or replaced by its owner,
+	// after every other check and before anything is stored or spent. weight is the size of
+	// the client in bytes; [safefetch.Requester] returns the address of the requester.
+	// A [TooMany] error is answered with 429, every other error with 503. undo is called
+	// when the registration fails afterwards, so that failures do not count. Set it to limit
+	// registrations.
 	Admit func(ctx context.Context, c storage.Client, weight int64) (undo func(), err error)
-	// WrongToken, if set, is called for each request with an initial or registration access
-	// token that is refused, with what its path ends in. A wait turns the refusal into 429.
-	// Set it to slow down guessing; a token that is right never comes to it.
+	// WrongToken, if set, is called for each request whose initial or registration access
+	// token is refused; id is the last segment of its path. A positive wait turns the
+	// refusal into 429. It is not called for valid tokens. Set it to slow down guessing.
 	WrongToken func(r *http.Request, id string) (wait time.Duration)
-	// UnusedFor is how long a registered client is kept that nobody uses. Default 7 days.
+	// UnusedFor is how long a registered client is kept if it is never used. Default 7 days.
 	UnusedFor time.Duration
-	// IdleFor is how long a registered client is kept that was used once, and has no live
+	// IdleFor is how long a registered client is kept after its last use, if it has no live
 	// grant any more. Default 90 days.
 	IdleFor time.Duration
-	// MaxUnused bounds the clients that nobody has used, MaxUnusedPerSoftware those of
-	// one software. The oldest make room. Defaults: 100 000 and 1000.
+	// MaxUnused bounds the number of clients that have never been used, and
+	// MaxUnusedPerSoftware the number of those with the same software. The oldest are
+	// removed first. Defaults: 100 000 and 1000.
 	MaxUnused, MaxUnusedPerSoftware int
-	// Documents says which client ID metadata documents are read; the zero value is none.
+	// Documents selects the client ID metadata documents that are accepted. The zero value
+	// accepts none.
 	Documents Documents
-	// Fetcher reads metadata documents, key sets by reference and logos. Documents need
-	// it; without it a client with a jwks_uri cannot authenticate, and no logo is shown.
+	// Fetcher reads metadata documents, key sets by reference and logos. It is required for
+	// Documents; without it a client with a jwks_uri cannot authenticate, and no logo is
+	// shown.
 	Fetcher *safefetch.Fetcher
 	// OnRegister, if set, is called after a client was stored. It must not keep the
-	// client's slices.
+	// client's slices. Set it to count registrations.
 	OnRegister func(context.Context, storage.Client)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger gets one line per registration and per refusal. Default: slog.Default.
+	// Logger receives one line per registration and per refusal. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Clients knows the clients of an authorization server. It is safe for concurrent use.
+// Clients registers, finds and authenticates the clients of an authorization server. It is
+// safe for concurrent use.
 type Clients struct {
 	store      *storage.Store
 	endpoint   string
@@ -121,8 +128,8 @@ type Clients struct {
 	pinned     map[string]storage.Client // by client_id
 	published  *remote[storage.Client]
 	keySets    *remote[[]jose.JSONWebKey]
-	fetches    *fair.Limiter // of documents and keys that strangers may have fetched
-	logos      *icon.Album   // nil: none are shown
+	fetches    *fair.Limiter // bounds fetches of documents and keys
+	logos      *icon.Album   // nil if no logos are shown
 	onRegister func(context.Context, storage.Client)
 	now        func() time.Time
 	log        *slog.Logger
@@ -132,48 +139,48 @@ type Clients struct {
 	admit         func(ctx context.Context, c storage.Client, weight int64) (func(), error)
 	wrongToken    func(r *http.Request, id string) time.Duration
 	life          lifetimes
-	crowd         crowd
+	unused        unusedLists
 }
 
-// New returns a Registry, or every mistake in the configuration.
+// New returns the clients that c configures. Its error joins every mistake in c.
 func New(c Config) (*Clients, error) {
-	r := &Clients{
+	clients := &Clients{
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: map[string]bool{}, cache: newCache(),
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
-	r.tokenRequired, r.admit, r.wrongToken, r.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
-	if r.now == nil {
-		r.now = time.Now
+	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
+	if clients.now == nil {
+		clients.now = time.Now
 	}
-	r.fetches = fair.NewLimiter(r.now)
+	clients.fetches = fair.NewLimiter(clients.now)
 	if c.Fetcher != nil {
-		r.logos = icon.NewAlbum(c.Fetcher, r.now)
+		clients.logos = icon.NewAlbum(c.Fetcher, clients.now)
 	}
-	if r.admit == nil {
-		r.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }
+	if clients.admit == nil {
+		clients.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }
 	}
-	if r.onRegister == nil {
-		r.onRegister = func(context.Context, storage.Client) {}
+	if clients.onRegister == nil {
+		clients.onRegister = func(context.Context, storage.Client) {}
 	}
 	for _, scope := range c.Scopes {
-		r.scopes[scope] = true
+		clients.scopes[scope] = true
 	}
-	errs := []error{validEndpoint(c.Endpoint), r.reads(c)}
+	errs := []error{validEndpoint(c.Endpoint), clients.setUpFetching(c)}
 	if c.Store == nil {
 		errs = append(errs, errors.New("dcr: no store"))
 	}
-	errs = append(errs, c.Policy.validate(), r.life.validate())
+	errs = append(errs, c.Policy.validate(), clients.life.validate())
 	var err, invalid error
-	r.static, err = staticClients(c.Static)
-	r.statements, invalid = newStatements(c.StatementIssuers)
+	clients.static, err = staticClients(c.Static)
+	clients.statements, invalid = newStatements(c.StatementIssuers)
 	if err := errors.Join(append(errs, err, invalid)...); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return clients, nil
 }
 
-// validEndpoint wants an absolute URL that another URL can be made from by appending
-// "/" and an id.
+// validEndpoint returns an error unless raw is an absolute URL to which "/" and an id can be
+// appended.
 func validEndpoint(raw string) error {
 	fail := func(why string) error { return fmt.Errorf("dcr: endpoint %q: %s", raw, why) }
 	if _, err := metadata.Canonical(raw); err != nil {

@@ -43,8 +43,8 @@ type counting struct {
 	gate   *gate  // at which calls wait for each other; nil without one
 }
 
-// gate holds the first calls of one kind until there are so many, so that none of them has
-// seen what another one does next.
+// gate holds the first calls of one kind until there are n of them, so that none has seen the
+// effect of another.
 type gate struct {
 	op, kind string
 	all      chan struct{}
@@ -120,7 +120,7 @@ type clock struct{ nanoseconds atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(0, c.nanoseconds.Load()).UTC() }
 func (c *clock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
-// fixture is a registry with everything around it that a test looks at.
+// fixture is a Clients with its store, clock, log and handlers.
 type fixture struct {
 	*dcr.Clients
 	store   *storage.Store
@@ -132,7 +132,7 @@ type fixture struct {
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newFixture returns a registry over the embedded store. change may alter its Config.
+// newFixture returns clients over the embedded store. change may alter their Config.
 func newFixture(t testing.TB, change func(*dcr.Config)) *fixture {
 	t.Helper()
 	f := &fixture{clock: &clock{}, log: &bytes.Buffer{}}
@@ -273,8 +273,8 @@ func assertRefused(t *testing.T, f *fixture, a answer, status int, code string) 
 	}
 }
 
-// assertMembers checks everything that an answer says about a client, but for what the
-// server chooses.
+// assertMembers checks every member of an answer about a client, except those that the server
+// chooses.
 func assertMembers(t *testing.T, a answer, f *fixture, want string) {
 	t.Helper()
 	var expected map[string]any
@@ -360,7 +360,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{"policy with an empty host", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{""} }},
 		{"policy without the code grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"refresh_token"} }},
 		{"policy with another grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"authorization_code", "implicit"} }},
-		{"statements of nobody", "needs a name", issuers(issuer("", publisher.Public()))},
+		{"statements without an issuer", "needs a name", issuers(issuer("", publisher.Public()))},
 		{"statements of one issuer twice", "configured once", issuers(issuer(publisherName, publisher.Public()), issuer(publisherName, publisher.Public()))},
 		{"statements without keys", "no keys", issuers(dcr.StatementIssuer{Issuer: publisherName})},
 		{"statements with a private key", "not a public", issuers(issuer(publisherName, publisher))},
@@ -378,8 +378,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			config := dcr.Config{Store: f.store, Endpoint: registerURL}
 			tt.change(&config)
-			registry, err := dcr.New(config)
-			if registry != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+			clients, err := dcr.New(config)
+			if clients != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})

@@ -17,8 +17,8 @@ const (
 	maxLink     = 2048 // bytes of a URI
 )
 
-// texts registers what people and logs see: without characters that could hide or
-// reorder the text around them, and short.
+// texts registers the values that are shown to people and in logs: of limited length, and
+// without characters that could hide or reorder the text around them.
 func texts(asked metadata.Client, m *metadata.Client) error {
 	var err error
 	if m.ClientName, err = clientName("client_name", asked.ClientName); err != nil {
@@ -61,8 +61,8 @@ func text(member, raw string) (string, error) {
 	return kept, nil
 }
 
-// visible removes control and format characters, among them every one that changes the
-// direction of text, and makes all white space single spaces. The two joiners stay:
+// visible removes control and format characters, including those that change the direction
+// of text, and replaces each run of white space by one space. The two joiners stay, because
 // several scripts and many emoji need them.
 func visible(s string) string {
 	s = strings.Map(func(c rune) rune {
@@ -79,7 +79,7 @@ func visible(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// links registers the URIs of pages and pictures. Nothing here opens them.
+// links registers the URIs of pages and pictures, without fetching them.
 func links(asked metadata.Client, m *metadata.Client) error {
 	for _, link := range []struct {
 		member, raw string
@@ -98,7 +98,8 @@ func links(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// refusesLink says why a URI cannot be registered, or "". An empty one was left out.
+// refusesLink returns why a URI cannot be registered, or "" if it can. The empty string
+// means that the member was left out. loopback also allows http on a loopback host.
 func refusesLink(raw string, loopback bool) string {
 	if raw == "" {
 		return ""
@@ -113,12 +114,24 @@ func refusesLink(raw string, loopback bool) string {
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return "it is not an absolute URL"
-	case strings.ContainsFunc(raw, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"\\<>^`{|}", c) }):
+	case strings.ContainsFunc(raw, mustBeEscaped):
 		return "it holds a character that must be percent-encoded"
 	case u.User != nil || strings.Contains(u.Host, "@"):
 		return "it must not carry user information"
-	case u.Scheme == "https" || (loopback && u.Scheme == "http" && metadata.IsLoopbackHost(u.Hostname())):
-		return ""
+	case !securelyFetched(u, loopback):
+		return "it must be https"
 	}
-	return "it must be https"
+	return ""
+}
+
+// mustBeEscaped reports whether c may stand in a URI in its percent-encoded form only (RFC
+// 3986 section 2).
+func mustBeEscaped(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("\"\\<>^`{|}", c)
+}
+
+// securelyFetched reports whether u is https, or http on a loopback host if loopback allows
+// it.
+func securelyFetched(u *url.URL, loopback bool) bool {
+	return u.Scheme == "https" || loopback && u.Scheme == "http" && metadata.IsLoopbackHost(u.Hostname())
 }

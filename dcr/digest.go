@@ -11,13 +11,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Digest is a SHA-256, in base64url, over what a person relies on who allows a client
-// something: who it is, what it is called, where answers go, what it links to, what it may
-// ask for and how it authenticates. It changes whenever one of them does, and only then,
-// so a decision that was made on one digest must not be carried out on another. It is the
-// same in every process.
+// Digest returns a SHA-256, in base64url, over the properties of a client that a person
+// relies on when consenting: its id, source, names, redirect URIs, links, scope, grants and
+// authentication. It changes exactly when one of them does, so a decision that was made on
+// one digest must not be carried out on another. It is the same in every process.
 //
-// Keys behind a jwks_uri are not in it: they are the client's to change.
+// Keys behind a jwks_uri are not included, because the client may change them at any time.
 func Digest(c storage.Client) string {
 	sorted := func(list []string) []string { return slices.Sorted(slices.Values(list)) }
 	m := c.Metadata
@@ -31,14 +30,14 @@ func Digest(c storage.Client) string {
 		sorted(AuthMethods(c)), m.TokenEndpointAuthSigningAlg, m.JWKSURI, keys.String(),
 	})
 	if err != nil {
-		panic("dcr: strings cannot be marshalled: " + err.Error()) // only our own types are in there
+		panic("dcr: strings cannot be marshalled: " + err.Error()) // strings and lists of strings always can
 	}
 	sum := sha256.Sum256(encoded)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// AuthMethods are the ways in which a client may authenticate at the token endpoint (RFC
-// 7591 section 2). Most have one; a document may list several, and then each is enough.
+// AuthMethods returns the methods by which a client may authenticate at the token endpoint
+// (RFC 7591 section 2). A document may list several; then any one of them suffices.
 func AuthMethods(c storage.Client) []string {
 	if len(c.AuthMethods) > 0 {
 		return c.AuthMethods
@@ -46,5 +45,5 @@ func AuthMethods(c storage.Client) []string {
 	return []string{c.Metadata.TokenEndpointAuthMethod}
 }
 
-// Public reports whether a client may come without authenticating (OAuth 2.1 section 2.1).
+// Public reports whether a client need not authenticate (OAuth 2.1 section 2.1).
 func Public(c storage.Client) bool { return slices.Contains(AuthMethods(c), metadata.AuthMethodNone) }

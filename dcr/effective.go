@@ -25,14 +25,14 @@ func hasSecret(m metadata.Client) bool {
 	return m.TokenEndpointAuthMethod == metadata.AuthMethodBasic || m.TokenEndpointAuthMethod == metadata.AuthMethodPost
 }
 
-// effective returns what will be registered for a request: what the client asked for,
-// with defaults filled in and what is not supported left out (RFC 7591 section 3.2.1 lets
-// the server replace values). What must not be is refused. The client has no identity
-// yet.
+// effective returns the client that will be registered for a request: the requested
+// metadata with defaults filled in and without what is not supported (RFC 7591 section 3.2.1
+// lets the server replace values). Forbidden values are errors. The client has no id or
+// secret yet.
 func (cs *Clients) effective(asked request) (storage.Client, error) {
 	// The statement comes first: its values take precedence over the others (RFC 7591
 	// section 2.3).
-	asked, statement, err := cs.statements.believe(asked, cs.now())
+	asked, statement, err := cs.statements.apply(asked, cs.now())
 	if err != nil {
 		return storage.Client{}, err
 	}
@@ -62,9 +62,8 @@ func authMethod(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// boundTokens refuses a client that promises to prove possession of a key with every
-// request (RFC 9449 section 5.2). Nothing here binds a token to a key: such a client
-// would get bearer tokens and take them for bound ones.
+// boundTokens refuses dpop_bound_access_tokens (RFC 9449 section 5.2). This server does not
+// bind tokens to keys: such a client would take its bearer tokens for bound ones.
 func boundTokens(asked metadata.Client, _ *metadata.Client) error {
 	if asked.DPoPBoundAccessTokens {
 		return invalidMetadata("dpop_bound_access_tokens", "proofs of possession are not supported here, tokens would be bearer tokens; register without it if that will do")
@@ -72,40 +71,57 @@ func boundTokens(asked metadata.Client, _ *metadata.Client) error {
 	return nil
 }
 
-// grantTypes keeps the grants that exist here. Clients list whatever they can do, such as
-// the device grant, and work without it; they are told what is left. A grant that OAuth
-// 2.1 removed is refused, and so is a request of which nothing usable is left.
+// grantTypes registers the supported grants that were asked for. Clients list grants that
+// this server does not have, such as the device grant, and work without them; the response
+// lists what is left. A grant that OAuth 2.1 removed or the policy forbids is refused, and so
+// is a request without authorization_code.
 func (cs *Clients) grantTypes(asked metadata.Client, m *metadata.Client) error {
-	for _, grant := range asked.GrantTypes {
-		if grant == "implicit" || grant == "password" {
-			// OAuth 2.1 section 10.
-			return invalidMetadata("grant_types", "the %s grant does not exist in OAuth 2.1; use authorization_code", grant)
-		}
-		if slices.Contains(supportedGrants, grant) && !cs.policy.allowsGrant(grant) {
-			return invalidMetadata("grant_types", "%s is not allowed here; allowed are %s", grant, strings.Join(cs.policy.GrantTypes, ", "))
-		}
+	if err := cs.policy.forbiddenGrant(asked.GrantTypes); err != nil {
+		return err
 	}
-	for _, grant := range supportedGrants {
-		if slices.Contains(asked.GrantTypes, grant) {
-			m.GrantTypes = append(m.GrantTypes, grant)
-		}
-	}
-	if len(asked.GrantTypes) == 0 {
-		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A
-		// client that asks for offline_access says in another way that it wants more.
-		m.GrantTypes = []string{metadata.GrantAuthorizationCode}
-		if cs.scopes[offlineAccess] && cs.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
-			m.GrantTypes = slices.Clone(supportedGrants)
-		}
-	}
+	m.GrantTypes = cs.requestedGrants(asked)
 	if !slices.Contains(m.GrantTypes, metadata.GrantAuthorizationCode) {
 		return invalidMetadata("grant_types", "it must hold authorization_code; supported are %s", strings.Join(supportedGrants, ", "))
 	}
 	return nil
 }
 
-// responseTypes wants code, which is consistent with the authorization_code grant that
-// every client has (RFC 7591 section 2.1).
+// forbiddenGrant returns an error about the first grant that OAuth 2.1 removed or that the
+// policy does not allow.
+func (p Policy) forbiddenGrant(grants []string) error {
+	for _, grant := range grants {
+		if grant == "implicit" || grant == "password" {
+			// OAuth 2.1 section 10.
+			return invalidMetadata("grant_types", "the %s grant does not exist in OAuth 2.1; use authorization_code", grant)
+		}
+		if slices.Contains(supportedGrants, grant) && !p.allowsGrant(grant) {
+			return invalidMetadata("grant_types", "%s is not allowed here; allowed are %s", grant, strings.Join(p.GrantTypes, ", "))
+		}
+	}
+	return nil
+}
+
+// requestedGrants returns the grants that were asked for and are supported, or the default
+// if grant_types was omitted.
+func (cs *Clients) requestedGrants(asked metadata.Client) (grants []string) {
+	if len(asked.GrantTypes) == 0 {
+		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A client
+		// that asks for offline_access wants refresh tokens as well.
+		if cs.scopes[offlineAccess] && cs.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
+			return slices.Clone(supportedGrants)
+		}
+		return []string{metadata.GrantAuthorizationCode}
+	}
+	for _, grant := range supportedGrants {
+		if slices.Contains(asked.GrantTypes, grant) {
+			grants = append(grants, grant)
+		}
+	}
+	return grants
+}
+
+// responseTypes registers code and refuses every other response type. It is consistent with
+// the authorization_code grant, which every client has (RFC 7591 section 2.1).
 func responseTypes(asked metadata.Client, m *metadata.Client) error {
 	for _, responseType := range asked.ResponseTypes {
 		if responseType != responseCode {
@@ -116,8 +132,8 @@ func responseTypes(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// registrable refuses scopes that exist here and may not be registered: left out, the
-// client would go on without knowing why.
+// registrable refuses scopes of this server that the policy does not allow. If they were
+// left out without an error, a developer would not see why the client lacks them.
 func (cs *Clients) registrable(asked metadata.Client, _ *metadata.Client) error {
 	for scope := range strings.FieldsSeq(asked.Scope) {
 		if cs.scopes[scope] && !cs.policy.allowsScope(scope) {
@@ -127,7 +143,7 @@ func (cs *Clients) registrable(asked metadata.Client, _ *metadata.Client) error 
 	return nil
 }
 
-// scope keeps the scopes that exist here, each once.
+// scope registers the scopes of this server that were asked for, each once.
 func (cs *Clients) scope(asked metadata.Client, m *metadata.Client) error {
 	var kept []string
 	for scope := range strings.FieldsSeq(asked.Scope) {
@@ -139,8 +155,9 @@ func (cs *Clients) scope(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// applicationType is recorded and decides nothing: real clients mix https, loopback and
-// private-use redirect URIs under either value. An unknown one is left out.
+// applicationType registers the application type, which has no effect: clients in use mix
+// https, loopback and private-use redirect URIs under either value. An unknown value is left
+// out.
 func applicationType(asked metadata.Client, m *metadata.Client) error {
 	if asked.ApplicationType == "web" || asked.ApplicationType == "native" {
 		m.ApplicationType = asked.ApplicationType
@@ -148,5 +165,5 @@ func applicationType(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// absent says whether a member is missing or null. Both mean that it was left out.
+// absent reports whether a member is missing or null. Both mean that it was left out.
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

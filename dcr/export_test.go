@@ -11,5 +11,5 @@ func (cs *Clients) ReadDocument(address string, body []byte) (storage.Client, er
 func (cs *Clients) Reading(address string) bool {
 	cs.published.mu.Lock()
 	defer cs.published.mu.Unlock()
-	return cs.published.open[address] != nil
+	return cs.published.pending[address] != nil
 }

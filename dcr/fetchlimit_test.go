@@ -22,8 +22,8 @@ func of(t testing.TB, addr string) context.Context {
 	return fair.WithRequester(t.Context(), netip.MustParseAddr(addr))
 }
 
-// TestB4WhoAsksInVainPays: whoever has a wildcard of names, or aims at one host, causes a
-// bounded number of fetches by himself. Others are heard meanwhile, also at that host.
+// TestB4WhoAsksInVainPays: one requester causes a bounded number of failed fetches, whether
+// from many names or from one host. Others are served meanwhile, also from that host.
 func TestB4WhoAsksInVainPays(t *testing.T) {
 	for name, test := range map[string]struct {
 		host string
@@ -56,14 +56,13 @@ func TestB4WhoAsksInVainPays(t *testing.T) {
 				host = "another.example.com" // this one is left alone for now
 			}
 			if _, err := r.Resolve(of(t, "2001:db8:ffff::1"), r.publish(host, nil)); err != nil {
-				t.Errorf("somebody else: %v", err)
+				t.Errorf("another requester: %v", err)
 			}
 		})
 	}
 }
 
-// TestB4NewDocumentsPayToo: whoever has a good document at every address does not have us
-// read without end either.
+// TestB4NewDocumentsPayToo: fetches of valid documents at ever new addresses are limited too.
 func TestB4NewDocumentsPayToo(t *testing.T) {
 	r := newReader(t, nil)
 	var asked atomic.Int32
@@ -79,12 +78,12 @@ func TestB4NewDocumentsPayToo(t *testing.T) {
 		t.Errorf("%d fetches, want 120", n)
 	}
 	if _, err := r.Resolve(of(t, "198.51.100.1"), r.publish("client.example.com", nil)); err != nil {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("another requester: %v", err)
 	}
 }
 
-// TestB4NegativeAnswersRest: what was read in vain is not read again for a moment, whatever
-// was wrong and whoever asks, and what is remembered of it is bounded.
+// TestB4NegativeAnswersRest: after any failure an address is not fetched again for
+// failureTime, for any requester, and the memory for failures is bounded.
 func TestB4NegativeAnswersRest(t *testing.T) {
 	for name, status := range map[string]int{"not found": 404, "broken": 500} {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +110,8 @@ func TestB4NegativeAnswersRest(t *testing.T) {
 	}
 }
 
-// TestB4SharedReadingWaitsForNobodyElse: somebody who waits for his own flood asks for a
-// document first; who comes from elsewhere has it all the same.
+// TestB4SharedReadingWaitsForNobodyElse: a network with many waiting fetches asks for a
+// document first; another network that asks for it does not wait for those fetches.
 func TestB4SharedReadingWaitsForNobodyElse(t *testing.T) {
 	web := webtest.New(t)
 	release := make(chan struct{})
@@ -159,8 +158,8 @@ func TestB4SharedReadingWaitsForNobodyElse(t *testing.T) {
 	}
 }
 
-// TestB4DeadlineIsUnreachable: a caller whose time ends hears that nothing is known, and
-// what was begun is there for the next one.
+// TestB4DeadlineIsUnreachable: a caller whose context ends gets ErrUnreachable, and the next
+// caller gets the document of the fetch that was started.
 func TestB4DeadlineIsUnreachable(t *testing.T) {
 	r := newReader(t, nil)
 	id := r.web.URL("client.example.com", "/client.json")

@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// What is published may be used for as long as its headers say, within bounds of our own
-// (draft-ietf-oauth-client-id-metadata-document section 5.2 allows both).
+// Documents and key sets are cached for as long as their HTTP headers allow, within these
+// bounds (draft-ietf-oauth-client-id-metadata-document section 5.2 allows both).
 const (
-	// shortestLife is how long an answer counts even if it says that it must not be
-	// stored. One sign-in asks for it at several steps, which should see the same
-	// document, and a stranger must not turn each request to us into one to somebody else.
+	// shortestLife applies even to a response that must not be stored. The steps of one
+	// sign-in should use the same document, and requests to this server must not each cause
+	// one to another server.
 	shortestLife = time.Minute
-	// usualLife is for answers that say nothing.
+	// usualLife applies to a response without freshness information.
 	usualLife = 5 * time.Minute
-	// longestDocument is how long a redirect URI or a key may still be accepted that its
-	// client has withdrawn, whatever it said before.
+	// longestDocument bounds how long a redirect URI or key is accepted after its client has
+	// withdrawn it.
 	longestDocument = 24 * time.Hour
 	// longestKeys is the same for key sets by reference, where the loss of a key is urgent.
 	longestKeys = time.Hour
 )
 
-// lifetime is how long an answer counts from the moment when it was received.
+// lifetime returns how long a response is cached, counted from when it was received.
 func lifetime(h http.Header, longest time.Duration) time.Duration {
-	life, said := announced(h)
-	if !said {
+	life, named := announced(h)
+	if !named {
 		life = usualLife
 	}
-	// RFC 9111 section 4.2.3: what caches on the way have used up is gone.
+	// RFC 9111 section 4.2.3: the time in caches on the way counts.
 	if age, ok := seconds(h.Get("Age")); ok {
 		life -= age
 	}
 	return min(max(life, shortestLife), longest)
 }
 
-// announced is the freshness lifetime that the answer names (RFC 9111 section 4.2.1). Of
-// values that contradict each other the shorter counts.
-func announced(h http.Header) (life time.Duration, said bool) {
+// announced returns the freshness lifetime that the headers name (RFC 9111 section 4.2.1), and
+// whether they name one. Of contradictory values the shortest applies.
+func announced(h http.Header) (life time.Duration, named bool) {
 	life = time.Duration(math.MaxInt64)
 	shared := false
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
@@ -58,10 +58,10 @@ func announced(h http.Header) (life time.Duration, said bool) {
 			} else if (name == "s-maxage") == shared {
 				life = min(life, age)
 			}
-			said = true
+			named = true
 		}
 	}
-	if said {
+	if named {
 		return life, true
 	}
 	return expires(h)
@@ -83,8 +83,8 @@ func expires(h http.Header) (time.Duration, bool) {
 	return end.Sub(sent), true
 }
 
-// seconds reads delta-seconds (RFC 9111 section 1.2.2). More than can be represented is
-// as much as can be.
+// seconds parses delta-seconds (RFC 9111 section 1.2.2). Values above 1<<31-1 become that
+// value.
 func seconds(raw string) (time.Duration, bool) {
 	if raw == "" || strings.Trim(raw, "0123456789") != "" {
 		return 0, false

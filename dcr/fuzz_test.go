@@ -3,6 +3,7 @@ package dcr_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -35,7 +36,7 @@ func (s *sink) Put(_ context.Context, put storage.Put) (storage.Item, error) {
 	return storage.Item{Data: put.Data, Version: put.Operation}, nil
 }
 
-// bodies adds what clients send, and what is hard to read, to a fuzz target.
+// bodies adds requests of real clients, and malformed ones, to a fuzz target.
 func bodies(f *testing.F) {
 	files, err := filepath.Glob("testdata/clients/*.json")
 	if err != nil || len(files) == 0 {
@@ -57,9 +58,9 @@ func bodies(f *testing.F) {
 	f.Add(with(`"client_secret":"x","registration_access_token":"y","dpop_bound_access_tokens":true,"software_statement":"a.b.c"`))
 }
 
-// fuzzed is a registry for a fuzz target. Its secrets are the same each time that dice is
+// fuzzed are clients for a fuzz target. Their secrets are the same each time that dice is
 // reset, so that the same input takes the same paths.
-func fuzzed(f *testing.F, backend storage.Backend) (registry *dcr.Clients, store *storage.Store, reset func()) {
+func fuzzed(f *testing.F, backend storage.Backend) (clients *dcr.Clients, store *storage.Store, reset func()) {
 	dice := rand.NewChaCha8([32]byte{})
 	now := func() time.Time { return start }
 	store, err := storage.New(backend, storage.Options{Now: now, Rand: dice})
@@ -68,10 +69,10 @@ func fuzzed(f *testing.F, backend storage.Backend) (registry *dcr.Clients, store
 	}
 	config := dcr.Config{Store: store, Endpoint: registerURL, Scopes: []string{"notes:read"}, Logger: slog.New(slog.DiscardHandler), Now: now}
 	trusting(publisher.Public())(&config)
-	if registry, err = dcr.New(config); err != nil {
+	if clients, err = dcr.New(config); err != nil {
 		f.Fatal(err)
 	}
-	return registry, store, func() { dice.Seed([32]byte{}) }
+	return clients, store, func() { dice.Seed([32]byte{}) }
 }
 
 var refusalCodes = []string{"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement"}
@@ -106,13 +107,13 @@ func (m *memory) Put(_ context.Context, put storage.Put) (storage.Item, error) {
 func FuzzRegister(f *testing.F) {
 	bodies(f)
 	backend := &sink{}
-	registry, _, reset := fuzzed(f, backend)
+	clients, _, reset := fuzzed(f, backend)
 	f.Fuzz(func(t *testing.T, body string) {
 		reset()
 		backend.writes = 0
 		r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
-		a := serve(t, registry.Register(), r)
+		a := serve(t, clients.Register(), r)
 		if a.status == http.StatusCreated {
 			assertFaithful(t, a, body, backend.writes)
 			return
@@ -123,17 +124,17 @@ func FuzzRegister(f *testing.F) {
 	})
 }
 
-// FuzzReplace puts any body as an update of a client. Whatever it says, the client stays
-// who it is, the token that was sent goes on working, and a refused body changes nothing.
-// What an update takes, registration takes, with the same result.
+// FuzzReplace puts any body as an update of a client. The client keeps its id, the token of
+// the request stays valid, and a refused body changes nothing. Registration accepts every body
+// that an update accepts, with the same result.
 func FuzzReplace(f *testing.F) {
 	bodies(f)
 	backend := &memory{}
-	registry, store, reset := fuzzed(f, backend)
+	clients, store, reset := fuzzed(f, backend)
 	f.Fuzz(func(t *testing.T, body string) {
 		reset()
 		backend.items = map[string]storage.Item{}
-		fix := &fixture{Clients: registry, store: store}
+		fix := &fixture{Clients: clients, store: store}
 		m := fix.register(t, "")
 		before := fix.stored(t, m.id)
 		named := strings.Replace(body, "{", `{"client_id":"`+m.id+`",`, 1)
@@ -185,4 +186,81 @@ func assertFaithful(t *testing.T, a answer, body string, writes int) {
 	if (a.body["jwks"] != nil && a.text("token_endpoint_auth_method") != "private_key_jwt") || a.list("response_types") != "code" || !strings.HasPrefix(a.list("grant_types"), "authorization_code") {
 		t.Fatalf("registered %s", a.raw)
 	}
+}
+
+// FuzzAssertion: only the assertion that was signed is accepted, and AssertionClientID
+// returns the client that signed it.
+func FuzzAssertion(f *testing.F) {
+	x := newFixture(f, nil)
+	s := newSigner(f, "ES256")
+	client := s.client()
+	good := s.good(f, start)
+	for _, seed := range []string{good, "", "..", "e30.e30.e30", good + "=", strings.ToUpper(good), good[1:], good[:len(good)-1], s.sign(f, s.claims(start), map[string]any{"typ": nil, "crit": []string{"x"}})} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		id, named := dcr.AssertionClientID(raw)
+		err := x.Authenticate(t.Context(), client, raw, audiences)
+		if err == nil && (raw != good || !named || id != s.id) {
+			t.Fatalf("accepted %q of %q", raw, id)
+		}
+		if err != nil && !errors.Is(err, dcr.ErrAssertion) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzDocument: the client of an accepted document has the address as its id, acceptable
+// redirect URIs and no secret, and its digest is the same each time.
+func FuzzDocument(f *testing.F) {
+	const address = "https://client.example.com/client.json"
+	x := newFixture(f, func(c *dcr.Config) { c.Documents = dcr.Documents{} })
+	files, err := filepath.Glob("testdata/documents/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no seeds: ", err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var sent struct {
+			ID string `json:"client_id"`
+		}
+		_ = json.Unmarshal(raw, &sent)
+		f.Add(strings.ReplaceAll(string(raw), sent.ID, address))
+	}
+	f.Add(published(address, map[string]any{"client_secret": "s"}))
+	f.Add(published(address, map[string]any{"jwks": map[string]any{"keys": []any{map[string]any{"kty": "oct", "k": "a"}}}, "client_name#de": "\u202e"}))
+	f.Fuzz(func(t *testing.T, body string) {
+		c, err := x.ReadDocument(address, []byte(body))
+		if err != nil {
+			if c.ID != "" {
+				t.Fatalf("refused and a client: %+v", c)
+			}
+			return
+		}
+		if c.ID != address || c.Source != storage.ClientDocument || c.Secret != nil || c.Metadata.ClientName == "" || len(c.Metadata.RedirectURIs) == 0 {
+			t.Fatalf("client %+v", c)
+		}
+		for _, uri := range c.Metadata.RedirectURIs {
+			if _, err := metadata.ParseRedirect(uri); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, method := range dcr.AuthMethods(c) {
+			if method != "none" && method != "private_key_jwt" || method == "private_key_jwt" && c.Metadata.JWKS == nil && c.Metadata.JWKSURI == "" {
+				t.Fatalf("methods %q of %+v", dcr.AuthMethods(c), c)
+			}
+		}
+		for _, link := range []string{c.Metadata.ClientURI, c.Metadata.LogoURI} {
+			if link != "" && !strings.HasPrefix(strings.ToLower(link), "https://client.example.com") {
+				t.Fatalf("link %q", link)
+			}
+		}
+		again, err := x.ReadDocument(address, []byte(body))
+		if err != nil || dcr.Digest(again) != dcr.Digest(c) || !slices.Contains(c.Metadata.GrantTypes, "authorization_code") {
+			t.Fatalf("read again: %v", err)
+		}
+	})
 }

@@ -2,17 +2,17 @@ package dcr
 
 import "sync"
 
-// generations is a map whose size is bounded by number and by weight. New entries go into
-// the young generation, and so does an old one that is asked for; when the young one is
-// full it becomes the old one, and the old one is dropped. So what is in use stays,
-// nothing is searched or sorted, and whoever fills it with what nobody asks for again
-// pushes out what nobody asks for again.
+// generations is a map that is bounded by the number and the weight of its entries. New
+// entries go into the young generation, and an old entry moves there when it is read; when
+// the young generation is full it becomes the old one, and the old one is dropped. So entries
+// in use stay without any search or sort, and entries that are never read again displace only
+// others of that kind.
 type generations[V any] struct {
-	most, heaviest int // of one generation
+	most, heaviest int // bounds of one generation
 
 	mu         sync.RWMutex
 	young, old map[string]weighed[V]
-	weight     int // of the young one
+	weight     int // of the young generation
 }
 
 type weighed[V any] struct {

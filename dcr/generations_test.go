@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestGenerations: a hundred thousand invented keys leave two generations, and what is
-// asked for in between stays.
+// TestGenerations: a hundred thousand invented keys leave two generations, and an entry that
+// is read in between stays.
 func TestGenerations(t *testing.T) {
 	for name, g := range map[string]*generations[int]{
 		"by number": newGenerations[int](100, 1<<30), "by weight": newGenerations[int](1<<30, 1000),
@@ -47,8 +47,8 @@ func TestGenerationsReplace(t *testing.T) {
 	}
 }
 
-// FuzzDocumentID: what is accepted as the address of a document has one spelling and
-// nothing in it that two readers could take differently.
+// FuzzDocumentID: an accepted address of a document has a single spelling and nothing
+// ambiguous.
 func FuzzDocumentID(f *testing.F) {
 	for _, seed := range []string{
 		"https://client.example.com/c.json", "https://client.example.com:8443/a/b?c=d", "https://user@client.example.com/c", "https://client.example.com/%2e%2e/c",
@@ -83,7 +83,7 @@ func FuzzDocumentID(f *testing.F) {
 	})
 }
 
-// TestGenerationsDrop: what was dropped is gone, wherever it was, and its weight with it.
+// TestGenerationsDrop: drop removes an entry from either generation, and its weight.
 func TestGenerationsDrop(t *testing.T) {
 	g := newGenerations[int](2, 100)
 	for i, key := range []string{"old", "older", "young"} { // the third begins a generation

@@ -10,11 +10,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// initialPrefix begins an initial access token.
+// initialPrefix is the prefix of initial access tokens.
 const initialPrefix = "gate_iat_"
 
-// MintInitialToken makes an initial access token (RFC 7591 section 3): whoever has it may
-// register so many clients until it expires. It is returned once; the store has its hash.
+// MintInitialToken creates an initial access token (RFC 7591 section 3), with which up to uses
+// clients can be registered until it expires. The store has only its hash, so the token cannot
+// be read again.
 func MintInitialToken(ctx context.Context, store *storage.Store, uses int, expires time.Time) (string, error) {
 	if uses < 1 {
 		return "", errors.New("dcr: initial token: it must be good for at least one registration")
@@ -36,9 +37,9 @@ func MintInitialToken(ctx context.Context, store *storage.Store, uses int, expir
 	return token, nil
 }
 
-// initialToken reads the initial access token of a request, if one is required. Where
-// anybody may register, an Authorization header means nothing: clients send what they
-// have, and it must neither keep them out nor be spent.
+// initialToken returns the initial access token of a request, or nil if none is required.
+// Where registration is open, an Authorization header is ignored: clients send tokens that
+// they have, which must neither be checked nor spent.
 func (cs *Clients) initialToken(req *http.Request) (*storage.InitialToken, error) {
 	if !cs.tokenRequired {
 		return nil, nil
@@ -58,13 +59,13 @@ func (cs *Clients) initialToken(req *http.Request) (*storage.InitialToken, error
 }
 
 func noInitialToken() error {
-	return unauthorized("registering takes an initial access token, and the one that was sent is missing, not valid, expired or used up")
+	return unauthorized("registering requires an initial access token, and the one that was sent is missing, not valid, expired or used up")
 }
 
-// spend takes one registration off an initial token, for a client that was just stored.
-// Nobody knows that client yet: when the last registration of the token went to somebody
-// else meanwhile, or the store does not answer, it is never told, and ends like one that
-// nobody uses. The other way round a fault would spend a registration for nothing.
+// spend takes one registration off an initial token, for a client that was just stored. The
+// client_id has not been sent yet: if another request took the last registration, the client
+// is removed, and if the store fails, it expires like every unused client. In the opposite
+// order a fault would spend a registration without a client.
 func (cs *Clients) spend(ctx context.Context, initial *storage.InitialToken, c storage.Client) error {
 	if initial == nil {
 		return nil
@@ -74,8 +75,8 @@ func (cs *Clients) spend(ctx context.Context, initial *storage.InitialToken, c s
 		return err
 	}
 	if made, err := cs.store.Client(ctx, c.ID); err == nil {
-		if err := cs.store.RemoveClient(ctx, made, "it was never told to anybody"); err != nil {
-			cs.log.WarnContext(ctx, "a client that nobody knows is left until it ends", "client_id", c.ID, "cause", err)
+		if err := cs.store.RemoveClient(ctx, made, "its registration failed"); err != nil {
+			cs.log.WarnContext(ctx, "a client whose registration failed is left until it expires", "client_id", c.ID, "cause", err)
 		}
 	}
 	return noInitialToken()

@@ -44,7 +44,7 @@ func (f *fixture) mint(t testing.TB, uses int, life time.Duration) string {
 
 func required(c *dcr.Config) { c.RequireInitialToken = true }
 
-// left is how many registrations an initial token is still good for.
+// left returns how many registrations an initial token has left.
 func (f *fixture) left(t testing.TB, token string) int {
 	t.Helper()
 	initial, err := f.store.InitialToken(context.Background(), token)
@@ -75,8 +75,8 @@ func TestInitialToken(t *testing.T) {
 	}
 }
 
-// TestInitialTokenRefusedUniformly: whatever is wrong with the token, the answer is the
-// same, before anything else is looked at, and nothing is spent.
+// TestInitialTokenRefusedUniformly: every wrong token gets the same answer, before any other
+// check, and nothing is spent.
 func TestInitialTokenRefusedUniformly(t *testing.T) {
 	f := newFixture(t, required)
 	good, short, used := f.mint(t, 1, 2*time.Hour), f.mint(t, 1, time.Minute), f.mint(t, 1, time.Hour)
@@ -105,8 +105,8 @@ func TestInitialTokenRefusedUniformly(t *testing.T) {
 	}
 }
 
-// TestOpenIgnoresTokens: where anybody may register, no header keeps a client out, and no
-// initial token is spent.
+// TestOpenIgnoresTokens: where registration is open, no Authorization header is refused, and
+// no initial token is spent.
 func TestOpenIgnoresTokens(t *testing.T) {
 	f := newFixture(t, nil)
 	token := f.mint(t, 1, time.Hour)
@@ -120,8 +120,8 @@ func TestOpenIgnoresTokens(t *testing.T) {
 	}
 }
 
-// TestInitialTokenRace: of many that register at once with a token for three, three do,
-// and nothing is left of the others.
+// TestInitialTokenRace: of many concurrent registrations with a token for three, three
+// succeed, and nothing is left of the others.
 func TestInitialTokenRace(t *testing.T) {
 	f := newFixture(t, required)
 	token := f.mint(t, 3, time.Hour)
@@ -200,8 +200,8 @@ func TestMintInitialTokenRefuses(t *testing.T) {
 	}
 }
 
-// TestAdmit: the hook is asked once per request that is right in everything else, before
-// anything is spent or stored, and what it says decides.
+// TestAdmit: the hook is called once per otherwise acceptable request, before anything is
+// spent or stored, and its error refuses the request.
 func TestAdmit(t *testing.T) {
 	var asked []storage.Client
 	var verdict error

@@ -18,12 +18,13 @@ import (
 const (
 	// maxKeySet bounds a key set by reference in bytes.
 	maxKeySet = 64 << 10
-	// keyRenewal is how often a key set is read again for a key that is not in it.
+	// keyRenewal is the least time after which a key set is read again because a key is not
+	// in it.
 	keyRenewal = time.Minute
 )
 
-// keysOf returns the keys of a client that its assertions may be signed with, by value or
-// by reference. Those by reference were read at most so long ago.
+// keysOf returns the keys that the assertions of a client may be signed with. Keys by
+// reference were read at most atMost ago.
 func (cs *Clients) keysOf(ctx context.Context, c storage.Client, atMost time.Duration) ([]jose.JSONWebKey, error) {
 	switch {
 	case !absent(c.Metadata.JWKS):
@@ -36,8 +37,8 @@ func (cs *Clients) keysOf(ctx context.Context, c storage.Client, atMost time.Dur
 	return cs.keySets.get(ctx, c.Metadata.JWKSURI, atMost)
 }
 
-// readKeys reads a key set (RFC 7517 section 5). A set with a private key is refused as a
-// whole: whoever reads it can sign. Keys that are not for signing here are left out.
+// readKeys parses a key set (RFC 7517 section 5). A set with a private key is refused as a
+// whole, because any reader of it can sign. Keys that cannot sign assertions are left out.
 func readKeys(_ string, raw []byte) ([]jose.JSONWebKey, error) {
 	all, err := publicKeys(raw)
 	if err != nil {
@@ -60,18 +61,18 @@ func readKeys(_ string, raw []byte) ([]jose.JSONWebKey, error) {
 }
 
 const (
-	// minModulus is what RFC 7518 section 3.3 demands of an RSA key, in bits. Checking a
-	// signature takes longer with every bit of the modulus and of the exponent, and both are
-	// a stranger's choice, so there is a most: what is in use.
+	// minModulus is the least size of an RSA key in bits (RFC 7518 section 3.3). The time to
+	// check a signature grows with modulus and exponent, and the client chooses both, so
+	// neither may be larger than is in use.
 	minModulus  = 2048
 	maxModulus  = 4096
 	maxExponent = 65537
-	// maxMember bounds a number in a key, in characters: what the largest modulus takes,
-	// and a little for leading zeros.
+	// maxMember bounds a number in a key, in characters: the largest modulus, and a little
+	// for leading zeros.
 	maxMember = 700
 )
 
-// keyMembers are the members of a JSON Web Key that count (RFC 7517 section 4, RFC 7518
+// keyMembers are the members of a JSON Web Key that are used (RFC 7517 section 4, RFC 7518
 // section 6, RFC 8037 section 2).
 type keyMembers struct {
 	Type      string   `json:"kty"`
@@ -86,8 +87,8 @@ type keyMembers struct {
 	E         string   `json:"e,omitempty"`
 }
 
-// verifyingKey returns a key, or why no assertion may be signed with it. Of its members
-// certificates and their addresses do not count: nothing here trusts them.
+// verifyingKey returns a parsed key, or why assertions may not be signed with it. It ignores
+// certificates and their addresses.
 func verifyingKey(raw json.RawMessage) (key jose.JSONWebKey, why string) {
 	var members keyMembers
 	if strictjson.Unmarshal(raw, &members, strictjson.Options{MaxBytes: maxKeySet}) != nil {
@@ -107,7 +108,8 @@ func verifyingKey(raw json.RawMessage) (key jose.JSONWebKey, why string) {
 	return key, ""
 }
 
-// wrong says what makes a key useless before anything is computed with it, or "".
+// wrong returns why a key is not accepted, as far as that can be seen without computing with
+// it, or "" if nothing is wrong.
 func (m keyMembers) wrong() string {
 	switch {
 	case m.Use != "" && m.Use != "sig", len(m.KeyOps) > 0 && !slices.Contains(m.KeyOps, "verify"):
@@ -125,7 +127,8 @@ func (m keyMembers) wrong() string {
 	return wrongRSA(new(big.Int).SetBytes(n).BitLen(), new(big.Int).SetBytes(e))
 }
 
-// wrongRSA says why an RSA key of so many bits and with that exponent is not accepted, or "".
+// wrongRSA returns why an RSA key with a modulus of so many bits and the exponent e is not
+// accepted, or "" if it is.
 func wrongRSA(bits int, e *big.Int) string {
 	switch {
 	case bits < minModulus || bits > maxModulus:

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/dcr"
 )
 
-// rsaJWK is an RSA key of so many bits that nobody has the other half of.
+// rsaJWK returns an RSA key of so many bits without a private key.
 func rsaJWK(bits int, exponent []byte) string {
 	modulus := bytes.Repeat([]byte{0xff}, (bits+7)/8)
 	modulus[0] >>= (8 - bits%8) % 8
@@ -26,7 +26,7 @@ func rsaJWK(bits int, exponent []byte) string {
 
 var usual = []byte{1, 0, 1}
 
-// bounded are RSA keys, and what is said of those that are not accepted.
+// bounded are RSA keys, with the error for those that are not accepted.
 var bounded = map[string]struct{ key, says string }{
 	"1024 bits":            {rsaJWK(1024, usual), "its RSA modulus has 1024 bits; 2048 to 4096 are accepted"},
 	"2047 bits":            {rsaJWK(2047, usual), "its RSA modulus has 2047 bits"},
@@ -51,9 +51,9 @@ var bounded = map[string]struct{ key, says string }{
 	"leading zeros":        {rsaJWK(2048, []byte{0, 0, 1, 0, 1}), ""},
 }
 
-// TestB6KeysOfStrangersAreBounded: by value in a registration, by reference, and in a
-// document, an RSA key is accepted within the bounds, and otherwise it is said what is wrong
-// and what is right. No signature is checked with it.
+// TestB6KeysOfStrangersAreBounded: in a registration, by reference, and in a document, an RSA
+// key is accepted within the bounds. Otherwise the error names the fault and what is accepted,
+// and no signature is checked with the key.
 func TestB6KeysOfStrangersAreBounded(t *testing.T) {
 	for name, test := range bounded {
 		t.Run(name, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestB6KeysOfStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// TestB6OtherKeysAreJudged: points that are on no curve, curves that are not accepted and
-// numbers without end are not keys, and good ones beside them count.
+// TestB6OtherKeysAreJudged: points off the curve, curves that are not accepted and overlong
+// numbers are refused, and valid keys in the same set are used.
 func TestB6OtherKeysAreJudged(t *testing.T) {
 	for name, test := range map[string]struct{ key, says string }{
 		"a point on no curve":  {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 43) + `","y":"` + strings.Repeat("A", 43) + `"}`, "its numbers are not those of one"},
@@ -121,8 +121,8 @@ func mustJSON(v any) []byte {
 	return raw
 }
 
-// TestB6FewKeysAreTried: whoever has many keys does not have all of them tried for one
-// assertion, named alike or not at all.
+// TestB6FewKeysAreTried: at most maxTries keys are tried for one assertion, with equal names
+// or without.
 func TestB6FewKeysAreTried(t *testing.T) {
 	r := newReader(t, nil)
 	s := newSigner(t, "ES256")
@@ -144,8 +144,8 @@ func TestB6FewKeysAreTried(t *testing.T) {
 	}
 }
 
-// TestB6TrustedStatementIssuers: the keys of an operator have the same bounds, and he hears
-// of it when the server starts.
+// TestB6TrustedStatementIssuers: the keys of statement issuers have the same bounds, and New
+// refuses others.
 func TestB6TrustedStatementIssuers(t *testing.T) {
 	for name, test := range bounded {
 		var key jose.JSONWebKey
@@ -161,8 +161,8 @@ func TestB6TrustedStatementIssuers(t *testing.T) {
 	}
 }
 
-// BenchmarkDearestKey measures the most that a stranger's key may cost for one assertion: an
-// RSA key of the largest size and exponent, five times.
+// BenchmarkDearestKey measures the greatest cost of a client's keys for one assertion: five RSA
+// keys of the largest size and exponent.
 func BenchmarkDearestKey(b *testing.B) {
 	r := newReader(b, nil)
 	s := newSigner(b, "RS256")

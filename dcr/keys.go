@@ -17,15 +17,15 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// privateMembers of a JSON Web Key hold secrets: RFC 7518 sections 6.2.2, 6.3.2 and
-// 6.4.1, RFC 8037 section 2, and the key type AKP.
+// privateMembers are the members of a JSON Web Key that contain secrets: RFC 7518 sections
+// 6.2.2, 6.3.2 and 6.4.1, RFC 8037 section 2, and the key type AKP.
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"}
 
 // maxKeys bounds the keys of a client.
 const maxKeys = 20
 
-// signingAlgorithm registers the only algorithm of the client's assertions, if it names
-// one. With another authentication method it means nothing and is left out.
+// signingAlgorithm registers the only algorithm of the client's assertions, if it names one.
+// It is left out for other authentication methods than private_key_jwt.
 func signingAlgorithm(asked metadata.Client, m *metadata.Client) error {
 	alg := asked.TokenEndpointAuthSigningAlg
 	if alg == "" || m.TokenEndpointAuthMethod != metadata.AuthMethodPrivateKeyJWT {
@@ -39,9 +39,9 @@ func signingAlgorithm(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// keys checks the public keys of a client and registers them if it authenticates with
-// them. For other methods they mean nothing; a mistake is reported all the same, above
-// all a private key that must be replaced now that it was sent to somebody.
+// keys checks the public keys of a client and registers them if it authenticates with them.
+// Mistakes are errors for other methods too, above all a private key, which the client must
+// replace once it was sent.
 func keys(asked metadata.Client, m *metadata.Client) error {
 	needed := m.TokenEndpointAuthMethod == metadata.AuthMethodPrivateKeyJWT
 	switch {
@@ -66,12 +66,12 @@ func keys(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// keySet is a JSON Web Key Set (RFC 7517 section 5) whose keys are as they came.
+// keySet is a JSON Web Key Set (RFC 7517 section 5) whose keys are not parsed.
 type keySet struct {
 	Keys []json.RawMessage `json:"keys"`
 }
 
-// publicKeys takes a key set apart. One that holds anything but public keys is refused.
+// publicKeys returns the keys of a key set. A set with anything but public keys is an error.
 func publicKeys(raw json.RawMessage) ([]json.RawMessage, error) {
 	var set keySet
 	if err := strictjson.Unmarshal(raw, &set, strictjson.Options{MaxBytes: maxBody}); err != nil || len(set.Keys) == 0 {
@@ -104,8 +104,8 @@ func publicKey(member string, raw json.RawMessage) error {
 	return nil
 }
 
-// usableKeys returns a set of the keys that can sign an assertion by an algorithm, or by
-// any if it is empty. RFC 7517 section 5 has others left out.
+// usableKeys returns a set of the keys that can sign assertions with alg, or with any
+// accepted algorithm if alg is empty. Others are left out (RFC 7517 section 5).
 func usableKeys(all []json.RawMessage, alg string) (json.RawMessage, error) {
 	var set keySet
 	var why []string
@@ -126,8 +126,8 @@ func usableKeys(all []json.RawMessage, alg string) (json.RawMessage, error) {
 	return json.Marshal(set)
 }
 
-// algorithmsOf returns the algorithms that a public key can verify, none for a key that
-// must not be used.
+// algorithmsOf returns the algorithms that a public key can verify; none for a key that is
+// not accepted.
 func algorithmsOf(key jose.JSONWebKey) []string {
 	var algs []string
 	switch k := key.Key.(type) {

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// lifetimes are how long registered clients are kept, and how many.
+// lifetimes bounds how long registered clients are kept, and how many.
 type lifetimes struct {
 	unused, idle              time.Duration
 	maxUnused, maxPerSoftware int
@@ -29,7 +29,7 @@ func (l lifetimes) validate() error {
 		errs = append(errs, fmt.Errorf("dcr: UnusedFor %s: it must be at least 1m", l.unused))
 	}
 	if l.idle < 2*storage.UseStep {
-		// Uses are recorded with that step.
+		// Uses are recorded with the precision of UseStep.
 		errs = append(errs, fmt.Errorf("dcr: IdleFor %s: it must be at least %s", l.idle, 2*storage.UseStep))
 	}
 	if l.maxUnused < 1 || l.maxPerSoftware < 1 {
@@ -38,20 +38,14 @@ func (l lifetimes) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reap removes the registered clients that were used once, but not for a long time, and
-// have no live grant. It returns how many. One that is used meanwhile stays: a consent
-// records the use before it stores a grant, and then the removal fails, because the
-// client was read before its grants were listed. A client that was disabled stays, so that
-// nobody forgets it. Reap is called every hour or so.
+// Reap removes the registered clients that have not been used for [Config.IdleFor] and have
+// no live grant, and returns their number. A client that is used at the same time stays: a
+// consent records the use before it stores a grant, and then the removal fails, because the
+// client was read before its grants were listed. A disabled client stays, so that it remains
+// disabled. Call Reap about once an hour.
 func (cs *Clients) Reap(ctx context.Context) (reaped int, err error) {
-	// Walking over clients that have ended removes them from the list.
-	for _, err := range cs.store.Clients(ctx) {
-		if err != nil && !errors.Is(err, storage.ErrRecord) {
-			return 0, fmt.Errorf("dcr: reap: %w", err)
-		}
-		if err == nil {
-			break // it has not ended, and all that follow are younger
-		}
+	if err := cs.dropExpired(ctx); err != nil {
+		return 0, err
 	}
 	var unreadable error
 	for c, err := range cs.store.UsedClients(ctx) {
@@ -62,7 +56,7 @@ func (cs *Clients) Reap(ctx context.Context) (reaped int, err error) {
 		case err != nil:
 			return reaped, fmt.Errorf("dcr: reap: %w", err)
 		case cs.now().Sub(latest(c.LastUsed, c.Created)) < cs.life.idle:
-			return reaped, unreadable // and so are all that follow
+			return reaped, unreadable // all that follow were used later
 		case c.Source != storage.ClientRegistered || c.Disabled:
 			continue
 		}
@@ -77,6 +71,20 @@ func (cs *Clients) Reap(ctx context.Context) (reaped int, err error) {
 	return reaped, unreadable
 }
 
+// dropExpired removes expired clients from the list of all clients: iterating over them has
+// that effect.
+func (cs *Clients) dropExpired(ctx context.Context) error {
+	for _, err := range cs.store.Clients(ctx) {
+		if err == nil {
+			return nil // it has not expired, and all that follow are younger
+		}
+		if !errors.Is(err, storage.ErrRecord) {
+			return fmt.Errorf("dcr: reap: %w", err)
+		}
+	}
+	return nil
+}
+
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -84,15 +92,15 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// reap removes an idle client unless it has a live grant.
+// reap removes an idle client unless it has a live grant, and reports whether it did.
 func (cs *Clients) reap(ctx context.Context, c storage.Client) (bool, error) {
 	live, err := cs.hasLiveGrant(ctx, c.ID)
 	if err != nil || live {
 		return false, err
 	}
-	because := fmt.Sprintf("nobody had used it for %d days", cs.life.idle/(24*time.Hour))
+	because := fmt.Sprintf("it was not used for %d days", cs.life.idle/(24*time.Hour))
 	switch err := cs.store.RemoveClient(ctx, c, because); {
-	case errors.Is(err, storage.ErrConflict): // it was used or changed
+	case errors.Is(err, storage.ErrConflict): // it was used or changed meanwhile
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("dcr: reap: %w", err)
@@ -105,9 +113,8 @@ func (cs *Clients) reap(ctx context.Context, c storage.Client) (bool, error) {
 	return true, nil
 }
 
-// hasLiveGrant reports whether a code of a client may still be redeemed, a refresh token
-// used, or an access token shown. What has ended is not on record any more. A record that
-// cannot be read may be a live one.
+// hasLiveGrant reports whether a code, refresh token or access token of a client may still
+// be valid. Expired grants have no record. A record that cannot be read counts as live.
 func (cs *Clients) hasLiveGrant(ctx context.Context, id string) (bool, error) {
 	for g, err := range cs.store.ClientGrants(ctx, id) {
 		switch {

@@ -15,7 +15,7 @@ import (
 
 const day = 24 * time.Hour
 
-// settled is when a client that nobody asked for may go.
+// settled is the age at which an unused client may be removed.
 const settled = 20*time.Minute + time.Second
 
 func (f *fixture) assertThere(t testing.TB, id string, want bool) {
@@ -26,7 +26,7 @@ func (f *fixture) assertThere(t testing.TB, id string, want bool) {
 	}
 }
 
-// uses is what a consent does: it reads the client, and records its use.
+// uses reads a client and records its use, as a consent does.
 func (f *fixture) uses(ctx context.Context, id string) error {
 	c, err := f.Current(ctx, id)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *fixture) uses(ctx context.Context, id string) error {
 	return rest(ctx)
 }
 
-// TestUnusedClientsEnd: a client that nobody uses ends, and one that was used does not.
+// TestUnusedClientsEnd: an unused client expires, and a used one does not.
 func TestUnusedClientsEnd(t *testing.T) {
 	for _, life := range []time.Duration{0, time.Hour} {
 		f := newFixture(t, func(c *dcr.Config) { c.UnusedFor = life })
@@ -58,8 +58,8 @@ func TestUnusedClientsEnd(t *testing.T) {
 	}
 }
 
-// TestTend: clients that register again and again make room for each other, one software
-// does not displace another until there are too many in all, and used ones stay.
+// TestTend: repeated registrations displace clients of the same software only, until there are
+// too many in all, and used clients stay.
 func TestTend(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 3, 5 })
 	ctx := context.Background()
@@ -101,11 +101,11 @@ func TestTend(t *testing.T) {
 	f.backend.writes.Store(0)
 	check("+----+++++")
 	if n := f.backend.writes.Load(); n != 0 {
-		t.Errorf("%d writes although nobody registered", n)
+		t.Errorf("%d writes although there was no registration", n)
 	}
 }
 
-// TestTendAgain: what a fault leaves is done the next time.
+// TestTendAgain: the next call finishes what a fault interrupted.
 func TestTendAgain(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware = 1 })
 	var ids []string
@@ -132,7 +132,7 @@ func TestTendAgain(t *testing.T) {
 	}
 }
 
-// TestReap: only what nobody used for long, without a live grant, is removed, and says why.
+// TestReap: only idle clients without a live grant are removed, with a reason.
 func TestReap(t *testing.T) {
 	for _, idle := range []time.Duration{0, 10 * day} {
 		f := newFixture(t, func(c *dcr.Config) { c.IdleFor, c.UnusedFor = idle, 1000*day })
@@ -176,7 +176,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("reaped %d: %v", n, err)
 		}
 		for _, id := range gone {
-			if _, err := f.Resolve(ctx, id); !isRemoved(err, fmt.Sprintf("nobody had used it for %d days", idle/day)) {
+			if _, err := f.Resolve(ctx, id); !isRemoved(err, fmt.Sprintf("it was not used for %d days", idle/day)) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -209,8 +209,8 @@ func TestReapAndUse(t *testing.T) {
 	f.assertRevoked(t, g, false)
 }
 
-// TestReapFaults: nothing is removed when it is not known whether a grant lives, and a
-// fault ends the round.
+// TestReapFaults: a client is not removed while its grants cannot be read, and a fault ends
+// the call.
 func TestReapFaults(t *testing.T) {
 	f := newFixture(t, nil)
 	ctx := context.Background()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// localizable are the members that people read or follow, and that may be given in
-// several languages: client_name#de (RFC 7591 section 2.2).
+// localizable are the members for people, which may be given in several languages, such as
+// client_name#de (RFC 7591 section 2.2).
 var localizable = []string{"client_name", "client_uri", "logo_uri", "tos_uri", "policy_uri"}
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 // languageTag is the syntax of a language tag (RFC 5646 section 2.1), without the few
-// irregular ones that were registered before it existed.
+// irregular tags that were registered before that syntax existed.
 var languageTag = regexp.MustCompile(`(?i)^(?:` +
 	`(?:[a-z]{2,3}(?:-[a-z]{3}){0,3}|[a-z]{4}|[a-z]{5,8})` + // language
 	`(?:-[a-z]{4})?` + // script
@@ -28,7 +28,8 @@ var languageTag = regexp.MustCompile(`(?i)^(?:` +
 	`(?:-x(?:-[a-z0-9]{1,8})+)?` + // private use
 	`|x(?:-[a-z0-9]{1,8})+)$`)
 
-// localized registers the members with a language tag under the rules of those without.
+// localized returns the members with a language tag, under the rules of the members without
+// one.
 func localized(members map[string]json.RawMessage) (map[string]string, error) {
 	var kept map[string]string
 	spelled := map[string]string{}

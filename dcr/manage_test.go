@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// managed is a client that registered itself, with the token that it manages itself by.
+// managed is a registered client with its registration access token.
 type managed struct{ id, secret, token string }
 
 func (m managed) bearer() string { return "Bearer " + m.token }
@@ -43,8 +43,8 @@ func (f *fixture) stored(t testing.TB, id string) storage.Client {
 	return c
 }
 
-// TestReplace: PUT replaces everything that the client said, under the rules of
-// registration, and leaves alone what is not the client's to say.
+// TestReplace: PUT replaces all client metadata, under the rules of registration, and keeps
+// the members that the server chose.
 func TestReplace(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, `"client_name":"Notes","client_name#de":"Notizen","contacts":["ops@example.com"],"software_id":"x","scope":"notes:read","token_endpoint_auth_method":"client_secret_post"`)
@@ -58,7 +58,7 @@ func TestReplace(t *testing.T) {
 	assertMembers(t, a, f, `{"redirect_uris":["http://127.0.0.1/cb"],"client_name":"New","tos_uri#fr":"https://client.example.com/cgu",`+
 		`"grant_types":["authorization_code","refresh_token"],"response_types":["code"],"token_endpoint_auth_method":"client_secret_basic"}`)
 	after := f.stored(t, m.id)
-	if _, told := a.body["client_secret"]; told || !after.Secret.Matches(m.secret) {
+	if _, issued := a.body["client_secret"]; issued || !after.Secret.Matches(m.secret) {
 		t.Errorf("the secret changed or is repeated: %s", a.raw)
 	}
 	for _, c := range []*storage.Client{&before, &after} {
@@ -88,7 +88,7 @@ func TestReplaceKeepsUse(t *testing.T) {
 	}
 }
 
-// TestReplaceIsSeenAtOnce: what this process had in memory is dropped.
+// TestReplaceIsSeenAtOnce: a replacement drops the cached client.
 func TestReplaceIsSeenAtOnce(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, `"client_name":"Old"`)
@@ -131,8 +131,8 @@ func TestReplaceMethod(t *testing.T) {
 	}
 }
 
-// TestReplaceRefuses: what may not be in an update request is refused by name and changes
-// nothing, and so is whatever registration refuses.
+// TestReplaceRefuses: an update refuses its forbidden members and everything that registration
+// refuses, names them, and changes nothing.
 func TestReplaceRefuses(t *testing.T) {
 	f := newFixture(t, nil)
 	m, other := f.register(t, ""), f.register(t, "")
@@ -182,8 +182,8 @@ func TestReplaceRefuses(t *testing.T) {
 	assertRefused(t, f, f.put(t, m.id, about(`"x":"`+strings.Repeat("x", 64<<10)+`"`), m.bearer()), http.StatusRequestEntityTooLarge, "invalid_client_metadata")
 }
 
-// TestRotation: PUT gives out a new token, and the one that was sent works until the new
-// one is used, so a lost answer locks nobody out.
+// TestRotation: PUT issues a new token, and the previous one is valid until the new one is
+// used, so a lost answer does not lock the client out.
 func TestRotation(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -222,7 +222,7 @@ func TestRotation(t *testing.T) {
 	get(fourth, http.StatusUnauthorized)
 }
 
-// TestReadingCostsNoWrite: only the first use of a new token does.
+// TestReadingCostsNoWrite: GET writes only at the first use of a new token.
 func TestReadingCostsNoWrite(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -236,7 +236,7 @@ func TestReadingCostsNoWrite(t *testing.T) {
 	}
 }
 
-// grant is one that a client has: its code was redeemed, and it can be refreshed.
+// grant is a grant whose code was redeemed and that can be refreshed.
 func (f *fixture) grant(t testing.TB, clientID string, life time.Duration) storage.Grant {
 	t.Helper()
 	g, _, err := f.store.PrepareGrant(storage.NewGrant{
@@ -271,8 +271,7 @@ func (f *fixture) assertRevoked(t *testing.T, g storage.Grant, want bool) {
 	}
 }
 
-// TestDelete: the client is gone at once, its grants are revoked, and those of others are
-// not.
+// TestDelete: the client is gone at once, and its grants are revoked but no others.
 func TestDelete(t *testing.T) {
 	f := newFixture(t, nil)
 	m, other := f.register(t, ""), f.register(t, "")
@@ -298,8 +297,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestManagingRefusesUniformly: for each method, whatever is wrong with client or token,
-// the answer is the same, nothing is written, and a body is not even looked at.
+// TestManagingRefusesUniformly: for each method, every wrong client or token gets the same
+// answer, nothing is written, and the body is not read.
 func TestManagingRefusesUniformly(t *testing.T) {
 	f := newFixture(t, nil)
 	m, other, gone, off := f.register(t, ""), f.register(t, ""), f.register(t, ""), f.register(t, "")

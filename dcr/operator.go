@@ -9,9 +9,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Add stores a client for an operator, under the rules for clients in the configuration.
-// One that authenticates with a secret gets one, which is returned once; the store has
-// its hash. Without an ID it gets one, and without a method it is public.
+// Add stores a client for an operator, under the rules for configured clients. A client that
+// authenticates with a secret gets one, which is returned and cannot be read again: the store
+// has only its hash. A client without an ID gets one, and one without an authentication method
+// is public.
 func Add(ctx context.Context, store *storage.Store, c storage.Client) (added storage.Client, secret string, err error) {
 	if c.ID == "" {
 		if c.ID, err = store.NewID(); err != nil {
@@ -38,9 +39,9 @@ func Add(ctx context.Context, store *storage.Store, c storage.Client) (added sto
 	return c, secret, nil
 }
 
-// Disable keeps a client in the store from being used, for good, and revokes its grants.
-// Servers that have it in memory notice within 5 seconds. The error is
-// [storage.ErrNotFound] if there is no such client; after any other, repeat it.
+// Disable permanently keeps a client in the store from being used, and revokes its grants.
+// Running servers that have it in memory notice within 5 seconds. The error is
+// [storage.ErrNotFound] if there is no such client; after any other error, call Disable again.
 func Disable(ctx context.Context, store *storage.Store, id string) error {
 	err := changed(ctx, store, id, func(c storage.Client) error {
 		if c.Disabled {
@@ -55,8 +56,8 @@ func Disable(ctx context.Context, store *storage.Store, id string) error {
 	return revokeGrants(ctx, store, id, "its client was disabled")
 }
 
-// Remove removes a client from the store and revokes its grants. It is repeated after an
-// error, and finishes then what is left of a client that was removed not long ago.
+// Remove removes a client from the store and revokes its grants. After an error, call Remove
+// again: it then finishes the revocation for a client that was removed recently.
 func Remove(ctx context.Context, store *storage.Store, id string) error {
 	var removed *storage.RemovedError
 	err := changed(ctx, store, id, func(c storage.Client) error {
@@ -68,7 +69,7 @@ func Remove(ctx context.Context, store *storage.Store, id string) error {
 	return revokeGrants(ctx, store, id, "its client was removed")
 }
 
-// changed reads a client and changes it, again and again while others do too.
+// changed reads a client and changes it, and repeats both if a concurrent change conflicts.
 func changed(ctx context.Context, store *storage.Store, id string, change func(storage.Client) error) error {
 	for range changeAttempts {
 		c, err := store.Client(ctx, id)

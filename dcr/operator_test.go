@@ -117,8 +117,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestOperatorsMistakes: what is not there is said so, and a store that does not answer
-// is not taken for that.
+// TestOperatorsMistakes: an unknown client is ErrNotFound, and an unavailable store is not.
 func TestOperatorsMistakes(t *testing.T) {
 	f := newFixture(t, nil)
 	ctx := context.Background()

@@ -9,8 +9,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// pin reads the documents that the configuration pins, under every rule of documents that are
-// fetched, and returns every mistake.
+// pin reads pinned documents by the same rules as fetched ones, and returns every mistake.
 func (cs *Clients) pin(documents map[string][]byte) error {
 	cs.pinned = make(map[string]storage.Client, len(documents))
 	var errs []error
@@ -36,7 +35,7 @@ func (cs *Clients) readPinned(id string, body []byte) (storage.Client, error) {
 	return cs.readDocument(id, body)
 }
 
-// Pinned are the clients whose documents the configuration pins, by client_id.
+// Pinned returns the clients of pinned documents, sorted by client_id.
 func (cs *Clients) Pinned() []storage.Client {
 	var clients []storage.Client
 	for _, id := range slices.Sorted(maps.Keys(cs.pinned)) {
@@ -45,7 +44,7 @@ func (cs *Clients) Pinned() []storage.Client {
 	return clients
 }
 
-// FetchesDocuments reports whether there are hosts from which documents are fetched.
+// FetchesDocuments reports whether the policy allows documents of any host to be fetched.
 func (cs *Clients) FetchesDocuments() bool {
 	return cs.SupportsDocuments() && (cs.documents.Trust != TrustDeny || len(cs.documents.Allow) > 0)
 }

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB1PinnedDocuments: a document that is pinned is read as one that is fetched, wins over
-// what is published, never ends, and asks nobody.
+// TestB1PinnedDocuments: a pinned document follows the rules of fetched ones, takes precedence
+// over the published one, never expires, and causes no request.
 func TestB1PinnedDocuments(t *testing.T) {
 	for _, trust := range []dcr.Trust{dcr.TrustAsk, dcr.TrustAllow, dcr.TrustDeny} {
 		var id, other string
@@ -45,7 +45,7 @@ func TestB1PinnedDocuments(t *testing.T) {
 	}
 }
 
-// TestB1RealDocumentsCanBePinned: those that clients publish, as they are.
+// TestB1RealDocumentsCanBePinned pins the published documents of real clients.
 func TestB1RealDocumentsCanBePinned(t *testing.T) {
 	files, err := filepath.Glob("testdata/documents/*.json")
 	if err != nil || len(files) == 0 {
@@ -69,8 +69,8 @@ func TestB1RealDocumentsCanBePinned(t *testing.T) {
 	}
 }
 
-// TestB1PinnedDocumentRules: what could not be a document out there cannot be one in here, and
-// the mistake names it.
+// TestB1PinnedDocumentRules: a document that would not be accepted from its host cannot be
+// pinned, and the error names it.
 func TestB1PinnedDocumentRules(t *testing.T) {
 	const id = "https://client.example.com/client.json"
 	good := published(id, nil)

@@ -11,10 +11,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Policy is what a deployment allows to be registered. The zero value allows every
-// redirect URI that [metadata.ParseRedirect] accepts, but for private-use schemes that
-// anybody could claim, and every scope and grant type that exists. It does not concern
-// clients of the configuration, nor what a client registered before.
+// Policy restricts what clients may register. The zero value allows every supported scope and
+// grant type, and every redirect URI that [metadata.ParseRedirect] accepts, except for
+// private-use schemes that any client could claim. It does not apply to configured clients or
+// to existing registrations.
 type Policy struct {
 	// RefusePrivateUse refuses redirect URIs with a private-use scheme (RFC 8252
 	// section 7.1), such as cursor://anysphere.cursor-mcp/oauth/callback.
@@ -25,29 +25,28 @@ type Policy struct {
 	// reverse order, such as com.example.app, nor that of a client that is widely used, such
 	// as cursor: without a list, only those are allowed.
 	PrivateUseSchemes []string
-	// RefuseLoopback refuses redirect URIs on loopback addresses, which programs on
-	// people's own machines use.
+	// RefuseLoopback refuses redirect URIs on loopback addresses, which programs on people's
+	// own machines use. Set it when all clients are web services.
 	RefuseLoopback bool
-	// RedirectHosts, if not empty, are the only hosts of https redirect URIs, whatever
-	// their port: a name in lowercase, or "*.example.com" for every name below
-	// example.com.
+	// RedirectHosts, if not empty, are the only hosts of https redirect URIs, with any port:
+	// a name in lowercase, or "*.example.com" for every name below example.com. Set it when
+	// the web clients are known.
 	RedirectHosts []string
-	// Scopes, if not empty, are the only scopes that clients may register. What a client
-	// registers does not limit what it asks for later; [Clients.MayAskFor] does.
+	// Scopes, if not empty, are the only scopes that clients may register. A client may later
+	// request scopes that it did not register; see [Clients.MayAskFor].
 	Scopes []string
 	// GrantTypes, if not empty, are the only grant types that clients may register.
 	// authorization_code must be one of them.
 	GrantTypes []string
 }
 
-// MayAskFor reports whether a client may ask for a scope. The policy limits clients that
-// nobody vouches for: not to register a scope keeps none of them from asking.
+// MayAskFor reports whether a client may request a scope. The policy limits clients that the
+// operator does not vouch for, whether or not they registered the scope.
 func (cs *Clients) MayAskFor(c storage.Client, scope string) bool {
 	return cs.Vouched(c) || cs.policy.allowsScope(scope)
 }
 
-// AllowsScheme reports whether the operator named a private-use scheme as one of those that
-// clients may have. Without such a list none was named.
+// AllowsScheme reports whether a private-use scheme is listed in [Policy.PrivateUseSchemes].
 func (cs *Clients) AllowsScheme(scheme string) bool {
 	return slices.Contains(cs.policy.PrivateUseSchemes, scheme)
 }
@@ -79,14 +78,14 @@ func (p Policy) validate() error {
 	return errors.Join(errs...)
 }
 
-// validPattern says whether a redirect host of a policy can match anything.
+// validPattern reports whether a redirect host of a policy can match a host.
 func validPattern(pattern string) bool {
 	host := strings.TrimPrefix(pattern, "*.")
 	uri, err := metadata.ParseRedirect("https://" + host + "/")
 	return err == nil && uri.Host() == host && strings.ToLower(host) == host && !strings.ContainsAny(host, ":[")
 }
 
-// refuses says why a redirect URI cannot be registered, or "".
+// refuses returns why a redirect URI cannot be registered, or "" if it can.
 func (p Policy) refuses(raw string) string {
 	uri, err := metadata.ParseRedirect(raw)
 	if err != nil {
@@ -117,7 +116,7 @@ func (p Policy) refusesScheme(raw string) string {
 	case len(p.PrivateUseSchemes) > 0 && !slices.Contains(p.PrivateUseSchemes, scheme):
 		return fmt.Sprintf("the scheme %.64q is not one of those allowed here: %s", scheme, strings.Join(p.PrivateUseSchemes, ", "))
 	case len(p.PrivateUseSchemes) == 0 && !reverseDomain(scheme) && !slices.Contains(knownSchemes, scheme):
-		return fmt.Sprintf("the scheme %.64q could be anybody's: use a domain name of yours in reverse order, such as com.example.app, or http on a loopback address", scheme)
+		return fmt.Sprintf("any client could claim the scheme %.64q: use a domain name of yours in reverse order, such as com.example.app, or http on a loopback address", scheme)
 	}
 	return ""
 }

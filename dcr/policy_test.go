@@ -52,11 +52,11 @@ func TestPolicy(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			registry, err := dcr.New(dcr.Config{Store: f.store, Endpoint: registerURL, Policy: tt.policy, Logger: slog.New(slog.DiscardHandler)})
+			clients, err := dcr.New(dcr.Config{Store: f.store, Endpoint: registerURL, Policy: tt.policy, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &fixture{Clients: registry, backend: f.backend}
+			f := &fixture{Clients: clients, backend: f.backend}
 			f.backend.writes.Store(0)
 			a := f.post(t, `{"redirect_uris":["`+tt.uri+`"]}`)
 			if tt.ok {
@@ -70,8 +70,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyScopesAndGrants: what may not be registered is refused by name, what does not
-// exist is left out as always, and defaults keep within the policy.
+// TestPolicyScopesAndGrants: forbidden scopes and grants are refused by name, unknown ones are
+// left out, and defaults respect the policy.
 func TestPolicyScopesAndGrants(t *testing.T) {
 	tests := []struct{ name, members, refused, scope, grants string }{
 		{"allowed", `"scope":"notes:read offline_access","grant_types":["authorization_code"]`, "", "notes:read offline_access", "authorization_code"},
@@ -102,7 +102,7 @@ func TestPolicyScopesAndGrants(t *testing.T) {
 	}
 }
 
-// TestMayAskFor: the policy binds clients that nobody vouches for, whatever they
+// TestMayAskFor: the policy binds clients that the operator does not vouch for, whatever they
 // registered.
 func TestMayAskFor(t *testing.T) {
 	registered, configured := storage.Client{Source: storage.ClientRegistered}, storage.Client{Source: storage.ClientConfigured}

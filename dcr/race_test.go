@@ -18,8 +18,8 @@ func isRemoved(err error, because string) bool {
 	return errors.Is(err, storage.ErrNotFound) && errors.As(err, &removed) && removed.Because == because
 }
 
-// TestTwoReplacements: one that comes between the reading and the writing of another wins.
-// The other one is told, and its client is what the winner made it.
+// TestTwoReplacements: a replacement between the read and the write of another one succeeds.
+// The other one fails with an error, and the client is as the first left it.
 func TestTwoReplacements(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -35,8 +35,8 @@ func TestTwoReplacements(t *testing.T) {
 	}
 }
 
-// TestManyReplacements: of many that have seen the same client one replaces it. Exactly one
-// token is the present one, and what is stored belongs to whoever got it.
+// TestManyReplacements: of many concurrent replacements one succeeds. Exactly one token is the
+// current one, and the stored metadata is that of the request that received it.
 func TestManyReplacements(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -69,7 +69,7 @@ func TestManyReplacements(t *testing.T) {
 	}
 }
 
-// TestReplaceAndUse: a use that comes in between loses nothing, on either side.
+// TestReplaceAndUse: a concurrent replacement and use both take effect.
 func TestReplaceAndUse(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, `"token_endpoint_auth_method":"none"`)
@@ -85,7 +85,7 @@ func TestReplaceAndUse(t *testing.T) {
 	}
 }
 
-// TestReplaceAndDelete: whoever comes second finds no client.
+// TestReplaceAndDelete: a replacement that comes after a concurrent deletion finds no client.
 func TestReplaceAndDelete(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -133,8 +133,8 @@ func TestDisableAndReplace(t *testing.T) {
 	}
 }
 
-// TestDeleteAndRefresh: however refreshing and deleting meet, nothing can be refreshed
-// once the client was told that it is deleted.
+// TestDeleteAndRefresh: in every interleaving of refreshing and deleting, nothing can be
+// refreshed after the deletion was answered.
 func TestDeleteAndRefresh(t *testing.T) {
 	f := newFixture(t, nil)
 	for range 20 {
@@ -158,8 +158,8 @@ func TestDeleteAndRefresh(t *testing.T) {
 	}
 }
 
-// TestManagingFaults: a store that fails at any step answers 503, and the client can come
-// back with the token that it has.
+// TestManagingFaults: a store that fails at any step causes a 503, and the client can retry
+// with the same token.
 func TestManagingFaults(t *testing.T) {
 	f := newFixture(t, nil)
 	down := func() { f.faults.SetDown(true) }
@@ -195,9 +195,9 @@ func TestManagingFaults(t *testing.T) {
 	}
 }
 
-// TestDeleteIsFinished: when the client is removed and its grants could not be revoked, it
-// is told to come back; whoever does has them revoked, although nothing is left that a
-// token could be compared with.
+// TestDeleteIsFinished: if the client was removed and its grants could not be revoked, the
+// answer is 503, and the next request revokes them, although there is no hash left to compare
+// its token with.
 func TestDeleteIsFinished(t *testing.T) {
 	f := newFixture(t, nil)
 	m := f.register(t, "")
@@ -217,8 +217,8 @@ func TestDeleteIsFinished(t *testing.T) {
 	f.assertRevoked(t, g, true)
 }
 
-// TestDeleteTouchesNoOthers: nobody can have the grants of a client revoked that is there,
-// or that an operator configured.
+// TestDeleteTouchesNoOthers: a request without a valid token cannot revoke the grants of an
+// existing or configured client.
 func TestDeleteTouchesNoOthers(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) {
 		c.Static = []storage.Client{{ID: "configured"}}

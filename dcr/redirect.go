@@ -10,8 +10,8 @@ import (
 // maxRedirectURIs bounds the redirect URIs of a client.
 const maxRedirectURIs = 10
 
-// redirectURIs registers every redirect URI byte for byte, or refuses the request and
-// says which one is wrong and why. A repeated URI is registered once.
+// redirectURIs registers every redirect URI byte for byte, and repeated ones once. Its error
+// names the first unacceptable one and the reason.
 func (p Policy) redirectURIs(asked metadata.Client, m *metadata.Client) error {
 	switch n := len(asked.RedirectURIs); {
 	case n == 0:

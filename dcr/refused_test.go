@@ -183,7 +183,7 @@ func assertions(members string) string {
 	return strings.TrimSuffix(`"token_endpoint_auth_method":"private_key_jwt",`+members, ",")
 }
 
-// languages are that many names of a client in different languages.
+// languages returns n names of a client in different languages.
 func languages(n int) string {
 	var members []string
 	for i := range n {
@@ -257,7 +257,7 @@ func TestRefusedBodies(t *testing.T) {
 	}
 }
 
-// TestDescriptionsAreShort: a stranger's text does not make our answers or logs long.
+// TestDescriptionsAreShort: long values in a request do not make answers or logs long.
 func TestDescriptionsAreShort(t *testing.T) {
 	f := newFixture(t, nil)
 	for i, body := range []string{

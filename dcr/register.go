@@ -30,28 +30,28 @@ type request struct {
 	metadata.Client
 	SoftwareStatement json.RawMessage `json:"software_statement"`
 
-	members map[string]json.RawMessage // all of them, by their name
+	members map[string]json.RawMessage // all members, by name
 }
 
 // response is a client information response (RFC 7591 section 3.2.1, RFC 7592 section 3).
 type response struct {
 	ClientID         string `json:"client_id"`
 	ClientIDIssuedAt int64  `json:"client_id_issued_at"`
-	// ClientSecret is known when it is issued only: the store has its hash.
+	// ClientSecret is in the response that issues it only: the store has its hash.
 	ClientSecret string `json:"client_secret,omitempty"`
-	// ClientSecretExpiresAt is 0, for a secret that does not expire, or absent for a
-	// client without one.
+	// ClientSecretExpiresAt is 0 (the secret does not expire), or nil for a client without
+	// a secret.
 	ClientSecretExpiresAt   *int64 `json:"client_secret_expires_at,omitempty"`
 	RegistrationClientURI   string `json:"registration_client_uri"`
 	RegistrationAccessToken string `json:"registration_access_token"`
 	metadata.Client
-	// SoftwareStatement is echoed as it came (RFC 7591 section 3.2.1).
+	// SoftwareStatement is returned unmodified (RFC 7591 section 3.2.1).
 	SoftwareStatement string `json:"software_statement,omitempty"`
 
 	localized map[string]string
 }
 
-// MarshalJSON adds the members with a language tag, whose names are the client's choice.
+// MarshalJSON adds the members with a language tag, whose names the client chooses.
 func (r response) MarshalJSON() ([]byte, error) {
 	type plain response
 	body, err := json.Marshal(plain(r))
@@ -67,10 +67,10 @@ func (r response) MarshalJSON() ([]byte, error) {
 }
 
 // Register returns the client registration endpoint (RFC 7591 section 3): POST of client
-// metadata as application/json. It answers 201 with what was registered, 400 with an
-// error code of RFC 7591 section 3.2.2, 401 without an initial access token where one is
-// required, 413 for a body over 64 KiB, 429 if [Config.Admit] has it wait and 503 while
-// the store does not answer.
+// metadata as application/json. It answers 201 with the registered metadata, 400 with an
+// error code of RFC 7591 section 3.2.2, 401 without a valid initial access token where one is
+// required, 413 for a body over 64 KiB, 429 if there were too many registrations, and 503
+// while the store is unavailable.
 func (cs *Clients) Register() http.Handler {
 	return endpoint{cs, map[string]serve{http.MethodPost: cs.register}}
 }
@@ -140,9 +140,9 @@ func parseRequest(body []byte) (request, error) {
 	return asked, nil
 }
 
-// issue gives a client its identity. The server chooses id and secrets (RFC 7591 section
-// 3.2.1), all of unreserved characters: clients differ in whether they percent-encode
-// them for HTTP Basic.
+// issue returns c with a client_id, a registration access token and, if it needs one, a
+// secret (RFC 7591 section 3.2.1). All consist of unreserved characters, because clients
+// differ in whether they percent-encode them for HTTP Basic.
 func (cs *Clients) issue(c storage.Client) (issued storage.Client, secret, token string, err error) {
 	c.Created = cs.now().UTC()
 	c.Expires = c.Created.Add(cs.life.unused)
@@ -157,8 +157,8 @@ func (cs *Clients) issue(c storage.Client) (issued storage.Client, secret, token
 	return c, secret, token, err
 }
 
-// withSecret returns a client with a secret exactly if it authenticates with one. One
-// that has a secret keeps it: then it is not known any more, and empty here.
+// withSecret returns c with a secret exactly if it authenticates with one. A client keeps the
+// secret that it has; then the returned secret is empty, because only its hash is known.
 func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secret string, err error) {
 	switch {
 	case !hasSecret(c.Metadata):
@@ -173,13 +173,13 @@ func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secre
 }
 
 func (cs *Clients) registered(ctx context.Context, c storage.Client) {
-	cs.crowd.note(c)
+	cs.unused.note(c)
 	cs.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
 		"redirect_uris", c.Metadata.RedirectURIs, "auth_method", c.Metadata.TokenEndpointAuthMethod)
 	cs.onRegister(ctx, c)
 }
 
-// response describes a client. The secret is empty when it is not known any more.
+// response describes a client. secret is empty unless it was just issued.
 func (cs *Clients) response(c storage.Client, secret, token string) response {
 	out := response{
 		ClientID: c.ID, ClientIDIssuedAt: c.Created.Unix(), ClientSecret: secret,
@@ -191,8 +191,8 @@ func (cs *Clients) response(c storage.Client, secret, token string) response {
 		out.ClientSecretExpiresAt = new(int64)
 	}
 	if c.Metadata.TokenEndpointAuthMethod != metadata.AuthMethodPrivateKeyJWT {
-		// A widely used Go client reads jwks as a string and fails on an object. It cannot
-		// use private_key_jwt.
+		// A widely used Go client, which cannot use private_key_jwt, reads jwks as a string
+		// and fails on an object.
 		out.JWKS = nil
 	}
 	return out

@@ -15,9 +15,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestRealClients registers the bodies that clients send, and compares everything that
-// comes back with testdata/registered. What they rely on comes back as they sent it; what
-// does not exist here is gone. Sending it back as an update changes nothing.
+// TestRealClients registers the requests of real clients, and compares the answers with
+// testdata/registered. Supported values come back unchanged, others are left out, and sending
+// the answer as an update changes nothing.
 func TestRealClients(t *testing.T) {
 	files, err := filepath.Glob("testdata/clients/*.json")
 	if err != nil || len(files) == 0 {
@@ -119,7 +119,7 @@ func unreserved(s string) bool {
 	})
 }
 
-// TestEffective is about what is registered when it is not what was asked for.
+// TestEffective: where the registered metadata differs from the request, it is as listed.
 func TestEffective(t *testing.T) {
 	tests := []struct{ name, member, asked, want string }{
 		{"defaults", "token_endpoint_auth_method", ``, `client_secret_basic`},
@@ -200,7 +200,7 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// with makes a request of members, adding a redirect URI if there is none.
+// with returns a request with the members, adding a redirect URI if there is none.
 func with(members string) string {
 	if !strings.Contains(members, `"redirect_uris"`) {
 		members = strings.TrimSuffix(`"redirect_uris":["https://client.example.com/cb"],`+members, ",")
@@ -208,7 +208,7 @@ func with(members string) string {
 	return "{" + members + "}"
 }
 
-// TestServerChooses: a client cannot choose what identifies it.
+// TestServerChooses: a client cannot choose its id or secrets.
 func TestServerChooses(t *testing.T) {
 	f := newFixture(t, nil)
 	a := f.post(t, with(`"client_id":"admin","client_secret":"s","client_id_issued_at":1,"client_secret_expires_at":1,`+
@@ -281,11 +281,11 @@ func TestRandomFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Logger: slog.New(slog.DiscardHandler)})
+	clients, err := dcr.New(dcr.Config{Store: store, Endpoint: registerURL, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Clients = registry
+	f.Clients = clients
 	a := f.post(t, minimal)
 	assertRefused(t, f, a, http.StatusServiceUnavailable, "temporarily_unavailable")
 }

@@ -10,15 +10,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Resolve returns the client with a client_id: a configured one, one from the store, or
-// the one that a metadata document at that address describes, which is not fetched if it is pinned. An unknown id is
-// [storage.ErrNotFound], and an id that cannot be one costs no trip to the store. A
-// document that cannot be used is a [DocumentError], and one that cannot be read just now
-// is [ErrUnreachable]. The caller decides what a disabled client may do, and changes
-// nothing in the slices of the client, which others may be reading.
+// Resolve returns the client with a client_id: a configured client, one from the store, or
+// the client that the metadata document at this address describes. A pinned document is not
+// fetched. The error is [storage.ErrNotFound] for an unknown id, a [DocumentError] for a
+// document that cannot be used, and [ErrUnreachable] for one that cannot be read now. A
+// malformed id is refused without a read of the store. Resolve also returns disabled clients.
+// The caller must not change the slices of the client, which other goroutines may read.
 //
-// A client that was changed or removed elsewhere is seen as it was for up to 5 seconds. A
-// document is seen as it was for as long as its host said, between a minute and a day.
+// A change that another process made takes effect after at most 5 seconds. A document is
+// cached for as long as its host allows, but at least a minute and at most a day.
 func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, error) {
 	if client, ok := cs.static[id]; ok {
 		return client, nil
@@ -45,11 +45,11 @@ func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, erro
 	return client, nil
 }
 
-// maxIDLength bounds a client_id. Those we draw have 22 characters.
+// maxIDLength bounds a client_id in bytes. The ids of registered clients have 22.
 const maxIDLength = 128
 
-// validID says whether a string can be a client_id in the store: unreserved characters
-// (RFC 3986 section 2.3), which mean the same raw and percent-encoded.
+// validID reports whether id can be a client_id in the store: unreserved characters only
+// (RFC 3986 section 2.3), which are the same raw and percent-encoded.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxIDLength && !strings.ContainsFunc(id, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~", c)
@@ -57,16 +57,16 @@ func validID(id string) bool {
 }
 
 const (
-	// cacheTime is how old a cached client may be.
+	// cacheTime is the greatest age of a cached client.
 	cacheTime = 5 * time.Second
-	// cacheSize and cacheBytes are how many clients one generation of the cache holds, and
-	// what they weigh.
+	// cacheSize and cacheBytes bound the number of clients in one generation of the cache
+	// and their size.
 	cacheSize  = 1024
 	cacheBytes = 8 << 20
 )
 
-// cache holds clients that were found, for a short time. Clients that do not exist are
-// never cached: strangers choose ids.
+// cache holds clients that were found, for a short time. Unknown ids are never cached,
+// because requests choose them.
 type cache struct{ kept *generations[cached] }
 
 type cached struct {
@@ -79,7 +79,7 @@ func newCache() cache { return cache{newGenerations[cached](cacheSize, cacheByte
 func (c cache) get(id string, now time.Time) (storage.Client, bool) {
 	entry, ok := c.kept.get(id)
 	age := now.Sub(entry.fetched)
-	// An age below zero means that the clock was set back: the entry says nothing.
+	// If the clock was set back, the age is negative and the entry is not used.
 	return entry.client, ok && age >= 0 && age < cacheTime
 }
 
@@ -87,7 +87,7 @@ func (c cache) put(client storage.Client, now time.Time) {
 	c.kept.put(client.ID, cached{client, now}, int(weigh(client)))
 }
 
-// weigh is about how many bytes a client takes, in the store and in memory.
+// weigh returns the approximate size of a client in bytes, in the store and in memory.
 func weigh(c storage.Client) int64 {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -96,6 +96,6 @@ func weigh(c storage.Client) int64 {
 	return int64(len(body))
 }
 
-// drop forgets a client that was changed or removed here. Who is reading it from the store
-// at this moment may still put it back, for as long as an entry lives.
+// drop removes a client that this process changed or removed. A concurrent request that read
+// the client before the change may still put it back, until the entry expires.
 func (c cache) drop(id string) { c.kept.drop(id) }

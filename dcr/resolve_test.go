@@ -24,7 +24,7 @@ func (f *fixture) create(t testing.TB, id string) {
 	}
 }
 
-// assertResolves resolves a client and checks how often the store was asked.
+// assertResolves resolves a client and checks how often the store was read.
 func (f *fixture) assertResolves(t *testing.T, id string, reads int64) {
 	t.Helper()
 	f.backend.gets.Store(0)

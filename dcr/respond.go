@@ -18,8 +18,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// The error codes of RFC 7591 section 3.2.2, RFC 6750 section 3.1 and RFC 6749
-// section 4.1.2.1 that leave this package.
+// The error codes that this package sends, of RFC 7591 section 3.2.2, RFC 6750 section 3.1
+// and RFC 6749 section 4.1.2.1.
 const (
 	codeInvalidRedirectURI  = "invalid_redirect_uri"
 	codeInvalidMetadata     = "invalid_client_metadata"
@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// retryAfter is what a client is told to wait while the store does not answer, in seconds.
+	// retryAfter is the Retry-After while the store is unavailable, in seconds.
 	retryAfter = "2"
 	// maxDescription bounds error_description in bytes.
 	maxDescription = 300
@@ -59,8 +59,8 @@ func invalidMetadata(member, format string, args ...any) *refusal {
 	return refuse(codeInvalidMetadata, member, format, args...)
 }
 
-// printable makes a text fit for error_description (RFC 6749 section 5.2): printable
-// ASCII without the quotation mark and the backslash.
+// printable returns s as an error_description may hold it (RFC 6749 section 5.2): printable
+// ASCII without quotation mark and backslash, of at most maxDescription bytes.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {
@@ -77,18 +77,19 @@ func printable(s string) string {
 	return s
 }
 
-// unauthorized is the same for every token that is not right, whatever is wrong with it.
+// unauthorized returns the refusal of a token, which is the same for every reason.
 func unauthorized(description string) *refusal {
 	refused := refuse(codeInvalidToken, "", "%s", description)
 	refused.status = http.StatusUnauthorized
 	return refused
 }
 
-// TooMany is returned by [Config.Admit] to have a client come back later.
+// TooMany is the error with which [Config.Admit] asks a client to retry later.
 type TooMany struct {
-	// RetryAfter is when.
+	// RetryAfter is the time after which the client may retry.
 	RetryAfter time.Duration
-	// What there were too many of; "" means registrations.
+	// What is the clause that describes the excess, for the error description; "" means "too
+	// many clients were registered".
 	What string
 }
 
@@ -98,13 +99,13 @@ func (e *TooMany) Error() string {
 
 func (e *TooMany) what() string { return cmp.Or(e.What, "too many clients were registered") }
 
-// serve answers a request, or returns why not.
+// serve answers a request, or returns the error to answer with.
 type serve func(w http.ResponseWriter, r *http.Request) error
 
-// endpoint is a handler of some methods that may fail.
+// endpoint is a handler with one function for each method.
 type endpoint struct {
-	registry *Clients
-	methods  map[string]serve
+	clients *Clients
+	methods map[string]serve
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +117,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := handle(w, r); err != nil {
-		e.registry.respondError(w, r, err)
+		e.clients.respondError(w, r, err)
 	}
 }
 
@@ -125,17 +126,18 @@ type errorResponse struct {
 	Description string `json:"error_description"`
 }
 
-// respondError answers with a refusal as it is. Everything else is a fault of ours or
-// of the store: the client is told to come back, the log is told why.
+// respondError answers with the error that a [refusal] or [TooMany] describes. Every other
+// error is a fault of this server or its store: it is logged, and the client is asked to retry
+// later.
 func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	var refused *refusal
 	var tooMany *TooMany
-	err = cs.slowed(req, err)
+	err = cs.throttled(req, err)
 	switch {
 	case errors.As(err, &tooMany):
 		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
-		// RFC 6585 section 4. No registration error code says it; this one of RFC 6749
-		// section 4.1.2.1 is for an overload that passes.
+		// RFC 6585 section 4. There is no registration error code for it; this one of RFC
+		// 6749 section 4.1.2.1 is for a temporary overload.
 		seconds := max(1, int64(math.Ceil(tooMany.RetryAfter.Seconds())))
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		respond(w, http.StatusTooManyRequests, errorResponse{codeUnavailable, fmt.Sprintf("%s; try again in %d seconds", tooMany.what(), seconds)})
@@ -150,7 +152,7 @@ func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err er
 		w.Header().Set("Retry-After", strconv.Itoa(int(fullRetry.Seconds())))
 		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the storage of the server is nearly full, so no clients can register; try again later"})
 	default:
-		level := slog.LevelWarn // what anybody can cause, such as a race with oneself, calls for nobody
+		level := slog.LevelWarn // not an error: clients can cause it, for example by concurrent changes
 		if errors.Is(err, storage.ErrRecord) {
 			level = slog.LevelError
 		}
@@ -160,10 +162,9 @@ func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err er
 	}
 }
 
-// slowed counts a token that was refused. When there were too many the answer is to come
-// back later. A request without a token guesses nothing, and a token that is right is never
-// slowed.
-func (cs *Clients) slowed(req *http.Request, err error) error {
+// throttled counts a refused token. It returns err, or a [TooMany] if there were too many
+// wrong tokens. Requests without a token and requests with a valid one do not count.
+func (cs *Clients) throttled(req *http.Request, err error) error {
 	var refused *refusal
 	if cs.wrongToken == nil || !errors.As(err, &refused) || refused.status != http.StatusUnauthorized || req.Header.Get("Authorization") == "" {
 		return err
@@ -177,7 +178,7 @@ func (cs *Clients) slowed(req *http.Request, err error) error {
 // challenge is the same for every refused token, whatever is wrong with it.
 var challenge = metadata.Challenge{Scheme: "Bearer", Params: []metadata.Param{{Name: "error", Value: codeInvalidToken}}}
 
-// respond writes JSON that nobody may store (RFC 7591 section 3.2.1).
+// respond writes v as JSON that caches must not store (RFC 7591 section 3.2.1).
 func respond(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -187,7 +188,7 @@ func respond(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	noStore(h)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone; nothing can be done about it
+	_, _ = w.Write(body) // an error means that the client is gone
 }
 
 func noStore(h http.Header) {

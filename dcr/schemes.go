@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// knownSchemes are the private-use schemes without a dot that clients in use have: Cursor, VS
-// Code and the editors made from it, whose extensions sign in under the name of the editor,
-// Warp and Raycast.
+// knownSchemes are the private-use schemes without a dot of widely used clients: Cursor, VS
+// Code and editors based on it, whose extensions sign in with the scheme of the editor, Warp
+// and Raycast.
 var knownSchemes = []string{"cursor", "kiro", "raycast", "trae", "vscode", "vscode-insiders", "vscodium", "warp", "windsurf"}
 
 // reverseDomain reports whether a scheme is a domain name in reverse order, such as
@@ -20,7 +20,8 @@ func reverseDomain(scheme string) bool {
 		(strings.HasPrefix(top, "xn--") || len(top) > 1 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == "")
 }
 
-// wrongLabel reports what is no label of a domain name (RFC 1123 section 2.1), in lowercase.
+// wrongLabel reports whether label is not a label of a domain name in lowercase (RFC 1123
+// section 2.1).
 func wrongLabel(label string) bool {
 	return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
 		strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""

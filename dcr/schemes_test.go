@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestC3SchemesThatAnybodyCouldClaim: a private-use scheme is a domain name in reverse order,
-// one of a client that is known, or one that the operator named.
+// TestC3SchemesThatAnybodyCouldClaim: a private-use scheme must be a domain name in reverse
+// order, that of a widely used client, or one that the operator listed.
 func TestC3SchemesThatAnybodyCouldClaim(t *testing.T) {
 	for _, tt := range []struct {
 		scheme string
@@ -39,7 +39,7 @@ func TestC3SchemesThatAnybodyCouldClaim(t *testing.T) {
 	}
 }
 
-// TestC3NamedSchemes: what the operator names is allowed, and then nothing else.
+// TestC3NamedSchemes: with a list of schemes, only these are allowed.
 func TestC3NamedSchemes(t *testing.T) {
 	named := dcr.Policy{PrivateUseSchemes: []string{"myapp", "org.example.app"}}
 	for uri, ok := range map[string]bool{"myapp://cb": true, "org.example.app:/cb": true, "cursor://anysphere.cursor-mcp/oauth/callback": false, "com.example.app:/cb": false, "otherapp:/cb": false} {
@@ -51,7 +51,7 @@ func TestC3NamedSchemes(t *testing.T) {
 	}
 }
 
-// TestC3ClientsOfTheOperator have whatever scheme the operator wrote into the file.
+// TestC3ClientsOfTheOperator: configured clients may have any private-use scheme.
 func TestC3ClientsOfTheOperator(t *testing.T) {
 	newFixture(t, func(c *dcr.Config) {
 		c.Static = []storage.Client{{ID: "app", Source: storage.ClientConfigured, Metadata: metadata.Client{

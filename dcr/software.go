@@ -11,15 +11,15 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// software returns the fingerprint of a software: the same for all its installations, as
-// far as what they register can tell. It is a hash over software_id, client_name,
-// client_uri, the authentication method, and where the redirect URIs lead: without the
-// port on loopback, which installations choose when they start, and by host alone on the
-// web, because hosted clients put the id of a connection into the path. The version of
-// the software does not count.
+// software returns the fingerprint of a client's software, which is the same for all its
+// installations as far as their registrations agree. It is a hash over software_id,
+// client_name, client_uri, the authentication method, and the redirect URIs: without the port
+// on loopback, which installations choose when they start, and by host alone on the web,
+// because hosted clients put the id of a connection into the path. The version of the software
+// is not included.
 //
-// Anybody can claim to be another software, or a new one. The fingerprint keeps those who
-// do not try to from being counted as one crowd, and is no limit to those who do.
+// A client can claim to be another software, or a new one. The fingerprint tells honest
+// clients apart; it does not limit dishonest ones.
 func software(m metadata.Client) string {
 	parts := []string{m.SoftwareID, m.ClientName, m.ClientURI, m.TokenEndpointAuthMethod}
 	var places []string
@@ -37,7 +37,7 @@ func software(m metadata.Client) string {
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// place is the part of a redirect URI that all installations of a software share.
+// place returns the part of a redirect URI that all installations of a software share.
 func place(raw string) string {
 	uri, err := metadata.ParseRedirect(raw)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSoftware: what differs from one installation to the next does not count, what makes
-// a software does.
+// TestSoftware: the fingerprint does not depend on what differs between installations of one
+// software, and depends on what differs between softwares.
 func TestSoftware(t *testing.T) {
 	const base = `"client_name":"Notes","client_uri":"https://client.example.com/","token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:4711/cb","https://client.example.com/u/1"]`
 	tests := []struct {

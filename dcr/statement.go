@@ -14,19 +14,18 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// StatementIssuer is somebody whose software statements are believed (RFC 7591 section
-// 2.3).
+// StatementIssuer is a trusted issuer of software statements (RFC 7591 section 2.3).
 type StatementIssuer struct {
 	// Issuer is the iss claim of the statements, byte for byte.
 	Issuer string
-	// Keys are the public keys that sign them.
+	// Keys are the public keys that verify them.
 	Keys jose.JSONWebKeySet
 }
 
-// statementAlgorithms may sign a software statement.
+// statementAlgorithms are the accepted algorithms of software statements.
 var statementAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}
 
-// statements are the keys of the trusted issuers by their name.
+// statements holds the keys of trusted issuers, by issuer.
 type statements map[string][]jose.JSONWebKey
 
 func newStatements(issuers []StatementIssuer) (statements, error) {
@@ -52,9 +51,9 @@ func newStatements(issuers []StatementIssuer) (statements, error) {
 	return known, errors.Join(errs...)
 }
 
-// believe returns a request in which the claims of its software statement have taken the
-// place of the plain members, and the statement as it came.
-func (s statements) believe(asked request, now time.Time) (request, string, error) {
+// apply returns the request with the claims of its software statement in place of its plain
+// members, and the unmodified statement.
+func (s statements) apply(asked request, now time.Time) (request, string, error) {
 	if absent(asked.SoftwareStatement) {
 		return asked, "", nil
 	}
@@ -66,7 +65,7 @@ func (s statements) believe(asked request, now time.Time) (request, string, erro
 	if err != nil {
 		return request{}, "", err
 	}
-	preferred, err := asked.preferring(claims)
+	preferred, err := asked.withClaims(claims)
 	return preferred, raw, err
 }
 
@@ -74,11 +73,11 @@ func invalidStatement(why string) error {
 	return refuse(codeInvalidStatement, "software_statement", "%s", why)
 }
 
-// verify returns the claims of a statement that a trusted issuer signed.
+// verify returns the claims of a statement if a trusted issuer signed it.
 func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessage, error) {
 	signed, err := jose.ParseSignedCompact(raw, statementAlgorithms)
 	if err != nil {
-		return nil, s.unreadable(raw)
+		return nil, s.parseError(raw)
 	}
 	var dates struct {
 		Issuer    string   `json:"iss"`
@@ -89,7 +88,7 @@ func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessag
 	var claims map[string]json.RawMessage
 	for _, v := range []any{&dates, &claims} {
 		if err := strictjson.Unmarshal(signed.UnsafePayloadWithoutVerification(), v, strictjson.Options{MaxBytes: maxBody}); err != nil {
-			return nil, invalidStatement("its claims are not understood: " + strings.TrimPrefix(err.Error(), "strictjson: "))
+			return nil, invalidStatement("its claims cannot be parsed: " + strings.TrimPrefix(err.Error(), "strictjson: "))
 		}
 	}
 	if dates.Issuer == "" {
@@ -101,17 +100,17 @@ func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessag
 	case !known:
 		return nil, refuse(codeUnapprovedStatement, "software_statement", "its issuer is not trusted here; register without it")
 	case !signedBy(signed, keys):
-		return nil, invalidStatement("its signature is not right")
+		return nil, invalidStatement("its signature is not valid")
 	}
-	if why := untimely(dates.Expires, dates.NotBefore, dates.IssuedAt, now); why != "" {
+	if why := invalidAt(dates.Expires, dates.NotBefore, dates.IssuedAt, now); why != "" {
 		return nil, invalidStatement(why)
 	}
 	return claims, nil
 }
 
-// unreadable tells a statement that is no signed JWT from one that nobody here could
-// verify.
-func (s statements) unreadable(raw string) error {
+// parseError returns the error for a statement that is not a JWT with an accepted algorithm.
+// Without any trusted issuer, that is why a signed JWT is refused.
+func (s statements) parseError(raw string) error {
 	switch {
 	case strings.Count(raw, ".") != 2:
 		return invalidStatement("it is not a signed JWT")
@@ -136,11 +135,12 @@ func signedBy(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) bool {
 	return false
 }
 
-// untimely says why a statement does not hold now, or "". Every date may be missing.
-func untimely(expires, notBefore, issued *float64, now time.Time) string {
+// invalidAt returns why a statement is not valid at now, or "" if it is. Every date may be
+// missing.
+func invalidAt(expires, notBefore, issued *float64, now time.Time) string {
 	for _, date := range []*float64{expires, notBefore, issued} {
 		if _, ok := numericDate(date); date != nil && !ok {
-			return "a date in it is not one"
+			return "a date in it is not valid"
 		}
 	}
 	if end, ok := numericDate(expires); ok && !now.Before(end.Add(clockSkew)) {
@@ -148,17 +148,17 @@ func untimely(expires, notBefore, issued *float64, now time.Time) string {
 	}
 	for _, date := range []*float64{notBefore, issued} {
 		if start, ok := numericDate(date); ok && start.After(now.Add(clockSkew)) {
-			return "it does not hold yet"
+			return "it is not valid yet"
 		}
 	}
 	return ""
 }
 
-// preferring returns a request with the members that a statement states in place of the
-// plain ones (RFC 7591 section 2.3). With a member go its variants in other languages,
-// which would otherwise say something else to those who read them. What is not metadata,
-// such as a client_id, means as little as in the request.
-func (asked request) preferring(claims map[string]json.RawMessage) (request, error) {
+// withClaims returns a request with the claims of a statement in place of its plain members
+// (RFC 7591 section 2.3). A claim also replaces the variants of its member in other languages,
+// which could contradict it. Claims that are not metadata, such as client_id, are ignored as
+// they are in a request.
+func (asked request) withClaims(claims map[string]json.RawMessage) (request, error) {
 	base := func(name string) string {
 		member, _, _ := strings.Cut(name, "#")
 		return member

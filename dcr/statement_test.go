@@ -22,10 +22,10 @@ import (
 
 const publisherName = "https://publisher.example.com"
 
-// publisher signs the software statements that are believed.
+// publisher signs trusted software statements.
 var publisher = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
-// trusting is a Config that believes the publisher, by some keys.
+// trusting configures the publisher, with these keys, as a trusted issuer.
 func trusting(keys ...any) func(*dcr.Config) {
 	var set jose.JSONWebKeySet
 	for i, key := range keys {
@@ -71,8 +71,8 @@ func signedBytes(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string,
 	return raw
 }
 
-// TestSoftwareStatement: what a statement says takes the place of what the client says,
-// in every language, and the statement comes back as it was.
+// TestSoftwareStatement: the claims of a statement replace the members of the request, in every
+// language, and the statement is returned unmodified.
 func TestSoftwareStatement(t *testing.T) {
 	f := newFixture(t, trusting(publisher.Public()))
 	raw := statement(t, jose.EdDSA, publisher, "key-0", claims{
@@ -104,7 +104,7 @@ func TestSoftwareStatement(t *testing.T) {
 	}
 }
 
-// TestStatementAlgorithms: each algorithm on the list is understood.
+// TestStatementAlgorithms: every accepted algorithm is supported.
 func TestStatementAlgorithms(t *testing.T) {
 	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestStatementAlgorithms(t *testing.T) {
 }
 
 func TestRefusedStatements(t *testing.T) {
-	stranger := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
+	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
 	signed := func(changes claims) string { return statement(t, jose.EdDSA, publisher, "", changes) }
 	good := signed(nil)
 	none := strings.Replace(good, strings.Split(good, ".")[0], "eyJhbGciOiJub25lIn0", 1)
@@ -140,23 +140,23 @@ func TestRefusedStatements(t *testing.T) {
 		{"garbage in three parts", "a.b.c", invalid, "not a JWT signed with"},
 		{"five parts", "a.b.c.d.e", invalid, "not a signed JWT"},
 		{"no algorithm", none, invalid, "not a JWT signed with"},
-		{"no signature", good[:strings.LastIndex(good, ".")+1], invalid, "signature is not right"},
+		{"no signature", good[:strings.LastIndex(good, ".")+1], invalid, "signature is not valid"},
 		{"another issuer", signed(claims{"iss": "https://stranger.example.org"}), unapproved, "not trusted"},
 		{"another spelling of the issuer", signed(claims{"iss": publisherName + "/"}), unapproved, "not trusted"},
 		{"no issuer", signed(claims{"iss": nil}), invalid, "no issuer"},
 		{"issuer of another type", signed(claims{"iss": []string{publisherName}}), invalid, "iss: wrong type"},
-		{"another key", statement(t, jose.EdDSA, stranger, "", nil), invalid, "signature"},
-		{"another key by the same name", statement(t, jose.EdDSA, stranger, "key-0", nil), invalid, "signature"},
+		{"another key", statement(t, jose.EdDSA, other, "", nil), invalid, "signature"},
+		{"another key by the same name", statement(t, jose.EdDSA, other, "key-0", nil), invalid, "signature"},
 		{"an unknown name of the key", statement(t, jose.EdDSA, publisher, "key-9", nil), invalid, "signature"},
 		{"symmetric", statement(t, jose.HS256, make([]byte, 32), "", nil), invalid, "not a JWT signed with"},
 		{"the public key as a secret", statement(t, jose.HS256, []byte(publisher.Public().(ed25519.PublicKey)), "", nil), invalid, "not a JWT signed with"},
 		{"expired", signed(claims{"exp": now - 60}), invalid, "expired"},
-		{"not yet", signed(claims{"nbf": now + 61}), invalid, "does not hold yet"},
-		{"issued in the future", signed(claims{"iat": now + 61}), invalid, "does not hold yet"},
-		{"expiry of another type", signed(claims{"exp": "soon"}), invalid, "not understood"},
+		{"not yet", signed(claims{"nbf": now + 61}), invalid, "is not valid yet"},
+		{"issued in the future", signed(claims{"iat": now + 61}), invalid, "is not valid yet"},
+		{"expiry of another type", signed(claims{"exp": "soon"}), invalid, "cannot be parsed"},
 		{"negative expiry", signed(claims{"exp": -1}), invalid, "a date"},
 		{"huge expiry", signed(claims{"exp": 1e300}), invalid, "a date"},
-		{"claims that are no object", signedBytes(t, jose.EdDSA, publisher, "", []byte(`[]`)), invalid, "not understood"},
+		{"claims that are no object", signedBytes(t, jose.EdDSA, publisher, "", []byte(`[]`)), invalid, "cannot be parsed"},
 		{"a claim twice", signedBytes(t, jose.EdDSA, publisher, "", []byte(`{"iss":"`+publisherName+`","client_name":"a","client_name":"b"}`)), invalid, "duplicate"},
 		{"a claim that cannot be registered", signed(claims{"grant_types": []string{"implicit"}}), "invalid_client_metadata", "grant_types"},
 		{"a claim of another type", signed(claims{"client_name": 1}), "invalid_client_metadata", "client_name: wrong type"},

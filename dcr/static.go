@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// staticClients checks the clients that an operator configured and fills in what was
-// left out.
+// staticClients checks the clients that an operator configured, fills in defaults, and
+// returns the clients by id.
 func staticClients(clients []storage.Client) (map[string]storage.Client, error) {
 	known := make(map[string]storage.Client, len(clients))
 	var errs []error
@@ -29,9 +29,8 @@ func staticClients(clients []storage.Client) (map[string]storage.Client, error) 
 	return known, errors.Join(errs...)
 }
 
-// staticClient returns a configured client as it will be resolved. An operator who says
-// nothing about it gets a client that may use refresh tokens, and one without a secret
-// is public.
+// staticClient returns a configured client as [Clients.Resolve] returns it. By default it may
+// use refresh tokens, and without a secret it is public.
 func staticClient(c storage.Client) (storage.Client, error) {
 	m := c.Metadata
 	method := metadata.AuthMethodBasic
@@ -67,16 +66,18 @@ func validStatic(c storage.Client) error {
 	case len(m.RedirectURIs) == 0:
 		return errors.New("it has no redirect_uris")
 	}
-	if err := signingAlgorithm(m, &m); err != nil {
-		return err
+	for _, check := range []func(asked metadata.Client, m *metadata.Client) error{signingAlgorithm, keys, links, redirectsParse} {
+		if err := check(c.Metadata, &m); err != nil {
+			return err
+		}
 	}
-	if err := keys(c.Metadata, &m); err != nil {
-		return err
-	}
-	if err := links(c.Metadata, &m); err != nil {
-		return err
-	}
-	for _, uri := range m.RedirectURIs {
+	return nil
+}
+
+// redirectsParse checks that every redirect URI is acceptable in itself. The policy does not
+// apply to configured clients.
+func redirectsParse(asked metadata.Client, _ *metadata.Client) error {
+	for _, uri := range asked.RedirectURIs {
 		if _, err := metadata.ParseRedirect(uri); err != nil {
 			return fmt.Errorf("redirect URI %q: %w", uri, err)
 		}
@@ -88,8 +89,8 @@ func subset(values, of []string) bool {
 	return !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(of, v) })
 }
 
-// detached returns a client that can be handed out many times: nobody's append or
-// later change reaches the copy that others see.
+// detached returns a copy of c that can be returned to many callers: its slices share no
+// memory with those of c, and an append to one allocates.
 func detached(c storage.Client) storage.Client {
 	m := &c.Metadata
 	for _, list := range []*[]string{&m.RedirectURIs, &m.GrantTypes, &m.ResponseTypes, &m.Contacts, &c.AuthMethods} {

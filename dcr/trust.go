@@ -12,34 +12,37 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Trust is what a deployment thinks of hosts that publish client ID metadata documents
+// Trust is the policy for the clients of a host that publishes client ID metadata documents
 // (draft-ietf-oauth-client-id-metadata-document section 8.9).
 type Trust string
 
 const (
-	// TrustAllow takes their clients for what they say they are.
+	// TrustAllow accepts the clients of a host and vouches for their metadata.
 	TrustAllow Trust = "allow"
-	// TrustAsk lets people decide: consent says that nobody here vouches for the host.
+	// TrustAsk accepts the clients of a host; the consent page warns that this server does
+	// not vouch for them.
 	TrustAsk Trust = "ask"
-	// TrustDeny refuses their clients. Nothing is fetched from such a host.
+	// TrustDeny refuses the clients of a host. Nothing is fetched from it.
 	TrustDeny Trust = "deny"
 )
 
-// Documents says which client ID metadata documents are read
-// (draft-ietf-oauth-client-id-metadata-document). The zero value is none.
+// Documents selects the client ID metadata documents that are accepted
+// (draft-ietf-oauth-client-id-metadata-document). The zero value accepts none.
 type Documents struct {
-	// Trust is for every host that is on neither list. Empty means that documents are off.
+	// Trust applies to every host that is on neither list. If it is empty, no documents are
+	// accepted.
 	Trust Trust
-	// Allow and Deny list hosts, such as client.example.com, or *.example.com for all
-	// below example.com without itself. A host on both lists is denied.
+	// Allow and Deny list hosts, such as client.example.com, or *.example.com for every host
+	// below example.com but not example.com itself. A host on both lists is denied. Set them
+	// to treat some hosts other than Trust does.
 	Allow, Deny []string
-	// Pinned are documents that are known here, by the address that is their client_id. They are
-	// read once, by the rules for all documents, win over what is published there, never end, and
-	// are vouched for. Set it for clients that have to connect where nothing can be fetched. With
-	// TrustDeny and no Allow they are the only ones.
+	// Pinned are documents that the operator supplies, by the address that is their
+	// client_id. They follow the rules of all documents, take precedence over the published
+	// ones, never expire, and are vouched for. Set it for clients that must work where
+	// nothing can be fetched. With TrustDeny and no Allow, no others are accepted.
 	Pinned map[string][]byte
-	// InsecureAllowLoopback accepts client ids on loopback addresses, also over plain
-	// HTTP, if the fetcher does. It is for development.
+	// InsecureAllowLoopback accepts client ids on loopback addresses, also over plain HTTP,
+	// if the fetcher does. Set it for development only.
 	InsecureAllowLoopback bool
 }
 
@@ -49,7 +52,7 @@ func (d Documents) validate() error {
 	case TrustAllow, TrustAsk, TrustDeny:
 	case "":
 		if len(d.Allow) > 0 || len(d.Deny) > 0 || len(d.Pinned) > 0 || d.InsecureAllowLoopback {
-			errs = append(errs, errors.New("dcr: documents: there is a policy and no trust: say allow, ask or deny"))
+			errs = append(errs, errors.New("dcr: documents: there is a policy and no trust: set it to allow, ask or deny"))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("dcr: documents: trust %q is not allow, ask or deny", d.Trust))
@@ -57,7 +60,7 @@ func (d Documents) validate() error {
 	return errors.Join(errs...)
 }
 
-// validHosts wants hosts in the spelling in which they are compared.
+// validHosts returns an error unless the patterns are spelled as they are compared.
 func validHosts(list string, patterns []string) error {
 	for _, pattern := range patterns {
 		host := strings.TrimPrefix(pattern, "*.")
@@ -69,7 +72,7 @@ func validHosts(list string, patterns []string) error {
 	return nil
 }
 
-// trust is what is thought of a host.
+// trust returns the policy for a host.
 func (d Documents) trust(host string) Trust {
 	switch {
 	case d.denies(host):
@@ -92,9 +95,9 @@ func listed(patterns []string, host string) bool {
 	})
 }
 
-// Vouched reports whether somebody here stands behind what a client says about itself:
-// an operator configured it, pinned its document, or trusts the host of it. The consent page says so
-// when nobody does.
+// Vouched reports whether the operator vouches for the metadata of a client: by configuring
+// it, pinning its document, or allowing the host of its document. The consent page warns
+// about other clients.
 func (cs *Clients) Vouched(c storage.Client) bool {
 	switch c.Source {
 	case storage.ClientConfigured:
@@ -108,9 +111,9 @@ func (cs *Clients) Vouched(c storage.Client) bool {
 	return false
 }
 
-// DocumentHost is the host, with its port if there is one, that a client's metadata
-// document was read from: the one thing about such a client that is verified. It is empty
-// for other clients.
+// DocumentHost returns the host, with its port if there is one, from which a client's
+// metadata document was read: the only verified property of such a client. It is empty for
+// other clients.
 func DocumentHost(c storage.Client) string {
 	if c.Source != storage.ClientDocument {
 		return ""
@@ -122,11 +125,12 @@ func DocumentHost(c storage.Client) string {
 	return metadata.ShownHost(u)
 }
 
-// logoOf says where the logo of a client is, if it may be shown: that of a client that is
-// vouched for, that of a document at the document's own origin, and otherwise one whose
-// origin is that of a home page and of a web address that gets the client's answers, unless
-// this answer goes to another one. A picture that anybody could name would lend the client
-// somebody else's face, and so would one whose owner gets answers that nobody asks for.
+// logoOf returns the address of the logo of a client whose response goes to the redirect URI
+// answer, and whether the logo may be shown. The logo must have the origin of the client's
+// home page or document. If the client has no document and is not vouched for, one of its web
+// redirect URIs must have that origin too, and so must answer if it is a web address.
+// Otherwise a client could show a third party's logo, also by registering a redirect URI of
+// that party that it never uses.
 func (cs *Clients) logoOf(c storage.Client, answer string) (logo, bool) {
 	l := logo{url: c.Metadata.LogoURI, page: c.Metadata.ClientURI}
 	if c.Source == storage.ClientDocument {
@@ -146,13 +150,14 @@ func (cs *Clients) logoOf(c storage.Client, answer string) (logo, bool) {
 	})
 }
 
-// webOrigin returns the origin of a web redirect URI, and whether it is one.
+// webOrigin returns the origin of a redirect URI, and whether it is a web redirect URI.
 func webOrigin(redirect string) (origin string, isWeb bool) {
 	uri, err := metadata.ParseRedirect(redirect)
 	return originOf(redirect), err == nil && uri.Kind == metadata.RedirectWeb
 }
 
-// originOf is the scheme, host and port of an absolute web URL (RFC 6454 section 4), or "".
+// originOf returns the origin of an absolute web URL: scheme, host and port (RFC 6454 section
+// 4). It returns "" for other strings.
 func originOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -161,8 +166,8 @@ func originOf(raw string) string {
 	return u.Scheme + "://" + strings.ToLower(metadata.ShownHost(u))
 }
 
-// refusesHost says why the host of a URL cannot be that of a document, or "". There is
-// one spelling of each.
+// refusesHost returns why the host of a URL cannot be that of a document, or "" if it can.
+// Each host has a single accepted spelling. address also allows IP addresses.
 func refusesHost(u *url.URL, address bool) string {
 	host := u.Hostname()
 	labels := strings.Split(host, ".")
@@ -180,7 +185,7 @@ func refusesHost(u *url.URL, address bool) string {
 	return ""
 }
 
-// notLabel reports what is not a label of a host name (RFC 1123 section 2.1).
+// notLabel reports whether label is not a label of a host name (RFC 1123 section 2.1).
 func notLabel(label string) bool {
 	return label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") ||
 		strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""

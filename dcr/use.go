@@ -7,8 +7,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Current is [Clients.Resolve] as of now: a client that was changed, disabled or removed
-// elsewhere is seen so at once. It is for pages, where a person waits anyway.
+// Current is [Clients.Resolve] without the cache: changes that another process made take
+// effect at once. Use it for pages, where the extra read of the store does not matter.
 func (cs *Clients) Current(ctx context.Context, id string) (storage.Client, error) {
 	if !cs.stored(id) {
 		return cs.Resolve(ctx, id)
@@ -22,10 +22,10 @@ func (cs *Clients) Current(ctx context.Context, id string) (storage.Client, erro
 	return client, nil
 }
 
-// Use records that a person is about to give a client a grant. When it returns nil the
-// client does not end by itself, and is not taken for unused before its grant is listed.
-// One that is gone is [storage.ErrNotFound]. What is left to do, if anything, may be done
-// later.
+// Use records that a person is about to give a client a grant. After it returned without an
+// error, the client does not expire by itself and does not count as unused. The error is
+// [storage.ErrNotFound] if the client is gone. rest, if not nil, finishes the record and may
+// be called later.
 func (cs *Clients) Use(ctx context.Context, c storage.Client) (rest func(context.Context) error, err error) {
 	if !cs.stored(c.ID) {
 		return nil, nil

@@ -13,50 +13,51 @@ import (
 )
 
 const (
-	// spareTime is how long a client that nobody has used is safe after it registered, and
-	// after it sent somebody here: as long as a person may take to sign in and decide, and
-	// some time to begin.
+	// spareTime is how long an unused client is not removed after it registered, and after it
+	// sent a person to the authorization endpoint: the time to sign in and decide, and some
+	// time to begin.
 	spareTime = 15 * time.Minute
-	// askStep is how exact it is on record when a client sent somebody here.
+	// askStep is the precision of the recorded time at which a client sent a person.
 	askStep = 5 * time.Minute
-	// fullRetry is when whoever finds no place is to come again. Some of those that are
-	// spared are not spared any more by then.
+	// fullRetry is the Retry-After of a registration for which there is no place. By then
+	// some clients are older than spareTime.
 	fullRetry = time.Minute
-	// networkPart is which part of all unused clients one network may have.
+	// networkPart is the fraction of unused clients that one network may have: a tenth.
 	networkPart = 10
-	// roomStep is how many unused clients make room at a time while the store is nearly full.
+	// roomStep is how many unused clients are removed at a time while the store is nearly
+	// full.
 	roomStep = 200
 )
 
-// maxCrowded bounds how many of each kind are remembered between two times of tending.
-// The bound on all clients holds for those that come on top.
-const maxCrowded = 4096
+// maxNoted bounds the lists, and the clients, that are noted between two calls of
+// [Clients.Tend]. Beyond it only the bound on all clients applies.
+const maxNoted = 4096
 
-// crowd is what this process knows about clients that nobody has used. Its zero value is
-// ready for use.
-type crowd struct {
-	mu    sync.Mutex
-	noted map[storage.Bound]bool // the lists that became longer
-	asked map[string]time.Time   // who sent somebody here
-	full  map[storage.Bound]bool // the lists that have too many, all of which are spared
+// unusedLists tracks the lists of clients that have never been used, as far as this process
+// changed them. Its zero value is ready for use.
+type unusedLists struct {
+	mu         sync.Mutex
+	noted      map[storage.Bound]bool // the lists that became longer
+	sentPerson map[string]time.Time   // clients that sent a person here, by id, and when
+	full       map[storage.Bound]bool // the lists that have too many, all of which are spared
 }
 
-// note remembers that a client was registered.
-func (c *crowd) note(of storage.Client) {
+// note records that a client was registered.
+func (c *unusedLists) note(of storage.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.noted == nil {
 		c.noted = map[storage.Bound]bool{}
 	}
 	for _, b := range lists(of) {
-		if len(c.noted) < maxCrowded {
+		if len(c.noted) < maxNoted {
 			c.noted[b] = true
 		}
 	}
 	c.noted[storage.Bound{}] = true
 }
 
-// lists are the lists that a client is in while nobody has used it, beside that of all.
+// lists returns the lists that a client is in until it is used, besides the list of all.
 func lists(of storage.Client) (bounds []storage.Bound) {
 	if of.Software != "" {
 		bounds = append(bounds, storage.Bound{Software: of.Software})
@@ -67,8 +68,8 @@ func lists(of storage.Client) (bounds []storage.Bound) {
 	return bounds
 }
 
-// again notes lists that were not done with.
-func (c *crowd) again(lists []storage.Bound) {
+// noteAll notes lists that are still to be bounded.
+func (c *unusedLists) noteAll(lists []storage.Bound) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.noted == nil {
@@ -79,12 +80,13 @@ func (c *crowd) again(lists []storage.Bound) {
 	}
 }
 
-// take returns what was noted: networks first, then softwares, and all clients at the end.
-func (c *crowd) take() (noted []storage.Bound, asked map[string]time.Time) {
+// take removes and returns what was noted: networks first, then softwares, and the list of
+// all clients last.
+func (c *unusedLists) take() (noted []storage.Bound, asked map[string]time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	noted, asked = slices.SortedFunc(maps.Keys(c.noted), order), c.asked
-	c.noted, c.asked = nil, nil
+	noted, asked = slices.SortedFunc(maps.Keys(c.noted), order), c.sentPerson
+	c.noted, c.sentPerson = nil, nil
 	return noted, asked
 }
 
@@ -101,8 +103,9 @@ func order(a, b storage.Bound) int {
 	return rank(a) - rank(b)
 }
 
-// setFull remembers whether a list has no place. One that has none is looked at again.
-func (c *crowd) setFull(list storage.Bound, full bool) {
+// setFull records whether a list is full. A full list is bounded again at the next
+// [Clients.Tend].
+func (c *unusedLists) setFull(list storage.Bound, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !full {
@@ -119,44 +122,46 @@ func (c *crowd) setFull(list storage.Bound, full bool) {
 	c.noted[list] = true
 }
 
-// hasPlace reports whether there is a place for a client. Of a software there always is:
-// whoever fills it must not keep others of the same software out.
-func (c *crowd) hasPlace(of storage.Client) bool {
+// hasPlace reports whether neither the list of all clients nor that of the client's network
+// is full. The list of a software does not matter: filling it must not keep out other clients
+// of the same software.
+func (c *unusedLists) hasPlace(of storage.Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.full[storage.Bound{}] && (of.Network == "" || !c.full[storage.Bound{Network: of.Network}])
 }
 
-// Asked notes that a client sent a person here, so that it does not make room for others
-// while that person signs in. What is already safe for a while costs nothing; everything
-// else is on record when [Clients.Tend] runs next, for all processes.
+// Asked notes that a client sent a person to the authorization endpoint, so that the client
+// is not removed in favour of others while the person signs in. It does nothing for a client
+// that stays for a while anyway; otherwise the next [Clients.Tend] writes it to the store, for
+// all processes.
 func (cs *Clients) Asked(of storage.Client) {
 	now := cs.now()
 	safe := latest(of.Created.Add(askStep), of.Asked.Add(askStep)) // and spareTime after that
 	if of.Source != storage.ClientRegistered || of.Expires.IsZero() || now.Before(safe) {
 		return
 	}
-	c := &cs.crowd
+	c := &cs.unused
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked == nil {
-		c.asked = map[string]time.Time{}
+	if c.sentPerson == nil {
+		c.sentPerson = map[string]time.Time{}
 	}
-	if len(c.asked) < maxCrowded {
-		c.asked[of.ID] = now
+	if len(c.sentPerson) < maxNoted {
+		c.sentPerson[of.ID] = now
 	}
 }
 
-// Tend bounds the clients that nobody has used: of each software and each network of which
-// this process registered clients since the last time, and in all. One that registered or
-// sent somebody here in the last 15 minutes stays in any case; while there are too many of
-// those, nobody else registers. It is called every few seconds, and costs nothing when
-// nobody registered. What an error leaves is done the next time.
+// Tend bounds the number of clients that have never been used: in all, and for each software
+// and each network from which this process registered clients since the last call. A client
+// that registered or sent a person in the last 15 minutes stays; while there are too many of
+// those, registrations are refused. Call Tend every few seconds; it does nothing if there was
+// no registration. The next call continues after an error.
 func (cs *Clients) Tend(ctx context.Context) error {
-	noted, asked := cs.crowd.take()
+	noted, asked := cs.unused.take()
 	for id, at := range asked {
 		if err := cs.store.AskForClient(ctx, id, at); err != nil {
-			cs.crowd.again(noted)
+			cs.unused.noteAll(noted)
 			return fmt.Errorf("dcr: tend: %w", err)
 		}
 	}
@@ -169,7 +174,7 @@ func (cs *Clients) Tend(ctx context.Context) error {
 	for i, list := range noted {
 		n, err := cs.bound(ctx, list, noted)
 		if removed += n; err != nil {
-			cs.crowd.again(noted[i:])
+			cs.unused.noteAll(noted[i:])
 			return fmt.Errorf("dcr: tend: %w", err)
 		}
 	}
@@ -180,11 +185,11 @@ func (cs *Clients) Tend(ctx context.Context) error {
 	return nil
 }
 
-// spared is since when a client must have registered or sent somebody here to stay.
+// spared returns the time after which a client must have registered or sent a person to stay.
 func (cs *Clients) spared() time.Time { return cs.now().Add(-spareTime - askStep) }
 
-// bound bounds one list. When there are too many in all, those make room first that came
-// from the network of which most came.
+// bound bounds one list and returns how many clients it removed. If there are too many in
+// all, clients of the network with most of them are removed first.
 func (cs *Clients) bound(ctx context.Context, list storage.Bound, noted []storage.Bound) (removed int, err error) {
 	b := list
 	b.Spare = cs.spared()
@@ -201,13 +206,13 @@ func (cs *Clients) bound(ctx context.Context, list storage.Bound, noted []storag
 	}
 	n, full, err := cs.store.BoundUnused(ctx, b)
 	if err == nil && list.Software == "" {
-		cs.crowd.setFull(list, full)
+		cs.unused.setFull(list, full)
 	}
 	return removed + n, err
 }
 
-// levelNetworks takes what is too much in all from the network that has most, of those
-// from which clients came since the last time.
+// levelNetworks removes the excess of the list of all clients from the network with most
+// clients, among the networks in noted.
 func (cs *Clients) levelNetworks(ctx context.Context, all storage.Bound, noted []storage.Bound) (removed int, err error) {
 	n, err := cs.store.Unused(ctx, all)
 	if err != nil || n <= all.Most {
@@ -249,18 +254,18 @@ func (cs *Clients) makeRoom(ctx context.Context) (removed int, err error) {
 	return removed, err
 }
 
-// admitted asks whether a client may be stored, or replaced by something else.
+// admitted decides whether a client may be stored, or replaced by its owner.
 func (cs *Clients) admitted(ctx context.Context, c storage.Client) (undo func(), err error) {
 	if cs.store.Room() != storage.RoomEnough {
 		return nil, fmt.Errorf("dcr: %w: %w", storage.ErrUnavailable, storage.ErrFull)
 	}
-	if !cs.crowd.hasPlace(c) {
+	if !cs.unused.hasPlace(c) {
 		return nil, &TooMany{RetryAfter: fullRetry}
 	}
 	return cs.admit(ctx, c, weigh(c))
 }
 
-// fromNetwork notes the network that registers a client.
+// fromNetwork returns c with the name of the network that registers it.
 func (cs *Clients) fromNetwork(ctx context.Context, c storage.Client) (storage.Client, error) {
 	from := fair.Requester(ctx)
 	if !from.IsValid() {

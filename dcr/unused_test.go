@@ -46,7 +46,7 @@ func (f *fixture) tend(t testing.TB) {
 	}
 }
 
-// there counts which of some clients are left.
+// there counts the clients that are left.
 func (f *fixture) there(t testing.TB, ids []string) (n int) {
 	t.Helper()
 	for _, id := range ids {
@@ -57,7 +57,7 @@ func (f *fixture) there(t testing.TB, ids []string) (n int) {
 	return n
 }
 
-// asks is a person whom a client sends to the sign-in page.
+// asks notes that a client sent a person to the sign-in page.
 func (f *fixture) asks(t testing.TB, id string) {
 	t.Helper()
 	c, err := f.Current(context.Background(), id)
@@ -80,9 +80,8 @@ func (f *fixture) elsewhere(t testing.TB, change func(*dcr.Config)) *fixture {
 	return &other
 }
 
-// TestB3LookAlikesDoNotPushOut: whoever registers as the same software again and again
-// pushes out nobody whose client is young or sent somebody here just now, also when the
-// flood comes to another process.
+// TestB3LookAlikesDoNotPushOut: repeated registrations of the same software do not displace
+// clients that registered or sent a person recently, also if they come to another process.
 func TestB3LookAlikesDoNotPushOut(t *testing.T) {
 	small := func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 3, 1000 }
 	f := newFixture(t, small)
@@ -99,10 +98,10 @@ func TestB3LookAlikesDoNotPushOut(t *testing.T) {
 	f.clock.advance(4 * time.Minute)
 	other.tend(t)
 	if f.there(t, asked) != 1 || f.there(t, young) != 2 {
-		t.Errorf("of one that sent somebody here 15 minutes ago %d are left, of two young ones %d", f.there(t, asked), f.there(t, young))
+		t.Errorf("of one that sent a person 15 minutes ago %d are left, of two young ones %d", f.there(t, asked), f.there(t, young))
 	}
 	if f.there(t, idle) != 0 {
-		t.Error("one that nobody asked for for an hour did not make room")
+		t.Error("a client that sent no person for an hour was not removed")
 	}
 	if f.there(t, flood) != 30 {
 		t.Errorf("%d of 30 young ones are left", f.there(t, flood))
@@ -123,8 +122,8 @@ func TestB3LookAlikesDoNotPushOut(t *testing.T) {
 	}
 }
 
-// TestB3AskedMayBeSaidOften: what strangers send to /authorize costs a write every five
-// minutes for a client, none for one that is young anyway, and none for one that was used.
+// TestB3AskedMayBeSaidOften: requests to /authorize cause at most one write in five minutes for
+// a client, and none for a new or used one.
 func TestB3AskedMayBeSaidOften(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.mustRegister(t, "198.51.100.1", "", 1)[0]
@@ -152,8 +151,8 @@ func TestB3AskedMayBeSaidOften(t *testing.T) {
 	}
 }
 
-// TestB3TheFloodMakesRoom: when a software has too many, those of the network from which
-// most came go, and not the older ones of others. What one network may have is bounded too.
+// TestB3TheFloodMakesRoom: when there are too many clients, those of the network with most of
+// them are removed, and not older ones of others. The clients of one network are bounded too.
 func TestB3TheFloodMakesRoom(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 10, 1000 })
 	const software = `"client_name":"Editor"`
@@ -184,9 +183,9 @@ func TestB3TheFloodMakesRoom(t *testing.T) {
 	}
 }
 
-// TestB3FullMeansLater: while all that there are too many of are young, whoever comes from
-// the network that has too many, and everybody when there are too many in all, is told to
-// come later. Then there is room again.
+// TestB3FullMeansLater: while too many clients are too new to be removed, registrations are
+// answered with 429: from the full network, or from everywhere if there are too many in all.
+// Later there is room again.
 func TestB3FullMeansLater(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnused = 20 }) // 2 for one network
 	refused := func(from string) {
@@ -216,8 +215,7 @@ func TestB3FullMeansLater(t *testing.T) {
 	f.mustRegister(t, "192.0.2.77", "", 1)
 }
 
-// TestB3CacheIsWeighed: the cache of clients holds many small ones, and of large ones only
-// as many as weigh the same.
+// TestB3CacheIsWeighed: the cache of clients is bounded by their size.
 func TestB3CacheIsWeighed(t *testing.T) {
 	for length, want := range map[int][2]int{100: {300, 300}, 60_000: {100, 290}} {
 		f := newFixture(t, nil)
@@ -244,8 +242,8 @@ func TestB3CacheIsWeighed(t *testing.T) {
 	}
 }
 
-// TestB3TightStore: while the store is short of room nobody registers or changes a
-// registration, everything else about clients goes on, and unused ones make room.
+// TestB3TightStore: while the store is short of memory, registrations and changes of them are
+// refused, everything else about clients works, and unused clients are removed.
 func TestB3TightStore(t *testing.T) {
 	f := newFixture(t, nil)
 	old := f.mustRegister(t, "192.0.2.1", "", 250)
@@ -277,8 +275,8 @@ func TestB3TightStore(t *testing.T) {
 	f.register(t, "")
 }
 
-// TestB3NetworkIsNoAddress: a record names the network that registered a client without
-// telling which one it is, until the client is used.
+// TestB3NetworkIsNoAddress: a record holds a pseudonym of the network that registered a client,
+// until the client is used.
 func TestB3NetworkIsNoAddress(t *testing.T) {
 	f := newFixture(t, nil)
 	a, b := f.mustRegister(t, "192.0.2.1", "", 1)[0], f.mustRegister(t, "192.0.2.200", "", 1)[0]

@@ -1,0 +1,73 @@
+package dcr_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"gatehouse.example/dcr"
+	"gatehouse.example/storage"
+)
+
+func TestDigest(t *testing.T) {
+	r := newReader(t, nil)
+	base := map[string]any{"redirect_uris": []string{"http://127.0.0.1/a", "http://127.0.0.1/b"}, "scope": "notes:read"}
+	seen := map[string]string{}
+	digest := func(change map[string]any) string {
+		members := maps.Clone(base)
+		maps.Copy(members, change)
+		r.clock.advance(24 * time.Hour)
+		return dcr.Digest(r.resolve(t, r.publish("client.example.com", members)))
+	}
+	same := digest(nil)
+	key := func(x string) map[string]any {
+		return map[string]any{"keys": []any{map[string]any{"kty": "OKP", "crv": "Ed25519", "x": x}}}
+	}
+	one, two := key("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"), key("__________________________________________8")
+	for name, change := range map[string]map[string]any{
+		"a name":           {"client_name": "Other"},
+		"a localised name": {"client_name#de": "Anders"},
+		"a redirect URI":   {"redirect_uris": []string{"http://127.0.0.1/a", "http://127.0.0.1/c"}},
+		"one less":         {"redirect_uris": []string{"http://127.0.0.1/a"}},
+		"a page":           {"client_uri": r.web.URL("client.example.com", "/about")},
+		"a logo":           {"logo_uri": r.web.URL("client.example.com", "/about")},
+		"terms":            {"tos_uri": "https://example.org/tos"},
+		"a policy":         {"policy_uri": "https://example.org/tos"},
+		"keys":             {"jwks": one},
+		"other keys":       {"jwks": two},
+		"keys elsewhere":   {"jwks_uri": "https://example.org/jwks.json"},
+		"a method":         {"jwks": one, "token_endpoint_auth_method": "private_key_jwt"},
+		"a method more":    {"jwks": one, "token_endpoint_auth_methods_supported": []string{"private_key_jwt"}},
+		"an algorithm":     {"jwks": one, "token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_signing_alg": "EdDSA"},
+		"scope":            {"scope": "notes:read notes:write"},
+		"grant types":      {"grant_types": []string{"authorization_code"}},
+	} {
+		got := digest(change)
+		if got == same || seen[got] != "" || len(got) != 43 {
+			t.Errorf("%s: digest %q is that of %q", name, got, seen[got])
+		}
+		seen[got] = name
+	}
+	for name, change := range map[string]map[string]any{
+		"another order": {"redirect_uris": []string{"http://127.0.0.1/b", "http://127.0.0.1/a"}, "grant_types": []string{"refresh_token", "authorization_code"}},
+		"a contact":     {"contacts": []string{"a@example.com"}},
+		"a version":     {"software_version": "2"},
+		"another":       {"x": 1},
+		"nothing":       nil,
+	} {
+		if digest(change) != same {
+			t.Errorf("%s: another digest", name)
+		}
+	}
+	c := storage.Client{ID: "a", Source: storage.ClientRegistered}
+	d := c
+	d.Source = storage.ClientConfigured
+	if dcr.Digest(c) == dcr.Digest(d) {
+		t.Error("sources are the same")
+	}
+	c.LastUsed, c.Disabled, c.Secret = start, true, storage.HashSecret("s")
+	d.Source = storage.ClientRegistered
+	if dcr.Digest(c) != dcr.Digest(d) {
+		t.Error("what nobody relies on changes the digest")
+	}
+}

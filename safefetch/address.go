@@ -4,19 +4,18 @@ import (
 	"net/netip"
 )
 
-// block is a range of addresses that are not of the public internet.
+// block is a range of addresses outside of the public internet.
 type block struct {
 	prefix netip.Prefix
 	name   string
 }
 
 // special lists the blocks of the IANA IPv4 and IPv6 Special-Purpose Address Registries
-// (RFC 6890, RFC 8190), those that the registries do not repeat from elsewhere
-// (multicast, deprecated forms), and nothing that only a part of is special: what the
-// registries carve out of a block as reachable are anycast services of the network, and no
-// documents are published there. The two forms of IPv6 address in which an IPv4 address
-// is reached, 0:0:0:0:0:ffff:0:0/96 (RFC 4291 section 2.5.5.2) and 64:ff9b::/96 (RFC 6052
-// section 2.1), are not here: unwrap turns them into that address.
+// (RFC 6890, RFC 8190), and special blocks that these registries do not list (multicast,
+// deprecated forms). Parts of a block that the registries mark as reachable are included:
+// they are anycast services of the network, where no documents are published. The two forms
+// of IPv6 addresses that stand for an IPv4 address, 0:0:0:0:0:ffff:0:0/96 (RFC 4291 section
+// 2.5.5.2) and 64:ff9b::/96 (RFC 6052 section 2.1), are not listed: unwrap converts them.
 var special = []block{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network (RFC 791 section 3.2)"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private use (RFC 1918)"},
@@ -59,7 +58,7 @@ var special = []block{
 	{netip.MustParsePrefix("ff00::/8"), "multicast (RFC 4291)"},
 }
 
-// refusal returns why an address is not of the public internet, or "".
+// refusal returns why an address is not of the public internet, or "" if it is.
 func refusal(a netip.Addr) string {
 	if !a.IsValid() {
 		return "not an address"
@@ -76,28 +75,28 @@ func refusal(a netip.Addr) string {
 	return refusal6(a)
 }
 
-// refusal6 judges what no list of blocks can say of an IPv6 address.
+// refusal6 returns why an IPv6 address outside of every special block is not of the public
+// internet, or "" if it is.
 func refusal6(a netip.Addr) string {
 	if !a.Is6() {
 		return ""
 	}
 	b := a.As16()
 	switch {
-	case b[0]>>5 != 1: // RFC 4291 section 2.4: what IANA has opened is 2000::/3
+	case b[0]>>5 != 1: // RFC 4291 section 2.4: IANA assigns global unicast addresses from 2000::/3
 		return "not global unicast"
 	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe:
-		// An interface that tunnels to the IPv4 address in the last four bytes. Nobody
-		// publishes documents behind one.
+		// An interface that tunnels to the IPv4 address in the last four bytes. No documents
+		// are published behind one.
 		return "ISATAP (RFC 5214 section 6.1)"
 	}
 	return ""
 }
 
-// unwrap returns the IPv4 address that is reached when an IPv6 address is dialled: by the
-// kernel for a mapped one, and by the gateway of an IPv6-only network for one with the
-// well-known prefix, which is how such a network reaches all of IPv4 (RFC 6147). In
-// Teredo, 6to4, ISATAP and IPv4-compatible addresses there is one too, but those are
-// refused whatever they hide.
+// unwrap returns the IPv4 address to which a connection to an IPv6 address goes: the kernel
+// unwraps mapped addresses, and the gateway of an IPv6-only network those with the well-known
+// prefix (RFC 6147). Every other address is returned unchanged. Teredo, 6to4, ISATAP and
+// IPv4-compatible addresses contain an IPv4 address too, but are always refused.
 func unwrap(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -110,8 +109,8 @@ func unwrap(a netip.Addr) netip.Addr {
 	return a
 }
 
-// refuses returns why this fetcher does not connect to an address, or "". Plain HTTP is
-// for loopback alone.
+// refuses returns why this fetcher does not connect to an address, or "" if it does. Plain
+// HTTP is allowed to loopback only.
 func (f *Fetcher) refuses(a netip.Addr, plain bool) string {
 	if f.config.InsecureAllowLoopback && a.Zone() == "" && a.Unmap().IsLoopback() {
 		return ""

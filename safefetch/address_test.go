@@ -7,8 +7,8 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// TestBlocks looks at both edges of every block from both sides. An outside neighbour is
-// named only where it is public.
+// TestBlocks checks both edges of every block from both sides. A neighbour outside is given
+// only where it is public.
 func TestBlocks(t *testing.T) {
 	for _, b := range []struct{ before, first, last, after string }{
 		{"", "0.0.0.0", "0.255.255.255", "1.0.0.0"},
@@ -76,7 +76,7 @@ func expectRefusal(t *testing.T, addr string, want bool) {
 	}
 }
 
-// TestAddresses names addresses that attacks have used, and some that must work.
+// TestAddresses checks addresses that were used in attacks, and some that must work.
 func TestAddresses(t *testing.T) {
 	for addr, want := range map[string]string{
 		"169.254.169.254":                     "link local (RFC 3927)",

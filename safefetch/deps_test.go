@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at the bottom of the house: it imports the queue and the standard
-// library alone, so that every package may fetch with it.
+// TestDeps checks that the package imports internal/fair and the standard library only, so that
+// every package may use it.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// maxDials bounds how many addresses of one name are tried: a stranger decides how many
-// there are, and where.
+// maxDials bounds how many addresses of one name are tried: the owner of the name chooses
+// them.
 const maxDials = 4
 
-// lookupAbsolute asks the resolver of the system. The dot at the end keeps the search
-// list out of it: a name that a stranger wrote must not become a name of our network.
+// lookupAbsolute asks the resolver of the system. The dot at the end excludes the search list:
+// an untrusted name must not become a name of the local network.
 func lookupAbsolute(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, network, host+".")
 }
 
-// resolve returns the addresses to dial, in order, and none if the proxy is asked by name. All that the name has are judged, not
-// only those that will be dialled: a name that points inside with one of its addresses is
-// not a public name. (Draft section 8.6: MUST NOT fetch what resolves to special-use
-// addresses.)
+// resolve returns the addresses to dial, in order, and none if the proxy is to connect to the
+// name. It checks all addresses of the name, not only those that will be dialled: a name with
+// an internal address is not a public name (draft section 8.6: MUST NOT fetch what resolves to
+// special-use addresses).
 func (f *Fetcher) resolve(ctx context.Context, t *target) ([]netip.Addr, error) {
 	addrs, err := f.lookup(ctx, t)
-	t.named = err == nil && len(addrs) > 0
+	t.resolved = err == nil && len(addrs) > 0
 	if err != nil && f.mayAskByName(t) {
 		return nil, nil
 	}
@@ -49,12 +49,12 @@ func (f *Fetcher) resolve(ctx context.Context, t *target) ([]netip.Addr, error) 
 	return inTurns(addrs), nil
 }
 
-// mayAskByName reports whether a proxy looks a name up instead of us. A stranger owns what is
-// said about his name, and could say nothing to us and an address inside to the proxy: one
-// failed lookup is not enough, unless nothing can be looked up here.
+// mayAskByName reports whether the proxy may look a name up instead. The owner of a name could
+// fail the lookup of this server and answer that of the proxy with an internal address, so a
+// failed lookup is not enough, unless no name can be looked up without the proxy.
 func (f *Fetcher) mayAskByName(t *target) bool {
 	return f.config.Proxy != nil && !t.plain && !t.local && !t.address.IsValid() && !privateName(t.host) &&
-		(t.ours || f.config.ProxyByName || f.nameless.Load())
+		(t.trusted || f.config.ProxyByName || f.noLookup.Load())
 }
 
 func (f *Fetcher) lookup(ctx context.Context, t *target) ([]netip.Addr, error) {
@@ -65,16 +65,16 @@ func (f *Fetcher) lookup(ctx context.Context, t *target) ([]netip.Addr, error) {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	}
 	if f.mayAskByName(t) { // the proxy needs some of the time
-		half, cancel := context.WithTimeout(ctx, f.opening()/2)
+		half, cancel := context.WithTimeout(ctx, f.openTimeout()/2)
 		defer cancel()
 		ctx = half
 	}
 	return f.config.LookupNetIP(ctx, "ip", t.host)
 }
 
-// inTurns takes addresses of the two families in turns, beginning with the one that the
-// resolver prefers, so that a network without one of them costs one attempt (RFC 8305
-// section 4).
+// inTurns returns up to maxDials addresses, alternating between the two families, with the
+// family first that the resolver prefers, so that a network without one of them costs one
+// attempt (RFC 8305 section 4).
 func inTurns(addrs []netip.Addr) []netip.Addr {
 	var families [2][]netip.Addr
 	for _, a := range addrs {
@@ -98,18 +98,19 @@ func inTurns(addrs []netip.Addr) []netip.Addr {
 	return turns
 }
 
-// opening is how long it may take until a request can be sent. A proxy does by itself what a
-// host is given that time for.
-func (f *Fetcher) opening() time.Duration {
+// openTimeout returns the time until a request must have been sent: Patience, and with a proxy
+// twice that, because the proxy connects too.
+func (f *Fetcher) openTimeout() time.Duration {
 	if f.config.Proxy != nil {
 		return 2 * f.config.Patience
 	}
 	return f.config.Patience
 }
 
-// open returns a connection, with TLS if there is to be some, before the patience ends.
+// open returns a connection to a target, with TLS unless the target is plain HTTP, within
+// openTimeout.
 func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.opening())
+	ctx, cancel := context.WithTimeout(ctx, f.openTimeout())
 	defer cancel()
 	addrs, err := f.resolve(ctx, t)
 	if err != nil {
@@ -128,14 +129,15 @@ func (f *Fetcher) open(ctx context.Context, t *target) (*connection, error) {
 	return c, nil
 }
 
-// connection is what is spoken through, the socket below it, and a place at its address.
+// connection is a connection with the socket below its TLS layer, and its place at the
+// address.
 type connection struct {
 	net.Conn
 	socket net.Conn
 	leave  func() // nil when no place is held
 }
 
-// end closes the socket without a word: TLS would wait for somebody to hear its farewell.
+// end closes the socket without a TLS closure alert, which could block.
 func (c *connection) end() {
 	c.socket.Close()
 	if c.leave != nil {
@@ -143,8 +145,7 @@ func (c *connection) end() {
 	}
 }
 
-// connect dials one address after the other, each with an equal share of the time that is
-// left.
+// connect dials one address after the other, each with an equal part of the remaining time.
 func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr) (*connection, error) {
 	if len(addrs) == 0 {
 		return f.tunnel(ctx, t, netip.Addr{})
@@ -173,14 +174,14 @@ func (f *Fetcher) attempt(ctx context.Context, t *target, to netip.Addr, left in
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
 		defer cancel()
 	}
-	if t.ours {
-		return f.way(ctx, t, to)
+	if t.trusted {
+		return f.dialOrTunnel(ctx, t, to)
 	}
-	leave, err := f.gate.reach(ctx, to)
+	leave, err := f.gate.enterAddress(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.way(ctx, t, to)
+	c, err := f.dialOrTunnel(ctx, t, to)
 	if err != nil {
 		leave()
 		return nil, err
@@ -189,9 +190,9 @@ func (f *Fetcher) attempt(ctx context.Context, t *target, to netip.Addr, left in
 	return c, nil
 }
 
-// way connects to an address, through the proxy if there is one. Loopback is this machine,
-// which no proxy is on the way to.
-func (f *Fetcher) way(ctx context.Context, t *target, to netip.Addr) (*connection, error) {
+// dialOrTunnel connects to an address, through the proxy if there is one. Loopback addresses are
+// dialled directly, because to a proxy they mean its own machine.
+func (f *Fetcher) dialOrTunnel(ctx context.Context, t *target, to netip.Addr) (*connection, error) {
 	if f.config.Proxy != nil && !to.Unmap().IsLoopback() {
 		return f.tunnel(ctx, t, to)
 	}
@@ -202,14 +203,14 @@ func (f *Fetcher) way(ctx context.Context, t *target, to netip.Addr) (*connectio
 	return &connection{Conn: socket, socket: socket}, nil
 }
 
-// dialTCP connects to an address that has been judged. It holds no name, so nothing can
-// be looked up again.
+// dialTCP connects to an address that was checked. It gets no name, so nothing is looked up
+// again.
 func (f *Fetcher) dialTCP(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: -1, Control: f.control}
 	return dialer.DialContext(ctx, "tcp", to.String())
 }
 
-// control looks at what the socket is about to connect to, as the last one before the
+// control checks the address to which a socket is about to connect: the last check before the
 // kernel.
 func (f *Fetcher) control(network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)

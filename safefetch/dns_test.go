@@ -56,7 +56,7 @@ func (n *nameServer) serve() {
 	}
 }
 
-// answer is a header, the question again, and one address if there is one.
+// answer returns a header, the question, and one address if there is one.
 func (n *nameServer) answer(query []byte) []byte {
 	const header, typeA = 12, 1
 	var labels []string
@@ -95,8 +95,8 @@ func (n *nameServer) questions(name string) int {
 	return n.asked[name]
 }
 
-// TestNameServer asks a name server through the resolver of the system: what it says is
-// judged, and dialled as it was judged, however often it changes its mind.
+// TestNameServer asks a name server through the resolver of the system: its addresses are
+// checked, and the checked address is dialled, also if every answer is another one.
 func TestNameServer(t *testing.T) {
 	s := newSink(t)
 	dns := newNameServer(t, map[string][]netip.Addr{

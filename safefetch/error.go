@@ -9,33 +9,33 @@ import (
 )
 
 var (
-	// ErrRequest says that the request itself is wrong: not an absolute https URL, one with
-	// user information, a fragment or a port that is not allowed, one of another origin, or
-	// a condition that cannot be sent. It depends on nothing but the request.
+	// ErrRequest reports that the request is wrong: its URL is not an absolute https URL, has
+	// user information, a fragment, a port that is not allowed or another origin, or a
+	// condition cannot be sent. It depends on nothing but the request.
 	ErrRequest = errors.New("not a request that may be sent")
-	// ErrRefused says that nothing was fetched, and on purpose not why.
+	// ErrRefused reports that nothing was fetched. It deliberately does not give the reason.
 	ErrRefused = errors.New("the address cannot be fetched")
-	// ErrBusy says that too many fetches are waiting for their turn.
+	// ErrBusy reports that too many fetches are waiting.
 	ErrBusy = errors.New("too many fetches at once")
-	// ErrStatus says that the status is not 200, and not 304 to a conditional request.
-	// A redirect is such an answer.
+	// ErrStatus reports another status than 200, or 304 to a conditional request. Redirects
+	// have this error.
 	ErrStatus = errors.New("the answer has another status than 200")
-	// ErrMediaType says that the answer has a media type that was not asked for.
+	// ErrMediaType reports a media type that is not in [Request].Accept.
 	ErrMediaType = errors.New("the answer has another media type")
-	// ErrTooLarge says that the body or the header of the answer exceeds its bound.
+	// ErrTooLarge reports that the body or the header of the answer exceeds its bound.
 	ErrTooLarge = errors.New("the answer is too large")
-	// ErrMalformed says that the answer is not HTTP/1.1, is cut short, or is compressed.
+	// ErrMalformed reports that the answer is not HTTP/1.1, is cut short, or is compressed.
 	ErrMalformed = errors.New("the answer cannot be read")
 )
 
-// Error is what [Fetcher.Get] returns unless the caller's context ended. Its text is that
-// of the sentinel, the same whatever the reason, and may be told to a stranger: those
-// other than [ErrRefused] only say what the server at a public address answered, which he
-// can ask himself. Nothing but the sentinel can be unwrapped.
+// Error is the error of [Fetcher.Get] unless the caller's context ended. Its text is that of
+// the sentinel, the same for every reason, and may be shown to the requester: sentinels other
+// than [ErrRefused] only describe the answer of a server at a public address, which the
+// requester can ask directly. Only the sentinel can be unwrapped.
 type Error struct {
 	// Err is one of the sentinels of this package.
 	Err error
-	// Status is what the server answered, if Err is [ErrStatus].
+	// Status is the status of the answer, if Err is [ErrStatus].
 	Status int
 
 	reason string
@@ -47,14 +47,14 @@ func (e *Error) Error() string { return "safefetch: " + e.Err.Error() }
 // Unwrap returns the sentinel.
 func (e *Error) Unwrap() error { return e.Err }
 
-// LogValue adds the reason.
+// LogValue returns the text of the sentinel with the reason.
 func (e *Error) LogValue() slog.Value {
 	return slog.StringValue(e.Error() + ": " + e.reason)
 }
 
-// Reason returns what a log may say of an error of this package, and of any other error
-// its text. It may repeat what strangers wrote, such as names in a certificate, and must
-// not be told to them.
+// Reason returns the text of an error with its reason, for the log. For an error of another
+// package it returns the text alone. The reason may contain untrusted text, such as names in
+// a certificate, and must not be shown to the requester.
 func Reason(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -66,8 +66,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// maxReason bounds what a stranger can write into a log: the names of a certificate
-// alone may fill kilobytes.
+// maxReason bounds a reason in bytes: untrusted text must not fill a log, and the names of a
+// certificate alone may have kilobytes.
 const maxReason = 300
 
 func fail(sentinel error, format string, args ...any) *Error {
@@ -78,7 +78,7 @@ func fail(sentinel error, format string, args ...any) *Error {
 	return &Error{Err: sentinel, reason: strings.ToValidUTF8(reason, "?")}
 }
 
-// ended is the error of a caller whose context is over.
-func ended(ctx context.Context) error {
+// contextError returns the error for a caller whose context ended.
+func contextError(ctx context.Context) error {
 	return fmt.Errorf("safefetch: %w", ctx.Err())
 }

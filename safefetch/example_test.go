@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// A server reads what a stranger names, and tells the stranger no more than that it did not.
+// A server fetches a document at an untrusted address, and does not disclose why it failed.
 func ExampleFetcher_Get() {
 	fetcher, err := safefetch.New(safefetch.Config{Floor: time.Millisecond})
 	if err != nil {

@@ -14,18 +14,17 @@ import (
 	"time"
 )
 
-// maxInterim bounds answers that come before the answer (RFC 9110 section 15.2).
+// maxInterim bounds the interim responses before the final one (RFC 9110 section 15.2).
 const maxInterim = 5
 
-// exchange sends the one request of a connection and reads the one answer. HTTP is
-// spoken here without the client of net/http, which repeats requests whose connection
-// broke, decompresses, follows, keeps connections and heeds the environment, all of which
-// would have to be switched off and stay so.
+// exchange sends one request and reads one answer. It does not use the client of net/http,
+// which repeats requests on broken connections, decompresses, follows redirects, keeps
+// connections and reads the environment: all of that would have to be switched off.
 func (f *Fetcher) exchange(ctx context.Context, c *connection, t *target) (*Response, error) {
-	_ = c.SetDeadline(time.Now().Add(f.config.Patience)) // a socket that has none ends with ctx
+	_ = c.SetDeadline(time.Now().Add(f.config.Patience)) // on error, the end of ctx still closes the socket
 	request := t.request()
 	if err := request.Write(c); err != nil {
-		return nil, broken(ctx, "sending to", t, err)
+		return nil, transferError(ctx, "sending to", t, err)
 	}
 	head := &io.LimitedReader{R: c, N: f.config.MaxHeaderBytes}
 	answer, err := readHead(bufio.NewReader(head), request)
@@ -33,10 +32,11 @@ func (f *Fetcher) exchange(ctx context.Context, c *connection, t *target) (*Resp
 		return nil, fail(ErrTooLarge, "%s: header of more than %d bytes", t.host, f.config.MaxHeaderBytes)
 	}
 	if err != nil {
-		return nil, broken(ctx, "header from", t, err)
+		return nil, transferError(ctx, "header from", t, err)
 	}
-	// From here on the body is counted, and net/http bounds its framing. It is never
-	// closed: that would read an endless one to its end. The connection is.
+	// The bound on the header ends here: response counts the body, and net/http bounds its
+	// framing. The body is never closed, because that would read it to its end; the
+	// connection is.
 	head.N = math.MaxInt64
 	_ = c.SetDeadline(time.Now().Add(2 * f.config.Patience))
 	if err := t.check(answer); err != nil {
@@ -45,8 +45,7 @@ func (f *Fetcher) exchange(ctx context.Context, c *connection, t *target) (*Resp
 	return t.response(ctx, answer)
 }
 
-// tlsConfig asks for what BCP 195 asks for (RFC 9325 section 3.1.1), and for no other
-// protocol inside than HTTP/1.1.
+// tlsConfig follows BCP 195 (RFC 9325 section 3.1.1) and negotiates HTTP/1.1 only.
 func (f *Fetcher) tlsConfig(t *target) *tls.Config {
 	return &tls.Config{
 		ServerName: t.host,
@@ -56,7 +55,7 @@ func (f *Fetcher) tlsConfig(t *target) *tls.Config {
 	}
 }
 
-// readHead returns the first answer that is final.
+// readHead returns the first final response.
 func readHead(r *bufio.Reader, request *http.Request) (*http.Response, error) {
 	for range maxInterim {
 		answer, err := http.ReadResponse(r, request)
@@ -67,16 +66,16 @@ func readHead(r *bufio.Reader, request *http.Request) (*http.Response, error) {
 	return nil, errors.New("too many interim answers")
 }
 
-// broken tells an answer that came too late, which is refused like everything that
-// depends on the address, from one that is wrong.
-func broken(ctx context.Context, doing string, t *target, err error) error {
+// transferError returns the error of a failed read or write: [ErrRefused] if it took too long,
+// like every failure that depends on the address, and otherwise [ErrMalformed].
+func transferError(ctx context.Context, doing string, t *target, err error) error {
 	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return fail(ErrRefused, "%s %s: too slow: %v", doing, t.host, err)
 	}
 	return fail(ErrMalformed, "%s %s: %v", doing, t.host, err)
 }
 
-// check looks at the header of an answer before its body is read.
+// check checks the header of an answer before its body is read.
 func (t *target) check(answer *http.Response) error {
 	conditional := t.etag != "" || t.since != ""
 	if answer.StatusCode == http.StatusNotModified && conditional {
@@ -93,8 +92,8 @@ func (t *target) check(answer *http.Response) error {
 		}
 	}
 	if answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 {
-		// It would end with the connection, and whether all of it came only the closure
-		// alert could say, which crypto/tls does not show (RFC 9112 section 9.8).
+		// It would end with the connection, and only the closure alert could show that it is
+		// complete, which crypto/tls does not expose (RFC 9112 section 9.8).
 		return fail(ErrMalformed, "%s does not say where its answer ends", t.host)
 	}
 	if answer.ContentLength > t.maxBytes {
@@ -129,7 +128,7 @@ func matches(want, got string) bool {
 	return want == got
 }
 
-// response reads the body.
+// response returns the answer with its body.
 func (t *target) response(ctx context.Context, answer *http.Response) (*Response, error) {
 	r := &Response{URL: t.url.String(), Status: answer.StatusCode, Header: http.Header{}}
 	for _, name := range []string{"Age", "Cache-Control", "Content-Type", "Date", "Etag", "Expires", "Last-Modified"} {
@@ -145,7 +144,7 @@ func (t *target) response(ctx context.Context, answer *http.Response) (*Response
 		return nil, fail(ErrTooLarge, "%s sends more than %d bytes", t.host, t.maxBytes)
 	}
 	if err != nil {
-		return nil, broken(ctx, "body from", t, err)
+		return nil, transferError(ctx, "body from", t, err)
 	}
 	r.Body = body
 	return r, nil

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Refusal is the judgement of the table.
+// Refusal returns why an address is refused, or "".
 var Refusal = refusal
 
-// SetDial puts d in the place of the network.
+// SetDial replaces the network by d.
 func (f *Fetcher) SetDial(d func(context.Context, netip.AddrPort) (net.Conn, error)) { f.dial = d }
 
-// SetJitter makes the time of refusals exact.
+// SetJitter replaces the random jitter of refusals.
 func (f *Fetcher) SetJitter(j func(time.Duration) time.Duration) { f.jitter = j }
 
-// Dial connects without judging first, so that only the last check is left.
+// Dial connects without the checks before the dial, so that only that of the socket is left.
 func (f *Fetcher) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	return f.dialTCP(ctx, to)
 }

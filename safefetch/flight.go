@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// flights lets callers who want the same thing at the same time share one fetch.
+// flights lets concurrent callers with the same request share one fetch.
 type flights struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	open    map[key]*flight
 }
 
-// flight is a fetch that is wanted. It begins when it is the turn of any of those who want
-// it: whoever asked first must not decide how long the others wait. It belongs to them all:
-// when the last of them has left, it is cancelled.
+// flight is a shared fetch. It begins at the first turn of any of its callers, so that others
+// do not wait for the turn of the first caller. When its last caller has left, it is cancelled.
 type flight struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
-	begun    chan struct{} // closed when somebody's turn came
-	done     chan struct{} // closed when response and err are there
+	begun    chan struct{} // closed when the turn of a caller came
+	done     chan struct{} // closed when response and err are set
 	response *Response
 	err      error
 	waiting  int // guarded by flights.mu
@@ -33,13 +32,13 @@ func newFlights(timeout time.Duration) *flights {
 	return &flights{timeout: timeout, open: map[key]*flight{}}
 }
 
-// do returns the answer of the flight for k, which is made if there is none. The answer is
-// shared.
+// do returns the response of the flight for k, and creates the flight if there is none. The
+// response is shared between callers.
 func (s *flights) do(ctx context.Context, k key, enter turn, fetch func(context.Context) (*Response, error)) (*Response, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx)
+		return nil, contextError(ctx)
 	}
-	f := s.board(ctx, k)
+	f := s.join(ctx, k)
 	if err := s.begin(ctx, k, f, enter, fetch); err != nil {
 		s.leave(k, f)
 		return nil, err
@@ -49,12 +48,12 @@ func (s *flights) do(ctx context.Context, k key, enter turn, fetch func(context.
 		return f.response, f.err
 	case <-ctx.Done():
 		s.leave(k, f)
-		return nil, ended(ctx)
+		return nil, contextError(ctx)
 	}
 }
 
-// hasten lends the flight for k the caller's turn, if there is one, and reports whether
-// there was.
+// hasten lets the flight for k begin in the caller's turn, and reports whether there is such a
+// flight.
 func (s *flights) hasten(ctx context.Context, k key, enter turn, fetch func(context.Context) (*Response, error)) bool {
 	s.mu.Lock()
 	f := s.open[k]
@@ -69,7 +68,7 @@ func (s *flights) hasten(ctx context.Context, k key, enter turn, fetch func(cont
 	return true
 }
 
-func (s *flights) board(ctx context.Context, k key) *flight {
+func (s *flights) join(ctx context.Context, k key) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.open[k]
@@ -82,7 +81,7 @@ func (s *flights) board(ctx context.Context, k key) *flight {
 	return f
 }
 
-// begin returns when the flight has begun, by the caller's turn or somebody else's.
+// begin returns when the flight has begun, in the turn of this caller or another one.
 func (s *flights) begin(ctx context.Context, k key, f *flight, enter turn, fetch func(context.Context) (*Response, error)) error {
 	if f.hasBegun() {
 		return nil
@@ -108,7 +107,7 @@ func (s *flights) begin(ctx context.Context, k key, f *flight, enter turn, fetch
 	case f.hasBegun():
 		return nil
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return contextError(ctx)
 	}
 	return err
 }
@@ -122,7 +121,7 @@ func (f *flight) hasBegun() bool {
 	}
 }
 
-// claim reports whether the caller is the one who fetches.
+// claim marks the flight as begun, and reports whether this caller is the one to run it.
 func (s *flights) claim(f *flight) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +137,7 @@ func (s *flights) run(k key, f *flight, leave func(), fetch func(context.Context
 	defer leave()
 	f.response, f.err = fetch(f.ctx)
 	s.mu.Lock()
-	s.forget(k, f)
+	s.remove(k, f)
 	s.mu.Unlock()
 	close(f.done)
 }
@@ -148,12 +147,12 @@ func (s *flights) leave(k key, f *flight) {
 	defer s.mu.Unlock()
 	f.waiting--
 	if f.waiting == 0 {
-		s.forget(k, f) // whoever comes now must not board a cancelled flight
+		s.remove(k, f) // later callers must not join a cancelled flight
 		f.cancel()
 	}
 }
 
-func (s *flights) forget(k key, f *flight) {
+func (s *flights) remove(k key, f *flight) {
 	if s.open[k] == f {
 		delete(s.open, k)
 	}

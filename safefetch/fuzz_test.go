@@ -12,9 +12,9 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// FuzzGet checks what becomes of any URL with any answer of the DNS: what is looked up is
-// a host name with a dot, and what is dialled is an address that the name has or that the
-// URL is, at the port of the URL, and public in the eyes of another judge.
+// FuzzGet fetches any URL with any answer of the DNS. Every name that is looked up has a dot,
+// and every address that is dialled belongs to the name or stands in the URL, has the port of
+// the URL, and is public by expectPublic.
 func FuzzGet(f *testing.F) {
 	for _, host := range []string{
 		"example.com", "example.com:8443", "2130706433", "0x7f.1", "127.1", "127.0.0.1.", "%31", "１２７.0.0.1", "[::1]", "[::ffff:10.0.0.1]",
@@ -48,8 +48,8 @@ func FuzzGet(f *testing.F) {
 	})
 }
 
-// addresses reads sixteen bytes as an IPv6 address, as long as there are, and then four
-// as an IPv4 address.
+// addresses reads each sixteen bytes as an IPv6 address, and then each four of the rest as an
+// IPv4 address.
 func addresses(b []byte) []netip.Addr {
 	var addrs []netip.Addr
 	for ; len(b) >= 16; b = b[16:] {
@@ -61,7 +61,7 @@ func addresses(b []byte) []netip.Addr {
 	return addrs
 }
 
-// expectPublic judges in another way than the table: by what netip knows, and by hand.
+// expectPublic checks an address in another way than the table: by package netip, and by hand.
 func expectPublic(t *testing.T, a netip.Addr) {
 	t.Helper()
 	if b := a.As16(); a.Is6() && strings.HasPrefix(a.String(), "64:ff9b::") && [6]byte(b[4:10]) == [6]byte{} {

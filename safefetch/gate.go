@@ -10,12 +10,13 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// queueFactor is how many fetches may wait for each one that may run.
+// queueFactor is the number of fetches that may wait for each one that may run.
 const queueFactor = 4
 
 // gate bounds how many fetches run and how many wait: in all, for one requester's network,
-// for one host and for one address. Each bound is a queue of its own in which requesters
-// take turns, so nobody waits for what others fill up, be it with hosts that never answer.
+// for one host and for one address. Each bound has a queue in which requesters take turns, so
+// that a requester does not wait for the places that others hold, even if their hosts never
+// answer.
 type gate struct {
 	all        *fair.Queue
 	concurrent int
@@ -25,13 +26,13 @@ type gate struct {
 	lines map[bound]*line
 }
 
-// bound is one of the limits beside the one for all.
+// bound is one of the limits besides the limit on all fetches.
 type bound struct {
 	name   string
 	places int
 }
 
-// line is the queue of a bound while somebody needs it.
+// line is the queue of a bound, which exists while fetches use it.
 type line struct {
 	queue   *fair.Queue
 	present int
@@ -43,11 +44,11 @@ func newGate(concurrent, perHost int) *gate {
 	}
 }
 
-// enter returns when the fetch for a requester may run. The places of the requester's own
-// networks come first and the one that everybody needs comes last, so that those who wait
-// for something of their own hold nothing of others.
+// enter waits until the fetch for the requester of ctx may run. It takes the places of the
+// requester's networks first and the place among all fetches last, so that a fetch that waits
+// for a place of its own network holds none that others need.
 func (g *gate) enter(ctx context.Context, lane, host string) (leave func(), err error) {
-	var places pile
+	var places held
 	for _, b := range append(g.networks(fair.Requester(ctx)), bound{"to " + host, g.perHost}) {
 		out, err := g.queue(ctx, b)
 		if err != nil {
@@ -64,26 +65,27 @@ func (g *gate) enter(ctx context.Context, lane, host string) (leave func(), err 
 	return append(places, out).leave, nil
 }
 
-// networks are the bounds of a requester: a quarter of all places for the narrowest network,
-// half of them for those around it. Our own work has none.
+// networks returns the bounds of a requester: a quarter of all places for the narrowest
+// network, half of them for each wider one. Fetches without a requester have none.
 func (g *gate) networks(from netip.Addr) (bounds []bound) {
 	if !from.IsValid() {
 		return nil
 	}
 	for i, network := range fair.Networks(from) {
-		share := g.concurrent / 2
+		places := g.concurrent / 2
 		if i == 0 {
-			share = g.concurrent / 4
+			places = g.concurrent / 4
 		}
-		bounds = append(bounds, bound{"from " + network, max(share, 1)})
+		bounds = append(bounds, bound{"from " + network, max(places, 1)})
 	}
 	return bounds
 }
 
-// reach returns when one more fetch may connect to an address: names cost nothing, so a
-// bound per host is none for whoever has a wildcard. Half of all places are for one address,
-// because many honest hosts may share it. Loopback is for development and has no bound.
-func (g *gate) reach(ctx context.Context, to netip.Addr) (leave func(), err error) {
+// enterAddress waits until one more fetch may connect to an address. The bound per host is not
+// enough, because a wildcard record gives one server any number of names. Half of all places
+// are for one address, because many honest hosts may share it. Loopback is for development and
+// has no bound.
+func (g *gate) enterAddress(ctx context.Context, to netip.Addr) (leave func(), err error) {
 	if to.Unmap().IsLoopback() {
 		return func() {}, nil
 	}
@@ -92,18 +94,18 @@ func (g *gate) reach(ctx context.Context, to netip.Addr) (leave func(), err erro
 
 // queue waits for a place of a bound.
 func (g *gate) queue(ctx context.Context, b bound) (leave func(), err error) {
-	out, err := g.arrive(b).queue.Enter(ctx, "", fair.Requester(ctx))
+	out, err := g.openLine(b).queue.Enter(ctx, "", fair.Requester(ctx))
 	if err != nil {
-		g.depart(b)
+		g.closeLine(b)
 		return nil, busy(err, b.name)
 	}
 	return func() {
 		out()
-		g.depart(b)
+		g.closeLine(b)
 	}, nil
 }
 
-func (g *gate) arrive(b bound) *line {
+func (g *gate) openLine(b bound) *line {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.lines[b]
@@ -115,7 +117,7 @@ func (g *gate) arrive(b bound) *line {
 	return l
 }
 
-func (g *gate) depart(b bound) {
+func (g *gate) closeLine(b bound) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.lines[b]
@@ -124,10 +126,10 @@ func (g *gate) depart(b bound) {
 	}
 }
 
-// pile is what was taken, in its order.
-type pile []func()
+// held are the functions that give back the places of a fetch, in the order of taking.
+type held []func()
 
-func (p pile) leave() {
+func (p held) leave() {
 	for _, out := range slices.Backward(p) {
 		out()
 	}

@@ -17,13 +17,13 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// scattered is a resolver that knows another address for each name.
+// scattered is a resolver with another address for each name.
 func scattered(_ context.Context, _, host string) ([]netip.Addr, error) {
 	sum := sha256.Sum256([]byte(host))
 	return []netip.Addr{netip.AddrFrom4([4]byte{93, 184, sum[0], sum[1]})}, nil
 }
 
-// TestBounds fills the gate: those who run, those who wait, those who are turned away.
+// TestBounds fills the gate: fetches run, wait, or fail with ErrBusy.
 func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		url    string
@@ -70,8 +70,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestGivingUpFreesPlaces has one who waits for a place in all, and gives up, and one
-// behind him at the same host.
+// TestGivingUpFreesPlaces: a fetch that waits for a place among all is given up, and another
+// one behind it at the same host begins.
 func TestGivingUpFreesPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &counting{takes: time.Second}
@@ -93,8 +93,8 @@ func TestGivingUpFreesPlaces(t *testing.T) {
 	})
 }
 
-// TestWaitingTakesFromTheTimeout lets three want one place. The second gets it too late,
-// the third not at all or in its last moment.
+// TestWaitingTakesFromTheTimeout: of three fetches with one place, the second gets it too late,
+// and the third not at all or in its last moment.
 func TestWaitingTakesFromTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &counting{takes: 4 * time.Second}
@@ -118,13 +118,13 @@ func TestWaitingTakesFromTheTimeout(t *testing.T) {
 	})
 }
 
-// from is the context of work for an address.
+// from returns the context of a fetch for an address.
 func from(addr string) context.Context {
 	return safefetch.WithRequester(context.Background(), netip.MustParseAddr(addr))
 }
 
-// holding is the stage on which every host is silent until it is released, but those that
-// are named answer at once.
+// holding returns a stage on which every host is silent until it is released, except for the
+// given ones, which answer at once.
 type holding struct {
 	stage   *stage
 	release chan struct{}
@@ -147,9 +147,9 @@ func newHolding(t *testing.T) *holding {
 	return h
 }
 
-// TestB4OneRequesterCannotHoldAllFetches: one address wants 200 hosts that never answer, and
-// so does a whole network. Who comes from elsewhere is served at once, with all of them
-// still held.
+// TestB4OneRequesterCannotHoldAllFetches: one requester fetches from 200 hosts that never
+// answer, and so does a whole network. Another requester is served at once, while all of these
+// fetches are still running.
 func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	for name, c := range map[string]struct {
 		floods []string
@@ -188,8 +188,8 @@ func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	}
 }
 
-// TestB4SharedFetchWaitsForNobodyElse: somebody whose network waits for its own flood asks
-// for a document first. Who asks for it from elsewhere has it at once.
+// TestB4SharedFetchWaitsForNobodyElse: a requester whose network has many waiting fetches asks
+// for a document first. A requester of another network gets it at once.
 func TestB4SharedFetchWaitsForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolding(t)

@@ -62,7 +62,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// certificate is for names and addresses.
+// certificate returns a certificate for names and addresses.
 func (a *authority) certificate(t *testing.T, hosts ...string) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: validFrom, NotAfter: validTo,
@@ -108,7 +108,7 @@ func serve(t *testing.T, h http.HandlerFunc) *server {
 
 func (s *server) url(path string) string { return "https://client.example.com:" + s.port + path }
 
-// answers is a resolver that knows one answer.
+// answers is a resolver with one answer.
 func answers(addrs ...string) func(context.Context, string, string) ([]netip.Addr, error) {
 	return func(context.Context, string, string) ([]netip.Addr, error) { return parse(addrs...), nil }
 }
@@ -121,7 +121,7 @@ func parse(addrs ...string) []netip.Addr {
 	return parsed
 }
 
-// sink is a listener on loopback that nobody may connect to.
+// sink is a listener on loopback to which no connection may be made.
 type sink struct {
 	port        string
 	connections atomic.Int32
@@ -180,8 +180,8 @@ func expectErr(t *testing.T, what string, err, want error) {
 	}
 }
 
-// stage plays a public server inside a synctest bubble: what is dialled are pipes, and
-// play is the other end of each, after TLS.
+// stage simulates a public server inside a synctest bubble: dialling returns pipes, and play
+// is the other end of each, after TLS.
 type stage struct {
 	ca    *authority
 	cert  tls.Certificate
@@ -191,7 +191,7 @@ type stage struct {
 	dials []netip.AddrPort
 }
 
-// newStage is called inside the bubble, which does not end before the last act has.
+// newStage is called inside the bubble, which does not end before the last play has.
 func newStage(t *testing.T, play func(net.Conn)) *stage {
 	ca := newAuthority(t)
 	s := &stage{ca: ca, cert: ca.certificate(t, "client.example.com", "*.example.org"), play: play}
@@ -233,8 +233,7 @@ func (s *stage) dialled() []netip.AddrPort {
 	return s.dials
 }
 
-// buffered is an end of a pipe that writes like a socket: the other side need not be
-// reading yet.
+// buffered is an end of a pipe whose writes do not wait for the other side to read.
 type buffered struct {
 	net.Conn
 	out    chan []byte
@@ -262,14 +261,14 @@ func (b *buffered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close sends what is left. Nothing may be written any more.
+// Close sends the remaining bytes. Nothing may be written after it.
 func (b *buffered) Close() error {
 	close(b.out)
 	b.pump.Wait()
 	return b.Conn.Close()
 }
 
-// says reads a request and answers with the given text, however wrong that is.
+// says reads a request and answers with the given text, which need not be valid.
 func says(answer string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
@@ -278,7 +277,7 @@ func says(answer string) func(net.Conn) {
 	}
 }
 
-// ok is a whole answer.
+// ok returns a complete answer.
 func ok(body string, header ...string) string {
 	return "HTTP/1.1 200 OK\r\nContent-Length: " + big.NewInt(int64(len(body))).String() + "\r\n" +
 		strings.Join(append(header, ""), "\r\n") + "\r\n" + body

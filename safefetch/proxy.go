@@ -16,46 +16,53 @@ import (
 	"strings"
 )
 
-// Proxy is an HTTP proxy that opens tunnels (CONNECT, RFC 9110 section 9.3.6). It never
-// shows its credentials.
+// Proxy is an HTTP proxy that opens tunnels (CONNECT, RFC 9110 section 9.3.6). Formatting or
+// logging it does not disclose its credentials.
 type Proxy struct {
 	host, port    string
-	secure        bool   // it is spoken to over TLS
+	secure        bool   // connections to it use TLS
 	authorization string // Proxy-Authorization, empty for none
 }
 
-// ParseProxy reads the URL of a proxy: http or https, a host, a port if it is not that of the
-// scheme, and credentials if it wants some. An error never repeats the URL, which may hold
+// ParseProxy parses the URL of a proxy: http or https, a host, a port unless it is that of the
+// scheme, and optionally credentials. Its errors do not contain the URL, which may hold
 // credentials.
 func ParseProxy(raw string) (*Proxy, error) {
 	u, err := url.Parse(raw)
-	switch {
-	case err != nil || !printable(raw, ""):
+	if err != nil || !printable(raw, "") {
 		return nil, errors.New("safefetch: proxy: it is not a URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("safefetch: proxy: the scheme must be http or https, such as http://proxy.example.com:3128")
-	case u.Hostname() == "" || u.Opaque != "":
-		return nil, errors.New("safefetch: proxy: it has no host")
-	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("safefetch: proxy: nothing may follow the host and port")
+	}
+	if why := notProxy(u); why != "" {
+		return nil, errors.New("safefetch: proxy: " + why)
 	}
 	port, err := portOf(u)
 	if err != nil {
-		return nil, errors.New("safefetch: proxy: the port is not one")
+		return nil, errors.New("safefetch: proxy: the port is not valid")
 	}
 	p := &Proxy{host: u.Hostname(), port: strconv.Itoa(int(port)), secure: u.Scheme == "https"}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		// RFC 7617 section 2: a user-id with a colon cannot be sent.
-		if strings.Contains(u.User.Username(), ":") {
-			return nil, errors.New("safefetch: proxy: the user name has a colon")
-		}
 		p.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
 	}
 	return p, nil
 }
 
-// String is the URL of the proxy without credentials.
+// notProxy returns why a URL cannot be that of a proxy, or "" if it can.
+func notProxy(u *url.URL) string {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "the scheme must be http or https, such as http://proxy.example.com:3128"
+	case u.Hostname() == "" || u.Opaque != "":
+		return "it has no host"
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "nothing may follow the host and port"
+	case strings.Contains(u.User.Username(), ":"):
+		return "the user name has a colon" // RFC 7617 section 2: it cannot be sent
+	}
+	return ""
+}
+
+// String returns the URL of the proxy without credentials.
 func (p *Proxy) String() string {
 	scheme := "http://"
 	if p.secure {
@@ -64,17 +71,17 @@ func (p *Proxy) String() string {
 	return scheme + net.JoinHostPort(p.host, p.port)
 }
 
-// GoString keeps the credentials out of %#v.
+// GoString returns the same as String, so that %#v does not show the credentials.
 func (p *Proxy) GoString() string { return p.String() }
 
-// LogValue keeps the credentials out of logs.
+// LogValue returns the same as String, so that logs do not show the credentials.
 func (p *Proxy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 // maxTunnelHead bounds the header of the proxy's answer in bytes.
 const maxTunnelHead = 8 << 10
 
-// tunnel connects to a target through the proxy, which is asked for an address that was
-// judged or, where no address can be known here, for a name.
+// tunnel connects to a target through the proxy: to an address that was checked or, if to is
+// not valid, to the name of the target.
 func (f *Fetcher) tunnel(ctx context.Context, t *target, to netip.Addr) (*connection, error) {
 	host := t.host
 	if to.IsValid() {
@@ -96,7 +103,7 @@ func (f *Fetcher) tunnel(ctx context.Context, t *target, to netip.Addr) (*connec
 	return c, nil
 }
 
-// dialProxy connects to the proxy itself, whose address the operator chose and nobody judges.
+// dialProxy connects to the proxy. The operator chose its address, so it is not checked.
 func (f *Fetcher) dialProxy(ctx context.Context) (*connection, error) {
 	p := f.config.Proxy
 	dialer := net.Dialer{KeepAlive: -1}
@@ -117,7 +124,7 @@ func (f *Fetcher) dialProxy(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// connect asks for the tunnel. Whatever is not 200 is a refusal that the log names.
+// connect asks the proxy for a tunnel. Every answer but 200 is [ErrRefused].
 func (p *Proxy) connect(c net.Conn, to string) error {
 	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: to}, Host: to, Header: http.Header{"User-Agent": {"gatehouse"}}}
 	if p.authorization != "" {
@@ -132,17 +139,18 @@ func (p *Proxy) connect(c net.Conn, to string) error {
 	case err != nil:
 		return fail(ErrRefused, "the answer of the proxy %s: %v", p, err)
 	case answer.StatusCode == http.StatusProxyAuthRequired:
-		return fail(ErrRefused, "the proxy %s answers 407 to CONNECT %s: it wants other credentials", p, to)
+		return fail(ErrRefused, "the proxy %s answers 407 to CONNECT %s: it requires other credentials", p, to)
 	case answer.StatusCode != http.StatusOK:
 		return fail(ErrRefused, "the proxy %s answers %d to CONNECT %s", p, answer.StatusCode, to)
-	case r.Buffered() > 0: // a TLS server is silent until it is spoken to
-		return fail(ErrRefused, "the proxy %s says more than that the tunnel is open", p)
+	case r.Buffered() > 0: // a TLS server sends nothing before the client does
+		return fail(ErrRefused, "the proxy %s sends data before the tunnel is used", p)
 	}
 	return nil
 }
 
-// privateName reports a name that networks use for themselves (RFC 6762 appendix G, and what
-// the root zone keeps out because of that). A proxy that is asked by name might know it.
+// privateName reports whether host is below a top-level domain that networks use internally
+// (RFC 6762 appendix G, and those that the root zone excludes for that reason). A proxy that
+// looks names up might resolve it.
 func privateName(host string) bool {
 	switch host[strings.LastIndexByte(host, '.')+1:] {
 	case "intranet", "private", "corp", "home", "lan", "mail", "localdomain", "test", "arpa":

@@ -94,8 +94,8 @@ func proxyAt(t *testing.T, raw string) *safefetch.Proxy {
 	return p
 }
 
-// behind is a server that only the proxy leads to, and the configuration of who knows it by a
-// public address.
+// behind returns a server that can be reached through the proxy only, and the configuration of
+// a fetcher to which its name has a public address.
 func behind(t *testing.T) (*server, *connectProxy) {
 	t.Helper()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "read") })
@@ -109,8 +109,8 @@ func failing(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such host")
 }
 
-// TestB1ProxyIsAskedForTheJudgedAddress: names are looked up here, the proxy gets an address,
-// and TLS inside is for the name, over plain and secure proxies, with credentials.
+// TestB1ProxyIsAskedForTheJudgedAddress: the fetcher looks names up, the proxy gets an address,
+// and TLS in the tunnel is for the name, over plain and secure proxies, with credentials.
 func TestB1ProxyIsAskedForTheJudgedAddress(t *testing.T) {
 	s, plain := behind(t)
 	ca := newAuthority(t)
@@ -136,8 +136,8 @@ func TestB1ProxyIsAskedForTheJudgedAddress(t *testing.T) {
 	}
 }
 
-// TestB1ProxyGetsNothingPrivate: what is refused without a proxy is refused with one, and the
-// proxy hears nothing of it, however names are looked up.
+// TestB1ProxyGetsNothingPrivate: what is refused without a proxy is refused with one, and no
+// request for it reaches the proxy, whether or not the proxy looks names up.
 func TestB1ProxyGetsNothingPrivate(t *testing.T) {
 	s, p := behind(t)
 	for _, byName := range []bool{false, true} {
@@ -167,8 +167,8 @@ func TestB1ProxyGetsNothingPrivate(t *testing.T) {
 	}
 }
 
-// TestB1ProxyIsAskedByNameWhereThereIsNoDNS: one name that cannot be looked up is the doing of
-// whoever owns it. Only when none of our own hosts can, the proxy is asked for names.
+// TestB1ProxyIsAskedByNameWhereThereIsNoDNS: the owner of a name can make its lookup fail, so
+// the proxy is asked for names only if no host of the operator can be looked up.
 func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 	s, p := behind(t)
 	var mu sync.Mutex
@@ -210,12 +210,12 @@ func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 	}
 }
 
-// TestB1ProxyAnswers: whatever is not a tunnel is a refusal like every other, in bounded time
-// and bytes, and the log says what it was.
+// TestB1ProxyAnswers: every failure of the proxy is ErrRefused, in bounded time and bytes, and
+// the log has the reason.
 func TestB1ProxyAnswers(t *testing.T) {
 	endless := strings.Repeat("X-Padding: "+strings.Repeat("x", 1000)+"\r\n", 100)
 	for answer, want := range map[string]string{
-		"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n":                  "answers 407 to CONNECT 93.184.216.34:443: it wants other credentials",
+		"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n":                  "answers 407 to CONNECT 93.184.216.34:443: it requires other credentials",
 		"HTTP/1.1 403 Forbidden\r\nContent-Length: 3\r\n\r\nno.":              "answers 403",
 		"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\n\r\n":           "answers 302",
 		"HTTP/1.1 204 No Content\r\n\r\n":                                     "answers 204",
@@ -223,7 +223,7 @@ func TestB1ProxyAnswers(t *testing.T) {
 		strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 9):                 "too many interim answers",
 		"HTTP/1.1 200 OK\r\n" + endless + "\r\n":                              "the answer of the proxy",
 		"SSH-2.0-OpenSSH\r\n":                                                 "the answer of the proxy",
-		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": "says more",
+		"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": "sends data before",
 		"": "the proxy",
 	} {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -254,8 +254,8 @@ func TestB1ProxyAnswers(t *testing.T) {
 	}
 }
 
-// TestB1ProxyURLs: a URL is read or refused in words that do not repeat it, and never shown
-// with its credentials.
+// TestB1ProxyURLs: errors do not contain the URL, and a proxy is never shown with its
+// credentials.
 func TestB1ProxyURLs(t *testing.T) {
 	for raw, want := range map[string]string{
 		"http://proxy.example.com:3128": "http://proxy.example.com:3128", "https://gate:hunter22@proxy.example.com": "https://proxy.example.com:443",
@@ -278,7 +278,7 @@ func TestB1ProxyURLs(t *testing.T) {
 	}
 }
 
-// TestB1EnvironmentSetsNoProxy: a proxy in the environment is not one of ours.
+// TestB1EnvironmentSetsNoProxy: a proxy in the environment is not used.
 func TestB1EnvironmentSetsNoProxy(t *testing.T) {
 	s, p := behind(t)
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -294,8 +294,8 @@ func TestB1EnvironmentSetsNoProxy(t *testing.T) {
 	}
 }
 
-// TestB1LoopbackNeedsNoProxy: what may be read from this machine is read from this one, not
-// from that of the proxy.
+// TestB1LoopbackNeedsNoProxy: loopback addresses are dialled directly, so that they do not mean
+// the machine of the proxy.
 func TestB1LoopbackNeedsNoProxy(t *testing.T) {
 	s, p := behind(t)
 	s.config.InsecureAllowLoopback, s.config.LookupNetIP = true, answers("127.0.0.1")

@@ -10,30 +10,31 @@ import (
 // maxReach bounds the hosts of one [Fetcher.Reach].
 const maxReach = 8
 
-// Reach reports whether one of a few hosts can be connected to, in the same way and under the
-// same rules as for a fetch: nil, or an error whose [Reason] says why none of them can. It
-// looks up, connects, speaks TLS at port 443 to the end of the handshake, and asks nothing.
-// All hosts are tried at once, for no longer than Patience, or twice that with a proxy. The
-// hosts are the caller's, never a stranger's: they need no places, so that no flood of fetches
-// fails them. At most 8 are tried.
+// Reach returns nil if at least one of hosts can be connected to, in the same way and under
+// the same rules as for a fetch, and otherwise an error whose [Reason] has the cause for each
+// host. It looks up the name, connects to port 443 and completes the TLS handshake, but sends
+// no request. All hosts are tried at once, for at most Patience, or twice that with a proxy.
+// The hosts must be the operator's choice: they need no places of the limits on fetches, so
+// that other fetches cannot make Reach fail. At most 8 are tried.
 //
-// With a proxy it also learns whether names can be looked up here: see Config.ProxyByName.
+// With a proxy, Reach also finds out whether names can be looked up without it: see
+// Config.Proxy.
 func (f *Fetcher) Reach(caller context.Context, hosts []string) error {
 	hosts = hosts[:min(len(hosts), maxReach)]
 	if len(hosts) == 0 {
 		return errors.New("safefetch: no host to reach")
 	}
-	ctx, cancel := context.WithTimeout(caller, f.opening())
+	ctx, cancel := context.WithTimeout(caller, f.openTimeout())
 	defer cancel()
-	results := make(chan reached, len(hosts))
+	results := make(chan reachResult, len(hosts))
 	for _, host := range hosts {
 		go func() { results <- f.reachHost(ctx, host) }()
 	}
 	var reasons []string
-	named, found := false, false
+	resolved, found := false, false
 	for range hosts {
 		r := <-results
-		named = named || r.named
+		resolved = resolved || r.resolved
 		if r.err == nil {
 			found = true
 			cancel() // the others end at once
@@ -42,7 +43,7 @@ func (f *Fetcher) Reach(caller context.Context, hosts []string) error {
 		reasons = append(reasons, strings.TrimPrefix(Reason(r.err), "safefetch: "+ErrRefused.Error()+": "))
 	}
 	if caller.Err() == nil {
-		f.nameless.Store(f.config.Proxy != nil && !named)
+		f.noLookup.Store(f.config.Proxy != nil && !resolved)
 	}
 	if found {
 		return nil
@@ -50,14 +51,14 @@ func (f *Fetcher) Reach(caller context.Context, hosts []string) error {
 	return fail(ErrRefused, "%s", strings.Join(reasons, "; "))
 }
 
-// reached is what came of one host.
-type reached struct {
-	named bool // the name has an address here
-	err   error
+// reachResult is the result of [Fetcher.Reach] for one host.
+type reachResult struct {
+	resolved bool // the name was looked up and has an address
+	err      error
 }
 
-func (f *Fetcher) reachHost(ctx context.Context, host string) (r reached) {
-	t := &target{ours: true}
+func (f *Fetcher) reachHost(ctx context.Context, host string) (r reachResult) {
+	t := &target{trusted: true}
 	if r.err = t.read("https://"+host+"/", false); r.err != nil {
 		return r
 	}
@@ -65,11 +66,11 @@ func (f *Fetcher) reachHost(ctx context.Context, host string) (r reached) {
 	if err == nil {
 		c.end()
 	}
-	return reached{named: t.named, err: err}
+	return reachResult{resolved: t.resolved, err: err}
 }
 
-// ReachableHost says why a host cannot be one of [Fetcher.Reach]: it is not the name of a public
-// host in lowercase, without a port.
+// ReachableHost returns an error unless host can be passed to [Fetcher.Reach]: it must be the
+// name of a public host in lowercase, without a port.
 func ReachableHost(host string) error {
 	t := &target{}
 	if err := t.read("https://"+host+"/", false); err != nil || t.host != host || t.port != 443 || t.address.IsValid() || t.url.Path != "/" || t.url.RawQuery != "" {

@@ -16,7 +16,7 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// TestB1ReachAsksNothing: one host that answers is enough; it sees a handshake and no request.
+// TestB1ReachAsksNothing: one host that answers suffices; it gets a handshake and no request.
 func TestB1ReachAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -45,8 +45,8 @@ func TestB1ReachAsksNothing(t *testing.T) {
 	})
 }
 
-// TestB1ReachEndsInTime: names that are never answered, addresses that swallow everything and
-// hosts that are silent take Patience and not more; the reasons are all told.
+// TestB1ReachEndsInTime: lookups, addresses and hosts that never answer take no longer than
+// Patience, and the error has every reason.
 func TestB1ReachEndsInTime(t *testing.T) {
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]safefetch.Config{
@@ -67,8 +67,8 @@ func TestB1ReachEndsInTime(t *testing.T) {
 	}
 }
 
-// TestB1ReachTrustsNobodyElse: a network that answers for everybody, such as one with a page to
-// sign in at, is no way to the public web.
+// TestB1ReachTrustsNobodyElse: a network that intercepts connections to all hosts, such as one
+// with a sign-in page, does not make Reach succeed.
 func TestB1ReachTrustsNobodyElse(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	s.config.InsecureAllowLoopback, s.config.LookupNetIP = false, answers("93.184.216.34")
@@ -84,8 +84,8 @@ func TestB1ReachTrustsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestB1ReachNeedsNoPlace: fetches of strangers that hold every place, also those at the very
-// address, do not make it seem that there is no way out.
+// TestB1ReachNeedsNoPlace: Reach succeeds while other fetches hold every place, also those of
+// its address.
 func TestB1ReachNeedsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stage := newStage(t, func(c net.Conn) { io.Copy(io.Discard, c) })
@@ -117,6 +117,6 @@ func TestB1ReachableHosts(t *testing.T) {
 	}
 	f := fetcher(t, safefetch.Config{})
 	if err := f.Reach(t.Context(), nil); err == nil {
-		t.Error("nothing was reached")
+		t.Error("nothing was reachResult")
 	}
 }

@@ -7,16 +7,17 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// WithRequester returns a context for fetches that are caused by whoever asks from addr. Fetches
-// of one requester, and of the networks around it, get a part of the places ([Config]), so that
-// others are served beside them. Set it to the address of the client of the request that is being
-// answered, as a trusted proxy has it; [gatehouse.example/authz.Server] does it by itself. A
-// context without one is for work that no stranger causes, and is bounded in all alone.
+// WithRequester returns a context for fetches on behalf of a requester at addr. The fetches of
+// one requester, and of the networks around it, may hold only a part of the places ([Config]),
+// so that others are served as well. Set addr to the address of the client whose request is
+// being answered, as a trusted proxy reports it; [gatehouse.example/authz.Server] does so
+// itself. Fetches under a context without a requester are bounded in total only; use it for the
+// server's own work.
 func WithRequester(ctx context.Context, addr netip.Addr) context.Context {
 	return fair.WithRequester(ctx, addr)
 }
 
-// Requester returns the address that work under ctx is done for: that of [WithRequester], or
-// of the request that an authorization server of ours is answering. It is the zero Addr for
-// work that no stranger causes.
+// Requester returns the address on whose behalf work under ctx is done: that of
+// [WithRequester], or of the client of the request that an authorization server is answering.
+// It is the zero Addr for the server's own work.
 func Requester(ctx context.Context) netip.Addr { return fair.Requester(ctx) }

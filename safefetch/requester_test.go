@@ -8,8 +8,7 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// TestRequester: who a fetch is done for is part of the context, and a context says so of
-// nobody by itself.
+// TestRequester: the requester is part of the context, and a plain context has none.
 func TestRequester(t *testing.T) {
 	addr := netip.MustParseAddr("192.0.2.1")
 	if got := safefetch.Requester(safefetch.WithRequester(t.Context(), addr)); got != addr {

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// maxURL is what HTTP asks everybody to support and a little more than anybody needs
-// (RFC 9110 section 4.1).
+// maxURL bounds a URL in bytes. RFC 9110 section 4.1 recommends to support 8000; the addresses
+// of documents are much shorter.
 const maxURL = 2048
 
-// target is a request that has been looked at.
+// target is a checked request.
 type target struct {
 	url      *url.URL
 	host     string     // in lower case, without brackets
 	address  netip.Addr // valid if host is one
 	port     uint16
-	plain    bool // HTTP, which only loopback may be asked
+	plain    bool // HTTP without TLS, for loopback only
 	local    bool // localhost or a name below it
 	accept   []string
 	maxBytes int64
 	etag     string
 	since    string
-	ours     bool // no stranger named it
-	named    bool // it was found to have an address
+	trusted  bool // the operator named it
+	resolved bool // the lookup returned an address
 }
 
-// key names everything that makes a difference to the answer.
+// key identifies requests with the same answer.
 type key struct {
 	url, accept, etag, since string
 	maxBytes                 int64
@@ -39,8 +39,8 @@ func (t *target) key() key {
 	return key{t.url.String(), strings.Join(t.accept, ","), t.etag, t.since, t.maxBytes}
 }
 
-// target checks a request. What depends on the host is refused, everything else is a
-// fault of the request.
+// target checks a request. The error is [ErrRefused] if it depends on the host, and otherwise
+// [ErrRequest].
 func (f *Fetcher) target(r Request) (*target, error) {
 	t := &target{accept: slices.Clone(r.Accept), etag: r.IfNoneMatch, since: r.IfModifiedSince}
 	for _, v := range []string{t.etag, t.since, strings.Join(t.accept, ",")} {
@@ -64,20 +64,16 @@ func (f *Fetcher) target(r Request) (*target, error) {
 	return t, nil
 }
 
-// read takes the URL apart.
+// read parses and checks a URL. loopback allows http and any port.
 func (t *target) read(raw string, loopback bool) error {
-	if len(raw) > maxURL || !printable(raw, "") || strings.ContainsAny(raw, `\#`) {
-		return fail(ErrRequest, "the URL is too long, not plain ASCII, or has a fragment")
-	}
-	u, err := url.Parse(raw)
+	u, err := parseURL(raw)
 	if err != nil {
-		return fail(ErrRequest, "%v", err)
+		return err
 	}
 	t.plain = u.Scheme == "http" && loopback
-	if (u.Scheme != "https" && !t.plain) || u.Opaque != "" || u.User != nil || u.Host == "" {
+	if u.Scheme != "https" && !t.plain {
 		return fail(ErrRequest, "not an https URL with a host and nothing before it")
 	}
-	u.Host = strings.ToLower(u.Host)
 	t.url = u
 	if t.port, err = portOf(u); err != nil {
 		return err
@@ -88,7 +84,24 @@ func (t *target) read(raw string, loopback bool) error {
 	return t.readHost(loopback)
 }
 
-// portOf returns the port of a URL in its one spelling.
+// parseURL parses an absolute URL without user information and fragment, and returns it with
+// its host in lowercase.
+func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL || !printable(raw, "") || strings.ContainsAny(raw, `\#`) {
+		return nil, fail(ErrRequest, "the URL is too long, not plain ASCII, or has a fragment")
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, fail(ErrRequest, "%v", err)
+	}
+	if u.Opaque != "" || u.User != nil || u.Host == "" {
+		return nil, fail(ErrRequest, "not an https URL with a host and nothing before it")
+	}
+	u.Host = strings.ToLower(u.Host)
+	return u, nil
+}
+
+// portOf returns the port of a URL. It must be in decimal, without leading zeros.
 func portOf(u *url.URL) (uint16, error) {
 	text := u.Port()
 	switch {
@@ -101,13 +114,13 @@ func portOf(u *url.URL) (uint16, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 || text[0] == '0' {
-		return 0, fail(ErrRequest, "not a port")
+		return 0, fail(ErrRequest, "not a valid port")
 	}
 	return uint16(port), nil
 }
 
-// reservedPort reports ports of services that do not speak HTTP: the well-known ones
-// (RFC 6335 section 6) and, above them, those that browsers refuse (Fetch Standard, port blocking).
+// reservedPort reports whether a port is of a service other than HTTP: a well-known port (RFC
+// 6335 section 6) or a higher one that browsers refuse (Fetch Standard, port blocking).
 func reservedPort(port uint16) bool {
 	switch port {
 	case 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566,
@@ -117,8 +130,8 @@ func reservedPort(port uint16) bool {
 	return port < 1024
 }
 
-// readHost decides whether the host is an address in its usual spelling or a name that
-// can be looked up, and refuses everything else.
+// readHost accepts an address in its usual spelling and a name that can be looked up, and
+// refuses every other host.
 func (t *target) readHost(loopback bool) error {
 	t.host = t.url.Hostname()
 	if strings.HasPrefix(t.url.Host, "[") {
@@ -153,8 +166,8 @@ func (t *target) readAddress(is func(netip.Addr) bool) error {
 	return nil
 }
 
-// notLabel reports what is not a label of a host name (RFC 1123 section 2.1), in lower
-// case.
+// notLabel reports whether label is not a label of a host name in lowercase (RFC 1123 section
+// 2.1).
 func notLabel(label string) bool {
 	return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
 		strings.ContainsFunc(label, func(c rune) bool {
@@ -162,9 +175,8 @@ func notLabel(label string) bool {
 		})
 }
 
-// numeric reports a last label that makes a host an IPv4 address to those who read
-// addresses generously (URL Standard, "ends in a number"). No top-level domain
-// is one (RFC 3696 section 2).
+// numeric reports whether label, as the last one, makes a host an IPv4 address to lenient
+// parsers (URL Standard, "ends in a number"). No top-level domain does (RFC 3696 section 2).
 func numeric(label string) bool {
 	digits := "0123456789"
 	if rest, hex := strings.CutPrefix(label, "0x"); hex {
@@ -173,8 +185,8 @@ func numeric(label string) bool {
 	return strings.Trim(label, digits) == ""
 }
 
-// localName reports names that mean something else to every network, and that must not
-// or need not be asked of the DNS.
+// localName reports whether a host has another meaning in each network, so that it must not or
+// need not be looked up in the DNS. last is its last label.
 func localName(host, last string) bool {
 	switch last {
 	case "localhost", "invalid", // RFC 6761 section 6
@@ -187,7 +199,7 @@ func localName(host, last string) bool {
 	return host == "home.arpa" || strings.HasSuffix(host, ".home.arpa") // RFC 8375 section 4
 }
 
-// sharesOrigin compares scheme, host and port (RFC 6454 section 5).
+// sharesOrigin reports whether raw has the same scheme, host and port (RFC 6454 section 5).
 func (t *target) sharesOrigin(raw string, loopback bool) bool {
 	var other target
 	if err := other.read(raw, loopback); err != nil {
@@ -196,7 +208,7 @@ func (t *target) sharesOrigin(raw string, loopback bool) bool {
 	return t.url.Scheme == other.url.Scheme && t.host == other.host && t.port == other.port
 }
 
-// request returns what is sent, and that is all: nothing is added to it on its way.
+// request returns the request with all header fields that are sent.
 func (t *target) request() *http.Request {
 	header := http.Header{
 		"User-Agent":      {"gatehouse"},
@@ -225,7 +237,7 @@ func (t *target) acceptHeader() string {
 	return strings.Join(types, ", ")
 }
 
-// printable reports text of visible ASCII characters and those in also.
+// printable reports whether s consists of visible ASCII characters and those in also.
 func printable(s, also string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < '!' || c > '~') && !strings.ContainsRune(also, c)

@@ -13,8 +13,8 @@ type Challenge struct {
 // Param is an authentication parameter, with its value unquoted.
 type Param struct{ Name, Value string }
 
-// Get returns the value of a parameter. Names compare without regard to case (RFC
-// 9110 section 11.2).
+// Get returns the value of a parameter, and whether it exists. Names are case-insensitive
+// (RFC 9110 section 11.2).
 func (c Challenge) Get(name string) (string, bool) {
 	for _, p := range c.Params {
 		if strings.EqualFold(p.Name, name) {
@@ -24,15 +24,14 @@ func (c Challenge) Get(name string) (string, bool) {
 	return "", false
 }
 
-// Is reports whether the challenge has the named scheme, without regard to case
-// (RFC 9110 section 11.1).
+// Is reports whether the challenge has the scheme. Schemes are case-insensitive (RFC 9110
+// section 11.1).
 func (c Challenge) Is(scheme string) bool { return strings.EqualFold(c.Scheme, scheme) }
 
-// String formats the challenge for a WWW-Authenticate header. It can never break out
-// of the header or out of a quoted-string: a scheme that is not a token gives the
-// empty string, a parameter whose name is not a token or appears a second time is
-// left out, and bytes that may not stand in a value are replaced (see [Param] and RFC
-// 6750 section 3). Every value is a quoted-string.
+// String formats the challenge for a WWW-Authenticate header. The result never extends beyond
+// the header line or a quoted-string: a scheme that is not a token gives the empty string, a
+// parameter whose name is not a token or occurs a second time is left out, and bytes that are
+// not allowed in a value are replaced (RFC 6750 section 3). Every value is a quoted-string.
 func (c Challenge) String() string {
 	if !isToken(c.Scheme) {
 		return ""
@@ -89,8 +88,8 @@ func writeQuoted(b *strings.Builder, p Param) {
 	b.WriteByte('"')
 }
 
-// strictValue names the parameters that MUST NOT hold a quote or a backslash (RFC
-// 6750 section 3: scope, error, error_description and error_uri).
+// strictValue reports whether the value of a parameter MUST NOT hold a quote or a backslash
+// (RFC 6750 section 3: scope, error, error_description and error_uri).
 func strictValue(name string) bool {
 	switch strings.ToLower(name) {
 	case "scope", "error", "error_description", "error_uri":
@@ -99,7 +98,7 @@ func strictValue(name string) bool {
 	return false
 }
 
-// isToken follows token of RFC 9110 section 5.6.2.
+// isToken reports whether s is a token (RFC 9110 section 5.6.2).
 func isToken(s string) bool {
 	for i := range len(s) {
 		if !tokenByte(s[i]) {
@@ -113,7 +112,7 @@ func tokenByte(c byte) bool {
 	return alphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// isToken68 follows token68 of RFC 9110 section 11.2.
+// isToken68 reports whether s is a token68 (RFC 9110 section 11.2).
 func isToken68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := range len(body) {

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// ErrChallenge says that a WWW-Authenticate header cannot be read. Errors returned by
+// ErrChallenge reports that a WWW-Authenticate header cannot be parsed. Errors of
 // [ParseChallenges] wrap it.
 var ErrChallenge = errors.New("not a well-formed challenge")
 
-// maxChallenges bounds the challenges that are read from one response, and
-// maxChallengeBytes the length of a header line.
+// maxChallenges bounds the challenges of one response, and maxChallengeBytes the length of a
+// header line.
 const (
 	maxChallenges     = 32
 	maxChallengeBytes = 16 << 10
 )
 
-// ParseChallenges reads all values of the WWW-Authenticate header of a response. One
+// ParseChallenges parses all values of the WWW-Authenticate header of a response. One
 // value may hold several challenges, and a challenge may have parameters, a token68
 // or nothing after its scheme (RFC 9110 section 11.6.1). Empty list elements are
 // ignored (RFC 9110 section 5.6.1.2). A parameter that occurs twice in a challenge
-// (section 11.2) is an error, and after an error nothing is returned.
+// (section 11.2) is an error. The error wraps [ErrChallenge]; no challenges are returned
+// with it.
 func ParseChallenges(headers []string) ([]Challenge, error) {
 	var all []Challenge
 	for _, header := range headers {
@@ -47,7 +48,7 @@ func excerpt(s string) string {
 	return s[:min(len(s), most)]
 }
 
-// challengeParser consumes one header value from the left.
+// challengeParser parses one header value from left to right.
 type challengeParser struct{ rest string }
 
 // more skips empty list elements and reports whether anything is left.
@@ -130,8 +131,8 @@ func (p *challengeParser) token() string {
 	return token
 }
 
-// token68 reads a token68, which must be all that is left of its list element. "a=" is
-// one, because a parameter cannot have an empty value without quotes.
+// token68 reads a token68, which must be the rest of its list element. "a=" is a token68,
+// because a parameter cannot have an empty value without quotes.
 func (p *challengeParser) token68() (string, bool) {
 	n := 0
 	for n < len(p.rest) && token68Byte(p.rest[n]) {
@@ -176,7 +177,7 @@ func (p *challengeParser) quoted() (string, error) {
 			c = p.rest[i]
 		}
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return "", errors.New("a control character stands in a value")
+			return "", errors.New("a value has a control character")
 		}
 		b.WriteByte(c)
 	}

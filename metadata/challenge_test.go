@@ -136,8 +136,8 @@ func TestChallengeGet(t *testing.T) {
 	}
 }
 
-// FuzzChallenge: whatever is put into a challenge, what it prints is one line of
-// printable ASCII that reads back as one challenge, and that prints the same again.
+// FuzzChallenge: every challenge is formatted as one line of printable ASCII, which parses as
+// one challenge with the same format.
 func FuzzChallenge(f *testing.F) {
 	f.Add("Bearer", "scope", "a b", "error_description", `the "x"`)
 	f.Add("Basic", "realm", "a\r\nb: c", "", "abc==")
@@ -194,7 +194,7 @@ func plain(s string) bool {
 	return true
 }
 
-// FuzzParseChallenges: whatever is read prints, and reads back as the same challenges.
+// FuzzParseChallenges: parsed challenges can be formatted, and parse as the same challenges.
 func FuzzParseChallenges(f *testing.F) {
 	for _, seed := range []string{
 		`Bearer error="invalid_token", scope="a b"`, `Basic realm="simple", Newauth type=1, title="\"x\""`, "Negotiate YII=,,Bearer", "A a=b, A b=c", "A \t=",

@@ -2,17 +2,17 @@ package metadata
 
 import "encoding/json"
 
-// Client is the client metadata of RFC 7591 section 2: what a client says about
-// itself. All of it is an untrusted self-assertion (RFC 7591 section 5).
+// Client is the client metadata of RFC 7591 section 2, an untrusted self-assertion of the
+// client (RFC 7591 section 5).
 type Client struct {
-	// RedirectURIs ("redirect_uris"): where authorization responses may go.
+	// RedirectURIs ("redirect_uris"): the URIs to which authorization responses may be sent.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// TokenEndpointAuthMethod ("token_endpoint_auth_method"): none,
 	// client_secret_basic, client_secret_post or private_key_jwt.
 	TokenEndpointAuthMethod string `json:"token_endpoint_auth_method,omitempty"`
 	// TokenEndpointAuthSigningAlg ("token_endpoint_auth_signing_alg"): the only algorithm
-	// of the client's assertions, if it names one (OpenID Connect Dynamic Client
-	// Registration 1.0 section 2).
+	// of the client's assertions, or empty (OpenID Connect Dynamic Client Registration 1.0
+	// section 2).
 	TokenEndpointAuthSigningAlg string `json:"token_endpoint_auth_signing_alg,omitempty"`
 	// GrantTypes ("grant_types"): authorization_code, refresh_token.
 	GrantTypes []string `json:"grant_types,omitempty"`
@@ -22,7 +22,7 @@ type Client struct {
 	ClientName string `json:"client_name,omitempty"`
 	// ClientURI ("client_uri"): the client's home page.
 	ClientURI string `json:"client_uri,omitempty"`
-	// LogoURI ("logo_uri"): never fetched by a browser on our pages.
+	// LogoURI ("logo_uri"): a picture. The authorization server never makes browsers fetch it.
 	LogoURI string `json:"logo_uri,omitempty"`
 	// Scope ("scope"): space-separated.
 	Scope string `json:"scope,omitempty"`
@@ -46,7 +46,7 @@ type Client struct {
 	DPoPBoundAccessTokens bool `json:"dpop_bound_access_tokens,omitempty"`
 }
 
-// The token endpoint authentication methods of RFC 7591 section 2 that are known here.
+// The supported token endpoint authentication methods of RFC 7591 section 2.
 const (
 	AuthMethodNone  = "none"
 	AuthMethodBasic = "client_secret_basic"
@@ -56,7 +56,7 @@ const (
 	AuthMethodPrivateKeyJWT = "private_key_jwt"
 )
 
-// The grant types of RFC 7591 section 2 that are known here.
+// The supported grant types of RFC 7591 section 2.
 const (
 	GrantAuthorizationCode = "authorization_code"
 	GrantRefreshToken      = "refresh_token"

@@ -6,9 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps this package at the bottom of the house: its own files import the
-// standard library and the strict JSON decoder. Its tests may also import the package
-// itself, and nothing that would make a user of the module download more.
+// TestDeps checks that the package imports the standard library and internal/strictjson only,
+// and that its tests add no dependency for users of the module.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

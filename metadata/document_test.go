@@ -54,8 +54,8 @@ func TestResourceValidate(t *testing.T) {
 		"form, https://notes.example.com/mcp":     func(m *metadata.Resource) { m.Resource = "https://NOTES.example.com/mcp" },
 		"form, https://notes.example.com/mcp ":    func(m *metadata.Resource) { m.Resource = "https://notes.example.com:443/mcp" },
 		"resource: it must be https":              func(m *metadata.Resource) { m.Resource = "http://notes.example.com/mcp" },
-		"resource: clients fold dot":              func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/../mcp" },
-		"resource: clients fold dot ":             func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/%2e%2e/mcp" },
+		"resource: it must not have dot segments":              func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/../mcp" },
+		"resource: it must not have dot segments ":             func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/%2e%2e/mcp" },
 		"name at least one":                       func(m *metadata.Resource) { m.AuthorizationServers = nil },
 		"name at least one ":                      func(m *metadata.Resource) { m.AuthorizationServers = []string{} },
 		"authorization_servers: it must not end":  func(m *metadata.Resource) { m.AuthorizationServers[0] += "/" },
@@ -123,10 +123,10 @@ func TestAuthorizationServerValidate(t *testing.T) {
 		"grant_types_supported: leave an empty list": func(m *server) { m.GrantTypesSupported = []string{} },
 		"response_modes_supported: ":                 func(m *server) { m.ResponseModesSupported = []string{"query", "query"} },
 		"token_endpoint_auth_methods_supported: ":    func(m *server) { m.TokenEndpointAuthMethodsSupported = []string{""} },
-		"token_endpoint_auth_signing_alg_values_supported: it is listed":       func(m *server) { m.TokenEndpointAuthMethodsSupported = []string{"private_key_jwt"} },
-		"token_endpoint_auth_signing_alg_values_supported: it is listed ":      func(m *server) { m.TokenEndpointAuthSigningAlgs = []string{"ES256"} },
-		"revocation_endpoint_auth_signing_alg_values_supported: it is listed":  func(m *server) { m.RevocationEndpointAuthMethods = []string{"private_key_jwt"} },
-		"revocation_endpoint_auth_signing_alg_values_supported: it is listed ": func(m *server) { m.RevocationEndpointAuthSigningAlgs = []string{"ES256"} },
+		"token_endpoint_auth_signing_alg_values_supported: it must be present":       func(m *server) { m.TokenEndpointAuthMethodsSupported = []string{"private_key_jwt"} },
+		"token_endpoint_auth_signing_alg_values_supported: it must be present ":      func(m *server) { m.TokenEndpointAuthSigningAlgs = []string{"ES256"} },
+		"revocation_endpoint_auth_signing_alg_values_supported: it must be present":  func(m *server) { m.RevocationEndpointAuthMethods = []string{"private_key_jwt"} },
+		"revocation_endpoint_auth_signing_alg_values_supported: it must be present ": func(m *server) { m.RevocationEndpointAuthSigningAlgs = []string{"ES256"} },
 		`"none" MUST NOT be used`: func(m *server) {
 			m.TokenEndpointAuthMethodsSupported, m.TokenEndpointAuthSigningAlgs = []string{"private_key_jwt"}, []string{"ES256", "none"}
 		},
@@ -220,7 +220,7 @@ func TestClientPublic(t *testing.T) {
 	}
 }
 
-// FuzzParseAuthorizationServer: whatever passes names the issuer, and survives a
+// FuzzParseAuthorizationServer: every accepted document names the issuer, and is equal after a
 // round trip.
 func FuzzParseAuthorizationServer(f *testing.F) {
 	const issuer = "https://auth.example.com"

@@ -9,12 +9,12 @@ import (
 	"unicode"
 )
 
-// CheckHost refuses an http or https URL whose host browsers would write differently, and
-// go elsewhere than the URL seems to say (WHATWG URL Standard section 3.5): capital
-// letters, percent-encoding, characters beyond ASCII, IPv4 addresses in other forms than
-// 192.0.2.1, IPv6 addresses in other forms than the shortest, a dot at the end, and labels
-// that begin with xn-- and stand for no international name. The error is a sentence that
-// shows the form to write, as far as there is one.
+// CheckHost returns an error for an http or https URL whose host browsers would rewrite, so
+// that they might connect to another host than the URL shows (WHATWG URL Standard section 3.5):
+// capital letters, percent-encoding, characters beyond ASCII, IPv4 addresses in other forms
+// than 192.0.2.1, IPv6 addresses in other forms than the shortest, a dot at the end, and labels
+// that begin with xn-- and encode no international name. The error gives the accepted form, if
+// there is one.
 func CheckHost(raw string) error {
 	if why := spellingFault(raw); why != "" {
 		return fmt.Errorf("metadata: host: %s", why)
@@ -22,8 +22,8 @@ func CheckHost(raw string) error {
 	return nil
 }
 
-// ShownHost returns the host of a URL that [CheckHost] passes in the one form in which it
-// is shown to people: with its port, unless that is the port of the scheme.
+// ShownHost returns the host of a URL as it is shown to people: with its port, unless that is
+// the port of the scheme. The URL must have passed [CheckHost].
 func ShownHost(u *url.URL) string {
 	port := u.Port()
 	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
@@ -32,9 +32,9 @@ func ShownHost(u *url.URL) string {
 	return u.Host
 }
 
-// spellingFault says how the authority of a URL is to be written, or "". It reads the
-// string itself, because url.Parse has undone escapes. URLs of other schemes than http and
-// https are not rewritten; there only escapes are refused, which hide what is shown.
+// spellingFault returns what is wrong with the spelling of the host of a URL, or "". It takes
+// the string because url.Parse decodes escapes. Browsers do not rewrite URLs of other schemes
+// than http and https; of those only escapes and characters beyond ASCII are refused.
 func spellingFault(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
@@ -53,7 +53,7 @@ func spellingFault(raw string) string {
 	case strings.Contains(host, "%"):
 		return "write the host without percent-encoding"
 	case !web || host == "":
-		return "" // nothing is rewritten, or there is no host, which others say
+		return "" // browsers do not rewrite it, or there is no host, which callers check
 	case lower != host:
 		return fmt.Sprintf("write the host in lowercase: %.100s", lower)
 	case strings.HasSuffix(host, "."):
@@ -70,7 +70,8 @@ func withoutPort(authority string) string {
 	return host
 }
 
-// hostFault says what is wrong with a host in lowercase, an IPv6 address being in brackets.
+// hostFault returns what is wrong with a host in lowercase, or "". An IPv6 address must be in
+// brackets.
 func hostFault(host string) string {
 	if address, ok := strings.CutPrefix(host, "["); ok {
 		return ipv6Fault(strings.TrimSuffix(address, "]"))
@@ -86,7 +87,7 @@ func hostFault(host string) string {
 	}
 	for _, label := range labels {
 		if code, ok := strings.CutPrefix(label, "xn--"); ok && !international(code) {
-			return fmt.Sprintf("the label %.63s of the host stands for no international name", label)
+			return fmt.Sprintf("the label %.63s of the host encodes no international name", label)
 		}
 	}
 	return ""
@@ -105,14 +106,14 @@ func ipv6Fault(address string) string {
 	return ""
 }
 
-// ipv4Fault judges a host whose last label is a number. Browsers read such hosts as
-// addresses, with one to four parts in decimal, octal or hexadecimal (URL Standard
-// section 3.5, the IPv4 parser).
+// ipv4Fault returns what is wrong with a host whose last label is a number, or "". Browsers
+// parse such hosts as addresses, with one to four parts in decimal, octal or hexadecimal (URL
+// Standard section 3.5, the IPv4 parser).
 func ipv4Fault(host string) string {
 	addr, ok := parseIPv4(strings.Split(host, "."))
 	switch {
 	case !ok:
-		return "the host is not valid: it ends in a number and is no IPv4 address"
+		return "the host is not valid: it ends in a number and is not an IPv4 address"
 	case addr.String() != host:
 		return "write the IPv4 address in its usual form: " + addr.String()
 	}
@@ -141,15 +142,15 @@ func parseIPv4(parts []string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(whole >> 24), byte(whole >> 16), byte(whole >> 8), byte(whole)}), true
 }
 
-// hexadecimal reports 0x and any number of digits.
+// hexadecimal reports whether s is 0x with any number of digits.
 func hexadecimal(s string) bool {
 	digits, ok := strings.CutPrefix(s, "0x")
 	return ok && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// international reports whether what follows xn-- stands for a label with at least one
-// letter, mark or digit beyond ASCII, and with nothing that browsers would fold or drop.
-// The encoding is unique (RFC 3492 section 6.2), so such a label has this one form.
+// international reports whether code, the part of a label after xn--, encodes at least one
+// letter, mark or digit beyond ASCII, and nothing that browsers would replace or remove. The
+// encoding is unique (RFC 3492 section 6.2), so such a label has a single form.
 func international(code string) bool {
 	label, ok := decodePunycode(code)
 	if !ok {
@@ -168,23 +169,23 @@ func international(code string) bool {
 	return beyond
 }
 
-// folded reports what browsers do not encode (UTS 46): anything but letters, marks and
-// decimal digits, capital letters, characters that are not seen, and other spellings. It
-// does not know every one. Browsers refuse to go to a label that holds another, so nobody
-// else is reached by it.
+// folded reports whether c is a character that browsers do not encode (UTS 46): anything but
+// letters, marks and decimal digits, and also capital letters, invisible characters, and other
+// forms of letters. It does not cover all of them; browsers refuse labels with the others, so
+// these lead to no other host.
 func folded(c rune) bool {
 	return !unicode.In(c, unicode.L, unicode.Mn, unicode.Mc, unicode.Nd) || unicode.ToLower(c) != c ||
 		unicode.In(c, otherSpellings, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// otherSpellings are the blocks of letters and digits that are ordinary ones in another
-// shape, such as fullwidth, mathematical or ligatures.
+// otherSpellings are the blocks of letters and digits in another shape, such as fullwidth and
+// mathematical ones and ligatures.
 var otherSpellings = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x2070, 0x209f, 1}, {0x2100, 0x214f, 1}, {0x3131, 0x318e, 1}, {0xf900, 0xfdff, 1}, {0xfe70, 0xfeff, 1}, {0xff00, 0xffef, 1}},
 	R32: []unicode.Range32{{0x1d400, 0x1d7ff, 1}, {0x1ee00, 0x1eeff, 1}, {0x1fbf0, 0x1fbf9, 1}, {0x2f800, 0x2fa1f, 1}},
 }
 
-// decodePunycode undoes RFC 3492 section 6.2.
+// decodePunycode decodes the part of a label after xn-- (RFC 3492 section 6.2).
 func decodePunycode(code string) ([]rune, bool) {
 	const base = 36
 	var label []rune
@@ -222,7 +223,7 @@ func decodePunycode(code string) ([]rune, bool) {
 	return label, true
 }
 
-// adaptBias is RFC 3492 section 6.1.
+// adaptBias returns the next bias (RFC 3492 section 6.1).
 func adaptBias(delta, points int, first bool) int {
 	if first {
 		delta /= 700

@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// rewritten are hosts that browsers take for other ones, with what is to be said of them.
+// rewritten are hosts that browsers rewrite, with a part of the error for each.
 var rewritten = map[string]string{
 	// One IPv4 address, written otherwise.
 	"2130706433": "127.0.0.1", "0x7f000001": "127.0.0.1", "0x7f.1": "127.0.0.1", "127.1": "127.0.0.1", "127.0.1": "127.0.0.1",
@@ -41,7 +41,7 @@ var rewritten = map[string]string{
 	"client.example.com~": "not valid", "a=b.example.com": "not valid", "*.example.com": "not valid",
 }
 
-// kept are hosts that mean themselves everywhere.
+// kept are hosts that browsers do not rewrite.
 var kept = []string{
 	"client.example.com", "client.example.com:8443", "a.b.c.example.com", "localhost", "client", "client-1.example.com", "client_1.example.com", "1client.example.com", "1.example.com",
 	"127.0.0.1", "192.0.2.1", "0.0.0.0", "255.255.255.255", "127.0.0.1:49152", "[::1]", "[::1]:6276", "[2001:db8::1]", "[2001:db8:1:2:3:4:5:6]", "[::]", "[::7f00:1]", "[1::]", "[2001:db8::1:0:0:1]",
@@ -50,8 +50,8 @@ var kept = []string{
 	"x0.example.com", "0x7g.example.com", "0x.example.com", "example.0xg", "1_2", "ab--cd.example.com",
 }
 
-// TestA4RewrittenHosts: a host is accepted in the one form in which browsers write it, and
-// what is said of another shows that form.
+// TestA4RewrittenHosts: a host is accepted in the form in which browsers write it only, and the
+// error for another form shows it.
 func TestA4RewrittenHosts(t *testing.T) {
 	for host, says := range rewritten {
 		for _, scheme := range []string{"https://", "http://"} {
@@ -80,8 +80,8 @@ func TestA4RewrittenHosts(t *testing.T) {
 	}
 }
 
-// TestA4OtherURLs: the rule holds for every URL with a host that is configured or
-// published, and for private-use schemes as far as browsers change anything there.
+// TestA4OtherURLs: the rule holds for every configured or published URL with a host, and for
+// private-use schemes as far as browsers change anything there.
 func TestA4OtherURLs(t *testing.T) {
 	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.1", "[0::1]", "xn--a.example.com", "xn--client-.example.com", "client.example.0x7f", "a~b.example.com"} {
 		if got, err := metadata.Canonical("http://" + host + "/mcp"); err == nil && got != "http://[::1]/mcp" {
@@ -100,9 +100,9 @@ func TestA4OtherURLs(t *testing.T) {
 	}
 }
 
-// TestA4BrowsersAgree asks Node, whose URL is the one of browsers: every host that is
-// accepted here is written there byte for byte the same, and shown as it is there. A label
-// that only browsers refuse reaches nobody.
+// TestA4BrowsersAgree compares with Node, whose URL parser is that of browsers: it writes every
+// accepted host byte for byte the same, and ShownHost agrees with it. Hosts that only browsers
+// refuse are ignored, because they lead nowhere.
 func TestA4BrowsersAgree(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestA4BrowsersAgree(t *testing.T) {
 	}
 }
 
-// invented are URLs out of everything that is read in more than one way.
+// invented returns URLs made of parts that parsers treat in more than one way.
 func invented(n int) []string {
 	parts := []string{
 		"client", "example", "com", "127", "0", "1", "0x7f", "0177", "255", "256", "08", "0x", "x", "a-b", "a_b", "-", "xn--", "xn--bcher-kva", "xn--a", "xn--zca-", "b\u00fc", "\u00ad", "\uff11", "\u3002",

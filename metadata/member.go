@@ -27,8 +27,8 @@ func validScopes(scopes []string) error {
 	return errors.Join(errs...)
 }
 
-// distinct refuses an empty list, an empty entry and an entry that occurs twice. A
-// member without values is left out of a document (RFC 8414 section 3.2), so nil passes.
+// distinct returns an error for an empty list, an empty entry and an entry that occurs twice. A
+// member without values must be left out of a document (RFC 8414 section 3.2), so nil is valid.
 func distinct(member string, values []string) error {
 	if values != nil && len(values) == 0 {
 		return fmt.Errorf("metadata: %s: leave an empty list out", member)
@@ -43,8 +43,8 @@ func distinct(member string, values []string) error {
 	return nil
 }
 
-// validURL accepts an empty string, an https URL, or an http one on loopback, without
-// a fragment and without user information.
+// validURL returns an error unless raw is empty, an https URL or an http URL on loopback,
+// without a fragment and user information.
 func validURL(member, raw string) error {
 	if raw == "" {
 		return nil
@@ -67,7 +67,7 @@ func endpointFault(raw string) string {
 	return ""
 }
 
-// fault makes an error of what is wrong with a member, and nil of an empty string.
+// fault returns an error that names the member and why it is wrong, or nil if why is empty.
 func fault(member, why string) error {
 	if why == "" {
 		return nil

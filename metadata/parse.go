@@ -7,14 +7,14 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// ErrMismatch says that a document names another issuer or resource than the one that
-// it was fetched for.
-var ErrMismatch = errors.New("the document is about something else")
+// ErrMismatch reports that a document names another issuer or resource than the one that it
+// was fetched for.
+var ErrMismatch = errors.New("the document names another issuer or resource")
 
-// ParseAuthorizationServer reads a document that was fetched for an issuer. The
-// document must name exactly that issuer (RFC 8414 section 3.3: if the values are not
-// identical, the data MUST NOT be used). Nothing else is required of a document of
-// somebody else's server: look at the members you use.
+// ParseAuthorizationServer parses a document that was fetched for an issuer. The document
+// must name exactly that issuer (RFC 8414 section 3.3: if the values are not identical, the
+// data MUST NOT be used); otherwise the error wraps [ErrMismatch]. No other member is checked:
+// check those that you use.
 func ParseAuthorizationServer(data []byte, issuer string) (AuthorizationServer, error) {
 	var doc AuthorizationServer
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {
@@ -26,9 +26,9 @@ func ParseAuthorizationServer(data []byte, issuer string) (AuthorizationServer, 
 	return doc, nil
 }
 
-// ParseResource reads a document that was fetched for a resource. The document must
-// name exactly that resource (RFC 9728 section 3.3: if the values are not identical,
-// the data MUST NOT be used).
+// ParseResource parses a document that was fetched for a resource. The document must name
+// exactly that resource (RFC 9728 section 3.3: if the values are not identical, the data MUST
+// NOT be used); otherwise the error wraps [ErrMismatch].
 func ParseResource(data []byte, resource string) (Resource, error) {
 	var doc Resource
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {

@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// ErrRedirectURI says that a redirect URI may not be registered or used. Errors
-// returned by [ParseRedirect] wrap it.
+// ErrRedirectURI reports that a redirect URI may not be registered or used. Errors of
+// [ParseRedirect] and [MatchRedirect] wrap it.
 var ErrRedirectURI = errors.New("not an acceptable redirect URI")
 
-// RedirectKind tells how far a redirect URI can be trusted to reach the client.
+// RedirectKind classifies a redirect URI by what receives the response.
 type RedirectKind int
 
 const (
-	// RedirectWeb is an https URI: it belongs to whoever owns the host.
+	// RedirectWeb is an https URI: the owner of the host receives the response.
 	RedirectWeb RedirectKind = iota + 1
-	// RedirectLoopback is an http URI on 127.0.0.0/8, ::1 or localhost (RFC 8252
-	// section 7.3): it belongs to some program on the person's machine.
+	// RedirectLoopback is an http URI on 127.0.0.0/8, ::1 or localhost (RFC 8252 section
+	// 7.3): some program on the person's machine receives the response.
 	RedirectLoopback
-	// RedirectPrivateUse is a URI with a private-use scheme (RFC 8252 section 7.1):
-	// it belongs to whichever program registered the scheme.
+	// RedirectPrivateUse is a URI with a private-use scheme (RFC 8252 section 7.1): the
+	// program that registered the scheme on the person's machine receives the response.
 	RedirectPrivateUse
 )
 
 // RedirectURI is a redirect URI that passed [ParseRedirect].
 type RedirectURI struct {
-	Raw  string // byte for byte as the client wrote it
+	Raw  string // the argument of ParseRedirect
 	Kind RedirectKind
 	url  *url.URL
 }
 
-// Host returns what a consent page shows a person: the host, with its port if it is not
-// the scheme's, or "scheme://authority" of a private-use URI.
+// Host returns the part that a consent page shows: the host, with its port unless that is the
+// port of the scheme, or "scheme://authority" of a private-use URI.
 func (r RedirectURI) Host() string {
 	if r.Kind != RedirectPrivateUse {
 		return ShownHost(r.url)
@@ -48,18 +48,18 @@ func (r RedirectURI) Host() string {
 // Scheme returns the scheme in lowercase, such as https or cursor.
 func (r RedirectURI) Scheme() string { return r.url.Scheme }
 
-// forbiddenSchemes run code, read local data, reach inside the browser or start a part
-// of the operating system when a user agent follows them, or belong to another protocol.
-// No policy can allow them: none is private (RFC 8252 section 7.1).
+// forbiddenSchemes are schemes that run code, read local data, address browser internals or
+// start a part of the operating system when a user agent follows them, or that belong to
+// another protocol. No policy can allow them: none is private (RFC 8252 section 7.1).
 var forbiddenSchemes = []string{
 	"about", "blob", "chrome", "data", "edge", "feed", "file", "filesystem",
 	"ftp", "intent", "jar", "java", "javascript", "livescript", "mailto", "mhtml", "mk",
 	"mocha", "resource", "res", "sms", "tel", "urn", "vbscript", "view-source", "wss", "ws",
 
-	// Other names and rooms of browsers.
+	// Other names and internal pages of browsers.
 	"brave", "devtools", "extension", "opera", "vbs", "vivaldi", "x-javascript",
 	"googlechrome", "googlechromes", "firefox", "firefox-private", "wysiwyg", "wasm", "isolated-app", "externalfile", "drivefs",
-	// Parts of operating systems that take commands, open files or install things.
+	// Parts of operating systems that take commands, open files or install programs.
 	"android-app", "app-prefs", "app-settings", "appinstaller", "applescript", "content", "help", "hcp", "itms", "itms-apps", "itms-appss", "itms-books",
 	"itms-services", "its", "macappstore", "market", "msdt", "onenote", "onenote-cmd", "outlook", "package", "prefs", "search", "search-ms", "settings",
 	"shell", "shortcuts", "tbauth", "windowsdefender", "wyciwyg", "x-man-page", "x-office", "zoommtg",
@@ -70,53 +70,73 @@ var forbiddenSchemes = []string{
 	"telnet", "tftp", "tn3270", "turn", "vnc", "webcal", "webcals", "x-callback-url", "xmpp",
 }
 
-// forbiddenPrefixes begin the schemes of one maker's system or browser, old and to come.
+// forbiddenPrefixes are the prefixes of present and future schemes of one operating system or
+// browser.
 var forbiddenPrefixes = []string{"ms-", "chrome-", "edge-", "moz-", "brave-", "opera-", "x-apple", "bingmaps", "microsoft-edge", "safari-", "web+", "ext+"}
 
-// forbiddenScheme says whether a scheme is never a client's own.
+// forbiddenScheme reports whether a scheme can never be that of a client.
 func forbiddenScheme(scheme string) bool {
 	return slices.Contains(forbiddenSchemes, scheme) ||
 		slices.ContainsFunc(forbiddenPrefixes, func(prefix string) bool { return strings.HasPrefix(scheme, prefix) })
 }
 
-// ParseRedirect checks a redirect URI by itself: an absolute URI without fragment,
-// user information, wildcard, dot segment or control character, whose scheme is
-// https, http on a loopback host, or a private-use scheme that is not known to be
-// dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3). The host
-// of a web URI is written as browsers write it; see [CheckHost].
+// ParseRedirect parses a redirect URI and checks that it is acceptable by itself: an absolute
+// URI without fragment, user information, wildcard, dot segment or control character, whose
+// scheme is https, http on a loopback host, or a private-use scheme that is not known to be
+// dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3). The host of
+// a web URI must be spelled as browsers spell it; see [CheckHost].
 func ParseRedirect(raw string) (RedirectURI, error) {
-	fail := func(why string) (RedirectURI, error) {
-		return RedirectURI{}, fmt.Errorf("metadata: %w: %s", ErrRedirectURI, why)
+	u, why := parseRedirect(raw)
+	var kind RedirectKind
+	if why == "" {
+		kind, why = redirectKind(u)
 	}
-	switch {
-	case raw == "" || len(raw) > maxURI:
-		return fail(fmt.Sprintf("it must have 1 to %d bytes", maxURI))
-	case spellingFault(raw) != "":
-		return fail(spellingFault(raw))
-	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI+"*"):
-		return fail("it holds a character that must be percent-encoded")
-	case strings.Contains(raw, "#"):
-		// OAuth 2.1 section 2.3: the redirect URI MUST NOT include a fragment component.
-		return fail("it must not have a fragment")
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Scheme == "":
-		return fail("it must be absolute")
-	case !strings.HasPrefix(raw, u.Scheme+":"):
-		return fail("write the scheme in lowercase")
-	case u.User != nil || strings.Contains(u.Host, "@"):
-		return fail("it must not carry user information")
-	case hasDotSegment(u):
-		return fail("it must not have dot segments in its path")
-	}
-	kind, why := redirectKind(u)
 	if why != "" {
-		return fail(why)
+		return RedirectURI{}, fmt.Errorf("metadata: %w: %s", ErrRedirectURI, why)
 	}
 	return RedirectURI{Raw: raw, Kind: kind, url: u}, nil
 }
 
+// parseRedirect parses a redirect URI under the rules for all schemes. Its second result is why
+// the URI is not acceptable, or "".
+func parseRedirect(raw string) (*url.URL, string) {
+	if why := redirectTextFault(raw); why != "" {
+		return nil, why
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Scheme == "":
+		return nil, "it must be absolute"
+	case !strings.HasPrefix(raw, u.Scheme+":"):
+		return nil, "write the scheme in lowercase"
+	case u.User != nil || strings.Contains(u.Host, "@"):
+		return nil, "it must not carry user information"
+	case hasDotSegment(u):
+		return nil, "it must not have dot segments in its path"
+	}
+	return u, ""
+}
+
+// redirectTextFault returns what is wrong with the text of a redirect URI, or "".
+func redirectTextFault(raw string) string {
+	if raw == "" || len(raw) > maxURI {
+		return fmt.Sprintf("it must have 1 to %d bytes", maxURI)
+	}
+	if why := spellingFault(raw); why != "" {
+		return why
+	}
+	switch {
+	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI+"*"):
+		return "it holds a character that must be percent-encoded"
+	case strings.Contains(raw, "#"):
+		// OAuth 2.1 section 2.3: the redirect URI MUST NOT include a fragment component.
+		return "it must not have a fragment"
+	}
+	return ""
+}
+
+// redirectKind returns the kind of a redirect URI. Its second result is why the URI is not
+// acceptable for its scheme, or "".
 func redirectKind(u *url.URL) (RedirectKind, string) {
 	switch u.Scheme {
 	case "https", "http":
@@ -156,11 +176,11 @@ func webAuthority(u *url.URL) string {
 	return ""
 }
 
-// unescapedDots undoes the escapes that hide dots and separators.
+// unescapedDots decodes dots and separators.
 var unescapedDots = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
 
-// hasDotSegment reports "." and ".." path segments, plain or escaped. Browsers fold
-// them away, so two different strings would reach the same place.
+// hasDotSegment reports whether a path has "." or ".." segments, plain or escaped. Browsers
+// remove them, so two different strings would lead to the same path.
 func hasDotSegment(u *url.URL) bool {
 	path := u.EscapedPath()
 	if u.Opaque != "" {
@@ -179,12 +199,12 @@ func hasDotSegment(u *url.URL) bool {
 	return false
 }
 
-// MatchRedirect returns the parsed form of requested when it equals one of the
-// registered URIs byte for byte, or when it is a loopback redirect that differs from
-// a registered one in its port only (OAuth 2.1 section 4.1.1, RFC 8252 section 7.3).
-// There an empty path equals "/". The name localhost gets that freedom for public
-// clients alone (RFC 8252 section 8.3), because the most used native clients register
-// it. Everything else is an error.
+// MatchRedirect returns the parsed form of requested if it equals one of the registered URIs
+// byte for byte, or is a loopback redirect that differs from a registered one in its port only
+// (OAuth 2.1 section 4.1.1, RFC 8252 section 7.3). For such redirects an empty path equals "/".
+// The host localhost may have another port for public clients only (RFC 8252 section 8.3),
+// because the most used native clients register it. Otherwise the error wraps
+// [ErrRedirectURI].
 func MatchRedirect(registered []string, requested string, publicClient bool) (RedirectURI, error) {
 	redirect, err := ParseRedirect(requested)
 	if err != nil {

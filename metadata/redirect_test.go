@@ -169,8 +169,8 @@ func TestMatchRedirect(t *testing.T) {
 	}
 }
 
-// loopbackPort is the only part of a redirect URI that may differ, written down a
-// second time and in another way.
+// loopbackPort matches the only part of a redirect URI that may differ, independently of the
+// implementation.
 var loopbackPort = regexp.MustCompile(`^(http://(?:127\.[0-9.]+|\[[0-9a-f:.]+\]|localhost))(?::[0-9]+)?(.*)$`)
 
 func withoutPort(raw string) string {
@@ -184,8 +184,8 @@ func withoutPort(raw string) string {
 	return m[1] + m[2]
 }
 
-// FuzzMatchRedirect: a match means that the two are equal or that only the port of a
-// loopback redirect differs, and that nothing dangerous is in it.
+// FuzzMatchRedirect: matching URIs are equal or differ in the port of a loopback redirect only,
+// and contain nothing dangerous.
 func FuzzMatchRedirect(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"http://127.0.0.1/cb", "http://127.0.0.1:9999/cb"},

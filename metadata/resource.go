@@ -18,15 +18,14 @@ type Resource struct {
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 	// BearerMethodsSupported ("bearer_methods_supported"): always ["header"].
 	BearerMethodsSupported []string `json:"bearer_methods_supported,omitempty"`
-	// ResourceName ("resource_name"): for people.
+	// ResourceName ("resource_name"): a name to show to people.
 	ResourceName string `json:"resource_name,omitempty"`
 	// ResourceDocumentation ("resource_documentation"): a page for developers.
 	ResourceDocumentation string `json:"resource_documentation,omitempty"`
 	JWKSURI               string `json:"jwks_uri,omitempty"`
 }
 
-// Validate checks a document before it is served, and names everything that is wrong
-// with it.
+// Validate checks a document before it is served. Its error joins every mistake.
 func (m Resource) Validate() error {
 	errs := []error{fault("resource", resourceFault(m.Resource))}
 	if len(m.AuthorizationServers) == 0 {
@@ -42,7 +41,7 @@ func (m Resource) Validate() error {
 		validURL("resource_documentation", m.ResourceDocumentation),
 		validURL("jwks_uri", m.JWKSURI))
 	if slices.Contains(m.ScopesSupported, "offline_access") {
-		// Refresh tokens are between a client and its authorization server.
+		// Refresh tokens concern a client and its authorization server only.
 		errs = append(errs, errors.New("metadata: scopes_supported: offline_access is not a scope of a resource"))
 	}
 	if slices.ContainsFunc(m.BearerMethodsSupported, func(method string) bool { return method != "header" }) {
@@ -52,8 +51,9 @@ func (m Resource) Validate() error {
 	return errors.Join(errs...)
 }
 
-// resourceFault demands the canonical form. The slash that an empty path may carry is
-// allowed, because clients compare the identifier with what a person typed.
+// resourceFault returns what is wrong with a resource identifier, or "". It must be in its
+// canonical form. The path "/" is also allowed, because clients compare the identifier with the
+// URL that a person entered.
 func resourceFault(raw string) string {
 	canonical, why := canonical(raw)
 	if why != "" {
@@ -66,7 +66,7 @@ func resourceFault(raw string) string {
 	case raw != canonical && raw != canonical+"/":
 		return "write it in its canonical form, " + canonical
 	case hasDotSegment(u):
-		return "clients fold dot segments away, so it must not have any"
+		return "it must not have dot segments, because clients remove them"
 	case u.Scheme == "http" && !IsLoopbackHost(u.Hostname()):
 		// RFC 9728 section 1.2: a resource identifier uses the https scheme.
 		return "it must be https unless the host is loopback"

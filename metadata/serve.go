@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// MaxAge is how long a cache may keep a document that [Serve] answers with.
+// MaxAge is the time for which caches may keep a document of [Serve].
 const MaxAge = 5 * time.Minute
 
 // corsRequestHeaders are the request headers that a page of another origin may send
 // when it fetches a document. Protocol clients in browsers add all of them.
 const corsRequestHeaders = "Accept, Authorization, Content-Type, If-None-Match, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 
-// Serve returns a handler that answers GET and HEAD with doc as JSON. The document
-// is marshalled once, here. The handler has a strong ETag and answers 304 to a
-// matching If-None-Match (RFC 9110 section 13.1.2). Metadata is public, so every
-// origin may read it, without credentials; OPTIONS answers preflights. Every other
-// method gets 405 with Allow (RFC 9110 section 15.5.6).
+// Serve returns a handler that answers GET and HEAD with doc as JSON. It marshals doc once,
+// before it returns. The handler sends a strong ETag and answers 304 to a matching
+// If-None-Match (RFC 9110 section 13.1.2). Metadata is public, so every origin may read it,
+// without credentials, and OPTIONS answers preflights. Every other method gets 405 with Allow
+// (RFC 9110 section 15.5.6).
 func Serve(doc any) (http.Handler, error) { return ServeFor(doc, MaxAge) }
 
-// ServeFor is [Serve] for a document that a cache may keep for another time, in whole seconds:
-// one that another document may take the place of.
+// ServeFor is [Serve] with another time for caches, in whole seconds. Use it for a document
+// that may be replaced.
 func ServeFor(doc any, maxAge time.Duration) (http.Handler, error) {
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -90,18 +90,20 @@ func (d *document) get(w http.ResponseWriter, r *http.Request) {
 	setAll(header, d.content)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(d.body) // the client may be gone, and nobody else would want to know
+		_, _ = w.Write(d.body) // an error means that the client is gone
 	}
 }
 
-// setAll shares the values: nobody writes into them, and append copies them.
+// setAll copies the fields of src to dst. The slices are shared: they are never changed, and an
+// append to them allocates.
 func setAll(dst, src http.Header) {
 	for name, values := range src {
 		dst[name] = values
 	}
 }
 
-// etagMatches compares weakly, as If-None-Match must (RFC 9110 section 13.1.2).
+// etagMatches reports whether If-None-Match fields match etag, by the weak comparison (RFC 9110
+// section 13.1.2).
 func etagMatches(fields []string, etag string) bool {
 	for _, field := range fields {
 		for candidate := range strings.SplitSeq(field, ",") {

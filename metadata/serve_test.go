@@ -171,7 +171,7 @@ func TestServeIsDeterministic(t *testing.T) {
 	}
 }
 
-// discard is a ResponseWriter that costs nothing.
+// discard is a ResponseWriter that does not allocate.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

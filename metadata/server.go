@@ -31,8 +31,7 @@ type AuthorizationServer struct {
 	ClientIDMetadataDocumentSupported bool     `json:"client_id_metadata_document_supported,omitempty"`
 }
 
-// Validate checks a document before it is served, and names everything that is wrong
-// with it.
+// Validate checks a document before it is served. Its error joins every mistake.
 func (m AuthorizationServer) Validate() error {
 	errs := []error{fault("issuer", issuerFault(m.Issuer)), m.validEndpoints(), m.validLists(), m.validCodeFlow()}
 	for _, resource := range m.ProtectedResources {
@@ -85,16 +84,17 @@ func (m AuthorizationServer) validLists() error {
 func validAlgs(member string, methods, algs []string) error {
 	switch {
 	case slices.Contains(methods, AuthMethodPrivateKeyJWT) != (len(algs) > 0):
-		// RFC 8414 section 2: MUST be present if a method that signs is listed.
-		return errors.New("metadata: " + member + ": it is listed exactly when private_key_jwt is")
+		// RFC 8414 section 2: MUST be present if an authentication method with signatures is.
+		return errors.New("metadata: " + member + ": it must be present exactly if private_key_jwt is listed")
 	case slices.Contains(algs, "none"):
 		return errors.New(`metadata: ` + member + `: "none" MUST NOT be used`) // RFC 8414 section 2
 	}
 	return nil
 }
 
-// validCodeFlow checks that what is listed hangs together. Grant types that are not
-// listed mean the default of RFC 8414 section 2, which holds authorization_code.
+// validCodeFlow checks that a server with the authorization code grant has the endpoints,
+// response type and challenge methods for it. Without a list of grant types, the default of RFC
+// 8414 section 2 includes authorization_code.
 func (m AuthorizationServer) validCodeFlow() error {
 	if m.GrantTypesSupported != nil && !slices.Contains(m.GrantTypesSupported, GrantAuthorizationCode) {
 		return nil

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// ErrResourceURI says that a string is not usable as a resource identifier.
-// Errors returned by [Canonical] wrap it.
+// ErrResourceURI reports that a string cannot be a resource identifier. Errors of [Canonical]
+// wrap it.
 var ErrResourceURI = errors.New("not a valid resource URI")
 
-// maxURI bounds every URI that is parsed here, in bytes.
+// maxURI bounds every URI that this package parses, in bytes.
 const maxURI = 2048
 
-// Canonical returns the canonical form of a resource URI: an absolute http or
-// https URI with a host and without a fragment (RFC 8707 section 2). Scheme and
-// host become lowercase, a default port is dropped, and an empty path and "/" are
-// one: the form without the slash is canonical. No other path is folded, so
-// "/mcp" and "/mcp/" stay two resources.
+// Canonical returns the canonical form of a resource URI: an absolute http or https URI with a
+// host and without a fragment (RFC 8707 section 2). Scheme and host become lowercase, a default
+// port is dropped, and the path "/" becomes empty. No other path changes, so "/mcp" and "/mcp/"
+// are two resources.
 //
-// User information, a fragment (even an empty one), a relative URI, a scheme other
-// than http and https, a host with percent-encoding, and bytes that no URI holds are
-// errors.
+// A relative URI, user information, a fragment (even an empty one), a scheme other than http
+// and https, a host with percent-encoding, and bytes that are not allowed in a URI are errors,
+// which wrap [ErrResourceURI].
 func Canonical(raw string) (string, error) {
 	canonical, why := canonical(raw)
 	if why != "" {
@@ -32,7 +31,7 @@ func Canonical(raw string) (string, error) {
 	return canonical, nil
 }
 
-// canonical does the work of [Canonical]. Its second result says what is wrong.
+// canonical is [Canonical] with the reason of an error, or "", as its second result.
 func canonical(raw string) (string, string) {
 	u, why := parseAbsolute(raw)
 	if why != "" {
@@ -81,7 +80,7 @@ func parseAbsolute(raw string) (*url.URL, string) {
 	return u, ""
 }
 
-// notInURI are the printable characters that no URI holds (RFC 3986 section 2).
+// notInURI are the printable characters that are not allowed in a URI (RFC 3986 section 2).
 const notInURI = "\\\"<>^`{|}"
 
 // canonicalHost returns host[:port] in lowercase and without a default port.
@@ -106,10 +105,10 @@ func canonicalHost(u *url.URL) (string, string) {
 	return host + ":" + port, ""
 }
 
-// validHost looks at a host without its port, and at the authority that it was taken
-// from. Brackets hold an IPv6 address without a zone (RFC 3986 section 3.2.2), and
-// nothing else does. A name is ASCII: [url.Parse] has decoded percent-encoded bytes,
-// and the encoded form of an international name is its A-label.
+// validHost reports whether host, without its port, is valid in authority. Brackets must hold
+// an IPv6 address without a zone (RFC 3986 section 3.2.2), and IPv6 addresses must be in
+// brackets. A name must be ASCII: [url.Parse] has decoded percent-encoded bytes, and an
+// international name is written as its A-label.
 func validHost(authority, host string) bool {
 	if strings.HasPrefix(authority, "[") {
 		addr, err := netip.ParseAddr(host)
@@ -119,7 +118,7 @@ func validHost(authority, host string) bool {
 		!strings.HasPrefix(host, ".") && !strings.Contains(host, "..")
 }
 
-// validPort accepts 1 to 65535 in its shortest decimal form.
+// validPort reports whether s is a number from 1 to 65535 in its shortest decimal form.
 func validPort(s string) bool {
 	if s == "" || len(s) > 5 || s[0] == '0' {
 		return false
@@ -143,8 +142,8 @@ func printableASCII(s string) bool {
 	return true
 }
 
-// IsLoopbackHost reports whether a host name without port is the name
-// "localhost" or a loopback IP literal: 127.0.0.0/8 or ::1.
+// IsLoopbackHost reports whether a host without port is the name localhost or a loopback
+// address: 127.0.0.0/8 or ::1.
 func IsLoopbackHost(host string) bool {
 	return host == "localhost" || isLoopbackLiteral(host)
 }
@@ -154,10 +153,10 @@ func isLoopbackLiteral(host string) bool {
 	return err == nil && addr.Zone() == "" && !addr.Is4In6() && addr.IsLoopback()
 }
 
-// ValidIssuer says whether a string can be an issuer identifier (RFC 8414 section
-// 2): an https URL, or an http one on loopback, without query, fragment, user
-// information or trailing slash, already in its canonical form. Issuers are compared
-// byte for byte, so there must be one spelling.
+// ValidIssuer returns an error unless raw can be an issuer identifier (RFC 8414 section 2): an
+// https URL, or an http URL on loopback, without query, fragment, user information or trailing
+// slash, in its canonical form. Issuers are compared byte for byte, so each must have a single
+// spelling.
 func ValidIssuer(raw string) error {
 	if why := issuerFault(raw); why != "" {
 		return errors.New("metadata: issuer: " + why)

@@ -119,8 +119,8 @@ func TestIsLoopbackHost(t *testing.T) {
 	}
 }
 
-// FuzzCanonical: the canonical form of a canonical form is itself, it is printable,
-// and it is the same resource to url.Parse.
+// FuzzCanonical: a canonical form is its own canonical form, is printable, and is the same
+// resource to url.Parse.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{
 		"https://notes.example.com/mcp", "HTTP://A:80/", "https://[::1]:443?x", "https://h/%2f", "https://::1/", "https://a%C3%A9/", "http://a:b@c/#d", "https://h?",

@@ -5,17 +5,16 @@ import (
 	"net/url"
 )
 
-// The registered suffixes of the well-known paths (RFC 8615) that point at the
-// documents of this package.
+// The well-known paths of the documents of this package (RFC 8615).
 const (
 	wellKnownResource = "/.well-known/oauth-protected-resource"   // RFC 9728 section 3
 	wellKnownServer   = "/.well-known/oauth-authorization-server" // RFC 8414 section 3
 	wellKnownOpenID   = "/.well-known/openid-configuration"       // OpenID Connect Discovery 1.0 section 4
 )
 
-// ResourceMetadataURL returns where the metadata of a resource is found: the
-// well-known path inserted between the host and the path of the resource, with its
-// query kept (RFC 9728 section 3.1).
+// ResourceMetadataURL returns the URL of the metadata of a resource: the well-known path is
+// inserted between the host and the path of the resource, and the query is kept (RFC 9728
+// section 3.1).
 //
 //	https://notes.example.com/mcp
 //	https://notes.example.com/.well-known/oauth-protected-resource/mcp
@@ -31,9 +30,9 @@ func ResourceMetadataURL(resource string) (string, error) {
 	return out, nil
 }
 
-// ResourceMetadataPaths returns the escaped URL paths at which a server should
-// answer for the metadata of a resource: the inserted form, and the root form when
-// the two differ, in the order in which clients try them.
+// ResourceMetadataPaths returns the escaped URL paths at which a server should serve the
+// metadata of a resource: the path of [ResourceMetadataURL], and the well-known path itself if
+// that differs, in the order in which clients try them.
 func ResourceMetadataPaths(resource string) ([]string, error) {
 	u, err := parseResource(resource)
 	if err != nil {
@@ -46,9 +45,9 @@ func ResourceMetadataPaths(resource string) ([]string, error) {
 	return paths, nil
 }
 
-// AuthorizationServerMetadataURLs returns where the metadata of an issuer may be
-// found, in the order in which clients try: RFC 8414 section 3.1 and section 5 with
-// the well-known path inserted, then OpenID Connect Discovery with it appended.
+// AuthorizationServerMetadataURLs returns the URLs at which the metadata of an issuer may be,
+// in the order in which clients try them: with the well-known path inserted (RFC 8414 sections
+// 3.1 and 5), then appended (OpenID Connect Discovery).
 func AuthorizationServerMetadataURLs(issuer string) ([]string, error) {
 	u, paths, err := serverPaths(issuer)
 	if err != nil {
@@ -61,8 +60,7 @@ func AuthorizationServerMetadataURLs(issuer string) ([]string, error) {
 }
 
 // AuthorizationServerMetadataPaths returns the URL paths of
-// [AuthorizationServerMetadataURLs], at all of which a server should answer with the
-// same bytes.
+// [AuthorizationServerMetadataURLs]. A server should serve the same document at each.
 func AuthorizationServerMetadataPaths(issuer string) ([]string, error) {
 	_, paths, err := serverPaths(issuer)
 	return paths, err
@@ -91,8 +89,8 @@ func parseResource(resource string) (*url.URL, error) {
 	return url.Parse(canonical)
 }
 
-// slashless drops the slash that follows the host when nothing comes after it
-// (RFC 9728 section 3.1: any terminating slash following the host MUST be removed).
+// slashless returns the path of u, but "" for "/" (RFC 9728 section 3.1: any terminating slash
+// following the host MUST be removed).
 func slashless(u *url.URL) string {
 	if path := u.EscapedPath(); path != "/" {
 		return path

@@ -10,11 +10,11 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// ErrBatch says that data is an array of messages. One revision of the protocol, 2025-03-26,
-// had batches; none before or after does.
+// ErrBatch reports that data is an array of messages. Batches exist in revision 2025-03-26 of
+// the protocol only.
 var ErrBatch = errors.New("a batch is not a message: send one message at a time")
 
-// Limits bounds a message. The zero value has safe bounds.
+// Limits bounds a message. The zero value has safe limits.
 type Limits struct {
 	MaxBytes int // 0 means 1 MiB
 	MaxDepth int // nested arrays and objects; 0 means 64
@@ -36,28 +36,29 @@ func (l Limits) options() strictjson.Options {
 	return o
 }
 
-// DecodeError is why [Decode] refuses a message.
+// DecodeError is the error of [Decode].
 type DecodeError struct {
-	// ID is the id of the message, zero if there is none that could be read.
+	// ID is the id of the message, zero if it could not be read.
 	ID ID
-	// Code is [CodeParseError] for what is not JSON, and else [CodeInvalidRequest].
+	// Code is [CodeParseError] for data that is not JSON, and otherwise
+	// [CodeInvalidRequest].
 	Code Code
-	// Err says what is wrong, for people. It may name members of the message, and repeats
-	// none of its values.
+	// Err describes the error for people. It may contain names of members of the message,
+	// but no values.
 	Err error
 
 	unanswered bool
 }
 
-// Error returns what is wrong in one line.
+// Error returns the description in one line.
 func (e *DecodeError) Error() string { return "message: decode: " + e.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Response returns the message that answers what was refused, with its id if that could be
-// read. It is false for what must not be answered: a notification, and a response, because
-// two sides that answer each other's answers never end.
+// Response returns the response to the refused message, with its id if that could be read. It
+// returns false if the message must not be answered: a notification, or a response, because
+// answers to responses could go back and forth for ever.
 func (e *DecodeError) Response() (ErrorResponse, bool) {
 	if e.unanswered {
 		return ErrorResponse{}, false
@@ -66,11 +67,11 @@ func (e *DecodeError) Response() (ErrorResponse, bool) {
 	if e.Code == CodeParseError {
 		text = "Parse error: "
 	}
-	text += strings.TrimPrefix(e.Err.Error(), "strictjson: ") // which is nobody else's business
+	text += strings.TrimPrefix(e.Err.Error(), "strictjson: ") // the name of a package means nothing to the other side
 	return ErrorResponse{ID: e.ID, Unread: e.ID.IsZero(), Error: Error{Code: e.Code, Message: text}}, true
 }
 
-// Decode reads one message. Every error is a [*DecodeError].
+// Decode parses one message. Every error is a [*DecodeError].
 func Decode(data []byte, l Limits) (Message, error) {
 	if err := strictjson.Valid(data, l.options()); err != nil {
 		return nil, refuse(data, err)
@@ -83,7 +84,7 @@ func Decode(data []byte, l Limits) (Message, error) {
 	default:
 		return nil, &DecodeError{Code: CodeInvalidRequest, Err: errors.New("a message is an object")}
 	}
-	e := open(text)
+	e := parseEnvelope(text)
 	m, err := e.message()
 	if err != nil {
 		return nil, e.refuse(err)
@@ -91,8 +92,8 @@ func Decode(data []byte, l Limits) (Message, error) {
 	return m, nil
 }
 
-// refuse returns the error for data that cannot be read as it should be. An id that is
-// there all the same is read, because whoever sent a request waits for an answer to it.
+// refuse returns the error for data that is not strict JSON. It has the id of the message if
+// that can be read, because the sender of a request waits for a response.
 func refuse(data []byte, err error) *DecodeError {
 	switch {
 	case errors.Is(err, strictjson.ErrTooLarge):
@@ -101,28 +102,28 @@ func refuse(data []byte, err error) *DecodeError {
 		return &DecodeError{Code: CodeParseError, Err: err}
 	}
 	if text := strings.TrimSpace(string(data)); text[0] == '{' {
-		return open(text).refuse(err)
+		return parseEnvelope(text).refuse(err)
 	}
 	return &DecodeError{Code: CodeInvalidRequest, Err: err}
 }
 
-// envelope is the members of a message in JSON; "" stands for one that is not there.
+// envelope holds the members of a message in JSON; "" means that a member is absent.
 type envelope struct {
 	jsonrpc, id, method, params, result, failure string
-	stranger                                     bool // there is a member that no message has
+	unknown                                      bool // there is a member that no message has
 }
 
-// twice stands for the value of a member that is there twice. It is not JSON, so nothing
-// reads it.
+// twice is the value for a member that occurs twice. It is not JSON, so every parser refuses
+// it.
 const twice = "?"
 
-func open(text string) envelope {
+func parseEnvelope(text string) envelope {
 	var e envelope
 	for name, value := range members(text) {
 		field := e.field(name)
 		switch {
 		case field == nil:
-			e.stranger = true
+			e.unknown = true
 		case *field != "":
 			*field = twice
 		default:
@@ -150,7 +151,7 @@ func (e *envelope) field(name string) *string {
 	return nil
 }
 
-// refuse returns the error for a message that is wrong.
+// refuse returns the error for a message that err describes.
 func (e envelope) refuse(err error) *DecodeError {
 	refused := &DecodeError{Code: CodeInvalidRequest, Err: err}
 	if e.id != "" {
@@ -162,28 +163,37 @@ func (e envelope) refuse(err error) *DecodeError {
 	return refused
 }
 
-// message tells the kinds apart by the members that are there.
+// message returns the message of the kind that the present members determine.
 func (e envelope) message() (Message, error) {
-	asks, answers := e.method != "" || e.params != "", e.result != "" || e.failure != ""
-	switch version, ok := unquote(e.jsonrpc); {
-	case !ok || version != "2.0":
+	if version, ok := unquote(e.jsonrpc); !ok || version != "2.0" {
 		return nil, errors.New(`jsonrpc: it must be "2.0"`)
-	case e.stranger:
+	}
+	if e.unknown {
 		return nil, errors.New("there is a member that no message has")
-	case asks && answers:
-		return nil, errors.New("a message asks or answers, not both")
-	case e.result != "" && e.failure != "":
-		return nil, errors.New("a response has either a result or an error")
-	case e.result != "":
-		return e.resultResponse()
-	case e.failure != "":
-		return e.errorResponse()
+	}
+	if e.result != "" || e.failure != "" {
+		return e.response()
+	}
+	switch {
 	case e.method == "":
 		return nil, errors.New("there is no method, no result and no error")
 	case e.id != "":
 		return e.request()
 	}
 	return e.notification()
+}
+
+// response returns the response with a result or an error.
+func (e envelope) response() (Message, error) {
+	switch {
+	case e.method != "" || e.params != "":
+		return nil, errors.New("a message is a request or a response, not both")
+	case e.result != "" && e.failure != "":
+		return nil, errors.New("a response has either a result or an error")
+	case e.result != "":
+		return e.resultResponse()
+	}
+	return e.errorResponse()
 }
 
 func (e envelope) request() (Message, error) {
@@ -198,7 +208,7 @@ func (e envelope) request() (Message, error) {
 	return Request{ID: id, Method: n.Method, Params: n.Params}, nil
 }
 
-// notification reads what a notification and a request have in common.
+// notification returns the members that notifications and requests have in common.
 func (e envelope) notification() (Notification, error) {
 	method, ok := unquote(e.method)
 	if !ok || method == "" {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// wire is a message as it is written.
+// wire is the wire form of a message.
 type wire struct {
 	JSONRPC string `json:"jsonrpc"`
 	ID      ID     `json:"id,omitzero"`
@@ -16,8 +16,8 @@ type wire struct {
 	Error   *Error `json:"error,omitempty"`
 }
 
-// Encode writes a message in one line, without a line break at its end. It refuses one that
-// [Decode] would refuse for anything but its size and depth.
+// Encode returns a message in one line, without a line break at its end. It returns an error for
+// a message that [Decode] would refuse for another reason than its size and depth.
 func Encode(m Message) ([]byte, error) {
 	if m == nil {
 		return nil, errors.New("message: encode: there is no message")

@@ -9,13 +9,13 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// Code says what kind of error an [Error] is.
+// Code is the code of an [Error].
 type Code int64
 
 // The codes of JSON-RPC 2.0.
 const (
-	CodeParseError     Code = -32700 // what came is not JSON
-	CodeInvalidRequest Code = -32600 // what came is JSON, but no message
+	CodeParseError     Code = -32700 // the data is not JSON
+	CodeInvalidRequest Code = -32600 // the data is JSON, but not a message
 	CodeMethodNotFound Code = -32601
 	CodeInvalidParams  Code = -32602
 	CodeInternalError  Code = -32603
@@ -30,11 +30,11 @@ const (
 	CodeURLElicitationRequired          Code = -32042 // in 2025-11-25 only
 )
 
-// Reserved says whether the code is in the range -32768 to -32000, in which JSON-RPC and
-// the protocol alone define codes.
+// Reserved reports whether the code is in the range -32768 to -32000, in which only JSON-RPC and
+// the protocol define codes.
 func (c Code) Reserved() bool { return -32768 <= c && c <= -32000 }
 
-// defined says whether JSON-RPC or the protocol defines the code.
+// defined reports whether JSON-RPC or the protocol defines the code.
 func (c Code) defined() bool {
 	switch c {
 	case CodeParseError, CodeInvalidRequest, CodeMethodNotFound, CodeInvalidParams, CodeInternalError,
@@ -45,18 +45,18 @@ func (c Code) defined() bool {
 	return false
 }
 
-// Error is why a request failed. With one of the codes of this package it can be written
-// as a literal; for a code of one's own there is [NewError].
+// Error is the error of a failed request. Write it as a literal with one of the codes of this
+// package; use [NewError] for other codes.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
-	// Data is any value that says more, nil if there is none.
+	// Data is any value with details, nil if there is none.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// NewError returns an error that this side reports; data may be nil. It refuses a code in
-// the reserved range that neither JSON-RPC nor the protocol defines: what the other side
-// sends may have one, but nobody may invent any.
+// NewError returns an Error to send; data may be nil. It returns an error for a code in the
+// reserved range that neither JSON-RPC nor the protocol defines: a received error may have such
+// a code, but implementations must not define one.
 func NewError(code Code, text string, data any) (Error, error) {
 	if code.Reserved() && !code.defined() {
 		return Error{}, fmt.Errorf("message: error: the code %d is reserved", code)
@@ -87,7 +87,7 @@ func (e Error) check() error {
 	return nil
 }
 
-// readError reads the member error of a message.
+// readError parses the member error of a message.
 func readError(value string) (Error, error) {
 	var read struct {
 		Code    *Code           `json:"code"`

@@ -12,25 +12,25 @@ import (
 	"unicode/utf8"
 )
 
-// Icon is an image that stands for something, as an entry of a property icons.
+// Icon is an entry of a property icons.
 type Icon struct {
 	// Src ("src") is the URL of the image, https or http, or a data: URL with the image in
 	// base64. Programs that show icons accept https and data: only (requirement R-ICO-7).
 	Src string `json:"src"`
-	// MIMEType ("mimeType") is given when the type that a server sends is missing or
-	// generic. It is advice: what counts is what the image is.
+	// MIMEType ("mimeType") is for images whose server sends no media type or a generic one.
+	// It is not trusted: the bytes of the image determine its type.
 	MIMEType string `json:"mimeType,omitempty"`
-	// Sizes ("sizes") are the sizes for which the image is meant, such as 48x48, or any
-	// for one that can be scaled.
+	// Sizes ("sizes") are the sizes of the image, such as 48x48, or any for an image that can
+	// be scaled.
 	Sizes []string `json:"sizes,omitempty"`
-	// Theme ("theme") is the background for which the image is meant: light or dark.
+	// Theme ("theme") is the theme for which the image is made: light or dark.
 	Theme string `json:"theme,omitempty"`
 }
 
 var iconSize = regexp.MustCompile(`^([1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any)$`)
 
-// Validate reports every member that the protocol does not allow (requirements R-ICO-2 and
-// R-ICO-3). It does not look at where Src leads, nor at what the image is.
+// Validate returns an error that joins every member that the protocol does not allow
+// (requirements R-ICO-2 and R-ICO-3). It does not check the address in Src or the image itself.
 func (i Icon) Validate() error {
 	var errs []error
 	if err := validSrc(i.Src); err != nil {
@@ -47,9 +47,9 @@ func (i Icon) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validSrc wants an absolute URL of the web with a host, or an image in base64, which all
-// readers take for the same: some drop line breaks and blanks, take a backslash for a slash,
-// or find a host without slashes before it (URL Standard, section 4.4).
+// validSrc returns an error unless src is an absolute http or https URL with a host, or an image
+// in base64, that all parsers read in the same way: some remove line breaks and blanks, take a
+// backslash for a slash, or find a host without slashes before it (URL Standard, section 4.4).
 func validSrc(src string) error {
 	if src == "" {
 		return errors.New("message: icon: src is required")
@@ -67,8 +67,8 @@ func validSrc(src string) error {
 	return fmt.Errorf("message: icon: src %.40q must be an https or http URL, or a data: URL with an image in base64", src)
 }
 
-// notInURL reports characters that RFC 3986 does not have and that are invisible, are read as
-// others, or end an attribute somewhere. Other letters than those of ASCII are allowed.
+// notInURL reports whether c is a character outside of RFC 3986 that is invisible, that parsers
+// replace, or that can end an HTML attribute. Letters beyond ASCII are allowed.
 func notInURL(c rune) bool {
 	return c == ' ' || !unicode.IsPrint(c) || strings.ContainsRune("\"<>\\^`{|}", c)
 }
@@ -85,7 +85,8 @@ func validAddress(src string) error {
 
 var imageType = regexp.MustCompile(`^(?i:image)/[A-Za-z0-9][A-Za-z0-9.+-]{0,63}(;[A-Za-z0-9-]{1,32}=[A-Za-z0-9.+-]{1,64})*$`)
 
-// validData reads what follows "data:" (RFC 2397 section 3).
+// validData returns an error unless rest, the part after "data:", is an image in base64 (RFC
+// 2397 section 3).
 func validData(rest string) error {
 	head, text, _ := strings.Cut(rest, ",")
 	media, coded := strings.CutSuffix(head, ";base64")
@@ -93,7 +94,7 @@ func validData(rest string) error {
 		return errors.New("message: icon: src is a data: URL that does not hold base64")
 	}
 	if !imageType.MatchString(media) {
-		return fmt.Errorf("message: icon: src is a data: URL of the type %.40q, which is none of images", media)
+		return fmt.Errorf("message: icon: src is a data: URL of the type %.40q, which is not an image type", media)
 	}
 	if _, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))); err != nil {
 		return errors.New("message: icon: src is a data: URL that does not hold base64")

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// ID tells the requests of one requester apart: a string or an integer, never null. The
-// zero ID is none. IDs can be compared with == and be keys of a map; the integer 1 and the
-// string "1" are different.
+// ID identifies a request among those of one requester: a string or an integer, never null.
+// The zero ID means that there is none. IDs can be compared with == and used as map keys; the
+// integer 1 and the string "1" are different.
 type ID struct {
 	kind  idKind
 	value string // the string, or the digits of the integer
@@ -24,8 +24,8 @@ const (
 	stringID
 )
 
-// maxID bounds an id, in bytes of its string or its digits: ids are kept while requests
-// are, and in logs.
+// maxID bounds an id, in bytes of its string or its digits: ids are kept in memory during a
+// request, and in logs.
 const maxID = 256
 
 var errID = fmt.Errorf("it must be a string or an integer of at most %d bytes, without fraction or exponent", maxID)
@@ -33,7 +33,8 @@ var errID = fmt.Errorf("it must be a string or an integer of at most %d bytes, w
 // NumberID returns an integer as an id.
 func NumberID(n int64) ID { return ID{kind: numberID, value: strconv.FormatInt(n, 10)} }
 
-// StringID returns a string as an id. It refuses one that is too long or not UTF-8.
+// StringID returns a string as an id. It returns an error for a string of more than 256 bytes
+// or of invalid UTF-8.
 func StringID(s string) (ID, error) {
 	if len(s) > maxID || !utf8.ValidString(s) {
 		return ID{}, fmt.Errorf("message: id: %w", errID)
@@ -41,10 +42,10 @@ func StringID(s string) (ID, error) {
 	return ID{kind: stringID, value: s}, nil
 }
 
-// IsZero says whether there is no id.
+// IsZero reports whether there is no id.
 func (id ID) IsZero() bool { return id.kind == noID }
 
-// Int64 returns the id if it is an integer that fits.
+// Int64 returns the id if it is an integer that an int64 can hold.
 func (id ID) Int64() (n int64, ok bool) {
 	if id.kind != numberID {
 		return 0, false
@@ -56,7 +57,7 @@ func (id ID) Int64() (n int64, ok bool) {
 // Text returns the id if it is a string.
 func (id ID) Text() (s string, ok bool) { return id.value, id.kind == stringID }
 
-// String returns the id for people: an integer as it is, a string in quotes.
+// String returns the id for people: the digits of an integer, a string in quotes, or "none".
 func (id ID) String() string {
 	switch id.kind {
 	case numberID:
@@ -67,7 +68,7 @@ func (id ID) String() string {
 	return "none"
 }
 
-// MarshalJSON writes the id as it was read. It refuses the zero ID.
+// MarshalJSON returns the id in JSON. It returns an error for the zero ID.
 func (id ID) MarshalJSON() ([]byte, error) {
 	switch id.kind {
 	case numberID:
@@ -78,7 +79,7 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("message: id: there is none")
 }
 
-// UnmarshalJSON reads a string or an integer. It refuses null.
+// UnmarshalJSON parses a string or an integer. It returns an error for null.
 func (id *ID) UnmarshalJSON(data []byte) error {
 	read, err := readID(string(data))
 	if err != nil {
@@ -88,8 +89,8 @@ func (id *ID) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readID returns the id that a JSON value is. What it returns does not share memory with
-// the value, which may be a small part of a large message.
+// readID parses an id in JSON. The id shares no memory with value, which may be a small part of
+// a large message.
 func readID(value string) (ID, error) {
 	if isInteger(value) && len(value) <= maxID {
 		return ID{kind: numberID, value: strings.Clone(value)}, nil
@@ -100,8 +101,8 @@ func readID(value string) (ID, error) {
 	return ID{}, errID
 }
 
-// isInteger knows the one way to write an integer: 1.0, 1e0 and -0 are written back in
-// another way by others, and 1 and 1.0 would be two ids that are one.
+// isInteger reports whether value is an integer in its usual form. Other programs write 1.0,
+// 1e0 and -0 back in another form, and 1 and 1.0 would be two forms of one id.
 func isInteger(value string) bool {
 	digits := strings.TrimPrefix(value, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Keys that the protocol defines in _meta. What it keeps for itself has the prefix
-// io.modelcontextprotocol, except for the first four.
+// The keys that the protocol defines in _meta. They have the prefix io.modelcontextprotocol,
+// except for the first four.
 const (
 	MetaProgressToken = "progressToken"
 	MetaTraceParent   = "traceparent"
@@ -32,7 +32,8 @@ type MetaKey struct {
 	Name   string // may be empty
 }
 
-// ParseMetaKey reads a key and refuses one that the grammar of the protocol does not allow.
+// ParseMetaKey parses a key. It returns an error for a key that the grammar of the protocol does
+// not allow.
 func ParseMetaKey(s string) (MetaKey, error) {
 	prefix, name, found := strings.Cut(s, "/")
 	if !found {
@@ -53,7 +54,7 @@ func ParseMetaKey(s string) (MetaKey, error) {
 	return MetaKey{Prefix: prefix, Name: name}, nil
 }
 
-// String returns the key as it stands in _meta.
+// String returns the key as it is written in _meta.
 func (k MetaKey) String() string {
 	if k.Prefix == "" {
 		return k.Name
@@ -61,9 +62,9 @@ func (k MetaKey) String() string {
 	return k.Prefix + "/" + k.Name
 }
 
-// Reserved says whether the prefix is kept for the protocol: its second label is
-// modelcontextprotocol or mcp. Whoever is not the protocol defines no such keys, and
-// assumes nothing about the values of those that it does not know.
+// Reserved reports whether the prefix is reserved for the protocol: its second label is
+// modelcontextprotocol or mcp. Implementations must not define such keys, and must assume
+// nothing about the values of unknown ones.
 func (k MetaKey) Reserved() bool {
 	_, rest, _ := strings.Cut(k.Prefix, ".")
 	second, _, _ := strings.Cut(rest, ".")
@@ -86,11 +87,11 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 
 func isAlphanumeric(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
 
-// Meta is the property _meta of parameters, of a result, or of something in them.
+// Meta is the property _meta of parameters, of a result, or of an object in them.
 type Meta map[string]json.RawMessage
 
-// Meta returns the property _meta of the object, nil if it has none. Its keys are as they
-// came: [Meta.Validate] looks at them.
+// Meta returns the property _meta of the object, nil if it has none. It does not check the
+// keys; see [Meta.Validate].
 func (o Object) Meta() (Meta, error) {
 	value, err := o.Member("_meta")
 	if value == nil || err != nil {
@@ -106,7 +107,8 @@ func (o Object) Meta() (Meta, error) {
 	return meta, nil
 }
 
-// Validate reports every key that the grammar of the protocol does not allow.
+// Validate returns an error that joins every key that the grammar of the protocol does not
+// allow.
 func (m Meta) Validate() error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -117,8 +119,8 @@ func (m Meta) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ProgressToken returns the token under which the requester wants to hear of progress, a
-// string or an integer as an id is. It is zero if there is none.
+// ProgressToken returns the token for progress notifications that the requester asks for, a
+// string or an integer like an id. It is zero if there is none.
 func (m Meta) ProgressToken() (ID, error) {
 	value, ok := m[MetaProgressToken]
 	if !ok {
@@ -131,8 +133,8 @@ func (m Meta) ProgressToken() (ID, error) {
 	return token, nil
 }
 
-// ProtocolVersion returns the revision of the protocol that the message follows, "" if it
-// does not say. From 2026-07-28 on every request does.
+// ProtocolVersion returns the revision of the protocol that the message follows, "" if it is
+// absent. From revision 2026-07-28 on every request has it.
 func (m Meta) ProtocolVersion() (string, error) {
 	value, ok := m[MetaProtocolVersion]
 	if !ok {

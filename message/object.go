@@ -13,21 +13,21 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// ErrAmbiguous says that an object has a member whose name differs from the one that was
-// asked for only in case. Some readers take one for the other.
+// ErrAmbiguous reports that an object has a member whose name differs from the requested one in
+// case only. Some parsers take one for the other.
 var ErrAmbiguous = errors.New("message: two members whose names differ only in case")
 
-// Object is a JSON object, such as the parameters of a request or a result, in the bytes in
-// which it came. It cannot be changed, and what is in it was checked: it has no duplicate
-// members and only valid text. The zero Object is none.
+// Object is an immutable JSON object, such as the parameters of a request or a result, in its
+// original bytes. It has no duplicate members and only valid UTF-8. The zero Object means that
+// there is none.
 type Object struct {
 	text string
 }
 
-// unbounded is for what was measured before, or is our own.
+// unbounded is for values that were checked against limits before, or that this process made.
 var unbounded = strictjson.Options{MaxBytes: math.MaxInt, MaxDepth: math.MaxInt}
 
-// NewObject writes a struct, a map or a [json.RawMessage] as an object.
+// NewObject marshals a struct, a map or a [json.RawMessage] to an object.
 func NewObject(v any) (Object, error) {
 	data, err := encode(v)
 	if err != nil {
@@ -42,10 +42,10 @@ func NewObject(v any) (Object, error) {
 	return Object{text: string(data)}, nil
 }
 
-// IsZero says whether there is no object.
+// IsZero reports whether there is no object.
 func (o Object) IsZero() bool { return o.text == "" }
 
-// Raw returns the object in the bytes in which it came, nil if there is none.
+// Raw returns the object in its original bytes, nil if there is none.
 func (o Object) Raw() json.RawMessage {
 	if o.IsZero() {
 		return nil
@@ -53,7 +53,7 @@ func (o Object) Raw() json.RawMessage {
 	return json.RawMessage(o.text)
 }
 
-// MarshalJSON returns the object, and null if there is none.
+// MarshalJSON returns the object, or null if there is none.
 func (o Object) MarshalJSON() ([]byte, error) {
 	if o.IsZero() {
 		return []byte("null"), nil
@@ -61,8 +61,8 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return o.Raw(), nil
 }
 
-// Decode fills v as encoding/json does, except that names of members must match exactly.
-// Without an object it leaves v as it is.
+// Decode unmarshals the object into v as encoding/json does, except that the names of members
+// must match exactly. The zero Object leaves v unchanged.
 func (o Object) Decode(v any) error {
 	if o.IsZero() {
 		return nil
@@ -74,9 +74,9 @@ func (o Object) Decode(v any) error {
 }
 
 // Member returns the value of the member with exactly this name, nil if there is none. It
-// returns [ErrAmbiguous] when the object has the name in another case as well or instead:
-// whoever decides by a member and hands the message on must not decide otherwise than the
-// next reader.
+// returns [ErrAmbiguous] if the object has the name in another case as well or instead: a
+// program that decides by a member and forwards the message must not see another value than the
+// receiver.
 func (o Object) Member(name string) (json.RawMessage, error) {
 	var found json.RawMessage
 	for other, value := range members(o.text) {
@@ -90,7 +90,7 @@ func (o Object) Member(name string) (json.RawMessage, error) {
 	return found, nil
 }
 
-// members returns the names and the values, in JSON, of an object that is valid JSON.
+// members returns the names of an object that is valid JSON, and their values in JSON.
 func members(object string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		s := scanner{text: object}
@@ -108,13 +108,14 @@ func members(object string) iter.Seq2[string, string] {
 	}
 }
 
-// scanner goes through JSON that is known to be valid.
+// scanner scans JSON that is known to be valid.
 type scanner struct {
 	text string
 	pos  int
 }
 
-// next goes on to the next c outside of strings.
+// next moves to the next c, and reports whether there is one. It must not be called inside a
+// string.
 func (s *scanner) next(c byte) bool {
 	i := strings.IndexByte(s.text[s.pos:], c)
 	if i < 0 {
@@ -130,7 +131,7 @@ func (s *scanner) space() {
 	}
 }
 
-// value steps over one value and returns it.
+// value moves past one value and returns it.
 func (s *scanner) value() string {
 	begin, depth := s.pos, 0
 	for s.pos < len(s.text) {
@@ -150,7 +151,7 @@ func (s *scanner) value() string {
 	return s.text[begin:min(s.pos, len(s.text))]
 }
 
-// quoted goes from a quotation mark on to the one that closes the string.
+// quoted moves from a quotation mark to the one that closes the string.
 func (s *scanner) quoted() {
 	for s.pos++; s.pos < len(s.text) && s.text[s.pos] != '"'; s.pos++ {
 		if s.text[s.pos] == '\\' {
@@ -159,8 +160,8 @@ func (s *scanner) quoted() {
 	}
 }
 
-// unquote returns what a JSON string says. It is false for what is not a JSON string or not
-// text.
+// unquote returns the value of a JSON string. It returns false if value is not a JSON string or
+// not valid UTF-8.
 func unquote(value string) (string, bool) {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
 		return "", false
@@ -174,7 +175,7 @@ func unquote(value string) (string, bool) {
 	return s, err == nil
 }
 
-// encode writes v in JSON, in one line and without escaping what need not be.
+// encode returns v in JSON, in one line and without the escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -7,20 +7,20 @@ import (
 )
 
 var (
-	// ErrIDReused says that the requester has used the id of a request before.
+	// ErrIDReused reports that the requester has used the id of a request before.
 	ErrIDReused = errors.New("message: the id of the request was used before")
-	// ErrTooManyIDs says that no more ids can be remembered. A session should begin anew;
-	// a requester should wait until some of its requests are answered.
+	// ErrTooManyIDs reports that no more ids can be stored: the client should start a new
+	// session, or wait until some of its requests are answered.
 	ErrTooManyIDs = errors.New("message: too many ids")
 )
 
-// SessionIDs remembers the ids that one requester used in one session. Up to revision
-// 2025-11-25 of the protocol an id must not be used a second time before the session ends.
-// The zero value is ready. It may be used from several goroutines.
+// SessionIDs stores the ids that one requester used in one session. Up to revision 2025-11-25
+// of the protocol an id must not be used a second time in a session. The zero value is ready for
+// use, and safe for concurrent use.
 //
-// Integers that follow each other, as most clients send them, take the room of one.
+// Consecutive integers, as most clients send them, take the space of one id.
 type SessionIDs struct {
-	// Max bounds what is remembered: runs of integers, and other ids. 0 means 16384.
+	// Max bounds the number of stored runs of integers and other ids. 0 means 16384.
 	Max int
 
 	mu    sync.Mutex
@@ -35,8 +35,8 @@ type run struct {
 
 const defaultSessionIDs = 1 << 14
 
-// Use takes note of the id of a request. It returns [ErrIDReused] for one that was used
-// before, and [ErrTooManyIDs] rather than forget any. It refuses the zero ID.
+// Use stores the id of a request. It returns [ErrIDReused] if the id was used before, and
+// [ErrTooManyIDs] if there is no space for it. It returns an error for the zero ID.
 func (s *SessionIDs) Use(id ID) error {
 	if id.IsZero() {
 		return errors.New("message: there is no id")
@@ -62,8 +62,7 @@ func (s *SessionIDs) full() bool {
 	return len(s.runs)+len(s.other) >= orDefault(s.Max, defaultSessionIDs)
 }
 
-// useNumber makes n part of the run before it, of the run behind it, of both as one, or a
-// run of its own.
+// useNumber adds n to the run before it or after it, joins both runs, or adds a new run.
 func (s *SessionIDs) useNumber(n int64) error {
 	at, found := slices.BinarySearchFunc(s.runs, n, func(r run, n int64) int {
 		switch {
@@ -94,12 +93,12 @@ func (s *SessionIDs) useNumber(n int64) error {
 	return nil
 }
 
-// InFlight knows the requests of one requester that wait for an answer. From revision
-// 2026-07-28 of the protocol on, an id must not be that of another such request. On the
-// requester's own side it tells answers to its requests from those that nobody waits for.
-// The zero value is ready. It may be used from several goroutines.
+// InFlight stores the ids of the unanswered requests of one requester. From revision 2026-07-28
+// of the protocol on, a request must not have the id of another unanswered one. The requester
+// can use it to recognise responses to its requests. The zero value is ready for use, and safe
+// for concurrent use.
 type InFlight struct {
-	// Max bounds how many requests may wait. 0 means 1024.
+	// Max bounds the number of unanswered requests. 0 means 1024.
 	Max int
 
 	mu  sync.Mutex
@@ -108,8 +107,9 @@ type InFlight struct {
 
 const defaultInFlight = 1 << 10
 
-// Begin takes note of a request. It returns [ErrIDReused] when one with this id waits for
-// its answer, and [ErrTooManyIDs] when too many do. It refuses the zero ID.
+// Begin stores the id of a request. It returns [ErrIDReused] if a request with this id is
+// unanswered, and [ErrTooManyIDs] if there are Max unanswered requests. It returns an error for
+// the zero ID.
 func (f *InFlight) Begin(id ID) error {
 	if id.IsZero() {
 		return errors.New("message: there is no id")
@@ -128,8 +128,8 @@ func (f *InFlight) Begin(id ID) error {
 	return nil
 }
 
-// End takes note of the answer to a request, or that nobody waits for it any more. It says
-// whether the request was waiting.
+// End removes the id of a request that was answered or given up, and reports whether it was
+// stored.
 func (f *InFlight) End(id ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

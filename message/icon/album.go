@@ -13,33 +13,33 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// Album has pictures fetched and drawn while nobody waits, and shows those that are ready.
-// It is safe for concurrent use.
+// Album fetches and draws pictures in the background, and keeps the results for a while. It is
+// safe for concurrent use.
 type Album struct {
 	fetch   *Fetcher
 	limiter *fair.Limiter
 	now     func() time.Time
 
 	mu         sync.Mutex
-	open       map[Source]bool // under way
+	pending    map[Source]bool
 	young, old map[Source]Picture
 	bytes      int // of the young half
 }
 
-// Source is where a picture is.
+// Source is the address of a picture.
 type Source struct {
-	// URL is its address.
+	// URL is the address.
 	URL string
-	// Page is any URL of whoever names it. It has the same origin.
+	// Page is any URL of the server that names the picture. It must have the same origin.
 	Page string
-	// Type is the media type that it is declared as, if it is.
+	// Type is the declared media type, or empty.
 	Type string
 }
 
-// Picture is a picture as PNG until it is looked for again.
+// Picture is a redrawn picture.
 type Picture struct {
 	PNG []byte
-	// Digest names the picture by what it is.
+	// Digest identifies the picture by its bytes.
 	Digest string
 
 	until time.Time
@@ -59,42 +59,42 @@ const (
 	overhead      = 512 // bytes of what is kept of a picture beside its own
 )
 
-// The accounts of what is wanted. They are charged whatever comes of it, because what a
+// The buckets of what is wanted. They are charged whatever comes of it, because what a
 // host answers says nothing about who chose its address.
 var (
-	perNamer   = fair.Limit{Burst: 5, Per: 10 * time.Minute}
+	perOwner   = fair.Limit{Burst: 5, Per: 10 * time.Minute}
 	perHost    = fair.Limit{Burst: 30, Per: time.Minute}
 	perNetwork = fair.Limit{Burst: 300, Per: time.Minute}
 )
 
-// NewAlbum returns an empty album that fetches with fetch. It bounds by itself what may be
-// wanted, in this process. now is the clock; nil means time.Now.
+// NewAlbum returns an empty album that fetches with fetch and limits the rate of its own
+// fetches. now is the clock; nil means time.Now.
 func NewAlbum(fetch Getter, now func() time.Time) *Album {
 	if now == nil {
 		now = time.Now
 	}
-	return &Album{fetch: New(fetch), limiter: fair.NewLimiter(now), now: now, open: map[Source]bool{}}
+	return &Album{fetch: New(fetch), limiter: fair.NewLimiter(now), now: now, pending: map[Source]bool{}}
 }
 
-// Want has a picture fetched and drawn, if that was not done lately, and does not wait for
-// it. named is who names the picture, such as a client. It and the requester of ctx
-// ([safefetch.WithRequester]) and the picture's host may cause so many, whatever addresses they choose; what is beyond that is
-// not fetched.
-func (a *Album) Want(ctx context.Context, s Source, named string) {
+// Want starts to fetch and draw a picture, unless that was done recently, and returns at once.
+// owner identifies what names the picture, such as a client. The number of fetches is limited by
+// owner, by the requester of ctx ([safefetch.WithRequester]) and by the host of the picture;
+// beyond a limit Want does nothing.
+func (a *Album) Want(ctx context.Context, s Source, owner string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known := a.known(s); known || a.open[s] {
+	if _, known := a.known(s); known || a.pending[s] {
 		return
 	}
-	accounts := a.accounts(ctx, s, named)
-	if a.limiter.Take(1, accounts...) > 0 {
+	buckets := a.buckets(ctx, s, owner)
+	if a.limiter.Take(1, buckets...) > 0 {
 		return
 	}
-	a.open[s] = true
-	go a.run(context.WithoutCancel(ctx), s, accounts)
+	a.pending[s] = true
+	go a.run(context.WithoutCancel(ctx), s, buckets)
 }
 
-// Ready returns a picture, if there is one by now.
+// Ready returns a picture, and whether there is one already that may be shown.
 func (a *Album) Ready(s Source) (p Picture, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,39 +102,40 @@ func (a *Album) Ready(s Source) (p Picture, ok bool) {
 	return p, p.PNG != nil
 }
 
-// Pending returns how many pictures are on their way.
+// Pending returns the number of pictures that are being fetched or drawn.
 func (a *Album) Pending() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.open)
+	return len(a.pending)
 }
 
-func (a *Album) accounts(ctx context.Context, s Source, named string) []fair.Bucket {
-	all := []fair.Bucket{{Key: "pictures of " + named, Limit: perNamer}, {Key: "pictures at " + hostOf(s.URL), Limit: perHost}}
+func (a *Album) buckets(ctx context.Context, s Source, owner string) []fair.Bucket {
+	all := []fair.Bucket{{Key: "pictures of " + owner, Limit: perOwner}, {Key: "pictures at " + hostOf(s.URL), Limit: perHost}}
 	return append(all, fair.ByNetwork(fair.Requester(ctx), "pictures", perNetwork)...)
 }
 
-// run makes a picture. No handler is above this goroutine, and what a stranger drew must
-// not end the process.
-func (a *Album) run(ctx context.Context, s Source, accounts []fair.Bucket) {
+// run fetches and draws a picture. It recovers panics, because no HTTP handler does so for this
+// goroutine and an untrusted picture must not end the process.
+func (a *Album) run(ctx context.Context, s Source, buckets []fair.Bucket) {
 	ctx, cancel := context.WithTimeout(ctx, drawTime)
 	defer cancel()
 	var png []byte
-	err := errors.New("icon: the fetch gave up")
+	err := errors.New("icon: the fetch panicked")
 	defer func() {
 		_ = recover()
-		a.keep(s, png, err, accounts)
+		a.keep(s, png, err, buckets)
 	}()
 	png, err = a.fetch.GetURL(ctx, s.URL, s.Page, s.Type)
 }
 
-// keep writes down what came of a picture. One whose turn did not come was not asked for.
-func (a *Album) keep(s Source, png []byte, err error, accounts []fair.Bucket) {
+// keep stores the result for a picture. If its turn did not come, it was not fetched and does
+// not count.
+func (a *Album) keep(s Source, png []byte, err error, buckets []fair.Bucket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.open, s)
+	delete(a.pending, s)
 	if errors.Is(err, fair.ErrBusy) || errors.Is(err, safefetch.ErrBusy) {
-		a.limiter.Return(1, accounts...)
+		a.limiter.Return(1, buckets...)
 		return
 	}
 	a.add(s, newPicture(png, err, a.now()))

@@ -90,7 +90,7 @@ func settled(t *testing.T, a *icon.Album) {
 // without a wait; a network that wants very many keeps nobody else's from being drawn.
 func TestB1NobodyWaitsForAPicture(t *testing.T) {
 	album, shop, _ := newAlbum(t)
-	leave := icon.HoldPress()
+	leave := icon.HoldRedrawer()
 	for i := range 100 {
 		album.Want(asks("192.0.2.1"), at(fmt.Sprintf("h%d.example.com", i), "/icon.png"), fmt.Sprint(i))
 	}
@@ -125,7 +125,7 @@ func TestB1SameBytesAreDrawnOnce(t *testing.T) {
 			first := at("a.example.com", "/icon.png")
 			album.Want(asks("192.0.2.1"), first, "a")
 			settled(t, album)
-			leave := icon.HoldPress()
+			leave := icon.HoldRedrawer()
 			defer leave()
 			for i := range 20 {
 				other := at(fmt.Sprintf("b%d.example.com", i), "/icon.png")

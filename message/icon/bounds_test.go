@@ -43,11 +43,11 @@ func TestB1WorkIsBounded(t *testing.T) {
 		"a baseline picture said 17 times":       {repeated(64, 17), "17 scans"},
 		"a deep PNG":                             {rawPNG(1024, 1024, 16, 6, 0, paeth(1024, 8)), "8388608 bytes unpacked"},
 		"a deep PNG in seven passes":             {rawPNG(1024, 1024, 16, 2, 1, paeth(1024, 8)), "8388608 bytes unpacked"},
-		"a lossless WebP of tables":              {riff("VP8L", groups(1000, 1024)), "packed without loss"},
-		"tables behind a canvas":                 {riff("VP8X", "\x00\x00\x00\x00\xff\x03\x00\xff\x03\x00", "VP8L", groups(1000, 1024)), "packed without loss"},
-		"tables in the transparency of a WebP":   {riff("VP8X", "\x10\x00\x00\x00\xff\x03\x00\xff\x03\x00", "ALPH", "\x01"+groups(1000, 1024), "VP8 ", "x"), "packed without loss"},
-		"tables behind a chunk of odd length":    {riff("ICCP", "odd", "VP8L", groups(1000, 1024)), "packed without loss"},
-		"pixels of no bits":                      {riff("VP8L", blank(1024)), "packed without loss"},
+		"a lossless WebP of tables":              {riff("VP8L", groups(1000, 1024)), "lossless data"},
+		"tables behind a canvas":                 {riff("VP8X", "\x00\x00\x00\x00\xff\x03\x00\xff\x03\x00", "VP8L", groups(1000, 1024)), "lossless data"},
+		"tables in the transparency of a WebP":   {riff("VP8X", "\x10\x00\x00\x00\xff\x03\x00\xff\x03\x00", "ALPH", "\x01"+groups(1000, 1024), "VP8 ", "x"), "lossless data"},
+		"tables behind a chunk of odd length":    {riff("ICCP", "odd", "VP8L", groups(1000, 1024)), "lossless data"},
+		"pixels of no bits":                      {riff("VP8L", blank(1024)), "lossless data"},
 		"a canvas that is smaller than a frame":  {riff("VP8X", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "VP8L", groups(100, 1024)), "icon: refused"},
 	} {
 		out, err := icon.Redraw(test.data)

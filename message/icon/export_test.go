@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// HoldPress takes the place in which pictures of the process are drawn, until leave is
+// HoldRedrawer takes the place in which pictures of the process are drawn, until leave is
 // called.
-func HoldPress() (leave func()) {
+func HoldRedrawer() (leave func()) {
 	leave, err := process.turns.Enter(context.Background(), "", netip.Addr{})
 	if err != nil {
 		panic(err)

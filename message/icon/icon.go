@@ -1,24 +1,24 @@
-// Package icon fetches pictures that strangers point at, and makes of each a picture of
-// ours: icons of the context protocol, logos of clients.
+// Package icon fetches untrusted pictures and redraws them: icons of the context protocol, and
+// logos of clients.
 //
 // Metadata and bytes are untrusted (the protocol's security rules for consumers of icon
 // metadata). A [Fetcher] refuses
 //
-//   - every address but https and data:, and every one that does not share its origin with
-//     the server that names it; redirects, credentials and addresses that are not public
-//     are none of what package safefetch does;
-//   - every type that is not PNG, JPEG or WebP by its first bytes, and one that is not the
-//     declared type. So SVG is refused, however it is declared: it is a program with text,
-//     styles, references and filters. No kept library for Go draws it within bounds, and a
-//     sanitiser is safe only if it reads SVG exactly as every browser does;
+//   - every address but https and data:, and every address without the origin of the server
+//     that names it; package safefetch refuses redirects, credentials and addresses that are
+//     not public;
+//   - every type but PNG, JPEG and WebP by its first bytes, and a picture of another type than
+//     the declared one. SVG is always refused: it is a program with text, styles, references
+//     and filters. No maintained library for Go draws it within bounds, and a sanitiser is
+//     safe only if it parses SVG exactly as every browser does;
 //   - more than 256 KiB, 4096 pixels on a side or a million in all, before any pixel is
-//     decoded, what takes a decoder much more time than its bytes and pixels suggest, and
-//     pictures that move.
+//     decoded, pictures that take a decoder much more time than their bytes and pixels
+//     suggest, and animations.
 //
-// What it returns is drawn anew, at most 128 pixels on a side, and encoded as PNG: nothing
-// but pixels gets through, no metadata, no script behind the picture. One picture is drawn
-// at a time in the whole process, in turns by the networks that cause it, and what became of
-// its bytes is kept. An [Album] does all that while nobody waits for it.
+// The result is drawn anew, with at most 128 pixels on a side, and encoded as PNG: it has the
+// pixels of the picture, but neither metadata nor scripts. The process draws one picture at a
+// time; the networks of the requesters take turns, and results are cached. An [Album] fetches
+// and draws in the background.
 //
 //	fetch, err := safefetch.New(safefetch.Config{})
 //	if err != nil {
@@ -38,10 +38,10 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// ErrRefused says that there is no picture that may be shown.
+// ErrRefused reports that a picture may not be shown.
 var ErrRefused = errors.New("icon: refused")
 
-// Getter is what fetches: a [safefetch.Fetcher].
+// Getter fetches a document, as a [safefetch.Fetcher] does.
 type Getter interface {
 	Get(context.Context, safefetch.Request) (*safefetch.Response, error)
 }
@@ -52,9 +52,9 @@ type Fetcher struct{ fetch Getter }
 // New returns a Fetcher that fetches with fetch.
 func New(fetch Getter) *Fetcher { return &Fetcher{fetch: fetch} }
 
-// Get returns the picture of an icon as PNG. The icon is named by a server at origin,
-// which is any of its URLs; the picture must be there too. Errors are [ErrRefused] or, when
-// another try may help, those of the fetch.
+// Get returns the picture of an icon as PNG. origin is any URL of the server that names the
+// icon; the picture must have the same origin. The error wraps [ErrRefused] or, if another
+// attempt may succeed, that of the fetch.
 func (f *Fetcher) Get(ctx context.Context, i message.Icon, origin string) ([]byte, error) {
 	if err := (message.Icon{Src: i.Src}).Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
@@ -70,8 +70,8 @@ func (f *Fetcher) Get(ctx context.Context, i message.Icon, origin string) ([]byt
 	return process.draw(ctx, data, declared, i.MIMEType)
 }
 
-// GetURL is [Fetcher.Get] for a picture of which nothing but its address is known, and
-// perhaps how it is declared.
+// GetURL is [Fetcher.Get] for the address of a picture. declared are the media types that it is
+// declared as, if any.
 func (f *Fetcher) GetURL(ctx context.Context, url, origin string, declared ...string) ([]byte, error) {
 	response, err := f.fetch.Get(ctx, safefetch.Request{URL: url, SameOrigin: origin, MaxBytes: maxBytes, Lane: "pictures"})
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *Fetcher) GetURL(ctx context.Context, url, origin string, declared ...st
 	return process.draw(ctx, response.Body, append(declared, response.Header.Get("Content-Type"))...)
 }
 
-// readData reads what follows "data:" (RFC 2397), which must be base64.
+// readData parses the part of a data: URL after "data:" (RFC 2397), which must be in base64.
 func readData(body string) (declared string, data []byte, err error) {
 	head, text, ok := strings.Cut(body, ",")
 	declared, coded := strings.CutSuffix(head, ";base64")

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// format is a type of picture that is shown.
+// format is a supported type of pictures.
 type format struct {
-	types  []string // how it may be declared, the right one first
+	types  []string // the media types for it, the registered one first
 	magic  func([]byte) bool
 	size   func([]byte) (image.Config, error)
 	decode func([]byte) (image.Image, error)
-	// costly says what would make decoding slow that neither bytes nor pixels show, or "".
+	// costly returns why decoding would take long or much memory although bytes and pixels are
+	// within bounds, or "".
 	costly func([]byte, image.Config) string
 }
 
@@ -27,21 +28,21 @@ func begins(with string) func([]byte) bool {
 	return func(data []byte) bool { return bytes.HasPrefix(data, []byte(with)) }
 }
 
-// formats are those that must be supported, and WebP.
+// formats returns the formats that the protocol requires, and WebP.
 func formats() []format {
 	return []format{
 		{
-			types: []string{"image/png"}, magic: begins("\x89PNG\r\n\x1a\n"), costly: deep,
+			types: []string{"image/png"}, magic: begins("\x89PNG\r\n\x1a\n"), costly: pngCost,
 			size:   func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) },
 			decode: func(b []byte) (image.Image, error) { return png.Decode(bytes.NewReader(b)) },
 		},
 		{
-			types: []string{"image/jpeg", "image/jpg"}, magic: begins("\xff\xd8\xff"), costly: scanned,
+			types: []string{"image/jpeg", "image/jpg"}, magic: begins("\xff\xd8\xff"), costly: jpegCost,
 			size:   func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) },
 			decode: func(b []byte) (image.Image, error) { return jpeg.Decode(bytes.NewReader(b)) },
 		},
 		{
-			types: []string{"image/webp"}, costly: lossless,
+			types: []string{"image/webp"}, costly: webpCost,
 			magic:  func(b []byte) bool { return len(b) >= 16 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP" },
 			size:   func(b []byte) (image.Config, error) { return webp.DecodeConfig(bytes.NewReader(b)) },
 			decode: func(b []byte) (image.Image, error) { return webp.Decode(bytes.NewReader(b)) },
@@ -49,9 +50,9 @@ func formats() []format {
 	}
 }
 
-// Redraw returns a picture as PNG of at most 128 pixels on a side. It must be of every
-// type that is declared; an empty and a generic declaration say nothing. It takes a few
-// hundredths of a second of processor time at most, whoever made the picture.
+// Redraw returns a picture as a PNG of at most 128 pixels on a side. The picture must have every
+// declared media type; an empty and a generic type are ignored. Redraw takes at most a few
+// hundredths of a second of processor time for any picture. Its error wraps [ErrRefused].
 func Redraw(data []byte, declared ...string) ([]byte, error) {
 	f, err := recognise(data, declared)
 	if err != nil {
@@ -60,7 +61,8 @@ func Redraw(data []byte, declared ...string) ([]byte, error) {
 	return f.redraw(data)
 }
 
-// recognise returns the format of a picture, if it is what it is declared as.
+// recognise returns the format of a picture, or an error if it is not supported or not as
+// declared.
 func recognise(data []byte, declared []string) (format, error) {
 	if len(data) > maxBytes {
 		return format{}, fmt.Errorf("%w: more than %d bytes", ErrRefused, maxBytes)
@@ -78,11 +80,11 @@ func recognise(data []byte, declared []string) (format, error) {
 	return all[i], nil
 }
 
-// redraw also survives a decoder that does not survive what it is given.
+// redraw redraws a picture of the format. It returns an error if the decoder panics.
 func (f format) redraw(data []byte) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = nil, fmt.Errorf("%w: the decoder gave up: %v", ErrRefused, p)
+			out, err = nil, fmt.Errorf("%w: the decoder panicked: %v", ErrRefused, p)
 		}
 	}()
 	size, err := f.size(data)
@@ -106,7 +108,7 @@ func (f format) redraw(data []byte) (out []byte, err error) {
 	return drawn.Bytes(), nil
 }
 
-// is reports whether a declaration allows the format.
+// is reports whether a declared media type allows the format.
 func (f format) is(declared string) bool {
 	if strings.TrimSpace(declared) == "" {
 		return true

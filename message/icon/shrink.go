@@ -6,11 +6,11 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// shownSide is the greatest width and height of what comes out, in pixels.
+// shownSide is the greatest width and height of a redrawn picture, in pixels.
 const shownSide = 128
 
-// shrunk draws a picture into one of ours that is no larger than is shown. The good filter
-// looks at each pixel many times, so it gets a picture that averages have made small.
+// shrunk returns a copy of a picture with at most shownSide pixels on a side. The final filter
+// reads each pixel many times, so large pictures are first reduced by averaging.
 func shrunk(picture image.Image) image.Image {
 	from := picture.Bounds()
 	own := image.NewRGBA(image.Rect(0, 0, from.Dx(), from.Dy()))
@@ -26,8 +26,8 @@ func shrunk(picture image.Image) image.Image {
 	return out
 }
 
-// averaged makes one pixel of each square of so many on a side, and of what is left of a
-// square at the edges.
+// averaged returns a picture with one pixel for each square of side pixels, or for the part of a
+// square at an edge.
 func averaged(from *image.RGBA, side int) *image.RGBA {
 	if side <= 1 {
 		return from
@@ -43,7 +43,8 @@ func averaged(from *image.RGBA, side int) *image.RGBA {
 	return out
 }
 
-// average returns the four channels of a square, which are premultiplied by alpha.
+// average returns the averages of the four channels of a square, which are premultiplied by
+// alpha.
 func average(from *image.RGBA, square image.Rectangle) []byte {
 	var sum [4]int
 	for y := square.Min.Y; y < square.Max.Y; y++ {

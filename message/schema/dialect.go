@@ -16,15 +16,15 @@ const (
 // Dialects returns the dialects that schemas may name in $schema, the default first.
 func Dialects() []string { return []string{DefaultDialect, dialect2019, dialect07} }
 
-// UnsupportedDialectError says that a schema names a dialect that is not one of [Dialects].
+// UnsupportedDialectError reports that a schema names a dialect that is not one of [Dialects].
 type UnsupportedDialectError struct {
-	// Dialect is what the schema says in $schema.
+	// Dialect is the value of $schema.
 	Dialect string
-	// Supported are the dialects that it could have named.
+	// Supported are the supported dialects.
 	Supported []string
 }
 
-// Error names the dialect, cut if it is long, and those that are supported.
+// Error returns a sentence with the dialect, shortened if it is long, and the supported ones.
 func (e *UnsupportedDialectError) Error() string {
 	return fmt.Sprintf("unsupported dialect %q: supported are %s", cut(e.Dialect), strings.Join(e.Supported, ", "))
 }
@@ -33,8 +33,8 @@ func unsupported(dialect string) error {
 	return &UnsupportedDialectError{Dialect: dialect, Supported: Dialects()}
 }
 
-// dialectOf returns the dialect of a whole schema. What is not a string is left to the
-// meta-schema of the default dialect, which refuses it.
+// dialectOf returns the dialect of a whole schema. If $schema is not a string it returns the
+// default dialect, whose meta-schema refuses that.
 func dialectOf(root any) (string, error) {
 	object, _ := root.(map[string]any)
 	named, ok := object["$schema"].(string)
@@ -42,15 +42,16 @@ func dialectOf(root any) (string, error) {
 		return DefaultDialect, nil
 	}
 	for _, known := range Dialects() {
-		if plain(named) == plain(known) {
+		if normalized(named) == normalized(known) {
 			return known, nil
 		}
 	}
 	return "", unsupported(named)
 }
 
-// plain leaves out what is written in different ways: the scheme, and the empty fragment.
-func plain(dialect string) string {
+// normalized returns a dialect without the differences in use: the scheme http or https, and the
+// empty fragment.
+func normalized(dialect string) string {
 	if rest, secure := strings.CutPrefix(dialect, "https://"); secure {
 		dialect = "http://" + rest
 	}

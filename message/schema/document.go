@@ -10,18 +10,18 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// document is a schema that was read and is within its bounds.
+// document is a parsed schema within its limits.
 type document struct {
 	root    any
 	dialect string
-	// dynamic are JSON pointers to what a $dynamicRef may reach.
+	// dynamic are JSON pointers to the schemas that a $dynamicRef may refer to.
 	dynamic []string
 	// declared are the values of $schema anywhere in the document.
 	declared map[string]bool
-	// huge is a keyword that counts something and has a number that no count reaches.
+	// huge is a keyword that limits a count and whose number exceeds every count.
 	huge string
 	// foreign is the dialect of a resource inside the document, if it is not supported. The
-	// library overlooks one whose identifiers have another name, as in draft-04.
+	// library does not notice a dialect with another keyword for identifiers, as draft-04 has.
 	foreign string
 }
 
@@ -51,7 +51,7 @@ func readSchema(raw []byte, o Options) (document, error) {
 	return doc, nil
 }
 
-// survey counts what could be a subschema and remembers what is of interest later.
+// survey counts the values that could be subschemas, and records the fields of d.
 func (d *document) survey(v any, at string) (n int) {
 	switch v := v.(type) {
 	case bool:
@@ -67,7 +67,7 @@ func (d *document) survey(v any, at string) (n int) {
 			d.dynamic = append(d.dynamic, at)
 		}
 		for name, member := range v {
-			if beyond(name, member) {
+			if exceedsInt64(name, member) {
 				d.huge = name
 			}
 			n += d.survey(member, at+"/"+escape(name))
@@ -76,7 +76,7 @@ func (d *document) survey(v any, at string) (n int) {
 	return n
 }
 
-// declaration remembers which dialect an object names, as far as it can be a schema.
+// declaration records the dialect of an object that can be a schema.
 func (d *document) declaration(object map[string]any) {
 	named, ok := object["$schema"].(string)
 	if !ok {
@@ -89,8 +89,9 @@ func (d *document) declaration(object map[string]any) {
 	}
 }
 
-// beyond reports a count that the library would cut to 64 bits, and so turn into another.
-func beyond(keyword string, v any) bool {
+// exceedsInt64 reports whether the limit on a count does not fit in 64 bits; the library would
+// truncate it to another number.
+func exceedsInt64(keyword string, v any) bool {
 	switch keyword {
 	case "minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties":
 		n, ok := v.(json.Number)
@@ -100,7 +101,7 @@ func beyond(keyword string, v any) bool {
 	return false
 }
 
-// escape writes a member name as a token of a JSON pointer.
+// escape returns a member name as a token of a JSON pointer.
 func escape(name string) string {
 	// RFC 6901 section 3.
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
@@ -118,7 +119,7 @@ func read(raw []byte, maxBytes, maxDepth int) (any, error) {
 	return v, checkNumbers(v)
 }
 
-// checkNumbers refuses numbers that are small to write and large to compute with.
+// checkNumbers refuses numbers with few bytes that are expensive to compute with.
 func checkNumbers(v any) error {
 	switch v := v.(type) {
 	case json.Number:

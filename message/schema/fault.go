@@ -15,27 +15,27 @@ import (
 
 // Fault is one reason why a value does not match.
 type Fault struct {
-	// Location is a JSON pointer to what does not match, empty for the whole value. Long
-	// names in it are cut.
+	// Location is a JSON pointer to the part that does not match, empty for the whole value.
+	// Long names in it are shortened.
 	Location string
-	// Keyword is the keyword that is not satisfied, or "false" for a schema that nothing satisfies.
+	// Keyword is the keyword that is not satisfied, or "false" for the schema false.
 	Keyword string
-	// Reason says what is wanted, for people. It names members, and repeats no values.
+	// Reason is the requirement, for people. It contains names of members, but no values.
 	Reason string
 }
 
-// String says it in one sentence.
+// String returns the fault as one sentence.
 func (f Fault) String() string { return fmt.Sprintf("at %q: %s: %s", f.Location, f.Keyword, f.Reason) }
 
-// InvalidError says that a value does not match a schema, or a schema its meta-schema.
+// InvalidError reports that a value does not match a schema, or a schema its meta-schema.
 type InvalidError struct {
 	// Faults are in the order of their locations.
 	Faults []Fault
-	// More is how many faults were left out.
+	// More is the number of faults that were left out.
 	More int
 }
 
-// Error lists the faults.
+// Error returns all faults in one line.
 func (e *InvalidError) Error() string {
 	sentences := make([]string, len(e.Faults), len(e.Faults)+1)
 	for i, fault := range e.Faults {
@@ -65,7 +65,8 @@ func invalid(root *jsonschema.ValidationError, most int) *InvalidError {
 	return &e
 }
 
-// metaFaults says why a schema is none. A pattern that is not supported says so itself.
+// metaFaults returns why a document is not a valid schema. For a pattern that is not supported it
+// returns the error about that pattern.
 func metaFaults(refused *jsonschema.SchemaValidationError) error {
 	root := (*jsonschema.ValidationError)(nil)
 	if !errors.As(refused.Err, &root) {
@@ -79,7 +80,7 @@ func metaFaults(refused *jsonschema.SchemaValidationError) error {
 	return invalid(root, new(Options).withDefaults().MaxFaults)
 }
 
-// collect appends what has something to say, without what only groups others.
+// collect appends e and its causes to leaves, without errors that only group others.
 func collect(e *jsonschema.ValidationError, leaves []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -125,7 +126,18 @@ func falseKeyword(location string) string {
 	return "false"
 }
 
+// reason returns the requirement of the keyword that is not satisfied.
 func reason(k jsonschema.ErrorKind) string {
+	for _, of := range []func(jsonschema.ErrorKind) string{ofValue, ofElements, ofMembers, ofSize, ofNumber} {
+		if text := of(k); text != "" {
+			return text
+		}
+	}
+	return "it does not match"
+}
+
+// ofValue returns the reason for a keyword about a whole value, or "".
+func ofValue(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
 		return fmt.Sprintf("it must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
@@ -141,6 +153,13 @@ func reason(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("it must match %q", cut(k.Want))
 	case *kind.Format:
 		return "it must be of format " + k.Want
+	}
+	return ""
+}
+
+// ofElements returns the reason for a keyword about the elements of an array, or "".
+func ofElements(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
 	case *kind.UniqueItems:
 		return fmt.Sprintf("the elements %d and %d are equal", k.Duplicates[0], k.Duplicates[1])
 	case *kind.Contains:
@@ -152,13 +171,7 @@ func reason(k jsonschema.ErrorKind) string {
 	case *kind.AdditionalItems:
 		return fmt.Sprintf("it has %d elements too many", k.Count)
 	}
-	if text := ofMembers(k); text != "" {
-		return text
-	}
-	if text := ofSize(k); text != "" {
-		return text
-	}
-	return ofNumber(k)
+	return ""
 }
 
 func oneOf(k *kind.OneOf) string {
@@ -168,6 +181,7 @@ func oneOf(k *kind.OneOf) string {
 	return fmt.Sprintf("it must match one schema only, and matches number %d and number %d", k.Subschemas[0]+1, k.Subschemas[1]+1)
 }
 
+// ofMembers returns the reason for a keyword about the members of an object, or "".
 func ofMembers(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Required:
@@ -184,6 +198,8 @@ func ofMembers(k jsonschema.ErrorKind) string {
 	return ""
 }
 
+// ofSize returns the reason for a keyword about a number of members, elements or characters, or
+// "".
 func ofSize(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.MinProperties:
@@ -202,6 +218,7 @@ func ofSize(k jsonschema.ErrorKind) string {
 	return ""
 }
 
+// ofNumber returns the reason for a keyword about a number, or "".
 func ofNumber(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Minimum:
@@ -215,10 +232,10 @@ func ofNumber(k jsonschema.ErrorKind) string {
 	case *kind.MultipleOf:
 		return "it must be a multiple of " + number(k.Want)
 	}
-	return "it does not match"
+	return ""
 }
 
-// number writes a number of a schema with all its digits, unless they are many.
+// number formats a number of a schema with all its digits, unless there are many.
 func number(n *big.Rat) string {
 	if n.IsInt() {
 		return cut(n.Num().String())
@@ -230,7 +247,7 @@ func number(n *big.Rat) string {
 	return cut(n.FloatString(digits))
 }
 
-// maxNames is how many names a reason lists, and maxName how long each may be.
+// maxNames bounds the names in a reason, and maxName the length of each in bytes.
 const (
 	maxNames = 5
 	maxName  = 96
@@ -249,7 +266,7 @@ func names(all []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// cut shortens what a stranger wrote.
+// cut shortens untrusted text to maxName bytes.
 func cut(text string) string {
 	if len(text) <= maxName {
 		return text

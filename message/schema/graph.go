@@ -7,7 +7,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// inPlace yields the subschemas that apply to the same value as s does.
+// inPlace returns the subschemas that apply to the same value as s does.
 func inPlace(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 	return func(yield func(*jsonschema.Schema) bool) {
 		subs := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
@@ -30,8 +30,8 @@ func inPlace(s *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 	}
 }
 
-// inside yields the subschemas that apply to members and elements, and whether each is one
-// of many of which a member or element meets one.
+// inside returns the subschemas that apply to members and elements. The bool is true for a
+// subschema of a single member or element, and false for one that applies to all.
 func inside(s *jsonschema.Schema) iter.Seq2[*jsonschema.Schema, bool] {
 	return func(yield func(*jsonschema.Schema, bool) bool) {
 		alone := append([]*jsonschema.Schema{}, s.PrefixItems...)
@@ -87,8 +87,8 @@ func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// loop reports whether any schema could come back to itself for the same value. Where a
-// dynamic reference leads depends on the value; it counts as leading wherever it could.
+// loop reports whether any schema could apply to the same value again through references. The
+// target of a dynamic reference depends on the value, so all possible targets count.
 func loop(all []*jsonschema.Schema) bool {
 	const open, done = 1, 2
 	anchored, recursive := map[string][]*jsonschema.Schema{}, []*jsonschema.Schema{}

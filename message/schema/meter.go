@@ -6,42 +6,43 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// meter counts the work of one validation. The library has no means to end one, so that the
-// meter panics with what it found, and run takes that up.
+// meter counts the work of one validation. The library has no means to stop one, so the meter
+// panics with a stopped value, which run recovers.
 type meter struct {
 	ctx   context.Context
 	left  int
 	calls int
 }
 
-// spent is what the meter panics with.
-type spent struct{ err error }
+// stopped is what the meter panics with.
+type stopped struct{ err error }
 
-// checkEvery is how many charges pass between two looks at the context.
+// checkEvery is the number of charges between two checks of the context.
 const checkEvery = 64
 
 func (m *meter) charge(steps int) {
 	m.left -= steps
 	if steps < 0 || m.left < 0 { // a sum may be larger than an int of 32 bits
-		panic(spent{ErrTooMuch})
+		panic(stopped{ErrTooMuch})
 	}
 	if m.calls++; m.calls%checkEvery == 0 {
 		if err := m.ctx.Err(); err != nil {
-			panic(spent{err})
+			panic(stopped{err})
 		}
 	}
 }
 
-// cost is what applying a schema to a value costs before its subschemas count themselves. A
-// subschema that fails at once, at its type or its enum, does not: it is paid for here.
+// cost is the cost of applying a schema to a value, without the cost that its subschemas count
+// themselves. A subschema that fails at once, at its type or its enum, does not count itself, so
+// that part is included.
 type cost struct {
 	fixed  int // per value
 	each   int // per member or element
 	unique bool
 }
 
-// metered returns what the library calls between the cheap keywords of a schema and all
-// others. It takes the place of the format, which is an annotation.
+// metered returns the function that charges m. The library calls it as the format of a schema,
+// after the cheap keywords and before all others; the real format is only an annotation.
 func metered(m *meter, c cost) *jsonschema.Format {
 	return &jsonschema.Format{Name: "metered", Validate: func(v any) error {
 		m.charge(c.of(v))
@@ -65,8 +66,8 @@ func (c cost) of(v any) int {
 	return c.fixed
 }
 
-// uniqueCost is what it costs to find out whether elements are unique. Strings and numbers
-// are found by their hash; arrays and objects can be made to have the same.
+// uniqueCost returns the cost of finding out whether elements are unique. Strings and numbers
+// are found by their hash; arrays and objects can be crafted to have equal hashes.
 func uniqueCost(elements []any) int {
 	nodes, nested := 0, 0
 	for _, element := range elements {
@@ -94,28 +95,28 @@ func countNodes(v any) int {
 	return n
 }
 
-// costOf adds up what the subschemas of a schema cost when they fail at once, and with
-// tracking also what it costs to know which members and elements were evaluated.
+// costOf returns the cost of a schema: the sum for subschemas that fail at once, and with
+// tracking also the cost of recording which members and elements were evaluated.
 func costOf(s *jsonschema.Schema, tracking bool) cost {
 	c := cost{fixed: 1 + (len(s.Required)+len(s.DependentRequired)+len(s.Dependencies))/8, unique: s.UniqueItems}
 	for sub := range inPlace(s) {
-		c.fixed += entry(sub)
+		c.fixed += entryCost(sub)
 	}
 	if tracking {
 		c.each += 1 + c.fixed/4
 	}
 	for sub, alone := range inside(s) {
 		if alone {
-			c.each = max(c.each, entry(sub))
+			c.each = max(c.each, entryCost(sub))
 		} else {
-			c.each += entry(sub)
+			c.each += entryCost(sub)
 		}
 	}
 	return c
 }
 
-// entry is what the cheap keywords of a schema cost.
-func entry(s *jsonschema.Schema) int {
+// entryCost returns the cost of the cheap keywords of a schema.
+func entryCost(s *jsonschema.Schema) int {
 	n := 8
 	if s.Const != nil {
 		n += countNodes(*s.Const)

@@ -23,13 +23,13 @@ type pattern struct {
 
 // MatchString reports whether the pattern matches anywhere in s.
 func (p *pattern) MatchString(s string) bool {
-	// The time of a match grows with both, and with nothing else.
+	// The time of a match is proportional to both sizes.
 	p.meter.charge(1 + len(s)*p.size/256)
 	return p.Regexp.MatchString(s)
 }
 
-// patterns returns the engine for all patterns of a schema. A pattern that Go does not have
-// is refused rather than approximated.
+// patterns returns the engine for all patterns of a schema. It refuses a pattern that Go's
+// regexp does not support, rather than approximate it.
 func patterns(m *meter) jsonschema.RegexpEngine {
 	return func(text string) (jsonschema.Regexp, error) {
 		size, err := patternSize(text)
@@ -44,7 +44,7 @@ func patterns(m *meter) jsonschema.RegexpEngine {
 	}
 }
 
-// patternSize estimates how large a pattern is when it is compiled, before it is.
+// patternSize estimates the size of a compiled pattern without compiling it.
 func patternSize(text string) (int, error) {
 	if len(text) > maxPatternBytes {
 		return 0, fmt.Errorf("%w: more than %d bytes", ErrPattern, maxPatternBytes)
@@ -66,7 +66,7 @@ func unsupportedPattern(text string, err error) error {
 
 // expanded counts the nodes of a pattern with its repetitions written out.
 func expanded(tree *syntax.Regexp) int {
-	n := 1 + bits.Len(uint(len(tree.Rune))) // a class is searched in halves
+	n := 1 + bits.Len(uint(len(tree.Rune))) // a class takes a binary search
 	if tree.Op == syntax.OpLiteral {
 		n = len(tree.Rune)
 	}

@@ -10,24 +10,23 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// address is where a schema without $id is. Nothing is ever asked of it.
+// address is the URL of a schema without $id. It is never fetched.
 const address = "https://schema.invalid/"
 
-// program is a schema that one validation at a time can run.
+// program is a compiled schema for one validation at a time.
 type program struct {
 	root  *jsonschema.Schema
 	meter *meter
 }
 
-// sealed is a loader that knows nothing: the library asks it for what leaves the document.
-type sealed struct{}
+// refusingLoader is a loader that knows nothing: the library asks it for what leaves the document.
+type refusingLoader struct{}
 
 var errOutside = errors.New("it leaves the document")
 
-func (sealed) Load(string) (any, error) { return nil, errOutside }
+func (refusingLoader) Load(string) (any, error) { return nil, errOutside }
 
-// compile makes a program of the document. It holds the document against the meta-schema
-// of its dialect first.
+// compile validates the document against the meta-schema of its dialect, and compiles it.
 func (d document) compile() (p *program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -37,7 +36,7 @@ func (d document) compile() (p *program, err error) {
 	m := &meter{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(sealed{})
+	c.UseLoader(refusingLoader{})
 	c.UseRegexpEngine(patterns(m))
 	if err := c.AddResource(address, d.root); err != nil {
 		return nil, d.refusal(err)
@@ -53,18 +52,19 @@ func (d document) compile() (p *program, err error) {
 	return &program{root: root, meter: m}, nil
 }
 
-// anchored returns the schemas that a $dynamicRef may reach. Nothing else may lead there.
+// anchored returns the schemas that a $dynamicRef may refer to; there may be no other reference
+// to them.
 func (d document) anchored(c *jsonschema.Compiler) (schemas []*jsonschema.Schema) {
 	for _, pointer := range d.dynamic {
 		s, err := c.Compile(address + (&url.URL{Fragment: pointer}).String())
-		if err == nil { // and else it is data that looks like a schema
+		if err == nil { // otherwise it is data that looks like a schema
 			schemas = append(schemas, s)
 		}
 	}
 	return schemas
 }
 
-// prepare checks what the library does not, and has the schemas count their work.
+// prepare makes the checks that the library lacks, and makes the schemas count their work.
 func prepare(all []*jsonschema.Schema, m *meter) error {
 	tracking := false
 	for _, s := range all {
@@ -83,19 +83,19 @@ func prepare(all []*jsonschema.Schema, m *meter) error {
 	return nil
 }
 
-// run holds a value against the schema.
+// run validates a value.
 func (p *program) run(ctx context.Context, value any, o Options) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case spent:
+		case stopped:
 			err = r.err
 		default:
 			err = fmt.Errorf("%w: %v", ErrBroken, r)
 		}
 	}()
 	*p.meter = meter{ctx: ctx, left: o.MaxSteps}
-	p.meter.charge(entry(p.root))
+	p.meter.charge(entryCost(p.root))
 	found := (*jsonschema.ValidationError)(nil)
 	if errors.As(p.root.Validate(value), &found) {
 		return invalid(found, o.MaxFaults)
@@ -103,7 +103,7 @@ func (p *program) run(ctx context.Context, value any, o Options) (err error) {
 	return nil
 }
 
-// refusal says in the words of this package why the library does not compile a document.
+// refusal converts the error with which the library refuses a document to one of this package.
 func (d document) refusal(err error) error {
 	var (
 		outside *jsonschema.LoadURLError
@@ -116,26 +116,27 @@ func (d document) refusal(err error) error {
 	case errors.As(err, &outside) && d.declares(outside.URL):
 		return unsupported(outside.URL)
 	case errors.As(err, &outside):
-		return fmt.Errorf("%w: %w: %q: %w", ErrSchema, ErrReference, shown(outside.URL), errOutside)
+		return fmt.Errorf("%w: %w: %q: %w", ErrSchema, ErrReference, withoutAddress(outside.URL), errOutside)
 	case errors.As(err, &meta):
 		return fmt.Errorf("%w: %w", ErrSchema, metaFaults(meta))
 	case errors.As(err, &regex):
 		return fmt.Errorf("%w: %w", ErrSchema, regex.Err)
 	case errors.As(err, &pointer):
-		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, shown(pointer.URL))
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, withoutAddress(pointer.URL))
 	case errors.As(err, &anchor):
-		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, shown(anchor.Reference))
+		return fmt.Errorf("%w: %w: %q points to nothing", ErrSchema, ErrReference, withoutAddress(anchor.Reference))
 	}
-	return fmt.Errorf("%w: %s", ErrSchema, shown(err.Error()))
+	return fmt.Errorf("%w: %s", ErrSchema, withoutAddress(err.Error()))
 }
 
-// shown is what the library says without the address, which nobody wrote.
-func shown(text string) string { return cut(strings.ReplaceAll(text, address, "")) }
+// withoutAddress returns a text of the library, shortened and without the address that this
+// package added.
+func withoutAddress(text string) string { return cut(strings.ReplaceAll(text, address, "")) }
 
-// declares reports whether $schema somewhere in the document names what is at a URL.
+// declares reports whether a $schema in the document names the dialect at a URL.
 func (d document) declares(at string) bool {
 	for named := range d.declared {
-		if plain(named) == plain(at) {
+		if normalized(named) == normalized(at) {
 			return true
 		}
 	}

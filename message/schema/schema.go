@@ -1,24 +1,22 @@
-// Package schema is the gate for JSON Schema: it reads the schemas that tools, prompts and
-// records carry, and holds values against them.
+// Package schema compiles untrusted JSON Schemas, as tools, prompts and records have them, and
+// validates untrusted values.
 //
-// A schema without $schema is of dialect 2020-12; $schema may name another one of
-// [Dialects]. Every other dialect is an [*UnsupportedDialectError], which lists them. A
-// schema is held against the meta-schema of its dialect before anything else is done
-// with it.
+// A schema without $schema is of dialect 2020-12; $schema may name another one of [Dialects].
+// The error for every other dialect is an [*UnsupportedDialectError]. A schema is validated
+// against the meta-schema of its dialect first.
 //
-// Both schemas and values come from strangers, so that more is refused:
+// Because schemas and values are untrusted, these are refused:
 //
 //   - references that leave the document. Nothing is ever fetched, neither from the network
-//     nor from a file; only the meta-schemas of the dialects are known without it;
-//   - references that lead back to where they started without going into the value;
-//   - patterns that Go's regexp does not have, such as lookaheads and back-references: what
-//     is left takes linear time;
-//   - what is too large, too deep or too much work. Work is counted while it is done, and
-//     ends with the context: a schema of a few lines can ask for hours.
+//     nor from a file; only the meta-schemas of the dialects are built in;
+//   - references that lead back to their start for the same value;
+//   - patterns that Go's regexp does not support, such as lookaheads and back-references: all
+//     others take linear time;
+//   - schemas and values that are too large, too deep or too much work. Work is counted while
+//     it is done, and ends with the context: a schema of a few lines can take hours.
 //
-// Numbers are compared exactly, of whatever size. The keywords format, contentEncoding,
-// contentMediaType and contentSchema say something about a value and refuse none, in all
-// dialects.
+// Numbers of any size are compared exactly. The keywords format, contentEncoding,
+// contentMediaType and contentSchema are annotations, which refuse no value, in all dialects.
 //
 //	s, err := schema.Compile(raw, schema.Options{ObjectRoot: true})
 //	if dialect := (*schema.UnsupportedDialectError)(nil); errors.As(err, &dialect) {
@@ -40,32 +38,32 @@ import (
 )
 
 var (
-	// ErrSchema says that a schema is not valid under its dialect, or cannot be used.
+	// ErrSchema reports that a schema is not valid under its dialect, or cannot be used.
 	ErrSchema = errors.New("not a valid schema")
-	// ErrRoot says that the root of a schema is not an object with "type": "object", which
+	// ErrRoot reports that the root of a schema is not an object with "type": "object", which
 	// the parameters of a tool must have.
 	ErrRoot = errors.New(`the root must be an object with "type": "object"`)
-	// ErrReference says that a reference points to nothing in the document.
+	// ErrReference reports a reference to nothing in the document.
 	ErrReference = errors.New("a reference that cannot be followed")
-	// ErrLoop says that a reference leads back to itself without going into the value.
+	// ErrLoop reports a reference that leads back to itself for the same value.
 	ErrLoop = errors.New("a reference that leads back to itself")
-	// ErrPattern says that a regular expression is wrong, too large, or uses what Go's
-	// regexp does not have.
+	// ErrPattern reports a regular expression that is malformed, too large, or not supported
+	// by Go's regexp.
 	ErrPattern = errors.New("a pattern that is not supported")
-	// ErrNumber says that a number has too many digits or too large an exponent.
+	// ErrNumber reports a number with too many digits or too large an exponent.
 	ErrNumber = errors.New("a number out of bounds")
-	// ErrTooMany says that a schema has more subschemas than Options.MaxSubschemas.
+	// ErrTooMany reports more subschemas than Options.MaxSubschemas.
 	ErrTooMany = errors.New("too many subschemas")
-	// ErrTooMuch says that validation took more than Options.MaxSteps.
+	// ErrTooMuch reports that validation took more than Options.MaxSteps.
 	ErrTooMuch = errors.New("too much work")
-	// ErrBroken says that the library under this package gave up. That should not happen.
+	// ErrBroken reports that the library under this package panicked, which is a bug.
 	ErrBroken = errors.New("the validator failed")
 )
 
-// Options bounds schemas and values. The zero value has safe bounds.
+// Options configures the limits on schemas and values. The zero value has safe limits.
 type Options struct {
-	// ObjectRoot demands that the root of the schema is an object whose type is "object", as
-	// the inputSchema of a tool.
+	// ObjectRoot requires that the root of the schema is an object whose type is "object".
+	// Set it for the inputSchema of a tool.
 	ObjectRoot bool
 
 	MaxSchemaBytes int // 0 means 256 KiB
@@ -74,8 +72,8 @@ type Options struct {
 
 	MaxBytes int // of a value; 0 means 1 MiB
 	MaxDepth int // nested arrays and objects in a value; 0 means 64
-	// MaxSteps bounds the work of one validation; 0 means 100 000. One step is about one
-	// schema applied to one value, and takes some microseconds at most.
+	// MaxSteps bounds the work of one validation; 0 means 100 000. One step is roughly the
+	// application of one schema to one value, and takes at most some microseconds.
 	MaxSteps  int
 	MaxFaults int // faults in one InvalidError; 0 means 20
 }
@@ -92,15 +90,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Schema is a compiled schema. It may be used by several goroutines at once.
+// Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct {
 	doc     document
 	options Options
-	// programs are what may run at the same time. One that was not needed yet is nil.
+	// programs has one element for each validation that may run at the same time: a program
+	// that is not in use, or nil for one that was not compiled yet.
 	programs chan *program
 }
 
-// Compile reads a schema, holds it against its meta-schema and makes it ready to validate.
+// Compile parses a schema, validates it against its meta-schema, and compiles it.
 func Compile(raw []byte, o Options) (*Schema, error) {
 	o = o.withDefaults()
 	doc, err := readSchema(raw, o)
@@ -122,8 +121,8 @@ func Compile(raw []byte, o Options) (*Schema, error) {
 // Dialect returns the dialect of the root, one of [Dialects].
 func (s *Schema) Dialect() string { return s.doc.dialect }
 
-// Validate reads one JSON value and holds it against the schema. An [*InvalidError] says
-// that the value does not match; every other error that it could not be found out.
+// Validate parses one JSON value and validates it. The error is an [*InvalidError] if the value
+// does not match; every other error means that the result is not known.
 func (s *Schema) Validate(ctx context.Context, raw []byte) error {
 	value, err := readValue(raw, s.options)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Schema) Validate(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// take waits for a program that nobody runs.
+// take waits for a program that is not in use.
 func (s *Schema) take(ctx context.Context) (*program, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

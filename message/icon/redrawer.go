@@ -9,10 +9,10 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// press draws pictures, one at a time, and keeps what became of them by what they are, so
-// that the same bytes at a thousand addresses cost one picture. Who waits for it is turned
-// away by the network that wants most, and so are the bytes of who waits bounded.
-type press struct {
+// redrawer draws pictures, one at a time, and caches the results by their bytes, so that the same
+// bytes at a thousand addresses are drawn once. Its queue bounds the waiting pictures, and so
+// their bytes; when it is full, it refuses those of the network with most of them.
+type redrawer struct {
 	turns *fair.Queue
 
 	mu         sync.Mutex
@@ -20,29 +20,29 @@ type press struct {
 	bytes      int // of the young half
 }
 
-// result is what became of a picture. One that is refused stays refused.
+// result is a redrawn picture, or the error of a refused one.
 type result struct {
 	png []byte
 	err error
 }
 
 const (
-	// drawnAtOnce and drawnLater bound the pictures that are drawn and that wait to be.
+	// drawnAtOnce and drawnLater bound the pictures that are being drawn, and that wait.
 	drawnAtOnce = 1
 	drawnLater  = 32
-	// keptResults and keptBytes bound half of what is kept.
+	// keptResults and keptBytes bound half of the cache.
 	keptResults = 1024
 	keptBytes   = 4 << 20
 )
 
-// process is the press of the process: its processors are what is to be shared.
-var process = newPress()
+// process is the only redrawer of the process, because all pictures share its processors.
+var process = newRedrawer()
 
-func newPress() *press { return &press{turns: fair.NewQueue(drawnAtOnce, drawnLater)} }
+func newRedrawer() *redrawer { return &redrawer{turns: fair.NewQueue(drawnAtOnce, drawnLater)} }
 
-// draw is Redraw when it is the requester's turn. Errors are [ErrRefused], or say that the
-// turn did not come.
-func (p *press) draw(ctx context.Context, data []byte, declared ...string) ([]byte, error) {
+// draw is [Redraw] in the turn of the requester of ctx. Its error wraps [ErrRefused], or that of
+// the queue if the turn did not come.
+func (p *redrawer) draw(ctx context.Context, data []byte, declared ...string) ([]byte, error) {
 	f, err := recognise(data, declared)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p *press) draw(ctx context.Context, data []byte, declared ...string) ([]by
 	return r.png, r.err
 }
 
-func (p *press) known(name [sha256.Size]byte) (result, bool) {
+func (p *redrawer) known(name [sha256.Size]byte) (result, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.young[name]; ok {
@@ -77,14 +77,14 @@ func (p *press) known(name [sha256.Size]byte) (result, bool) {
 	return r, ok
 }
 
-func (p *press) keep(name [sha256.Size]byte, r result) {
+func (p *redrawer) keep(name [sha256.Size]byte, r result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.add(name, r)
 }
 
 // add is called with the lock held. When the young half is full, the old one is dropped.
-func (p *press) add(name [sha256.Size]byte, r result) {
+func (p *redrawer) add(name [sha256.Size]byte, r result) {
 	if p.young == nil || len(p.young) >= keptResults || p.bytes+len(r.png) > keptBytes {
 		p.old, p.young, p.bytes = p.young, map[[sha256.Size]byte]result{}, 0
 	}

@@ -38,7 +38,7 @@ func hashing() int { return min(max(runtime.GOMAXPROCS(0)-1, 1), maxHashing) }
 
 // newPasswordChecker returns a passwordChecker that compares with the function check.
 func newPasswordChecker(random io.Reader, check func(hash, password string) bool) (*passwordChecker, error) {
-	dummy, err := passwords.OfNobody(random)
+	dummy, err := passwords.Unmatchable(random)
 	if err != nil {
 		return nil, fmt.Errorf("authz: password: %w", err)
 	}

@@ -110,7 +110,7 @@ func refuse(data []byte, err error) *DecodeError {
 // envelope holds the members of a message in JSON; "" means that a member is absent.
 type envelope struct {
 	jsonrpc, id, method, params, result, failure string
-	unknown                                      bool // there is a member that no message has
+	unknown                                      bool // there are other members
 }
 
 // twice is the value for a member that occurs twice. It is not JSON, so every parser refuses

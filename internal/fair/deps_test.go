@@ -6,8 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at the bottom of the house: it imports the standard
-// library alone.
+// TestDeps checks that the package imports the standard library only.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

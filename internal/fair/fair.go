@@ -1,14 +1,12 @@
-// Package fair bounds what strangers may cause, so that nobody uses up what belongs to
-// everybody.
+// Package fair divides limited resources fairly between networks.
 //
-// A [Limiter] bounds how much somebody may cause in a time, by weight: bytes, requests or
-// failures. A [Queue] hands out a fixed number of places, such as processors for hashing
-// or connections to other hosts. Both go by network and not by request: one address
-// with a thousand requests waits for itself, and whoever comes from elsewhere does not
-// notice. What they keep in memory does not grow with the number of networks.
+// A [Limiter] bounds a rate by weight: of bytes, requests or failures. A [Queue] hands out a
+// fixed number of places, such as processors for hashing or connections to other hosts. Both
+// distinguish networks, not requests: an address with a thousand requests delays its own
+// requests only. Their memory does not grow with the number of networks.
 //
-// Rooms that do not see the HTTP request learn from the context on whose behalf they
-// work: [WithRequester], [Requester].
+// Packages that do not see the HTTP request get the address of the requester from the context:
+// [WithRequester], [Requester].
 package fair
 
 import (
@@ -23,13 +21,12 @@ var (
 	prefixes6 = []int{64, 56, 48}
 )
 
-// unknownNetwork is the one network of all whose address is not known.
+// unknownNetwork is the network of all requesters without a valid address.
 const unknownNetwork = "unknown"
 
-// Networks returns the networks that an address belongs to as CIDR prefixes, narrowest
-// first: /32 and /24 of IPv4, /64, /56 and /48 of IPv6. An IPv4 address that is written
-// as IPv6 counts as IPv4, and a zone does not count. All invalid addresses are one
-// network of their own.
+// Networks returns the networks of an address as CIDR prefixes, narrowest first: /32 and /24 of
+// IPv4, /64, /56 and /48 of IPv6. An IPv4-mapped IPv6 address counts as IPv4, and a zone is
+// ignored. All invalid addresses are in one network.
 func Networks(addr netip.Addr) []string {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
@@ -49,13 +46,13 @@ func Networks(addr netip.Addr) []string {
 
 type requesterKey struct{}
 
-// WithRequester returns a context for work that is done for whoever asks from addr.
+// WithRequester returns a context for work on behalf of the requester at addr.
 func WithRequester(ctx context.Context, addr netip.Addr) context.Context {
 	return context.WithValue(ctx, requesterKey{}, addr)
 }
 
-// Requester returns the address that work is done for. It is the zero Addr for work of
-// our own.
+// Requester returns the address on whose behalf work is done. It is the zero Addr for the
+// process's own work.
 func Requester(ctx context.Context) netip.Addr {
 	addr, _ := ctx.Value(requesterKey{}).(netip.Addr)
 	return addr

@@ -54,9 +54,9 @@ type Limiter struct {
 	seed  maphash.Seed
 
 	mu   sync.Mutex
-	paid [sketchRows][]time.Duration // since begin, when everything is refilled
-	last time.Duration               // since begin, the latest that was seen
-	back time.Duration               // how far the clock was set back in all
+	paid [sketchRows][]time.Duration // when each place is full again, since begin
+	last time.Duration               // the latest time that was read, since begin
+	back time.Duration               // the sum of the times by which the clock was set back
 }
 
 // NewLimiter returns a Limiter with full buckets, which reads the time from now.

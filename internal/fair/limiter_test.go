@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// clock is set by hand.
+// clock is a clock that tests set.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -134,7 +134,7 @@ func TestLimiterByNetwork(t *testing.T) {
 	}
 }
 
-// TestLimiterUnderManyKeys: a flood of keys resets nobody, and costs hardly anybody else.
+// TestLimiterUnderManyKeys: a flood of keys resets no bucket, and affects few others.
 func TestLimiterUnderManyKeys(t *testing.T) {
 	b := fair.NewLimiter(newClock().now)
 	b.Spend(10, share("the guesser"))

@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// ErrBusy says that too many wait for a place already.
+// ErrBusy reports that too many requests are waiting for a place.
 var ErrBusy = errors.New("fair: too many are waiting")
 
-// Queue hands out a fixed number of places. A place that becomes free goes to the lane
-// that holds the fewest, in it to the network that holds the fewest, and so on from wide
-// networks to narrow ones; of those that hold as many, to the one whose last turn is
-// longest ago, or who came first. Requests from one address are served in their order. It
-// is safe for concurrent use.
+// Queue hands out a fixed number of places. A free place goes to the lane that holds the fewest
+// places, in it to the network that holds the fewest, and so on from wide networks to narrow
+// ones; among equals, to the one whose last turn is longest ago, or that joined first. Requests
+// from one address are served in their order. A Queue is safe for concurrent use.
 type Queue struct {
 	places, waiting int
 
@@ -23,29 +22,29 @@ type Queue struct {
 	root group
 }
 
-// group is a lane, or a network inside of the one around it.
+// group is a lane, or a network inside of a wider one.
 type group struct {
-	within    *group
-	key       string
-	members   map[string]*group
-	line      []*waiter // of the narrowest network
-	waiting   int
-	holding   int
-	served    int64 // turns so far, on the clock of the group around it
-	lastTurn  int64 // that clock: when its last turn began
-	forgotten int64 // the most turns of a member that was forgotten
-	came      int64 // how many members came so far
-	since     int64 // that number of the group around it, when this one came
+	within   *group
+	key      string
+	members  map[string]*group
+	line     []*waiter // of the narrowest network
+	waiting  int
+	holding  int
+	served   int64 // turns of this group, counted on the clock of the group around it
+	lastTurn int64 // the clock of this group for its members: when the last turn began
+	removed  int64 // the most turns of a member that was removed
+	joined   int64 // how many members joined so far
+	joinedAt int64 // the value of joined in the group around it when this one joined
 }
 
-// waiter is a request that waits. Exactly one value is ever sent to turn: nil when it has a place.
+// waiter is a waiting request. Exactly one value is sent to turn: nil when it gets a place.
 type waiter struct {
 	at   *group
 	turn chan error
 }
 
-// NewQueue returns a Queue of so many places, at least one, in which at most waiting
-// requests wait.
+// NewQueue returns a Queue with the given number of places, at least one, for which at most
+// waiting requests wait.
 func NewQueue(places, waiting int) *Queue {
 	return &Queue{places: max(places, 1), waiting: max(waiting, 0)}
 }
@@ -56,11 +55,11 @@ func NewQueue(places, waiting int) *Queue {
 // lane and network that has most of those who wait is turned away: the newest one, which
 // is the one that just came if no network has more than its own.
 func (q *Queue) Enter(ctx context.Context, lane string, addr netip.Addr) (leave func(), err error) {
-	w := q.arrive(lane, addr)
+	w := q.enqueue(lane, addr)
 	select {
 	case err = <-w.turn:
 	case <-ctx.Done():
-		if q.giveUp(w) {
+		if q.cancel(w) {
 			return nil, ctx.Err()
 		}
 		err = <-w.turn
@@ -71,14 +70,14 @@ func (q *Queue) Enter(ctx context.Context, lane string, addr netip.Addr) (leave 
 	return sync.OnceFunc(func() { q.leave(w.at) }), nil
 }
 
-// Waiting returns how many requests wait for a place.
+// Waiting returns the number of requests that wait for a place.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.root.waiting
 }
 
-func (q *Queue) arrive(lane string, addr netip.Addr) *waiter {
+func (q *Queue) enqueue(lane string, addr netip.Addr) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := q.root.member(lane)
@@ -90,12 +89,12 @@ func (q *Queue) arrive(lane string, addr netip.Addr) *waiter {
 	at.count(1, 0)
 	q.serve()
 	if q.root.waiting > q.waiting {
-		q.turnAway(at)
+		q.refuseOne(at)
 	}
 	return w
 }
 
-// serve gives free places to those whose turn it is.
+// serve gives free places to the requests whose turn it is.
 func (q *Queue) serve() {
 	for q.root.holding < q.places && q.root.waiting > 0 {
 		at := &q.root
@@ -110,22 +109,22 @@ func (q *Queue) serve() {
 	}
 }
 
-// turnAway makes room: the newest request of those that have most waiting. Of groups
-// with as many it prefers the one that the newcomer is in.
-func (q *Queue) turnAway(newcomer *group) {
-	mine := map[*group]bool{}
+// refuseOne removes the newest waiting request of the group with most of them. Among groups with
+// equal numbers it prefers that of the newcomer.
+func (q *Queue) refuseOne(newcomer *group) {
+	preferred := map[*group]bool{}
 	for g := newcomer; g != nil; g = g.within {
-		mine[g] = true
+		preferred[g] = true
 	}
 	at := &q.root
 	for len(at.members) > 0 {
-		at = at.fullest(mine)
+		at = at.fullest(preferred)
 	}
 	q.remove(at.line[len(at.line)-1])
-	at.tidy()
+	at.removeIdle()
 }
 
-// remove takes a request out of its line.
+// remove removes a request from its line, with [ErrBusy].
 func (q *Queue) remove(w *waiter) {
 	i := slices.Index(w.at.line, w)
 	w.at.line = slices.Delete(w.at.line, i, i+1)
@@ -133,16 +132,16 @@ func (q *Queue) remove(w *waiter) {
 	w.turn <- ErrBusy
 }
 
-// giveUp takes out a request that does not wait any longer. It reports false if the
-// request has its answer already.
-func (q *Queue) giveUp(w *waiter) bool {
+// cancel removes a request whose context ended. It returns false if the request has left its
+// line already.
+func (q *Queue) cancel(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !slices.Contains(w.at.line, w) {
 		return false
 	}
 	q.remove(w)
-	w.at.tidy()
+	w.at.removeIdle()
 	return true
 }
 
@@ -150,13 +149,13 @@ func (q *Queue) leave(at *group) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at.count(0, -1)
-	at.tidy()
+	at.removeIdle()
 	q.serve()
 }
 
-// member returns a group inside of g. A new one stands where the turns are now: it has
-// neither earned nor missed any. One that had its turn and comes back at once is a new one
-// too, so it stands behind those that had as many turns as the last one that left.
+// member returns a group inside of g, and adds it if there is none. A new member starts at the
+// current turn: it has neither gained nor missed any. A network that had its turn, left and comes
+// back at once is also new, so a new member has at least as many turns as any that left.
 func (g *group) member(key string) *group {
 	if m := g.members[key]; m != nil {
 		return m
@@ -164,13 +163,13 @@ func (g *group) member(key string) *group {
 	if g.members == nil {
 		g.members = map[string]*group{}
 	}
-	m := &group{within: g, key: key, served: max(g.lastTurn, g.forgotten), since: g.came}
-	g.came++
+	m := &group{within: g, key: key, served: max(g.lastTurn, g.removed), joinedAt: g.joined}
+	g.joined++
 	g.members[key] = m
 	return m
 }
 
-// count adds to the numbers of a group and of all around it.
+// count adds to the numbers of a group and of all groups around it.
 func (g *group) count(waiting, holding int) {
 	for ; g != nil; g = g.within {
 		g.waiting += waiting
@@ -178,8 +177,8 @@ func (g *group) count(waiting, holding int) {
 	}
 }
 
-// turn records that a group, and each around it, was served. Who did not ask for long has
-// one turn before the others, and not all that were missed.
+// turn records that a group, and each around it, was served. A group without requests for a long
+// time gets one turn before the others, not all that it missed.
 func (g *group) turn() {
 	for ; g.within != nil; g = g.within {
 		g.within.lastTurn = max(g.served, g.within.lastTurn)
@@ -187,15 +186,15 @@ func (g *group) turn() {
 	}
 }
 
-// tidy forgets groups that neither hold nor wait for anything.
-func (g *group) tidy() {
+// removeIdle removes a group without waiting requests and places, and those around it.
+func (g *group) removeIdle() {
 	for ; g.within != nil && g.waiting == 0 && g.holding == 0; g = g.within {
-		g.within.forgotten = max(g.within.forgotten, g.served)
+		g.within.removed = max(g.within.removed, g.served)
 		delete(g.within.members, g.key)
 	}
 }
 
-// next is the member whose turn it is.
+// next returns the member whose turn it is.
 func (g *group) next() *group {
 	var best *group
 	for _, m := range g.members {
@@ -213,10 +212,10 @@ func (g *group) before(other *group) bool {
 	if g.served != other.served {
 		return g.served < other.served
 	}
-	return g.since < other.since
+	return g.joinedAt < other.joinedAt
 }
 
-// fullest is the member with most requests waiting.
+// fullest returns the member with most waiting requests; among equals, a preferred one.
 func (g *group) fullest(preferred map[*group]bool) *group {
 	var best *group
 	for _, m := range g.members {

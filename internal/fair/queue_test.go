@@ -12,9 +12,8 @@ import (
 	"gatehouse.example/internal/fair"
 )
 
-// crowd enters requests of a queue one after the other, so that each test knows who
-// waits behind whom.
-type crowd struct {
+// requests enters requests in a queue one after the other, so that their order is known.
+type requests struct {
 	t     *testing.T
 	q     *fair.Queue
 	order []string // who got a place
@@ -22,11 +21,11 @@ type crowd struct {
 	err   map[string]error
 }
 
-func newCrowd(t *testing.T, q *fair.Queue) *crowd {
-	return &crowd{t: t, q: q, leave: map[string]func(){}, err: map[string]error{}}
+func newCrowd(t *testing.T, q *fair.Queue) *requests {
+	return &requests{t: t, q: q, leave: map[string]func(){}, err: map[string]error{}}
 }
 
-func (c *crowd) enter(ctx context.Context, name, lane, addr string) {
+func (c *requests) enter(ctx context.Context, name, lane, addr string) {
 	go func() {
 		leave, err := c.q.Enter(ctx, lane, netip.MustParseAddr(addr))
 		if c.err[name] = err; err == nil {
@@ -37,15 +36,15 @@ func (c *crowd) enter(ctx context.Context, name, lane, addr string) {
 	synctest.Wait()
 }
 
-// finish gives the place of everybody back, in the order in which they got them.
-func (c *crowd) finish() {
+// finish gives back all places, in the order in which requests got them.
+func (c *requests) finish() {
 	for i := 0; i < len(c.order); i++ {
 		c.leave[c.order[i]]()
 		synctest.Wait()
 	}
 }
 
-func (c *crowd) want(order ...string) {
+func (c *requests) want(order ...string) {
 	c.t.Helper()
 	if !slices.Equal(c.order, order) {
 		c.t.Errorf("places went to %q, want %q", c.order, order)
@@ -94,8 +93,7 @@ func TestQueueServesLanesInTurn(t *testing.T) {
 	})
 }
 
-// TestQueueGivesToWhoHoldsFewest: who holds places for long gets no more while others
-// wait.
+// TestQueueGivesToWhoHoldsFewest: a network that holds places gets no more while others wait.
 func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newCrowd(t, fair.NewQueue(4, 100)), context.Background()
@@ -194,8 +192,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// TestB5NobodyGoesFirstByComingBack: a network that had its turn and comes back at once
-// stands behind those that wait, whatever their addresses and lanes are called.
+// TestB5NobodyGoesFirstByComingBack: a network that had its turn and comes back at once waits
+// behind the others, independent of the names of addresses and lanes.
 func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 	type who struct{ lane, addr string }
 	for name, honest := range map[string]who{
@@ -208,9 +206,9 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
-				crowd := []who{{"", "192.0.2.1"}, {"", "192.0.2.2"}, {"noisy", "203.0.113.1"}, {"", "203.0.113.2"}}
-				for i, w := range crowd {
-					c.enter(ctx, fmt.Sprint("crowd ", i), w.lane, w.addr)
+				requests := []who{{"", "192.0.2.1"}, {"", "192.0.2.2"}, {"noisy", "203.0.113.1"}, {"", "203.0.113.2"}}
+				for i, w := range requests {
+					c.enter(ctx, fmt.Sprint("requests ", i), w.lane, w.addr)
 				}
 				c.enter(ctx, "honest", honest.lane, honest.addr)
 				for i := 0; i < 40 && !slices.Contains(c.order, "honest"); i++ {
@@ -218,8 +216,8 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 					c.leave[last]()
 					synctest.Wait()
 					var n int
-					fmt.Sscanf(last, "crowd %d", &n)
-					c.enter(ctx, last, crowd[n].lane, crowd[n].addr)
+					fmt.Sscanf(last, "requests %d", &n)
+					c.enter(ctx, last, requests[n].lane, requests[n].addr)
 				}
 				if got := slices.Index(c.order, "honest"); got < 0 || got > 8 {
 					t.Errorf("the honest request was number %d of %q", got, c.order)
@@ -233,7 +231,7 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 	}
 }
 
-// TestB5WhoCameFirstGoesFirst: of networks that had as many turns none is preferred for its
+// TestB5WhoCameFirstGoesFirst: among networks with equal turns, none is preferred for its
 // address.
 func TestB5WhoCameFirstGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the row of the import table.
+// TestDeps checks the imports of the package.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

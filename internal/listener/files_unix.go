@@ -4,7 +4,7 @@ package listener
 
 import "syscall"
 
-// openFiles is how many files the process may open, 0 if that is not known.
+// openFiles returns the number of files that the process may open, 0 if it is not known.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

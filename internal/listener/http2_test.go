@@ -58,8 +58,8 @@ func post(t *testing.T, client *http.Client, url string) (reused bool) {
 	return reused
 }
 
-// HTTP/2 says by itself where a request ends: its connections are kept, also after bodies of
-// unknown length. HTTP/1.1 over the same TLS is attacked in vain.
+// HTTP/2 delimits requests unambiguously: its connections are kept, also after bodies of unknown
+// length. Attacks with HTTP/1.1 over the same TLS fail.
 func TestB9HTTP2IsNotAffected(t *testing.T) {
 	_, url, client, dial := secure(t)
 	post(t, client, url)
@@ -71,7 +71,7 @@ func TestB9HTTP2IsNotAffected(t *testing.T) {
 	listenertest.Smuggling(t, dial, "example.com", "/")
 }
 
-// A server that stops tells clients over HTTP/2 too to go elsewhere.
+// A server that stops also sends GOAWAY to HTTP/2 clients.
 func TestB9HTTP2Drains(t *testing.T) {
 	s, url, client, _ := secure(t)
 	post(t, client, url)

@@ -1,6 +1,6 @@
-// Package listener is the one way in which our programs answer HTTP on a socket: what a
-// connection may cost and how many there may be, which of them end with an answer, and how
-// a program stops.
+// Package listener serves HTTP on a socket for all programs of this module: it bounds the time,
+// size and number of connections, decides which of them end with an answer, and stops a server
+// in order.
 package listener
 
 import (
@@ -20,8 +20,7 @@ import (
 	"gatehouse.example/internal/quietlog"
 )
 
-// Limits on what a connection may cost. Where every answer is short, a request that takes
-// longer than this is not worth waiting for.
+// The limits on a connection. They suit servers whose answers are all short.
 const (
 	headerTime = 5 * time.Second
 	readTime   = 15 * time.Second
@@ -30,7 +29,8 @@ const (
 	headerSize = 32 << 10
 )
 
-// Open opens a listener, or says in a sentence that names the setting why it cannot.
+// Open opens a TCP listener at addr. Its error is a sentence for the operator, with the name of
+// the setting that addr comes from.
 func Open(ctx context.Context, setting, addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", addr)
@@ -47,34 +47,35 @@ func Open(ctx context.Context, setting, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Config is what a server may be told. Only Log is required.
+// Config configures a [Server]. Only Log is required.
 type Config struct {
-	// TLS is how the server speaks TLS; nil for plain HTTP. Set Certificates in it.
+	// TLS configures TLS and must have Certificates; nil means plain HTTP.
 	TLS *tls.Config
-	// Connections is how many may be open at once; 0 stands for [DefaultConnections]. The
-	// files that the process may open bound it too: half of them are left for other things.
+	// Connections bounds the number of open connections; 0 means [DefaultConnections]. It is
+	// at most half of the files that the process may open, to leave some for other uses.
 	Connections int
-	// TrustedProxies are networks whose connections are counted in all only: everybody who
-	// comes through a proxy has its address.
+	// TrustedProxies are networks whose connections count in total only. Set it to the
+	// networks of reverse proxies, because all clients of a proxy have its address.
 	TrustedProxies []netip.Prefix
-	// Streams is the context of every request, for servers whose answers may be long: their
-	// handlers bound how long a body may take. Nil if every answer is short.
+	// Streams, if set, is the base context of every request, and there is no limit on the time
+	// to read a request and write its answer. Set it for servers with long answers, whose
+	// handlers bound the time of a body.
 	Streams context.Context
-	// Log gets what goes wrong on connections.
+	// Log receives the errors of connections.
 	Log *slog.Logger
 }
 
-// Server answers HTTP on one listener. Its methods may be called at any time.
+// Server serves HTTP on one listener. It is safe for concurrent use.
 type Server struct {
-	http     *http.Server
-	crowd    *crowd
-	stopping atomic.Bool
-	log      *slog.Logger
+	http        *http.Server
+	connections *connections
+	stopping    atomic.Bool
+	log         *slog.Logger
 }
 
-// New returns a server that answers with a handler.
+// New returns a server for a handler.
 func New(handler http.Handler, c Config) *Server {
-	s := &Server{log: c.Log, crowd: newCrowd(c)}
+	s := &Server{log: c.Log, connections: newConnections(c)}
 	s.http = &http.Server{
 		Handler:           framing.Close(handler, s.stopping.Load),
 		TLSConfig:         c.TLS,
@@ -92,14 +93,15 @@ func New(handler http.Handler, c Config) *Server {
 	return s
 }
 
-// Serve answers until the server is closed or its listener fails.
+// Serve accepts connections from l until the server is closed or l fails. It returns the error of
+// [http.Server.Serve].
 func (s *Server) Serve(l net.Listener) error {
-	admitted := s.crowd.over(l)
+	admitted := s.connections.limit(l)
 	if s.http.TLSConfig != nil {
 		return s.http.ServeTLS(admitted, "", "")
 	}
 	return s.http.Serve(admitted)
 }
 
-// Close ends the server and cuts off whatever is in flight.
+// Close closes the server and all connections at once.
 func (s *Server) Close() error { return s.http.Close() }

@@ -38,7 +38,7 @@ func running(t *testing.T, handler http.Handler, c Config) (*Server, string) {
 	return s, l.Addr().String()
 }
 
-// A client that dribbles is cut off; where answers may be long, the handlers do it.
+// A client that sends too slowly is cut off, unless Streams is set: then the handler decides.
 func TestLimits(t *testing.T) {
 	short, long := New(http.NotFoundHandler(), Config{Log: silent}).http, New(http.NotFoundHandler(), Config{Log: silent, Streams: context.Background()}).http
 	for name, limit := range map[string]time.Duration{
@@ -54,9 +54,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Handlers that do what handlers may do cannot take the end of a connection back: one that
-// writes nothing, one that only flushes, one that clears the headers, one that answers
-// before the answer and reads nothing.
+// A handler cannot prevent that a connection ends: neither one that writes nothing, nor one that
+// only flushes, one that clears the headers, or one that sends an interim response and reads
+// nothing.
 func TestB9NoHandlerKeepsAConnection(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
@@ -84,7 +84,7 @@ func TestB9NoHandlerKeepsAConnection(t *testing.T) {
 	}
 }
 
-// pipeListener hands out connections that come from where a test says.
+// pipeListener accepts connections with addresses that tests choose.
 type pipeListener struct {
 	conns chan net.Conn
 	ended chan struct{}

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// ErrTerminated is the cause with which a context of [Signalled] ends at SIGTERM: somebody
-// takes this process out of service, and balancers have to notice first.
+// ErrTerminated is the cause with which a context of [Signalled] ends at SIGTERM: the process is
+// taken out of service, and load balancers have to notice first.
 var ErrTerminated = errors.New("listener: terminated")
 
-// Signalled returns a context that ends at SIGTERM, with the cause [ErrTerminated], or at
-// SIGINT. The second signal ends the process at once.
+// Signalled returns a context that ends at SIGTERM, with the cause [ErrTerminated], or at SIGINT.
+// A second signal ends the process at once.
 func Signalled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		got := <-signals
-		signal.Stop(signals) // the default action is back
+		signal.Stop(signals) // restores the default action
 		if got == syscall.SIGTERM {
 			cancel(ErrTerminated)
 		}
@@ -30,27 +30,28 @@ func Signalled(parent context.Context) context.Context {
 	return ctx
 }
 
-// Grace is how long requests in flight may take to finish.
+// Grace is the usual time for requests in flight to finish.
 const Grace = 10 * time.Second
 
-// Stop is how a server stops.
+// Stop configures how a server stops.
 type Stop struct {
-	// Drain is how long the listener stays open after SIGTERM, so that balancers notice that
-	// the server is not ready; 0 for not at all.
+	// Drain is the time for which the listener stays open after SIGTERM. Set it so that load
+	// balancers notice that the server is not ready.
 	Drain time.Duration
-	// Grace bounds how long requests in flight may take after that.
+	// Grace bounds the time for requests in flight after that.
 	Grace time.Duration
-	// Notice is called first: from then on the server is not ready. It may be nil.
+	// Notice, if set, is called first. Set it to report that the server is not ready.
 	Notice func()
-	// EndStreams is called when half of the grace is over. It may be nil.
+	// EndStreams, if set, is called after half of Grace. Set it to end long answers.
 	EndStreams func()
-	// after is time.After, for tests.
+	// after replaces time.After in tests.
 	after func(time.Duration) <-chan time.Time
 }
 
-// Stop ends the server, whose context has ended, in order: it is not ready; its answers close
-// their connections; after SIGTERM the listener stays open for a while; then nobody new is
-// let in; requests in flight finish; what takes too long is cut off.
+// Stop stops the server after its context, ended, has ended: it calls Notice; from then on
+// answers close their connections; after SIGTERM the listener stays open for Drain; then no
+// connections are accepted and requests in flight finish; those that take longer than Grace are
+// cut off.
 func (s *Server) Stop(ended context.Context, how Stop) {
 	s.stopping.Store(true)
 	if how.Notice != nil {

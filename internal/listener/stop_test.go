@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// stopping is a server that is told to stop, and what holds it.
+// stopping is a server that stops, with the channels that control its steps.
 type stopping struct {
 	server  *Server
 	addr    string
@@ -51,7 +51,7 @@ func newStopping(t *testing.T, drain time.Duration) *stopping {
 	return s
 }
 
-// visitor is a connection that says what the answers on it say.
+// visitor is a client connection that reads answers.
 type visitor struct {
 	t    *testing.T
 	conn net.Conn
@@ -95,9 +95,9 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// After SIGTERM a server first says that it is not ready, and goes on answering whoever comes
-// while every answer ends its connection: one that waited idle, one whose request was in
-// flight, one that is new. Then nobody is let in, and who is in may finish.
+// After SIGTERM a server first reports that it is not ready, and still answers, while every answer
+// ends its connection: an idle one, one with a request in flight, a new one. Then no connections
+// are accepted, and requests in flight finish.
 func TestB9DrainAfterSIGTERM(t *testing.T) {
 	s := newStopping(t, 5*time.Second)
 	idle, slow := s.visitor(t), s.visitor(t)
@@ -147,7 +147,7 @@ func TestB9DrainAfterSIGTERM(t *testing.T) {
 	within(t, "the server has stopped", s.done)
 }
 
-// refuses waits until nobody is let in.
+// refuses waits until connections are refused.
 func (s *stopping) refuses(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -160,8 +160,7 @@ func (s *stopping) refuses(t *testing.T) {
 	t.Fatal("the listener stays open")
 }
 
-// Whoever interrupts a server waits for it: it does not wait for balancers. Neither does one
-// that is told not to.
+// A server does not wait for load balancers after SIGINT, nor if Drain is 0.
 func TestB9DrainIsForSIGTERMAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		drain time.Duration

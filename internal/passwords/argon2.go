@@ -1,9 +1,8 @@
-// Package passwords hashes passwords and checks them: in this process, or in processes of
-// their own.
+// Package passwords hashes and checks passwords, in this process or in separate ones.
 //
-// A check takes a processor for some 20 ms and 19 MiB. In a process that answers other
-// requests, the memory has its garbage collected at every check, and the processor is one
-// that nobody takes away for milliseconds. [Processes] has neither.
+// A check takes some 20 ms of processor time and 19 MiB. In a process that answers other
+// requests, every check causes a garbage collection and keeps a processor busy for milliseconds.
+// [Processes] avoids both.
 package passwords
 
 import (
@@ -16,7 +15,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Longest is how long a password may be, in bytes.
+// Longest is the greatest length of a password in bytes.
 const Longest = 1024
 
 // The argon2id parameters of new hashes (RFC 9106): 19 MiB, two passes, one lane.
@@ -28,7 +27,8 @@ const (
 	argonSalt    = 16
 )
 
-// Hash returns a PHC string: $argon2id$v=19$m=…,t=…,p=…$salt$hash. An error is that of random.
+// Hash returns the hash of a password with a salt from random, as a PHC string:
+// $argon2id$v=19$m=…,t=…,p=…$salt$hash. Its error is that of random.
 func Hash(random io.Reader, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := io.ReadFull(random, salt); err != nil {
@@ -38,9 +38,10 @@ func Hash(random io.Reader, password string) (string, error) {
 	return phcString(salt, key), nil
 }
 
-// OfNobody returns what looks like the hash of a password that nobody knows. Checking
-// against it takes as long as against another, and making it takes no time.
-func OfNobody(random io.Reader) (string, error) {
+// Unmatchable returns a random string in the form of a hash, which no known password matches.
+// Checking a password against it takes as long as against a real hash, and making it takes no
+// time.
+func Unmatchable(random io.Reader) (string, error) {
 	drawn := make([]byte, argonSalt+argonKey)
 	if _, err := io.ReadFull(random, drawn); err != nil {
 		return "", fmt.Errorf("passwords: %w", err)
@@ -53,8 +54,8 @@ func phcString(salt, key []byte) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 
-// Check reports whether password belongs to hash. It compares in constant time. A hash
-// that cannot be read, or asks for much more memory than those of [Hash], matches nothing.
+// Check reports whether password matches hash, in constant time. It returns false for a hash
+// that cannot be parsed or that requires much more memory than those of [Hash].
 func Check(hash, password string) bool {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// strange are passwords that something on the way could change.
+// strange are passwords that an encoding could change.
 var strange = []string{"a password", "", "\x00", "\xff\xfe", "two\nlines\r\n", "p\u00e4ss", strings.Repeat("x", Longest), `"\u0000"`}
 
 func hashOf(t testing.TB, password string) string {
@@ -42,7 +42,7 @@ func hashOf(t testing.TB, password string) string {
 	return hash
 }
 
-// started are processes whose commands are counted, and what they log.
+// started are processes with a count of their commands, and their log.
 type started struct {
 	*Processes
 	log      bytes.Buffer
@@ -87,8 +87,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestHashOfNobody(t *testing.T) {
-	nobody, err := OfNobody(rand.Reader)
+func TestUnmatchable(t *testing.T) {
+	nobody, err := Unmatchable(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestB5OneProcessForEachCheck(t *testing.T) {
 	}
 }
 
-// A process that somebody ends is replaced, and the check is right all the same.
+// A process that was killed is replaced, and the check has the right result.
 func TestB5ProcessThatWasKilled(t *testing.T) {
 	p := observed(t, ThisProgram)
 	hash := hashOf(t, "right")
@@ -138,8 +138,8 @@ func TestB5ProcessThatWasKilled(t *testing.T) {
 	}
 }
 
-// Without a process that answers, checks are made here, and no other process is started
-// for a while.
+// If processes do not answer, checks run in this process, and no other process is started for a
+// while.
 func TestB5ProcessThatCannotWork(t *testing.T) {
 	hash := hashOf(t, "right")
 	for name, command := range map[string]func() *exec.Cmd{
@@ -157,7 +157,7 @@ func TestB5ProcessThatCannotWork(t *testing.T) {
 			if len(p.commands) != 1 || strings.Count(p.log.String(), "level=WARN") != 1 {
 				t.Errorf("%d processes started; log: %s", len(p.commands), p.log.String())
 			}
-			p.rests = time.Time{}
+			p.pausedUntil = time.Time{}
 			p.Check(hash, "right")
 			if len(p.commands) != 2 {
 				t.Error("after the rest, no process is started")
@@ -166,8 +166,7 @@ func TestB5ProcessThatCannotWork(t *testing.T) {
 	}
 }
 
-// Processes end: those that wait when all is over or when nobody asks for long, and those at
-// work after their answer.
+// Idle processes end at Close or after idleProcess, and busy ones after their answer.
 func TestB5ProcessesEnd(t *testing.T) {
 	p := observed(t, ThisProgram)
 	working, _, err := p.take()
@@ -183,7 +182,7 @@ func TestB5ProcessesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.giveBack(bored)
-	p.dismiss(bored)
+	p.endIdle(bored)
 	p.giveBack(waiting)
 	p.Close()
 	if matches, err := working.check(hashOf(t, "right"), "right"); err != nil || !matches {
@@ -200,7 +199,7 @@ func TestB5ProcessesEnd(t *testing.T) {
 	}
 }
 
-// The signals that end a service are for the process that asks: it has answers to wait for.
+// Workers ignore the signals that end a service: the process that uses them waits for answers.
 func TestB5SignalsLeaveWorkers(t *testing.T) {
 	p := observed(t, ThisProgram)
 	hash := hashOf(t, "right")

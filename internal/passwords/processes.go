@@ -13,42 +13,41 @@ import (
 )
 
 const (
-	// longestCheck is how long one check may take, on a machine that has no time for it.
+	// longestCheck bounds the time of one check, on a busy machine.
 	longestCheck = 10 * time.Second
-	// idleProcess is how long a process waits for the next check before it ends.
+	// idleProcess is the time after which an idle process ends.
 	idleProcess = time.Minute
-	// restAfterFailure is how long no process is started after one failed.
-	restAfterFailure = time.Minute
-	// longestEnd is how long a process may take to end by itself.
+	// pauseAfterFailure is the time for which no process is started after one failed.
+	pauseAfterFailure = time.Minute
+	// longestEnd is the time in which a process must end by itself.
 	longestEnd = time.Second
 	// longestHash bounds a hash in bytes; those of [Hash] have about 100.
 	longestHash = 1024
 )
 
-// Processes checks passwords in processes of their own, one for each check that goes on at
-// the same time. They start when they are needed and end when a minute passes without. A check
-// that a process cannot make is made in this one, so there is always an answer. It is safe
-// for concurrent use.
+// Processes checks passwords in separate processes, one for each concurrent check. They start
+// when they are needed and end after a minute without a check. If a process fails, the check
+// runs in this process, so there is always a result. It is safe for concurrent use.
 type Processes struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
 	bounds  bounds
 
-	mu     sync.Mutex
-	idle   []*process
-	rests  time.Time // until then, none is started
-	closed bool
+	mu          sync.Mutex
+	idle        []*process
+	pausedUntil time.Time // until then, none is started
+	closed      bool
 }
 
-// NewProcesses returns Processes that run what command returns: a program that calls
-// [RunWorker], such as this one with [WorkerArgument]. Their environment is empty, whatever
-// the command says. Failures are told to log, as warnings.
+// NewProcesses returns Processes that run the command that command returns: a program that calls
+// [RunWorker], such as [ThisProgram]. The environment of the processes is always empty. Failures
+// are logged to log as warnings.
 func NewProcesses(log *slog.Logger, command func() *exec.Cmd) *Processes {
 	return &Processes{command: command, log: log, bounds: bounds{check: longestCheck, end: longestEnd}}
 }
 
-// ThisProgram is the command for a program whose main function calls [RunWorker] when its
-// only argument is [WorkerArgument].
+// ThisProgram returns the command to run this program as a worker. Its main function must call
+// [RunWorker] if its only argument is [WorkerArgument].
 func ThisProgram() *exec.Cmd {
 	path := "/proc/self/exe" // also after an upgrade has replaced the file
 	if _, err := os.Stat(path); err != nil {
@@ -57,7 +56,7 @@ func ThisProgram() *exec.Cmd {
 	return exec.Command(path, WorkerArgument)
 }
 
-// Check reports whether password belongs to hash, like the function of that name.
+// Check reports whether password matches hash, like the function [Check].
 func (p *Processes) Check(hash, password string) bool {
 	if len(hash) > longestHash || len(password) > Longest {
 		return Check(hash, password)
@@ -65,7 +64,7 @@ func (p *Processes) Check(hash, password string) bool {
 	for {
 		w, fresh, err := p.take()
 		if err != nil {
-			p.failed(err)
+			p.pause(err)
 		}
 		if w == nil {
 			return Check(hash, password)
@@ -77,12 +76,12 @@ func (p *Processes) Check(hash, password string) bool {
 		}
 		w.kill()
 		if fresh {
-			p.failed(err)
-		} // one that waited for long may have been ended by somebody, and the next is asked
+			p.pause(err)
+		} // an idle process may have been killed meanwhile: try another one
 	}
 }
 
-// Close ends the processes that wait. Those that check end after their answer.
+// Close ends the idle processes. The others end after their check.
 func (p *Processes) Close() {
 	p.mu.Lock()
 	waiting := p.idle
@@ -93,7 +92,8 @@ func (p *Processes) Close() {
 	}
 }
 
-// take returns a process that waits, or a fresh one; nil while none is to be started.
+// take returns an idle process or starts one, which is fresh. It returns nil while no process may
+// be started.
 func (p *Processes) take() (w *process, fresh bool, err error) {
 	p.mu.Lock()
 	n := len(p.idle)
@@ -101,26 +101,26 @@ func (p *Processes) take() (w *process, fresh bool, err error) {
 		w = p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		w.tired.Stop()
+		w.idleTimer.Stop()
 		return w, false, nil
 	}
-	resting := p.closed || time.Now().Before(p.rests)
+	paused := p.closed || time.Now().Before(p.pausedUntil)
 	p.mu.Unlock()
-	if resting {
+	if paused {
 		return nil, false, nil
 	}
 	w, err = start(p.command(), p.bounds)
 	return w, true, err
 }
 
-func (p *Processes) failed(err error) {
+func (p *Processes) pause(err error) {
 	p.mu.Lock()
-	p.rests = time.Now().Add(restAfterFailure)
+	p.pausedUntil = time.Now().Add(pauseAfterFailure)
 	p.mu.Unlock()
 	p.log.Warn("passwords are checked in this process for a minute, which slows down other requests: no process for it", "err", err)
 }
 
-// giveBack has a process wait for the next check.
+// giveBack makes a process available for the next check.
 func (p *Processes) giveBack(w *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,12 +128,12 @@ func (p *Processes) giveBack(w *process) {
 		go w.end()
 		return
 	}
-	w.tired = time.AfterFunc(idleProcess, func() { p.dismiss(w) })
+	w.idleTimer = time.AfterFunc(idleProcess, func() { p.endIdle(w) })
 	p.idle = append(p.idle, w)
 }
 
-// dismiss ends a process if it still waits.
-func (p *Processes) dismiss(w *process) {
+// endIdle ends a process if it is still idle.
+func (p *Processes) endIdle(w *process) {
 	p.mu.Lock()
 	i := slices.Index(p.idle, w)
 	if i >= 0 {
@@ -145,7 +145,7 @@ func (p *Processes) dismiss(w *process) {
 	}
 }
 
-// bounds are how long a check and the end of a process may take.
+// bounds are the limits on the time of a check and of the end of a process.
 type bounds struct{ check, end time.Duration }
 
 // process is a process that checks one password at a time.
@@ -154,7 +154,7 @@ type process struct {
 	command   *exec.Cmd
 	questions *os.File
 	answers   *os.File
-	tired     *time.Timer
+	idleTimer *time.Timer
 }
 
 func start(command *exec.Cmd, b bounds) (*process, error) {
@@ -183,20 +183,20 @@ func (w *process) check(hash, password string) (bool, error) {
 	if _, err := w.questions.Write(question(hash, password)); err != nil {
 		return false, fmt.Errorf("passwords: ask: %w", err)
 	}
-	var said [1]byte
-	if _, err := io.ReadFull(w.answers, said[:]); err != nil {
+	var result [1]byte
+	if _, err := io.ReadFull(w.answers, result[:]); err != nil {
 		return false, fmt.Errorf("passwords: no answer: %w", err)
 	}
-	switch said[0] {
+	switch result[0] {
 	case right:
 		return true, nil
 	case wrong:
 		return false, nil
 	}
-	return false, errors.New("passwords: the answer is neither yes nor no")
+	return false, errors.New("passwords: the answer is not valid")
 }
 
-// end ends a process that has no question. It is given a little time to do so by itself.
+// end ends a process that makes no check, and kills it if it does not end by itself in time.
 func (w *process) end() {
 	_, _ = w.questions.Close(), w.answers.Close()
 	late := time.AfterFunc(w.bounds.end, func() { _ = w.command.Process.Kill() })
@@ -204,7 +204,7 @@ func (w *process) end() {
 	_ = w.command.Wait()
 }
 
-// kill ends a process that does not answer.
+// kill kills a process that failed.
 func (w *process) kill() {
 	_ = w.command.Process.Kill()
 	w.end()

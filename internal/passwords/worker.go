@@ -13,17 +13,17 @@ import (
 	"syscall"
 )
 
-// WorkerArgument is the one argument of a program that is to check passwords for another
-// process of the same program, and nothing else: its main function calls [RunWorker] then.
+// WorkerArgument is the only argument of a program that runs as a worker for another process of
+// the same program. Its main function must call [RunWorker] then.
 const WorkerArgument = "check-passwords"
 
-// RunWorker answers questions on standard input until it ends, and returns the exit status. The
-// process is the last one to get a processor, and has one at most. It does not listen to the
-// signals that end a service: whoever asks it ends it by closing its input, after the last answer.
+// RunWorker checks passwords that it reads from standard input until the input ends, and returns
+// the exit status. The process has a low priority and uses one processor. It ignores the signals
+// that end a service: the process that uses it closes its input after the last answer.
 func RunWorker() int {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(10) // the memory of one check is free before the next one
+	debug.SetGCPercent(10) // the memory of a check is freed before the next one
 	yieldToOthers()
 	if err := answer(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -32,14 +32,14 @@ func RunWorker() int {
 	return 0
 }
 
-// A question is a hash and a password, each behind its length in two bytes, the high one
-// first. An answer is one byte.
+// A question is a hash and a password, each after its length in two bytes, big-endian. An answer
+// is one of these bytes.
 const (
 	wrong = 'n'
 	right = 'y'
 )
 
-// answer answers questions until there are no more.
+// answer reads questions and writes answers until the input ends.
 func answer(questions io.Reader, answers io.Writer) error {
 	in := bufio.NewReader(questions)
 	for {
@@ -50,17 +50,17 @@ func answer(questions io.Reader, answers io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("passwords: half a question: %w", err)
 		}
-		said := byte(wrong)
+		result := byte(wrong)
 		if Check(hash, password) {
-			said = right
+			result = right
 		}
-		if _, err := answers.Write([]byte{said}); err != nil {
+		if _, err := answers.Write([]byte{result}); err != nil {
 			return fmt.Errorf("passwords: answer: %w", err)
 		}
 	}
 }
 
-// readQuestion returns io.EOF where no question begins.
+// readQuestion reads a question. The error is io.EOF if there is none.
 func readQuestion(in io.Reader) (hash, password string, err error) {
 	if hash, err = readText(in); err != nil {
 		return "", "", err
@@ -85,7 +85,7 @@ func readText(in io.Reader) (string, error) {
 	return string(text), nil
 }
 
-// question returns the bytes that ask about a password. Both texts are short.
+// question returns the bytes of a question. Both texts must have fewer than 1<<16 bytes.
 func question(hash, password string) []byte {
 	var asked []byte
 	for _, text := range []string{hash, password} {

@@ -6,15 +6,15 @@ import (
 	"syscall"
 )
 
-// niceness is how far the process steps back: where processors are short it gets a tenth of
-// what others do.
+// niceness is the priority of a worker: where processors are short it gets a tenth of the time
+// of other processes.
 const niceness = 10
 
-// yieldToOthers lets every other process have a processor first. On Linux each thread has a
-// priority of its own, which those that it starts take over.
+// yieldToOthers lowers the priority of this process. On Linux each thread has its own priority,
+// which the threads that it starts inherit.
 func yieldToOthers() {
-	for range 2 { // the second time finds those that began during the first
-		threads, _ := os.ReadDir("/proc/self/task") // without it, checks are as right and less polite
+	for range 2 { // the second time for threads that started during the first
+		threads, _ := os.ReadDir("/proc/self/task") // if that fails, checks run with normal priority
 		for _, t := range threads {
 			if id, err := strconv.Atoi(t.Name()); err == nil {
 				_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, niceness)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A worker knows nothing of the environment, where secrets may be, and lets others go first.
+// A worker has no environment variables, which may hold secrets, and a low priority.
 func TestB5WorkersStepBack(t *testing.T) {
 	t.Setenv("AUTHZ_MASTER_KEY", "a secret")
 	p := observed(t, ThisProgram)

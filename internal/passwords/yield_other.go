@@ -2,5 +2,5 @@
 
 package passwords
 
-// yieldToOthers does nothing: what it is for is done on Linux.
+// yieldToOthers does nothing: the priority is lowered on Linux only.
 func yieldToOthers() {}

@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package free of everything but the standard library.
+// TestDeps checks that the package imports the standard library only.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

@@ -1,21 +1,20 @@
-// Package quietlog keeps a log readable whatever strangers do: of lines that say the same
-// it writes the first of each minute and counts the others.
+// Package quietlog keeps requests from flooding a log: of lines of one kind it writes the first
+// ones of each minute and counts the others.
 //
 //	quiet := quietlog.New(slog.NewTextHandler(os.Stderr, nil))
 //	defer quiet.Flush()
 //	log := slog.New(quiet)
 //	server := &http.Server{ErrorLog: quietlog.ServerLog(quiet)}
 //
-// Two lines say the same when they have one level, one message and one value of the
-// attribute "code", so both must be constants of the program: what somebody sent belongs
-// into other attributes. When lines were held back, a line with how many follows within a
-// minute. A line that is about what a person did, and that nobody can cause at will, is
-// written always:
+// Lines are of one kind if they have the same level, message and attribute "code", so message
+// and code must be constants of the program: put values from requests into other attributes.
+// When lines were held back, a line with their number follows within a minute. Use Always for
+// lines about actions of people, which clients cannot cause at will:
 //
 //	log.InfoContext(quietlog.Always(ctx), "signed in", "user", name)
 //
-// What is refused: to grow. There are at most 256 kinds of lines, all others share one, and
-// a text in a line is cut at 8 KiB.
+// Memory is bounded: there are at most 256 kinds of lines, all others are counted as one, and
+// texts in a line are cut at 8 KiB.
 package quietlog
 
 import (
@@ -27,18 +26,18 @@ import (
 )
 
 const (
-	// perMinute is how many lines of a kind are written in a minute.
+	// perMinute is the number of lines of a kind that are written in a minute.
 	perMinute = 20
-	// window is how long lines are counted together.
+	// window is the time for which lines are counted together.
 	window = time.Minute
-	// maxKinds bounds the kinds of lines that are told apart.
+	// maxKinds bounds the kinds of lines that are distinguished.
 	maxKinds = 256
-	// maxText is how long a text in a line may be, in bytes.
+	// maxText bounds a text in a line, in bytes.
 	maxText = 8 << 10
 )
 
-// Handler passes lines on to another handler, so many of a kind in a minute. It is safe
-// for concurrent use if the other one is.
+// Handler passes a limited number of lines of each kind in a minute to another handler. It is
+// safe for concurrent use if the other one is.
 type Handler struct {
 	next   slog.Handler
 	counts *counts
@@ -62,34 +61,34 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, short(r))
 }
 
-// WithAttrs implements [slog.Handler]. What it returns counts together with h.
+// WithAttrs implements [slog.Handler]. The new handler counts lines together with h.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &Handler{next: h.next.WithAttrs(shortAll(attrs)), counts: h.counts}
 }
 
-// WithGroup implements [slog.Handler]. What it returns counts together with h.
+// WithGroup implements [slog.Handler]. The new handler counts lines together with h.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	return &Handler{next: h.next.WithGroup(name), counts: h.counts}
 }
 
-// Flush writes how many lines were held back so far. Call it before the program ends.
+// Flush writes the numbers of lines that were held back so far. Call it before the program ends.
 func (h *Handler) Flush() { h.counts.flush() }
 
-// always marks a context whose lines are written always.
+// always is the key of a context whose lines are always written.
 type always struct{}
 
-// Always returns a context whose lines are all written. It is for lines about what a
-// person did, such as a sign-in: each of them costs somebody more than a request.
+// Always returns a context whose lines are all written. Use it for lines about actions of people,
+// such as a sign-in: a client cannot cause many of them.
 func Always(ctx context.Context) context.Context { return context.WithValue(ctx, always{}, true) }
 
-// kind is what lines have in common that say the same.
+// kind is what the lines of one kind have in common.
 type kind struct {
 	level         slog.Level
 	message, code string
 }
 
-// rest is the kind of all lines for which there was no room.
-var rest = kind{message: "other lines"}
+// otherLines is the kind of all lines beyond maxKinds.
+var otherLines = kind{message: "other lines"}
 
 func kindOf(r slog.Record) kind {
 	k := kind{level: r.Level, message: r.Message}
@@ -103,13 +102,13 @@ func kindOf(r slog.Record) kind {
 	return k
 }
 
-// counts are the lines of the present minute, by kind.
+// counts are the counts of lines in the current minute, by kind.
 type counts struct {
 	mu    sync.Mutex
 	kinds map[kind]*count
 }
 
-// count is how many lines of a kind there were since a time.
+// count is the number of lines of a kind since a time.
 type count struct {
 	since         time.Time
 	written, held int
@@ -130,19 +129,19 @@ func (c *counts) admit(k kind, next slog.Handler) bool {
 	n.held++
 	n.next = next
 	if n.timer == nil {
-		n.timer = time.AfterFunc(n.since.Add(window).Sub(now), func() { c.tell(k) })
+		n.timer = time.AfterFunc(n.since.Add(window).Sub(now), func() { c.report(k) })
 	}
 	return false
 }
 
-// of returns the count of a kind, and the kind that it is counted as. A minute that is over
-// and has nothing to tell is forgotten.
+// of returns the count of a kind, and the kind that it is counted as. It replaces a count whose
+// minute is over, unless lines were held back.
 func (c *counts) of(k kind, now time.Time) (kind, *count) {
 	n, known := c.kinds[k]
 	if !known && len(c.kinds) >= maxKinds {
 		c.makeRoom(now)
 		if len(c.kinds) >= maxKinds {
-			k = rest
+			k = otherLines
 			n, known = c.kinds[k]
 		}
 	}
@@ -153,13 +152,13 @@ func (c *counts) of(k kind, now time.Time) (kind, *count) {
 	return k, n
 }
 
-// over reports whether the minute is over and nothing waits to be told.
+// over reports whether the minute is over and no lines were held back.
 func (n *count) over(now time.Time) bool {
 	age := now.Sub(n.since)
 	return n.held == 0 && (age >= window || age < 0)
 }
 
-// makeRoom forgets the kinds whose minute is over. One place is left for the rest.
+// makeRoom removes the kinds whose minute is over.
 func (c *counts) makeRoom(now time.Time) {
 	for k, n := range c.kinds {
 		if n.over(now) {
@@ -168,8 +167,9 @@ func (c *counts) makeRoom(now time.Time) {
 	}
 }
 
-// tell writes how many lines of a kind were held back, and begins a new minute for it.
-func (c *counts) tell(k kind) {
+// report writes the number of lines of a kind that were held back, and starts a new minute for
+// it.
+func (c *counts) report(k kind) {
 	c.mu.Lock()
 	n := c.kinds[k]
 	if n == nil || n.held == 0 {
@@ -184,7 +184,7 @@ func (c *counts) tell(k kind) {
 	if k.code != "" {
 		r.AddAttrs(slog.String("code", k.code))
 	}
-	_ = n.next.Handle(context.Background(), r) // a log that cannot be written has nobody to tell
+	_ = n.next.Handle(context.Background(), r) // a failure of the log cannot be logged
 }
 
 func (c *counts) flush() {
@@ -195,6 +195,6 @@ func (c *counts) flush() {
 	}
 	c.mu.Unlock()
 	for _, k := range kinds {
-		c.tell(k)
+		c.report(k)
 	}
 }

@@ -44,8 +44,8 @@ func open() (*page, *quietlog.Handler, *slog.Logger) {
 	return p, quiet, slog.New(quiet)
 }
 
-// TestB8ManyLinesOfAKindAreCounted: of a thousand lines twenty are written, and a minute after
-// the first one the number of the others, also when nothing happens any more.
+// TestB8ManyLinesOfAKindAreCounted: of a thousand lines twenty are written, and a minute after the
+// first one the number of the others, also if no other line follows.
 func TestB8ManyLinesOfAKindAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, log := open()
@@ -95,7 +95,8 @@ func TestB8KindsDoNotHideEachOther(t *testing.T) {
 	}
 }
 
-// TestB8WhatPeopleDidIsAlwaysWritten also while lines like it are held back.
+// TestB8WhatPeopleDidIsAlwaysWritten: lines of Always are written also while lines of their kind
+// are held back.
 func TestB8WhatPeopleDidIsAlwaysWritten(t *testing.T) {
 	p, _, log := open()
 	for range 100 {
@@ -110,8 +111,8 @@ func TestB8WhatPeopleDidIsAlwaysWritten(t *testing.T) {
 	}
 }
 
-// TestB8ALogIsBounded: messages that somebody chose are counted as one kind when there are
-// too many, those that were known go on, and texts are cut.
+// TestB8ALogIsBounded: too many kinds are counted as one, earlier kinds are not affected, and texts
+// are cut.
 func TestB8ALogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, quiet, log := open()
@@ -143,8 +144,7 @@ func TestB8ALogIsBounded(t *testing.T) {
 	})
 }
 
-// TestB8ServerLog: what net/http complains of is a warning of a constant kind, and one line
-// whatever is in it.
+// TestB8ServerLog: a line of net/http becomes one warning of a constant kind, with any text.
 func TestB8ServerLog(t *testing.T) {
 	p, _, log := open()
 	server := quietlog.ServerLog(log.Handler())
@@ -157,7 +157,7 @@ func TestB8ServerLog(t *testing.T) {
 	if len(lines) != 22 || strings.Contains(strings.Join(lines, ""), "\x1b") {
 		t.Fatalf("%d lines: %q", len(lines), lines)
 	}
-	for i, want := range map[int]string{0: `level=WARN msg="a TLS handshake failed" said=`, 20: `level=WARN msg="a handler panicked" said=`, 21: `level=WARN msg="the HTTP server complains" said=`} {
+	for i, want := range map[int]string{0: `level=WARN msg="a TLS handshake failed" said=`, 20: `level=WARN msg="a handler panicked" said=`, 21: `level=WARN msg="the HTTP server reports an error" said=`} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%s, want %s", lines[i], want)
 		}

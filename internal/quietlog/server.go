@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// ServerLog returns a logger for [net/http.Server.ErrorLog] and its like. What a server
-// complains of is caused by whoever connects, so it is a warning, and what was said is an
-// attribute of a line whose message is a constant.
-func ServerLog(h slog.Handler) *log.Logger { return log.New(complaints{slog.New(h)}, "", 0) }
+// ServerLog returns a logger for [net/http.Server.ErrorLog] and similar fields. Clients can cause
+// these lines, so they are warnings with a constant message, and the text of the server is an
+// attribute.
+func ServerLog(h slog.Handler) *log.Logger { return log.New(serverErrors{slog.New(h)}, "", 0) }
 
-type complaints struct{ log *slog.Logger }
+type serverErrors struct{ log *slog.Logger }
 
-// kinds tells complaints apart by how net/http begins them, so that many of one kind do not
+// kinds maps the prefixes of lines of net/http to messages, so that many lines of one kind do not
 // hide another.
 var kinds = []struct{ prefix, message string }{
 	{"http: TLS handshake error", "a TLS handshake failed"},
@@ -22,15 +22,15 @@ var kinds = []struct{ prefix, message string }{
 	{"http: Accept error", "connections cannot be accepted"},
 }
 
-// Write implements [io.Writer]: one call of it is one complaint.
-func (c complaints) Write(text []byte) (int, error) {
-	said := strings.TrimSpace(string(text))
-	message := "the HTTP server complains"
+// Write implements [io.Writer]. Each call is one line.
+func (c serverErrors) Write(text []byte) (int, error) {
+	line := strings.TrimSpace(string(text))
+	message := "the HTTP server reports an error"
 	for _, k := range kinds {
-		if strings.HasPrefix(said, k.prefix) {
+		if strings.HasPrefix(line, k.prefix) {
 			message = k.message
 		}
 	}
-	c.log.Warn(message, "said", said)
+	c.log.Warn(message, "said", line)
 	return len(text), nil
 }

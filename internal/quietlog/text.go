@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// short returns a line without texts that are too long.
+// short returns a copy of a line with its texts cut.
 func short(r slog.Record) slog.Record {
 	out := slog.NewRecord(r.Time, r.Level, cut(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -24,8 +24,8 @@ func shortAll(attrs []slog.Attr) []slog.Attr {
 	return out
 }
 
-// shortAttr cuts texts and errors. Other values are of types that the program chose, whose
-// texts came through a form or a document that is bounded.
+// shortAttr cuts texts and errors. Values of other types have texts from forms and documents,
+// which are bounded.
 func shortAttr(a slog.Attr) slog.Attr {
 	value := a.Value.Resolve()
 	switch value.Kind() {
@@ -41,7 +41,7 @@ func shortAttr(a slog.Attr) slog.Attr {
 	return slog.Attr{Key: a.Key, Value: value}
 }
 
-// cut shortens a text that is too long, and says by how much.
+// cut shortens a text that is too long, and adds its length.
 func cut(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -6,8 +6,8 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at the bottom of the house: it imports the standard
-// library alone, so that every package may decode with it.
+// TestDeps checks that the package imports the standard library only, so that every package may
+// use it.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

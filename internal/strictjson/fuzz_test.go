@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// FuzzUnmarshal checks three properties of every accepted document: encoding/json
-// accepts it too; as an untyped value it is the same; and with all names that fold onto
-// a known name without being it removed, the typed values are the same.
+// FuzzUnmarshal checks three properties of every accepted document: encoding/json accepts it too;
+// the untyped values are equal; and the typed values are equal after all names are removed that
+// differ from a known name in case only.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","redirect_uris":["b"],"count":1,"raw":{"A":1}}`,
@@ -81,7 +81,7 @@ func sameTyped(t *testing.T, data []byte, got fuzzed) {
 	}
 }
 
-// folds reports a member name anywhere that encoding/json would match inexactly.
+// folds reports whether v has a member name anywhere that encoding/json would match inexactly.
 func folds(v any) bool {
 	known := []string{"shared", "name", "redirect_uris", "count", "raw", "keys", "by_name", "any", "self", "kty"}
 	switch v := v.(type) {

@@ -9,14 +9,15 @@ import (
 	"unicode"
 )
 
-// shape is what a Go type says about the members or elements of a JSON value. The zero
-// shape knows nothing: any name is welcome and nothing is known about what is inside.
+// shape describes the members or elements that a JSON value has according to a Go type. The
+// zero shape allows any member names and values.
 type shape struct {
 	fields  map[string]reflect.Type // of a struct, by exact member name
 	element reflect.Type            // of a map, slice or array
 }
 
-// member returns the type behind a member name and whether the name may stay.
+// member returns the type of a member, nil if it is not known, and whether the name is allowed
+// to match.
 func (s shape) member(name []byte) (t reflect.Type, known bool) {
 	if s.fields == nil {
 		return s.element, true
@@ -25,8 +26,8 @@ func (s shape) member(name []byte) (t reflect.Type, known bool) {
 	return t, known
 }
 
-// maxIndirections ends the search for what a pointer points to: a type may be a
-// pointer to itself.
+// maxIndirections bounds the pointers that are followed, because a type may be a pointer to
+// itself.
 const maxIndirections = 8
 
 func shapeOf(t reflect.Type) shape {
@@ -55,16 +56,15 @@ func decodesItself(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// remembered holds the result of fieldsOf by type. It is a pure function of the types in
-// the program, and a document with thousands of small objects would otherwise pay for
-// it thousands of times.
-var remembered sync.Map
+// fieldCache holds the results of fieldsOf by type. They depend on the types of the program
+// only, and a document may have thousands of small objects of one type.
+var fieldCache sync.Map
 
 func knownFields(t reflect.Type) map[string]reflect.Type {
-	if known, ok := remembered.Load(t); ok {
+	if known, ok := fieldCache.Load(t); ok {
 		return known.(map[string]reflect.Type)
 	}
-	known, _ := remembered.LoadOrStore(t, fieldsOf(t))
+	known, _ := fieldCache.LoadOrStore(t, fieldsOf(t))
 	return known.(map[string]reflect.Type)
 }
 
@@ -72,10 +72,11 @@ func knownFields(t reflect.Type) map[string]reflect.Type {
 type field struct {
 	t      reflect.Type
 	tagged bool
-	count  int // how many candidates are equally good
+	count  int // number of equivalent candidates
 }
 
-// better returns the stronger of two fields of one depth: a name from a tag wins.
+// better returns the field that takes precedence among two of one depth: one with a name from a
+// tag.
 func (f field) better(other field) field {
 	switch {
 	case f.count == 0 || (other.tagged && !f.tagged):
@@ -86,9 +87,9 @@ func (f field) better(other field) field {
 	return f
 }
 
-// fieldsOf returns the member names that encoding/json knows for a struct. It follows
-// the same rules for embedded structs: of several fields with one name the shallowest
-// wins, then the one whose name comes from a tag, and if that leaves several, none.
+// fieldsOf returns the fields of a struct by the member names that encoding/json uses. It
+// follows the same rules for embedded structs: of several fields with one name it takes the
+// shallowest, then the one whose name comes from a tag, and none if that leaves several.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	decided := map[string]field{}
 	visited := map[reflect.Type]bool{}
@@ -117,8 +118,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return known
 }
 
-// collect puts the fields of one struct, which is embedded count times, into names and
-// the structs that it embeds into deeper.
+// collect adds the fields of a struct, which is embedded count times, to names, and the structs
+// that it embeds to deeper.
 func collect(t reflect.Type, count int, names map[string]field, deeper map[reflect.Type]int) {
 	for i := range t.NumField() {
 		f := t.Field(i)

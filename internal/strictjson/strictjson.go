@@ -1,21 +1,20 @@
-// Package strictjson decodes JSON that comes from strangers.
+// Package strictjson decodes untrusted JSON.
 //
-// It is encoding/json with the ambiguities of RFC 8259 section 4 and RFC 7493 taken
-// out, so that two readers of one document can never disagree about what it says:
+// It is encoding/json without the ambiguities of RFC 8259 section 4 and RFC 7493, so that two
+// parsers of one document cannot disagree about its meaning:
 //
 //   - Member names match exactly. encoding/json lets "REDIRECT_URIS" fill the field
-//     redirect_uris; here it is one more unknown member, and unknown members are ignored.
+//     redirect_uris; this package treats it as an unknown member. Unknown members are ignored.
 //   - A duplicate member name is refused at every level, whether or not the member is
 //     known and however the name is escaped.
 //   - Invalid UTF-8, a lone surrogate escape and a NUL inside a member name are refused.
 //   - Size and nesting are bounded before anything is decoded.
-//   - There is exactly one value and nothing but white space after it.
-//   - Numbers that go into an interface become [json.Number], so no integer loses
-//     precision on the way.
+//   - There is exactly one value, followed by white space only.
+//   - Numbers are decoded into an interface as [json.Number], so no integer loses precision.
 //
-// Whatever is accepted is also accepted by encoding/json, with the same result when
-// all member names are spelled exactly. Values with their own UnmarshalJSON receive
-// their bytes checked but otherwise as they came; [json.RawMessage] keeps them.
+// encoding/json accepts every accepted document, with the same result if all member names are
+// spelled exactly. Types with an UnmarshalJSON method receive the original bytes after the
+// checks; [json.RawMessage] keeps them.
 //
 //	var body struct {
 //		Name string `json:"client_name"`
@@ -36,27 +35,27 @@ import (
 )
 
 var (
-	// ErrSyntax says that the data is not exactly one JSON value.
+	// ErrSyntax reports that the data is not exactly one JSON value.
 	ErrSyntax = errors.New("not one JSON value")
-	// ErrTooLarge says that the data has more than Options.MaxBytes bytes.
+	// ErrTooLarge reports that the data has more than Options.MaxBytes bytes.
 	ErrTooLarge = errors.New("too large")
-	// ErrTooDeep says that arrays and objects are nested deeper than Options.MaxDepth.
+	// ErrTooDeep reports that arrays and objects are nested deeper than Options.MaxDepth.
 	ErrTooDeep = errors.New("nested too deep")
-	// ErrDuplicate says that an object has two members of the same name.
+	// ErrDuplicate reports that an object has two members of the same name.
 	ErrDuplicate = errors.New("duplicate member")
-	// ErrText says that a string cannot be text: invalid UTF-8, a lone surrogate, or a
-	// NUL in a member name.
+	// ErrText reports that a string is not valid text: it has invalid UTF-8 or a lone
+	// surrogate, or is a member name with a NUL.
 	ErrText = errors.New("not valid text")
-	// ErrType says that a value has another type than the program expects there.
+	// ErrType reports that a value has another type than the Go value that it is decoded into.
 	ErrType = errors.New("wrong type")
 )
 
-// Error is what [Unmarshal] and [Valid] return for a document that they refuse.
+// Error is the error with which [Unmarshal] and [Valid] refuse a document.
 type Error struct {
-	// Path names the offending member, such as "jwks.keys[2].kty". It is empty for the
-	// document as a whole. Names that are long or not plain ASCII are quoted and cut.
+	// Path names the member at fault, such as "jwks.keys[2].kty". It is empty for the document
+	// as a whole. Names that are long or not plain ASCII are quoted and shortened.
 	Path string
-	// Reason says what is wrong, for people. It repeats nothing of the document.
+	// Reason describes the fault, for people. It contains nothing of the document.
 	Reason string
 	// Err is one of the sentinels of this package.
 	Err error
@@ -78,7 +77,7 @@ func (e *Error) Error() string {
 // Unwrap returns the sentinel.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Options bounds a document. The zero value has safe bounds.
+// Options configures the limits on a document. The zero value has safe limits.
 type Options struct {
 	MaxBytes int // 0 means 64 KiB
 	MaxDepth int // nested arrays and objects; 0 means 16
@@ -99,10 +98,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Unmarshal decodes data into v as encoding/json does, under the rules of this
-// package. A document that breaks a rule leaves v untouched; one whose values have
-// the wrong type may leave v partly filled. Interfaces inside v must be nil: what they
-// point to is outside the rule about exact names.
+// Unmarshal decodes data into v as encoding/json does, under the rules of this package. A
+// document that breaks a rule leaves v unchanged; one whose values have the wrong type may leave
+// v partly filled. Interfaces inside v must be nil: exact names are not enforced for values that
+// they point to.
 func Unmarshal(data []byte, v any, o Options) error {
 	exact, err := check(data, reflect.TypeOf(v), o)
 	if err != nil {
@@ -119,8 +118,8 @@ func Valid(data []byte, o Options) error {
 	return err
 }
 
-// check returns data with the names of all members that t does not know made
-// unmatchable, or the reason why data is refused.
+// check returns data in which the names of members that t does not have are replaced so that they
+// match no field, or the reason why data is refused.
 func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
 	o = o.withDefaults()
 	if len(data) > o.MaxBytes {
@@ -155,8 +154,8 @@ func syntaxError(data []byte) error {
 	return &Error{Err: ErrSyntax, Reason: reason}
 }
 
-// wrongType turns a type mismatch into an [Error]. Errors of UnmarshalJSON and
-// UnmarshalText methods and of a misused v stay what they are.
+// wrongType converts a type mismatch to an [Error]. It returns errors of UnmarshalJSON and
+// UnmarshalText methods and of an invalid v unchanged.
 func wrongType(data []byte, err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -165,7 +164,7 @@ func wrongType(data []byte, err error) error {
 	return &Error{Path: pathAt(data, int(mismatch.Offset)-1), Err: ErrType, Reason: "it must be " + describe(mismatch.Type)}
 }
 
-// describe names the JSON form of a Go type.
+// describe returns the name of the JSON type for a Go type.
 func describe(t reflect.Type) string {
 	for range maxIndirections {
 		if t.Kind() != reflect.Pointer {
@@ -189,5 +188,5 @@ func describe(t reflect.Type) string {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return "a non-negative integer in range"
 	}
-	return "something else"
+	return "another type"
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// walker goes through a document that is known to be valid JSON, next to the Go type
-// that it will be decoded into. The type is nil where any member name is welcome.
+// walker walks through a document that is valid JSON together with the Go type that it will be
+// decoded into. The type is nil where any member name is allowed.
 type walker struct {
 	data     []byte
 	pos      int
@@ -70,12 +70,12 @@ func (w *walker) object(t reflect.Type) error {
 	return err
 }
 
-// manyNames is the size from which an object's names go into a map: comparing each
-// with each would let a small document cost much time.
+// manyNames is the number of names from which those of an object go into a map: comparing all
+// pairs could take much time for a small document.
 const manyNames = 16
 
-// member reads a name and its value and looks for the name among the earlier names of
-// the same object, which start at first.
+// member reads a name and its value. It compares the name with the earlier names of the same
+// object, which start at first or are in seen.
 func (w *walker) member(shape shape, first int, seen map[string]bool) (map[string]bool, error) {
 	w.space()
 	begin := w.pos + 1
@@ -91,7 +91,7 @@ func (w *walker) member(shape shape, first int, seen map[string]bool) (map[strin
 	if bytes.IndexByte(name, 0) >= 0 {
 		return nil, w.fail(ErrText, "NUL in a member name")
 	}
-	if seen, err = w.once(name, first, seen); err != nil {
+	if seen, err = w.checkDuplicate(name, first, seen); err != nil {
 		return nil, err
 	}
 	inner, known := shape.member(name)
@@ -107,7 +107,7 @@ func (w *walker) member(shape shape, first int, seen map[string]bool) (map[strin
 	return seen, nil
 }
 
-func (w *walker) once(name []byte, first int, seen map[string]bool) (map[string]bool, error) {
+func (w *walker) checkDuplicate(name []byte, first int, seen map[string]bool) (map[string]bool, error) {
 	if len(w.names)-first == manyNames {
 		seen = make(map[string]bool, 4*manyNames)
 		for _, earlier := range w.names[first:] {
@@ -154,7 +154,7 @@ func (w *walker) array(t reflect.Type) error {
 	return err
 }
 
-// enter steps over the opening bracket and reports whether anything is inside.
+// enter moves past the opening bracket and reports whether the object or array has elements.
 func (w *walker) enter(closing byte) (bool, error) {
 	// RFC 8259 section 9: an implementation may set limits on the depth of nesting.
 	if len(w.path) >= w.maxDepth {
@@ -169,7 +169,7 @@ func (w *walker) enter(closing byte) (bool, error) {
 	return true, nil
 }
 
-// next steps over a comma or the closing bracket and reports whether it was a comma.
+// next moves past a comma or the closing bracket and reports whether it was a comma.
 func (w *walker) next(closing byte) bool {
 	w.space()
 	w.pos++
@@ -187,7 +187,7 @@ func (w *walker) space() {
 	}
 }
 
-// text steps over a string and returns what is between its quotes.
+// text moves past a string and returns the bytes between its quotes.
 func (w *walker) text() (raw []byte, escaped bool, err error) {
 	begin := w.pos + 1
 	for w.pos++; w.data[w.pos] != '"'; w.pos++ {
@@ -206,8 +206,8 @@ func (w *walker) text() (raw []byte, escaped bool, err error) {
 	return raw, escaped, nil
 }
 
-// codePoint steps over the digits of a \u escape, or of two that are a pair, and stays
-// on the last digit. It reports whether they are a Unicode scalar value.
+// codePoint moves past the digits of a \u escape, or of two that are a pair, to the last digit.
+// It reports whether they are a Unicode scalar value.
 func (w *walker) codePoint() bool {
 	unit := w.hex()
 	if !utf16.IsSurrogate(unit) {
@@ -238,8 +238,8 @@ func (w *walker) fail(kind error, reason string) error {
 	return &Error{Path: pathString(w.path), Reason: reason, Err: kind}
 }
 
-// pathAt returns the path of the innermost value that the byte at offset belongs to, in
-// a document that was checked before.
+// pathAt returns the path of the innermost value with the byte at offset, in a document that was
+// checked before.
 func pathAt(data []byte, offset int) string {
 	w := walker{data: data, maxDepth: len(data), target: offset}
 	if w.value(nil) != nil {
@@ -248,7 +248,7 @@ func pathAt(data []byte, offset int) string {
 	return w.found
 }
 
-// maxNameInPath bounds how much of a stranger's member name appears in an error.
+// maxNameInPath bounds the bytes of an untrusted member name in an error.
 const maxNameInPath = 64
 
 func pathString(path []step) string {

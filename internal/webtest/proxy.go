@@ -15,10 +15,10 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// Proxy is the way to a web that has no other: it opens tunnels (RFC 9110 section 9.3.6) that
-// all lead to the web, whatever they are asked for.
+// Proxy is an HTTP proxy whose tunnels (RFC 9110 section 9.3.6) all lead to one [Web], for every
+// target.
 type Proxy struct {
-	// URL is where it listens, on loopback.
+	// URL is the address of the proxy, on loopback.
 	URL string
 
 	web    *Web
@@ -27,7 +27,7 @@ type Proxy struct {
 	asked  []string
 }
 
-// Proxy starts one. It ends with the test.
+// Proxy starts a proxy. It ends with the test.
 func (w *Web) Proxy() *Proxy {
 	w.t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -48,22 +48,22 @@ func (w *Web) Proxy() *Proxy {
 	return p
 }
 
-// Answer sets which targets, such as client.example.com:443, a tunnel is opened to; the others
-// hear 503. It may wait.
+// Answer sets the function that decides for which targets, such as client.example.com:443, a
+// tunnel is opened; the others get 503. The function may block.
 func (p *Proxy) Answer(open func(to string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = open
 }
 
-// Asked are the targets that it was asked for.
+// Asked returns the targets of all requests to the proxy.
 func (p *Proxy) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.asked)
 }
 
-// Fetcher returns a fetcher that has no other way than the proxy, and knows no addresses.
+// Fetcher returns a fetcher that uses the proxy and cannot look up names.
 func (p *Proxy) Fetcher(t testing.TB) *safefetch.Fetcher {
 	t.Helper()
 	proxy, err := safefetch.ParseProxy(p.URL)
@@ -75,7 +75,7 @@ func (p *Proxy) Fetcher(t testing.TB) *safefetch.Fetcher {
 	})
 }
 
-// nowhere is a network without DNS.
+// nowhere is the resolver of a network without DNS.
 func nowhere(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such host")
 }

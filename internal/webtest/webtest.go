@@ -1,6 +1,6 @@
-// Package webtest is a web of invented hosts for tests: a TLS server on loopback that
-// answers for every name, and fetchers that find it under all of them. It refuses nothing
-// and belongs into no program.
+// Package webtest simulates a web of invented hosts for tests: a TLS server on loopback that
+// answers for every name, and fetchers that resolve every name to it. It checks nothing and must
+// not be used in a program.
 //
 //	web := webtest.New(t)
 //	id := web.URL("client.example.com", "/client.json")
@@ -35,14 +35,14 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// Web is the web.
+// Web is a simulated web.
 type Web struct {
 	t         testing.TB
 	port      string
 	roots     *x509.CertPool
 	authority authority
 
-	// Connections counts those that were accepted.
+	// Connections counts the accepted connections.
 	Connections atomic.Int64
 
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ type Web struct {
 	hits  map[string]int
 }
 
-// New returns a web without pages. It ends with the test.
+// New starts a web without pages. It ends with the test.
 func New(t testing.TB) *Web {
 	t.Helper()
 	w := &Web{t: t, pages: map[string]http.HandlerFunc{}, hits: map[string]int{}}
@@ -71,11 +71,10 @@ func New(t testing.TB) *Web {
 	return w
 }
 
-// URL is the address of a path at a host.
+// URL returns the address of a path at a host.
 func (w *Web) URL(host, path string) string { return "https://" + host + ":" + w.port + path }
 
-// RootFile is a file with the certificate that programs have to trust to read this web, for
-// SSL_CERT_FILE.
+// RootFile returns the name of a file with the root certificate of this web, for SSL_CERT_FILE.
 func (w *Web) RootFile() string {
 	w.t.Helper()
 	name := filepath.Join(w.t.TempDir(), "roots.pem")
@@ -86,14 +85,14 @@ func (w *Web) RootFile() string {
 	return name
 }
 
-// Serve answers at an address, with its query if it has one.
+// Serve sets the handler of an address, including its query if it has one.
 func (w *Web) Serve(address string, h http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pages[address] = h
 }
 
-// Document answers with JSON at an address. Headers are written "Name: value".
+// Document serves a JSON document at an address. Headers have the form "Name: value".
 func (w *Web) Document(address, body string, headers ...string) {
 	w.Serve(address, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
@@ -105,9 +104,9 @@ func (w *Web) Document(address, body string, headers ...string) {
 	})
 }
 
-// Publish serves a client ID metadata document in a file at its client_id, moved to the
-// same host of this web, and returns where that is. What the document says about its host
-// moves along; where it redirects to does not.
+// Publish serves the client ID metadata document in a file at its client_id, with the port of
+// this web, and returns that address. The other addresses in the document get the port too,
+// except for its redirect URIs.
 func (w *Web) Publish(file string) (id string) {
 	w.t.Helper()
 	raw, err := os.ReadFile(file)
@@ -133,15 +132,14 @@ func (w *Web) Publish(file string) (id string) {
 	return id
 }
 
-// Hits is how often an address was asked for.
+// Hits returns the number of requests for an address.
 func (w *Web) Hits(address string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hits[address]
 }
 
-// ServeHTTP answers with the page at the address. Where there is none, a page for "*"
-// answers, or 404.
+// ServeHTTP answers with the handler of the address, or else that of "*", or else 404.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	address := "https://" + r.Host + r.URL.RequestURI()
 	w.mu.Lock()
@@ -158,7 +156,7 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	page(rw, r)
 }
 
-// Fetcher returns a fetcher that finds every name here. change may alter its
+// Fetcher returns a fetcher that resolves every name to this web. change may alter its
 // configuration.
 func (w *Web) Fetcher(change func(*safefetch.Config)) *safefetch.Fetcher {
 	w.t.Helper()
@@ -178,7 +176,7 @@ func (w *Web) Fetcher(change func(*safefetch.Config)) *safefetch.Fetcher {
 	return fetcher
 }
 
-// authority signs a certificate for every name that it is asked for.
+// authority issues a certificate for every name.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

@@ -47,20 +47,20 @@ type Picture struct {
 
 const (
 	pictureLife = time.Hour
-	// refusedLife is how long a picture that cannot be shown is not asked for again, and
-	// missingLife how long one that could not be had.
+	// refusedLife is the time until a picture that cannot be shown is fetched again, and
+	// missingLife the time until one that could not be fetched is.
 	refusedLife = 10 * time.Minute
 	missingLife = time.Minute
-	// drawTime is how long a picture may take from being wanted to being ready.
+	// drawTime bounds the time to fetch and draw a picture.
 	drawTime = 5 * time.Second
 	// albumPictures and albumBytes bound half of an album.
 	albumPictures = 2048
 	albumBytes    = 8 << 20
-	overhead      = 512 // bytes of what is kept of a picture beside its own
+	overhead      = 512 // bytes per picture besides its own
 )
 
-// The buckets of what is wanted. They are charged whatever comes of it, because what a
-// host answers says nothing about who chose its address.
+// The limits on fetches. Successful and failed fetches count alike, because the answer of a
+// host does not show whether its address was chosen in good faith.
 var (
 	perOwner   = fair.Limit{Burst: 5, Per: 10 * time.Minute}
 	perHost    = fair.Limit{Burst: 30, Per: time.Minute}

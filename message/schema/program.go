@@ -19,7 +19,8 @@ type program struct {
 	meter *meter
 }
 
-// refusingLoader is a loader that knows nothing: the library asks it for what leaves the document.
+// refusingLoader is a loader that refuses every URL. The library calls it for references that
+// leave the document.
 type refusingLoader struct{}
 
 var errOutside = errors.New("it leaves the document")

@@ -1,4 +1,4 @@
-// Package listenertest attacks listeners the way that smuggles requests past a proxy.
+// Package listenertest tests listeners with attacks that smuggle requests past a proxy.
 package listenertest
 
 import (
@@ -17,20 +17,20 @@ import (
 // patience bounds every wait.
 const patience = 10 * time.Second
 
-// Attack is bytes that one reader takes for one request and another for two.
+// Attack is a request that some parsers take for one request and others for two.
 type Attack struct {
 	Name string
-	// Head is what comes before the blank line, without the request line and Host.
+	// Head are the header lines, without the request line and Host.
 	Head []string
-	// Body is what comes after it. The hidden request follows.
+	// Body follows the header. The hidden request follows the body.
 	Body string
-	// Version is that of HTTP, 1.1 if it is empty.
+	// Version is the version of HTTP, 1.1 if it is empty.
 	Version string
 }
 
 const chunked = "0\r\n\r\n"
 
-// Attacks are the pairs that are known, and some that are not.
+// Attacks returns the known ambiguities between headers, and some variants of them.
 func Attacks() []Attack {
 	both := []string{"Content-Length: 5", "Transfer-Encoding: chunked"}
 	return []Attack{
@@ -69,9 +69,9 @@ func Attacks() []Attack {
 	}
 }
 
-// Smuggling sends every attack, with a request behind it, over connections of its own. Each
-// must be answered at most once and closed. dial opens a connection, host is the name in the
-// requests, path one that the listener answers.
+// Smuggling sends every attack, followed by a hidden request, on a new connection. Each must be
+// answered at most once and its connection closed. dial opens a connection, host is the name in
+// the requests, and path one that the listener answers.
 func Smuggling(t *testing.T, dial func() (net.Conn, error), host, path string) {
 	t.Helper()
 	honest(t, dial, host, path)
@@ -87,8 +87,8 @@ func Dial(addr string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.DialTimeout("tcp", addr, patience) }
 }
 
-// honest shows that the listener serves two requests on one connection when it is clear
-// where the first one ends: otherwise the attacks show nothing.
+// honest checks that the listener serves two requests on one connection if the end of the first
+// one is unambiguous; otherwise the attacks would prove nothing.
 func honest(t *testing.T, dial func() (net.Conn, error), host, path string) {
 	t.Helper()
 	conn := open(t, dial)
@@ -128,8 +128,7 @@ func (a Attack) send(t *testing.T, dial func() (net.Conn, error), method, host, 
 	}
 }
 
-// closed reports whether the other side has ended the connection. It may do so with bytes
-// of ours unread.
+// closed reports whether the other side has closed the connection, also with unread bytes.
 func closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
@@ -153,7 +152,7 @@ func write(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// answer reads the next final answer.
+// answer reads the next final response.
 func answer(r *bufio.Reader) (*http.Response, error) {
 	for {
 		got, err := http.ReadResponse(r, nil)

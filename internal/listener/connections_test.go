@@ -15,8 +15,8 @@ import (
 // crowded is a listener with 64 places, at which connections from anywhere arrive.
 type crowded struct {
 	pipeListener
-	t     *testing.T
-	crowd *crowd
+	t           *testing.T
+	connections *connections
 }
 
 func newCrowded(t *testing.T, trusted ...string) *crowded {
@@ -31,10 +31,10 @@ func newCrowded(t *testing.T, trusted ...string) *crowded {
 		close(l.ended)
 		_ = s.Close()
 	})
-	return &crowded{l, t, s.crowd}
+	return &crowded{l, t, s.connections}
 }
 
-// connect opens connections from an address and returns those that were let in: a request on
+// connect opens connections from an address and returns those that were accepted: a request on
 // them is answered.
 func (c *crowded) connect(addr string, count int) (in []net.Conn) {
 	c.t.Helper()
@@ -54,8 +54,8 @@ func (c *crowded) connect(addr string, count int) (in []net.Conn) {
 	return in
 }
 
-// One address that opens connections without end gets an eighth of the places, its
-// neighbours a quarter together, and everybody else is served beside it.
+// One address with ever more connections gets an eighth of the places, its network a quarter, and
+// other networks are served as well.
 func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
 	c := newCrowded(t)
 	flood := c.connect("192.0.2.1", 100)
@@ -93,9 +93,9 @@ func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
 func (c *crowded) until(want int) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		c.crowd.mu.Lock()
-		all := c.crowd.all
-		c.crowd.mu.Unlock()
+		c.connections.mu.Lock()
+		all := c.connections.all
+		c.connections.mu.Unlock()
 		if all == want {
 			return
 		}
@@ -105,8 +105,7 @@ func (c *crowded) until(want int) {
 	}
 }
 
-// The number in all holds for everybody, and the share of a network not for a proxy that
-// brings everybody.
+// The bound on all connections applies to a trusted proxy, and the bound on a network does not.
 func TestB9AllConnectionsAreBounded(t *testing.T) {
 	c := newCrowded(t, "10.0.0.0/8", "fd00::/8")
 	if n := len(c.connect("10.0.0.1", 30)) + len(c.connect("fd00::1", 30)); n != 60 {
@@ -120,15 +119,15 @@ func TestB9AllConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Nothing is kept of networks without connections, and the log tells of refusals once in a
-// minute, with their number.
+// Networks without connections take no memory, and the number of refused connections is logged
+// once in a minute.
 func TestB9RefusedConnectionsCostNothing(t *testing.T) {
 	c := newCrowded(t)
 	var log bytes.Buffer
 	now := time.Now()
-	c.crowd.log, c.crowd.now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
+	c.connections.log, c.connections.now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
 	in := c.connect("192.0.2.1", 1000)
-	now = now.Add(tellEvery)
+	now = now.Add(logEvery)
 	c.connect("192.0.2.1", 1)
 	if lines := strings.Count(log.String(), "level=WARN"); lines != 2 || !strings.Contains(log.String(), "refused=1 ") || !strings.Contains(log.String(), "refused=992 ") {
 		t.Errorf("%d lines for 993 refusals:\n%s", lines, log.String())
@@ -137,8 +136,8 @@ func TestB9RefusedConnectionsCostNothing(t *testing.T) {
 		_ = conn.Close()
 	}
 	c.until(0)
-	if len(c.crowd.from) != 0 {
-		t.Errorf("networks without connections are remembered: %v", c.crowd.from)
+	if len(c.connections.from) != 0 {
+		t.Errorf("networks without connections are remembered: %v", c.connections.from)
 	}
 }
 
@@ -148,10 +147,10 @@ func TestB9FilesAreLeft(t *testing.T) {
 	if files == 0 {
 		t.Skip("not known here")
 	}
-	if most := newCrowd(Config{Connections: 1 << 30, Log: silent}).most; most != files/2 {
+	if most := newConnections(Config{Connections: 1 << 30, Log: silent}).most; most != files/2 {
 		t.Errorf("%d connections with %d files", most, files)
 	}
-	if most := newCrowd(Config{Log: silent}).most; most != min(DefaultConnections, files/2) {
+	if most := newConnections(Config{Log: silent}).most; most != min(DefaultConnections, files/2) {
 		t.Errorf("%d connections by default", most)
 	}
 }

@@ -295,7 +295,7 @@ func TestAssertionWithoutStore(t *testing.T) {
 func TestAssertionClientID(t *testing.T) {
 	s := newSigner(t, "ES256")
 	for name, claims := range map[string]map[string]any{
-		"another sub": {"sub": "other"}, "nobody": {"iss": "", "sub": ""}, "no iss": {"iss": nil}, "no sub": {"sub": nil},
+		"another sub": {"sub": "other"}, "no client": {"iss": "", "sub": ""}, "no iss": {"iss": nil}, "no sub": {"sub": nil},
 	} {
 		all := s.claims(start)
 		maps.Copy(all, claims)

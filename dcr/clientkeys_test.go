@@ -62,7 +62,7 @@ func TestKeysByReference(t *testing.T) {
 	serve(one.jwk())
 	check(one, true, 1)
 	check(one, true, 1)
-	check(two, false, 1) // a stranger's kid, and the keys are fresh
+	check(two, false, 1) // an unknown kid, and the keys are fresh
 	r.clock.advance(time.Minute)
 	for range 20 {
 		check(two, false, 2)
@@ -107,7 +107,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		if body != "" {
 			r.web.Document(uri, body)
 		}
-		r.clock.advance(5 * time.Second) // what was read in vain rests
+		r.clock.advance(5 * time.Second) // failureTime
 		if err := authenticate(); !errors.Is(err, dcr.ErrAssertion) || errors.Is(err, dcr.ErrUnreachable) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -90,10 +90,11 @@ type Config struct {
 	// token is refused; id is the last segment of its path. A positive wait turns the
 	// refusal into 429. It is not called for valid tokens. Set it to slow down guessing.
 	WrongToken func(r *http.Request, id string) (wait time.Duration)
-	// UnusedFor is how long a registered client is kept if it is never used. Default 7 days.
+	// UnusedFor is the time until a registered client expires if it is never used. Default 7
+	// days.
 	UnusedFor time.Duration
-	// IdleFor is how long a registered client is kept after its last use, if it has no live
-	// grant any more. Default 90 days.
+	// IdleFor is the time from its last use until a registered client without a live grant is
+	// removed. Default 90 days.
 	IdleFor time.Duration
 	// MaxUnused bounds the number of clients that have never been used, and
 	// MaxUnusedPerSoftware the number of those with the same software. The oldest are

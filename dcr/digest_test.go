@@ -68,6 +68,6 @@ func TestDigest(t *testing.T) {
 	c.LastUsed, c.Disabled, c.Secret = start, true, storage.HashSecret("s")
 	d.Source = storage.ClientRegistered
 	if dcr.Digest(c) != dcr.Digest(d) {
-		t.Error("what nobody relies on changes the digest")
+		t.Error("an irrelevant property changes the digest")
 	}
 }

@@ -195,7 +195,7 @@ func TestDocumentLimit(t *testing.T) {
 		}
 	}
 	if n := r.web.Connections.Load() - before; n != 30 {
-		t.Errorf("%d requests in vain, want 30", n)
+		t.Errorf("%d failed requests, want 30", n)
 	}
 	fresh := r.web.URL("client.example.com", "/fresh.json")
 	r.web.Document(fresh, published(fresh, nil))

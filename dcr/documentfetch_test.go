@@ -120,7 +120,7 @@ func TestDocumentNetwork(t *testing.T) {
 		"no such name":     {"https://client.example.com/client.json", lookup()},
 		"localhost":        {web.URL("localhost", "/client.json"), lookup("127.0.0.1")},
 		"local name":       {web.URL("printer.local", "/client.json"), lookup("127.0.0.1")},
-		"nobody listens":   {"https://client.example.com:9/client.json", nil},
+		"no listener":      {"https://client.example.com:9/client.json", nil},
 		"wrong authority":  {web.URL("client.example.com", "/client.json"), func(c *safefetch.Config) { c.RootCAs = nil }},
 		"slow":             {slow, func(c *safefetch.Config) { c.Timeout = 300 * time.Millisecond }},
 	} {

@@ -89,7 +89,7 @@ func TestGenerationsDrop(t *testing.T) {
 	for i, key := range []string{"old", "older", "young"} { // the third begins a generation
 		g.put(key, i, 10)
 	}
-	for _, key := range []string{"old", "young", "nobody"} {
+	for _, key := range []string{"old", "young", "unknown"} {
 		g.drop(key)
 		if _, ok := g.get(key); ok {
 			t.Errorf("%s is still there", key)

@@ -113,7 +113,7 @@ func verifyingKey(raw json.RawMessage) (key jose.JSONWebKey, why string) {
 func (m keyMembers) wrong() string {
 	switch {
 	case m.Use != "" && m.Use != "sig", len(m.KeyOps) > 0 && !slices.Contains(m.KeyOps, "verify"):
-		return "its use or key_ops says that it does not sign"
+		return "its use or key_ops does not allow signatures"
 	case len(m.X) > maxMember || len(m.Y) > maxMember || len(m.N) > maxMember || len(m.E) > maxMember:
 		return fmt.Sprintf("a number in it has more than %d characters; RSA keys of %d to %d bits are accepted", maxMember, minModulus, maxModulus)
 	case m.Type != "RSA":

@@ -99,7 +99,7 @@ func TestB6OtherKeysAreJudged(t *testing.T) {
 		"a point on no curve":  {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 43) + `","y":"` + strings.Repeat("A", 43) + `"}`, "its numbers are not those of one"},
 		"an endless point":     {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 4000) + `","y":"AA"}`, "more than 700 characters"},
 		"another curve":        {string(mustJSON(newSigner(t, "ES384").jwk())), "accepted are P-256 with ES256, Ed25519 with EdDSA, and RSA with RS256 or PS256"},
-		"for encryption":       {strings.Replace(rsaJWK(2048, usual), `"kty"`, `"use":"enc","kty"`, 1), "its use or key_ops says that it does not sign"},
+		"for encryption":       {strings.Replace(rsaJWK(2048, usual), `"kty"`, `"use":"enc","kty"`, 1), "its use or key_ops does not allow signatures"},
 		"an exponent of words": {strings.Replace(rsaJWK(2048, usual), "AQAB", "two!", 1), "n or e is not base64url"},
 	} {
 		a := newReader(t, nil).post(t, with(assertions(`"jwks":{"keys":[`+test.key+`]}`)))

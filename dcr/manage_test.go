@@ -157,7 +157,7 @@ func TestReplaceRefuses(t *testing.T) {
 		{"a bad redirect URI", about(`"redirect_uris":["javascript:x"]`), "invalid_redirect_uri", "redirect_uris[0]: "},
 		{"a bad method", about(`"token_endpoint_auth_method":"x"`), "invalid_client_metadata", "token_endpoint_auth_method: "},
 		{"a bad language", about(`"client_name#!":"x"`), "invalid_client_metadata", "client_name#!: "},
-		{"a statement of nobody", about(`"software_statement":"a.b.c"`), "unapproved_software_statement", "software_statement: "},
+		{"a statement without issuer", about(`"software_statement":"a.b.c"`), "unapproved_software_statement", "software_statement: "},
 		{"not JSON", "x", "invalid_client_metadata", ""},
 		{"null", "null", "invalid_client_metadata", "client_id: "},
 	}

@@ -123,7 +123,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	ctx := context.Background()
 	m := f.register(t, "")
 	for name, do := range map[string]func(context.Context, *storage.Store, string) error{"disable": dcr.Disable, "remove": dcr.Remove} {
-		if err := do(ctx, f.store, "nobody"); !errors.Is(err, storage.ErrNotFound) {
+		if err := do(ctx, f.store, "unknown"); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 		f.faults.SetDown(true)

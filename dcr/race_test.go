@@ -229,7 +229,7 @@ func TestDeleteTouchesNoOthers(t *testing.T) {
 	if err := dcr.Remove(context.Background(), f.store, "configured"); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{m.id, "configured", "nobody"} {
+	for _, id := range []string{m.id, "configured", "unknown"} {
 		g := f.grant(t, id, time.Hour)
 		if a := f.delete(t, id, other.bearer()); a.status != http.StatusUnauthorized {
 			t.Errorf("status %d: %s", a.status, a.raw)

@@ -52,8 +52,8 @@ type failure struct {
 }
 
 const (
-	// failureTime is how long an address is not fetched after a failure, and so how long the
-	// correction of a document may go unnoticed.
+	// failureTime is the time for which an address is not fetched after a failure. A corrected
+	// document takes effect after it.
 	failureTime = 5 * time.Second
 	// maxFailures and maxFailureBytes bound one generation of failures.
 	maxFailures     = 4096

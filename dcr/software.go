@@ -18,8 +18,8 @@ import (
 // because hosted clients put the id of a connection into the path. The version of the software
 // is not included.
 //
-// A client can claim to be another software, or a new one. The fingerprint tells honest
-// clients apart; it does not limit dishonest ones.
+// A client can claim to be another software, or a new one. The fingerprint distinguishes honest
+// clients; it does not limit dishonest ones.
 func software(m metadata.Client) string {
 	parts := []string{m.SoftwareID, m.ClientName, m.ClientURI, m.TokenEndpointAuthMethod}
 	var places []string

@@ -141,7 +141,7 @@ func TestRefusedStatements(t *testing.T) {
 		{"five parts", "a.b.c.d.e", invalid, "not a signed JWT"},
 		{"no algorithm", none, invalid, "not a JWT signed with"},
 		{"no signature", good[:strings.LastIndex(good, ".")+1], invalid, "signature is not valid"},
-		{"another issuer", signed(claims{"iss": "https://stranger.example.org"}), unapproved, "not trusted"},
+		{"another issuer", signed(claims{"iss": "https://untrusted.example.org"}), unapproved, "not trusted"},
 		{"another spelling of the issuer", signed(claims{"iss": publisherName + "/"}), unapproved, "not trusted"},
 		{"no issuer", signed(claims{"iss": nil}), invalid, "no issuer"},
 		{"issuer of another type", signed(claims{"iss": []string{publisherName}}), invalid, "iss: wrong type"},

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// spareTime is how long an unused client is not removed after it registered, and after it
-	// sent a person to the authorization endpoint: the time to sign in and decide, and some
-	// time to begin.
+	// spareTime is the time for which an unused client is not removed after it registered, and
+	// after it sent a person to the authorization endpoint. It allows for signing in and
+	// deciding, and some time to begin.
 	spareTime = 15 * time.Minute
 	// askStep is the precision of the recorded time at which a client sent a person.
 	askStep = 5 * time.Minute
@@ -24,8 +24,8 @@ const (
 	fullRetry = time.Minute
 	// networkPart is the fraction of unused clients that one network may have: a tenth.
 	networkPart = 10
-	// roomStep is how many unused clients are removed at a time while the store is nearly
-	// full.
+	// roomStep is the number of unused clients that are removed at a time while the store is
+	// nearly full.
 	roomStep = 200
 )
 
@@ -168,7 +168,7 @@ func (cs *Clients) Tend(ctx context.Context) error {
 	removed := 0
 	defer func() {
 		if removed > 0 {
-			cs.log.InfoContext(ctx, "unused clients made room for new ones", "clients", removed)
+			cs.log.InfoContext(ctx, "unused clients were removed in favour of new ones", "clients", removed)
 		}
 	}()
 	for i, list := range noted {

@@ -59,8 +59,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeKeepsBytes shows that parameters stay as they came, also when the caller goes
-// on with the buffer.
+// TestDecodeKeepsBytes: parameters keep their bytes, also if the caller reuses the buffer.
 func TestDecodeKeepsBytes(t *testing.T) {
 	const params = "{ \"a\" : [ 1.0, \"\\u0061\" ],\n\"b\":{}}"
 	data := []byte(`{"jsonrpc":"2.0","id":1,"method":"a","params":` + params + `}`)
@@ -76,8 +75,8 @@ func TestDecodeKeepsBytes(t *testing.T) {
 	}
 }
 
-// TestDecodeRefused says for everything that is refused how it is answered: with the code
-// and the id, "none" for an answer without id, or not at all.
+// TestDecodeRefused has the response to each refused message: its code and id, "none" for a
+// response without id, or no response.
 func TestDecodeRefused(t *testing.T) {
 	const parse, invalid = message.CodeParseError, message.CodeInvalidRequest
 	const silent = "no answer"
@@ -139,7 +138,7 @@ func TestDecodeRefused(t *testing.T) {
 		{"params null", `{"jsonrpc":"2.0","id":1,"method":"a","params":null}`, invalid, "1"},
 		{"params a string", `{"jsonrpc":"2.0","id":1,"method":"a","params":"{}"}`, invalid, "1"},
 		{"params in the long s", `{"jsonrpc":"2.0","id":1,"method":"a","paramſ":{}}`, invalid, "1"},
-		{"a stranger", `{"jsonrpc":"2.0","id":1,"method":"a","extra":0}`, invalid, "1"},
+		{"an unknown member", `{"jsonrpc":"2.0","id":1,"method":"a","extra":0}`, invalid, "1"},
 		{"an empty name", `{"jsonrpc":"2.0","id":1,"method":"a","":0}`, invalid, "1"},
 		{"NUL in a name", `{"jsonrpc":"2.0","id":1,"method":"a","method\u0000":"b"}`, invalid, "1"},
 		{"duplicate in params", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":"x","n\u0061me":"y"}}`, invalid, "1"},
@@ -152,7 +151,7 @@ func TestDecodeRefused(t *testing.T) {
 		{"notification and result", `{"jsonrpc":"2.0","method":"a","result":{}}`, invalid, silent},
 		{"notification with an array", `{"jsonrpc":"2.0","method":"a","params":[]}`, invalid, silent},
 		{"notification of version 1.0", `{"jsonrpc":"1.0","method":"a"}`, invalid, silent},
-		{"notification and a stranger", `{"jsonrpc":"2.0","method":"a","ID":1}`, invalid, silent},
+		{"notification with an unknown member", `{"jsonrpc":"2.0","method":"a","ID":1}`, invalid, silent},
 		{"notification with a duplicate", `{"jsonrpc":"2.0","method":"a","params":{"a":1,"a":1}}`, invalid, silent},
 		{"notification that is too deep", `{"jsonrpc":"2.0","method":"a","params":{"a":` + deep + `}}`, invalid, silent},
 		{"result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`, invalid, silent},
@@ -190,7 +189,7 @@ func TestDecodeRefused(t *testing.T) {
 	}
 }
 
-// answer returns the id of the answer to what was refused, and looks at the answer.
+// answer returns the id of the response to a refused message, and checks the response.
 func answer(t *testing.T, refused *message.DecodeError) string {
 	t.Helper()
 	response, ok := refused.Response()

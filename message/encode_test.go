@@ -25,7 +25,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestEncodeIsOneLine keeps messages apart where each is a line.
+// TestEncodeIsOneLine: a message is one line, so that transports can separate messages by lines.
 func TestEncodeIsOneLine(t *testing.T) {
 	in := "{\"jsonrpc\":\"2.0\",\n\"id\":\"\\n\",\n\"method\":\"a\\r\\n\",\"params\":{\n\"a\":\t[\r\n1] }}"
 	m, err := message.Decode([]byte(in), message.Limits{})
@@ -129,8 +129,7 @@ func TestObjectZero(t *testing.T) {
 	}
 }
 
-// TestObjectAmbiguous refuses what this reader and a less exact one behind it would
-// understand differently.
+// TestObjectAmbiguous: Member refuses objects that case-insensitive parsers read differently.
 func TestObjectAmbiguous(t *testing.T) {
 	for _, in := range []string{
 		`{"name":"list_notes","NAME":"add_note"}`, `{"Name":"add_note","name":"list_notes"}`, `{"NAME":"add_note"}`, `{"n\u0041me":"add_note"}`,

@@ -7,7 +7,7 @@ import (
 	"gatehouse.example/message"
 )
 
-// answerTo answers what a client sent, or returns nil.
+// answerTo returns the response to a message of a client, or nil.
 func answerTo(data []byte) []byte {
 	m, err := message.Decode(data, message.Limits{MaxBytes: 64 << 10})
 	if refused := (*message.DecodeError)(nil); errors.As(err, &refused) {
@@ -19,7 +19,7 @@ func answerTo(data []byte) []byte {
 	}
 	request, ok := m.(message.Request)
 	if !ok {
-		return nil // nobody answers a notification
+		return nil // notifications are not answered
 	}
 	if request.Method != "ping" {
 		return encoded(request.Fail(message.Error{Code: message.CodeMethodNotFound, Message: "Method not found"}))

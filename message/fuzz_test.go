@@ -14,9 +14,9 @@ import (
 	"gatehouse.example/message"
 )
 
-// FuzzDecode checks that what decodes means the same after it was encoded, to this reader
-// and to encoding/json, digits of numbers included; and that what is refused is answered
-// with a message, or not at all.
+// FuzzDecode: a decoded message has the same meaning after it was encoded, to this package and to
+// encoding/json, including the digits of numbers. The response to a refused message is a valid
+// message, if there is one.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1e400,"m":1.0}}}`,
@@ -65,7 +65,7 @@ func sameMeaning(t *testing.T, data []byte, m message.Message) {
 	sameMembers(t, m, untyped(t, data))
 }
 
-// sameMembers looks at the members of parameters and results, those of _meta included.
+// sameMembers compares the members of parameters and results, including those of _meta.
 func sameMembers(t *testing.T, m message.Message, want map[string]any) {
 	t.Helper()
 	var o message.Object
@@ -100,8 +100,8 @@ func sameKeys(meta message.Meta, keys []string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(meta)), slices.Sorted(slices.Values(keys)))
 }
 
-// untyped reads a message with encoding/json and drops what an error may have beyond its
-// three members, and the sign of the code 0.
+// untyped decodes a message with encoding/json, without unknown members of an error and the sign
+// of the code 0.
 func untyped(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -123,7 +123,7 @@ func untyped(t *testing.T, data []byte) map[string]any {
 	return v
 }
 
-// FuzzMetaKey compares with the grammar of the protocol written as a regular expression.
+// FuzzMetaKey compares with the grammar of the protocol as a regular expression.
 func FuzzMetaKey(f *testing.F) {
 	for _, seed := range []string{"", "a", "a/b", "com.example/", "io.modelcontextprotocol/x", "dev.mcp/a.b", "a-/b", "a/b/c", "/a", "1/a", "\xff", "é", "a..b/c", "mcp/x"} {
 		f.Add(seed)
@@ -168,7 +168,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkPolicy is what a guard needs of a request: its method, its tool, its revision.
+// BenchmarkPolicy reads the parts of a request that a guard needs: method, tool and revision.
 func BenchmarkPolicy(b *testing.B) {
 	data := request1K()
 	b.ReportAllocs()

@@ -35,8 +35,8 @@ func TestC2IconsOfTheProtocol(t *testing.T) {
 	}
 }
 
-// TestC2OtherIconsAreRefused: whatever else, in spellings that some readers take for one of
-// the schemes that run or read something.
+// TestC2OtherIconsAreRefused: every other address is refused, also in spellings that some parsers
+// take for a scheme that runs code or reads local data.
 func TestC2OtherIconsAreRefused(t *testing.T) {
 	for _, src := range []string{
 		"javascript:alert(1)", "JavaScript:alert(1)", "java\tscript:alert(1)", "\x01javascript:alert(1)", " javascript:alert(1)", "javascript&colon;alert(1)",

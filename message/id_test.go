@@ -8,8 +8,7 @@ import (
 	"gatehouse.example/message"
 )
 
-// TestIDIsExact sends ids through a request and its answer: no digit and no character may
-// change on the way.
+// TestIDIsExact: the response to a request has exactly its id.
 func TestIDIsExact(t *testing.T) {
 	for _, id := range []string{
 		`0`, `1`, `-1`, `9007199254740993`, `-9007199254740993`, `9223372036854775807`, `-9223372036854775808`,
@@ -31,7 +30,7 @@ func TestIDIsExact(t *testing.T) {
 	}
 }
 
-// TestIDIsItsValue shows that one id written in two ways is one.
+// TestIDIsItsValue: two spellings of one id are equal.
 func TestIDIsItsValue(t *testing.T) {
 	ids := map[message.ID]bool{}
 	for _, id := range []string{`1`, `"1"`, `"\u0031"`, `"a\/b"`, `"a/b"`, `"\u2028"`, "\"\u2028\"", `""`, `"😀"`, `"\ud83d\ude00"`} {

@@ -36,7 +36,7 @@ func TestSessionIDs(t *testing.T) {
 	}
 }
 
-// TestSessionIDsAgainstSet compares with the simplest thing that could be right.
+// TestSessionIDsAgainstSet compares with a plain set.
 func TestSessionIDsAgainstSet(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -52,8 +52,8 @@ func TestSessionIDsAgainstSet(t *testing.T) {
 	}
 }
 
-// TestSessionIDsBounded shows that integers in a row take no room, that other ids take the
-// room there is, and that none is forgotten when it is full.
+// TestSessionIDsBounded: consecutive integers take the space of one id, other ids fill the space,
+// and none is removed when it is full.
 func TestSessionIDsBounded(t *testing.T) {
 	s := message.SessionIDs{Max: 3}
 	use := func(id message.ID, want error) {
@@ -76,7 +76,7 @@ func TestSessionIDsBounded(t *testing.T) {
 	use(message.NumberID(200_000), message.ErrIDReused)
 }
 
-// TestSessionIDsJoin shows that two runs become one when the gap between them is filled.
+// TestSessionIDsJoin: two runs become one when the gap between them is filled.
 func TestSessionIDsJoin(t *testing.T) {
 	s := message.SessionIDs{Max: 2}
 	for _, n := range []int64{1, 3, 2, 10, 4, 9} {
@@ -136,7 +136,7 @@ func TestInFlightDefaultBound(t *testing.T) {
 	}
 }
 
-// TestRequestersTogether lets several goroutines use each id at once: one of them wins.
+// TestRequestersTogether: of several goroutines that use an id at once, one succeeds.
 func TestRequestersTogether(t *testing.T) {
 	var s message.SessionIDs
 	var f message.InFlight

@@ -47,7 +47,7 @@ func TestBlocks(t *testing.T) {
 		{"", "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
 		{"", "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
 		{"", "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
-		// Everything outside 2000::/3 that nobody was given.
+		// Everything outside 2000::/3, which is not assigned.
 		{"", "1::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"},
 		{"3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "4000::", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
 		// IPv4 inside IPv6, judged as IPv4.

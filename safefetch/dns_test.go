@@ -109,7 +109,7 @@ func TestNameServer(t *testing.T) {
 	var dialled []netip.AddrPort
 	f.SetDial(func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 		dialled = append(dialled, to)
-		return nil, errors.New("nobody there")
+		return nil, errors.New("no such host")
 	})
 	at := func(host string) string { return "https://" + host + ":" + s.port + "/" }
 	_, err := get(f, at("rebind.example.com"))
@@ -122,7 +122,7 @@ func TestNameServer(t *testing.T) {
 		dialled = append(dialled, to)
 		return f.Dial(ctx, to)
 	})
-	for _, host := range []string{"rebind.example.com", "inside.example.com", "cloud.example.com", "home.example.com", "nobody.example.com"} {
+	for _, host := range []string{"rebind.example.com", "inside.example.com", "cloud.example.com", "home.example.com", "unknown.example.com"} {
 		_, err := get(f, at(host))
 		expectErr(t, host, err, safefetch.ErrRefused)
 	}

@@ -23,10 +23,10 @@ func ExampleFetcher_Get() {
 		MaxBytes: 5 << 10,
 	})
 	fmt.Println(errors.Is(err, safefetch.ErrRefused))
-	fmt.Println("told:  ", err)
+	fmt.Println("shown: ", err)
 	fmt.Println("logged:", safefetch.Reason(err))
 	// Output:
 	// true
-	// told:   safefetch: the address cannot be fetched
+	// shown:  safefetch: the address cannot be fetched
 	// logged: safefetch: the address cannot be fetched: 169.254.169.254 has the address 169.254.169.254: link local (RFC 3927)
 }

@@ -103,7 +103,7 @@ func TestRebinding(t *testing.T) {
 	var dialled []netip.AddrPort
 	f.SetDial(func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		dialled = append(dialled, to)
-		return nil, errors.New("nobody there")
+		return nil, errors.New("no such host")
 	})
 	u := "https://rebind.example.com:" + s.port + "/"
 	_, err := get(f, u)

@@ -156,12 +156,12 @@ func TestB1ProxyGetsNothingPrivate(t *testing.T) {
 		if err := f.Reach(t.Context(), []string{"other.example.com"}); err == nil {
 			t.Fatal("the server has no certificate for that name")
 		}
-		heard := len(p.seen()) // of the host above
+		before := len(p.seen()) // of the host above
 		for _, host := range []string{"10.0.0.1", "[fd00::1]", "wiki.corp", "nas.lan", "x.intranet", "x.home", "1.0.0.10.in-addr.arpa", "x.test", "metadata.google.internal", "wiki"} {
 			_, err := get(f, "https://"+host+":"+s.port+"/")
 			expectErr(t, host, err, safefetch.ErrRefused)
 		}
-		if got := p.seen(); len(got) != heard {
+		if got := p.seen(); len(got) != before {
 			t.Errorf("by name %v: the proxy was asked %q", byName, got)
 		}
 	}
@@ -172,7 +172,7 @@ func TestB1ProxyGetsNothingPrivate(t *testing.T) {
 func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 	s, p := behind(t)
 	var mu sync.Mutex
-	dns := map[string]bool{"ours.example.org": true}
+	dns := map[string]bool{"own.example.org": true}
 	s.config.LookupNetIP = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -182,7 +182,7 @@ func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 		return failing(ctx, network, host)
 	}
 	f, address := fetcher(t, s.config), s.url("/x")
-	hosts := []string{"ours.example.org", "also.example.org"}
+	hosts := []string{"own.example.org", "also.example.org"}
 	for _, step := range []string{"before anything is known", "with DNS"} {
 		if _, err := get(f, address); !errors.Is(err, safefetch.ErrRefused) || slices.Contains(p.seen(), "CONNECT client.example.com:"+s.port) {
 			t.Fatalf("%s: %v %q", step, err, p.seen())
@@ -190,7 +190,7 @@ func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 		_ = f.Reach(t.Context(), hosts)
 	}
 	mu.Lock()
-	dns["ours.example.org"] = false
+	dns["own.example.org"] = false
 	mu.Unlock()
 	_ = f.Reach(t.Context(), hosts)
 	if response, err := get(f, address); err != nil || string(response.Body) != "read" || !slices.Contains(p.seen(), "CONNECT client.example.com:"+s.port) {

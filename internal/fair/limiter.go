@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Limit is how much may be spent: Burst units at once after a rest, refilled evenly over
-// Per. Both are positive.
+// Limit bounds a rate: Burst units may be spent at once after a pause, and they are refilled
+// evenly over Per. Both must be positive.
 type Limit struct {
 	Burst int64
 	Per   time.Duration
 }
 
-// cost is how long it takes until a weight is refilled.
+// cost returns the time in which a weight is refilled.
 func (l Limit) cost(weight int64) time.Duration {
 	return time.Duration(float64(weight) * float64(l.Per) / float64(l.Burst))
 }

@@ -21,7 +21,7 @@ type requests struct {
 	err   map[string]error
 }
 
-func newCrowd(t *testing.T, q *fair.Queue) *requests {
+func newRequests(t *testing.T, q *fair.Queue) *requests {
 	return &requests{t: t, q: q, leave: map[string]func(){}, err: map[string]error{}}
 }
 
@@ -53,7 +53,7 @@ func (c *requests) want(order ...string) {
 
 func TestQueueServesNetworksInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 		for i := range 6 {
 			c.enter(ctx, fmt.Sprint("flood ", i), "", "192.0.2.1")
 		}
@@ -67,7 +67,7 @@ func TestQueueServesNetworksInTurn(t *testing.T) {
 // TestQueueCountsWideNetworks: many addresses of one network are one network.
 func TestQueueCountsWideNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 		for i := range 5 {
 			c.enter(ctx, fmt.Sprint("flood ", i), "", fmt.Sprint("2001:db8:0:", i, "::1"))
 		}
@@ -81,14 +81,14 @@ func TestQueueCountsWideNetworks(t *testing.T) {
 
 func TestQueueServesLanesInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 1000)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 1000)), context.Background()
 		for i := range 50 {
-			c.enter(ctx, fmt.Sprint("stranger ", i), "stranger", fmt.Sprint("10.0.", i, ".1"))
+			c.enter(ctx, fmt.Sprint("other ", i), "other", fmt.Sprint("10.0.", i, ".1"))
 		}
 		c.enter(ctx, "known", "known", "10.0.1.1")
 		c.finish()
 		if got := slices.Index(c.order, "known"); got != 1 {
-			t.Errorf("the known browser was number %d behind strangers of 50 networks", got)
+			t.Errorf("the known browser was number %d behind requests of 50 networks", got)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestQueueServesLanesInTurn(t *testing.T) {
 // TestQueueGivesToWhoHoldsFewest: a network that holds places gets no more while others wait.
 func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(4, 100)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(4, 100)), context.Background()
 		for i := range 8 {
 			c.enter(ctx, fmt.Sprint("slow ", i), "", "192.0.2.1")
 		}
@@ -114,7 +114,7 @@ func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
 
 func TestQueueTurnsAwayWhoWaitsMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 3)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 3)), context.Background()
 		for i := range 4 {
 			c.enter(ctx, fmt.Sprint("flood ", i), "", "192.0.2.1")
 		}
@@ -133,7 +133,7 @@ func TestQueueTurnsAwayWhoWaitsMost(t *testing.T) {
 
 func TestQueueOfNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 0)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 0)), context.Background()
 		c.enter(ctx, "first", "", "192.0.2.1")
 		c.enter(ctx, "second", "", "198.51.100.1")
 		if !errors.Is(c.err["second"], fair.ErrBusy) {
@@ -147,7 +147,7 @@ func TestQueueOfNobodyWaiting(t *testing.T) {
 
 func TestQueueForgetsWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, fair.NewQueue(1, 100))
+		c := newRequests(t, fair.NewQueue(1, 100))
 		c.enter(context.Background(), "first", "", "192.0.2.1")
 		ctx, cancel := context.WithCancel(context.Background())
 		c.enter(ctx, "impatient", "", "192.0.2.1")
@@ -165,7 +165,7 @@ func TestQueueForgetsWhoGivesUp(t *testing.T) {
 // TestQueueLeaveCountsOnce: a place cannot be given back twice.
 func TestQueueLeaveCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 		c.enter(ctx, "first", "", "192.0.2.1")
 		c.enter(ctx, "second", "", "192.0.2.1")
 		c.enter(ctx, "third", "", "192.0.2.1")
@@ -205,7 +205,7 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+				c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 				requests := []who{{"", "192.0.2.1"}, {"", "192.0.2.2"}, {"noisy", "203.0.113.1"}, {"", "203.0.113.2"}}
 				for i, w := range requests {
 					c.enter(ctx, fmt.Sprint("requests ", i), w.lane, w.addr)
@@ -235,7 +235,7 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 // address.
 func TestB5WhoCameFirstGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ctx := newCrowd(t, fair.NewQueue(1, 100)), context.Background()
+		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 		var want []string
 		for _, addr := range []string{"192.0.2.1", "203.0.113.1", "2001:db8::1", "198.51.100.1", "1.0.0.1"} {
 			c.enter(ctx, addr, "", addr)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// crowded is a listener with 64 places, at which connections from anywhere arrive.
-type crowded struct {
+// limited is a listener with 64 places that accepts connections from any address.
+type limited struct {
 	pipeListener
 	t           *testing.T
 	connections *connections
 }
 
-func newCrowded(t *testing.T, trusted ...string) *crowded {
+func newLimited(t *testing.T, trusted ...string) *limited {
 	c := Config{Connections: 64, Log: silent}
 	for _, network := range trusted {
 		c.TrustedProxies = append(c.TrustedProxies, netip.MustParsePrefix(network))
@@ -31,12 +31,12 @@ func newCrowded(t *testing.T, trusted ...string) *crowded {
 		close(l.ended)
 		_ = s.Close()
 	})
-	return &crowded{l, t, s.connections}
+	return &limited{l, t, s.connections}
 }
 
 // connect opens connections from an address and returns those that were accepted: a request on
 // them is answered.
-func (c *crowded) connect(addr string, count int) (in []net.Conn) {
+func (c *limited) connect(addr string, count int) (in []net.Conn) {
 	c.t.Helper()
 	for range count {
 		client, server := net.Pipe()
@@ -57,7 +57,7 @@ func (c *crowded) connect(addr string, count int) (in []net.Conn) {
 // One address with ever more connections gets an eighth of the places, its network a quarter, and
 // other networks are served as well.
 func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
-	c := newCrowded(t)
+	c := newLimited(t)
 	flood := c.connect("192.0.2.1", 100)
 	if len(flood) != 8 {
 		t.Errorf("one address has %d of 64 places", len(flood))
@@ -66,7 +66,7 @@ func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
 		t.Errorf("its neighbours have %d places, together with it a quarter are 16", n)
 	}
 	if n := len(c.connect("198.51.100.7", 1)); n != 1 {
-		t.Error("a stranger to the flood is not let in")
+		t.Error("another network is not accepted")
 	}
 	if n := len(c.connect("2001:db8:0:1::1", 4)) + len(c.connect("2001:db8:0:1:ffff::2", 100)); n != 8 {
 		t.Errorf("one /64 has %d places", n)
@@ -90,7 +90,7 @@ func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
 }
 
 // until waits for the number of open connections.
-func (c *crowded) until(want int) {
+func (c *limited) until(want int) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		c.connections.mu.Lock()
@@ -107,7 +107,7 @@ func (c *crowded) until(want int) {
 
 // The bound on all connections applies to a trusted proxy, and the bound on a network does not.
 func TestB9AllConnectionsAreBounded(t *testing.T) {
-	c := newCrowded(t, "10.0.0.0/8", "fd00::/8")
+	c := newLimited(t, "10.0.0.0/8", "fd00::/8")
 	if n := len(c.connect("10.0.0.1", 30)) + len(c.connect("fd00::1", 30)); n != 60 {
 		t.Errorf("%d connections of proxies are let in", n)
 	}
@@ -122,7 +122,7 @@ func TestB9AllConnectionsAreBounded(t *testing.T) {
 // Networks without connections take no memory, and the number of refused connections is logged
 // once in a minute.
 func TestB9RefusedConnectionsCostNothing(t *testing.T) {
-	c := newCrowded(t)
+	c := newLimited(t)
 	var log bytes.Buffer
 	now := time.Now()
 	c.connections.log, c.connections.now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }

@@ -103,12 +103,12 @@ func TestB9DrainAfterSIGTERM(t *testing.T) {
 	idle, slow := s.visitor(t), s.visitor(t)
 	idle.ask("/")
 	if idle.answered() {
-		t.Fatal("connections end before anybody stops")
+		t.Fatal("connections end before the server stops")
 	}
 	slow.ask("/held")
 	within(t, "the slow request is there", s.arrived)
 	s.end(ErrTerminated)
-	within(t, "somebody was told", s.noticed)
+	within(t, "Notice was called", s.noticed)
 	select {
 	case d := <-s.waited:
 		if d != 5*time.Second {

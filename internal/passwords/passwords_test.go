@@ -88,13 +88,13 @@ func TestCheck(t *testing.T) {
 }
 
 func TestUnmatchable(t *testing.T) {
-	nobody, err := Unmatchable(rand.Reader)
+	unmatchable, err := Unmatchable(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := func(hash string) []string { return strings.Split(hash, "$")[:4] }
-	if other := hashOf(t, "x"); len(nobody) != len(other) || !slices.Equal(work(nobody), work(other)) {
-		t.Errorf("checking against %s is other work than against %s", nobody, other)
+	if other := hashOf(t, "x"); len(unmatchable) != len(other) || !slices.Equal(work(unmatchable), work(other)) {
+		t.Errorf("checking against %s is other work than against %s", unmatchable, other)
 	}
 }
 

@@ -81,7 +81,7 @@ type always struct{}
 // such as a sign-in: a client cannot cause many of them.
 func Always(ctx context.Context) context.Context { return context.WithValue(ctx, always{}, true) }
 
-// kind is what the lines of one kind have in common.
+// kind identifies lines that are counted together.
 type kind struct {
 	level         slog.Level
 	message, code string

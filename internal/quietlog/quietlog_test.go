@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/internal/quietlog"
 )
 
-// page is what was logged.
+// page holds the logged lines.
 type page struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// shop is a fetcher that has a picture of a size of its own for every address.
+// shop is a Getter with a picture for every address, each of another size.
 type shop struct {
 	t     testing.TB
 	asked atomic.Int32
@@ -39,7 +39,7 @@ func unique(t testing.TB) []byte {
 
 var serial atomic.Int64
 
-// hands is a clock that is set by hand.
+// hands is a clock that tests set.
 type hands struct {
 	mu sync.Mutex
 	at time.Time
@@ -63,7 +63,7 @@ func newAlbum(t *testing.T) (*icon.Album, *shop, *hands) {
 	return icon.NewAlbum(s, c.now), s, c
 }
 
-// asks is the context of somebody at an address.
+// asks returns the context of a requester at an address.
 func asks(addr string) context.Context {
 	return fair.WithRequester(context.Background(), netip.MustParseAddr(addr))
 }
@@ -86,8 +86,8 @@ func settled(t *testing.T, a *icon.Album) {
 	eventually(t, "nothing is on its way", func() bool { return a.Pending() == 0 })
 }
 
-// TestB1NobodyWaitsForAPicture: while one picture is drawn, others are wanted and asked for
-// without a wait; a network that wants very many keeps nobody else's from being drawn.
+// TestB1NobodyWaitsForAPicture: Want and Ready do not wait while a picture is drawn, and a network
+// with very many pictures does not keep those of others from being drawn.
 func TestB1NobodyWaitsForAPicture(t *testing.T) {
 	album, shop, _ := newAlbum(t)
 	leave := icon.HoldRedrawer()
@@ -109,8 +109,8 @@ func TestB1NobodyWaitsForAPicture(t *testing.T) {
 	}
 }
 
-// TestB1SameBytesAreDrawnOnce: at however many addresses they are, good or bad: nothing is
-// drawn while the press is held.
+// TestB1SameBytesAreDrawnOnce: the same bytes at many addresses, accepted or refused, are drawn
+// once: results are there while nothing can be drawn.
 func TestB1SameBytesAreDrawnOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
@@ -139,8 +139,8 @@ func TestB1SameBytesAreDrawnOnce(t *testing.T) {
 	}
 }
 
-// TestB4PicturesHaveALimit: of one that names them, of one host and of one network,
-// whatever addresses they choose and whatever the host answers.
+// TestB4PicturesHaveALimit: fetches are limited by owner, host and network, for any addresses and
+// any answers of the host.
 func TestB4PicturesHaveALimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		want func(album *icon.Album, i int)
@@ -175,8 +175,8 @@ func TestB4PicturesHaveALimit(t *testing.T) {
 	}
 }
 
-// TestAlbumForgets: a picture is kept for an hour, that it cannot be shown for ten minutes,
-// that it could not be had for one, and that nobody had the time not at all.
+// TestAlbumForgets: a picture is kept for an hour, a refusal for ten minutes, a failed fetch for
+// one, and ErrBusy not at all.
 func TestAlbumForgets(t *testing.T) {
 	broken := error(&safefetch.Error{Err: safefetch.ErrRefused})
 	busy := error(&safefetch.Error{Err: safefetch.ErrBusy})

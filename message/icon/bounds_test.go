@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/message/icon"
 )
 
-// extreme are pictures as laborious as they may be, by what makes them so.
+// extreme are the most expensive pictures within the bounds, by their kind.
 func extreme() map[string][]byte {
 	return map[string][]byte{
 		"JPEG, three components in ten scans": progressive(3, 1024, 10, false),
@@ -26,8 +26,8 @@ func extreme() map[string][]byte {
 	}
 }
 
-// TestB1WorkIsBounded: a picture of few bytes and pixels that makes a decoder go through it
-// again and again, or unpack more than it shows, is refused before it is decoded.
+// TestB1WorkIsBounded: a picture of few bytes and pixels that makes a decoder process it many times
+// or decompress much more than its pixels is refused before it is decoded.
 func TestB1WorkIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
@@ -57,7 +57,7 @@ func TestB1WorkIsBounded(t *testing.T) {
 	}
 }
 
-// TestB1HonestPicturesAreShown: what encoders make is within the bounds.
+// TestB1HonestPicturesAreShown: pictures of common encoders are within the bounds.
 func TestB1HonestPicturesAreShown(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"a progressive JPEG as cameras and sites have it": progressive(3, 1024, 10, false),
@@ -74,14 +74,14 @@ func TestB1HonestPicturesAreShown(t *testing.T) {
 	}
 }
 
-// used is the processor time of the process.
+// used returns the processor time of the process.
 func used() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkExtreme measures the worst that each format may cost, in processor time.
+// BenchmarkExtreme measures the greatest cost of each format, in processor time.
 func BenchmarkExtreme(b *testing.B) {
 	for name, data := range extreme() {
 		b.Run(name, func(b *testing.B) {

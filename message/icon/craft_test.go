@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// Pictures that are made to cost as much as they can.
+// Pictures that are crafted to cost as much as possible.
 
 // jpegBits writes entropy-coded data of a JPEG, most significant bit first, with the zero
 // that follows each FF.
@@ -112,7 +112,7 @@ func refined(components, side, scans int) []byte {
 	return b.Bytes()
 }
 
-// repeated is a baseline JPEG that says again and again what it is.
+// repeated is a baseline JPEG that repeats its frame many times.
 func repeated(side, scans int) []byte {
 	b := jpegHead(0xc0, 1, side)
 	for range scans {
@@ -128,7 +128,7 @@ func repeated(side, scans int) []byte {
 	return b.Bytes()
 }
 
-// rawPNG is a PNG with whatever in it.
+// rawPNG is a PNG with any data in it.
 func rawPNG(width, height int, depth, colour, interlace byte, packed []byte) []byte {
 	b := bytes.NewBufferString("\x89PNG\r\n\x1a\n")
 	chunk := func(kind string, data []byte) {
@@ -145,7 +145,7 @@ func rawPNG(width, height int, depth, colour, interlace byte, packed []byte) []b
 	return b.Bytes()
 }
 
-// paeth is a square of zeros, each row of which is predicted in the most laborious way.
+// paeth is a square of zeros with the most expensive prediction for each row.
 func paeth(side, perPixel int) []byte {
 	rows := make([]byte, (side*perPixel+1)*side)
 	for i := 0; i < len(rows); i += side*perPixel + 1 {

@@ -14,7 +14,7 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// The icons of a server come out as small PNGs of ours, or not at all.
+// The icon of a server is returned as a small redrawn PNG, or refused.
 func ExampleFetcher_Get() {
 	fetcher, err := safefetch.New(safefetch.Config{})
 	if err != nil {

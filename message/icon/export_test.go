@@ -5,8 +5,7 @@ import (
 	"net/netip"
 )
 
-// HoldRedrawer takes the place in which pictures of the process are drawn, until leave is
-// called.
+// HoldRedrawer takes the only place for drawing in the process, until leave is called.
 func HoldRedrawer() (leave func()) {
 	leave, err := process.turns.Enter(context.Background(), "", netip.Addr{})
 	if err != nil {
@@ -15,5 +14,5 @@ func HoldRedrawer() (leave func()) {
 	return leave
 }
 
-// Waiting is how many pictures wait to be drawn.
+// Waiting returns the number of pictures that wait to be drawn.
 func Waiting() int { return process.turns.Waiting() }

@@ -56,7 +56,7 @@ func jpegOf(t testing.TB, width, height int) []byte {
 	return b.Bytes()
 }
 
-// webpOf is one grey pixel, losslessly.
+// webpOf is a lossless WebP of one grey pixel.
 func webpOf(t testing.TB) []byte {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
@@ -66,7 +66,7 @@ func webpOf(t testing.TB) []byte {
 	return b
 }
 
-// claiming is a PNG whose head claims another size than it has.
+// claiming is a PNG whose header has another size than its data.
 func claiming(t testing.TB, width, height uint32) []byte {
 	b := bytes.Clone(pngOf(t, 1, 1))
 	binary.BigEndian.PutUint32(b[16:], width)
@@ -163,7 +163,7 @@ func TestRedrawRefused(t *testing.T) {
 	}
 }
 
-// TestC2SVGIsRefused: in every dress in which a reader may know SVG.
+// TestC2SVGIsRefused: SVG is refused in every form that parsers recognise.
 func TestC2SVGIsRefused(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -271,7 +271,7 @@ func TestGetEnds(t *testing.T) {
 	}
 }
 
-// FuzzRedraw: whatever comes in, what comes out is nothing or a small PNG.
+// FuzzRedraw: the result for any data is an error or a small PNG.
 func FuzzRedraw(f *testing.F) {
 	for _, seed := range [][]byte{pngOf(f, 9, 7), jpegOf(f, 9, 7), webpOf(f), []byte(svg), claiming(f, 1<<20, 1)} {
 		f.Add(seed)

@@ -26,8 +26,7 @@ func nested(n int) string {
 	return strings.Repeat(`{"a":`, n) + `1` + strings.Repeat(`}`, n)
 }
 
-// TestBombs holds small schemas that ask for more than can be done in a lifetime against
-// small values.
+// TestBombs validates small values with small schemas that would take years.
 func TestBombs(t *testing.T) {
 	const old = `{"$schema":"http://json-schema.org/draft-07/schema#","allOf":[{"$ref":"#/definitions/x"}],"definitions":{
 		"x":{"$ref":"#/definitions/y"},
@@ -62,8 +61,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// alike returns 2^n arrays that are different, and whose strings are the same when written
-// one after the other with what separates them.
+// alike returns 2^n different arrays whose strings are equal when concatenated with a separator.
 func alike(n int) string {
 	var elements []string
 	for i := range 1 << n {
@@ -80,7 +78,7 @@ func alike(n int) string {
 	return strings.Join(elements, ",")
 }
 
-// TestSteps shows that a schema is paid for that has nothing below it.
+// TestSteps: a schema without subschemas costs steps too.
 func TestSteps(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"enum":[`+listed(1000, `"n%d",`)+`"n"]}`), schema.Options{MaxSteps: 100})
 	if err != nil {
@@ -91,7 +89,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestBombStops shows that work ends with the context and not before long.
+// TestBombStops: work ends soon after the context.
 func TestBombStops(t *testing.T) {
 	s, err := schema.Compile([]byte(doubling(60, "allOf", `false`)), schema.Options{MaxSteps: 1 << 30})
 	if err != nil {
@@ -119,7 +117,7 @@ func (c *endsLater) Err() error {
 	return context.DeadlineExceeded
 }
 
-// TestNoBombs shows that what is large for a reason is within the default bounds.
+// TestNoBombs: large but ordinary schemas and values are within the default limits.
 func TestNoBombs(t *testing.T) {
 	for name, test := range map[string]struct{ schema, value string }{
 		"many rows":  {`{"items":{"type":"object","properties":{"country":{"enum":[` + strings.Repeat(`"aa",`, 249) + `"de"]},"n":{"type":"integer","minimum":0}},"required":["n"]}}`, `[` + strings.Repeat(`{"country":"de","n":1},`, 999) + `{"n":2}]`},
@@ -135,7 +133,7 @@ func TestNoBombs(t *testing.T) {
 	}
 }
 
-// TestCompileLarge compiles what is as large as it may be.
+// TestCompileLarge compiles the largest schemas within the limits.
 func TestCompileLarge(t *testing.T) {
 	many := listed(1800, `"p%d":{"type":"string"},`)
 	named := listed(1800, `"p%[1]d":{"$id":"https://example.com/%[1]d","$anchor":"a"},`)

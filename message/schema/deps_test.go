@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/internal/deptest"
 )
 
-// TestDeps keeps the package at its place in the house.
+// TestDeps checks the imports of the package.
 func TestDeps(t *testing.T) {
 	deptest.CheckTests(t)
 }

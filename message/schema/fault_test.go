@@ -8,7 +8,7 @@ import (
 	"gatehouse.example/message/schema"
 )
 
-// TestFaults has one row for each keyword: which one it was, where, and what is wanted.
+// TestFaults has one row for each keyword, with location, keyword and reason.
 func TestFaults(t *testing.T) {
 	const old = `"$schema":"http://json-schema.org/draft-07/schema#",`
 	for _, test := range []struct{ schema, value, want string }{
@@ -65,8 +65,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsBounded shows that the list of faults ends, is in order, and quotes strangers
-// only in part.
+// TestFaultsBounded: the list of faults is bounded and sorted, and untrusted text in it is
+// shortened.
 func TestFaultsBounded(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"items":{"type":"string"}}`), schema.Options{MaxFaults: 3})
 	if err != nil {

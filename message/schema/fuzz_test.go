@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/message/schema"
 )
 
-// sink listens where schemas of a test point to and counts who comes.
+// sink listens at the address that schemas of a test refer to, and counts connections.
 func sink(t testing.TB) (address string, visits *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,8 @@ func sink(t testing.TB) (address string, visits *atomic.Int64) {
 	return listener.Addr().String(), visits
 }
 
-// TestNothingIsFetched puts an address that answers wherever a schema can have one.
+// TestNothingIsFetched: schemas with the address of a listener in every possible place cause no
+// connection.
 func TestNothingIsFetched(t *testing.T) {
 	address, visits := sink(t)
 	for _, keyword := range []string{"$ref", "$dynamicRef", "$recursiveRef", "$schema", "$id", "$vocabulary", "id"} {
@@ -55,8 +56,8 @@ func TestNothingIsFetched(t *testing.T) {
 	}
 }
 
-// FuzzValidate checks that whatever is compiled and validated ends with an answer of this
-// package, twice with the same one, and asks nobody.
+// FuzzValidate: compiling and validating ends with a documented result, the same one each time, and
+// causes no connection.
 func FuzzValidate(f *testing.F) {
 	address, visits := sink(f)
 	for _, seed := range [][2]string{
@@ -83,7 +84,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// outcome is the kind of answer, and for what is invalid all of it.
+// outcome returns the kind of a result, and the whole text for an invalid value.
 func outcome(t *testing.T, raw, value []byte, o schema.Options) string {
 	t.Helper()
 	s, err := schema.Compile(raw, o)

@@ -14,7 +14,7 @@ type meter struct {
 	calls int
 }
 
-// stopped is what the meter panics with.
+// stopped is the value with which the meter panics.
 type stopped struct{ err error }
 
 // checkEvery is the number of charges between two checks of the context.

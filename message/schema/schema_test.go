@@ -21,8 +21,7 @@ func compiled(t testing.TB, raw string) *schema.Schema {
 	return s
 }
 
-// TestDialect shows which dialect a schema is read in: the same schema means something
-// else in each.
+// TestDialect checks the dialect of a schema that has another meaning in each dialect.
 func TestDialect(t *testing.T) {
 	// items with an array is a tuple up to 2019-09 and refused since; prefixItems is a tuple
 	// since 2020-12 and means nothing before; dependentRequired is from 2019-09.
@@ -126,7 +125,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestCompileRefused is what is wrong with a schema whose dialect is supported.
+// TestCompileRefused checks the errors for invalid schemas of supported dialects.
 func TestCompileRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		schema string
@@ -232,7 +231,7 @@ func TestCompileBounds(t *testing.T) {
 	}
 }
 
-// TestValidateExact shows that no digit of a number is lost, in schemas and in values.
+// TestValidateExact: no digit of a number is lost, in schemas and in values.
 func TestValidateExact(t *testing.T) {
 	for _, test := range []struct {
 		schema, value string
@@ -269,7 +268,7 @@ func TestValidateExact(t *testing.T) {
 	}
 }
 
-// TestValidateAnnotations shows what says something about a value and refuses none.
+// TestValidateAnnotations: annotations refuse no value.
 func TestValidateAnnotations(t *testing.T) {
 	for _, dialect := range schema.Dialects() {
 		s := compiled(t, `{"$schema":"`+dialect+`","format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","x-unknown":1,
@@ -280,7 +279,7 @@ func TestValidateAnnotations(t *testing.T) {
 	}
 }
 
-// TestValidateMeta shows that the meta-schemas can be referred to, without anybody being asked.
+// TestValidateMeta: schemas can refer to the meta-schemas, without any fetch.
 func TestValidateMeta(t *testing.T) {
 	for _, dialect := range schema.Dialects() {
 		s := compiled(t, `{"properties":{"inputSchema":{"$ref":"`+dialect+`"}}}`)
@@ -328,7 +327,7 @@ func TestValidateContext(t *testing.T) {
 	}
 }
 
-// TestValidateCompilesOnce shows that a program is used again, also after it was stopped.
+// TestValidateCompilesOnce: a program is used again, also after it was stopped.
 func TestValidateCompilesOnce(t *testing.T) {
 	s := compiled(t, toolSchema)
 	validate := func() {
@@ -344,7 +343,7 @@ func TestValidateCompilesOnce(t *testing.T) {
 	}
 }
 
-// TestValidateTogether has many goroutines use one schema, some of which are stopped.
+// TestValidateTogether: many goroutines use one schema, and some are stopped.
 func TestValidateTogether(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"items":{"type":"integer","pattern":"a","enum":[1,2,3]}}`), schema.Options{MaxSteps: 200})
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"gatehouse.example/message/schema"
 )
 
-// suite is the official test suite of JSON Schema as far as it comes with a module that the
-// official SDK needs anyway.
+// suite is the part of the official test suite of JSON Schema that is in a module on which the
+// official SDK depends.
 const suite = "github.com/google/jsonschema-go"
 
-// group is one schema of the suite and what is to be held against it.
+// group is one schema of the suite with its values.
 type group struct {
 	Description string
 	Schema      json.RawMessage
@@ -27,8 +27,8 @@ type group struct {
 	}
 }
 
-// TestSuite runs the official suite. What refers to documents that would have to be fetched
-// must be refused, and all else must be as the suite says.
+// TestSuite runs the official suite. Schemas with references to other documents must be refused;
+// all others must have the results of the suite.
 func TestSuite(t *testing.T) {
 	dir := filepath.Join(module(t, suite), "jsonschema", "testdata")
 	for folder, dialect := range map[string]string{"draft2020-12": schema.DefaultDialect, "draft7": "http://json-schema.org/draft-07/schema#"} {
@@ -47,7 +47,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// module returns where the source of a module of go.mod is.
+// module returns the source directory of a module in go.mod.
 func module(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", name).Output()
@@ -96,7 +96,7 @@ func runFile(t *testing.T, file, dialect string) (ran int) {
 	return ran
 }
 
-// declare adds the dialect to a schema that has none: the suite says it with its folders.
+// declare adds the dialect to a schema without one: the suite has a folder for each dialect.
 func declare(t *testing.T, raw json.RawMessage, dialect string) []byte {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -111,7 +111,7 @@ func declare(t *testing.T, raw json.RawMessage, dialect string) []byte {
 	return out
 }
 
-// refusedInSuite returns why a schema of the suite is refused here, or nil.
+// refusedInSuite returns why this package refuses a schema of the suite, or nil.
 func refusedInSuite(file string, raw json.RawMessage) error {
 	outside := strings.Contains(string(raw), `"http://localhost:1234/draft`)
 	if file == "refRemote.json" || file == "dynamicRef.json" && outside {

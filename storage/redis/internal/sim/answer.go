@@ -40,8 +40,8 @@ func (s *sentinel) command(args []string) any {
 	return s.about(strings.ToLower(args[1]))
 }
 
-// voteOn answers IS-MASTER-DOWN-BY-ADDR to somebody who is no sentinel: with a number and a
-// candidate it would be a vote.
+// voteOn answers IS-MASTER-DOWN-BY-ADDR from a process. With a new epoch and a candidate it is a
+// vote, as from a sentinel.
 func (s *sentinel) voteOn(args []string) any {
 	about := s.primary
 	epoch, err := strconv.ParseUint(args[2], 10, 64)
@@ -168,14 +168,14 @@ func (s *sentinel) describeKind(i *instance, add func(string, any)) {
 	}
 }
 
-// failoverNames are what SENTINEL MASTER calls the states of a failover.
+// failoverNames are the names of failover states in SENTINEL MASTER.
 var failoverNames = map[failoverState]string{
 	failoverNone: "none", failoverWaitStart: "wait_start", failoverSelect: "select_slave",
 	failoverSendSlaveOfNoOne: "send_slaveof_noone", failoverWaitPromotion: "wait_promotion",
 	failoverReconfigure: "reconf_slaves", failoverUpdate: "update_config",
 }
 
-// flags are those of an instance, as Sentinel lists them.
+// flags returns the flags of an instance in Sentinel's notation.
 func (s *sentinel) flags(i *instance) string {
 	f := &s.failover
 	var names []string
@@ -189,7 +189,7 @@ func (s *sentinel) flags(i *instance) string {
 		{"slave", i.kind == kindReplica},
 		{"sentinel", i.kind == kindSentinel},
 		{"disconnected", i.link.disconnected},
-		{"master_down", i.saysDown},
+		{"master_down", i.reportsDown},
 		{"failover_in_progress", i.kind == kindPrimary && f.inProgress},
 		{"promoted", f.promoted == i},
 		{"reconf_sent", i.reconfigured == reconfSent},

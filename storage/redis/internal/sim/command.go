@@ -15,20 +15,20 @@ func (e replyError) Error() string { return string(e) }
 // RedisError marks it as a reply.
 func (replyError) RedisError() {}
 
-// command is a command that a server knows.
+// command is a command of servers.
 type command struct {
-	least  int // how many arguments there must be, with the name
+	least  int // the smallest number of arguments, with the name
 	writes bool
 	run    func(s *server, args []string) any
 }
 
-// ok is a reply in one word.
+// ok is the reply of a command that returns nothing.
 const ok = "OK"
 
-// commands are those of servers. Replies are strings, integers, lists, errors, and nil.
+// commands are the commands of servers. Replies are strings, integers, lists, errors, and nil.
 var commands map[string]command
 
-func init() { // scripts run commands
+func init() { // a script runs commands
 	commands = map[string]command{
 		"ping":        {1, false, func(*server, []string) any { return "PONG" }},
 		"info":        {1, false, func(s *server, args []string) any { return s.infoOf(args[1:]) }},
@@ -51,7 +51,7 @@ func init() { // scripts run commands
 	}
 }
 
-// command carries out a command of a process.
+// command executes a command of a process.
 func (s *server) command(args []string) any {
 	c, known := commands[strings.ToLower(args[0])]
 	switch {
@@ -72,8 +72,8 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// infoOf answers INFO. Other sections than the one about replication say what an unbounded
-// server with a careful log on disk says.
+// infoOf answers INFO. Sections other than replication are those of a server without a memory
+// limit and with appendfsync always.
 func (s *server) infoOf(sections []string) any {
 	b := &strings.Builder{}
 	for _, section := range sections {
@@ -145,8 +145,8 @@ func (s *server) page(args []string) any {
 	return list
 }
 
-// replicaOfCommand is REPLICAOF as a process sends it: other than by a sentinel nothing is
-// written to the configuration, and nobody is hung up on.
+// replicaOfCommand is REPLICAOF from a process: unlike the command of a sentinel it does not
+// change the configuration and closes no connections.
 func (s *server) replicaOfCommand(args []string) any {
 	if strings.EqualFold(args[1], "no") {
 		s.replicaOf("")

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// data is what a server stores.
+// data is the data of a server.
 type data struct {
 	strings map[string]string
 	sets    map[string]map[string]bool // sorted sets whose members all have score 0
-	changes map[string]int             // of each key, for those that watch it
+	changes map[string]int             // counts changes of each key, for connections that watch it
 }
 
 func newData() *data {
@@ -36,7 +36,7 @@ const (
 	opGetAck = "REPLCONF"
 )
 
-// size is how far an effect moves the offset: about its length in the protocol.
+// size is the number of bytes in the stream: about the command's length in the protocol.
 func (e effect) size() int64 {
 	switch e.op {
 	case opPing:
@@ -70,7 +70,7 @@ func (d *data) exists(key string) bool {
 	return ok || len(d.sets[key]) > 0
 }
 
-// members are those of a sorted set in order.
+// members returns the members of a sorted set in order.
 func (d *data) members(key string) []string {
 	return slices.Sorted(maps.Keys(d.sets[key]))
 }

@@ -37,7 +37,7 @@ func (s *sentinel) checkObjectivelyDown() {
 	p := s.primary
 	votes := 1
 	for _, other := range s.others {
-		if other.saysDown {
+		if other.reportsDown {
 			votes++
 		}
 	}
@@ -50,13 +50,12 @@ func (s *sentinel) checkObjectivelyDown() {
 	}
 }
 
-// askOthers is sentinelAskMasterStateToOtherSentinels: in a failover it asks for their votes
-// as well.
+// askOthers is sentinelAskMasterStateToOtherSentinels: in a failover it also asks for votes.
 func (s *sentinel) askOthers(force bool) {
 	for _, other := range s.others {
 		since := s.w.now - other.lastAnswer
 		if since > 5*s.w.cfg.AskPeriod {
-			other.saysDown, other.leader = false, ""
+			other.reportsDown, other.leader = false, ""
 		}
 		if !s.primary.subjectivelyDown || other.link.disconnected || !force && since < s.w.cfg.AskPeriod {
 			continue
@@ -92,7 +91,7 @@ func (s *sentinel) isDown(about *node, epoch uint64, candidate string) opinion {
 }
 
 func (i *instance) answered(o opinion) {
-	i.lastAnswer, i.saysDown = i.s.w.now, o.down
+	i.lastAnswer, i.reportsDown = i.s.w.now, o.down
 	if o.leader != "" {
 		i.leader, i.leaderEpoch = o.leader, o.leaderEpoch
 	}

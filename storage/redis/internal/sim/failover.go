@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// failover is a failover that a sentinel tries.
+// failover is a failover that a sentinel attempts.
 type failover struct {
 	inProgress       bool
 	state            failoverState
@@ -152,8 +152,8 @@ func (s *sentinel) waitStart() {
 	}
 }
 
-// candidate is sentinelSelectSlave. A primary that has returned reports no offset, and no
-// link that is down: it is as good as a replica that has nothing.
+// candidate is sentinelSelectSlave. A primary that has returned reports no offset, and no link
+// that is down: it ranks with a replica that has no data.
 func (s *sentinel) candidate() *instance {
 	longest := 10 * s.w.cfg.DownAfter
 	valid := 3 * s.w.cfg.InfoPeriod

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// must returns the node of a name.
+// must returns the node with a name.
 func (w *World) must(name string) *node {
 	n := w.nodes[name]
 	if n == nil {
@@ -14,13 +14,13 @@ func (w *World) must(name string) *node {
 	return n
 }
 
-// Do has a fault begin now, and end in its time. Its At does not count.
+// Do begins a fault now, and ends it after its duration. Its At is ignored.
 func (w *World) Do(f Fault) {
 	f.At = 0
 	w.Run(Schedule{f})
 }
 
-// between yields the links from some nodes to all others.
+// between yields the links between some nodes and all others.
 func (w *World) between(names []string) func(yield func(*link) bool) {
 	return func(yield func(*link) bool) {
 		for _, inside := range names {
@@ -33,7 +33,7 @@ func (w *World) between(names []string) func(yield func(*link) bool) {
 	}
 }
 
-// sorted are the nodes by name.
+// sorted returns the nodes by name.
 func (w *World) sorted() []*node {
 	var all []*node
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
@@ -42,14 +42,14 @@ func (w *World) sorted() []*node {
 	return all
 }
 
-// View is what can be seen of a world from outside.
+// View is the visible state of a world.
 type View struct {
-	Primary string            // the server that a majority of the sentinels names; "" if none
-	Roles   map[string]string // of the servers that run: "master", or whom they follow
+	Primary string            // named by a majority of the sentinels; "" for none
+	Roles   map[string]string // of the running servers: "master", or the name of its primary
 	Offsets map[string]int64
 }
 
-// View tells what is going on, by the names of the nodes.
+// View returns the present state, by the names of the nodes.
 func (w *World) View() View {
 	defer w.enter()()
 	v := View{Roles: map[string]string{}, Offsets: map[string]int64{}}
@@ -74,10 +74,10 @@ func (w *World) View() View {
 	return v
 }
 
-// Addr is the address of a server or sentinel.
+// Addr returns the address of a server or sentinel.
 func (w *World) Addr(name string) string { return w.must(name).addr }
 
-// SentinelAddrs are the addresses of all sentinels.
+// SentinelAddrs returns the addresses of all sentinels.
 func (w *World) SentinelAddrs() []string {
 	var addrs []string
 	for _, s := range w.sentinels {

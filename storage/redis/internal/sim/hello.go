@@ -1,6 +1,6 @@
 package sim
 
-// hello is the message by which sentinels tell each other what they know.
+// hello is the message by which sentinels exchange their state.
 type hello struct {
 	from        string // run id
 	epoch       uint64
@@ -13,7 +13,7 @@ func (s *sentinel) publish(i *instance) {
 	h := hello{s.runID, s.epoch, s.current(), s.primary.configEpoch}
 	do := func() {
 		if peer := s.w.sentinelAt(i.node); peer != nil {
-			peer.hear(h)
+			peer.receiveHello(h)
 			return
 		}
 		s.w.server(i.addr).spread(h)
@@ -33,7 +33,7 @@ func (s *sentinel) publishSoon() {
 	}
 }
 
-// subscribe has a sentinel hear what is published at a server.
+// subscribe has a sentinel receive the messages that are published at a server.
 func (s *sentinel) subscribe(i *instance) {
 	own, server := i.link.messages, s.w.server(i.addr)
 	theirs := own.peer
@@ -41,23 +41,23 @@ func (s *sentinel) subscribe(i *instance) {
 		server.channel[theirs] = func(h hello) {
 			if i.link.messages == own {
 				i.link.lastActivity = s.w.now
-				s.hear(h)
+				s.receiveHello(h)
 			}
 		}
 	})
 }
 
-// spread passes a message on to the sentinels that listen here.
+// spread passes a message on to the sentinels that subscribe.
 func (s *server) spread(h hello) {
 	for _, link := range s.open() {
-		if hear := s.channel[link]; hear != nil {
-			link.send(func() { hear(h) })
+		if receive := s.channel[link]; receive != nil {
+			link.send(func() { receive(h) })
 		}
 	}
 }
 
-// hear is sentinelProcessHelloMessage.
-func (s *sentinel) hear(h hello) {
+// receiveHello is sentinelProcessHelloMessage.
+func (s *sentinel) receiveHello(h hello) {
 	if h.from == s.runID {
 		return
 	}

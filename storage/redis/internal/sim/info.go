@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// info is the answer to INFO replication.
+// info returns the answer to INFO replication.
 func (s *server) info() string {
 	b := &strings.Builder{}
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\r\n", args...) }
@@ -45,7 +45,7 @@ func (s *server) infoFollowing(line func(string, ...any)) {
 	status, io, syncing := "down", int64(-1), 0
 	switch f.state {
 	case linkUp:
-		status, io = "up", int64((s.w.now - f.heard).Seconds())
+		status, io = "up", int64((s.w.now - f.lastHeard).Seconds())
 	case linkFilling:
 		syncing = 1
 	}
@@ -61,7 +61,7 @@ func (s *server) infoFollowing(line func(string, ...any)) {
 	line("slave_priority:100\r\nslave_read_only:1\r\nreplica_announced:1")
 }
 
-// downSeconds is how long the link to the primary is down, -1 if it never was up.
+// downSeconds returns how long the link to the primary has been down, -1 if it never was up.
 func (s *server) downSeconds() int64 {
 	if s.following.since == 0 {
 		return -1

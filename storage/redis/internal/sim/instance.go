@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// kind is what a sentinel holds an instance for.
+// kind is the kind of an instance.
 type kind int
 
 const (
@@ -11,9 +11,9 @@ const (
 	kindSentinel
 )
 
-// instance is what a sentinel knows about a server or another sentinel.
+// instance is the state that a sentinel keeps of a server or another sentinel.
 type instance struct {
-	*node // where it is
+	*node // the machine at its address
 	s     *sentinel
 	kind  kind
 	runID string
@@ -24,7 +24,7 @@ type instance struct {
 
 	infoRefresh, lastPublished, lastHello time.Duration
 
-	// What INFO says.
+	// From INFO.
 	roleReported       string // "master" or "slave"
 	roleTime           time.Duration
 	masterLinkDownTime time.Duration
@@ -34,21 +34,21 @@ type instance struct {
 	priority           int
 	offset             int64
 
-	// Of a primary and of other sentinels: for whom it voted.
+	// Of a primary and of other sentinels: its last vote.
 	leader      string
 	leaderEpoch uint64
 	configEpoch uint64
 
 	// Of other sentinels.
-	saysDown   bool
-	lastAnswer time.Duration // last_master_down_reply_time
+	reportsDown bool
+	lastAnswer  time.Duration // last_master_down_reply_time
 
 	// Of replicas in a failover.
 	reconfigured   reconfigured
 	reconfiguredAt time.Duration
 }
 
-// reconfigured is how far a replica is in following a new primary.
+// reconfigured is the progress of a replica in following a new primary.
 type reconfigured int
 
 const (
@@ -72,7 +72,7 @@ func (s *sentinel) newInstance(k kind, n *node) *instance {
 }
 
 // instanceLink is the connections of a sentinel to an instance: one for commands and, to a
-// server, one on which it hears messages.
+// server, one for messages.
 type instanceLink struct {
 	disconnected  bool
 	commands      *end
@@ -80,10 +80,10 @@ type instanceLink struct {
 	commandsSince time.Duration
 	pending       int
 	lastReconnect time.Duration
-	lastActivity  time.Duration // on the one for messages
-	activePing    time.Duration // when the ping was sent that is not answered; 0 for none
+	lastActivity  time.Duration // on the connection for messages
+	activePing    time.Duration // when the oldest unanswered ping was sent; 0 for none
 	lastPing      time.Duration
-	lastAvailable time.Duration // when a ping was answered well
+	lastAvailable time.Duration // when a ping was answered without an error
 	lastPong      time.Duration // when a ping was answered at all
 }
 
@@ -93,7 +93,7 @@ const maxPending = 100
 // minReconnect is SENTINEL_MIN_LINK_RECONNECT_PERIOD.
 const minReconnect = 15 * time.Second
 
-// reconnect is sentinelReconnectInstance. A connection counts as soon as it is asked for.
+// reconnect is sentinelReconnectInstance. A connection counts as soon as it is requested.
 func (s *sentinel) reconnect(i *instance) {
 	l := &i.link
 	if !l.disconnected || s.w.now-l.lastReconnect < s.w.cfg.PingPeriod {
@@ -137,7 +137,7 @@ func (i *instance) close(slot **end) {
 	}
 }
 
-// ask has something done at an instance, and its result given to a callback here.
+// ask runs do at an instance, and answered with its result on this sentinel.
 func (i *instance) ask(do func(link *end) any, answered func(any)) bool {
 	own := i.link.commands
 	if own == nil || i.link.pending >= maxPending {
@@ -157,7 +157,7 @@ func (i *instance) ask(do func(link *end) any, answered func(any)) bool {
 	return true
 }
 
-// nothing is the result of a command whose reply says nothing.
+// nothing is for commands whose reply is ignored.
 func nothing(do func(link *end)) func(*end) any {
 	return func(link *end) any {
 		do(link)

@@ -10,7 +10,7 @@ func (s *sentinel) sendPeriodic(i *instance) {
 	}
 	if i.kind != kindSentinel && (i.infoRefresh == 0 || now-i.infoRefresh > s.infoPeriod(i)) {
 		server := s.w.server(i.addr)
-		i.ask(func(*end) any { return server.report() }, func(r any) { s.heard(i, r.(report)) })
+		i.ask(func(*end) any { return server.report() }, func(r any) { s.refreshInfo(i, r.(report)) })
 	}
 	period := min(s.w.cfg.DownAfter, s.w.cfg.PingPeriod)
 	if now-l.lastPong > period && now-l.lastPing > period/2 {
@@ -21,7 +21,7 @@ func (s *sentinel) sendPeriodic(i *instance) {
 	}
 }
 
-// infoPeriod is how often an instance is asked for INFO: often while it could be needed.
+// infoPeriod returns the interval of INFO: short while a failover could need it.
 func (s *sentinel) infoPeriod(i *instance) time.Duration {
 	if i.kind == kindReplica && (s.primary.objectivelyDown || s.failover.inProgress || i.masterLinkDownTime != 0) {
 		return time.Second
@@ -42,7 +42,7 @@ func (s *sentinel) ping(i *instance) {
 	}
 }
 
-// report is what a sentinel reads in INFO.
+// report is the part of INFO that a sentinel reads.
 type report struct {
 	role, runID, primary string
 	linkUp               bool
@@ -64,8 +64,8 @@ func (s *server) report() report {
 	return r
 }
 
-// heard is sentinelRefreshInstanceInfo.
-func (s *sentinel) heard(i *instance, r report) {
+// refreshInfo is sentinelRefreshInstanceInfo.
+func (s *sentinel) refreshInfo(i *instance, r report) {
 	i.infoRefresh, i.runID = s.w.now, r.runID
 	i.masterLinkDownTime = time.Duration(r.downSeconds) * time.Second
 	if i.kind == kindPrimary {
@@ -96,7 +96,7 @@ func (s *sentinel) discover(addrs []string) {
 	}
 }
 
-// act does what the report of a replica calls for.
+// act reacts to the report of a replica.
 func (s *sentinel) act(i *instance) {
 	f := &s.failover
 	wait := 4 * s.w.cfg.PublishPeriod
@@ -122,7 +122,7 @@ func (s *sentinel) act(i *instance) {
 	}
 }
 
-// reconfiguring notes how far a replica is that was told to follow the promoted one.
+// reconfiguring records the progress of a replica that should follow the promoted one.
 func (i *instance) reconfiguring() {
 	promoted := i.s.failover.promoted
 	if i.reconfigured == reconfSent && promoted != nil && i.masterAddr == promoted.addr {

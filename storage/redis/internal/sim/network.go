@@ -2,14 +2,14 @@ package sim
 
 import "time"
 
-// pair names the link between two nodes, by their names in order.
+// pair is the names of two nodes, in order.
 type pair struct{ a, b string }
 
-// link is the way between two nodes.
+// link is the connection between two machines.
 type link struct {
 	cuts int    // how many faults cut it
-	seed uint64 // of what is random about it
-	held []*end // those that have something to send again when it is healed
+	seed uint64 // of its randomness
+	held []*end // ends with messages to send again when it is healed
 }
 
 func (w *World) link(a, b *node) *link {
@@ -22,8 +22,8 @@ func (w *World) link(a, b *node) *link {
 	return l
 }
 
-// chance is a random duration below a bound. It depends on the time and on what the connection
-// is for, and not on what else was sent: whoever acts at the same time may come in any order.
+// chance returns a random duration below a bound. It depends on the time and on the purpose of
+// the connection, and not on other messages: events of the same time may come in any order.
 func (w *World) chance(l *link, e *end, below time.Duration) time.Duration {
 	return time.Duration(mix(mix(l.seed, uint64(w.now)), e.label) % uint64(below))
 }
@@ -37,7 +37,7 @@ func hash(text string) uint64 {
 	return h
 }
 
-// mix makes one number of two that looks like neither, as SplitMix64 does.
+// mix combines two numbers to one that looks random, as SplitMix64 does.
 func mix(a, b uint64) uint64 {
 	z := a + 0x9e3779b97f4a7c15*(b+1)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -45,8 +45,7 @@ func mix(a, b uint64) uint64 {
 	return z ^ z>>31
 }
 
-// retransmission bounds how long after a link was healed a message is sent again that was
-// lost on it.
+// retransmission bounds how long after a link was healed a lost message is sent again.
 const retransmission = time.Second
 
 func (w *World) heal(l *link) {
@@ -60,21 +59,21 @@ func (w *World) heal(l *link) {
 	}
 }
 
-// end is one end of a connection. What is sent arrives in order, or not at all.
+// end is one end of a connection. Messages arrive in order, or not at all.
 type end struct {
 	id      uint64
 	node    *node
 	life    int
 	peer    *end
-	label   uint64 // of what it is for
+	label   uint64 // the purpose
 	closed  bool
-	last    time.Duration // when what was sent last arrives
-	held    []func()      // what was sent while the link was cut, and after that
+	last    time.Duration // when the last message arrives
+	held    []func()      // messages sent while the link was cut, and after that
 	onClose func()        // the other side has closed or died
 }
 
-// connect opens a connection to a node. The label tells what it is for. Its own end is usable at once. If no
-// program listens there, the peer closes.
+// connect opens a connection to a node, for the purpose in label. Its own end is usable at once.
+// If no program listens there, the peer closes.
 func (n *node) connect(to *node, label uint64) (own, theirs *end) {
 	n.w.order++
 	own = &end{id: n.w.order, node: n, life: n.life, label: label, onClose: func() {}}
@@ -90,14 +89,14 @@ func (n *node) connect(to *node, label uint64) (own, theirs *end) {
 	return own, theirs
 }
 
-// send has f done at the other end when the message has arrived there.
+// send runs f at the other end when the message has arrived there.
 func (e *end) send(f func()) {
 	if !e.closed {
 		transmit(e, f)
 	}
 }
 
-// transmit has f done at the peer of an end, after all that was sent before.
+// transmit runs f at the peer of an end, after all earlier messages.
 func transmit(from *end, f func()) {
 	l := from.node.w.link(from.node, from.peer.node)
 	if l.cuts == 0 && len(from.held) == 0 {
@@ -109,7 +108,7 @@ func transmit(from *end, f func()) {
 	}
 }
 
-// deliver has f done at the peer in as long as a message takes.
+// deliver runs f at the peer after the latency of a message.
 func (e *end) deliver(l *link, f func()) {
 	w, to := e.node.w, e.peer
 	e.last = max(e.last+1, w.now+w.cfg.Latency+w.chance(l, e, w.cfg.Latency))
@@ -124,7 +123,7 @@ func (e *end) deliver(l *link, f func()) {
 	})
 }
 
-// sendAgain sends what was held back.
+// sendAgain sends the held messages.
 func (e *end) sendAgain(l *link) {
 	if l.cuts > 0 {
 		l.held = append(l.held, e)
@@ -137,7 +136,7 @@ func (e *end) sendAgain(l *link) {
 	}
 }
 
-// close closes this end; the other one hears of it.
+// close closes this end, and the other one a message later.
 func (e *end) close() {
 	if e.closed {
 		return
@@ -147,22 +146,22 @@ func (e *end) close() {
 	transmit(e, e.peer.shut)
 }
 
-// shut is what happens to an end whose peer has closed.
+// shut is called on an end whose peer has closed.
 func (e *end) shut() {
 	e.closed = true
 	delete(e.node.ends, e)
 	e.onClose()
 }
 
-// What connections between servers and sentinels are for.
+// The purposes of connections between servers and sentinels.
 const (
 	forReplication = iota * 2 // the other end has the next number
 	forCommands
 	forMessages
 )
 
-// forget ends an idle connection without a message.
-func (e *end) forget() {
+// abandon ends an idle connection without a message.
+func (e *end) abandon() {
 	for _, e := range []*end{e, e.peer} {
 		e.closed = true
 		delete(e.node.ends, e)

@@ -14,14 +14,14 @@ type node struct {
 	rnd        *rand.Rand
 
 	up    bool
-	life  int // counts how often the program was started
+	life  int // the number of starts of the program
 	awake bool
-	wakes time.Duration // when it is awake again, if it is not
+	wakes time.Duration // the end of a stall, if it is stalled
 	inbox []arrival     // what arrived meanwhile
-	due   []func()      // what it would have done by itself meanwhile
+	due   []func()      // timers that expired meanwhile
 	ends  map[*end]bool // of its connections
 
-	crashed   func() // the program is told, so that it forgets what a crash forgets
+	crashed   func() // has the program lose its memory
 	restarted func()
 }
 
@@ -35,13 +35,13 @@ func (w *World) newNode(name, addr string) *node {
 	return n
 }
 
-// arrival is something that arrived on a connection.
+// arrival is a message that arrived on a connection.
 type arrival struct {
 	on *end
 	do func()
 }
 
-// do has the program do something that came on a connection, when it is awake.
+// do runs f for a message on a connection, when the program is awake.
 func (n *node) do(on *end, f func()) {
 	switch {
 	case !n.up:
@@ -52,7 +52,7 @@ func (n *node) do(on *end, f func()) {
 	}
 }
 
-// after has the program do something by itself later, unless it crashes before.
+// after runs f later, unless the program crashes before.
 func (n *node) after(d time.Duration, f func()) {
 	life := n.life
 	n.w.at(n.w.now+d, func() {
@@ -66,7 +66,7 @@ func (n *node) after(d time.Duration, f func()) {
 	})
 }
 
-// every has the program do something again and again, at times that differ a little.
+// every runs f again and again, at intervals that differ a little.
 func (n *node) every(period time.Duration, f func()) {
 	n.after(period-time.Duration(n.rnd.Int64N(int64(period)/100)), func() {
 		f()
@@ -83,7 +83,7 @@ func (n *node) stall(d time.Duration) {
 	n.w.at(n.wakes, n.wake)
 }
 
-// wake lets the program go on. It reads what arrived before it looks at its clock, one
+// wake lets the program go on. It reads the messages that arrived before its timers run, one
 // connection after the other, in any order.
 func (n *node) wake() {
 	if n.awake || n.w.now < n.wakes {

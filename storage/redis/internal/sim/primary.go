@@ -9,11 +9,11 @@ import (
 type follower struct {
 	link    *end
 	addr    string
-	state   string // as INFO names it
+	state   string // in INFO's notation
 	acked   int64
 	ackTime time.Duration
 	copied  bool    // the copy has been sent
-	late    []entry // what is to be sent after it
+	late    []entry // entries to be sent after the copy
 }
 
 // The states of a follower.
@@ -35,13 +35,13 @@ func (s *server) execute(e effect) {
 // feed appends an effect to the history.
 func (s *server) feed(e effect) {
 	if s.log == nil {
-		return // nobody ever followed
+		return // there never was a replica
 	}
 	s.offset += e.size()
 	s.pass(entry{e, s.offset})
 }
 
-// pass keeps an entry for later and sends it to the replicas.
+// pass appends an entry to the backlog and sends it to the replicas.
 func (s *server) pass(e entry) {
 	s.log.entries = append(s.log.entries, e)
 	for _, f := range s.followers {
@@ -65,7 +65,7 @@ type position struct {
 	offset int64
 }
 
-// psync answers a replica that wants to go on from a position.
+// psync answers a replica that asks to continue from a position.
 func (s *server) psync(link *end, replica *server, from position) {
 	if s.following != nil && s.following.state != linkUp {
 		link.close() // -NOMASTERLINK
@@ -95,7 +95,7 @@ func (s *server) psync(link *end, replica *server, from position) {
 	}
 }
 
-// has reports whether a replica can go on from a position.
+// has reports whether a replica can continue from a position.
 func (s *server) has(from position) bool {
 	same := from.id == s.replID || from.id == s.replID2 && from.offset+1 <= s.secondOffset
 	return same && from.offset >= s.log.first && from.offset <= s.offset
@@ -119,7 +119,7 @@ func (s *server) fill(f *follower, replica *server) {
 	})
 }
 
-// ack is what a replica says that it has.
+// ack records the offset that a replica has reported.
 func (s *server) ack(link *end, offset int64) {
 	for _, f := range s.followers {
 		if f.link == link && (f.state == stateOnline || f.copied) {
@@ -129,7 +129,7 @@ func (s *server) ack(link *end, offset int64) {
 	s.settle()
 }
 
-// keepFollowers pings the replicas, and gives those up that have been silent for too long.
+// keepFollowers pings the replicas, and drops those that have been silent for too long.
 func (s *server) keepFollowers() {
 	if s.following == nil && len(s.followers) > 0 && s.w.now/pingPeriod != (s.w.now-time.Second)/pingPeriod {
 		s.feed(effect{op: opPing})
@@ -146,7 +146,8 @@ func (s *server) lose(f *follower) {
 	s.followers = slices.DeleteFunc(s.followers, func(other *follower) bool { return other == f })
 }
 
-// dropFollowers hangs up on the replicas, so that they learn the new name of the history.
+// dropFollowers closes the connections to the replicas, so that they ask for the new id of the
+// history.
 func (s *server) dropFollowers() {
 	for _, f := range s.followers {
 		f.link.close()

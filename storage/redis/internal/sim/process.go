@@ -12,7 +12,7 @@ import (
 )
 
 // Process is a program that uses the servers and asks the sentinels. While it is stalled its
-// commands neither leave nor come back; between two commands time does not pass for it.
+// commands neither leave nor come back; between two commands no time passes for it.
 type Process struct {
 	*node
 	// watching are the connections that watch keys, by the address of the server.
@@ -25,8 +25,8 @@ func (w *World) Process(name string) *Process {
 	return &Process{w.newNode(name, name), map[string]*end{}}
 }
 
-// Connect returns a client for the server or sentinel at an address. Whatever it is asked,
-// and whatever its settings, it opens no connection.
+// Connect returns a client for the server or sentinel at an address. Whatever its commands and
+// settings, it opens no connection.
 func (p *Process) Connect(addr string) *goredis.Client {
 	c := goredis.NewClient(&goredis.Options{
 		Addr: addr, Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -70,10 +70,10 @@ func (h hook) ProcessPipelineHook(goredis.ProcessPipelineHook) goredis.ProcessPi
 	}
 }
 
-// request is a pipeline whose replies are waited for.
+// request is a pipeline that waits for replies.
 type request struct {
 	replies []any
-	failed  error // why no more replies come
+	failed  error // why there are no more replies
 	done    chan struct{}
 }
 
@@ -96,8 +96,8 @@ func (p *Process) call(ctx context.Context, addr string, cmds []goredis.Cmder) {
 	p.w.waiting--
 	switch {
 	case len(r.replies) == len(cmds):
-		if link != p.watching[addr] { // what is watched is watched by one connection
-			link.forget() // as if it went back to a pool
+		if link != p.watching[addr] { // keys are watched on one connection
+			link.abandon() // as if it went back to a pool
 		}
 	case r.failed == nil:
 		r.failed = timedOut(ctx)
@@ -144,8 +144,8 @@ func (p *Process) begin(addr string, commands [][]string) (*request, *end) {
 	return r, own
 }
 
-// connection opens a connection, or returns the one that watches something: transactions are
-// sent on that.
+// connection opens a connection, or returns the one that watches keys, on which transactions are
+// sent.
 func (p *Process) connection(addr string, to *node, commands [][]string) *end {
 	first := commands[0][0]
 	if own := p.watching[addr]; own != nil && (first == "multi" || first == "unwatch") {
@@ -159,7 +159,7 @@ func (p *Process) connection(addr string, to *node, commands [][]string) *end {
 	return own
 }
 
-// program is what answers commands.
+// program answers commands.
 type program interface {
 	serve(link *end, commands [][]string, reply func([]any))
 }
@@ -222,5 +222,5 @@ func (p *Process) unsent(err error) error {
 	return err
 }
 
-// Name is that of the process.
+// Name returns the name of the process.
 func (p *Process) Name() string { return p.name }

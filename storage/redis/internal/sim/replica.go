@@ -4,12 +4,12 @@ import "time"
 
 // following is a replica's side of its link to its primary.
 type following struct {
-	primary string // its address
-	state   linkState
-	link    *end
-	cached  *position     // where it would like to go on; nil if it must be filled
-	since   time.Duration // since when an established link is down; 0 if it never was up
-	heard   time.Duration // when the primary was heard last
+	primary   string // its address
+	state     linkState
+	link      *end
+	cached    *position     // the position to continue from; nil if it must be filled
+	since     time.Duration // since when an established link is down; 0 if it never was up
+	lastHeard time.Duration // the time of the primary's last message
 }
 
 type linkState int
@@ -17,11 +17,11 @@ type linkState int
 const (
 	linkNone    linkState = iota // to be connected
 	linkAsked                    // waiting for an answer to PSYNC
-	linkFilling                  // a copy is on its way; the old data serves
+	linkFilling                  // a copy is on its way; reads get the old data
 	linkUp
 )
 
-// dial connects to the primary and asks to go on.
+// dial connects to the primary and asks to continue.
 func (s *server) dial() {
 	f := s.following
 	primary := s.w.server(f.primary)
@@ -29,7 +29,7 @@ func (s *server) dial() {
 		return
 	}
 	own, theirs := s.connect(primary.node, forReplication)
-	f.link, f.state, f.heard = own, linkAsked, s.w.now
+	f.link, f.state, f.lastHeard = own, linkAsked, s.w.now
 	own.onClose = func() {
 		if s.following == f && f.link == own {
 			s.disconnect()
@@ -42,7 +42,7 @@ func (s *server) dial() {
 	own.send(func() { primary.psync(theirs, s, from) })
 }
 
-// disconnect drops the link, if there is one, and keeps the place.
+// disconnect drops the link, if there is one, and keeps the position.
 func (s *server) disconnect() {
 	f := s.following
 	if f.state == linkUp {
@@ -54,11 +54,11 @@ func (s *server) disconnect() {
 	f.link, f.state = nil, linkNone
 }
 
-// keepFollowing is done every second: a link that is lost is made anew, one that is silent is
-// given up, and the primary hears what has arrived.
+// keepFollowing runs every second: a lost link is replaced, a silent one is dropped, and the
+// primary gets the present offset.
 func (s *server) keepFollowing() {
 	f := s.following
-	if f.state != linkNone && s.w.now-f.heard > s.w.cfg.ReplTimeout {
+	if f.state != linkNone && s.w.now-f.lastHeard > s.w.cfg.ReplTimeout {
 		s.disconnect()
 	}
 	switch f.state {
@@ -79,7 +79,7 @@ func (s *server) sendAck() {
 // is reports whether an end is that of the present link.
 func (f *following) is(link *end) bool { return f != nil && f.link == link }
 
-// resume is the answer +CONTINUE: the primary has the history, under a name that may be new.
+// resume handles +CONTINUE: the primary has the history, possibly under a new id.
 func (s *server) resume(link *end, id string) {
 	f := s.following
 	if !f.is(link) {
@@ -95,14 +95,14 @@ func (s *server) resume(link *end, id string) {
 	s.linked()
 }
 
-// beginFill is the answer +FULLRESYNC: the place in the old history is given up.
+// beginFill handles +FULLRESYNC: the position in the old history is dropped.
 func (s *server) beginFill(link *end) {
 	if f := s.following; f.is(link) {
-		f.state, f.cached, f.heard = linkFilling, nil, s.w.now
+		f.state, f.cached, f.lastHeard = linkFilling, nil, s.w.now
 	}
 }
 
-// load replaces everything by the copy that has arrived.
+// load replaces the data by the copy that has arrived.
 func (s *server) load(link *end, at position, copied *data) {
 	if !s.following.is(link) {
 		return
@@ -117,17 +117,17 @@ func (s *server) load(link *end, at position, copied *data) {
 
 func (s *server) linked() {
 	f := s.following
-	f.state, f.cached, f.since, f.heard = linkUp, nil, 0, s.w.now
+	f.state, f.cached, f.since, f.lastHeard = linkUp, nil, 0, s.w.now
 	s.sendAck()
 }
 
-// receive applies what the primary did.
+// receive applies an entry of the primary.
 func (s *server) receive(link *end, e entry) {
 	f := s.following
 	if !f.is(link) || f.state != linkUp {
 		return
 	}
-	f.heard = s.w.now
+	f.lastHeard = s.w.now
 	s.data.apply(e.effect)
 	s.offset = e.end
 	s.pass(e)
@@ -136,7 +136,7 @@ func (s *server) receive(link *end, e entry) {
 	}
 }
 
-// reported is the offset that a replica says that it has.
+// reported returns the offset that a replica reports.
 func (s *server) reported() int64 {
 	f := s.following
 	switch {

@@ -7,7 +7,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// commandsOf writes commands as they would be sent.
+// commandsOf returns commands in the form in which they are sent.
 func commandsOf(cmds []goredis.Cmder) [][]string {
 	commands := make([][]string, len(cmds))
 	for i, cmd := range cmds {
@@ -34,7 +34,7 @@ func text(arg any) string {
 	return fmt.Sprint(arg)
 }
 
-// setReplies gives commands their outcomes: those behind the last reply have failed.
+// setReplies sets the outcomes of commands: those after the last reply have failed.
 func setReplies(cmds []goredis.Cmder, replies []any, failed error) {
 	for i, cmd := range cmds {
 		if i >= len(replies) {
@@ -52,7 +52,7 @@ func setReplies(cmds []goredis.Cmder, replies []any, failed error) {
 	}
 }
 
-// setValue gives a command its value, in the form that its kind has.
+// setValue sets the value of a command, in the form of its type.
 func setValue(cmd goredis.Cmder, reply any) {
 	switch cmd := cmd.(type) {
 	case interface{ SetVal(any) }: // Cmd
@@ -93,7 +93,7 @@ func texts(reply any) []string {
 	return all
 }
 
-// fields reads a flat list of names and values.
+// fields parses a flat list of names and values.
 func fields(reply any) map[string]string {
 	flat := texts(reply)
 	m := make(map[string]string, len(flat)/2)
@@ -103,8 +103,7 @@ func fields(reply any) map[string]string {
 	return m
 }
 
-// setTransaction gives the commands between MULTI and EXEC their outcomes, which are the reply
-// to EXEC.
+// setTransaction sets the outcomes of the commands between MULTI and EXEC from the reply to EXEC.
 func setTransaction(cmds []goredis.Cmder) error {
 	last := len(cmds) - 1
 	err := cmds[last].Err()

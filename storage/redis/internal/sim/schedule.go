@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fault is something that happens to nodes, and its end.
+// Fault is a fault of some nodes, with its duration.
 type Fault struct {
 	At    time.Duration
 	What  What
@@ -16,19 +16,19 @@ type Fault struct {
 	For   time.Duration
 }
 
-// What can happen.
+// What is the kind of a fault.
 type What string
 
 const (
-	// Stall: the node does nothing for a time.
+	// Stall: the node stops for a time.
 	Stall What = "stall"
 	// Crash: the node ends, and is started again after a time.
 	Crash What = "crash"
-	// Cut: the nodes reach each other, and nobody else, for a time.
+	// Cut: the nodes reach only each other for a time.
 	Cut What = "cut"
 )
 
-// String is a line of a schedule, such as "at 3.2s stall A for 4s".
+// String returns a line of a schedule, such as "at 3.2s stall A for 4s".
 func (f Fault) String() string {
 	return fmt.Sprintf("at %v %s %s for %v", f.At, f.What, strings.Join(f.Nodes, ","), f.For)
 }
@@ -36,7 +36,7 @@ func (f Fault) String() string {
 // Schedule is faults in the order of their beginnings.
 type Schedule []Fault
 
-// String has a line for each fault.
+// String returns a line for each fault.
 func (s Schedule) String() string {
 	lines := make([]string, len(s))
 	for i, f := range s {
@@ -45,7 +45,7 @@ func (s Schedule) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// ParseSchedule reads what [Schedule.String] wrote. Empty lines and indentation do not count.
+// ParseSchedule parses the result of [Schedule.String]. Empty lines and indentation are ignored.
 func ParseSchedule(text string) (Schedule, error) {
 	var s Schedule
 	for line := range strings.Lines(text) {
@@ -83,7 +83,7 @@ func (s Schedule) Sort() {
 	slices.SortStableFunc(s, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
-// End is when the last fault is over.
+// End is the end of the last fault.
 func (s Schedule) End() (end time.Duration) {
 	for _, f := range s {
 		end = max(end, f.At+f.For)
@@ -91,7 +91,7 @@ func (s Schedule) End() (end time.Duration) {
 	return end
 }
 
-// Run has the faults of a schedule happen, beginning now.
+// Run schedules the faults, beginning now.
 func (w *World) Run(s Schedule) {
 	defer w.enter()()
 	for _, f := range s {

@@ -9,8 +9,8 @@ import (
 	"gatehouse.example/storage/redis/internal/sim"
 )
 
-// write sets a key at a server and returns how many replicas confirmed it, -1 if the server
-// did not carry it out.
+// write sets a key at a server and returns how many replicas confirmed it, -1 if the server did
+// not execute it.
 func write(ctx context.Context, w *sim.World, p *sim.Process, server, key string, confirmed int) int {
 	pipe := p.Connect(w.Addr(server)).Pipeline()
 	pipe.Set(ctx, key, "value", 0)
@@ -37,8 +37,8 @@ func wantPrimary(t *testing.T, w *sim.World, want string) {
 	}
 }
 
-// takeover lets B take over from A, and writes to B alone. A comes back when the function
-// that stops it says so.
+// takeover lets B take over from A, and writes to B alone. The function stop stops A; A comes
+// back by itself.
 func takeover(t *testing.T, w *sim.World, p *sim.Process, stop func()) {
 	t.Helper()
 	time.Sleep(3 * time.Second)
@@ -51,8 +51,8 @@ func takeover(t *testing.T, w *sim.World, p *sim.Process, stop func()) {
 	}
 }
 
-// TestFlap: a primary that comes back is promoted again, without what was written meanwhile,
-// though it never followed the server that was primary in between.
+// TestFlap: a primary that comes back is promoted again, without the writes since then, although
+// it never followed the server that was primary in between.
 func TestFlap(t *testing.T) {
 	for name, stop := range map[string]func(w *sim.World){
 		"stall": func(w *sim.World) { w.Do(sim.Fault{What: sim.Stall, Nodes: []string{"A"}, For: 5 * time.Second}) },
@@ -105,7 +105,7 @@ func TestFilling(t *testing.T) {
 	})
 }
 
-// TestDoze: a primary that wakes in the middle of a failover has a write confirmed by a
+// TestDoze: for a primary that wakes in the middle of a failover a write is confirmed by a
 // replica that does not follow the new primary yet.
 func TestDoze(t *testing.T) {
 	lost := 0
@@ -126,8 +126,7 @@ func TestDoze(t *testing.T) {
 	}
 }
 
-// TestHangingReplica: a replica that hangs stays online until repl-timeout, with a lag that
-// grows.
+// TestHangingReplica: a replica that hangs stays online until repl-timeout, with a growing lag.
 func TestHangingReplica(t *testing.T) {
 	inWorld(t, sim.Config{Servers: 2}, func(t *testing.T, w *sim.World, p *sim.Process) {
 		time.Sleep(3 * time.Second)

@@ -6,12 +6,11 @@ import (
 	"strconv"
 )
 
-// Script is what a script means. Its result is its reply: a string, an integer, nil, or an
-// error. What it does on a replica that would write ends it with an error.
+// Script is the effect of a script. Its result is its reply: a string, an integer, nil, or an
+// error. A write on a replica ends it with an error.
 type Script func(tx *Tx, keys, args []string) any
 
-// Script says what servers do when they are sent a script. Call it before any process
-// connects.
+// Script defines what servers do for a script. Call it before any process connects.
 func (w *World) Script(text string, run Script) { w.scripts[sha1Of(text)] = run }
 
 func sha1Of(text string) string {
@@ -19,7 +18,7 @@ func sha1Of(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Tx is what a script sees of its server.
+// Tx is a server's data for a script.
 type Tx struct {
 	s   *server
 	err error
@@ -37,7 +36,7 @@ func (tx *Tx) Set(key, value string) { tx.write(effect{opSet, key, value}) }
 // Add adds a member to a sorted set.
 func (tx *Tx) Add(key, member string) { tx.write(effect{opAdd, key, member}) }
 
-// Info is what INFO replication answers.
+// Info returns the answer to INFO replication.
 func (tx *Tx) Info() string { return tx.s.info() }
 
 func (tx *Tx) write(e effect) {
@@ -50,7 +49,7 @@ func (tx *Tx) write(e effect) {
 	}
 }
 
-// Error makes an error reply.
+// Error returns an error reply.
 func Error(text string) error { return replyError(text) }
 
 func (s *server) eval(args []string) any {

@@ -33,7 +33,7 @@ func newSentinel(w *World, i int) *sentinel {
 	return s
 }
 
-// begin starts a sentinel that knows everybody.
+// begin starts a sentinel that lists all servers and sentinels.
 func (s *sentinel) begin() {
 	s.primary = s.newInstance(kindPrimary, s.w.servers[0].node)
 	for _, other := range s.w.servers[1:] {
@@ -50,8 +50,8 @@ func (s *sentinel) begin() {
 	s.tick()
 }
 
-// restart starts a sentinel with what is in its configuration: who is there, the epochs, and
-// for whom it voted last.
+// restart starts a sentinel with the contents of its configuration: the servers and sentinels,
+// the epochs, and its last vote.
 func (s *sentinel) restart() {
 	was := s.primary
 	s.primary = s.newInstance(kindPrimary, was.node)
@@ -62,15 +62,15 @@ func (s *sentinel) restart() {
 			list[i].runID = known.runID
 		}
 	}
-	if s.current() != was.node { // the failover that was interrupted had promoted it
+	if s.current() != was.node { // the interrupted failover had promoted it
 		s.switchTo(s.current())
 	}
 	s.failover, s.tilted, s.lastTick = failover{}, false, s.w.now
 	s.tick()
 }
 
-// tick is sentinelTimer. Its frequency changes all the time so that sentinels that began
-// together do not stay together.
+// tick is sentinelTimer. Its frequency changes all the time so that sentinels that began together
+// do not stay together.
 func (s *sentinel) tick() {
 	delta := s.w.now - s.lastTick
 	s.lastTick = s.w.now
@@ -111,7 +111,7 @@ func (s *sentinel) handle(i *instance) {
 	s.askOthers(false)
 }
 
-// find returns the instance that is a server.
+// find returns the instance of a server.
 func (s *sentinel) find(n *node) *instance {
 	if s.primary.node == n {
 		return s.primary
@@ -124,8 +124,8 @@ func (s *sentinel) find(n *node) *instance {
 	return nil
 }
 
-// current is whom the sentinel names as the primary: the promoted one as soon as that has
-// been promoted.
+// current returns the server that the sentinel names as the primary: the promoted one as soon as
+// it is promoted.
 func (s *sentinel) current() *node {
 	if s.failover.inProgress && s.failover.promoted != nil && s.failover.state >= failoverReconfigure {
 		return s.failover.promoted.node
@@ -133,8 +133,8 @@ func (s *sentinel) current() *node {
 	return s.primary.node
 }
 
-// switchTo is sentinelResetMasterAndChangeAddress: the sentinel forgets what it knows about
-// the servers, and the old primary is one of the replicas.
+// switchTo is sentinelResetMasterAndChangeAddress: the sentinel resets its state of the servers,
+// and the old primary becomes one of the replicas.
 func (s *sentinel) switchTo(n *node) {
 	s.w.log("%s +switch-master %s %s epoch %d", s.name, s.primary.name, n.name, s.primary.configEpoch)
 	var rest []*node

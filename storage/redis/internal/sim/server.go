@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// server is a Redis server. Everything is on its disk before it is answered.
+// server is a Redis server. Every write is on its disk before the answer.
 type server struct {
 	*node
 	data    *data
 	runID   string
-	scripts map[string]bool // those that it has heard, by their SHA-1
+	scripts map[string]bool // those in its cache, by their SHA-1
 
 	replID, replID2 string
-	secondOffset    int64 // up to which replID2 is our history as well; -1 for none
+	secondOffset    int64 // the length of the history replID2 that it continues; -1 for none
 	offset          int64
-	log             *backlog // nil until somebody followed
+	log             *backlog // nil until there is a replica
 	followers       []*follower
 	waits           []*wait
 
 	configured string // the address of the primary that it follows after a restart; "" for none
 	following  *following
 
-	watches map[*end]watch       // what connections watch
-	channel map[*end]func(hello) // who listens to the sentinels' messages
+	watches map[*end]watch       // the watched keys of connections
+	channel map[*end]func(hello) // subscribers of the sentinels' messages
 }
 
-// backlog is what was sent to replicas, from an offset on.
+// backlog is the stream to replicas, from an offset on.
 type backlog struct {
 	first   int64
 	entries []entry
@@ -38,7 +38,7 @@ type entry struct {
 	end int64
 }
 
-// noID is what Redis prints for a history that is not.
+// noID is how Redis prints the id of no history.
 const noID = "0000000000000000000000000000000000000000"
 
 func newServer(w *World, i int) *server {
@@ -47,7 +47,7 @@ func newServer(w *World, i int) *server {
 		data: newData(), scripts: map[string]bool{}, replID2: noID, secondOffset: -1,
 		channel: map[*end]func(hello){}, watches: map[*end]watch{},
 	}
-	s.node.crashed, s.node.restarted = s.forget, s.start
+	s.node.crashed, s.node.restarted = s.loseMemory, s.start
 	s.runID = s.newID()
 	return s
 }
@@ -61,7 +61,7 @@ func (s *server) newID() string {
 	return id
 }
 
-// begin starts a server in a world where everybody has followed A for long.
+// begin starts a server in a world where all have followed A for long.
 func (s *server) begin() {
 	first := s.w.servers[0]
 	if s == first {
@@ -78,13 +78,13 @@ func (s *server) begin() {
 	}
 }
 
-// forget is what a crash does: only the data is on disk.
-func (s *server) forget() {
+// loseMemory is the effect of a crash: only the data on disk stays.
+func (s *server) loseMemory() {
 	s.followers, s.waits, s.log, s.following, s.channel = nil, nil, nil, nil, map[*end]func(hello){}
 	s.scripts, s.watches = map[string]bool{}, map[*end]watch{}
 }
 
-// start is a restart: a new history begins, which nobody can continue.
+// start is a restart: a new history begins, which no replica can continue.
 func (s *server) start() {
 	s.runID, s.replID, s.replID2 = s.newID(), s.newID(), noID
 	s.offset, s.secondOffset = 0, -1
@@ -97,7 +97,7 @@ func (s *server) start() {
 	}
 }
 
-// cron is what a server does once in a second.
+// cron runs every second.
 func (s *server) cron() {
 	s.every(time.Second, func() {
 		if s.following != nil {
@@ -107,8 +107,8 @@ func (s *server) cron() {
 	})
 }
 
-// become carries out SLAVEOF: the server follows another one, or none if addr is empty. The
-// sentinels have it write that to its configuration, and hang up on everybody else.
+// become executes SLAVEOF: the server follows another one, or none if addr is empty. The
+// sentinels have it write that to its configuration, and close all other connections.
 func (s *server) become(addr string, by *end) {
 	s.replicaOf(addr)
 	s.configured = addr
@@ -128,7 +128,7 @@ func (s *server) replicaOf(addr string) {
 	}
 }
 
-// replicates reports whether an end is one of the replication.
+// replicates reports whether an end belongs to replication.
 func (s *server) replicates(e *end) bool {
 	if s.following != nil && s.following.link == e {
 		return true
@@ -141,8 +141,7 @@ func (s *server) replicates(e *end) bool {
 	return false
 }
 
-// promote makes a primary of a replica: its history continues that of its primary under a
-// name of its own.
+// promote makes a primary of a replica: its history continues that of its primary under a new id.
 func (s *server) promote() {
 	if s.following == nil {
 		return
@@ -156,8 +155,8 @@ func (s *server) promote() {
 	s.w.log("%s is a primary at offset %d, %s.. after %s..", s.name, s.offset, s.replID[:6], s.replID2[:6])
 }
 
-// follow makes a replica of the server, or lets it follow another primary. It keeps its
-// place in the history, to go on from there if the new primary has it.
+// follow makes the server a replica, or lets it follow another primary. It keeps its position in
+// the history, to continue from there if the new primary has it.
 func (s *server) follow(addr string) {
 	f := s.following
 	switch {

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// session is a connection on which a server carries out commands for a process.
+// session is a connection on which a server executes commands of a process.
 type session struct {
 	s       *server
 	link    *end
-	left    [][]string // what is to be done
+	left    [][]string // commands to be executed
 	written int64      // the offset of the last write
-	wait    *wait      // what it is blocked in
+	wait    *wait      // the WAIT in which it is blocked
 	reply   func(replies []any)
 
 	queueing bool // between MULTI and EXEC
 	queue    [][]string
 }
 
-// wait is a WAIT that is not answered yet.
+// wait is an unanswered WAIT.
 type wait struct {
 	of     *session
 	enough int
 	offset int64
 }
 
-// The errors that a server answers.
+// Error replies of servers.
 const (
 	errReadOnly  = replyError("READONLY You can't write against a read only replica.")
 	errNoScript  = replyError("NOSCRIPT No matching script. Please use EVAL.")
@@ -35,8 +35,8 @@ const (
 	errReplica   = replyError("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
 )
 
-// serve carries out commands that have arrived together. Their replies go back together as
-// well, except that what was done before a WAIT is answered before.
+// serve executes commands that have arrived together. Their replies go back together, except that
+// those before a WAIT go back before it.
 func (s *server) serve(link *end, commands [][]string, reply func([]any)) {
 	c := &session{s: s, link: link, left: commands, reply: reply}
 	link.onClose = func() { s.drop(c) }
@@ -113,7 +113,7 @@ func (c *session) waitFor(args []string) any {
 	return nil
 }
 
-// confirmed counts the replicas that say that they have what is before an offset.
+// confirmed counts the replicas that have reported an offset or a later one.
 func (s *server) confirmed(offset int64) int {
 	n := 0
 	for _, f := range s.followers {
@@ -124,7 +124,7 @@ func (s *server) confirmed(offset int64) int {
 	return n
 }
 
-// settle answers those that wait and have enough.
+// settle answers the waits that have enough replicas.
 func (s *server) settle() {
 	for _, w := range slices.Clone(s.waits) {
 		if have := s.confirmed(w.offset); have >= w.enough {
@@ -143,7 +143,7 @@ func (s *server) answer(w *wait, reply any) {
 	c.goOn()
 }
 
-// drop forgets that a session waits.
+// drop removes a session from those that wait.
 func (s *server) drop(c *session) {
 	s.waits = slices.DeleteFunc(s.waits, func(w *wait) bool { return w == c.wait })
 	c.wait = nil

@@ -3,7 +3,7 @@ package sim
 // queued is the reply to a command between MULTI and EXEC.
 const queued = "QUEUED"
 
-// watch is what a connection has found under the keys that it watches.
+// watch is the state of the keys that a connection watches.
 type watch struct {
 	data    *data
 	changes map[string]int
@@ -17,8 +17,8 @@ func (s *server) watch(keys []string) watch {
 	return w
 }
 
-// exec carries out what was queued, unless something changed that the connection watches. The
-// replies are those of the queued commands, nil if they were not carried out.
+// exec executes the queued commands, unless a watched key has changed. The replies are those of
+// the queued commands, nil if they were not executed.
 func (c *session) exec() any {
 	queue := c.queue
 	c.queueing, c.queue = false, nil

@@ -1,21 +1,21 @@
 // Package sim simulates Redis 7.0 servers that replicate, the sentinels that watch them, the
-// network between them and the processes that use them. It is for tests of what a failover
-// does: a world runs inside a bubble of [testing/synctest], where forty seconds take
-// milliseconds, and the same seed and the same faults give the same run.
+// network between them and the processes that use them. It is for tests of failovers: a world
+// runs inside a bubble of [testing/synctest], where forty seconds take milliseconds, and the same
+// seed and the same faults give the same run.
 //
-// A [World] hands out clients ([Process.Connect]) that are real go-redis clients whose
-// commands never reach a socket. Nodes can be stalled, crashed, restarted and cut off from
-// each other by hand or by a [Schedule].
+// A [World] provides clients ([Process.Connect]) that are real go-redis clients whose commands
+// never reach a socket. Nodes can be stalled, crashed, restarted and cut off from each other by
+// hand or by a [Schedule].
 //
 // Simulated are: strings and sorted sets, scripts as Go functions ([World.Script]), the
-// replication stream with its offsets, ids and backlog, partial and full resynchronisation,
-// WAIT, INFO replication; of Sentinel pings, INFO, hello messages, down by opinion and by
-// quorum, elections, the choice of a replica, promotion and reconfiguration. Commands that
-// arrive at a node that is stalled, or are under way when a link is cut, are executed later,
-// even if nobody waits for them any more.
+// replication stream with its offsets, ids and backlog, partial and full resynchronisation, WAIT,
+// INFO replication; of Sentinel pings, INFO, hello messages, subjectively and objectively down,
+// elections, the choice of a replica, promotion and reconfiguration. Commands that arrive at a
+// stalled node, or are under way when a link is cut, are executed later, even if no process waits
+// for them any more.
 //
 // Not simulated are: the end of keys by time, memory limits, users and TLS, a backlog that
-// overflows, disks that forget, clocks that jump, and clusters.
+// overflows, disks that lose data, clocks that jump, and clusters.
 package sim
 
 import (
@@ -25,33 +25,34 @@ import (
 	"time"
 )
 
-// Config describes a world. The zero value of a field means what its comment says.
+// Config describes a world. Defaults of zero fields follow the last semicolon of each
+// comment.
 type Config struct {
 	Servers   int // data servers, named A, B, C and so on; A begins as the primary; 3
 	Sentinels int // named S1, S2 and so on; 3
-	Quorum    int // of sentinels that call a primary down; a majority
+	Quorum    int // the number of sentinels that have to find a primary down; a majority
 
-	Name            string        // under which the sentinels know the primary; "main"
+	Name            string        // of the primary at the sentinels; "main"
 	DownAfter       time.Duration // down-after-milliseconds; 1 s
 	FailoverTimeout time.Duration // failover-timeout; 2 s
 	ParallelSyncs   int           // parallel-syncs; 100
 
 	// The periods of the sentinels; those of Sentinel: 1 s, 10 s, 1 s and 2 s.
 	PingPeriod, InfoPeriod, AskPeriod, PublishPeriod time.Duration
-	// TiltAfter is how long a sentinel may be stalled before it trusts nobody for 30
+	// TiltAfter is how long a sentinel may be stalled before it ignores all answers for 30
 	// PingPeriods; 2 s.
 	TiltAfter time.Duration
 
 	SyncDelay   time.Duration // repl-diskless-sync-delay: how long a full resynchronisation waits to begin; 5 s
-	SyncTime    time.Duration // how long one takes then; 1 s
+	SyncTime    time.Duration // how long a full resynchronisation then takes; 1 s
 	ReplTimeout time.Duration // repl-timeout; 60 s
-	Latency     time.Duration // the least time that a message takes; 100 µs
+	Latency     time.Duration // the shortest time of a message; 100 µs
 
 	// CommandTime bounds each command of a process; 700 ms.
 	CommandTime time.Duration
-	// Unsent, if set, marks the error of a command that no server can have seen.
+	// Unsent, if set, wraps the error of a command that no server can have received.
 	Unsent func(error) error
-	// Log, if set, hears what happens.
+	// Log, if set, is called for each event.
 	Log  func(line string)
 	Seed uint64
 }
@@ -80,8 +81,8 @@ type World struct {
 // longAgo is the time at which a world begins, so that zero is "never" as in Sentinel.
 const longAgo = time.Hour
 
-// New makes a world and starts it: all servers follow A, and every sentinel knows all of
-// them. It must be called inside of a bubble. [World.Stop] ends it.
+// New makes a world and starts it: all servers follow A, and every sentinel lists all of them. It
+// must be called inside of a bubble. [World.Stop] ends it.
 func New(cfg Config) *World {
 	cfg.fill()
 	w := &World{
@@ -135,7 +136,7 @@ func (c *Config) fill() {
 	duration(&c.CommandTime, 700*time.Millisecond)
 }
 
-// Now is how long the world has existed.
+// Now returns how long the world has existed.
 func (w *World) Now() time.Duration { return time.Since(w.start) }
 
 // Stop ends the world. Commands that wait fail when their time is over.
@@ -144,17 +145,16 @@ func (w *World) Stop() {
 	w.stopped, w.events = true, nil
 }
 
-// enter locks the world and runs what is due. Its result is to be called at the end: it sets
-// the timer for the next event and unlocks.
+// enter locks the world and runs the events that are due. Its result is to be called at the end:
+// it sets the timer for the next event and unlocks.
 func (w *World) enter() (leave func()) {
 	w.mu.Lock()
 	w.run(longAgo + time.Since(w.start))
 	return w.leave
 }
 
-// leave sets the timer. What happens among the nodes is only of interest when somebody
-// looks. So while no process waits for a reply there is no timer, and many events are run
-// at once later, each at its own time.
+// leave sets the timer. Events among the nodes only matter when a process waits for a reply. So
+// while none does there is no timer, and many events are run at once later, each at its own time.
 func (w *World) leave() {
 	defer w.mu.Unlock()
 	if w.waiting == 0 || len(w.events) == 0 || w.stopped {
@@ -178,7 +178,7 @@ func (w *World) run(until time.Duration) {
 	w.now = max(w.now, until)
 }
 
-// at has something done at a time, or now if that is over.
+// at runs do at a time, or now if that is over.
 func (w *World) at(at time.Duration, do func()) {
 	if w.stopped {
 		return
@@ -193,8 +193,8 @@ func (w *World) log(format string, args ...any) {
 	}
 }
 
-// event is something that happens at a time. Those of the same time keep the order in which
-// they were thought of.
+// event is a function that runs at a time. Events of the same time keep the order in which they
+// were added.
 type event struct {
 	at    time.Duration
 	order uint64

@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/storage/redis/internal/sim"
 )
 
-// inWorld runs a test in a world of its own, with a process P1.
+// inWorld runs a test in a new world, with a process P1.
 func inWorld(t *testing.T, cfg sim.Config, test func(t *testing.T, w *sim.World, p *sim.Process)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Log = func(line string) { t.Log(line) }
@@ -57,8 +57,8 @@ func TestStalledPrimaryIsReplaced(t *testing.T) {
 	})
 }
 
-// TestTransaction: a transaction happens if nothing has changed that it watches. A replica that
-// a process makes of a primary is filled, and is a primary again afterwards.
+// TestTransaction: a transaction is executed if no watched key has changed. A primary that a
+// process makes a replica is filled, and is a primary again afterwards.
 func TestTransaction(t *testing.T) {
 	inWorld(t, sim.Config{SyncDelay: time.Second}, func(t *testing.T, w *sim.World, p *sim.Process) {
 		time.Sleep(3 * time.Second)

@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// part is the part of a cluster that has a key: its primary, then the replicas.
+// part is the part of a cluster with one key: its primary, then the replicas.
 type part struct {
 	*redistest.Cluster
 	key     string
@@ -25,7 +25,7 @@ type part struct {
 	servers []*redistest.Server
 }
 
-// partOf finds the part that has a key, which is there afterwards.
+// partOf returns the part that has a key, and writes that key.
 func partOf(t *testing.T, c *redistest.Cluster, key string) part {
 	t.Helper()
 	p := part{Cluster: c, key: key, slot: c.Slot(key)}
@@ -36,7 +36,7 @@ func partOf(t *testing.T, c *redistest.Cluster, key string) part {
 	return p
 }
 
-// clusterWith starts three primaries with replicas that fail after timeout.
+// clusterWith starts three primaries with replicas; a node that is silent for timeout has failed.
 func clusterWith(t *testing.T, replicas int, timeout string, args ...string) part {
 	t.Helper()
 	c := redistest.StartDivisible(t, 3, replicas, redistest.Config{Persistent: true, Args: append([]string{
@@ -52,15 +52,14 @@ func (p part) awaitTakeover(t *testing.T) *redistest.Server {
 	return p.Owner(p.slot)
 }
 
-// write puts something new under the key.
+// write writes a new item under the key.
 func write(t *testing.T, b storage.Backend, key string) error {
 	_, err := b.Put(t.Context(), fresh(key, ""))
 	return err
 }
 
-// awaitReplicas waits until all servers list all replicas of the part, which they do when they
-// have heard how far those are, and writes wait for all: one of them hangs, and nothing is
-// confirmed.
+// awaitReplicas waits until all servers list all replicas of the part, which requires an offset
+// from each, and writes wait for all: while one of them hangs, no write is confirmed.
 func (p part) awaitReplicas(t *testing.T, b storage.Backend) {
 	t.Helper()
 	last := p.servers[len(p.servers)-1]
@@ -85,9 +84,9 @@ func (p part) awaitReplicas(t *testing.T, b storage.Backend) {
 	eventually(t, "a write that all have", func() bool { return write(t, b, p.key) == nil })
 }
 
-// TestClusterMinorityReads: a primary that is cut off from the others goes on for some time,
-// here for ever. Who reaches nobody else is told nothing from before anybody could take
-// over; who reaches everybody hears of the takeover.
+// TestClusterMinorityReads: a primary that is cut off from the others goes on for some time, in
+// this test for ever. A process on its side gets no answer that could be outdated by a takeover;
+// a process that reaches all servers uses the new primary.
 func TestClusterMinorityReads(t *testing.T) {
 	t.Parallel()
 	p := clusterWith(t, 1, "5000", "--cluster-allow-reads-when-down", "yes")
@@ -129,8 +128,8 @@ func TestClusterMinorityReads(t *testing.T) {
 	}
 }
 
-// TestClusterMinorityWrites: a primary and one of its replicas are cut off, and the other
-// replica takes over. What that one does not have was not acknowledged.
+// TestClusterMinorityWrites: a primary and one of its replicas are cut off, and the other replica
+// takes over. A write that this one lacks was not acknowledged.
 func TestClusterMinorityWrites(t *testing.T) {
 	t.Parallel()
 	p := clusterWith(t, 2, "3000")
@@ -154,7 +153,7 @@ func TestClusterMinorityWrites(t *testing.T) {
 	}
 }
 
-// TestClusterHangingReplica: one of two replicas hangs. Long before the cluster gives it up
+// TestClusterHangingReplica: one of two replicas hangs. Long before the cluster gives it up,
 // writes are answered that the other one has.
 func TestClusterHangingReplica(t *testing.T) {
 	t.Parallel()
@@ -175,8 +174,8 @@ func TestClusterHangingReplica(t *testing.T) {
 	}
 }
 
-// flap has a primary stall until its replica has taken over and acknowledged something
-// alone, and then that one, just when the first one is back.
+// flap stalls a primary until its replica has taken over and acknowledged a write alone, and then
+// that one, just when the first one is back.
 func (p part) flap(t *testing.T, b storage.Backend) {
 	t.Helper()
 	p.awaitReplicas(t, b)
@@ -187,8 +186,8 @@ func (p part) flap(t *testing.T, b storage.Backend) {
 	p.servers[0].Resume()
 }
 
-// TestClusterFlap: after two stalls a primary is back that has an old copy. It does not take
-// over: Redis promotes only who was in step with the primary not long ago.
+// TestClusterFlap: after two stalls a primary is back with an old copy. It does not take over:
+// Redis promotes only a replica that was recently in step with the primary.
 func TestClusterFlap(t *testing.T) {
 	t.Parallel()
 	p := clusterWith(t, 1, "1000")
@@ -210,8 +209,8 @@ func TestClusterFlap(t *testing.T) {
 	})
 }
 
-// TestClusterFlapWithoutValidity: with cluster-replica-validity-factor 0 it does take over,
-// and what was acknowledged is gone. The start warns.
+// TestClusterFlapWithoutValidity: with cluster-replica-validity-factor 0 it does take over, and
+// acknowledged writes are lost. Open warns of that.
 func TestClusterFlapWithoutValidity(t *testing.T) {
 	t.Parallel()
 	p := clusterWith(t, 1, "1000", "--cluster-replica-validity-factor", "0")
@@ -224,9 +223,9 @@ func TestClusterFlapWithoutValidity(t *testing.T) {
 	})
 }
 
-// TestClusterAlone: when the replica of a part has been given up, its primary serves alone.
-// If that one ends just when the replica is back, the replica takes over without what was
-// acknowledged meanwhile. With min-replicas-to-write nothing is.
+// TestClusterAlone: when the replica of a part has been given up, its primary serves alone. If
+// that one ends just when the replica is back, the replica takes over without the writes
+// acknowledged meanwhile. With min-replicas-to-write there are none.
 func TestClusterAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ least, name string }{{"0", "alone"}, {"1", "refused"}} {
@@ -256,10 +255,10 @@ func TestClusterAlone(t *testing.T) {
 	}
 }
 
-// TestClusterMigration: a part loses its replicas, and the spare one of another part moves to
-// it. If the primary ends before that one was filled, it takes over, and all records of the
-// part are gone. Without cluster-allow-replica-migration the part is away until its primary
-// is back with everything.
+// TestClusterMigration: a part loses its replicas, and the spare one of another part moves to it.
+// If the primary ends before that one is filled, it takes over, and all records of the part are
+// lost. Without cluster-allow-replica-migration the part is away until its primary is back with
+// all records.
 func TestClusterMigration(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []string{"yes", "no"} {

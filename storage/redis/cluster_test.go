@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// says is what a primary answers that knows these primaries, each with replicas.
+// says returns the answer of a primary that lists these primaries, each with replicas.
 func says(primaries map[string][]string) ringAnswer {
 	a := ringAnswer{primaries: map[string]map[string]bool{}}
 	for primary, replicas := range primaries {
@@ -18,9 +18,9 @@ func says(primaries map[string][]string) ringAnswer {
 	return a
 }
 
-// TestClusterMajority: a primary is one if more than half of the primaries say so. A replica
-// has no vote, and neither has who does not answer; both sides of a division are counted by
-// the number of primaries that they remember.
+// TestClusterMajority: a server is a primary if more than half of the primaries list it as one. A
+// replica has no vote, and neither has a server that does not answer; both sides of a division
+// count with the number of primaries that they list.
 func TestClusterMajority(t *testing.T) {
 	t.Parallel()
 	before := says(map[string][]string{"a": {"x"}, "b": nil, "c": nil})
@@ -48,8 +48,8 @@ func TestClusterMajority(t *testing.T) {
 	}
 }
 
-// TestClusterConfirmations: all replicas that any primary finds up have to confirm a write,
-// also one that the primary itself does not see.
+// TestClusterConfirmations: all replicas that any primary lists as up have to confirm a write,
+// also one that its own primary does not list.
 func TestClusterConfirmations(t *testing.T) {
 	t.Parallel()
 	a := says(map[string][]string{"a": {"x"}, "b": nil})

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// clock is a clock that tests move.
+// clock is a clock that the test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -60,7 +60,7 @@ func TestEmbeddedClock(t *testing.T) {
 			t.Error("an item without a lifetime ended")
 		}
 	}
-	clock.advance(-time.Hour) // a clock that is set back changes nothing
+	clock.advance(-time.Hour) // setting a clock back changes nothing
 	put(t, b, storage.Put{Key: "item", Operation: storage.Version{3}, TTL: time.Minute})
 	if !there("item") {
 		t.Error("an item ended when the clock was set back")

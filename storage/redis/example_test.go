@@ -8,8 +8,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// A store in this process. With redis://, redis+sentinel:// or redis+cluster:// the same
-// lines keep it on a server.
+// A store in this process. With redis://, redis+sentinel:// or redis+cluster:// the same lines
+// keep it on a server.
 func ExampleOpen() {
 	ctx := context.Background()
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})

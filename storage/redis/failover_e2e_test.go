@@ -15,12 +15,12 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// recovery is how long a group may take to serve again after its primary was killed. It
-// includes the second after which the sentinels call it down.
+// recovery is how long a group may take to serve again after its primary was killed. It includes
+// the second after which the sentinels find it down.
 const recovery = 10 * time.Second
 
-// TestFailover: a pair loses its primary, the other one serves alone and is another
-// lineage, the first one comes back as a replica, and then the other is lost.
+// TestFailover: a pair loses its primary, the other server serves alone with another lineage, the
+// first one comes back as a replica, and then the other is lost.
 func TestFailover(t *testing.T) {
 	first := redistest.Start(t, redistest.Config{Persistent: true})
 	second := redistest.Start(t, redistest.Config{Persistent: true, ReplicaOf: first})
@@ -72,8 +72,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestClusterFailover: a part of the keys loses its primary. Nobody sends the client to the
-// replica that takes its place, because the one that it asks is gone.
+// TestClusterFailover: a part of the keys loses its primary. The client is not redirected to the
+// replica that takes its place, because the server that it asks is gone.
 func TestClusterFailover(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1, redistest.Config{Persistent: true})
 	b := open(t, redis.Options{URL: cluster.URL()})
@@ -107,9 +107,9 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// TestClusterGrows: a primary joins a cluster with replicas. While the first slot moves to
-// it, it has none, and so the other ones name no such primary. A write that follows a key
-// there is settled when the slot has moved.
+// TestClusterGrows: a primary joins a cluster with replicas. While the first slot moves to it, it
+// has none, and so the other ones do not list it as a primary. A write that follows a key to it
+// is settled when the slot has moved.
 func TestClusterGrows(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1, redistest.Config{Persistent: true})
 	newcomer := join(t, cluster)
@@ -169,9 +169,9 @@ func join(t *testing.T, cluster *redistest.Cluster) *redistest.Server {
 	return server
 }
 
-// TestPromotedUnnoticed: in the middle of a failover a replica has been promoted, the
-// sentinels still name the primary before, and that one, which was only slow, has nobody
-// left who follows it. It is not alone: what it would answer now would be forgotten.
+// TestPromotedUnnoticed: in the middle of a failover a replica has been promoted, the sentinels
+// still name the primary before, and that one, which was only slow, has no replica any more. It
+// is not alone: its answers would be lost.
 func TestPromotedUnnoticed(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
 	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary})
@@ -206,8 +206,8 @@ func TestPromotedUnnoticed(t *testing.T) {
 	})
 }
 
-// TestMinorityIsNotAlone: a primary whose replicas are gone serves alone, unless the
-// sentinel that says so has lost the others, who may be promoting one of them.
+// TestMinorityIsNotAlone: a primary whose replicas are gone serves alone, unless the sentinel
+// that reports it has lost the others, which may be promoting one of them.
 func TestMinorityIsNotAlone(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
 	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary})

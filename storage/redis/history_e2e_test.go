@@ -22,11 +22,11 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// histories is how many histories are written under each kind of trouble.
+// histories is the number of histories for each kind of trouble.
 var histories = flag.Int("redis.histories", 1, "how many histories to check for each kind of trouble")
 
-// ask is what a client asks of a backend. Exactly one of get, put and delete is meant:
-// put if it has an operation, delete if that is set.
+// ask is one call of a backend. Exactly one of get, put and delete is meant: put if it has an
+// operation, delete if that is set.
 type ask struct {
 	key    string
 	put    storage.Put
@@ -35,22 +35,22 @@ type ask struct {
 
 func (a ask) writes() bool { return a.put.Operation != storage.Version{} }
 
-// told is what the client was told.
+// told is the answer to a call.
 type told struct {
 	version  storage.Version // of the item that is there, zero for none
 	data     string
 	conflict bool
-	unknown  bool // it may happen at any time from now on, or never
+	unknown  bool // it may be applied at any time from now on, or never
 }
 
-// register is what one key holds.
+// register is the content of one key.
 type register struct {
 	version storage.Version
 	data    string
 }
 
-// after is the contract of [storage.Backend] as one step: it reports whether what was
-// told is true of a register, and what the register holds afterwards.
+// after is the contract of [storage.Backend] as one step: it reports whether an answer is correct
+// for a register, and returns the register afterwards.
 func (r register) after(a ask, out told) (bool, register) {
 	is := out.unknown || out.version == r.version && out.data == r.data
 	switch {
@@ -58,7 +58,7 @@ func (r register) after(a ask, out told) (bool, register) {
 		return true, register{}
 	case !a.writes():
 		return is, r
-	case r.version == a.put.Operation: // it has happened before
+	case r.version == a.put.Operation: // it has been applied before
 		return is && !out.conflict, r
 	case a.put.If.Any() || r.version == a.put.If.Version():
 		next := register{a.put.Operation, string(a.put.Data)}
@@ -91,11 +91,11 @@ func byKey(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 	return parts
 }
 
-// never is later than everything: an operation that may happen at any time later may as
-// well happen after all others, which is the same as not at all.
+// never is later than any time: an operation that may be applied at any later time may as well be
+// applied after all others, which is the same as not at all.
 const never = int64(1) << 62
 
-// chronicle is what some clients asked of one backend and were told.
+// chronicle is the calls of some clients of one backend, with their answers.
 type chronicle struct {
 	backend storage.Backend
 	epoch   time.Time
@@ -103,11 +103,11 @@ type chronicle struct {
 
 	mu      sync.Mutex
 	history []porcupine.Operation
-	known   map[string]storage.Version // what was last seen under a key
+	known   map[string]storage.Version // the last version read under a key
 	count   map[string]int
 }
 
-// enter writes down one call.
+// enter records one call.
 func (c *chronicle) enter(client int, a ask, call func() (told, error)) (out told, err error) {
 	begin := time.Since(c.epoch).Nanoseconds()
 	out, err = call()
@@ -118,7 +118,7 @@ func (c *chronicle) enter(client int, a ask, call func() (told, error)) (out tol
 	case errors.Is(err, storage.ErrUncertain):
 		c.count["uncertain"]++
 		out, end = told{unknown: true}, never
-	case err != nil: // it has had no effect, for certain
+	case err != nil: // it certainly had no effect
 		c.count["failed"]++
 		return out, err
 	default:
@@ -131,11 +131,11 @@ func (c *chronicle) enter(client int, a ask, call func() (told, error)) (out tol
 	return out, err
 }
 
-// patient is how long a client of a history waits: less than an operation may take, so
-// that more of them become uncertain.
+// patient is how long a client of a history waits: less than an operation may take, so that more
+// of them become uncertain.
 const patient = 60 * time.Millisecond
 
-// do asks once.
+// do makes one call.
 func (c *chronicle) do(t *testing.T, client int, a ask) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -160,7 +160,7 @@ func (c *chronicle) do(t *testing.T, client int, a ask) error {
 	return err
 }
 
-// choose is what a client asks next.
+// choose draws the next call of a client.
 func (c *chronicle) choose() ask {
 	a := ask{key: c.keys[mathrand.IntN(len(c.keys))]}
 	c.mu.Lock()
@@ -183,8 +183,8 @@ func (c *chronicle) choose() ask {
 	return a
 }
 
-// live asks until the end. What is uncertain is sent again, as a store does, but not
-// always: others go on with what may have happened.
+// live makes calls until the end. An uncertain write is sent again, as a store does, but not
+// always: other clients continue from its possible effect.
 func (c *chronicle) live(t *testing.T, client int, end time.Time) {
 	for time.Now().Before(end) {
 		a := c.choose()
@@ -195,7 +195,7 @@ func (c *chronicle) live(t *testing.T, client int, end time.Time) {
 	}
 }
 
-// seen are the operations of which somebody was told.
+// seen returns the operations whose item was read.
 func seen(history []porcupine.Operation) map[storage.Version]bool {
 	found := map[storage.Version]bool{}
 	for _, op := range history {
@@ -204,8 +204,8 @@ func seen(history []porcupine.Operation) map[storage.Version]bool {
 	return found
 }
 
-// check reports whether there is an order of all operations in which everything that was
-// told is true. An uncertain write that nobody has ever seen need not have happened.
+// check reports whether there is an order of all operations in which all answers are correct. An
+// uncertain write that was never read need not have been applied.
 func check(history []porcupine.Operation) porcupine.CheckResult {
 	found := seen(history)
 	history = slices.DeleteFunc(slices.Clone(history), func(op porcupine.Operation) bool {
@@ -215,14 +215,14 @@ func check(history []porcupine.Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model(), history, 20*time.Second)
 }
 
-// weather is what goes on between a backend and its server, by turns of on and off.
+// weather is the faults between a backend and its server, which alternate on and off.
 type weather struct {
 	name    string
 	bad     func(p *redistest.Proxy)
 	on, off time.Duration
 }
 
-// hour is longer than any client waits. Clear delivers what is held back.
+// hour is longer than any client waits. Clear delivers the delayed bytes.
 const hour = time.Hour
 
 func weathers() []weather {
@@ -244,7 +244,7 @@ func weathers() []weather {
 	}
 }
 
-// blow lets the weather go on until the end.
+// blow runs the faults until the end.
 func (w weather) blow(p *redistest.Proxy, end time.Time) {
 	for time.Now().Before(end) {
 		w.bad(p)
@@ -255,8 +255,8 @@ func (w weather) blow(p *redistest.Proxy, end time.Time) {
 	}
 }
 
-// write has some clients share some keys of a new backend in bad weather. When it is over
-// and what was late has arrived, everybody looks once more.
+// write has some clients share some keys of a new backend during faults. After the faults, when
+// late messages have arrived, every client reads all keys once more.
 func (w weather) write(t *testing.T, server *redistest.Server) *chronicle {
 	t.Helper()
 	const clients, keys = 5, 8
@@ -281,10 +281,9 @@ func (w weather) write(t *testing.T, server *redistest.Server) *chronicle {
 	return c
 }
 
-// TestHistories: whatever the network does, what the clients of a backend are told is
-// what they would be told if one operation happened after the other. An operation whose
-// outcome is not known has happened once, at some time after it was asked for, or never;
-// one that has failed for certain never has.
+// TestHistories: whatever the network does, the answers to the clients of a backend are as if one
+// operation happened after the other. An operation with an unknown outcome has been applied once,
+// at some time after its call, or never; one that has certainly failed has not been applied.
 func TestHistories(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	for _, w := range weathers() {
@@ -304,7 +303,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// transcript is a history to be read, a key after the other.
+// transcript returns a readable history, one key after the other.
 func transcript(history []porcupine.Operation) string {
 	var b strings.Builder
 	for _, part := range byKey(history) {
@@ -328,7 +327,7 @@ func transcript(history []porcupine.Operation) string {
 	return b.String()
 }
 
-// TestHistoryChecker: the checker finds what must not be.
+// TestHistoryChecker: the checker finds wrong histories.
 func TestHistoryChecker(t *testing.T) {
 	op := func(n byte) storage.Version { return storage.Version{n} }
 	put := func(n byte, cond storage.Condition) ask {

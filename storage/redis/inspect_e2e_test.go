@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// Open looks at how a real server keeps records.
+// TestOpenInspects: Open reads how a real server keeps records.
 func TestOpenInspects(t *testing.T) {
 	cases := []struct {
 		name    string

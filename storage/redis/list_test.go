@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestList: a list does what a sorted set does, while it grows to many pieces and shrinks
-// to nothing.
+// TestList: a list behaves as a sorted set does, while it grows to many pieces and shrinks to
+// none.
 func TestList(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var l list

@@ -14,17 +14,17 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// What one record may cost in the memory of a server, with its entries in lists, in bytes.
-// docs/operations.md reckons with these figures.
+// The bounds for the memory of a server that one record takes, with its entries in lists, in
+// bytes. docs/operations.md uses these figures.
 const (
 	grantMemory   = 1500
 	clientMemory  = 1000 // that was used
-	unusedMemory  = 1250 // that nobody has used, the only one of its software
+	unusedMemory  = 1250 // unused, the only one of its software
 	removedMemory = 500  // what is left of one that was removed
 )
 
-// TestMemory: what grants and clients cost, what is left of a client when it is used or
-// removed, and that rotation costs nothing more.
+// TestMemory: the memory of grants and clients, of a client after its first use and after its
+// removal, and that rotation takes none.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
@@ -65,7 +65,7 @@ func TestMemory(t *testing.T) {
 	}))
 }
 
-// TestMemoryOfRemoved: what is left of a client that was removed is small.
+// TestMemoryOfRemoved: the tombstone of a removed client is small.
 func TestMemoryOfRemoved(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
@@ -85,7 +85,7 @@ func TestMemoryOfRemoved(t *testing.T) {
 
 func clientID(i int) string { return fmt.Sprintf("client-%015d", i) }
 
-// registers stores a client as registration leaves it, of a software of its own.
+// registers stores a client as registration does, of a software of its own.
 func registers(t *testing.T, store *storage.Store, i int) {
 	t.Helper()
 	err := store.CreateClient(t.Context(), storage.Client{
@@ -107,7 +107,7 @@ func lifetime() storage.Lifetime {
 	return storage.Lifetime{Expires: now.Add(90 * 24 * time.Hour), IdleExpires: now.Add(30 * 24 * time.Hour), AccessUntil: now.Add(5 * time.Minute)}
 }
 
-// granted is a grant as consent and redemption leave it.
+// granted stores a grant as consent and redemption do.
 func granted(t *testing.T, store *storage.Store, subject, client string) storage.Grant {
 	t.Helper()
 	g, _, err := store.PrepareGrant(storage.NewGrant{
@@ -130,7 +130,7 @@ func granted(t *testing.T, store *storage.Store, subject, client string) storage
 	return g
 }
 
-// perItem makes n items and returns what each costs in the server's memory.
+// perItem makes n items and returns how much of the server's memory each takes.
 func perItem(t *testing.T, server *redistest.Server, most, n int, item func(i int)) int {
 	t.Helper()
 	before := usedMemory(t, server)

@@ -14,15 +14,15 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// What a row of the catalogue may cost in the memory of a server, with a record of 1000
-// bytes and its entries in lists: when it is new, and when it has changed. That keeps what
-// was said before, and not the record twice.
+// The bounds for the memory of a server that a row of the catalogue takes, with a record of 1000
+// bytes and its entries in lists: a new row, and a changed one. A changed row keeps the fields of
+// before, and not the record twice.
 const (
 	rowMemory     = 2600
 	changedMemory = 500
 )
 
-// TestMemoryOfCatalogue: what rows cost, new ones and those that have changed.
+// TestMemoryOfCatalogue: the memory of rows, new and changed.
 func TestMemoryOfCatalogue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})

@@ -20,14 +20,14 @@ var (
 )
 
 // TestModelExplores breaks worlds of two and three servers by every fault of a grid, by every
-// sequence of two, and by anything, a hundred times or for as long as it may. What breaks a promise is made as
-// short as it can be and printed, to become a test.
+// sequence of two, and by random faults, a hundred times or for the time of a flag. A schedule
+// that breaks a promise is shortened as far as possible and printed, to become a test.
 func TestModelExplores(t *testing.T) {
 	skipRaced(t)
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a run leaves much behind and keeps nothing
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a run allocates much and keeps nothing
 	e := &exploration{t: t, began: time.Now(), rnd: rand.New(rand.NewPCG(*modelSeed, 0))}
 	for m := range e.models() {
 		if !e.try(m) {
@@ -50,10 +50,10 @@ type exploration struct {
 	found                                int
 }
 
-// fewSchedules are the same ones on every machine, unlike those of a time.
+// fewSchedules is a fixed number, so that every machine explores the same ones.
 const fewSchedules = 100
 
-// over reports whether the exploration has come to its end.
+// over reports whether the exploration has ended.
 func (e *exploration) over() bool {
 	if *modelTime == 0 && e.schedules >= fewSchedules || e.found >= mostFound {
 		return true
@@ -61,7 +61,7 @@ func (e *exploration) over() bool {
 	return *modelTime != 0 && time.Since(e.began) > *modelTime
 }
 
-// mostFound is after how many findings an exploration ends.
+// mostFound is the number of findings after which an exploration ends.
 const mostFound = 5
 
 // try runs a model, and reports whether to go on.
@@ -83,8 +83,8 @@ func (e *exploration) try(m model) bool {
 	return true
 }
 
-// models yields what is to be explored, without end: every single fault of the grid, every
-// sequence of two, each in an order that is drawn, and in turn with them anything.
+// models yields the models to explore, without end: every single fault of the grid and every
+// sequence of two, each in a random order, and random faults in turn with them.
 func (e *exploration) models() func(func(model) bool) {
 	return func(yield func(model) bool) {
 		singles, pairs := e.permutation(singles()), e.permutation(pairs())
@@ -125,7 +125,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// singles are all schedules of one fault of the grid.
+// singles returns all schedules of one fault of the grid.
 func singles() (n int, at func(int) model) {
 	two, three := grid(2), grid(3)
 	return len(two) + len(three), func(i int) model {
@@ -136,7 +136,7 @@ func singles() (n int, at func(int) model) {
 	}
 }
 
-// pairs are all schedules of two faults of the grid, with the second one beginning at one of
+// pairs returns all schedules of two faults of the grid, with the second one beginning at one of
 // starts.
 func pairs() (n int, at func(int) model) {
 	two, three := grid(2), grid(3)
@@ -154,13 +154,13 @@ func pairs() (n int, at func(int) model) {
 	}
 }
 
-// starts are when the second fault of a pair begins after the first one.
+// starts are the delays of the second fault of a pair.
 var starts = []time.Duration{
 	400 * time.Millisecond, time.Second, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second, 4 * time.Second,
 	5 * time.Second, 6 * time.Second, 8 * time.Second, 10 * time.Second, 13 * time.Second, 17 * time.Second,
 }
 
-// grid is every single fault with coarse times.
+// grid returns every single fault with coarse times.
 func grid(servers int) (faults []sim.Fault) {
 	add := func(what sim.What, nodes string, seconds ...float64) {
 		for _, s := range seconds {
@@ -199,7 +199,7 @@ func (e *exploration) fault(servers int) sim.Fault {
 	nodes := []string{"S1", "S2", "S3", "P1", "P2"}
 	for i := range servers {
 		name := string(rune('A' + i))
-		nodes = append(nodes, name, name, name) // servers are what matters most
+		nodes = append(nodes, name, name, name) // faults of servers matter most
 	}
 	f := sim.Fault{
 		What:  []sim.What{sim.Stall, sim.Stall, sim.Crash, sim.Cut}[e.rnd.IntN(4)],
@@ -213,13 +213,12 @@ func (e *exploration) fault(servers int) sim.Fault {
 		}
 	}
 	if f.What == sim.Crash && f.Nodes[0][0] == 'P' {
-		f.What = sim.Stall // a process that starts again has seen nothing
+		f.What = sim.Stall // a process that restarts has the least state
 	}
 	return f
 }
 
-// shrink makes a schedule that broke a promise shorter as long as it breaks one of the same
-// kind.
+// shrink shortens a schedule that broke a promise as long as it breaks one of the same kind.
 func (m model) shrink(t *testing.T, o outcome) (model, outcome) {
 	promise, _, _ := strings.Cut(o.violations[0], ":")
 	for changed := true; changed; {
@@ -234,7 +233,7 @@ func (m model) shrink(t *testing.T, o outcome) (model, outcome) {
 	return m, o
 }
 
-// smaller yields models that are a little simpler.
+// smaller yields slightly simpler models.
 func (m model) smaller() func(func(model) bool) {
 	return func(yield func(model) bool) {
 		for i := range m.schedule {
@@ -260,7 +259,7 @@ func (m model) with(s sim.Schedule) model {
 	return m
 }
 
-// simpler are faults that are shorter, rounder, or about fewer nodes.
+// simpler returns faults that are shorter, rounder, or about fewer nodes.
 func simpler(f sim.Fault) (all []sim.Fault) {
 	for i := range f.Nodes {
 		if len(f.Nodes) > 1 {
@@ -282,7 +281,7 @@ func simpler(f sim.Fault) (all []sim.Fault) {
 	return all
 }
 
-// String says how to run a model again.
+// String returns the flags that run the model again.
 func (m model) String() string {
 	hasty := ""
 	if m.hasty {
@@ -297,8 +296,8 @@ var (
 	modelServers  = flag.Int("model.servers", 3, "how many servers TestModelRuns has")
 )
 
-// TestModelRepeats: the same seed and schedule give the same run, so that what is found can be
-// looked at.
+// TestModelRepeats: the same seed and schedule give the same run, so that a finding can be
+// examined.
 func TestModelRepeats(t *testing.T) {
 	skipRaced(t)
 	runs := make([][]string, 2)
@@ -311,7 +310,7 @@ func TestModelRepeats(t *testing.T) {
 			runs[i] = append(runs[i], line)
 		}
 		m.run(t)
-		slices.Sort(runs[i]) // what happens at the same time may come in any order
+		slices.Sort(runs[i]) // events of the same time may come in any order
 	}
 	for i, line := range runs[0] {
 		if i >= len(runs[1]) || line != runs[1][i] {
@@ -320,7 +319,7 @@ func TestModelRepeats(t *testing.T) {
 	}
 }
 
-// TestModelRuns runs a schedule that was found, to see what happens.
+// TestModelRuns runs the schedule in a flag and logs all events.
 func TestModelRuns(t *testing.T) {
 	if *modelSchedule == "" {
 		t.Skip("no -model.schedule")

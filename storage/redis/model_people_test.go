@@ -12,19 +12,19 @@ import (
 	"gatehouse.example/storage"
 )
 
-// record is what was answered about a client and the family of tokens that it got.
+// record is the acknowledged state of a client and of the family of its tokens.
 type record struct {
 	client string
 	grant  storage.Grant // as it was prepared
 	code   string
 
-	// What was acknowledged. It only grows.
+	// Acknowledged; these only grow.
 	registered, consented, redeemed, revoked bool
-	generation                               uint32 // of the newest refresh token that somebody holds
+	generation                               uint32 // of the newest refresh token of the client
 
-	// What was sent, and may count.
+	// Sent, and possibly in effect.
 	spoiled bool // a code was sent again, so the family may end
-	ending  bool // somebody tries to revoke it
+	ending  bool // a revocation was sent
 	tokens  int  // how often the code gave tokens
 	dead    bool // the client has given it up
 }
@@ -32,8 +32,8 @@ type record struct {
 // errRefused stands for invalid_grant.
 var errRefused = errors.New("invalid_grant")
 
-// refreshWindow is longer than any outage of a schedule, so that a refresh that is repeated
-// never comes too late.
+// refreshWindow is longer than any outage of a schedule, so that a repeated refresh is never too
+// late.
 const refreshWindow = 5 * time.Minute
 
 // person registers clients at a process, and uses them at any.
@@ -64,7 +64,7 @@ func (r *run) begin(at int, client string) *record {
 	return rec
 }
 
-// life is what a family goes through.
+// life is the life of a family.
 type life struct {
 	*run
 	rec   *record
@@ -74,7 +74,7 @@ type life struct {
 
 func (l life) anywhere() int { return l.rnd.IntN(len(l.stores)) }
 
-// until tries at any process until it is answered, and reports whether that was no refusal.
+// until tries at random processes until there is an answer, and reports whether it was a success.
 func (l life) until(do func(int, *record) error) bool {
 	for !l.ended() {
 		l.think()
@@ -86,8 +86,8 @@ func (l life) until(do func(int, *record) error) bool {
 	return false
 }
 
-// live has a family redeemed, refreshed, looked at and mostly revoked, with everything that is
-// answered with 503 tried again at another process.
+// live has a family redeemed, refreshed, introspected and mostly revoked; a call that was
+// answered with 503 is tried again at another process.
 func (l life) live() {
 	if l.rnd.IntN(4) == 0 {
 		time.Sleep(time.Duration(l.rnd.Int64N(int64(10 * time.Second)))) // some hesitate
@@ -115,7 +115,7 @@ func (l life) live() {
 	}
 }
 
-// afterEnd tries what a family that has ended should not be able to do.
+// afterEnd tries operations that a family that has ended must refuse.
 func (l life) afterEnd() {
 	for range 3 {
 		l.think()
@@ -128,7 +128,7 @@ func (l life) afterEnd() {
 	}
 }
 
-// done counts an operation, and tells what it was in the log.
+// done counts an operation, and logs it.
 func (r *run) done(what string, i int, rec *record, err error) error {
 	if err != nil {
 		r.note("P%d %s %s: %v", i+1, what, rec.client, err)
@@ -249,14 +249,14 @@ func (r *run) rotate(i int, rec *record, generation uint32) (storage.Grant, erro
 		case generation == g.Generation:
 			g, err = s.Rotate(ctx, g, lifetime1h())
 		case generation+1 == g.Generation && time.Since(g.Rotated) < refreshWindow:
-			g, err = s.Confirm(ctx, g) // the answer of before, again
+			g, err = s.Confirm(ctx, g) // the earlier answer again
 		default:
 			return g, r.reused(ctx, s, rec.grant.ID, nil)
 		}
 		if !errors.Is(err, storage.ErrConflict) {
 			return g, refusedIfGone(err)
 		}
-		err = nil // somebody else has changed it
+		err = nil // another caller has changed it
 	}
 	return g, storage.ErrUnavailable
 }
@@ -299,13 +299,13 @@ func (r *run) tryRevoked(i int, rec *record) {
 	_ = r.done("refresh after the end of", i, rec, err)
 }
 
-// replay presents a code once more, which ends its family.
+// replay sends a code once more, which ends its family.
 func (r *run) replay(i int, rec *record) {
 	rec.ending = true
 	_ = r.redeem(i, rec)
 }
 
-// look reads what was acknowledged about a record before.
+// look checks a read grant against the acknowledged state.
 func (r *run) look(ctx context.Context, i int, rec *record) {
 	known := *rec
 	if known.registered {
@@ -332,7 +332,7 @@ func (r *run) look(ctx context.Context, i int, rec *record) {
 	}
 }
 
-// everything is one life of a family at a process, without an error.
+// everything runs one life of a family at a process, without an error.
 func (r *run) everything(i int) error {
 	rec := r.begin(i, fmt.Sprintf("after-%d-%d", i, time.Now().UnixNano()))
 	if rec == nil {

@@ -9,7 +9,7 @@ import (
 	"gatehouse.example/storage/redis/internal/sim"
 )
 
-// schedule reads a schedule in a test.
+// schedule parses a schedule.
 func schedule(t *testing.T, text string) sim.Schedule {
 	t.Helper()
 	s, err := sim.ParseSchedule(text)
@@ -19,19 +19,19 @@ func schedule(t *testing.T, text string) sim.Schedule {
 	return s
 }
 
-// known is a schedule that broke a promise once.
+// known is a schedule that once broke a promise.
 type known struct {
 	name     string
 	servers  int
 	schedule string
 	hasty    bool
-	seed     uint64 // the first of those that are tried
-	// without names the protection that it is kept for: without it, the promise is broken from
+	seed     uint64 // the first seed to try
+	// without is the protection that the schedule tests: without it, the promise is broken from
 	// some of the seeds.
 	without failover.Protections
 	promise string
 	limit   string        // why the promise is not kept, if it is not
-	silence time.Duration // how long nobody's write may be acknowledged, if that is what it is about
+	silence time.Duration // the time in which no write may be acknowledged, if the schedule is about that
 }
 
 var (
@@ -52,9 +52,9 @@ var knownSchedules = []known{
 	{name: "minority", servers: 3, schedule: "at 0s cut A,S1,P1 for 8s", without: withoutLease, promise: "revoked"},
 	{name: "hanging replica", servers: 3, schedule: "at 0s stall B for 20s", silence: 3 * time.Second},
 	{name: "last replica hangs", servers: 2, schedule: "at 0s stall B for 20s", silence: 6 * time.Second},
-	// B is promoted while it is filled, and A and C have what was acknowledged meanwhile.
+	// B is promoted while it is filled, and A and C have the writes acknowledged meanwhile.
 	{name: "filled by a minority", servers: 3, schedule: "at 0s crash B for 500ms\nat 6s cut B,S1,S2 for 4s", without: withoutTrust, promise: "lost"},
-	// A goes on alone, and a process that did not see that meets B, who was left behind.
+	// A goes on alone, and a process that did not see that finds B, which was left behind.
 	{name: "left behind", servers: 2, schedule: "at 0s cut B,P1 for 8s\nat 8s cut A for 4s", without: withoutTrust, promise: "lost"},
 	// C lags and is not waited for, then it is promoted.
 	{name: "lagging", servers: 3, schedule: "at 0s cut C for 2s\nat 3s cut C,S1,S2 for 8s", without: withoutTrust, promise: "lost"},

@@ -16,37 +16,37 @@ import (
 	"gatehouse.example/storage/redis/internal/sim"
 )
 
-// The model runs the real store over the real backend in a simulated world of Redis servers
-// and sentinels, breaks that by a schedule, and looks whether what was answered stays true.
+// The model runs the real store over the real backend in a simulated world of Redis servers and
+// sentinels, breaks that by a schedule, and checks whether the answers stay true.
 
-// model is what one run is about.
+// model describes one run.
 type model struct {
 	servers  int
 	schedule sim.Schedule
 	seed     uint64
-	hasty    bool                 // sentinels ask often, as in our tests with real ones, and replicas are filled without delay
+	hasty    bool                 // sentinels ask often, as in tests with real ones, and replicas are filled without delay
 	off      failover.Protections // what is switched off
 	unfenced bool                 // writes happen on any lineage
-	log      func(line string)    // hears everything, if set
+	log      func(line string)    // is called for each event, if set
 }
 
-// The times of a run: before the schedule begins, and after it has ended until everything has
-// to work again.
+// The times of a run: before the schedule begins, and from its end until everything has to work
+// again.
 const (
 	warmUp   = 4 * time.Second
 	recovery = 60 * time.Second
 )
 
-// outcome is what a run has shown.
+// outcome is the result of a run.
 type outcome struct {
 	violations []string
-	recovered  time.Duration // how long after the last fault everything worked
-	answered   int           // operations that were answered, not with 503
+	recovered  time.Duration // from the last fault until everything worked
+	answered   int           // operations with an answer other than 503
 	refused    int
 	silence    time.Duration // the longest time in which no write was acknowledged
 }
 
-// run runs a model in a bubble of its own.
+// run runs a model in its own bubble.
 func (m model) run(t *testing.T) (o outcome) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(m.config())
@@ -76,14 +76,14 @@ func (m model) config() sim.Config {
 	return c
 }
 
-// run is a model that runs.
+// run is a running model.
 type run struct {
 	model
 	t      *testing.T
 	w      *sim.World
 	stores []*storage.Store
 	ends   []func()
-	over   chan struct{} // closed when nothing new is begun
+	over   chan struct{} // closed when no new operation begins
 	people sync.WaitGroup
 
 	mu         sync.Mutex
@@ -91,7 +91,7 @@ type run struct {
 	violations []string
 	answered   int
 	refused    int
-	written    time.Time // when a write was acknowledged last
+	written    time.Time // when the last write was acknowledged
 	silence    time.Duration
 }
 
@@ -118,12 +118,12 @@ func newRun(t *testing.T, m model, w *sim.World) *run {
 			t.Fatal(err)
 		}
 		r.stores, r.ends = append(r.stores, store), append(r.ends, func() { _ = b.Close() })
-		time.Sleep(37 * time.Millisecond) // so that they do not look at the same time
+		time.Sleep(37 * time.Millisecond) // so that their looks are at different times
 	}
 	return r
 }
 
-// unfenced is a backend that does not mind which lineage answers.
+// unfenced is a backend that writes on any lineage.
 type unfenced struct{ storage.Backend }
 
 func (b unfenced) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
@@ -155,7 +155,7 @@ func (r *run) note(format string, args ...any) {
 	}
 }
 
-// violation notes that a promise was broken. The first word is which.
+// violation records that a promise was broken. The first word is its name.
 func (r *run) violation(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	r.note("VIOLATION %s", line)
@@ -169,15 +169,15 @@ func (o outcome) broke(promise string) bool {
 	return slices.ContainsFunc(o.violations, func(v string) bool { return strings.HasPrefix(v, promise) })
 }
 
-// people is how many use each process.
+// people is the number of users of each process.
 const people = 3
 
-// work has people use the processes until a plan is over.
+// work has people use the processes until a plan has ended.
 func (r *run) work(plan func()) {
 	for i := range people * len(r.stores) {
 		rnd := rand.New(rand.NewPCG(r.seed, uint64(i)))
 		r.people.Go(func() {
-			time.Sleep(time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))) // nobody does anything at the same time
+			time.Sleep(time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))) // so that they begin at different times
 			r.person(i%len(r.stores), rnd)
 		})
 	}
@@ -186,7 +186,7 @@ func (r *run) work(plan func()) {
 	r.people.Wait()
 }
 
-// ended reports whether nothing new is to be begun.
+// ended reports whether no new operation is to begin.
 func (r *run) ended() bool {
 	select {
 	case <-r.over:
@@ -196,8 +196,8 @@ func (r *run) ended() bool {
 	}
 }
 
-// recover waits until both processes do everything at the first try, and returns how long
-// that took.
+// recover waits until both processes do everything at the first try, and returns how long that
+// took.
 func (r *run) recover() time.Duration {
 	begun := time.Now()
 	for i := range r.stores {
@@ -217,7 +217,7 @@ func (r *run) recover() time.Duration {
 	return time.Since(begun)
 }
 
-// audit reads at the end at each process whatever was ever acknowledged.
+// audit reads all acknowledged records at each process at the end.
 func (r *run) audit() {
 	for i := range r.stores {
 		for _, rec := range r.records {
@@ -226,8 +226,8 @@ func (r *run) audit() {
 	}
 }
 
-// skipRaced leaves the model to a run without the race detector, which makes it many times
-// slower: one process at a time runs in it, so there is no race to be seen.
+// skipRaced skips a test of the model under the race detector, which makes it many times slower:
+// only one process at a time runs in it, so there are no races to detect.
 func skipRaced(t *testing.T) {
 	t.Helper()
 	if raced {

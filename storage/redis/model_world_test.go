@@ -6,7 +6,7 @@ import (
 	"gatehouse.example/storage/redis/internal/sim"
 )
 
-// scripts tells a world what our scripts mean.
+// scripts defines the scripts of the backend in a world.
 func scripts(w *sim.World) {
 	w.Script(putScript, simulatedPut)
 	w.Script(markScript, func(tx *sim.Tx, keys, args []string) any {

@@ -2,5 +2,5 @@
 
 package redis
 
-// raced says that the race detector looks on.
+// raced reports whether the race detector is on.
 const raced = false

@@ -12,9 +12,9 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestRefusedConnection: a server that lets nobody in any more has done nothing. Commands that
-// travel together are no exception: nobody hears that a write has happened, that a record is
-// not there, or that what is there is no record.
+// TestRefusedConnection: a server that refuses connections has done nothing. Commands of one
+// round trip are no exception: no caller gets the result that a write has happened, that a record
+// is missing, or that a value is not a record.
 func TestRefusedConnection(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	b := open(t, redis.Options{URL: "redis://" + server.Addr})
@@ -29,7 +29,7 @@ func TestRefusedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "no")
-	for range 2 { // the first one may meet the connection that was cut
+	for range 2 { // the first may use the connection that was cut
 		put := fresh("another", "")
 		put.Listed = []storage.Listing{{Index: "list", Entry: "another"}}
 		if _, err := b.Put(t.Context(), put); err == nil || errors.Is(err, storage.ErrConflict) {

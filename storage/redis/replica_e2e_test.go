@@ -54,7 +54,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 }
 
 // TestReplicaConfirms: a write is answered when a replica has it. One that no replica has
-// confirmed is uncertain, and settled by sending it again, over whatever connection.
+// confirmed is uncertain, and settled by sending it again, over any connection.
 func TestReplicaConfirms(t *testing.T) {
 	primary, replica, link, b := pairOf(t)
 	has := func(key string) bool { return replica.Client().Exists(t.Context(), key).Val() == 1 }
@@ -104,7 +104,7 @@ func TestReplicaConfirms(t *testing.T) {
 		t.Fatal("the replica has heard of it")
 	}
 
-	// What was lost in the hole is sent once more when the replica links up again.
+	// Lost entries are sent once more when the replica is linked again.
 	other := open(t, redis.Options{URL: primary.URL()})
 	defer other.Close()
 	link.Cut()
@@ -122,7 +122,7 @@ func TestReplicaConfirms(t *testing.T) {
 	}
 }
 
-// TestReplicaGone: what has no replica left serves alone, and the other way round.
+// TestReplicaGone: a primary without replicas serves alone, and with replicas it does not.
 func TestReplicaGone(t *testing.T) {
 	primary, replica, _, b := pairOf(t)
 	writes := func() bool { _, err := b.Put(t.Context(), fresh("k", "")); return err == nil }
@@ -142,8 +142,8 @@ func TestReplicaGone(t *testing.T) {
 	eventually(t, "a write to both", writes)
 }
 
-// TestLineage: a promoted replica is another lineage, on which a write that relies on the
-// old one does not happen, unless it has happened before.
+// TestLineage: a promoted replica is another lineage, on which a write that relies on the old one
+// is refused, unless it has happened before.
 func TestLineage(t *testing.T) {
 	_, replica, link, b := pairOf(t)
 	before := lineageOf(t, b)
@@ -160,7 +160,7 @@ func TestLineage(t *testing.T) {
 	if err := replica.Client().Do(t.Context(), "replicaof", "no", "one").Err(); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Start(t, redistest.Config{ReplicaOf: replica}) // only where there are replicas lineages have names
+	redistest.Start(t, redistest.Config{ReplicaOf: replica}) // lineages have names only where there are replicas
 	next := open(t, redis.Options{URL: replica.URL()})
 	defer next.Close()
 	after := lineageOf(t, next)
@@ -183,12 +183,12 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// TestNoLineage: one server that no replica follows has no name for its history.
+// TestNoLineage: the lineage of one server without replicas is empty.
 func TestNoLineage(t *testing.T) {
 	b := open(t, redis.Options{URL: redistest.StartServer(t)})
 	defer b.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // it is not even asked
+	cancel() // no command is sent
 	if l, err := b.Lineage(ctx); l != "" || err != nil {
 		t.Errorf("Lineage: %q, %v", l, err)
 	}

@@ -32,8 +32,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// Passwords at the servers of these tests. They need every kind of escape, and errors
-// are searched for the word in them.
+// Passwords of the servers in these tests. They contain every character that needs an escape, and
+// errors are searched for the word in them.
 const (
 	gatePassword    = `p@/:?#%&+=hunter2`
 	watcherPassword = "watcher-hunter2"
@@ -50,7 +50,7 @@ type authority struct {
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	caKey, key := newECKey(t), newECKey(t)
-	name := func(name string) pkix.Name { return pkix.Name{CommonName: name} } // OpenSSL goes by names
+	name := func(name string) pkix.Name { return pkix.Name{CommonName: name} } // OpenSSL identifies issuers by name
 	caTemplate := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: name("authority"), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
@@ -102,8 +102,8 @@ func signed(t *testing.T, template, parent *x509.Certificate, public *ecdsa.Publ
 
 func (a authority) trust() *tls.Config { return &tls.Config{RootCAs: a.roots} }
 
-// secured starts a redis-server that listens with TLS only, and returns its address and
-// what ends it. The settings are lines of its file.
+// secured starts a redis-server that listens with TLS only, and returns its address and a
+// function that ends it. The settings are lines of its file.
 func (a authority) secured(t *testing.T, settings string, flags ...string) (addr string, kill func()) {
 	t.Helper()
 	addr = lowAddress(t)
@@ -127,7 +127,7 @@ func (a authority) secured(t *testing.T, settings string, flags ...string) (addr
 	}
 	kill = func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // the second time there is nothing to wait for
+		_ = cmd.Wait() // the second call waits for nothing
 	}
 	t.Cleanup(func() {
 		kill()
@@ -149,7 +149,7 @@ func (a authority) secured(t *testing.T, settings string, flags ...string) (addr
 	return addr, kill
 }
 
-// lowAddress is free, and below the ports of outgoing connections, which could take it
+// lowAddress returns a free address below the ports of outgoing connections, which could take it
 // before the server does.
 func lowAddress(t *testing.T) string {
 	t.Helper()
@@ -164,14 +164,14 @@ func lowAddress(t *testing.T) string {
 	return ""
 }
 
-// people are the users of a server: one that may do everything to our records, one for
-// sentinels and replicas, and nobody else.
+// people returns the users of a server: one with all commands on the keys of the store, and one
+// for sentinels and replicas.
 func people() string {
 	return fmt.Sprintf("save \"\"\nrepl-diskless-sync-delay 0\nuser default off\nuser gate on #%x ~gatehouse:* +@all\nuser watcher on #%x ~* &* +@all\n",
 		sha256.Sum256([]byte(gatePassword)), sha256.Sum256([]byte(watcherPassword)))
 }
 
-// TestServerSecure: one server with TLS and a user of its own.
+// TestServerSecure: one server with TLS and a user.
 func TestServerSecure(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -198,8 +198,8 @@ func TestServerSecure(t *testing.T) {
 	wantNoOpen(t, redis.Options{URL: "rediss://gate:hunter2@" + addr, TLS: a.trust()}, "check the user and the password")
 }
 
-// TestSentinelSecure: sentinels and servers speak TLS only, each wants a password, and
-// they are different ones. The store also follows a failover.
+// TestSentinelSecure: sentinels and servers accept TLS only, with different passwords. The store
+// also follows a failover.
 func TestSentinelSecure(t *testing.T) {
 	a := newAuthority(t)
 	primary, kill := a.secured(t, people())
@@ -241,7 +241,7 @@ func TestSentinelSecure(t *testing.T) {
 	secureRead(t, backend, "after")
 }
 
-// TestClusterSecure: the nodes of a cluster speak TLS only.
+// TestClusterSecure: the nodes of a cluster accept TLS only.
 func TestClusterSecure(t *testing.T) {
 	a := newAuthority(t)
 	addr, _ := a.secured(t, people()+"cluster-enabled yes\ntls-cluster yes\ncluster-announce-ip 127.0.0.1\n")

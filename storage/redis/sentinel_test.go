@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// TestSentinelsComeAndGo: who is asked are the sentinels of the URL and those that are known to
-// those who answer. One that was replaced is not asked for ever.
+// TestSentinelsComeAndGo: the sentinels that are asked are those of the URL and those that
+// answers list. One that was replaced is not asked any more.
 func TestSentinelsComeAndGo(t *testing.T) {
 	connect := func(addr string) *goredis.Client {
 		return goredis.NewClient(&goredis.Options{Addr: addr, MaintNotificationsConfig: noMaintenance()})
@@ -35,7 +35,7 @@ func TestSentinelsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestReportOf: what SENTINEL MASTER and its like say, read.
+// TestReportOf: the replies to SENTINEL MASTER and similar commands are parsed.
 func TestReportOf(t *testing.T) {
 	primary := map[string]string{
 		"ip": "192.0.2.1", "port": "6379", "flags": "master", "config-epoch": "7", "last-ping-sent": "120", "down-after-milliseconds": "5000",

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestSentinelTellsItsVote: each sentinel tells on which term it has voted last, without voting
-// again, and only about the primary that it names.
+// TestSentinelTellsItsVote: each sentinel reports the term of its last vote, without voting
+// again, and only for the primary that it names.
 func TestSentinelTellsItsVote(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
 	redistest.Start(t, redistest.Config{ReplicaOf: primary})
@@ -37,7 +37,7 @@ func TestSentinelTellsItsVote(t *testing.T) {
 		}
 		return epoch, told, highest
 	}
-	for range 2 { // asking is no vote
+	for range 2 { // asking is not voting
 		if epoch, told, highest := votes(primary.Addr); told != 3 || highest != uint64(epoch) {
 			t.Errorf("before: %d tell, the highest number is %d in term %d", told, highest, epoch)
 		}
@@ -61,8 +61,8 @@ func TestSentinelTellsItsVote(t *testing.T) {
 }
 
 // TestSentinelOutOfReach: a process does not reach one sentinel, which the others reach. While
-// the replica is away too nobody can confirm anything to it, and still it answers reads: a
-// majority has voted for nobody.
+// the replica is away too no write can be confirmed, and still the process answers reads: a
+// majority has not voted.
 func TestSentinelOutOfReach(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{})
 	replica := redistest.Start(t, redistest.Config{ReplicaOf: primary})

@@ -18,8 +18,8 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// What a user of Redis must be allowed to run: at each server, in another database than
-// 0, where there are replicas, and in a cluster.
+// The commands that a user of Redis must be allowed: at each server, in another database than 0,
+// where there are replicas, and in a cluster.
 const (
 	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zcard info scan"
 	inDatabase = everywhere + " select"
@@ -27,14 +27,14 @@ const (
 	inCluster  = everywhere + " wait asking command cluster|slots"
 )
 
-// gate is the user that a server gets for these tests, and its place in a URL. It may
-// touch our keys and those of the suites.
+// gate is the user of these tests, and its place in a URL. It may use the keys of the store and
+// those of the suites.
 const (
 	gateUser = "//gate:p%40%2F%3A%20word@"
 	gateName = "gate"
 )
 
-// gateRules are the rules of the user for these commands.
+// gateRules returns the rules of the user for these commands.
 func gateRules(commands string) []string {
 	rules := []string{"reset", "on", ">p@/: word", "~gatehouse:*", "~storagetest:*"}
 	for command := range strings.FieldsSeq(commands) {
@@ -43,7 +43,7 @@ func gateRules(commands string) []string {
 	return rules
 }
 
-// gated is the configuration of a server with the user.
+// gated returns the configuration of a server with the user.
 func gated(commands string) redistest.Config {
 	return redistest.Config{Persistent: true, Args: append([]string{"--user", gateName}, gateRules(commands)[1:]...)}
 }
@@ -67,7 +67,7 @@ func TestServer(t *testing.T) {
 	wantCommands(t, inDatabase, []*redistest.Server{server}, url, "gatehouse:key")
 }
 
-// TestServerPassword: the password of the server itself, which has no user name.
+// TestServerPassword: the password of the server itself, without a user name.
 func TestServerPassword(t *testing.T) {
 	server := redistest.StartServer(t, "--requirepass", "p@/: word")
 	wantNoOpen(t, redis.Options{URL: server}, "redis://user:password@host")
@@ -107,9 +107,8 @@ func TestServerCluster(t *testing.T) {
 	})
 }
 
-// wantCommands checks that the commands are those that the store uses, apart from CONFIG
-// GET, for which there is INFO: with all of them nothing is refused, with one less
-// something is.
+// wantCommands checks that the commands are those that the store uses, apart from CONFIG GET, for
+// which there is INFO: with all of them no command is refused, with one less one is.
 func wantCommands(t *testing.T, commands string, servers []*redistest.Server, url, key string) {
 	t.Helper()
 	try := func(commands string) (refused []string, err error) {
@@ -130,8 +129,8 @@ func wantCommands(t *testing.T, commands string, servers []*redistest.Server, ur
 	allow(t, servers, commands)
 }
 
-// allow gives the user these commands, and no others, at servers that know no script and
-// have refused nothing yet.
+// allow gives the user these commands, and no others, at servers with no cached scripts and no
+// refusals yet.
 func allow(t *testing.T, servers []*redistest.Server, commands string) {
 	t.Helper()
 	for _, s := range servers {
@@ -147,7 +146,7 @@ func allow(t *testing.T, servers []*redistest.Server, commands string) {
 	}
 }
 
-// refusals are the commands that servers did not run for the user.
+// refusals returns the commands that servers refused to the user.
 func refusals(t *testing.T, servers []*redistest.Server) []string {
 	t.Helper()
 	seen := map[string]bool{}
@@ -166,8 +165,8 @@ func refusals(t *testing.T, servers []*redistest.Server) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// everyMethod opens a store and calls all that it has, until something fails. A warning
-// counts as a failure.
+// everyMethod opens a store and calls all methods, until one fails. A warning counts as a
+// failure.
 func everyMethod(t *testing.T, url, key string) error {
 	var warned error
 	b, err := redis.Open(t.Context(), redis.Options{URL: url, OnWarning: func(w string) { warned = fmt.Errorf("warning: %s", w) }})

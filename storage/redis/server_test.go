@@ -23,7 +23,7 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// How long Open and one operation may take, with room for a slow machine.
+// How long Open and one operation may take, with a margin for a slow machine.
 const (
 	openWithin      = 2*time.Second + 500*time.Millisecond
 	operationWithin = time.Second + 500*time.Millisecond
@@ -53,7 +53,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// certificate returns a server's certificate for 127.0.0.1 and the roots that trust it.
+// certificate returns a server's certificate for 127.0.0.1 and roots with its issuer.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -150,7 +150,7 @@ func TestOpenRefused(t *testing.T) {
 	}
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address that refuses connections.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,7 +161,7 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestPoolTimeout: who waits in vain for a connection has sent nothing.
+// TestPoolTimeout: a caller that gets no connection has sent nothing.
 func TestPoolTimeout(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -209,8 +209,7 @@ func TestBoundedPool(t *testing.T) {
 	}
 }
 
-// TestRoundTrips: one method is one round trip, except when the server does not know the
-// script.
+// TestRoundTrips: one method is one round trip, except when the server does not have the script.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -257,14 +256,14 @@ func TestForeignValues(t *testing.T) {
 	})
 }
 
-// foreign writes what is not an item.
+// foreign writes values that are not items.
 type foreign struct {
 	set  func(key, value string) error
 	push func(key string) error // onto a list
 }
 
-// foreignValues checks that what is not an item is an unreadable record, never an item
-// and never nothing.
+// foreignValues checks that such a value is an unreadable record, and neither an item nor
+// missing.
 func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 	t.Helper()
 	defer b.Close()

@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// silent is an address where somebody listens and never answers.
+// silent returns an address that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	p := newProxy(t, "")
@@ -29,13 +29,13 @@ func silent(t *testing.T) string {
 // What a proxy does with the bytes of a client.
 const (
 	pass    = iota // everything goes through
-	swallow        // requests are lost, and nothing tells the client
+	swallow        // requests are lost, and the client is not notified
 	mute           // requests arrive, replies are lost
 	hangUp         // requests arrive, then the connection is closed
 	reset          // requests are lost and the connection is closed
 )
 
-// proxy stands between a client and a server and loses what it is told to lose.
+// proxy is a proxy between a client and a server that loses messages on command.
 type proxy struct {
 	addr   string
 	server string
@@ -140,8 +140,8 @@ func (p *proxy) replies(client, server net.Conn) {
 	}
 }
 
-// TestUncertain: when a write can have reached the server and no reply came, its outcome
-// is unknown, whatever really happened; a read is just an error.
+// TestUncertain: when a write can have reached the server and no reply came, its outcome is
+// unknown, whatever the server did; a read is just an error.
 func TestUncertain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -197,7 +197,7 @@ type call struct {
 	do   func() error
 }
 
-// writes are calls that change something.
+// writes returns calls of all methods that change the database.
 func writes(ctx context.Context, b storage.Backend) []call {
 	return []call{
 		{"Put", func() error {
@@ -232,8 +232,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestCertain: a write that did not leave the process, or that the server refused, did
-// not happen, and nothing says that it may have.
+// TestCertain: a write that did not leave the process, or that the server refused, did not
+// happen, and its error is not ErrUncertain.
 func TestCertain(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)

@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// durable are the settings about which the start says nothing.
+// durable are settings without warnings.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always", "--repl-timeout", "10", "--repl-ping-replica-period", "2"}
 
 // mustWarn opens a store and expects one warning with each of these parts, in this order.
@@ -21,7 +21,7 @@ func mustWarn(t *testing.T, url string, parts ...string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for warnings := startWarnings(t, url); !slices.EqualFunc(warnings, parts, strings.Contains); warnings = startWarnings(t, url) {
-		if time.Now().After(deadline) { // a server may not know all others yet
+		if time.Now().After(deadline) { // a server may not list all others yet
 			t.Fatalf("warnings %q, want %q", warnings, parts)
 		}
 	}
@@ -41,8 +41,8 @@ func startWarnings(t *testing.T, url string) (warnings []string) {
 	return warnings
 }
 
-// TestSentinelSettings: the start tells what sentinels and servers are set to that weakens a
-// promise, each once, and nothing where all is well or nothing may be asked.
+// TestSentinelSettings: Open warns once of each setting of sentinels and servers that weakens a
+// promise, and of nothing when there is none, or when it may not ask.
 func TestSentinelSettings(t *testing.T) {
 	primary := redistest.Start(t, redistest.Config{Args: durable})
 	first := redistest.Start(t, redistest.Config{ReplicaOf: primary, Args: durable})
@@ -72,8 +72,8 @@ func TestSentinelSettings(t *testing.T) {
 	mustWarn(t, group.URL(), "down-after-milliseconds is 60000", "quorum is 1 of 3", "replica-priority")
 }
 
-// TestClusterSettings: the same in a cluster, whose replicas are asked too: they decide
-// whether they take over.
+// TestClusterSettings: the same in a cluster, whose replicas are asked too: their settings decide
+// on takeovers.
 func TestClusterSettings(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 2, redistest.Config{Args: append([]string{
 		"--cluster-node-timeout", "5000", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "4",

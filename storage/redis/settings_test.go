@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// mustSay expects one sentence with each of these parts, in this order, and no other one.
+// mustSay expects one sentence with each of these parts, in this order, and no others.
 func mustSay(t *testing.T, sentences []string, parts ...string) {
 	t.Helper()
 	if len(sentences) != len(parts) {
@@ -21,8 +21,7 @@ func mustSay(t *testing.T, sentences []string, parts ...string) {
 	}
 }
 
-// TestSentinelAdvice: what sentinels say about themselves that weakens a promise. The maps are
-// those of Redis 7.0, cut down.
+// TestSentinelAdvice: advice about sentinels. The maps are shortened from those of Redis 7.0.
 func TestSentinelAdvice(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"down-after-milliseconds": "5000", "num-other-sentinels": "2", "quorum": "2"}
@@ -64,8 +63,8 @@ func TestSentinelAdvice(t *testing.T) {
 	}
 }
 
-// TestServerAdvice: settings of a server that weaken a promise, and what they are good for only
-// where there are replicas.
+// TestServerAdvice: advice about settings of a server, some of which only matters where there are
+// replicas.
 func TestServerAdvice(t *testing.T) {
 	t.Parallel()
 	mustSay(t, settings{"repl-timeout": "20", "repl-ping-replica-period": "10"}.replicated())

@@ -7,7 +7,7 @@ import (
 
 var start = time.Date(2031, time.March, 4, 5, 6, 7, 0, time.UTC)
 
-// group is what a process sees of three sentinels and servers P, Q and R, which tests change.
+// group is the answers of three sentinels and servers P, Q and R, which tests change.
 type group struct {
 	watch   Watch
 	now     time.Time
@@ -18,7 +18,7 @@ type group struct {
 
 const downAfter = 5 * time.Second
 
-// newGroup has P as the primary of term 1, and those as replicas that follow.
+// newGroup returns a group with P as the primary of term 1, and replicas that follow.
 func newGroup(replicas ...string) *group {
 	g := &group{now: start, reports: map[string]*Report{}, servers: map[string]Server{}}
 	for _, s := range []string{"s1", "s2", "s3"} {
@@ -37,7 +37,7 @@ func newGroup(replicas ...string) *group {
 	return g
 }
 
-// look looks, writes the mark if there is one to write, and returns the step.
+// look updates the watch, writes the mark if there is one to write, and returns the step.
 func (g *group) look() Step {
 	look := Look{Begun: g.now, Servers: g.servers}
 	for _, r := range g.reports {
@@ -56,14 +56,14 @@ func (g *group) look() Step {
 
 func (g *group) pass(d time.Duration) { g.now = g.now.Add(d) }
 
-// server changes what a server says.
+// server changes the answer of a server.
 func (g *group) server(addr string, change func(*Server)) {
 	s := g.servers[addr]
 	change(&s)
 	g.servers[addr] = s
 }
 
-// down has so many sentinels not reach a server for a time.
+// down sets for how many sentinels a server has been down, and since when.
 func (g *group) down(addr string, sentinels int, since time.Duration) {
 	for _, r := range g.reports {
 		for i := range r.Others {
@@ -75,8 +75,8 @@ func (g *group) down(addr string, sentinels int, since time.Duration) {
 	}
 }
 
-// promote makes a server the primary of a term, as all sentinels see it; others are those
-// that they list beside it.
+// promote makes a server the primary of a term in the reports of all sentinels; others are the
+// servers that they list beside it.
 func (g *group) promote(addr string, epoch uint64, others ...string) {
 	for _, r := range g.reports {
 		r.Primary, r.Epoch, r.Others = addr, epoch, nil
@@ -89,7 +89,7 @@ func (g *group) promote(addr string, epoch uint64, others ...string) {
 func wantTrusted(t *testing.T, what string, v View, want bool) {
 	t.Helper()
 	if (v.Doubt == nil) != want {
-		t.Errorf("%s: %s is believed: %t (%v), want %t", what, v.Primary, v.Doubt == nil, v.Doubt, want)
+		t.Errorf("%s: %s is trusted: %t (%v), want %t", what, v.Primary, v.Doubt == nil, v.Doubt, want)
 	}
 }
 
@@ -115,7 +115,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestNamed: a primary is who a majority of all sentinels names, not of those who answer.
+// TestNamed: the primary is the one that a majority of all sentinels names, not of those that
+// answer.
 func TestNamed(t *testing.T) {
 	g := newGroup("Q")
 	named := func() string {
@@ -140,8 +141,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestLease: it ends when the first of those sentinels could call the primary down whose voice
-// a quorum needs.
+// TestLease: the lease ends when so many sentinels could find the primary down that the others
+// are less than needed.
 func TestLease(t *testing.T) {
 	whole := downAfter - downAfter/clockError
 	for _, tt := range []struct {
@@ -190,8 +191,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseContinues: while it lasts, two sentinels are enough to prolong it; when it has
-// lapsed, somebody may be replacing the primary, and all must say that they are not.
+// TestLeaseContinues: while a lease lasts, two sentinels are enough to prolong it; when it has
+// lapsed, a sentinel may be replacing the primary, and all must report that they are not.
 func TestLeaseContinues(t *testing.T) {
 	g := newGroup("Q")
 	first := g.look().View
@@ -218,8 +219,8 @@ func TestLeaseContinues(t *testing.T) {
 	}
 }
 
-// TestConfirmations: all who follow have to confirm a write, one at the least, and nobody when
-// nobody could be promoted.
+// TestConfirmations: all replicas that follow have to confirm a write, at least one, and none
+// when no server could be promoted.
 func TestConfirmations(t *testing.T) {
 	for _, tt := range []struct {
 		what      string
@@ -261,7 +262,7 @@ func TestConfirmations(t *testing.T) {
 	}
 }
 
-// TestFallsBehind: a replica that is heard but stays behind is not waited for after two seconds.
+// TestFallsBehind: a replica that is online but stays behind is not waited for after two seconds.
 func TestFallsBehind(t *testing.T) {
 	g := newGroup("Q", "R")
 	g.server("P", func(s *Server) { s.Offset, s.Replicas[0].Offset, s.Replicas[1].Offset = 100, 50, 100 })
@@ -277,8 +278,8 @@ func TestFallsBehind(t *testing.T) {
 	}
 }
 
-// TestNobodyIsDroppedInTheDark: who does not hear enough sentinels goes on waiting for a replica
-// that seems to hang. It may be about to be promoted where they are.
+// TestNobodyIsDroppedInTheDark: a process that reaches too few sentinels goes on waiting for a
+// replica that seems to hang. The other sentinels may be about to promote it.
 func TestNobodyIsDroppedInTheDark(t *testing.T) {
 	g := newGroup("Q", "R")
 	g.look()
@@ -296,8 +297,8 @@ func TestNobodyIsDroppedInTheDark(t *testing.T) {
 	}
 }
 
-// TestAloneIsMarked: before the primary acknowledges anything alone, that is on record, and
-// anew when somebody was back meanwhile.
+// TestAloneIsMarked: before the primary acknowledges a write alone, the mark is written, and anew
+// when a server was back meanwhile.
 func TestAloneIsMarked(t *testing.T) {
 	g := newGroup("Q")
 	alone := func(want uint64) {
@@ -315,7 +316,7 @@ func TestAloneIsMarked(t *testing.T) {
 	g.down("Q", 3, 4*time.Second)
 	alone(1)
 	g.pass(5 * time.Second)
-	g.down("Q", 3, 3*time.Second) // it was back, between two looks
+	g.down("Q", 3, 3*time.Second) // it was back between two looks
 	alone(2)
 	g.pass(time.Second)
 	g.down("Q", 0, 0)

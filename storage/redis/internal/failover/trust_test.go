@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// promoted is a group of P, Q and R in which P was the primary of term 1 and a process knows
+// promoted returns a group of P, Q and R in which P was the primary of term 1 and a process has
 // its mark; then Q, which followed, is the primary of a later term.
 func promoted(epoch uint64) *group {
 	g := newGroup("Q", "R")
@@ -22,7 +22,8 @@ func promoted(epoch uint64) *group {
 	return g
 }
 
-// TestSuccessorIsTrusted: a replica that followed and is promoted next has everything.
+// TestSuccessorIsTrusted: a replica that followed and is promoted next has every acknowledged
+// write.
 func TestSuccessorIsTrusted(t *testing.T) {
 	g := promoted(2)
 	v := g.look().View
@@ -33,7 +34,7 @@ func TestSuccessorIsTrusted(t *testing.T) {
 }
 
 // TestGapInTerms: numbers may be missing after an election that failed, and then there was no
-// term between. Only who saw the one before a moment ago knows that.
+// term between. Only a process that saw the term before a moment ago can rely on that.
 func TestGapInTerms(t *testing.T) {
 	g := promoted(3)
 	g.pass(sureTime + downAfter - time.Second)
@@ -47,11 +48,12 @@ func TestGapInTerms(t *testing.T) {
 	g.watch = Watch{}
 	wantTrusted(t, "who has seen nothing", g.look().View, false)
 	g.servers["P"] = Server{Mark: Mark{Epoch: 1, Lineage: "lp"}}
-	wantTrusted(t, "when everybody answers and nobody has more", g.look().View, true)
+	wantTrusted(t, "when all answer and none has more", g.look().View, true)
 }
 
-// TestUnwatchedTerm: the next one is no heir for a process that did not watch the term before
-// to its end, or saw that it did not follow: the primary may have gone on without it.
+// TestUnwatchedTerm: a process does not trust the next primary without more if it did not watch
+// the term before to its end, or saw that the server did not follow: the primary may have gone on
+// without it.
 func TestUnwatchedTerm(t *testing.T) {
 	g := promoted(2)
 	g.pass(sureTime + downAfter)
@@ -110,13 +112,13 @@ func TestFilledByOneThatRestarted(t *testing.T) {
 	}
 }
 
-// TestLessOfTheSame: of two servers with one mark, the one that has come farther in that
-// history has more, and one that has no part in it has nothing.
+// TestLessOfTheSame: of two servers with one mark, the one with the longer part of that history
+// has more, and one without a part of it has nothing.
 func TestLessOfTheSame(t *testing.T) {
 	for _, tt := range []struct {
 		what     string
 		promoted Server
-		believed bool
+		trusted  bool
 	}{
 		{"as far as the other", Server{Before: "lp", Branched: 100}, true},
 		{"not so far", Server{Before: "lp", Branched: 99}, false},
@@ -130,18 +132,18 @@ func TestLessOfTheSame(t *testing.T) {
 			g.servers = map[string]Server{"P": {Primary: true, Lineage: before, Offset: 100, Mark: mark}, "Q": tt.promoted}
 			g.promote("Q", 4, "P")
 			step := g.look()
-			believed := tt.believed && before == "lp" // one that restarted says no longer how far it came
-			wantTrusted(t, tt.what+", the primary is "+before, step.View, believed)
-			if (step.Refill == "P") == believed {
+			trusted := tt.trusted && before == "lp" // after a restart its history does not show how long it was
+			wantTrusted(t, tt.what+", the primary is "+before, step.View, trusted)
+			if (step.Refill == "P") == trusted {
 				t.Errorf("%s, the primary is %s: filled from %q", tt.what, before, step.Refill)
 			}
 		}
 	}
 }
 
-// TestStaleReturns: a former primary that never followed is promoted again. While another one
-// may have more it is refused; when the other one is there and still is a primary, it is asked
-// back.
+// TestStaleReturns: a former primary that never followed is promoted again. While another server
+// may have more it is refused; when the other one is there and still is a primary, it is filled
+// from that.
 func TestStaleReturns(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
@@ -200,8 +202,8 @@ func TestStaleReturns(t *testing.T) {
 	}
 }
 
-// TestFormerPrimaryRejoins: one that returns and has nothing more is told to follow, unless
-// somebody may be about to promote it.
+// TestFormerPrimaryRejoins: a former primary that returns and has nothing more should follow,
+// unless a sentinel may be about to promote it.
 func TestFormerPrimaryRejoins(t *testing.T) {
 	for _, tt := range []struct {
 		what   string
@@ -233,7 +235,7 @@ func TestFormerPrimaryRejoins(t *testing.T) {
 	}
 }
 
-// TestPatience: one that may have more is waited for, but not for ever.
+// TestPatience: a server that may have more is waited for, but not for ever.
 func TestPatience(t *testing.T) {
 	g := promoted(2)
 	g.look()
@@ -248,17 +250,17 @@ func TestPatience(t *testing.T) {
 	v := g.look().View
 	wantTrusted(t, "a minute", v, true)
 	if !v.Lost {
-		t.Error("nobody hears that acknowledged writes are lost")
+		t.Error("the loss of acknowledged writes is not reported")
 	}
 
 	g = promoted(3)
 	g.watch = Watch{Patience: time.Second}
 	g.down("P", 3, time.Second)
-	wantTrusted(t, "as long as somebody else decided", g.look().View, true)
+	wantTrusted(t, "as long as the operator decided", g.look().View, true)
 }
 
-// TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its term
-// is the next one, and still it lacks what was acknowledged.
+// TestAloneIsMissed: a replica that hung while the primary went on alone is promoted. Its term is
+// the next one, and still it lacks acknowledged writes.
 func TestAloneIsMissed(t *testing.T) {
 	g := newGroup("Q")
 	g.look()
@@ -279,7 +281,7 @@ func TestAloneIsMissed(t *testing.T) {
 	wantTrusted(t, "the one that went on alone", g.look().View, true)
 }
 
-// TestMarkFails: nobody is believed whose mark is not on record.
+// TestMarkFails: a primary whose mark is not on record is not trusted.
 func TestMarkFails(t *testing.T) {
 	g := promoted(2)
 	look := Look{Begun: g.now, Servers: g.servers}
@@ -294,7 +296,7 @@ func TestMarkFails(t *testing.T) {
 	wantTrusted(t, "one that could", g.look().View, true)
 }
 
-// TestReplicaIsNoPrimary: one that follows somebody is not believed, whatever sentinels say.
+// TestReplicaIsNoPrimary: a replica is not trusted, whatever sentinels report.
 func TestReplicaIsNoPrimary(t *testing.T) {
 	g := newGroup("Q")
 	g.server("P", func(s *Server) { s.Primary = false })
@@ -307,7 +309,7 @@ func TestReplicaIsNoPrimary(t *testing.T) {
 		r.Primary = ""
 	}
 	if v := (&Watch{}).Update(Look{Begun: start}).View; v.Doubt == nil {
-		t.Error("nobody is named, and somebody is believed")
+		t.Error("no primary is named, and one is trusted")
 	}
 }
 

@@ -12,16 +12,17 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// newSuccession is a primary with replicas, and a load on it. Parameters are those of its URL.
+// newSuccession returns a primary with replicas, and a load on it. Parameters are those of its
+// URL.
 func newSuccession(t *testing.T, replicas int, parameters ...string) *succession {
 	t.Helper()
 	return newSuccessionOf(t, cast{replicas: replicas, workers: loadWorkers, downAfter: time.Second, parameters: strings.Join(parameters, "")})
 }
 
-// cast is who takes part in a succession.
+// cast describes the servers and processes of a succession.
 type cast struct {
 	replicas, workers int
-	downAfter         time.Duration // until a sentinel calls a server down
+	downAfter         time.Duration // after which a sentinel finds a server down
 	divisible         bool          // whether the servers and sentinels can be divided
 	hesitant          bool          // see hesitate
 	parameters        string        // of the URL
@@ -42,7 +43,7 @@ func newSuccessionOf(t *testing.T, c cast) *succession {
 	s.siege = &siege{load: newLoad(t, url+c.parameters), random: rand.New(rand.NewPCG(chosen, loadWorkers))}
 	for n := range c.workers {
 		w := &worker{load: s.load, n: n, random: rand.New(rand.NewPCG(chosen, uint64(n)))}
-		s.heirs = append(s.heirs, &heir{worker: w, succession: s})
+		s.staff = append(s.staff, &successionWorker{worker: w, succession: s})
 		w.arrives()
 	}
 	return s
@@ -64,10 +65,9 @@ func (s *succession) found(t *testing.T, c cast) (url string) {
 	return s.group.URL()
 }
 
-// hesitate gives a primary that is back the time that it has outside of tests: the sentinels
-// make a replica of it, which forgets what it has, when they have reached it for four of their
-// periods between announcements. That is eight seconds, and the haste of these tests makes
-// it one.
+// hesitate gives a primary that is back the time that it has outside of tests: the sentinels make
+// it a replica, which loses its own writes, when they have reached it for four of their periods
+// between announcements. That is eight seconds, and the short periods of these tests make it one.
 func (s *succession) hesitate(t *testing.T) {
 	t.Helper()
 	for _, sentinel := range s.group.Nodes {
@@ -77,7 +77,7 @@ func (s *succession) hesitate(t *testing.T) {
 	}
 }
 
-// name is the address by which the sentinels know a server.
+// name returns the address by which the sentinels list a server.
 func (s *succession) name(r *redistest.Server) string {
 	if s.divided != nil {
 		return s.divided.Name(r)

@@ -13,7 +13,8 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// mustServe expects that both processes know the family, whether it is revoked or not.
+// mustServe expects the right answer about the family from both processes, whether it is revoked
+// or not.
 func (h *stand) mustServe(revoked bool) {
 	h.t.Helper()
 	for _, m := range h.at {
@@ -30,9 +31,9 @@ func (h *stand) mustServe(revoked bool) {
 	}
 }
 
-// TestSlotsMoveUnderLoad: three primaries without replicas, and slots that move from one to
-// the other, those of records and those of lists, of which some are needed by everybody.
-// Nothing is down, so nobody is told so: not one answer is 503.
+// TestSlotsMoveUnderLoad: three primaries without replicas, and slots that move from one to the
+// other, those of records and those of lists, some of which every request needs. No server is
+// down, so no answer is 503.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	r := newRing(t, 0)
 	for range amount(8, 330) {
@@ -45,13 +46,12 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	r.finish("ASK", "MOVED")
 }
 
-// TestClusterFailoverUnderLoad: slots move, and one primary after the other is killed under
-// load. Until its replica is promoted, what needs its part of the keys is 503, and what does
-// not goes on. Ten seconds later everything works. Each primary has one replica, so the one
-// that confirmed a write is the one that takes over: the journal holds as with one server.
-// Mostly that replica does not hear of the last writes. What it may forget is what nobody
-// was told: that a race for a code, in which no winner was heard, was decided; and pages in
-// progress.
+// TestClusterFailoverUnderLoad: slots move, and one primary after the other is killed under load.
+// Until its replica is promoted, requests that need its part of the keys are 503, and others go
+// on. Ten seconds later everything works. Each primary has one replica, so the one that confirmed
+// a write is the one that takes over: the journal holds as with one server. In most rounds that
+// replica lacks the last writes. It may lack only what was not acknowledged: the outcome of a
+// race for a code without an answer, and pages in progress.
 func TestClusterFailoverUnderLoad(t *testing.T) {
 	r := newRing(t, 1)
 	for range amount(2, 20) {
@@ -65,9 +65,8 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	}
 }
 
-// TestOneCodeInAMovingSlot: a code is redeemed by many at two processes while the slot of
-// its grant is half moved: before the grant has gone, afterwards, and while it goes. One of
-// them gets tokens.
+// TestOneCodeInAMovingSlot: many redeem one code at two processes while the slot of its grant is
+// half moved: before the grant has moved, afterwards, and while it does. One of them gets tokens.
 func TestOneCodeInAMovingSlot(t *testing.T) {
 	for _, replicas := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
@@ -81,13 +80,13 @@ func TestOneCodeInAMovingSlot(t *testing.T) {
 	}
 }
 
-// raceInAMove redeems a code while its slot is half moved: before its grant moves (0),
-// afterwards (1), or from before to afterwards (2).
+// raceInAMove redeems a code while its slot is half moved: before its grant moves (0), afterwards
+// (1), or from before to afterwards (2).
 func (d *pair) raceInAMove(t *testing.T, cluster *redistest.Cluster, code string, when int) (answers []answer) {
 	t.Helper()
 	for _, at := range d.at {
-		// A process hangs up on a connection that was never used when it is five seconds
-		// old, maybe in the moment in which it is used.
+		// A process closes a connection that was never used when it is five seconds old, possibly
+		// at the moment of its first use.
 		at.client.CloseIdleConnections()
 	}
 	slot := cluster.Slot(grantKey(t, code))
@@ -113,8 +112,8 @@ func (d *pair) raceInAMove(t *testing.T, cluster *redistest.Cluster, code string
 	return answers
 }
 
-// mustRedeemOnce expects that one of many who redeemed a code got tokens, which end when
-// the code comes once more.
+// mustRedeemOnce expects that one of many redemptions of a code got tokens, and that a replay of
+// the code ends them.
 func (d *pair) mustRedeemOnce(t *testing.T, code string, answers []answer) {
 	t.Helper()
 	mustAll(t, answers, "tokens or invalid_grant", tokensOrInvalidGrant)

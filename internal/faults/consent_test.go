@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// authorizeURL asks for a code for everything that the resource has.
+// authorizeURL returns a request for a code with every scope of the resource.
 func (p *party) authorizeURL() string {
 	return p.issuer + "/authorize?" + url.Values{
 		"response_type": {"code"}, "client_id": {p.id}, "redirect_uri": {redirectURI}, "resource": {resource}, "state": {"s"},
@@ -22,10 +22,9 @@ func (p *party) authorizeURL() string {
 	}.Encode()
 }
 
-// consent has the person allow everything, and returns the code. A person who is not
-// signed in signs in first. Whatever step it was that was not answered with a page or a
-// redirect, its answer is returned; an answer without a code has not given consent for
-// certain only when it was refused or not sent.
+// consent has the person allow everything, and returns the code. A person who is not signed in
+// signs in first. If a step is not answered with a page or a redirect, its answer is returned; an
+// answer without a code has certainly not given consent only when it was refused or not sent.
 func (p *party) consent(at *process) answer {
 	browser := *at.client
 	browser.Jar = newTab(p.browser.Jar)
@@ -48,9 +47,9 @@ func (p *party) consent(at *process) answer {
 	return answer{Op: "consent", At: at.address, Began: began, Took: time.Since(began), Err: fmt.Errorf("the pages do not end")}
 }
 
-// tab is one of many pages that are open in one browser. A browser keeps only the newest
-// few requests that nobody has decided, and these tests open hundreds at once: so each
-// keeps its own, and shares everything else.
+// tab is one of many pages that are open in one browser. A browser keeps only the newest few
+// undecided requests, and these tests open hundreds at once: so each tab keeps its own, and
+// shares all other cookies.
 type tab struct{ shared, own http.CookieJar }
 
 func newTab(shared http.CookieJar) http.CookieJar {
@@ -76,8 +75,8 @@ func (t tab) Cookies(u *url.URL) []*http.Cookie {
 	return append(slices.DeleteFunc(t.shared.Cookies(u), undecided), t.own.Cookies(u)...)
 }
 
-// next is what a browser does with an answer: it follows a redirect, fills in a form, or
-// has arrived at the client with a code.
+// next does what a browser does with an answer: it follows a redirect, fills in a form, or
+// returns the code at the client.
 func (p *party) next(resp *http.Response, body string) (r *http.Request, code string, err error) {
 	if target, err := resp.Location(); err == nil {
 		if code := target.Query().Get("code"); code != "" {
@@ -105,8 +104,8 @@ var (
 	attribute = regexp.MustCompile(`\b(name|value|type)="([^"]*)"`)
 )
 
-// parseForm returns the form of a page, filled in: signed in as the person, or allowing
-// every scope.
+// parseForm returns the form of a page, filled in: signed in as the person, or allowing every
+// scope.
 func parseForm(page string) (action string, form url.Values) {
 	if tag := formTag.FindStringSubmatch(page); tag != nil {
 		action = html.UnescapeString(tag[1])

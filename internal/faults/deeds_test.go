@@ -13,29 +13,29 @@ import (
 	"gatehouse.example/storage"
 )
 
-// deed is one kind of request that cannot be answered without the store.
+// deed is one kind of request that needs the store.
 type deed struct {
 	name string
-	// page says that a person asks, and is answered with a page.
+	// page is set if a person sends the request and the answer is a page.
 	page bool
-	// atOnce is how many are sent at once when many are.
+	// atOnce is the number of simultaneous requests in a crowd.
 	atOnce int
-	// begin prepares what the deed needs, on a front that works.
+	// begin prepares a trial, on a front that works.
 	begin func(t testing.TB, s *site) trial
 }
 
-// trial is a deed that is ready to be done.
+// trial is a deed that is prepared.
 type trial struct {
-	// try sends the request, again or at the same time as well.
+	// try sends the request, again or at the same time as others.
 	try func(at *process) answer
-	// beaten reports whether an answer is right for one of several that were sent.
+	// beaten reports whether an answer is right for one of several simultaneous requests.
 	beaten func(a answer) bool
-	// judge looks at what was said and at what is on record, and goes on from there, when
-	// there is no trouble any more.
+	// judge checks the answers and the records, and goes on from there, after the trouble has
+	// ended.
 	judge func(t testing.TB, said []answer)
 }
 
-// deeds are all of them.
+// deeds returns all of them.
 func deeds() []deed {
 	return []deed{
 		{name: "allow", page: true, atOnce: 20, begin: allowing},
@@ -50,10 +50,10 @@ func deeds() []deed {
 	}
 }
 
-// never is for deeds of which each succeeds, however many are done.
+// never is for deeds that all succeed, however many there are.
 func never(answer) bool { return false }
 
-// expired is the page that says that its transaction is over.
+// expired reports whether an answer is the page about a transaction that is over.
 func expired(a answer) bool {
 	return a.Status == http.StatusBadRequest && strings.Contains(a.body, "This page has expired")
 }
@@ -91,8 +91,8 @@ func mustWork(t testing.TB, p *party, at *process) {
 	mustLive(t, p, at, must(t, "tokens", p.redeem(at, p.mustConsent(at)), succeeded))
 }
 
-// registering: each registration that is acknowledged is one client whose id works, and
-// none makes two.
+// registering: each registration that is acknowledged is one client whose id works, and none
+// makes two.
 func registering(t testing.TB, s *site) trial {
 	name := rand.Text()
 	register := func(at *process) answer {
@@ -122,7 +122,7 @@ func registering(t testing.TB, s *site) trial {
 	return trial{try: register, beaten: never, judge: judge}
 }
 
-// authorization asks for a code with the browser of a jar.
+// authorization asks for a code with the cookies of a jar.
 func authorization(s *site, address string, jar http.CookieJar, at *process) answer {
 	browser := *at.client
 	browser.Jar = jar
@@ -138,9 +138,9 @@ func tabOf(tabs *sync.Map, page string) http.CookieJar {
 	return tab.(http.CookieJar)
 }
 
-// authorizing: whoever is sent to a page is shown it.
+// authorizing: a request that is sent to a page gets it.
 func authorizing(t testing.TB, s *site) trial {
-	var tabs sync.Map // by the page that each was sent to
+	var tabs sync.Map // by the page to which each was sent
 	try := func(at *process) answer {
 		tab := newTab(s.way.browser.Jar)
 		a := authorization(s, s.way.authorizeURL(), tab, at)
@@ -159,11 +159,11 @@ func authorizing(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: never, judge: judge}
 }
 
-// signingIn: whoever is told so has signed in, and nobody else was given a session.
+// signingIn: a person who was answered so has signed in, and no other request got a session.
 func signingIn(t testing.TB, s *site) trial {
 	form := s.form(t, s.way, newJar(t))
 	var mu sync.Mutex
-	sessions := map[string][]*http.Cookie{} // what each answer gave, by its page
+	sessions := map[string][]*http.Cookie{} // those in each answer, by its page
 	try := func(at *process) answer {
 		a, resp := at.send("sign in", at.client, form.request())
 		if resp == nil {
@@ -214,8 +214,8 @@ func either(one, other func(answer) bool) func(answer) bool {
 	return func(a answer) bool { return one(a) || other(a) }
 }
 
-// consentPage is a page on which a client of its own waits for a decision, and counts
-// the grants that this client has.
+// consentPage returns a page on which a new client waits for a decision, and a function that
+// counts the grants of this client.
 func consentPage(t testing.TB, s *site) (form filled, made func(testing.TB) int) {
 	p := s.as(t).another(s.aside.process)
 	form = s.form(t, p, p.browser.Jar)
@@ -230,7 +230,7 @@ func consentPage(t testing.TB, s *site) (form filled, made func(testing.TB) int)
 	}
 }
 
-// allowing: one page gives one code at most, and makes one grant at most.
+// allowing: one page gives at most one code, and makes at most one grant.
 func allowing(t testing.TB, s *site) trial {
 	form, made := consentPage(t, s)
 	try := decision(form)
@@ -252,7 +252,7 @@ func allowing(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: expired, judge: judge}
 }
 
-// denying: one page is declined once at most, and never gives anything afterwards.
+// denying: one page is declined at most once, and never gives a code afterwards.
 func denying(t testing.TB, s *site) trial {
 	form, made := consentPage(t, s)
 	try := decision(form.with("decision", "deny"))
@@ -268,9 +268,9 @@ func denying(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: expired, judge: judge}
 }
 
-// redeeming: one code gives one set of tokens at most. Tokens that nobody had a reason to
-// doubt live; when the code comes once more, nothing of the family does. A family of which
-// nobody was given tokens may be left alone.
+// redeeming: one code gives at most one set of tokens. Tokens whose answers were all certain
+// work; when the code is sent once more, no token of the family does. A family whose tokens no
+// client received may be left alone.
 func redeeming(t testing.TB, s *site) trial {
 	p := s.as(t)
 	code := p.mustConsent(s.aside.process)
@@ -300,13 +300,13 @@ func redeeming(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: invalidGrant, judge: judge}
 }
 
-// tokensFor are tokens for a trial.
+// tokensFor returns tokens for a trial.
 func tokensFor(t testing.TB, s *site) (*party, answer) {
 	p := s.as(t)
 	return p, p.mustTokens(s.aside.process)
 }
 
-// refreshing: one token has one successor, whoever asks how often, and that one works.
+// refreshing: one token has one successor, in every answer, and that one works.
 func refreshing(t testing.TB, s *site) trial {
 	p, first := tokensFor(t, s)
 	try := func(at *process) answer { return p.refresh(at, first.Refresh) }
@@ -323,7 +323,7 @@ func refreshing(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: never, judge: judge}
 }
 
-// revoking: what is acknowledged holds.
+// revoking: an acknowledged revocation holds.
 func revoking(t testing.TB, s *site) trial {
 	p, tokens := tokensFor(t, s)
 	try := func(at *process) answer { return p.revoke(at, tokens.Refresh) }
@@ -338,7 +338,7 @@ func revoking(t testing.TB, s *site) trial {
 	return trial{try: try, beaten: never, judge: judge}
 }
 
-// introspecting: a token that lives is never called inactive.
+// introspecting: a valid token is never reported inactive.
 func introspecting(t testing.TB, s *site) trial {
 	p, tokens := tokensFor(t, s)
 	try := func(at *process) answer { return p.introspect(at, tokens.Access) }

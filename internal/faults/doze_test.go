@@ -13,18 +13,18 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// doze is how a primary stops for a moment.
+// doze describes how a primary stops for a moment.
 type doze struct {
 	replicas int
-	// prepare is done before each round, nil for nothing.
+	// prepare is called before each round, if not nil.
 	prepare func(s *succession)
 	// sleep returns when the primary is to go on.
 	sleep func(s *succession)
 }
 
-// TestPrimaryWakesUp: a primary that was only slow goes on before, in the middle of, or
-// after a failover, and for a while there may be two. In a pair nobody is left who could
-// confirm what the old one is told then, so nothing of that is acknowledged.
+// TestPrimaryWakesUp: a primary that was only slow goes on before, in the middle of, or after a
+// failover, and for a while there may be two. In a pair no server is left that could confirm
+// writes to the old one, so none of them is acknowledged.
 func TestPrimaryWakesUp(t *testing.T) {
 	t.Parallel()
 	dozes(t, doze{replicas: 1, sleep: func(s *succession) {
@@ -33,10 +33,10 @@ func TestPrimaryWakesUp(t *testing.T) {
 	}})
 }
 
-// TestPrimaryWakesUpAmongThree: the same with a second replica, which follows the old
-// primary until all is over: the sentinels cannot make it follow the new one. So it has
-// everything that the old primary is told when that goes on, which is when the other
-// replica has just become a primary and few have heard of it.
+// TestPrimaryWakesUpAmongThree: the same with a second replica, which follows the old primary to
+// the end: the sentinels cannot make it follow the new one. So it has every write to the old
+// primary after that goes on, which is when the other replica has just become a primary and few
+// processes use it.
 func TestPrimaryWakesUpAmongThree(t *testing.T) {
 	t.Parallel()
 	dozes(t, doze{replicas: 2, prepare: holdsOn, sleep: func(s *succession) {
@@ -67,12 +67,12 @@ func dozes(t *testing.T, d doze) {
 	s := newSuccessionOf(t, cast{replicas: d.replicas, workers: flapWorkers, downAfter: time.Second})
 	replaced, rounds := 0, amount(2, 20)
 	for range rounds {
-		old := s.reign()
+		old := s.term()
 		s.doze(d)
 		if t.Failed() {
 			return
 		}
-		if s.reign() != old {
+		if s.term() != old {
 			replaced++
 		}
 	}
@@ -83,7 +83,7 @@ func dozes(t *testing.T, d doze) {
 // doze is one round.
 func (s *succession) doze(d doze) {
 	s.t.Helper()
-	begun, old, reign := time.Now(), s.primary, s.reign()
+	begun, old, term := time.Now(), s.primary, s.term()
 	s.begin()
 	if d.prepare != nil {
 		d.prepare(s)
@@ -108,7 +108,7 @@ func (s *succession) doze(d doze) {
 	s.reunites()
 	what := "replaced"
 	switch {
-	case s.reign() == reign:
+	case s.term() == term:
 		what = "in time"
 		s.restore()
 	case s.primary == old:
@@ -119,14 +119,14 @@ func (s *succession) doze(d doze) {
 	s.settle(fmt.Sprintf("the primary was stopped for %s, %s", asleep.Round(time.Millisecond), what), begun)
 }
 
-// registering has clients register at both processes until the returned function is
-// called, so that something is acknowledged whenever anything is.
+// registering has clients register at both processes until the returned function is called, so
+// that some write is acknowledged whenever any can be.
 func (s *succession) registering() (enough func()) {
 	return s.meanwhile(2*len(s.at), 10*time.Millisecond, func(i int) { s.register(s.at[i%len(s.at)].process) })
 }
 
-// meanwhile has n goroutines do something again and again, with pauses, until the returned
-// function is called or the test is over.
+// meanwhile has n goroutines call do again and again, with pauses, until the returned function is
+// called or the test is over.
 func (s *succession) meanwhile(n int, pause time.Duration, do func(i int)) (enough func()) {
 	done := make(chan struct{})
 	var busy sync.WaitGroup
@@ -147,9 +147,9 @@ func (s *succession) meanwhile(n int, pause time.Duration, do func(i int)) (enou
 	return enough
 }
 
-// reign is the number that the sentinels gave to the present primary. It grows with each
+// term returns the number that the sentinels gave to the present primary. It grows with each
 // failover, also with one that restores the old primary.
-func (s *succession) reign() (epoch string) {
+func (s *succession) term() (epoch string) {
 	s.t.Helper()
 	for _, sentinel := range s.group.Nodes {
 		said := goredis.NewMapStringStringCmd(s.t.Context(), "sentinel", "master", redistest.PrimaryName)
@@ -161,7 +161,7 @@ func (s *succession) reign() (epoch string) {
 	return epoch
 }
 
-// restore forgets that the primary was lost: it was back before another one took over.
+// restore resets the loss of the primary: it was back before another one took over.
 func (s *succession) restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

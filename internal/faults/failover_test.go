@@ -9,11 +9,11 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestFailoversUnderLoad: whatever the replicas have heard when the primary is lost, what
-// was acknowledged is there when one of them has taken over, and no code gives tokens
-// twice. In between everybody is served or told 503. A code from before gives nothing
-// afterwards, unless it has given its tokens; that, and a page in progress that is
-// forgotten, is all that anybody notices.
+// TestFailoversUnderLoad: whatever the replicas have received when the primary is lost, all
+// acknowledged writes are there when one of them has taken over, and no code gives tokens twice.
+// In between every request is served or answered with 503. A code from before gives no tokens
+// afterwards, unless it has given them already; that, and a lost page in progress, is all that
+// clients and people notice.
 func TestFailoversUnderLoad(t *testing.T) {
 	s := newSuccession(t, 2)
 	rounds := amount(3, 21)
@@ -27,8 +27,8 @@ func TestFailoversUnderLoad(t *testing.T) {
 		rounds, s.longest.Round(time.Millisecond), s.absence.Round(time.Millisecond), s.answers)
 }
 
-// TestPrimaryServesAlone: when all replicas are gone for good, nobody could take over, so
-// writes wait for nobody. Who was told 503 until that was known has lost nothing.
+// TestPrimaryServesAlone: when all replicas are gone for good, none could take over, so writes
+// wait for none. A request that was answered with 503 until then has lost nothing.
 func TestPrimaryServesAlone(t *testing.T) {
 	s := newSuccession(t, 2)
 	s.begin()
@@ -46,11 +46,11 @@ func TestPrimaryServesAlone(t *testing.T) {
 	t.Logf("the primary served alone after %s", s.longest.Round(time.Millisecond))
 }
 
-// TestFailoverForgets: the primary is lost together with the replica that confirmed its
-// last writes, and the other replica takes over, which has not heard of them. Nobody believes
-// it until the two have been waited for. Then it serves alone, and no code gives tokens a second time, nor for the first time; clients go on with
-// refresh tokens of which it knows the family, unless it has forgotten more than eight of
-// its rotations.
+// TestFailoverForgets: the primary is lost together with the replica that confirmed its last
+// writes, and the other replica takes over, which lacks them. It is not trusted until the two
+// have been waited for. Then it serves alone, and no code gives tokens a second time, nor for the
+// first time; clients go on with refresh tokens of families that it has, unless it lacks more
+// than eight of their rotations.
 func TestFailoverForgets(t *testing.T) {
 	s := newSuccession(t, 2, "?wait-for-missing=2s")
 	s.begin()
@@ -65,13 +65,13 @@ func TestFailoverForgets(t *testing.T) {
 	s.replicas[0].Replicate(s.primary, way.Addr)
 	s.group.Settle(len(s.replicas))
 	way.Latency(redistest.Replies, forever, 0)
-	s.serveAgain() // without the one that hears nothing any more
+	s.serveAgain() // without the replica that receives nothing any more
 
 	var spent []answer
 	for _, code := range codes[1:] {
 		spent = append(spent, must(t, "tokens", p.redeem(s.at[0].process, code), succeeded))
 	}
-	for missing := range families { // each has one more of them than the one before
+	for missing := range families { // each lacks one more of them than the one before
 		for i := range missing {
 			families[missing] = must(t, "rotated", p.refresh(s.at[i%2].process, families[missing].Refresh), succeeded)
 		}

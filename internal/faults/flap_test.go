@@ -13,18 +13,18 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// A flap is two short faults, one after the other: the primary of a pair is lost and the
-// other server answers alone; then the first one is back, and the second one is lost for a
-// moment. Sentinel promotes the first one, which knows nothing of what happened meanwhile.
+// flap is two short faults, one after the other: the primary of a pair is lost and the other
+// server answers alone; then the first one is back, and the second one is lost for a moment.
+// Sentinel promotes the first one, which lacks the writes in between.
 type flap struct {
 	name          string
 	first, second absence
-	// meanwhile is what happens between the return of the first one and the loss of the
-	// second one. The first one must still be a server that lacks something.
+	// meanwhile runs between the return of the first one and the loss of the second one. The
+	// first one must still lack writes then.
 	meanwhile func(s *succession, first, second *redistest.Server)
 }
 
-// absence is how a server is lost for a moment, and comes back.
+// absence is a way to lose a server for a moment, and its return.
 type absence struct{ strike, back func(*redistest.Server) }
 
 var (
@@ -32,21 +32,21 @@ var (
 	crash = absence{(*redistest.Server).Kill, (*redistest.Server).Restart}
 )
 
-// flapWorkers is how many make the load while servers flap. It leaves time for those who
-// ask whether the promises hold.
+// flapWorkers is the number of workers while servers flap. It leaves time for the requests that
+// check the promises.
 const flapWorkers = 4
 
-// TestPrimaryFlaps: the first primary stalls, and so does the one that took over from it,
-// just when the first one is back. Sentinel promotes the first one before it has been
-// filled. What was acknowledged in between is not forgotten.
+// TestPrimaryFlaps: the first primary stalls, and so does the one that took over from it, just
+// when the first one is back. Sentinel promotes the first one before it has been filled. The
+// writes acknowledged in between are not lost.
 func TestPrimaryFlaps(t *testing.T) {
 	t.Parallel()
 	flaps(t, 1, flap{name: "stalled twice", first: stall, second: stall, meanwhile: atOnce})
 }
 
-// TestPrimaryFlapsAmongThree: the same with another replica, which follows the second primary
-// and is lost with it. When both are back, one of them is a primary and the other one is not,
-// and Sentinel has no reason to prefer the one that has everything.
+// TestPrimaryFlapsAmongThree: the same with another replica, which follows the second primary and
+// is lost with it. When both are back, one of them is a primary and the other one is not, and
+// Sentinel has no reason to prefer the one with all writes.
 func TestPrimaryFlapsAmongThree(t *testing.T) {
 	t.Parallel()
 	all := []flap{{name: "two of three stalled", first: stall, second: stall, meanwhile: atOnce}}
@@ -56,8 +56,8 @@ func TestPrimaryFlapsAmongThree(t *testing.T) {
 	flaps(t, 2, all...)
 }
 
-// TestPrimaryCrashesTwice: the same with servers that are killed, and come back with
-// everything that they had.
+// TestPrimaryCrashesTwice: the same with servers that are killed, and come back with all their
+// data.
 func TestPrimaryCrashesTwice(t *testing.T) {
 	t.Parallel()
 	flaps(t, 1,
@@ -67,8 +67,8 @@ func TestPrimaryCrashesTwice(t *testing.T) {
 	)
 }
 
-// TestPrimaryStallsWhileFilling: the first primary is a replica again, but what it lacks has
-// not arrived when the second one stalls.
+// TestPrimaryStallsWhileFilling: the first primary is a replica again, but the missing writes
+// have not arrived when the second one stalls.
 func TestPrimaryStallsWhileFilling(t *testing.T) {
 	t.Parallel()
 	flaps(t, 1,
@@ -77,7 +77,7 @@ func TestPrimaryStallsWhileFilling(t *testing.T) {
 	)
 }
 
-// flaps goes on until Sentinel has promoted the wrong server as often as it should.
+// flaps repeats rounds until Sentinel has promoted the wrong server often enough.
 func flaps(t *testing.T, replicas int, all ...flap) {
 	s := newSuccessionOf(t, cast{replicas: replicas, workers: flapWorkers, downAfter: time.Second, hesitant: true})
 	struck, tried, wanted := 0, 0, amount(1, 21)
@@ -95,7 +95,7 @@ func flaps(t *testing.T, replicas int, all ...flap) {
 	}
 }
 
-// flap is one round. It reports whether Sentinel did the harm that the round is about.
+// flap is one round. It reports whether Sentinel promoted the wrong server.
 func (s *succession) flap(f flap) (struck bool) {
 	s.t.Helper()
 	begun := time.Now()
@@ -131,19 +131,19 @@ func (s *succession) flap(f flap) (struck bool) {
 	return struck
 }
 
-// shortly is how long a server is lost for a moment: three to eleven seconds.
+// shortly returns how long a server is lost for a moment: three to eleven seconds.
 func (s *succession) shortly() time.Duration {
 	most := time.Duration(amount(1, 8)) * time.Second
 	return 3*time.Second + time.Duration(s.random.Int64N(int64(most)))
 }
 
-// others are all servers but one.
+// others returns all servers but one.
 func (s *succession) others(than *redistest.Server) []*redistest.Server {
 	return slices.DeleteFunc(append([]*redistest.Server{s.primary}, s.replicas...), func(r *redistest.Server) bool { return r == than })
 }
 
-// recoversAlone expects that who took over answers. From then on nobody is
-// named until everything is over.
+// recoversAlone expects that the server that took over answers. From then on no primary is named
+// until all faults are over.
 func (s *succession) recoversAlone() {
 	s.t.Helper()
 	longest := s.longest
@@ -152,15 +152,15 @@ func (s *succession) recoversAlone() {
 	s.unname()
 }
 
-// unname says that codes may be from before a takeover again.
+// unname allows again that codes are from before a takeover.
 func (s *succession) unname() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.named = time.Time{}
 }
 
-// outlast has everybody at work until Sentinel names another primary than the one that is
-// lost, and for at least as long as least. It reports whether Sentinel did.
+// outlast lets all workers run until Sentinel names another primary than the lost one, and for at
+// least as long as least. It reports whether Sentinel did.
 func (s *succession) outlast(lost *redistest.Server, least time.Duration) (struck bool) {
 	s.t.Helper()
 	const most = 15 * time.Second
@@ -173,8 +173,8 @@ func (s *succession) outlast(lost *redistest.Server, least time.Duration) (struc
 	return struck
 }
 
-// reunites expects that everything works soon after the last fault, and that the servers
-// are a group again.
+// reunites expects that everything works soon after the last fault, and that the servers are a
+// group again.
 func (s *succession) reunites() {
 	s.t.Helper()
 	s.recoversFrom(time.Now())
@@ -185,7 +185,7 @@ func (s *succession) reunites() {
 	s.regroup()
 }
 
-// regroup learns who is primary now.
+// regroup asks which server is primary now.
 func (s *succession) regroup() {
 	s.t.Helper()
 	name := s.group.Primary()
@@ -199,8 +199,7 @@ func (s *succession) regroup() {
 	}
 }
 
-// atOnce leaves the server that is back some of the time until the sentinels make a replica
-// of it.
+// atOnce leaves the server that is back some of the time until the sentinels make it a replica.
 func atOnce(s *succession, _, _ *redistest.Server) { s.pause(600 * time.Millisecond) }
 
 // waitsToBeFilled returns when the first server waits for a copy that does not begin.
@@ -209,21 +208,21 @@ func waitsToBeFilled(s *succession, first, second *redistest.Server) {
 	s.mustFill(first, second, "0", "repl-diskless-sync-delay", "3600")
 }
 
-// isFilled returns when a copy is on its way to the first server, and will be for minutes.
+// isFilled returns when a copy is on its way to the first server, which will take minutes.
 func isFilled(s *succession, first, second *redistest.Server) {
 	s.t.Helper()
 	s.mustFill(first, second, "1", "repl-diskless-sync-delay", "0", "rdb-key-save-delay", "200000")
 }
 
-// fillsAtOnce are settings of a server that fills others, as they are in these tests.
+// fillsAtOnce are settings of a server that fills others, as in all these tests.
 var fillsAtOnce = []string{"repl-diskless-sync", "no", "repl-diskless-sync-delay", "0", "rdb-key-save-delay", "0"}
 
-// mustFill waits until the sentinels have made a replica of the first server, which lacks
-// everything because the second one is slow.
+// mustFill waits until the sentinels have made the first server a replica, which lacks all writes
+// because the second one is slow.
 func (s *succession) mustFill(first, second *redistest.Server, transfers string, slow ...string) {
 	s.t.Helper()
 	s.configure(second, append(slow, "repl-diskless-sync", "yes")...)
-	// It has a history of its own now, so that it must have a whole copy.
+	// It has a history of its own now, so that it needs a whole copy.
 	_ = first.Client().Set(s.t.Context(), "a history of its own", "", 0).Err()
 	eventually(s.t, patience, func() error {
 		info := replication(s.t.Context(), first)
@@ -235,7 +234,7 @@ func (s *succession) mustFill(first, second *redistest.Server, transfers string,
 	s.pause(2 * time.Second)
 }
 
-// replication is what a server says about its replicas or its primary.
+// replication returns what a server reports about its replicas or its primary.
 func replication(ctx context.Context, r *redistest.Server) map[string]string {
 	said := map[string]string{}
 	for line := range strings.Lines(r.Client().Info(ctx, "replication").Val()) {

@@ -24,19 +24,18 @@ const (
 	// The one person of a server that runs with --dev.
 	personName     = "demo"
 	personPassword = "correct horse battery staple"
-	// resource is what tokens are for; it asks about them with introspectionSecret.
+	// resource is the resource of tokens; it introspects them with introspectionSecret.
 	resource            = "http://127.0.0.1:8081/mcp"
 	introspectionSecret = "introspection secret of the tests"
 )
 
-// masterKey returns the n-th of the master keys of the tests, as --master-keys takes it.
+// masterKey returns the n-th of the master keys of the tests, in the form of --master-keys.
 func masterKey(n byte) string {
 	key := [32]byte{31: n}
 	return base64.StdEncoding.EncodeToString(key[:])
 }
 
-// fleetConfig is what the processes of a fleet share. Flags of a single process go
-// before it.
+// fleetConfig is what the processes of a fleet share. Flags of a single process override it.
 type fleetConfig struct {
 	// Store is the URL of the store. Required.
 	Store string
@@ -44,17 +43,16 @@ type fleetConfig struct {
 	MasterKeys string
 }
 
-// fleet is any number of authz processes that are one server: one issuer, one store, the
-// same master keys.
+// fleet is any number of authz processes that are one server: one issuer, one store, the same
+// master keys.
 type fleet struct {
 	t      testing.TB
 	issuer string
 	config fleetConfig
 }
 
-// newFleet returns a fleet without processes. Its issuer is a loopback address where
-// nobody listens: requests are sent to the process that the test chooses, as a balancer
-// would do.
+// newFleet returns a fleet without processes. Its issuer is a loopback address without a
+// listener: requests are sent to the process that the test chooses, as by a load balancer.
 func newFleet(t testing.TB, c fleetConfig) *fleet {
 	t.Helper()
 	if c.MasterKeys == "" {
@@ -63,8 +61,8 @@ func newFleet(t testing.TB, c fleetConfig) *fleet {
 	return &fleet{t: t, config: c, issuer: "http://" + freeAddress(t)}
 }
 
-// process is one authz process of a fleet. It keeps its address and its connections are
-// pooled across restarts.
+// process is one authz process of a fleet. It keeps its address and its pool of connections
+// across restarts.
 type process struct {
 	fleet   *fleet
 	address string
@@ -74,7 +72,7 @@ type process struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended
-	err    error         // how it ended; read it after exited
+	err    error         // why it ended; read it after exited
 }
 
 // connections bounds the connections to one process.
@@ -83,8 +81,8 @@ const connections = 100
 // answerTime bounds a request of the driver. The server promises two seconds.
 const answerTime = 15 * time.Second
 
-// start adds a process and waits until it is healthy. Flags beat what the fleet shares:
-// a process may have its own --store, for example one that leads through a proxy.
+// start adds a process and waits until it is healthy. Flags override what the fleet shares: a
+// process may have its own --store, for example one that leads through a proxy.
 func (f *fleet) start(flags ...string) *process {
 	f.t.Helper()
 	p := &process{fleet: f, address: freeAddress(f.t)}
@@ -137,7 +135,7 @@ func (p *process) launch(t testing.TB, flags []string) {
 	}()
 }
 
-// environment is ours, with what the fleet shares in place of our own settings.
+// environment returns that of the test, with the settings of the fleet.
 func (f *fleet) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AUTHZ_") })
 	return append(env,
@@ -146,7 +144,7 @@ func (f *fleet) environment() []string {
 	)
 }
 
-// health is nil when the process answers. A process that has ended fails the test.
+// health returns nil when the process answers. A process that has ended fails the test.
 func (p *process) health(t testing.TB, client *http.Client) error {
 	t.Helper()
 	if p.ended() {
@@ -180,7 +178,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop sends SIGINT, after which nobody waits for balancers, and expects that the process ends well.
+// stop sends SIGINT, which does not wait for load balancers, and expects that the process ends
+// without an error.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.client.CloseIdleConnections() // the process would wait for those that were never used
@@ -215,8 +214,8 @@ func (p *process) restart(t testing.TB, flags ...string) {
 	p.start(t, flags...)
 }
 
-// freeAddress chooses a port below those that systems give to outgoing connections, so
-// that none of them takes it while a process is down.
+// freeAddress chooses a port below those that systems give to outgoing connections, so that none
+// of them takes it while a process is down.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -236,7 +235,7 @@ type tail struct {
 	text []byte
 }
 
-// tailSize is how much of the output of a process is worth reading.
+// tailSize is the number of bytes of a process's output to keep.
 const tailSize = 6 << 10
 
 func (w *tail) Write(b []byte) (int, error) {

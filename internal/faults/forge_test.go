@@ -9,16 +9,15 @@ import (
 	"testing"
 )
 
-// genuine is what a forger has seen of a family. What is empty it has not seen.
+// genuine is the secrets of a family that a forger has seen. An empty one it has not seen.
 type genuine struct{ code, refresh, access string }
 
-// forge begins to ask the processes for forgeries of what was seen, and for what was seen
-// in the name of another client. The returned function ends that, and expects that all of
-// it was refused.
+// forge begins to send the processes forgeries of secrets, and the secrets in the name of another
+// client. The returned function ends that, and expects that all of it was refused.
 type forge func(t *testing.T, d *pair, seen genuine) (calm func())
 
-// nobodyForges leaves a race alone.
-func nobodyForges(*testing.T, *pair, genuine) (calm func()) { return func() {} }
+// noForgeries leaves a race alone.
+func noForgeries(*testing.T, *pair, genuine) (calm func()) { return func() {} }
 
 // forgeries is a forge with a few forgers at each process.
 func forgeries(t *testing.T, d *pair, seen genuine) (calm func()) {
@@ -45,7 +44,7 @@ func forgeries(t *testing.T, d *pair, seen genuine) (calm func()) {
 		attempts := 0
 		for _, f := range forgers {
 			attempts += f.attempts
-			mustAll(t, f.believed, "refused as a forgery", func(answer) bool { return false })
+			mustAll(t, f.accepted, "refused as a forgery", func(answer) bool { return false })
 		}
 		t.Logf("%d forgeries were refused meanwhile", attempts)
 	}
@@ -57,7 +56,7 @@ type forger struct {
 	at       *process
 	seen     genuine
 	attempts int
-	believed []answer // what should not have happened
+	accepted []answer // answers that should have been refusals
 }
 
 // attempt tries every forgery once.
@@ -70,7 +69,7 @@ func (f *forger) attempt() {
 		f.expect(answer.invalidGrant, f.party.refresh(f.at, forgery(f.seen.refresh)))
 		f.expect(answer.invalidGrant, f.foreign.refresh(f.at, f.seen.refresh))
 		f.expect(answer.invalidGrant, f.foreign.revoke(f.at, f.seen.refresh))
-		f.expect(succeeded, f.party.revoke(f.at, forgery(f.seen.refresh))) // nothing is valid any more: it never was
+		f.expect(succeeded, f.party.revoke(f.at, forgery(f.seen.refresh))) // a revocation of an invalid token succeeds
 	}
 	if f.seen.access != "" {
 		f.expect(answer.invalidGrant, f.foreign.revoke(f.at, f.seen.access))
@@ -82,13 +81,13 @@ func (f *forger) attempt() {
 func (f *forger) expect(ok func(answer) bool, got answer) {
 	f.attempts++
 	if !ok(got) {
-		f.believed = append(f.believed, got)
+		f.accepted = append(f.accepted, got)
 	}
 }
 
-// forgery returns a genuine code or token with one character changed: in its name of the
-// grant, in its generation, in its claims or in what proves it. The last character is
-// kept, because not all of its bits count.
+// forgery returns a genuine code or token with one character changed: in the id of the grant, in
+// the generation, in the claims or in the proof. The last character is kept, because not all of
+// its bits count.
 func forgery(token string) string {
 	const prefix, alphabet = len("gate_xx_"), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	for {

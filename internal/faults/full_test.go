@@ -19,7 +19,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// usedMemory is what a server's records and itself take, in bytes.
+// usedMemory returns the memory of a server, with its records, in bytes.
 func usedMemory(t testing.TB, s *redistest.Server) int64 {
 	t.Helper()
 	info, err := s.Client().Info(t.Context(), "memory").Result()
@@ -51,7 +51,7 @@ func ready(t testing.TB, admin string) (status int, sentence string) {
 	return resp.StatusCode, strings.TrimSpace(string(body))
 }
 
-// heavyRegistration is a registration of about 60 KiB.
+// heavyRegistration returns a registration of about 60 KiB.
 func heavyRegistration(name string) string {
 	var members strings.Builder
 	for i := range 30 {
@@ -60,8 +60,8 @@ func heavyRegistration(name string) string {
 	return fmt.Sprintf(`{"redirect_uris":["%s"],"token_endpoint_auth_method":"none","client_name":%q%s}`, redirectURI, name, &members)
 }
 
-// flood registers large clients and begins sign-ins, as fast as it can, until it is
-// stopped. No quota holds it back: that is what many networks together can do.
+// flood registers large clients and begins sign-ins, as fast as it can, until it is stopped. No
+// limiter slows it down, as if it came from many networks.
 func flood(f *fleet, at *process) (registered, refused, begun *atomic.Int64, stop func()) {
 	registered, refused, begun = new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -91,10 +91,10 @@ func flood(f *fleet, at *process) (registered, refused, begun *atomic.Int64, sto
 	return registered, refused, begun, func() { cancel(); all.Wait() }
 }
 
-// TestB2FullStore: strangers who register and begin sign-ins without end come to a point
-// where they are refused, before the store is full. Refreshing, redeeming, revoking, and
-// people who sign in and decide go on beside them; readiness says what is the matter;
-// and when there is room again, everything works without a restart.
+// TestB2FullStore: anonymous requests that register and begin sign-ins without end are refused
+// from some point on, before the store is full. Refreshing, redeeming, revoking, and people who
+// sign in and decide go on beside them; readiness names the reason; and when there is room again,
+// everything works without a restart.
 func TestB2FullStore(t *testing.T) {
 	const most = 24 << 20
 	server := redistest.Start(t, redistest.Config{Args: []string{"--maxmemory", strconv.Itoa(most)}})
@@ -154,9 +154,9 @@ func TestB2FullStore(t *testing.T) {
 	}
 }
 
-// TestB2StoreWithoutRoom: a store that is filled to the last byte is 503 for
-// whatever writes, and named in readiness and log; what reads goes on. When there is room
-// again, everything works without a restart, and nothing that was refused has happened.
+// TestB2StoreWithoutRoom: a store that is filled to the last byte is 503 for every write, and
+// named in readiness and log; reads go on. When there is room again, everything works without a
+// restart, and nothing that was refused has happened.
 func TestB2StoreWithoutRoom(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
@@ -207,8 +207,8 @@ func TestB2StoreWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestB2FloodOfRequests: strangers who begin sign-ins without end cost the store nothing,
-// and people sign in beside them.
+// TestB2FloodOfRequests: anonymous requests that begin sign-ins without end take no room in the
+// store, and people sign in beside them.
 func TestB2FloodOfRequests(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	f := newFleet(t, fleetConfig{Store: server.URL()})

@@ -15,8 +15,8 @@ import (
 // hangCost is how long a write may take while one replica hangs and another one follows.
 const hangCost = 3 * time.Second
 
-// TestReplicaHangs: one of two replicas stops without hanging up. Writers are held up for
-// a moment at most, while the other one confirms.
+// TestReplicaHangs: one of two replicas stops without closing connections. Writes wait a moment
+// at most, while the other one confirms.
 func TestReplicaHangs(t *testing.T) {
 	t.Parallel()
 	s := newSuccessionOf(t, cast{replicas: 2, workers: flapWorkers, downAfter: time.Second})
@@ -60,7 +60,7 @@ func (s *succession) hang(r *redistest.Server) (worst time.Duration) {
 }
 
 // writing has clients register at both processes, one after the other, until the returned
-// function is called. The longest time that one of them needed is in worst then.
+// function is called. The longest time of one of them is in worst then.
 func (s *succession) writing(worst *time.Duration) (enough func()) {
 	return s.meanwhile(len(s.at), 20*time.Millisecond, func(i int) {
 		began := time.Now()
@@ -71,11 +71,11 @@ func (s *succession) writing(worst *time.Duration) (enough func()) {
 	})
 }
 
-// TestReplicaHangsAndTakesOver: the only replica stops without hanging up. Writes are 503
-// until it is certain that it will not take over; then the primary serves alone. When the
-// replica goes on, which has heard of nothing, the primary stops, and Sentinel promotes the
-// replica. What the primary acknowledged alone is not forgotten, neither by those who heard
-// it nor by a process that has just been started.
+// TestReplicaHangsAndTakesOver: the only replica stops without closing connections. Writes are
+// 503 until it is certain that it will not take over; then the primary serves alone. When the
+// replica goes on, which lacks those writes, the primary stops, and Sentinel promotes the
+// replica. The writes that the primary acknowledged alone are not lost, neither for the processes
+// that saw them nor for one that has just been started.
 func TestReplicaHangsAndTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newSuccessionOf(t, cast{replicas: 1, workers: flapWorkers, downAfter: time.Second, hesitant: true})
@@ -97,7 +97,7 @@ func TestReplicaHangsAndTakesOver(t *testing.T) {
 
 func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	s.t.Helper()
-	begun, reign := time.Now(), s.reign()
+	begun, term := time.Now(), s.term()
 	s.begin()
 	primary, replica := s.primary, s.replicas[0]
 	way := redistest.StartProxy(s.t, primary.Addr)
@@ -118,7 +118,7 @@ func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	p.keep()
 	enough := p.watch()
 	late := s.leaves()
-	way.Cut() // what the replica has not heard yet is lost
+	way.Cut() // bytes on their way to the replica are lost
 	replica.Resume()
 	s.release(s.replicas)
 	primary.Pause()
@@ -128,7 +128,7 @@ func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	s.reunites()
 	running()
 	enough()
-	if s.reign() == reign {
+	if s.term() == term {
 		s.restore()
 	}
 	p.mustBeKept()
@@ -137,7 +137,7 @@ func (s *succession) hangAndTakeOver() (struck bool, alone time.Duration) {
 	return struck, alone
 }
 
-// servesAlone waits until the primary answers alone, and returns after how long it did.
+// servesAlone waits until the primary answers alone, and returns how long that took.
 func (s *succession) servesAlone() time.Duration {
 	s.t.Helper()
 	longest := s.longest
@@ -156,8 +156,8 @@ func (s *succession) leaves() *member {
 	return late
 }
 
-// comes starts a process again and again, until it runs. Without its store it ends. The
-// returned function waits for it.
+// comes starts a process again and again, until it runs. Without its store it ends. The returned
+// function waits for it.
 func (s *succession) comes(m *member) (running func()) {
 	var starting sync.WaitGroup
 	starting.Go(func() {

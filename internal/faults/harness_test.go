@@ -8,7 +8,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestFleet walks one family through two processes, over a restart and a kill.
+// TestFleet runs one family through two processes, over a restart and a kill.
 func TestFleet(t *testing.T) {
 	f := newFleet(t, fleetConfig{Store: redistest.StartServer(t)})
 	a, b := f.start(), f.start("--refresh-window", "1s")

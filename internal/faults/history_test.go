@@ -21,14 +21,13 @@ const (
 	// enoughLost is how many changes of one family with an unknown outcome are enough: the
 	// checker tries all orders in which they can have happened.
 	enoughLost = 6
-	// requestTime is how long a request may take: two seconds, and what a busy machine
-	// adds.
+	// requestTime is how long a request may take: two seconds, and a margin for a busy machine.
 	requestTime = 2*time.Second + 2*time.Second
 )
 
-// TestHistories: clients redeem, refresh, revoke and introspect at two processes, while
-// the way from one of them to Redis fails in every way and the other one is killed and
-// started again. What they were answered can have happened in one order, by the rules.
+// TestHistories: clients redeem, refresh, revoke and introspect at two processes, while the
+// connection of one of them to Redis fails in every way and the other one is killed and started
+// again. By the rules, their answers can have happened in one order.
 func TestHistories(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -47,7 +46,7 @@ func TestHistories(t *testing.T) {
 				for _, f := range families {
 					f.mustBeWell(t)
 					if f.rules.mustBeLinearizable(t, f.history); t.Failed() {
-						return // one is enough to look at
+						return // one is enough
 					}
 				}
 			}
@@ -55,8 +54,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// liveThrough has many families live through a storm, a few at a time, and then looks at
-// what is left of them.
+// liveThrough has many families live through a storm, a few at a time, and then checks them.
 func (d *pair) liveThrough(t *testing.T, r rules, weather storm, flags []string) []*diary {
 	t.Helper()
 	families := make([]*diary, 100)
@@ -71,10 +69,10 @@ func (d *pair) liveThrough(t *testing.T, r rules, weather storm, flags []string)
 	return families
 }
 
-// storm is what happens to a pair.
+// storm is the faults of a pair.
 type storm struct{ proxy *redistest.Proxy }
 
-// newStormyPair returns a pair of which the first process reaches Redis through a storm.
+// newStormyPair returns a pair whose first process reaches Redis through a storm.
 func newStormyPair(t *testing.T, flags ...string) (*pair, storm) {
 	t.Helper()
 	server := redistest.Start(t, redistest.Config{})
@@ -86,10 +84,10 @@ func newStormyPair(t *testing.T, flags ...string) (*pair, storm) {
 	return f.pair([2]*process{far, f.start(flags...)}), weather
 }
 
-// begin breaks the way to Redis in one way after the other, with some calm between them,
-// and kills the process now and then, until the returned function is called. The way is
-// a slow one all the time, so that faults find requests between two of their steps. Some
-// faults last longer than a request may.
+// begin breaks the connections to Redis in one way after the other, with pauses between them, and
+// kills the process now and then, until the returned function is called. The connections are slow
+// all the time, so that faults find requests between two of their steps. Some faults last longer
+// than a request may.
 func (s storm) begin(t *testing.T, mortal *process, flags []string) (calm func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -121,9 +119,9 @@ func (s storm) clear() {
 	s.proxy.Latency(redistest.Requests, 15*time.Millisecond, 15*time.Millisecond)
 }
 
-// faults are all ways in which the network fails. Each lasts until Restore and Clear.
+// faults returns all faults of the network. Each lasts until Restore and Clear.
 func (s storm) faults() []func() {
-	const forever = time.Hour // until Clear, which delivers what was held back
+	const forever = time.Hour // until Clear, which delivers the delayed bytes
 	return []func(){
 		func() { s.proxy.Latency(redistest.Replies, 20*time.Millisecond, 20*time.Millisecond) },
 		func() { s.proxy.Latency(redistest.Requests, forever, 0) },
@@ -137,7 +135,7 @@ func (s storm) faults() []func() {
 	}
 }
 
-// pause waits some milliseconds, at random in between, and reports whether to go on.
+// pause waits for a random number of milliseconds, and reports whether to go on.
 func (s storm) pause(stop <-chan struct{}, least, most int) bool {
 	select {
 	case <-stop:
@@ -147,16 +145,16 @@ func (s storm) pause(stop <-chan struct{}, least, most int) bool {
 	}
 }
 
-// nobodys is a refresh token of a grant that does not exist, which takes the store to
-// find out.
-const nobodys = "gate_rt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+// unknownRefresh is a refresh token of a grant that does not exist, which only the store can
+// show.
+const unknownRefresh = "gate_rt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // mustRecover expects that both processes answer again, without a restart.
 func (d *pair) mustRecover(t *testing.T) {
 	t.Helper()
 	for _, at := range d.at {
 		eventually(t, 10*time.Second, func() error {
-			if a := d.party.refresh(at, nobodys); !a.invalidGrant() {
+			if a := d.party.refresh(at, unknownRefresh); !a.invalidGrant() {
 				return fmt.Errorf("%s", a)
 			}
 			return nil
@@ -164,7 +162,7 @@ func (d *pair) mustRecover(t *testing.T) {
 	}
 }
 
-// diary is one family and what its clients did to it.
+// diary is one family and the requests of its clients.
 type diary struct {
 	*pair
 	rules rules
@@ -173,19 +171,18 @@ type diary struct {
 
 	mu       sync.Mutex
 	history  []porcupine.Operation
-	access   []string          // in the order in which clients got them
+	access   []string          // in the order of their answers
 	refresh  map[uint32]string // by generation
 	newest   uint32            // generation of refresh
-	odd      []string          // what is wrong with a single answer
+	odd      []string          // single answers that are wrong
 	refusals int
 	lost     int // changes with an unknown outcome
 }
 
-// live has one client redeem the code, or several at once, and then all of them act at
-// random.
+// live has one client redeem the code, or several at once, and then all of them act at random.
 func (f *diary) live() {
 	crowd(actors, 1+rand.IntN(6)/4, func(who int) {
-		for range 3 { // until somebody knows more
+		for range 3 { // until an answer is certain
 			if f.act(who, request{op: "redeem"}, ""); len(f.tokens()) > 0 || f.over() {
 				return
 			}
@@ -205,22 +202,21 @@ func (f *diary) live() {
 	})
 }
 
-// tokens are the access tokens that clients know.
+// tokens returns the access tokens of the clients.
 func (f *diary) tokens() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.access
 }
 
-// over says that clients have been refused often enough to know that there is nothing
-// more to get.
+// over reports whether clients have been refused often enough for the family to have ended.
 func (f *diary) over() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.refusals >= 2*actors
 }
 
-// choose is what a client does next. Mostly it does what clients are meant to do.
+// choose draws the next request of a client. Most are those of a correct client.
 func (f *diary) choose(rotates bool) (in request, token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,8 +239,8 @@ func (f *diary) choose(rotates bool) (in request, token string) {
 	return request{op: "introspect"}, f.access[len(f.access)-1]
 }
 
-// use refreshes with the token of a generation. The answer that brought it may have been
-// lost: then it is the nearest before it that is known, or the newest.
+// use refreshes with the token of a generation. The answer with it may have been lost: then the
+// token is the nearest known one before it, or the newest.
 func (f *diary) use(generation uint32) (request, string) {
 	for f.refresh[generation] == "" {
 		if generation == 0 {
@@ -255,8 +251,8 @@ func (f *diary) use(generation uint32) (request, string) {
 	return request{op: "refresh", generation: generation}, f.refresh[generation]
 }
 
-// act sends a request to one of the processes and writes down what came of it. Where
-// nobody listens, nothing happens: the other process is asked.
+// act sends a request to one of the processes and records its answer. Where there is no listener,
+// the other process is asked.
 func (f *diary) act(who int, in request, token string) {
 	at := rand.IntN(len(f.at))
 	if f.stormTossed() {
@@ -271,7 +267,7 @@ func (f *diary) act(who int, in request, token string) {
 	}
 }
 
-// stormTossed says that the family has suffered enough. The first process is not asked
+// stormTossed reports whether the family has had enough faults. The first process is not asked
 // any more.
 func (f *diary) stormTossed() bool {
 	f.mu.Lock()
@@ -291,8 +287,7 @@ func (f *diary) ask(at *process, in request, token string) answer {
 	return f.party.introspect(at, token)
 }
 
-// write adds an answer to the history. A question without an answer changes nothing and
-// tells nothing.
+// write adds an answer to the history. Introspection without an answer is left out.
 func (f *diary) write(who int, in request, a answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -303,16 +298,16 @@ func (f *diary) write(who int, in request, a answer) {
 	case !out.known && in.op == "introspect":
 		return
 	case !out.known:
-		o.Return = forgotten
+		o.Return = neverAnswered
 		f.lost++
-		o.ClientId = actors + f.lost // nobody else's line in the picture
+		o.ClientId = actors + f.lost // a line of its own in the picture
 	case !out.ok:
 		f.refusals++
 	}
 	f.history = append(f.history, o)
 }
 
-// read says what an answer means, learns its tokens, and remembers what is odd about it.
+// read returns the meaning of an answer, and records its tokens and what is wrong with it.
 func (f *diary) read(in request, a answer) reply {
 	if a.Took > requestTime {
 		f.odd = append(f.odd, fmt.Sprintf("too slow: %s", a))
@@ -351,7 +346,7 @@ func (f *diary) learn(in request, a answer) reply {
 	return out
 }
 
-// epilogue looks at what is left when everything works again.
+// epilogue checks the family when everything works again.
 func (f *diary) epilogue() {
 	for i, token := range f.access {
 		if i < 3 || i >= len(f.access)-3 {
@@ -373,8 +368,8 @@ func (f *diary) mustBeWell(t *testing.T) {
 	}
 }
 
-// report says how eventful the histories were. Histories in which nothing failed, or
-// nothing worked, would prove nothing.
+// report logs how many faults the histories had. Histories in which nothing failed, or nothing
+// worked, would prove nothing.
 func report(t *testing.T, families []*diary) {
 	t.Helper()
 	requests, lost, rotations, alive := 0, 0, 0, 0

@@ -28,8 +28,8 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// front is an authorization server inside the test program, where its goroutines can be
-// counted. As a process it takes requests over a loopback connection.
+// front is an authorization server inside the test program, where its goroutines can be counted.
+// As a process it takes requests over a loopback connection.
 type front struct {
 	*process
 	server *authz.Server
@@ -39,7 +39,7 @@ type front struct {
 	running atomic.Int64           // requests that are being answered
 
 	mu    sync.Mutex
-	conns []net.Conn // of those who send requests
+	conns []net.Conn // the connections of requests
 }
 
 // newFront starts a front whose store is at a URL. Fronts of one fleet are one server.
@@ -103,7 +103,7 @@ func (s *front) listen(t testing.TB) {
 	})
 }
 
-// run lets the server do the work that no request waits for, until the test ends.
+// run runs the background work of the server until the test ends.
 func (s *front) run(t testing.TB) {
 	ctx, stop := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -117,7 +117,7 @@ func (s *front) roundTrip() {
 	}
 }
 
-// hangUp closes the connections of all who have sent a request.
+// hangUp closes the connections of all requests.
 func (s *front) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,16 +127,16 @@ func (s *front) hangUp() {
 	s.conns = nil
 }
 
-// warm opens connections to the store, so that what is late is a command and not the
-// greeting of a connection. It waits until the store is reached.
+// warm opens connections to the store, so that faults hit commands and not the handshake. It
+// waits until the store is reached.
 func (s *front) warm(t testing.TB) {
 	t.Helper()
 	eventually(t, returnTime, func() error { return s.server.Ready(t.Context()) })
 	crowd(4, 16, func(int) { _ = s.server.Ready(t.Context()) })
 }
 
-// awaitIdle waits until no request is being answered any more, also none whose sender
-// has gone.
+// awaitIdle waits until no request is being answered any more, including those of clients that
+// have disconnected.
 func (s *front) awaitIdle(t testing.TB) {
 	t.Helper()
 	eventually(t, promisedTime, func() error {
@@ -147,14 +147,14 @@ func (s *front) awaitIdle(t testing.TB) {
 	})
 }
 
-// site is one server with two fronts over one Redis: requests under test go to the first
-// one, whose way to Redis can be broken, and what is to work meanwhile goes aside.
+// site is one server with two fronts over one Redis: requests under test go to the first one,
+// whose connection to Redis can be broken, and other requests to the other one.
 type site struct {
 	*front
 	aside *front
 	redis *redistest.Server
 	proxy *redistest.Proxy
-	way   *party // a client and a person who has signed in
+	way   *party // a client and a signed-in person
 }
 
 func newSite(t testing.TB) *site {
@@ -171,7 +171,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// sites are so many sites.
+// sites returns n sites.
 func sites(t testing.TB, n int) []*site {
 	t.Helper()
 	all := make([]*site, n)
@@ -181,7 +181,7 @@ func sites(t testing.TB, n int) []*site {
 	return all
 }
 
-// as is the party of the site in a test of its own.
+// as returns the party of the site for a test.
 func (s *site) as(t testing.TB) *party {
 	p := *s.way
 	p.t = t
@@ -190,7 +190,7 @@ func (s *site) as(t testing.TB) *party {
 
 // filled is a form as a browser sends it. It can be sent any number of times.
 type filled struct {
-	client  string // for which it is
+	client  string // of the request
 	address string
 	values  url.Values
 	header  http.Header
@@ -202,7 +202,7 @@ func (f filled) request() *http.Request {
 	return r
 }
 
-// with is the form with another value.
+// with returns the form with another value.
 func (f filled) with(name, value string) filled {
 	values := url.Values{}
 	for n, v := range f.values {
@@ -213,9 +213,8 @@ func (f filled) with(name, value string) filled {
 	return f
 }
 
-// form has the browser of a jar ask for a code for the client of a party, until there is
-// a form to be sent: that of the sign-in, or that of the consent when the person is
-// signed in.
+// form has the browser of a jar ask for a code for the client of a party, until there is a form
+// to be sent: that of the sign-in, or that of the consent when the person is signed in.
 func (s *site) form(t testing.TB, p *party, jar http.CookieJar) filled {
 	t.Helper()
 	browser := *s.aside.client
@@ -245,7 +244,7 @@ func (s *site) form(t testing.TB, p *party, jar http.CookieJar) filled {
 	return filled{p.id, r.URL.String(), values, r.Header}
 }
 
-// newJar is a browser that was never here.
+// newJar returns a browser without cookies.
 func newJar(t testing.TB) http.CookieJar {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -254,7 +253,7 @@ func newJar(t testing.TB) http.CookieJar {
 	return jar
 }
 
-// clients are the ids of the clients of a name that are on record.
+// clients returns the ids of the clients with a name that are on record.
 func (s *site) clients(t testing.TB, name string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -269,32 +268,32 @@ func (s *site) clients(t testing.TB, name string) map[string]bool {
 	return found
 }
 
-// ambush lets trouble come between a request and the store, right before one of the round
-// trips from now on.
+// ambush begins trouble between a request and the store, right before one of the round trips from
+// now on.
 type ambush struct {
 	site    *site
 	trouble trouble
 	at      int
-	struck  chan struct{} // closed when the trouble has come
+	struck  chan struct{} // closed when the trouble has begun
 
 	mu   sync.Mutex
 	seen int
 	over bool
 }
 
-// trouble is something that can happen between a server and its store.
+// trouble is a fault between a server and its store.
 type trouble struct {
 	name  string
 	begin func(*site)
 	end   func(*site) // nil: Clear
-	// once is trouble that has ended before the next round trip begins. Other trouble
-	// ends when the test says so.
+	// once is set if the trouble has ended before the next round trip begins. Other trouble ends
+	// with the ambush.
 	once bool
-	// all is trouble that is the same for all that follow: it begins with the first.
+	// all is set for trouble that affects all later round trips too: it begins with the first.
 	all bool
-	// goes says that nobody waits for the answer any more.
+	// goes is set if the senders disconnect.
 	goes bool
-	// span is how long the trouble lasts when many requests are in it.
+	// span is how long the trouble lasts in a crowd.
 	span time.Duration
 }
 
@@ -354,16 +353,16 @@ func (x trouble) finish(s *site) {
 	s.proxy.Clear()
 }
 
-// hush closes what is open between requests: the connections of those who send them, and
-// those to the store, which has goroutines of the proxy.
+// hush closes the idle connections: those of the requests, and those to the store, for which the
+// proxy has goroutines.
 func (s *site) hush() {
 	s.client.CloseIdleConnections()
 	s.aside.client.CloseIdleConnections()
 	s.proxy.Reset()
 }
 
-// quiet is how many goroutines there are when nothing happens at these sites. Something
-// small always happens: the least of a while counts.
+// quiet returns the number of goroutines when these sites are idle. It varies, so the least of a
+// while counts.
 func quiet(all []*site) int {
 	least := runtime.NumGoroutine()
 	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; <-time.After(10 * time.Millisecond) {
@@ -375,7 +374,7 @@ func quiet(all []*site) int {
 	return least
 }
 
-// mustCalmDown expects that there are no more goroutines than before, soon.
+// mustCalmDown expects that soon there are no more goroutines than before.
 func mustCalmDown(t *testing.T, all []*site, before int) {
 	t.Helper()
 	eventually(t, patience, func() error {

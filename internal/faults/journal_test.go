@@ -13,23 +13,23 @@ import (
 	"testing"
 )
 
-// promise is one answer that somebody heard from the server, and what it promised. An
-// answer that leaves its caller in doubt is a promise too: that nothing was handed out.
+// promise is one answer of the server, and what it promised. An uncertain answer is a promise
+// too: that no token was handed out.
 type promise struct {
 	Op      string `json:"op"`
 	Outcome string `json:"outcome"` // of the answer, see outcome
 
 	Client string `json:"client,omitempty"`
 	Person string `json:"person,omitempty"`
-	// Code names the family that it is about.
+	// Code names its family.
 	Code string `json:"code,omitempty"`
-	// Token is the refresh token that was presented, or the registration access token.
+	// Token is the refresh token that was sent, or the registration access token.
 	Token   string `json:"token,omitempty"`
 	Access  string `json:"access,omitempty"`
 	Refresh string `json:"refresh,omitempty"`
 }
 
-// The operations of promises. Their outcomes mean different things for what may follow.
+// The operations of promises. Their outcomes mean different things for later answers.
 const (
 	opRegister = "register"
 	opConsent  = "consent" // only those that gave a code
@@ -42,13 +42,12 @@ const (
 	opDisable  = "disable"
 )
 
-// journal is a file of promises. A promise is on disk before whoever heard it goes on.
+// journal is a file of promises. A promise is on disk before its client goes on.
 type journal struct {
 	path  string
 	count atomic.Int64
-	// forgets says that replicas may take over that have not heard of what was not
-	// answered yet, and nothing refuses the codes from before. It is set before the load
-	// begins.
+	// forgets is set if replicas may take over that lack unanswered writes, and no lineage
+	// refuses the codes from before. It is set before the load begins.
 	forgets bool
 
 	mu   sync.Mutex
@@ -84,7 +83,7 @@ func (j *journal) append(p promise) error {
 	return nil
 }
 
-// read returns what all promises of the file come to.
+// read returns the state that follows from all promises of the file.
 func (j *journal) read(t *testing.T) *ledger {
 	t.Helper()
 	file, err := os.Open(j.path)
@@ -108,7 +107,7 @@ func (j *journal) read(t *testing.T) *ledger {
 	return l
 }
 
-// ledger is what the promises of a journal come to.
+// ledger is the state that follows from the promises of a journal.
 type ledger struct {
 	promises int
 	forgets  bool              // see journal
@@ -118,10 +117,10 @@ type ledger struct {
 	broken   []string        // promises that contradict each other
 }
 
-// person is somebody who was added while the server was under load.
+// person is a person who was added under load.
 type person struct {
 	disabled bool
-	doubt    bool // somebody tried to disable the person and does not know what came of it
+	doubt    bool // somebody was to be disabled, with an unknown outcome
 }
 
 // kin is a code and all tokens that were handed out for it.
@@ -129,24 +128,24 @@ type kin struct {
 	client, person, code string
 	forgets              bool // see journal
 
-	won     int               // redemptions that gave tokens
-	first   string            // the refresh token of the first of them
-	next    map[string]string // the successor that was handed out for a refresh token
-	unheard map[string]bool   // the refresh tokens whose successor may be there and was not heard
-	access  []string
-	refresh []string
+	won         int               // redemptions that gave tokens
+	first       string            // the refresh token of the first of them
+	next        map[string]string // the successor that was handed out for a refresh token
+	unknownNext map[string]bool   // refresh tokens with a successor that may exist and was not received
+	access      []string
+	refresh     []string
 
 	refused int  // redemptions that were refused, and were no replays
-	doubted int  // redemptions of which nobody knows what came
+	doubted int  // redemptions with an unknown outcome
 	raced   int  // redemptions that met others, and gave nothing
 	ended   bool // a revocation was acknowledged, or a replay punished
-	doubt   bool // one of those was tried, and nobody knows what came of it
+	doubt   bool // one of those was tried, with an unknown outcome
 
-	told []string // what was said, in short
+	told []string // the answers, shortened
 }
 
-// enter adds one promise. Promises of one family are in the order in which they were
-// heard, except those of a race.
+// enter adds one promise. Promises of one family are in the order of their answers, except those
+// of a race.
 func (l *ledger) enter(p promise) {
 	doubt := p.Outcome == unavailable.String() || p.Outcome == unknown.String()
 	done := p.Outcome == granted.String()
@@ -154,7 +153,7 @@ func (l *ledger) enter(p promise) {
 	case opRegister:
 		l.clients[p.Client] = p.Token
 	case opConsent:
-		l.families[p.Code] = &kin{client: p.Client, person: p.Person, code: p.Code, forgets: l.forgets, next: map[string]string{}, unheard: map[string]bool{}}
+		l.families[p.Code] = &kin{client: p.Client, person: p.Person, code: p.Code, forgets: l.forgets, next: map[string]string{}, unknownNext: map[string]bool{}}
 	case opAdd:
 		l.people[p.Person] = &person{}
 	case opDisable:
@@ -173,12 +172,12 @@ func (l *ledger) enter(p promise) {
 	}
 }
 
-// end is enough of a token to tell it from others.
+// end returns the end of a token, enough to distinguish it from others.
 func end(token string) string { return token[max(0, len(token)-6):] }
 
 func (l *ledger) enterRefresh(p promise, done, doubt bool) {
 	f := l.families[p.Code]
-	f.unheard[p.Token] = f.unheard[p.Token] || doubt
+	f.unknownNext[p.Token] = f.unknownNext[p.Token] || doubt
 	if !done {
 		return
 	}
@@ -208,38 +207,38 @@ func (f *kin) enterRedemption(p promise, done, doubt bool) {
 	}
 }
 
-// last is the last refresh token that was handed out, and the one before it. There is
-// none before it if the last one may have been used: then it is too old.
+// last returns the last refresh token that was handed out, and the one before it. There is none
+// before it if the last one may have been used: then it is too old.
 func (f *kin) last() (token, before string) {
 	token = f.first
-	for range f.next { // not for ever, whatever the promises say
+	for range f.next { // bounded, whatever the promises are
 		next, ok := f.next[token]
 		if !ok {
 			break
 		}
 		token, before = next, token
 	}
-	if f.unheard[token] {
+	if f.unknownNext[token] {
 		before = ""
 	}
 	return token, before
 }
 
-// fate is what the promises say about a family when all is over.
+// fate is what the promises determine about a family at the end.
 type fate int
 
 const (
 	lives fate = iota // the code is not spent, or its tokens work
 	dead              // neither the code nor any token works
-	open              // one or the other: somebody heard of no outcome
+	open              // one or the other: an outcome is unknown
 )
 
-// fate follows the rules of a code. Who redeems it and hears nothing may have spent it. If
-// so, the next redemption is a replay: it is refused, it ends a family of which nobody
-// has tokens, and nothing is ever handed out. If not, the next one gets tokens, and the
-// first one can do no harm any more. Who redeems at the same time as others and is
-// refused may have ended the family of the winner. If the winner heard nothing and a replica
-// takes over that has not heard of it either, the code is not spent.
+// fate follows the rules of a code. A redemption without an answer may have spent it. If so, the
+// next redemption is a replay: it is refused, it ends a family whose tokens no client has, and no
+// token is ever handed out. If not, the next one gets tokens, and the first one can have no
+// effect any more. A redemption that is refused while others run may have ended the family of the
+// winner. If the winner had no answer and a replica takes over that lacks its write too, the code
+// is not spent.
 func (f *kin) fate(people map[string]*person) fate {
 	who := people[f.person]
 	switch {
@@ -257,7 +256,7 @@ func (f *kin) fate(people map[string]*person) fate {
 
 func (f fate) String() string { return [...]string{"alive", "dead", "open"}[f] }
 
-// fates counts families by what is promised about them.
+// fates counts families by their fate.
 func (l *ledger) fates() map[fate]int {
 	n := map[fate]int{}
 	for _, f := range l.families {

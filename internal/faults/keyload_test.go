@@ -19,9 +19,8 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// keyLoad is what clients and resources do while keys come and go: every access token
-// that was ever issued is presented again and again, at both processes and at resources
-// of both.
+// keyLoad is the requests of clients and resources while keys come and go: every access token
+// that was ever issued is sent again and again, to both processes and to resources of both.
 type keyLoad struct {
 	t         *testing.T
 	fleet     *fleet
@@ -39,7 +38,7 @@ type keyLoad struct {
 	signed  map[string]bool // keys that signed something
 	known   map[string]bool // keys that were published before they signed; nil for all
 	revoked string          // the key that is or is about to be revoked
-	gone    time.Time       // when nobody accepts it any more; zero before it is revoked for certain
+	gone    time.Time       // when it is not accepted any more; zero before it is certainly revoked
 }
 
 func newKeyLoad(t *testing.T) *keyLoad {
@@ -54,7 +53,7 @@ func newKeyLoad(t *testing.T) *keyLoad {
 	return l
 }
 
-// begin has everybody begin, each client with a family of its own.
+// begin starts all clients, each with a family.
 func (l *keyLoad) begin() {
 	pace := time.NewTicker(keyPace)
 	l.t.Cleanup(pace.Stop)
@@ -90,14 +89,14 @@ func (l *keyLoad) end() {
 	l.workers.Wait()
 }
 
-// wrong says what should not have happened. Only the first ones are worth reading.
+// wrong reports a wrong answer. Only the first ones are logged.
 func (l *keyLoad) wrong(format string, args ...any) {
 	if l.wrongs.Add(1) <= 10 {
 		l.t.Errorf(format, args...)
 	}
 }
 
-// step is one request, and what a resource does with the same token.
+// step is one request, and requests of a resource with the same token.
 func (l *keyLoad) step(p *party, refresh string) string {
 	l.asked.Add(1)
 	i := rand.IntN(2)
@@ -111,11 +110,11 @@ func (l *keyLoad) step(p *party, refresh string) string {
 		return refresh
 	}
 	l.issued(a.Access)
-	l.present(p, 1-i, a.Access) // the other process has to know the key
+	l.present(p, 1-i, a.Access) // the other process must have the key
 	return a.Refresh
 }
 
-// issued notes a token.
+// issued adds a token.
 func (l *keyLoad) issued(access string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *keyLoad) issued(access string) {
 	l.signed[kidOf(access)] = true
 }
 
-// sample is one of the tokens: an old one as often as a young one.
+// sample returns one of the tokens: an old one as often as a young one.
 func (l *keyLoad) sample() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +133,7 @@ func (l *keyLoad) sample() string {
 	return l.tokens[len(l.tokens)-1-rand.IntN(n)]
 }
 
-// present asks one process and its resource about a token.
+// present sends a token to one process and to its resource.
 func (l *keyLoad) present(p *party, i int, access string) {
 	began := time.Now()
 	a := p.introspect(l.at[i], access)
@@ -156,8 +155,8 @@ func (l *keyLoad) present(p *party, i int, access string) {
 	l.judge("the resource of "+l.at[i].address, access, began, said, true)
 }
 
-// judge holds an answer against what has to be. The token has not ended and its family
-// lives, so the key alone decides.
+// judge compares an answer with the expected one. The token has not expired and its family is
+// active, so only the key decides.
 func (l *keyLoad) judge(where, access string, began time.Time, said outcome, atResource bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +165,7 @@ func (l *keyLoad) judge(where, access string, began time.Time, said outcome, atR
 	case kid == l.revoked && said == granted && !l.gone.IsZero() && began.After(l.gone):
 		l.wrong("%s accepts the revoked key %s", where, kid)
 	case kid == l.revoked || said == granted:
-	case atResource && l.known != nil && !l.known[kid]: // it took the place of the revoked one, unpublished
+	case atResource && l.known != nil && !l.known[kid]: // it replaced the revoked one, unpublished
 	case said == unavailable:
 		l.wrong("%s cannot judge a token of key %s", where, kid)
 	default:
@@ -174,7 +173,7 @@ func (l *keyLoad) judge(where, access string, began time.Time, said outcome, atR
 	}
 }
 
-// watch looks at the record of the keys all the time.
+// watch reads the record of the keys all the time.
 func (l *keyLoad) watch() {
 	for {
 		select {
@@ -231,7 +230,7 @@ func (l *keyLoad) verb(args ...string) string {
 	return string(out)
 }
 
-// signs waits until a key signs that is asked for, and has signed for somebody.
+// signs waits until a wanted key signs, and has signed a token.
 func (l *keyLoad) signs(what string, wanted func(kid string) bool) storage.SigningKey {
 	l.t.Helper()
 	var key storage.SigningKey
@@ -271,10 +270,10 @@ func (l *keyLoad) rotated(key storage.SigningKey) {
 	}
 }
 
-// revoke destroys the key that signs, and returns when nobody may accept it any more. The
-// key that takes its place was not published before: processes know it all the same,
-// resources when they fetch the keys again. Until then they cannot judge its tokens, or
-// refuse them if the keys they fetched are younger.
+// revoke destroys the key that signs, and returns when no resource may accept it any more. The
+// key that takes its place was not published before: processes read it all the same, resources
+// when they fetch the keys again. Until then they cannot judge its tokens, or refuse them if
+// their keys are younger.
 func (l *keyLoad) revoke() {
 	l.t.Helper()
 	set, err := l.store.KeySet(l.t.Context())

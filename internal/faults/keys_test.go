@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// keyCache is for how long others may keep the published keys. A new key is published
-	// for twice as long before it signs.
+	// keyCache is how long others may keep the published keys. A new key is published for twice
+	// as long before it signs.
 	keyCache = 2 * time.Second
-	// keyRotation is when the server rotates by itself, if nobody else does.
+	// keyRotation is when the server rotates by itself, without the verb.
 	keyRotation = 8 * time.Second
-	// revokedWithin is by when nobody accepts a revoked key any more: a process reads the
-	// keys after a quarter of keyCache at most, and what it published then may be kept for
-	// keyCache. The rest is for a busy machine.
+	// revokedWithin is the time after which a revoked key is not accepted any more: a process
+	// reads the keys after a quarter of keyCache at most, and others may keep what it published
+	// then for keyCache. The rest is for a busy machine.
 	revokedWithin = keyCache + keyCache/4 + 3*time.Second
-	// keyPace is between two requests, keyWorkers how many may be under way.
+	// keyPace is the time between two requests, keyWorkers how many may be under way.
 	keyPace    = 5 * time.Millisecond
 	keyWorkers = 8
 )
@@ -38,15 +38,14 @@ func kidOf(access string) string {
 	var header struct {
 		KID string `json:"kid"`
 	}
-	_ = json.Unmarshal(raw, &header) // what cannot be read has no key
+	_ = json.Unmarshal(raw, &header) // an unreadable token has no key
 	return header.KID
 }
 
-// resourceServer is a protected server that fetches the keys from one process and keeps
-// them for as long as it may. The middleware would keep them for longer than a test can
-// wait, and fetch them again when it meets an unknown one; here it is replaced by a new
-// one when the time is over, and before that knows nothing new: there is no resource with
-// older keys.
+// resourceServer is a protected server that fetches the keys from one process and keeps them for
+// as long as it may. The middleware would keep them for longer than a test can wait, and fetch
+// them again for an unknown key; this one is replaced by a new one when the time is over, and
+// fetches nothing before: no resource has older keys.
 type resourceServer struct {
 	at *process
 
@@ -70,8 +69,8 @@ func (r *resourceServer) guard() (http.Handler, error) {
 	return r.handler, nil
 }
 
-// ask sends a request with a token to the resource. It is unavailable when the key may be
-// younger than those that can be had.
+// ask sends a request with a token to the resource. It is unavailable when the key may be younger
+// than those that can be fetched.
 func (r *resourceServer) ask(access string) (outcome, error) {
 	handler, err := r.guard()
 	if err != nil {
@@ -93,9 +92,9 @@ func (r *resourceServer) ask(access string) (outcome, error) {
 }
 
 // TestKeysUnderLoad: keys rotate, by the verb and by themselves, and one is revoked, while
-// clients refresh and resources ask. No process and no resource ever refuses a valid token,
-// nobody accepts the revoked key when its time is over, and the retired keys stay
-// published, because for an hour there may be tokens that they signed.
+// clients refresh and resources ask. No process and no resource ever refuses a valid token, none
+// accepts the revoked key when its time is over, and the retired keys stay published, because
+// tokens with their signatures may be valid for an hour.
 func TestKeysUnderLoad(t *testing.T) {
 	l := newKeyLoad(t)
 	began := time.Now()

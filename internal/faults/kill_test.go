@@ -25,19 +25,19 @@ var killSeed = flag.Uint64("faults.seed", 0, "the seed of what is killed when, 0
 // recoveryTime is how long it may take until everything works again.
 const recoveryTime = 10 * time.Second
 
-// siege is a load on two processes and a store that has each write on disk before it
-// answers, and somebody who kills them.
+// siege is a load on two processes and a store that writes to disk before it answers, and the
+// functions that kill them.
 type siege struct {
 	*load
 	redis  *redistest.Server // the store, if it is one server
 	seed   uint64
 	random *rand.Rand
 	kills  int
-	// longest is the longest time from the start of what was killed until everything worked.
+	// longest is the longest time from the start of a killed process until everything worked.
 	longest time.Duration
 }
 
-// newSiege is a siege of one Redis, under load.
+// newSiege returns a siege of one Redis, under load.
 func newSiege(t *testing.T) *siege {
 	t.Helper()
 	redis := redistest.Start(t, redistest.Config{Persistent: true})
@@ -47,7 +47,7 @@ func newSiege(t *testing.T) *siege {
 	return s
 }
 
-// siegeOf is a siege of a store before its load begins.
+// siegeOf returns a siege of a store before its load begins.
 func siegeOf(t *testing.T, store string) *siege {
 	t.Helper()
 	chosen := cmp.Or(*killSeed, rand.Uint64())
@@ -59,12 +59,12 @@ func siegeOf(t *testing.T, store string) *siege {
 func (s *siege) ripen() {
 	s.t.Helper()
 	s.more(80)
-	s.hear(10 + s.random.IntN(100))
+	s.awaitAnswers(10 + s.random.IntN(100))
 	s.pause(30 * time.Millisecond)
 }
 
-// hear returns when the load has heard so many more answers that promise something.
-func (s *siege) hear(answers int) {
+// awaitAnswers returns when the load has received so many more answers that promise something.
+func (s *siege) awaitAnswers(answers int) {
 	s.t.Helper()
 	wanted := s.journal.count.Load() + int64(answers)
 	eventually(s.t, patience, func() error {
@@ -78,20 +78,20 @@ func (s *siege) hear(answers int) {
 	})
 }
 
-// pause makes a moment random.
+// pause waits for a random time.
 func (s *siege) pause(most time.Duration) { <-time.After(time.Duration(s.random.Int64N(int64(most)))) }
 
-// volley is how many requests are under way when something is killed, besides the load.
+// volley is how many requests are under way at a kill, besides the load.
 const volley = 16
 
-// strike kills at a random moment of a load that goes on, while a volley of requests is
-// on its way to both processes, each about a family of its own. What becomes of those
-// families is for the journal to say.
+// strike kills at a random moment of a load that goes on, while a volley of requests is on its
+// way to both processes, each about a family of its own. The journal decides about those
+// families.
 func (s *siege) strike(kill func()) {
 	s.t.Helper()
 	var families [volley]*held
 	client, v := s.insist(0, s.register).Client, s.newVisitor(personName)
-	s.insist(0, func(at *process) answer { return s.consent(at, v, client) }) // who is signed in then
+	s.insist(0, func(at *process) answer { return s.consent(at, v, client) }) // so that v is signed in
 	crowd(volley/4, volley, func(i int) { families[i] = s.aim(i, client, v) })
 	s.ripen()
 	var wg sync.WaitGroup
@@ -130,9 +130,9 @@ func (s *siege) fire(i int, h *held) {
 	}
 }
 
-// TestRedisIsKilledUnderLoad: whatever Redis had in hand when it was killed, it comes back
-// with everything that was acknowledged, and nothing was handed out twice. Meanwhile the
-// processes say so, and afterwards they go on by themselves.
+// TestRedisIsKilledUnderLoad: whatever Redis was doing when it was killed, it comes back with all
+// acknowledged writes, and no token was handed out twice. Meanwhile the processes answer 503, and
+// afterwards they go on by themselves.
 func TestRedisIsKilledUnderLoad(t *testing.T) {
 	s := newSiege(t)
 	for range amount(3, 50) {
@@ -143,10 +143,9 @@ func TestRedisIsKilledUnderLoad(t *testing.T) {
 	s.settle()
 }
 
-// TestAuthzIsKilledUnderLoad: a process that is killed in the middle of anything has
-// promised nothing that the other one does not keep. The other one serves meanwhile, and
-// it serves again when it is started again. In the long run Redis is killed at the same
-// moment now and then.
+// TestAuthzIsKilledUnderLoad: a process that is killed at any moment has promised nothing that
+// the other one does not keep. The other one serves meanwhile, and the first one serves again
+// when it is started again. In the long run Redis is killed at the same moment now and then.
 func TestAuthzIsKilledUnderLoad(t *testing.T) {
 	s := newSiege(t)
 	for range amount(3, 50) {
@@ -163,8 +162,8 @@ func TestAuthzIsKilledUnderLoad(t *testing.T) {
 	s.settle()
 }
 
-// killRedis kills Redis, looks at what the processes say about it, starts it again and
-// waits until they work. Now and then it is killed while it reads its files.
+// killRedis kills Redis, checks the answers of the processes, starts it again and waits until
+// they work. Now and then it is killed while it reads its files.
 func (s *siege) killRedis() {
 	s.t.Helper()
 	s.kills++
@@ -250,7 +249,7 @@ func (s *siege) recoversAfter(began time.Time, works func()) {
 	}
 }
 
-// settle looks at everything that the journal promises.
+// settle checks everything that the journal promises.
 func (s *siege) settle() {
 	s.t.Helper()
 	if s.t.Failed() {
@@ -286,8 +285,8 @@ func (s *siege) mustKnow(i int, client, token string) {
 	}
 }
 
-// mustRemember expects that everybody is known who was added, and that those who were
-// disabled cannot sign in.
+// mustRemember expects that all people exist who were added, and that those who were disabled
+// cannot sign in.
 func (s *siege) mustRemember(people map[string]*person) {
 	s.t.Helper()
 	out, a := s.command("", "user", "ls", "--json")
@@ -318,8 +317,8 @@ func (s *siege) mustRemember(people map[string]*person) {
 	}
 }
 
-// mustHold expects that a family is what the journal says, and that its code is spent
-// in the end. It may be redeemed for the first time here.
+// mustHold expects the state of a family that the journal determines, and that its code is spent
+// in the end. It may be redeemed for the first time in this check.
 func (s *siege) mustHold(i int, f *kin, want fate) {
 	client := s.party(f.client)
 	wrong := func(what string, a answer) {
@@ -357,7 +356,7 @@ func (s *siege) mustHold(i int, f *kin, want fate) {
 	}
 }
 
-// ends are the first and the last of some tokens.
+// ends returns the ends of the first and the last of some tokens.
 func ends(tokens []string) []string {
 	if len(tokens) < 2 {
 		return tokens
@@ -365,9 +364,9 @@ func ends(tokens []string) []string {
 	return []string{tokens[0], tokens[len(tokens)-1]}
 }
 
-// mustRefresh expects that a family that lives does so with its access tokens and with
-// the last refresh token, to which the one before it leads. A family of which nobody
-// knows lives as a whole or not at all.
+// mustRefresh expects that an active family has working access tokens and a working last refresh
+// token, which the one before it returns. A family with an unknown state is active as a whole or
+// not at all.
 func (s *siege) mustRefresh(i int, f *kin, want fate, wrong func(string, answer)) {
 	last, before := f.last()
 	refresh := func(token string) answer {

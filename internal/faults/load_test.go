@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// loadWorkers is how many clients and people are busy at once.
+	// loadWorkers is the number of workers.
 	loadWorkers = 16
-	// answerBound is how long any answer may take: two seconds are promised, the rest is
-	// for a machine that is busy with the load itself. A sign-in may also stand in line for
-	// five seconds until its password is looked at.
+	// answerBound is how long any answer may take: two seconds are promised, the rest is for a
+	// machine that is busy with the load itself. A sign-in may also queue for five seconds until
+	// its password is checked.
 	answerBound = 5 * time.Second
 	signInBound = answerBound + 5*time.Second
 )
 
-// member is a process of the server under load, with the flags that it is started with.
+// member is a process of the server under load, with its flags.
 type member struct {
 	*process
 	admin string // the address of its admin listener
@@ -39,7 +39,7 @@ type member struct {
 	away []span
 }
 
-// span is a time in which a process was not there; to is zero while it lasts.
+// span is a time in which a process was away; to is zero while it lasts.
 type span struct{ from, to time.Time }
 
 func (m *member) leave() {
@@ -54,7 +54,7 @@ func (m *member) arrive() {
 	m.away[len(m.away)-1].to = time.Now()
 }
 
-// missed reports whether the process was away while the answer was waited for.
+// missed reports whether the process was away while the request waited.
 func (m *member) missed(a answer) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,17 +66,17 @@ func (m *member) missed(a answer) bool {
 	return false
 }
 
-// load is what clients and people do to a server of two processes. Whoever hears an
-// answer writes into the journal what it promises before going on.
+// load is the requests of clients and people to a server of two processes. A worker writes the
+// promise of an answer into the journal before it goes on.
 type load struct {
 	t       *testing.T
 	fleet   *fleet
 	at      [2]*member
 	journal *journal
 	ctx     context.Context
-	stop    context.CancelFunc // ends the load when everybody has finished the current thing
+	stop    context.CancelFunc // ends the load when all workers have finished the current round
 	workers sync.WaitGroup
-	rounds  chan struct{} // what is left to do
+	rounds  chan struct{} // rounds that are left
 
 	mu      sync.Mutex
 	answers map[outcome]int
@@ -84,8 +84,8 @@ type load struct {
 	wrongs  int
 }
 
-// newLoad prepares a load on the store. The code, the window of a refresh token and the
-// access token outlive the test, so that only what is done ends a family.
+// newLoad prepares a load on the store. The code, the window of a refresh token and the access
+// token outlive the test, so that only requests end a family.
 func newLoad(t *testing.T, store string) *load {
 	t.Helper()
 	l := &load{t: t, answers: map[outcome]int{}, rounds: make(chan struct{}, 1000), fleet: newFleet(t, fleetConfig{Store: store}), journal: newJournal(t)}
@@ -99,7 +99,7 @@ func newLoad(t *testing.T, store string) *load {
 	return l
 }
 
-// begin has everybody arrive. What they choose to do follows from the seed.
+// begin starts all workers. Their choices follow from the seed.
 func (l *load) begin(seed uint64) {
 	for n := range loadWorkers {
 		w := &worker{load: l, n: n, random: rand.New(rand.NewPCG(seed, uint64(n)))}
@@ -117,8 +117,8 @@ func (l *load) begin(seed uint64) {
 	}
 }
 
-// more gives everybody more to do. So what must be looked at afterwards does not grow with
-// the speed of the machine.
+// more adds rounds. So the number of families to check afterwards does not grow with the speed of
+// the machine.
 func (l *load) more(rounds int) {
 	for range rounds {
 		select {
@@ -133,8 +133,8 @@ func (l *load) end() {
 	l.workers.Wait()
 }
 
-// wrong says what should not have happened, and ends the load. Only the first ones are
-// worth reading, and whoever is interrupted by the end knows nothing.
+// wrong reports a wrong answer, and ends the load. Only the first ones are logged, and a request
+// that this interrupts is not an error.
 func (l *load) wrong(what string, a answer) {
 	l.stop()
 	l.mu.Lock()
@@ -144,8 +144,8 @@ func (l *load) wrong(what string, a answer) {
 	}
 }
 
-// heard looks at an answer by itself. A process that is there answers in time, and says
-// 503 in the form that its caller can read.
+// heard checks an answer by itself. A process that is there answers in time, and its 503 has the
+// right form.
 func (l *load) heard(a answer) answer {
 	o := a.outcome()
 	l.mu.Lock()
@@ -189,8 +189,7 @@ func pageOp(r *http.Request) string {
 	return opPage
 }
 
-// saysWhen is what a 503 must be: Retry-After, and JSON for a program or a page for a
-// person.
+// saysWhen checks a 503: Retry-After, and JSON for a program or a page for a person.
 func (a answer) saysWhen() bool {
 	seconds, err := strconv.Atoi(a.RetryAfter)
 	if a.Op == opPage || a.Op == opSignIn {
@@ -199,7 +198,7 @@ func (a answer) saysWhen() bool {
 	return err == nil && seconds > 0 && a.Error == "temporarily_unavailable"
 }
 
-// note writes down what an answer promises.
+// note adds the promise of an answer to the journal.
 func (l *load) note(a answer, p promise) answer {
 	p.Outcome = a.outcome().String()
 	if err := l.journal.append(p); err != nil {
@@ -209,7 +208,7 @@ func (l *load) note(a answer, p promise) answer {
 	return a
 }
 
-// insist repeats a call at both processes in turn until it is certain what came of it.
+// insist repeats a call at both processes in turn until its outcome is certain.
 func (l *load) insist(first int, call func(at *process) answer) answer {
 	for deadline := time.Now().Add(patience); ; first++ {
 		a := call(l.at[first%len(l.at)].process)
@@ -220,11 +219,11 @@ func (l *load) insist(first int, call func(at *process) answer) answer {
 			l.wrong(fmt.Sprintf("still, after %s", patience), a)
 			return a
 		}
-		<-time.After(20 * time.Millisecond) // Retry-After says more
+		<-time.After(20 * time.Millisecond) // Retry-After is longer
 	}
 }
 
-// certain says that the caller knows what came of the call, and that it was served.
+// certain reports whether the outcome of the call is certain, and that it was served.
 func (a answer) certain() bool { return !a.uncertain() && a.outcome() != unsent }
 
 // visitor is a person with a browser.
@@ -241,7 +240,7 @@ func (l *load) newVisitor(name string) *visitor {
 	return &visitor{name: name, password: personPassword, jar: jar}
 }
 
-// as fills in a form of sign-in in the name of the visitor.
+// as fills in a sign-in form in the name of the visitor.
 func (v *visitor) as(r *http.Request) *http.Request {
 	if pageOp(r) != opSignIn {
 		return r
@@ -255,14 +254,13 @@ func (v *visitor) as(r *http.Request) *http.Request {
 	return mine
 }
 
-// party is the client of an id, which has no browser of its own.
+// party returns the client with an id, without a browser.
 func (l *load) party(id string) *party {
 	return &party{t: l.t, issuer: l.fleet.issuer, id: id}
 }
 
-// visit goes from page to page, allowing everything, until there is a code, a page is not
-// given, or done says that it is enough. It returns the last answer and the request that
-// would be next.
+// visit goes from page to page, allowing everything, until there is a code, a page is not served,
+// or done returns true. It returns the last answer and the request that would be next.
 func (l *load) visit(at *process, v *visitor, client string, done func(*http.Request) bool) (a answer, r *http.Request) {
 	p := l.party(client)
 	browser := *at.client
@@ -288,7 +286,7 @@ func (l *load) visit(at *process, v *visitor, client string, done func(*http.Req
 	return a, nil
 }
 
-// consent returns an answer with a code, or why there is none.
+// consent returns an answer with a code, or the reason why there is none.
 func (l *load) consent(at *process, v *visitor, client string) answer {
 	all := func(*http.Request) bool { return false }
 	a, _ := l.visit(at, v, client, all)
@@ -318,18 +316,18 @@ func registrationToken(registered answer) string {
 	var given struct {
 		Token string `json:"registration_access_token"`
 	}
-	_ = json.Unmarshal([]byte(registered.body), &given) // it was read before
+	_ = json.Unmarshal([]byte(registered.body), &given) // it parsed before
 	return given.Token
 }
 
-// registered asks what is registered (RFC 7592 section 2.1).
+// registered reads the registration (RFC 7592 section 2.1).
 func (l *load) registered(at *process, client, token string) answer {
 	r := newRequest(http.MethodGet, l.fleet.issuer+"/register/"+client, "")
 	r.Header.Set("Authorization", "Bearer "+token)
 	return l.heard(at.call("registration", r))
 }
 
-// held is a code and the tokens that its client has last been given for it.
+// held is a code and the last tokens that its client received for it.
 type held struct {
 	client, code string
 	tokens       answer
@@ -375,7 +373,7 @@ func (l *load) command(stdin string, args ...string) (stdout string, a answer) {
 func (l *load) add(name string) answer {
 	_, a := l.command(personPassword, "user", "add", name)
 	if a.outcome() != granted {
-		return a // somebody else is added then
+		return a // another person is added then
 	}
 	return l.note(a, promise{Op: opAdd, Person: name})
 }

@@ -17,7 +17,7 @@ import (
 // long chooses the large numbers: go test -tags e2e ./internal/faults -faults.long
 var long = flag.Bool("faults.long", false, "run the large numbers of races, kills and failovers")
 
-// amount is how often to do something, by the flag -faults.long.
+// amount returns a number of repetitions, by the flag -faults.long.
 func amount(short, large int) int {
 	if *long {
 		return large
@@ -25,7 +25,7 @@ func amount(short, large int) int {
 	return short
 }
 
-// patience bounds every wait in these tests. Nothing takes so long unless it is broken.
+// patience bounds every wait in these tests. Without a fault of the program none is so long.
 const patience = 30 * time.Second
 
 // authzBinary is the command under test. TestMain builds it once.
@@ -66,8 +66,8 @@ func crowd(workers, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// eventually repeats check until it returns nil. It is how a test waits for quiet: the
-// last error is what was still wrong when the time was over.
+// eventually repeats check until it returns nil. When the time is over, the test fails with its
+// last error.
 func eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)

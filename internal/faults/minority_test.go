@@ -10,10 +10,10 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestMinorityVouchesForNothing: a process, the primary and one sentinel are cut off from
-// two sentinels, the replicas and another process. There a replica takes over, families are
-// revoked and tokens change. The first process still reaches the primary that it knows, and
-// says nothing that is not true any more: it says 503.
+// TestMinorityVouchesForNothing: a process, the primary and one sentinel are cut off from two
+// sentinels, the replicas and another process. There a replica takes over, families are revoked
+// and tokens change. The first process still reaches its primary, and gives no outdated answers:
+// it answers 503.
 func TestMinorityVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newSuccessionOf(t, cast{replicas: 2, workers: flapWorkers, downAfter: time.Second, divisible: true})
@@ -41,7 +41,7 @@ func (s *succession) divide() {
 		far, near = near, far
 	}
 	s.mustHave(len(s.replicas))
-	<-time.After(300 * time.Millisecond) // until both processes have seen that: one that does not follow is no heir
+	<-time.After(300 * time.Millisecond) // until both processes have seen that: a replica that does not follow is no candidate
 	s.lose(func() {
 		sentinel := s.group.Nodes[s.random.IntN(len(s.group.Nodes))]
 		s.divided.Divide([]*redistest.Server{old, sentinel}, far.pid())
@@ -69,7 +69,7 @@ func (s *succession) divide() {
 	s.settle(fmt.Sprintf("a process was cut off for %s", united.Sub(s.lost).Round(time.Millisecond)), begun)
 }
 
-// pid is the id of the process that runs.
+// pid returns the id of the running process.
 func (p *process) pid() int {
 	cmd, _ := p.running()
 	return cmd.Process.Pid

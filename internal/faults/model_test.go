@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// phase is where a family is in its life.
+// phase is the state of a family.
 type phase string
 
 const (
@@ -23,41 +23,41 @@ const (
 	phaseRevoked phase = "revoked"
 )
 
-// family is the whole state of the model: what one grant record says, for one observer.
+// family is the whole state of the model: one grant record, for one observer.
 type family struct {
 	phase      phase
 	generation uint32 // of the current refresh token
 }
 
-// request is what was asked of a family.
+// request is a request about a family.
 type request struct {
-	op         string // redeem, refresh, revoke or introspect, rightly done
-	generation uint32 // of the refresh token that was presented
-	// shaky says that replies of the store can get lost on their way to this process.
+	op         string // redeem, refresh, revoke or introspect, correctly sent
+	generation uint32 // of the refresh token that was sent
+	// shaky is set if replies of the store can be lost on their way to this process.
 	shaky bool
-	// mayHaveLost says that another request, which may have won the race for the same
-	// code or token, was under way at the same time. Only then may this one have lost.
+	// mayHaveLost is set if another request, which may have won the race for the same code or
+	// token, was under way at the same time. Only then may this one have lost.
 	mayHaveLost bool
-	// overtaken says that the request is shaky, and that another one that may have
-	// changed the record was under way at the same time. Only then may this one have won
-	// without knowing: when it asks again, the record is not what it wrote any more.
+	// overtaken is set if the request is shaky, and another one that may have changed the record
+	// was under way at the same time. Only then may this one have won without an answer that says
+	// so: when it reads again, the record is not its own any more.
 	overtaken bool
 }
 
-// reply is what was answered. The zero value is that nobody knows: no answer, or 503.
+// reply is the answer. The zero reply is an unknown outcome: no answer, or 503.
 type reply struct {
 	known      bool
 	ok         bool   // not refused; of introspect: active
-	generation uint32 // of the refresh token that was given
+	generation uint32 // of the refresh token that was returned
 }
 
-// rules is the life of one family as docs/design.md tells it under State. A window is
-// open for ever or there is none, so that no rule asks for the time.
+// rules is the life of one family as docs/design.md describes it under State. A window is open
+// for ever or there is none, so that no rule depends on the time.
 type rules struct{ window bool }
 
-// after returns the states in which a request can have left a family, if its answer is
-// right; none, if it is wrong. The request happens at one moment, when it reads or, if it
-// writes, when its write wins.
+// after returns the states in which a request can have left a family, if its answer is right;
+// none, if it is wrong. The request takes effect at one moment, when it reads or, if it writes,
+// when its write wins.
 func (r rules) after(s family, in request, out reply) []family {
 	if !out.known {
 		return r.afterUnknown(s, in)
@@ -76,7 +76,7 @@ func (r rules) after(s family, in request, out reply) []family {
 	return iff(out.ok == (s.phase == phaseActive), s)
 }
 
-// afterUnknown: it has happened, with any answer that it could have had, or it has not.
+// afterUnknown returns the states after a request that took effect, with any answer, or did not.
 func (r rules) afterUnknown(s family, in request) []family {
 	states := []family{s}
 	for _, out := range []reply{{known: true}, {known: true, ok: true}, {known: true, ok: true, generation: in.generation + 1}} {
@@ -91,7 +91,7 @@ func (r rules) afterUnknown(s family, in request) []family {
 
 func (s family) revoked() family { s.phase = phaseRevoked; return s }
 
-// iff is s, if the answer is right.
+// iff returns s, if the answer is right.
 func iff(right bool, s family) []family {
 	if !right {
 		return nil
@@ -99,8 +99,8 @@ func iff(right bool, s family) []family {
 	return []family{s}
 }
 
-// redeemed: a code gives tokens once. Who finds it spent ends the family, who lost the
-// race for it does not. Who won it and was overtaken is told no.
+// redeemed: a code gives tokens once. A request that finds it spent ends the family, one that
+// lost the race for it does not. One that won it and was overtaken is refused.
 func (s family) redeemed(in request, out reply) []family {
 	switch {
 	case s.phase == phaseCode && !out.ok && in.overtaken:
@@ -115,9 +115,9 @@ func (s family) redeemed(in request, out reply) []family {
 	return []family{s.revoked()}
 }
 
-// refreshed: the current token is rotated, the one before it gets the same successor, any
-// older one ends the family unless it was current when it was read. Who has rotated and
-// was overtaken is told no.
+// refreshed: the current token is rotated, the one before it gets the same successor, any older
+// one ends the family unless it was current when it was read. A request that has rotated and was
+// overtaken is refused.
 func (r rules) refreshed(s family, in request, out reply) []family {
 	current := s.phase == phaseActive && in.generation == s.generation
 	before := s.phase == phaseActive && in.generation+1 == s.generation
@@ -136,7 +136,7 @@ func (r rules) refreshed(s family, in request, out reply) []family {
 	return []family{s.revoked()}
 }
 
-// model tells the checker about families that begin with a code.
+// model describes families that begin with a code to the checker.
 func (r rules) model() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{family{phase: phaseCode}} },
@@ -168,11 +168,11 @@ func describe(in request, out reply) string {
 	return asked + ": yes"
 }
 
-// forgotten is when a request ends whose answer nobody knows: it may have an effect as
-// long as anybody looks.
-const forgotten = int64(1) << 62
+// neverAnswered is the end of a request without an answer: it may have an effect at any later
+// time.
+const neverAnswered = int64(1) << 62
 
-// withRivals fills in what a request could have met. A redemption loses against another
+// withRivals fills in which rivals a request could have met. A redemption loses against another
 // one; a refresh loses against the rotation of the same token.
 func withRivals(history []porcupine.Operation) []porcupine.Operation {
 	filled := slices.Clone(history)
@@ -197,8 +197,8 @@ func (r rules) check(history []porcupine.Operation) (porcupine.CheckResult, porc
 	return porcupine.CheckOperationsVerbose(r.model(), withRivals(history), patience)
 }
 
-// mustBeLinearizable checks the history of one family. Of one that cannot have happened
-// it writes down what there is to see, and where.
+// mustBeLinearizable checks the history of one family. If it cannot have happened, it writes a
+// picture of it to a file.
 func (r rules) mustBeLinearizable(t *testing.T, history []porcupine.Operation) {
 	t.Helper()
 	result, info := r.check(history)
@@ -223,7 +223,7 @@ func transcript(history []porcupine.Operation) string {
 	var b strings.Builder
 	for _, o := range history {
 		end := "never"
-		if o.Return != forgotten {
+		if o.Return != neverAnswered {
 			end = time.Duration(o.Return).Round(time.Microsecond).String()
 		}
 		fmt.Fprintf(&b, "%12s to %-12s client %-4d %-24s %v\n", time.Duration(o.Call).Round(time.Microsecond), end, o.ClientId, describe(o.Input.(request), o.Output.(reply)), o.Metadata)
@@ -231,17 +231,17 @@ func transcript(history []porcupine.Operation) string {
 	return b.String()
 }
 
-// said makes histories by hand: who is a client, from and to are when it called and was
-// answered.
+// said makes an entry of a history by hand: who is a client, from and to are the times of the
+// call and of the answer.
 func said(who int, from, to int64, in request, out reply) porcupine.Operation {
 	if !out.known {
-		to = forgotten
+		to = neverAnswered
 	}
 	return porcupine.Operation{ClientId: who, Input: in, Call: from, Output: out, Return: to}
 }
 
-// TestChecker: the checker accepts what the rules allow and rejects what they forbid.
-// Without it, a history that is accepted would say nothing.
+// TestChecker: the checker accepts what the rules allow and rejects what they forbid. Without it,
+// an accepted history would prove nothing.
 func TestChecker(t *testing.T) {
 	var (
 		redeem     = request{op: "redeem"}

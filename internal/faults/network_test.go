@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// promisedTime is when every request must have been answered: two seconds, and some
-	// room for a busy machine.
+	// promisedTime is when every request must have been answered: two seconds, and a margin for a
+	// busy machine.
 	promisedTime = 2*time.Second + 500*time.Millisecond
-	// triedTime is how long one operation of the store may take. What needs no store, or
-	// knows that there is none, does not wait that long.
+	// triedTime is how long one operation of the store may take. A request that needs no store,
+	// or finds at once that there is none, does not wait that long.
 	triedTime = 700 * time.Millisecond
 	// returnTime is how long it may take until requests are served again.
 	returnTime = 3 * time.Second
 )
 
-// forever is longer than anybody waits. What is held back for so long is delivered by
-// Clear.
+// forever is longer than any wait. Bytes with that delay are delivered by Clear.
 const forever = time.Hour
 
 // both breaks both directions.
@@ -41,14 +40,13 @@ func reset(d redistest.Direction) func(*site) {
 	return func(s *site) { s.proxy.ResetOn(d) }
 }
 
-// leave has the senders go away while something is held.
+// leave has the senders disconnect while bytes are held back.
 func leave(d redistest.Direction) func(*site) {
 	return func(s *site) { s.proxy.Latency(d, forever, 0); s.hangUp() }
 }
 
-// troubles are what can happen to one round trip. A late request has not reached Redis
-// when its sender gives up, and reaches it later; a late reply comes when the write has
-// happened.
+// troubles are the faults of one round trip. A late request has not reached Redis when its sender
+// gives up, and reaches it later; a late reply comes when the write has happened.
 var troubles = []trouble{
 	{name: "one reply late", begin: hold(redistest.Replies), once: true, span: triedTime + 200*time.Millisecond},
 	{name: "one request late", begin: hold(redistest.Requests), once: true, span: triedTime + 200*time.Millisecond},
@@ -63,8 +61,7 @@ var troubles = []trouble{
 	{name: "gone, request late", begin: leave(redistest.Requests), goes: true, span: 100 * time.Millisecond},
 }
 
-// comesBack is what a 503 must be: Retry-After, and JSON for a program or a page for a
-// person.
+// comesBack checks a 503: Retry-After, and JSON for a program or a page for a person.
 func (d deed) comesBack(a answer) bool {
 	seconds, err := strconv.Atoi(a.RetryAfter)
 	right := a.Error == "temporarily_unavailable"
@@ -74,8 +71,8 @@ func (d deed) comesBack(a answer) bool {
 	return a.outcome() == unavailable && err == nil && seconds > 0 && right
 }
 
-// fits expects of every answer that it came in time, and that it is one of those that
-// may come: success, 503, none for those who did not wait, or that of the beaten.
+// fits expects that every answer came in time, and is one of those that are possible: success,
+// 503, none for senders that disconnected, or that of the beaten.
 func (d deed) fits(t testing.TB, tr trial, said []answer, goes bool) {
 	t.Helper()
 	for _, a := range said {
@@ -94,8 +91,7 @@ func (d deed) fits(t testing.TB, tr trial, said []answer, goes bool) {
 	}
 }
 
-// inParallel runs tests on sites, each on one that is free, and expects that nothing is
-// left of them.
+// inParallel runs tests on sites, each on a free one, and expects that no goroutines are left.
 func inParallel(t *testing.T, all []*site, n int, name func(i int) string, run func(t *testing.T, s *site, i int)) {
 	t.Helper()
 	free := make(chan *site, len(all))
@@ -122,8 +118,8 @@ func (r row) String() string { return r.deed.name + ", " + r.trouble.name }
 
 func rows() (all []row) {
 	for _, x := range troubles {
-		for _, d := range deeds() { // not many of one kind at a time: passwords cost something
-			if !(x.all && d.page) { // what a person asks for is bounded by the operation only
+		for _, d := range deeds() { // not many of one kind at a time: passwords are expensive
+			if !(x.all && d.page) { // requests of people are bounded by the operation only
 				all = append(all, row{d, x})
 			}
 		}
@@ -131,8 +127,8 @@ func rows() (all []row) {
 	return all
 }
 
-// TestTroubleOnTheWay: whatever happens to whichever round trip of a request, it is
-// answered in time, and has had one outcome, which is the one that was told.
+// TestTroubleOnTheWay: whatever fault hits whichever round trip of a request, it is answered in
+// time, and has had one outcome, which is that of the answer.
 func TestTroubleOnTheWay(t *testing.T) {
 	all := rows()
 	inParallel(t, sites(t, 14), len(all), func(i int) string { return all[i].String() }, func(t *testing.T, s *site, i int) {
@@ -144,8 +140,8 @@ func TestTroubleOnTheWay(t *testing.T) {
 	})
 }
 
-// alone does the deed once, with trouble before one of its round trips. It reports
-// whether there was such a round trip.
+// alone does the deed once, with trouble before one of its round trips. It reports whether there
+// was such a round trip.
 func (r row) alone(t *testing.T, s *site, at int) (struck bool) {
 	tr := r.deed.begin(t, s)
 	s.warm(t)
@@ -200,8 +196,8 @@ func (r row) crowded(t *testing.T, s *site, at int) {
 	tr.judge(t, said)
 }
 
-// TestLateWritesChangeNothing: a write whose sender was told 503 reaches Redis only after
-// something else has happened. It is too late.
+// TestLateWritesChangeNothing: a write whose request was answered with 503 reaches Redis only
+// after another write. It is too late.
 func TestLateWritesChangeNothing(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -253,7 +249,7 @@ func TestLateWritesChangeNothing(t *testing.T) {
 				},
 				then: func() {
 					must(t, "the end of the page", decision(form)(s.process), expired)
-					if n := made(t); n > 1 { // one that nobody has the code of
+					if n := made(t); n > 1 { // one without a code
 						t.Errorf("%d grants", n)
 					}
 				},
@@ -286,7 +282,7 @@ type late struct {
 	meanwhile, then func()
 }
 
-// mustArrive releases what was held back, and waits until Redis has obeyed all of it.
+// mustArrive releases the delayed bytes, and waits until Redis has executed all commands.
 func (a *ambush) mustArrive(t *testing.T) {
 	t.Helper()
 	before := obeyed(t, a.site)
@@ -303,7 +299,7 @@ func (a *ambush) mustArrive(t *testing.T) {
 	})
 }
 
-// obeyed is how many commands of those that a request makes a Redis has obeyed.
+// obeyed returns how many commands of requests a Redis has executed.
 func obeyed(t *testing.T, s *site) (n int) {
 	t.Helper()
 	stats, err := s.redis.Client().Info(t.Context(), "commandstats").Result()
@@ -321,7 +317,7 @@ func obeyed(t *testing.T, s *site) (n int) {
 	return n
 }
 
-// TestJitter: when each way takes up to 200 ms, everything is slower and nothing else.
+// TestJitter: when each direction takes up to 200 ms, everything is slower and nothing else.
 func TestJitter(t *testing.T) {
 	all := sites(t, 5)
 	tests := deeds()

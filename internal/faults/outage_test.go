@@ -13,14 +13,14 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// outage is trouble that everybody is in for a while.
+// outage is trouble that affects all requests for a while.
 type outage struct {
 	trouble
-	// noticed says that it is known at once that there is no store.
+	// noticed is set if the absence of the store is found at once.
 	noticed bool
 }
 
-// outages are what can happen for long.
+// outages are the faults that can last.
 var outages = []outage{
 	{trouble: trouble{name: "black hole", begin: func(s *site) { both(s.proxy.BlackHole) }}},
 	{trouble: trouble{name: "replies lost", begin: func(s *site) { s.proxy.BlackHole(redistest.Replies) }}},
@@ -30,9 +30,9 @@ var outages = []outage{
 	{trouble: trouble{name: "resets", begin: func(s *site) { both(s.proxy.ResetOn) }}},
 }
 
-// TestOutages: while the store is away, everything that needs it ends with 503 in time,
-// what does not need it is answered at once, and readiness is off. When it is back, all
-// is served again without a restart, and what was said before is true.
+// TestOutages: while the store is away, every request that needs it ends with 503 in time, others
+// are answered at once, and readiness is off. When it is back, all requests are served again
+// without a restart, and earlier answers are still true.
 func TestOutages(t *testing.T) {
 	all := sites(t, 4)
 	for _, s := range all {
@@ -51,7 +51,7 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-// hit lets the outage come and go.
+// hit begins and ends the outage.
 func (o outage) hit(t *testing.T, s *site, workers int) {
 	tries := make([]*attempts, len(deeds()))
 	for i, d := range deeds() {
@@ -85,8 +85,7 @@ func (o outage) hit(t *testing.T, s *site, workers int) {
 	}
 }
 
-// mustHaveTold expects that who was answered before the end was told that there is no
-// store.
+// mustHaveTold expects that the answers before the end were 503.
 func (o outage) mustHaveTold(t *testing.T, d *attempts, end time.Time) {
 	t.Helper()
 	for _, a := range d.said {
@@ -99,7 +98,7 @@ func (o outage) mustHaveTold(t *testing.T, d *attempts, end time.Time) {
 	}
 }
 
-// attempts are what was said to one trial.
+// attempts are the answers to one trial.
 type attempts struct {
 	deed
 	trial
@@ -150,7 +149,7 @@ func mustNotBeReady(t *testing.T, s *site, end time.Time) {
 	}
 }
 
-// askForDocuments asks for what needs no store, until the end.
+// askForDocuments sends requests that need no store, until the end.
 func askForDocuments(t *testing.T, s *site, end time.Time) {
 	for time.Now().Before(end) {
 		for _, path := range []string{"/.well-known/oauth-authorization-server", "/jwks.json", "/healthz"} {

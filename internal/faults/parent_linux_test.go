@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel end the process when the test program ends without
-// cleaning up, as it does when its time is over.
+// endWithParent has the kernel end the process when the test program ends without cleaning up,
+// for example at its timeout.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,5 +4,5 @@ package faults
 
 import "os/exec"
 
-// endWithParent does nothing: only Linux knows the signal.
+// endWithParent does nothing: only Linux has the signal.
 func endWithParent(*exec.Cmd) {}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// redirectURI is where the clients of the tests have their answers sent.
+	// redirectURI is the redirect URI of the clients of the tests.
 	redirectURI = "http://127.0.0.1:4711/callback"
 	// The example of RFC 7636 appendix B; every code is asked for with this challenge.
 	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -61,15 +61,15 @@ func (p *party) another(at *process) *party {
 	return &other
 }
 
-// outcome is what a caller knows after a call.
+// outcome is the outcome of a call for its caller.
 type outcome int
 
 const (
 	granted     outcome = iota // the server did what was asked
-	refused                    // the server said no: 4xx
-	unavailable                // the server said 503: it may have happened
+	refused                    // the server refused: 4xx
+	unavailable                // the server answered 503: it may have happened
 	unknown                    // the connection broke, or no answer came in time: it may have happened
-	unsent                     // nobody listened there: it has not happened
+	unsent                     // no listener: it has not happened
 	broken                     // any other answer, which is always wrong
 )
 
@@ -77,8 +77,7 @@ func (o outcome) String() string {
 	return [...]string{"granted", "refused", "unavailable", "unknown", "unsent", "broken"}[o]
 }
 
-// answer is what came of one call. The members that its operation does not give are
-// empty.
+// answer is the result of one call. Members that its operation does not return are empty.
 type answer struct {
 	Op     string
 	At     string // the address of the process
@@ -115,7 +114,7 @@ func (a answer) outcome() outcome {
 	return broken
 }
 
-// uncertain says that the caller cannot know whether the call had an effect.
+// uncertain reports whether the caller cannot tell if the call had an effect.
 func (a answer) uncertain() bool { o := a.outcome(); return o == unavailable || o == unknown }
 
 // invalidGrant says that the code or token was refused as such.
@@ -137,10 +136,10 @@ func (f *fleet) register(at *process) answer {
 	return at.call("register", r)
 }
 
-// exchange is a redemption of a code. What [party.redemption] leaves empty is not sent.
+// exchange is a redemption of a code. Fields that are empty are not sent.
 type exchange struct{ Client, Code, Verifier, Redirect, Resource string }
 
-// redemption is how this party redeems a code rightly. Tests change it to be wrong.
+// redemption returns a correct redemption of this party. Tests change it.
 func (p *party) redemption(code string) exchange {
 	return exchange{Client: p.id, Code: code, Verifier: verifier, Redirect: redirectURI}
 }
@@ -175,7 +174,7 @@ func (p *party) introspect(at *process, access string) answer {
 	return at.call("introspect", r)
 }
 
-// newRequest makes a request whose address and method are known to be right.
+// newRequest returns a request whose address and method are valid.
 func newRequest(method, address, body string) *http.Request {
 	r, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {
@@ -219,7 +218,7 @@ func (p *process) send(op string, client *http.Client, r *http.Request) (a answe
 	return a, resp
 }
 
-// read takes what the driver needs out of a JSON answer.
+// read parses the fields of a JSON answer that the driver needs.
 func (a *answer) read(contentType string) {
 	if !strings.HasPrefix(contentType, "application/json") {
 		return

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// pledge is what some people were told while there was a server to tell it. Each of them
-// asks again and again whether it is still true, also while the servers change: then 503 is
-// the only other answer that is right.
+// pledge is answers to some people while there was a server. Requests check again and again
+// whether they are still true, also while the servers change: then 503 is the only other right
+// answer.
 type pledge struct {
 	*succession
 	visitor *visitor
 	client  string
-	near    *member // whom everybody asks first, nil for both in turn
+	near    *member // the process that is asked first, nil for both in turn
 
 	clients   []promise
-	revoked   []*held  // families that are over
-	honest    []*held  // families whose tokens were used as they should be
+	revoked   []*held  // families that have ended
+	honest    []*held  // families whose tokens were used correctly
 	consented []*held  // families that began under the new primary
 	before    []string // for each honest family the refresh token before its last one
 	spent     []string // for each revoked family the same
 
 	mu     sync.Mutex
-	broken map[string]string // what was said instead, by the promise
+	broken map[string]string // the wrong answer, by the promise
 }
 
 // pledges is how many there are of each kind.
@@ -41,7 +41,7 @@ const (
 	keptConsent      = "consents gone"
 )
 
-// pledge prepares families at the primary that is there now.
+// pledge prepares families at the present primary.
 func (s *succession) pledge() *pledge {
 	s.t.Helper()
 	p := &pledge{succession: s, visitor: s.newVisitor(personName), client: s.insist(0, s.register).Client, broken: map[string]string{}}
@@ -50,7 +50,7 @@ func (s *succession) pledge() *pledge {
 	return p
 }
 
-// turn is which process the i-th of somebody asks first.
+// turn returns which process the i-th request of a kind asks first.
 func (p *pledge) turn(i int) int {
 	if at := slices.Index(p.at[:], p.near); at >= 0 {
 		return at
@@ -58,7 +58,7 @@ func (p *pledge) turn(i int) int {
 	return i
 }
 
-// families are new families with tokens.
+// families returns new families with tokens.
 func (p *pledge) families() (all []*held) {
 	p.t.Helper()
 	for i := range pledges {
@@ -67,8 +67,8 @@ func (p *pledge) families() (all []*held) {
 	return all
 }
 
-// family is a new family. A code whose redemption was answered 503 may be spent, so the
-// next try is made with another one.
+// family returns a new family. A code whose redemption was answered with 503 may be spent, so the
+// next try uses another one.
 func (p *pledge) family(i int) *held {
 	p.t.Helper()
 	for began := time.Now(); ; i++ {
@@ -98,8 +98,8 @@ func (p *pledge) rotate(all []*held) (before []string) {
 	return before
 }
 
-// keep has everything promised by the primary that is there now: revocations, rotations,
-// registrations and consents.
+// keep has the present primary acknowledge all kinds: revocations, rotations, registrations and
+// consents.
 func (p *pledge) keep() {
 	p.t.Helper()
 	for i, h := range p.revoked {
@@ -115,7 +115,7 @@ func (p *pledge) keep() {
 	p.consented = p.families()
 }
 
-// ask asks one process about everything. What is not 503 must be right.
+// ask asks one process about everything. An answer that is not 503 must be right.
 func (p *pledge) ask(at *process) {
 	for i, c := range p.clients {
 		a := p.registered(at, c.Client, c.Token)
@@ -141,7 +141,7 @@ func (p *pledge) ask(at *process) {
 	}
 }
 
-// hold notes what is wrong. Nobody was told anything by somebody who is not there.
+// hold records a wrong answer. A process that is away gives none.
 func (p *pledge) hold(kind string, i int, a answer, ok bool) {
 	if ok || !a.certain() {
 		return

@@ -29,8 +29,8 @@ func newPair(t *testing.T, flags ...string) *pair {
 	return f.pair([2]*process{f.start(flags...), f.start(flags...)})
 }
 
-// newUnequalPair is a pair of which the second process is some milliseconds farther from
-// Redis. Between its reading and its writing the first one does a lot.
+// newUnequalPair returns a pair whose second process has a latency of some milliseconds to Redis.
+// Between its read and its write the first one makes many requests.
 func newUnequalPair(t *testing.T) *pair {
 	t.Helper()
 	server := redistest.Start(t, redistest.Config{})
@@ -58,7 +58,7 @@ func (d *pair) race(n int, call func(i int, at *process) answer) []answer {
 
 // races runs a race twice: alone, and while the processes are asked for forgeries.
 func races(t *testing.T, run func(t *testing.T, meanwhile forge)) {
-	t.Run("alone", func(t *testing.T) { run(t, nobodyForges) })
+	t.Run("alone", func(t *testing.T) { run(t, noForgeries) })
 	t.Run("among forgeries", func(t *testing.T) { run(t, forgeries) })
 }
 
@@ -137,9 +137,9 @@ func (d *pair) mistakes(t *testing.T, code string, spent bool) {
 	}
 }
 
-// TestOneCodeGivesTokensOnce: however many redeem one code at two processes, one of them
-// gets tokens. Who finds it spent ends the family. Who presents it wrongly, before or
-// afterwards, does nothing at all.
+// TestOneCodeGivesTokensOnce: however many redeem one code at two processes, one of them gets
+// tokens. A request that finds it spent ends the family. An incorrect request, before or
+// afterwards, has no effect.
 func TestOneCodeGivesTokensOnce(t *testing.T) {
 	races(t, func(t *testing.T, meanwhile forge) {
 		d := newPair(t, "--code-ttl", "10m")
@@ -174,8 +174,8 @@ func TestMistakesEndNothing(t *testing.T) {
 	d.mustBeDead(t, []answer{tokens, next})
 }
 
-// TestManyCodesGiveTokensOnce races a few redemptions of each of many codes, so that
-// more of them meet in the moment in which a code is spent.
+// TestManyCodesGiveTokensOnce races a few redemptions of each of many codes, so that more of them
+// meet at the moment in which a code is spent.
 func TestManyCodesGiveTokensOnce(t *testing.T) {
 	const each = 8
 	d := newPair(t, "--code-ttl", "10m")
@@ -200,8 +200,8 @@ func mustAgree(t *testing.T, answers []answer, old string) (successor string) {
 	return successor
 }
 
-// TestRefreshesAgree: however many use one refresh token at two processes, all get the
-// same successor. It works. When the window is over, the old one ends the family.
+// TestRefreshesAgree: however many use one refresh token at two processes, all get the same
+// successor, which works. When the window is over, the old one ends the family.
 func TestRefreshesAgree(t *testing.T) {
 	races(t, func(t *testing.T, meanwhile forge) {
 		d := newPair(t, "--refresh-window", "10m")
@@ -236,9 +236,9 @@ func (d *pair) mustEndAfterWindow(t *testing.T, old, successor string) {
 	})
 }
 
-// TestMasterKeysChangeInBetween: while everybody uses one refresh token, the processes
-// are restarted one by one to add a master key, then to seal with it, then to drop one
-// that seals nothing. Nobody sees any of that.
+// TestMasterKeysChangeInBetween: while many requests use one refresh token, the processes are
+// restarted one by one to add a master key, then to seal with it, then to drop the old one. The
+// answers do not change.
 func TestMasterKeysChangeInBetween(t *testing.T) {
 	idle, old, added := masterKey(1), masterKey(2), masterKey(3)
 	d := newPair(t, "--refresh-window", "10m", "--master-keys", old+","+idle)
@@ -281,8 +281,8 @@ func (d *pair) refreshUntil(done *atomic.Bool, n int, token string) (all []answe
 }
 
 // TestRevocationsWin: refreshes race revocations of their family. Every revocation is
-// acknowledged, nobody is given tokens after the first acknowledgement, and when it is
-// quiet no token of the family works, whoever got it when.
+// acknowledged, no request gets tokens after the first acknowledgement, and at the end no token
+// of the family works, whichever request got it.
 func TestRevocationsWin(t *testing.T) {
 	races(t, func(t *testing.T, meanwhile forge) {
 		d := newUnequalPair(t)
@@ -302,8 +302,8 @@ func TestRevocationsWin(t *testing.T) {
 	})
 }
 
-// TestRevocationsWinAgainstRotations: in each of many families somebody rotates as fast
-// as the server allows, and a few revoke at once.
+// TestRevocationsWinAgainstRotations: in each of many families one client rotates as fast as the
+// server allows, and a few revoke at once.
 func TestRevocationsWinAgainstRotations(t *testing.T) {
 	d := newUnequalPair(t)
 	for round := range amount(20, 200) {
@@ -337,8 +337,7 @@ func (d *pair) rotate(tokens answer, after int, started chan struct{}) (all []an
 	return all
 }
 
-// mustBeRevoked looks at all that was said to one family, among it acknowledged
-// revocations.
+// mustBeRevoked checks all answers about one family, including acknowledged revocations.
 func (d *pair) mustBeRevoked(t *testing.T, answers []answer) {
 	t.Helper()
 	mustAll(t, answers, "an answer", func(a answer) bool { return succeeded(a) || a.Op == "refresh" && a.invalidGrant() })

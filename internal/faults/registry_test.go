@@ -27,7 +27,7 @@ import (
 // pageSize is how many records a page of the upstream has.
 const pageSize = 100
 
-// mirrored is a registry that processes fill, and that the test reads past them.
+// mirrored is a registry that processes fill, and that the test reads directly.
 type mirrored struct {
 	t         *testing.T
 	upstream  *registrytest.Upstream
@@ -70,7 +70,7 @@ func (m *mirrored) status() mirror.Status {
 	return s
 }
 
-// crawl runs a process that goes on with the crawl that was interrupted, or begins one.
+// crawl runs a process that continues the interrupted crawl, or begins one.
 func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
 	m.t.Helper()
 	args := []string{"registry", "sync", "--full"}
@@ -95,14 +95,14 @@ func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
 	return cmd, exited
 }
 
-// kill lets a process read some pages, and kills it about while it writes the last one of
-// them. It reports whether the process was still at it.
+// kill lets a process read some pages, and kills it about while it writes the last one of them.
+// It reports whether the process was still at it.
 func (m *mirrored) kill(serve bool) bool {
 	m.t.Helper()
 	pages := 1 + rand.IntN(m.upstream.Len()/pageSize/5)
 	m.upstream.Break(registrytest.Faults{After: pages, Hold: make(chan struct{})})
 	defer m.upstream.Mend()
-	wanted := len(m.upstream.Requests()) + pages // and none behind it is answered
+	wanted := len(m.upstream.Requests()) + pages // and no later one is answered
 	cmd, exited := m.crawl(serve)
 	for deadline := time.Now().Add(patience); len(m.upstream.Requests()) < wanted; <-time.After(time.Millisecond) {
 		select {
@@ -125,8 +125,8 @@ func (m *mirrored) kill(serve bool) bool {
 	return true
 }
 
-// change has the upstream say something new about every record, so that each crawl has as
-// much to do as the first one.
+// change changes every record of the upstream, so that each crawl has as much to do as the first
+// one.
 func (m *mirrored) change(records int) {
 	m.round++
 	for i := range records {
@@ -134,8 +134,8 @@ func (m *mirrored) change(records int) {
 	}
 }
 
-// watch reads pages until ctx ends. Each has all of a page of the upstream, in one state, or
-// nothing.
+// watch reads pages until ctx ends. Each has all records of a page of the upstream, in one state,
+// or none.
 func (m *mirrored) watch(ctx context.Context) (pages int) {
 	for after := ""; ctx.Err() == nil; {
 		page, err := m.catalogue.Page(ctx, catalogue.Query{}, after, pageSize)
@@ -165,7 +165,7 @@ func (m *mirrored) watch(ctx context.Context) (pages int) {
 	return pages
 }
 
-// TestRegistryIsKilled: a crawl that is killed again and again comes to its end. It goes on
+// TestRegistryIsKilled: a crawl that is killed again and again comes to its end. It continues
 // where it was, loses nothing, and readers never see half of a page.
 func TestRegistryIsKilled(t *testing.T) {
 	records, kills := amount(1000, 10_000), amount(3, 50)
@@ -181,7 +181,7 @@ func TestRegistryIsKilled(t *testing.T) {
 		if before == nil && m.status().LastFull != nil {
 			m.change(records)
 		}
-		// A process that serves finishes at once what was begun. What was not is due in an hour.
+		// A process that serves finishes at once what was begun. The rest is due in an hour.
 		if !m.kill(before != nil && killed%2 == 1) {
 			continue
 		}
@@ -198,7 +198,7 @@ func TestRegistryIsKilled(t *testing.T) {
 			t.Errorf("%d records are there after %d pages", after.Rows, after.Running.Pages)
 		}
 	}
-	for range 3 { // what is left, and one more
+	for range 3 { // the rest, and one more
 		_, exited := m.crawl(false)
 		select {
 		case <-exited:
@@ -222,7 +222,7 @@ func TestRegistryIsKilled(t *testing.T) {
 		kills, begun, records, resumed, undone, watched)
 }
 
-// pending is 1 if a page is half written: announced, and not committed.
+// pending returns 1 if a page is half written: announced, and not committed.
 func (m *mirrored) pending() int {
 	m.t.Helper()
 	state, err := m.redis.Client().Get(m.t.Context(), "gatehouse:catalogue:state").Result()
@@ -232,7 +232,7 @@ func (m *mirrored) pending() int {
 	return strings.Count(state, `"pending":`)
 }
 
-// complete holds the catalogue against the upstream.
+// complete compares the catalogue with the upstream.
 func (m *mirrored) complete(records int) {
 	m.t.Helper()
 	seen, message := 0, ""

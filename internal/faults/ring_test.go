@@ -25,15 +25,15 @@ import (
 type ring struct {
 	*siege
 	cluster *redistest.Cluster
-	store   *storage.Store // for what no answer tells
+	store   *storage.Store // to check what answers do not show
 	moved   int            // slots, over all
-	told    map[string]int // errors that nodes answered, by their first word
-	down    int            // answers that somebody's part of the keys is down
+	told    map[string]int // error replies of nodes, by their first word
+	down    int            // answers that report a part of the keys as down
 }
 
-// newRing starts a cluster and a load on it. With replicas a part of the keys can be
-// down alone: without that setting, a primary that is gone takes all others with it until
-// its replica is in its place.
+// newRing starts a cluster and a load on it. With replicas a part of the keys can be down alone:
+// without that setting, a primary that is gone takes all others down until its replica has taken
+// its place.
 func newRing(t *testing.T, replicas int) *ring {
 	t.Helper()
 	cluster := redistest.StartCluster(t, 3, replicas, redistest.Config{Persistent: true, Args: []string{"--cluster-require-full-coverage", "no"}})
@@ -44,7 +44,7 @@ func newRing(t *testing.T, replicas int) *ring {
 	return r
 }
 
-// openStore opens the store behind the processes.
+// openStore opens the store of the processes.
 func openStore(t *testing.T, f *fleet) *storage.Store {
 	t.Helper()
 	backend, err := redis.Open(t.Context(), redis.Options{URL: f.config.Store})
@@ -60,7 +60,7 @@ func openStore(t *testing.T, f *fleet) *storage.Store {
 	return store
 }
 
-// keys are one key of each kind that somebody needs to go on, or that everybody needs.
+// keys returns one key of each kind that a family needs, or that every request needs.
 func (r *ring) keys(h *stand) []string {
 	r.t.Helper()
 	demo, err := r.store.User(r.t.Context(), personName)
@@ -81,7 +81,7 @@ func (r *ring) keys(h *stand) []string {
 	}
 }
 
-// lists is a list whose key has this pattern.
+// lists returns a list whose key has this pattern.
 func (r *ring) lists(pattern string) string {
 	r.t.Helper()
 	var found []string
@@ -94,7 +94,7 @@ func (r *ring) lists(pattern string) string {
 	return found[r.random.IntN(len(found))]
 }
 
-// grantKey is the key of the grant to which a code belongs.
+// grantKey returns the key of the grant of a code.
 func grantKey(t *testing.T, code string) string {
 	t.Helper()
 	id, ok := storage.CodeGrant(code)
@@ -109,7 +109,7 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// cookie is what the browser of the visitor holds.
+// cookie returns a cookie of the visitor's browser.
 func (h *stand) cookie(name string) string {
 	h.t.Helper()
 	site, _ := url.Parse(h.fleet.issuer)
@@ -122,8 +122,8 @@ func (h *stand) cookie(name string) string {
 	return ""
 }
 
-// moves moves the slot of a key that somebody needs. While it is half moved, before its
-// keys go and afterwards, everything goes on, and so it does when the slot has a new owner.
+// moves moves the slot of a key in use. While it is half moved, before its keys move and
+// afterwards, all requests work, and so they do when the slot has a new owner.
 func (r *ring) moves() {
 	r.t.Helper()
 	before, after := r.stand(r.at[r.moved%2]), r.stand(r.at[1-r.moved%2])
@@ -131,7 +131,7 @@ func (r *ring) moves() {
 	key, goesOn, calls := keys[r.moved%len(keys)], r.random.IntN(2), 0
 	r.shift(key, func() {
 		r.more(12)
-		r.hear(5)
+		r.awaitAnswers(5)
 		before.mustServe(calls > goesOn)
 		if calls == goesOn {
 			before.mustGoOn(r.at[r.random.IntN(2)])
@@ -158,14 +158,14 @@ func (r *ring) shift(key string, between func()) {
 	r.moved++
 }
 
-// primaries are those that say so themselves.
+// primaries returns the nodes that report to be one.
 func (r *ring) primaries() []*redistest.Server {
 	return slices.DeleteFunc(slices.Clone(r.cluster.Nodes), func(s *redistest.Server) bool {
 		return !strings.Contains(r.replication(s), "role:master")
 	})
 }
 
-// count adds the errors that a node has answered since it was started.
+// count adds the error replies of a node since its start.
 func (r *ring) count(node *redistest.Server) {
 	r.t.Helper()
 	info, err := node.Client().Info(r.t.Context(), "errorstats").Result()
@@ -181,9 +181,9 @@ func (r *ring) count(node *redistest.Server) {
 	}
 }
 
-// mustHaveFollowed expects that the nodes sent requests elsewhere with these words, and
-// that none needed two keys at once: such a command is CROSSSLOT in a cluster, or TRYAGAIN
-// in a slot that moves. One CROSSSLOT is our own, to see that it is counted.
+// mustHaveFollowed expects that the nodes redirected requests with these words, and that none
+// needed two keys at once: such a command is CROSSSLOT in a cluster, or TRYAGAIN in a slot that
+// moves. The test itself causes one CROSSSLOT, to check that it is counted.
 func (r *ring) mustHaveFollowed(words ...string) {
 	r.t.Helper()
 	r.primaries()[0].Client().MGet(r.t.Context(), "a", "b")
@@ -208,8 +208,8 @@ func (r *ring) mustHaveFollowed(words ...string) {
 	}
 }
 
-// mustList expects that every list has what was acknowledged. What somebody granted who was
-// disabled is in the list of the client only.
+// mustList expects all acknowledged grants in every list. The grants of a disabled person are in
+// the list of the client only.
 func (r *ring) mustList() {
 	r.t.Helper()
 	l := r.journal.read(r.t)
@@ -240,7 +240,7 @@ func (r *ring) mustList() {
 	}
 }
 
-// listed are the grants of all people, as the command lists them.
+// listed returns the grants of all people, as the command lists them.
 func (r *ring) listed() map[string]bool {
 	r.t.Helper()
 	out, a := r.command("", "grant", "ls", "--json")
@@ -269,7 +269,7 @@ func (r *ring) grantsOf(client string) map[string]bool {
 	return ids
 }
 
-// finish ends the load and looks at everything; for the words see mustHaveFollowed.
+// finish ends the load and checks everything; for the words see mustHaveFollowed.
 func (r *ring) finish(words ...string) {
 	r.t.Helper()
 	r.end()
@@ -280,8 +280,8 @@ func (r *ring) finish(words ...string) {
 	r.settle()
 }
 
-// killPrimary kills the primary that has somebody's family and waits for the promotion of
-// its replica. Then it starts it again, as a replica.
+// killPrimary kills the primary with the grant of a family and waits for the promotion of its
+// replica. Then it starts it again, as a replica.
 func (r *ring) killPrimary() {
 	r.t.Helper()
 	r.kills++
@@ -319,8 +319,8 @@ func (r *ring) killPrimary() {
 	r.cluster.Settle()
 }
 
-// detach has the replica of a primary hear nothing of what is written from now on, and
-// nothing else either until attach is called. It is too short to be noticed.
+// detach cuts the replica of a primary off from writes from now on, and from everything else,
+// until attach is called. It is too short to be noticed.
 func (r *ring) detach(primary *redistest.Server) (attach func()) {
 	r.t.Helper()
 	_, port, _ := net.SplitHostPort(primary.Addr)
@@ -335,9 +335,9 @@ func (r *ring) detach(primary *redistest.Server) (attach func()) {
 	return replica.Resume
 }
 
-// awaitReplicas waits until replicas have everything. A key that has moved is confirmed by
-// nobody: who kills its new owner before a replica has the key loses it. That is for those
-// who move slots to know.
+// awaitReplicas waits until replicas have everything. Moving a key is not confirmed by replicas:
+// killing its new owner before a replica has the key loses it. A test that moves slots has to
+// avoid that.
 func (r *ring) awaitReplicas() {
 	r.t.Helper()
 	had := map[*redistest.Server]int{}
@@ -354,20 +354,20 @@ func (r *ring) awaitReplicas() {
 	})
 }
 
-// replication is what a node says about itself and its replica, nothing if it is down.
+// replication returns the INFO of a node about itself and its replica, empty if it is down.
 func (r *ring) replication(node *redistest.Server) string {
 	return node.Client().Info(r.t.Context(), "replication").Val()
 }
 
-// number is what follows a name in a text, 0 if it is not there.
+// number returns the number after a name in a text, 0 if the name is missing.
 func number(text, name string) (n int) {
 	_, rest, _ := strings.Cut(text, name)
 	_, _ = fmt.Sscanf(rest, "%d", &n)
 	return n
 }
 
-// elsewhere is a family that needs nothing of a primary: neither its grant nor its client
-// is there.
+// elsewhere returns a family that needs nothing of a primary: neither its grant nor its client is
+// there.
 func (r *ring) elsewhere(victim *redistest.Server) *held {
 	r.t.Helper()
 	has := func(key string) bool { return r.cluster.Owner(r.cluster.Slot(key)) == victim }
@@ -383,8 +383,8 @@ func (r *ring) elsewhere(victim *redistest.Server) *held {
 	return h
 }
 
-// lookDown asks both processes for a family whose primary is gone. It counts the answers
-// that say so. The others come after a promotion that we have not seen yet.
+// lookDown asks both processes for a family whose primary is gone. It counts the answers that
+// report it as down. The others come after a promotion that the test has not seen yet.
 func (r *ring) lookDown(h *held) {
 	r.t.Helper()
 	for _, m := range r.at {

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// stand is what somebody holds when things begin to fail: a client, a code, tokens of
-// another family, and two pages that are filled in.
+// stand is what clients and people hold when faults begin: a client, a code, tokens of another
+// family, and two filled-in pages.
 type stand struct {
 	*siege
 	client, registration string
@@ -18,13 +18,13 @@ type stand struct {
 	signIn, decision     form
 }
 
-// form is a page that a person has filled in and may send as often as they like.
+// form is a page that a person has filled in and may send any number of times.
 type form struct {
 	visitor *visitor
 	request *http.Request
 }
 
-// stand gets everything from a process that is there.
+// stand gets everything from a process that serves.
 func (s *siege) stand(at *member) *stand {
 	s.t.Helper()
 	registered := s.served(at, s.register)
@@ -48,8 +48,8 @@ func (s *siege) open(at *member, path string, v *visitor, client string) form {
 	return f
 }
 
-// served makes a call that must succeed, again after 503 for as long as a recovery may
-// take. Who was told 503 before by a server that worked may be refused.
+// served makes a call that must succeed, again after 503 for as long as a recovery may take.
+// After a 503 of a working server it may be refused.
 func (s *siege) served(at *member, call func(*process) answer) (a answer) {
 	s.t.Helper()
 	doubt := false
@@ -91,8 +91,8 @@ func (h *stand) submit(at *process, f form) answer {
 	return h.note(a, promise{Op: opConsent, Client: h.client, Person: f.visitor.name, Code: a.Code})
 }
 
-// mustBeTurnedAway expects that a process without its store says so to everybody, and
-// that it does not take itself for dead.
+// mustBeTurnedAway expects that a process without its store answers every request so, and that
+// its health check succeeds.
 func (h *stand) mustBeTurnedAway(at *member) {
 	h.t.Helper()
 	for _, call := range []func(at *process) answer{
@@ -139,9 +139,8 @@ func probe(url string) (status int, err error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// mustGoOn expects that a process is ready soon, and that then everything works as if
-// nothing had happened: what was refused with 503 while nothing was there has done
-// nothing.
+// mustGoOn expects that a process is ready soon, and that then everything works as if nothing had
+// happened: a request that was refused with 503 during the fault has had no effect.
 func (h *stand) mustGoOn(at *member) {
 	h.t.Helper()
 	eventually(h.t, recoveryTime, func() error {

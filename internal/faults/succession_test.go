@@ -21,23 +21,23 @@ type succession struct {
 	divided  *redistest.DivisibleSentinels // if the group can be divided
 	primary  *redistest.Server
 	replicas []*redistest.Server
-	heirs    []*heir
+	staff    []*successionWorker
 	absence  time.Duration // the longest from the loss of a primary until everything worked
 
 	mu          sync.Mutex
 	lost, named time.Time       // when there was no primary in this round
-	issued      map[string]span // when a code was asked for and heard of
+	issued      map[string]span // when a code was asked for and received
 }
 
-// lag is how two replicas fall behind, by the ways on which they hear the primary. Which of
-// them is the one is chosen anew each time.
+// lag is how two replicas fall behind, by faults on the connections to the primary. Which of them
+// is which is chosen anew each time.
 type lag struct {
 	name  string
 	begin func(one, other *redistest.Proxy)
 }
 
-// lags leave somebody to confirm writes in time, or nobody. There are seven, so that each
-// meets each loss.
+// lags leave a replica to confirm writes in time, or none. There are seven, so that each meets
+// each loss.
 var lags = []lag{
 	{"one hears nothing", func(one, _ *redistest.Proxy) { one.Latency(redistest.Replies, forever, 0) }},
 	{"both hear late", func(one, other *redistest.Proxy) {
@@ -63,16 +63,16 @@ var lags = []lag{
 	{"one hears late", func(one, _ *redistest.Proxy) { one.Latency(redistest.Replies, 300*time.Millisecond, 0) }},
 }
 
-// loss is how a primary goes, and how it comes back.
+// loss is how a primary is lost, and how it comes back.
 type loss struct {
 	name   string
 	strike func(*redistest.Server)
-	// sunk says that what is on the ways to the replicas at that moment is lost as well.
+	// sunk is set if bytes on the way to the replicas at that moment are lost as well.
 	sunk bool
 	back func(*redistest.Sentinels, *redistest.Server)
 }
 
-// losses: who was stopped comes back as a primary, with everything that it was sent and has
+// losses: a stopped server comes back as a primary, with all requests that it has received and
 // not read, until the sentinels see it.
 var losses = []loss{
 	{"stopped", (*redistest.Server).Pause, true, func(_ *redistest.Sentinels, old *redistest.Server) { old.Resume() }},
@@ -80,7 +80,7 @@ var losses = []loss{
 	{"stopped, but heard", (*redistest.Server).Pause, false, func(_ *redistest.Sentinels, old *redistest.Server) { old.Resume() }},
 }
 
-// fail is one round: a load, a lag, a loss, a return, and a look at all that was promised.
+// fail is one round: a load, a lag, a loss, a return, and a check of all promises.
 func (s *succession) fail(l lag, x loss) {
 	s.t.Helper()
 	begun := time.Now()
@@ -122,7 +122,7 @@ func (s *succession) fail(l lag, x loss) {
 	s.settle(fmt.Sprintf("%s, the primary is %s, the next one named after %s", l.name, x.name, s.named.Sub(s.lost).Round(time.Millisecond)), begun)
 }
 
-// divert leads each replica around by a way of its own, in any order.
+// divert connects each replica through a proxy, in any order.
 func (s *succession) divert() (ways [2]*redistest.Proxy) {
 	s.t.Helper()
 	for i, at := range s.random.Perm(len(ways)) {
@@ -133,7 +133,7 @@ func (s *succession) divert() (ways [2]*redistest.Proxy) {
 	return ways
 }
 
-// release lets the sentinels lead replicas to the next primary.
+// release lets the sentinels redirect replicas to the next primary.
 func (s *succession) release(replicas []*redistest.Server) {
 	s.t.Helper()
 	for _, r := range replicas {
@@ -143,11 +143,11 @@ func (s *succession) release(replicas []*redistest.Server) {
 	}
 }
 
-// work has everybody go to work, until rest.
+// work starts all workers, until rest.
 func (s *succession) work() (rest func()) {
 	var busy sync.WaitGroup
 	done := make(chan struct{})
-	for _, h := range s.heirs {
+	for _, h := range s.staff {
 		busy.Add(1)
 		s.workers.Go(func() {
 			defer busy.Done()
@@ -163,11 +163,11 @@ func (s *succession) work() (rest func()) {
 	}
 }
 
-// prepare has a load going, and returns what the requests of a salvo need.
+// prepare starts a load, and returns the families for the requests of a salvo.
 func (s *succession) prepare() (families [volley]*held) {
 	s.t.Helper()
 	client, v := s.insist(0, s.register).Client, s.newVisitor(personName)
-	s.insist(0, func(at *process) answer { return s.consent(at, v, client) }) // who is signed in then
+	s.insist(0, func(at *process) answer { return s.consent(at, v, client) }) // so that v is signed in
 	began := time.Now()
 	crowd(volley/4, volley, func(i int) {
 		families[i] = s.aim(i, client, v)
@@ -195,7 +195,7 @@ func (s *succession) salvo(families [volley]*held) *sync.WaitGroup {
 	return &fired
 }
 
-// lose notes when the primary is lost.
+// lose records when the primary is lost.
 func (s *succession) lose(strike func()) {
 	s.mu.Lock()
 	s.lost = time.Now()
@@ -220,9 +220,9 @@ func (s *succession) succeed(old *redistest.Server) {
 	}
 }
 
-// recovers expects that everything works soon at both processes. The time is counted from
-// the moment at which a majority of the sentinels names another primary: how long they take
-// to find one is a setting of theirs.
+// recovers expects that everything works soon at both processes. The time is counted from the
+// moment at which a majority of the sentinels names another primary: how long they take to
+// promote one is a setting of theirs.
 func (s *succession) recovers() {
 	s.t.Helper()
 	s.recoversFrom(s.named)
@@ -257,7 +257,7 @@ func (s *succession) recoversAt(moment time.Time, all ...*member) {
 	}
 }
 
-// works goes from a registration to a revocation at one process.
+// works makes all requests from a registration to a revocation at one process.
 func (s *succession) works(at *process, v *visitor) error {
 	h := &held{client: s.register(at).Client}
 	if h.client == "" {
@@ -286,7 +286,7 @@ func (s *succession) works(at *process, v *visitor) error {
 	return nil
 }
 
-// consents is a consent that notes when it was.
+// consents is a consent that records its time.
 func (s *succession) consents(at *process, v *visitor, client string) answer {
 	began := time.Now()
 	a := s.consent(at, v, client)
@@ -308,7 +308,7 @@ func (s *succession) count(o outcome) int {
 	return s.answers[o]
 }
 
-// between reports whether a span and the time without a primary have something in common.
+// between reports whether a span overlaps the time without a primary.
 func (s *succession) between(w span) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,8 +324,8 @@ func (s *succession) outlived(h *held, a answer) bool {
 	return a.invalidGrant() && s.between(span{asked, a.Began.Add(a.Took)})
 }
 
-// fate is that of a family under failovers. A code from before the takeover gives no tokens
-// any more, whoever heard what; one from the time in between may be from before.
+// fate returns that of a family under failovers. A code from before the takeover gives no tokens
+// any more, whatever the answers were; one from the time in between may be from before.
 func (s *succession) fate(f *kin) fate {
 	when := s.issued[f.code]
 	want := f.fate(nil)
@@ -338,7 +338,7 @@ func (s *succession) fate(f *kin) fate {
 	return want
 }
 
-// settle looks at everything that was promised in a round.
+// settle checks all promises of a round.
 func (s *succession) settle(what string, begun time.Time) {
 	s.t.Helper()
 	if s.t.Failed() {
@@ -361,13 +361,13 @@ func (s *succession) settle(what string, begun time.Time) {
 		l.promises, len(clients), len(families), fates, worked.Round(time.Millisecond), (time.Since(begun) - worked).Round(time.Millisecond))
 }
 
-// begin is the begin of a round.
+// begin begins a round.
 func (s *succession) begin() {
 	s.journal = newJournal(s.t)
 	s.lost, s.named, s.issued = time.Time{}, time.Time{}, map[string]span{}
 }
 
-// serveAgain waits until everybody's writes are acknowledged.
+// serveAgain waits until writes of all workers are acknowledged.
 func (s *succession) serveAgain() {
 	s.t.Helper()
 	for _, at := range s.at {
@@ -380,7 +380,7 @@ func (s *succession) serveAgain() {
 	}
 }
 
-// mustHave waits until so many replicas have everything.
+// mustHave waits until that many replicas have everything.
 func (s *succession) mustHave(replicas int) {
 	s.t.Helper()
 	if n, err := s.primary.Client().Wait(s.t.Context(), replicas, patience).Result(); int(n) < replicas {
@@ -388,9 +388,9 @@ func (s *succession) mustHave(replicas int) {
 	}
 }
 
-// mustHaveForgotten expects of codes that they give nothing, of the tokens that some of them
-// gave that they are as unknown as those, and that families go on. Each of these has lost
-// one more rotation than the one before.
+// mustHaveForgotten expects that codes give nothing, that the tokens that some of them gave are
+// unknown too, and that families go on. Each of these has lost one more rotation than the one
+// before.
 func (s *succession) mustHaveForgotten(p *party, codes []string, spent, families []answer) {
 	s.t.Helper()
 	for _, at := range s.at {

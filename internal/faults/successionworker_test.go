@@ -4,14 +4,14 @@ package faults
 
 import "fmt"
 
-// heir is a worker who knows what does not outlive a primary.
-type heir struct {
+// successionWorker is a worker that takes the effects of a failover into account.
+type successionWorker struct {
 	*worker
 	succession *succession
 }
 
-// work does what there is to do until done.
-func (h *heir) work(done chan struct{}) {
+// work runs rounds until done.
+func (h *successionWorker) work(done chan struct{}) {
 	for {
 		select {
 		case <-h.ctx.Done():
@@ -24,7 +24,7 @@ func (h *heir) work(done chan struct{}) {
 	}
 }
 
-func (h *heir) round() {
+func (h *successionWorker) round() {
 	switch n := h.random.IntN(100); {
 	case n < 15:
 		h.registers()
@@ -35,9 +35,9 @@ func (h *heir) round() {
 	}
 }
 
-// consents returns what the client holds after a consent, or nil. A page that was in
-// progress when the primary was lost may have been forgotten.
-func (h *heir) consents() *held {
+// consents returns the code of the worker's client after a consent, or nil. A page that was in
+// progress when the primary was lost may be lost.
+func (h *successionWorker) consents() *held {
 	for {
 		a := h.certainly(func(at *process) answer { return h.succession.consents(at, h.visitor, h.client) })
 		switch {
@@ -50,8 +50,8 @@ func (h *heir) consents() *held {
 	}
 }
 
-// uses is a family from the consent to its end, if it has one.
-func (h *heir) uses() {
+// uses uses a family from the consent to its end, if it has one.
+func (h *successionWorker) uses() {
 	f := h.consents()
 	if f == nil || h.chance(8) || !h.redeems(f) {
 		return
@@ -72,8 +72,8 @@ func (h *heir) uses() {
 	}
 }
 
-// redeems redeems a code that nobody else has.
-func (h *heir) redeems(f *held) (tokens bool) {
+// redeems redeems a code that no other worker has.
+func (h *successionWorker) redeems(f *held) (tokens bool) {
 	a, doubt := h.tries(func(at *process) answer { return h.redeem(at, opRedeem, f) })
 	switch {
 	case succeeded(a):
@@ -87,7 +87,7 @@ func (h *heir) redeems(f *held) (tokens bool) {
 }
 
 // races redeems a code a few times at once.
-func (h *heir) races() {
+func (h *successionWorker) races() {
 	f := h.consents()
 	if f == nil {
 		return

@@ -11,10 +11,10 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// TestUnansweredRedemption: the replica hangs, so whoever redeems a code hears 503, and the
-// code is spent all the same. Sent again it gives invalid_grant, and so it does the next time,
-// but the family is not revoked: nobody has tokens of it, so nobody stole any. A code that did
-// give tokens ends its family, as ever.
+// TestUnansweredRedemption: the replica hangs, so a redemption of a code is answered with 503,
+// and the code is spent all the same. Sent again it gives invalid_grant, each time, but the
+// family is not revoked: no client has its tokens, so none were stolen. A code that did give
+// tokens still ends its family.
 func TestUnansweredRedemption(t *testing.T) {
 	t.Parallel()
 	s := newSuccessionOf(t, cast{replicas: 1, workers: 0, downAfter: 10 * time.Second})
@@ -61,7 +61,7 @@ func (s *succession) redeemsUnanswered(store *storage.Store) (spent int) {
 	return spent
 }
 
-// store reads the records of the fleet.
+// store returns a store that reads the records of the fleet.
 func (s *succession) store() *storage.Store {
 	s.t.Helper()
 	backend, err := redis.Open(s.t.Context(), redis.Options{URL: s.fleet.config.Store})
@@ -77,7 +77,7 @@ func (s *succession) store() *storage.Store {
 	return store
 }
 
-// grant is the record of a code.
+// grant returns the record of a code.
 func (s *succession) grant(store *storage.Store, code string) storage.Grant {
 	s.t.Helper()
 	id, _ := storage.CodeGrant(code)

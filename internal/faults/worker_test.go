@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// worker is one of those who make the load. Nobody else touches its families, so it
-// knows what must become of each.
+// worker makes a part of the load. Only it uses its families, so it can predict the state of
+// each.
 type worker struct {
 	*load
 	n       int
@@ -22,15 +22,14 @@ type worker struct {
 // chance is true in one of n cases.
 func (w *worker) chance(n int) bool { return w.random.IntN(n) == 0 }
 
-// certainly makes a call, at the processes in turn, until it is certain what came of it.
+// certainly makes a call, at the processes in turn, until its outcome is certain.
 func (w *worker) certainly(call func(at *process) answer) answer {
 	w.turns++
 	return w.insist(w.n+w.turns, call)
 }
 
-// tries makes a call. When nobody knows what came of it, the worker gives up in one of
-// three cases and otherwise repeats it until that is certain; doubt then says that it
-// may have happened before.
+// tries makes a call. When its outcome is unknown, the worker gives up in one of three cases and
+// otherwise repeats it until that is certain; doubt then means that it may have happened before.
 func (w *worker) tries(call func(at *process) answer) (a answer, doubt bool) {
 	w.turns++
 	a = call(w.at[(w.n+w.turns)%len(w.at)].process)
@@ -51,10 +50,10 @@ func (w *worker) arrives() {
 	w.registers()
 }
 
-// round is one thing that clients and people do.
+// round is one round of requests of clients and people.
 func (w *worker) round() {
 	if w.chance(50) {
-		w.visitor = w.newVisitor(personName) // who has to sign in
+		w.visitor = w.newVisitor(personName) // so that the person has to sign in
 	}
 	switch n := w.random.IntN(100); {
 	case n < 15:
@@ -78,7 +77,7 @@ func (w *worker) registers() {
 	w.client = a.Client
 }
 
-// consents returns what the worker's client holds after a consent: a code, or nil.
+// consents returns the code of the worker's client after a consent, or nil.
 func (w *worker) consents(v *visitor) *held {
 	client := w.client
 	a := w.certainly(func(at *process) answer { return w.consent(at, v, client) })
@@ -89,7 +88,7 @@ func (w *worker) consents(v *visitor) *held {
 	return &held{client: client, code: a.Code}
 }
 
-// uses is a family from the consent to its end, if it has one.
+// uses uses a family from the consent to its end, if it has one.
 func (w *worker) uses() {
 	h := w.consents(w.visitor)
 	if h == nil || w.chance(15) || !w.redeems(h) {
@@ -111,7 +110,7 @@ func (w *worker) uses() {
 	}
 }
 
-// redeems redeems a code that nobody else has.
+// redeems redeems a code that no other worker has.
 func (w *worker) redeems(h *held) (tokens bool) {
 	a, doubt := w.tries(func(at *process) answer { return w.redeem(at, opRedeem, h) })
 	switch {
@@ -119,7 +118,7 @@ func (w *worker) redeems(h *held) (tokens bool) {
 		h.tokens = a
 		return true
 	case a.invalidGrant() && doubt:
-		// It was spent before, for tokens that nobody has; this was a replay.
+		// It was spent before, for tokens that no client has; this was a replay.
 	case a.certain():
 		w.wrong("the only redemption of a code", a)
 	}
@@ -196,7 +195,7 @@ func (w *worker) revokesAmongRefreshes(h *held) {
 	}
 }
 
-// replays presents a spent code, which ends the family.
+// replays sends a spent code, which ends the family.
 func (w *worker) replays(h *held) {
 	a, _ := w.tries(func(at *process) answer { return w.redeem(at, opReplay, h) })
 	switch {
@@ -207,8 +206,8 @@ func (w *worker) replays(h *held) {
 	}
 }
 
-// races redeems a code a few times at once. Those who come second end the family, or do
-// nothing, by how late they are.
+// races redeems a code a few times at once. The losers end the family, or do nothing, by how late
+// they are.
 func (w *worker) races() {
 	h := w.consents(w.visitor)
 	if h == nil {

@@ -163,7 +163,7 @@ func (s *Store) forged(kind, id string, why error) error {
 
 // OnForged has f called with an error that wraps [ErrForged] and names the key, each time that
 // this store reads a forged record, before the error is returned. Set it to alert the operator: a
-// forged record means that somebody has access to the store. f must return soon, and may be
+// forged record means that an attacker can write to the store. f must return soon, and may be
 // called by many goroutines at once.
 func (s *Store) OnForged(f func(error)) {
 	for {

@@ -84,10 +84,10 @@ func (k known) model(t *testing.T, seed uint64) model {
 	return model{servers: k.servers, hasty: k.hasty, seed: k.seed + seed, schedule: schedule(t, k.schedule)}
 }
 
-// seeds are how many times each known schedule is tried.
+// seeds is how many seeds of each known schedule are tried.
 const seeds = 4
 
-// TestModelKeepsPromises: nothing is broken by the schedules that once broke something.
+// TestModelKeepsPromises: the schedules that once broke a promise break none.
 func TestModelKeepsPromises(t *testing.T) {
 	skipRaced(t)
 	for _, k := range knownSchedules {
@@ -110,8 +110,8 @@ func TestModelKeepsPromises(t *testing.T) {
 	}
 }
 
-// TestModelFindsWhatIsMissing: each of these schedules breaks what it broke before, as soon as
-// the protection that it is kept for is switched off.
+// TestModelFindsWhatIsMissing: each of these schedules breaks the promise that it broke before
+// when the protection that it tests is switched off.
 func TestModelFindsWhatIsMissing(t *testing.T) {
 	skipRaced(t)
 	for _, k := range knownSchedules {
@@ -132,8 +132,8 @@ func TestModelFindsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestModelFindsDoubleCodes: a code gives tokens twice when neither belief nor fence keeps a
-// server from answering that has forgotten the first time.
+// TestModelFindsDoubleCodes: a code gives tokens twice when neither trust nor the fence keeps a
+// server that lacks the first redemption from answering.
 func TestModelFindsDoubleCodes(t *testing.T) {
 	skipRaced(t)
 	for seed := range uint64(8 * seeds) {

@@ -35,7 +35,7 @@ func newSuccessionOf(t *testing.T, c cast) *succession {
 	s := &succession{}
 	url := s.found(t, c)
 	if n, err := s.primary.Client().Wait(t.Context(), c.replicas, patience).Result(); int(n) < c.replicas {
-		t.Fatalf("%d of %d replicas follow: %v", n, c.replicas, err) // before that nobody could register
+		t.Fatalf("%d of %d replicas follow: %v", n, c.replicas, err) // before that no registration is acknowledged
 	}
 	if c.hesitant {
 		s.hesitate(t)

@@ -33,8 +33,8 @@ type promise struct {
 const (
 	opRegister = "register"
 	opConsent  = "consent" // only those that gave a code
-	opRedeem   = "redeem"  // nobody else redeems the code meanwhile
-	opRace     = "race"    // somebody else does
+	opRedeem   = "redeem"  // no other redemption of the code meanwhile
+	opRace     = "race"    // with others
 	opReplay   = "replay"  // the code is known to be spent
 	opRefresh  = "refresh"
 	opRevoke   = "revoke"
@@ -120,7 +120,7 @@ type ledger struct {
 // person is a person who was added under load.
 type person struct {
 	disabled bool
-	doubt    bool // somebody was to be disabled, with an unknown outcome
+	doubt    bool // the person was to be disabled, with an unknown outcome
 }
 
 // kin is a code and all tokens that were handed out for it.

@@ -200,7 +200,7 @@ func advice(t target, err error) string {
 	case isTLSError(t, err):
 		return "the server does not speak TLS as expected there: check its port and certificate, or use redis:// for a plain connection"
 	case t.master != "":
-		return "check that the sentinels run at these addresses and know the name " + t.master
+		return "check that the sentinels run at these addresses and watch the name " + t.master
 	default:
 		return "start Redis there or correct the store URL; embedded: needs no server, but loses everything at exit"
 	}

@@ -44,15 +44,15 @@ var errMarked = errors.New("its mark has changed")
 // lose what it has more.
 func (g *group) refill(ctx context.Context, look failover.Look, step failover.Step) error {
 	if source := look.Servers[step.Refill]; !source.Primary {
-		if err := follow(ctx, g.at(step.Refill), source.Mark, nobody); err != nil {
+		if err := follow(ctx, g.at(step.Refill), source.Mark, noOne); err != nil {
 			return err
 		}
 	}
 	return follow(ctx, g.at(step.View.Primary), step.From, step.Refill)
 }
 
-// nobody is the address that a server follows to become a primary (REPLICAOF NO ONE).
-const nobody = "no:one"
+// noOne is the address that a server follows to become a primary (REPLICAOF NO ONE).
+const noOne = "no:one"
 
 // follow has a server follow the one at an address, provided that it still has a mark. A server
 // that is filled has another mark, and a process that trusts a server gives it another one first.

@@ -82,7 +82,7 @@ func TestRelease(t *testing.T) {
 		for filled && server.Client().Exists(t.Context(), termKey).Val() > 0 && t.Context().Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
-		err := follow(t.Context(), server.Client(), mark, nobody)
+		err := follow(t.Context(), server.Client(), mark, noOne)
 		role := infoField(server.Client().Info(t.Context(), "replication").Val(), "role")
 		if filled && (!errors.Is(err, errMarked) || role != "slave") {
 			t.Errorf("one that was filled: %v, it is a %s", err, role)

@@ -87,7 +87,7 @@ func TestServerSentinel(t *testing.T) {
 		servers = append(servers, redistest.Start(t, c))
 	}
 	url := asGate(redistest.StartSentinels(t, "main", primary, 3, 5*time.Second).URL())
-	wantNoOpen(t, redis.Options{URL: strings.Replace(url, "/main", "/other", 1)}, "know the name other")
+	wantNoOpen(t, redis.Options{URL: strings.Replace(url, "/main", "/other", 1)}, "watch the name other")
 	suites(t, url+"?db=2")
 	wantCommands(t, withOthers, servers, url+"?db=2", "gatehouse:key")
 }

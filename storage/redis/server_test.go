@@ -133,7 +133,7 @@ func TestOpenRefused(t *testing.T) {
 		{"redis://ann:hunter2@" + silent(t), "start Redis there or correct the store URL"},
 		{"redis+cluster://ann:hunter2@" + closedPort(t), "start Redis there"},
 		{"redis+cluster://ann:hunter2@" + silent(t) + "," + silent(t), "start Redis there"},
-		{"redis+sentinel://ann:hunter2@" + closedPort(t) + "/main", "sentinels run at these addresses and know the name main"},
+		{"redis+sentinel://ann:hunter2@" + closedPort(t) + "/main", "sentinels run at these addresses and watch the name main"},
 		{"redis+sentinel://ann:hunter2@" + silent(t) + "," + silent(t) + "," + silent(t) + "/main", "sentinels run"},
 		{"http://ann:hunter2@127.0.0.1", "embedded:, redis://host:port"},
 	} {

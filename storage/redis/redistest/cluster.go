@@ -81,10 +81,10 @@ func (c *Cluster) meet(ctx context.Context) {
 			c.must(node.client.Do(ctx, "cluster", "meet", host, port, c.bus(ctx, other)).Err())
 		}
 	}
-	c.await("that all nodes know each other", func(ctx context.Context, node *Server) error {
+	c.await("that all nodes list each other", func(ctx context.Context, node *Server) error {
 		known, err := node.view(ctx)
 		if err == nil && len(known) != len(c.Nodes) {
-			err = fmt.Errorf("%s knows %d nodes", node.Addr, len(known))
+			err = fmt.Errorf("%s lists %d nodes", node.Addr, len(known))
 		}
 		return err
 	})
@@ -107,7 +107,7 @@ func (c *Cluster) Settle() {
 	c.await("that the cluster agrees", func(ctx context.Context, node *Server) error {
 		info, err := node.client.ClusterInfo(ctx).Result()
 		if state := fields(info)["cluster_state"]; err == nil && state != "ok" {
-			err = fmt.Errorf("%s says that the state is %q", node.Addr, state)
+			err = fmt.Errorf("%s reports the state %q", node.Addr, state)
 		}
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (c *Cluster) agree(ctx context.Context, node *Server) error {
 		}
 		says, is := known[c.at(other)], itself[c.at(other)]
 		if !says.connected || says.master != is.master || !slices.Equal(says.slots, is.slots) {
-			return fmt.Errorf("%s says that %s is %+v, which says %+v", node.Addr, other.Addr, says, is)
+			return fmt.Errorf("%s lists %s as %+v, which lists itself as %+v", node.Addr, other.Addr, says, is)
 		}
 		if is.master == "-" {
 			continue
@@ -177,7 +177,7 @@ func (c *Cluster) Owner(slot int) (owner *Server) {
 		}
 	}
 	if owner == nil {
-		c.t.Fatalf("redistest: no node knows an owner of slot %d", slot)
+		c.t.Fatalf("redistest: no node lists an owner of slot %d", slot)
 	}
 	return owner
 }

@@ -181,7 +181,7 @@ func (g *Sentinels) Settle(replicas int) {
 		ready, err := s.promotable(ctx, g.name)
 		others := primary.Val()["num-other-sentinels"]
 		if err == nil && (others != fmt.Sprint(len(g.Nodes)-1) || primary.Val()["flags"] != "master" || len(ready) < replicas) {
-			err = fmt.Errorf("%s knows %s others and %d of %d replicas; the primary's state is %q", s.Addr, others, len(ready), replicas, primary.Val()["flags"])
+			err = fmt.Errorf("%s lists %s others and %d of %d replicas; the primary's state is %q", s.Addr, others, len(ready), replicas, primary.Val()["flags"])
 		}
 		return err
 	})

@@ -66,15 +66,15 @@ func (l Look) exceeds(addr, other string) bool {
 }
 
 // donor returns the address of a server that has everything a primary has, and more; "" if there
-// is none. A server that was told to follow another one has its own contents until it is filled,
+// is none. A server that should follow another one keeps its own contents until it is filled,
 // which is when its link comes up.
 func (w *Watch) donor(l Look, term Term, server Server) (addr string) {
-	for _, candidate := range l.Others(term.Primary) {
-		other, answered := l.Servers[candidate]
+	for _, source := range l.Others(term.Primary) {
+		other, answered := l.Servers[source]
 		keeps := other.Primary || !other.Linked && !w.Off.Release
-		if answered && keeps && l.exceeds(candidate, term.Primary) && !other.Mark.Lacks(server.Mark) &&
-			(addr == "" || l.exceeds(candidate, addr)) {
-			addr = candidate
+		if answered && keeps && l.exceeds(source, term.Primary) && !other.Mark.Lacks(server.Mark) &&
+			(addr == "" || l.exceeds(source, addr)) {
+			addr = source
 		}
 	}
 	return addr

@@ -93,7 +93,7 @@ type baseline struct {
 // Protections are the rules that can be switched off in tests.
 type Protections struct {
 	Trust, Lease, ConfirmAll bool
-	// Release is that a server is made to stop following another one that has less.
+	// Release makes a server that has more stop following one that has less.
 	Release bool
 	// Restarts is that a primary that restarts in its term counts as one that went on alone.
 	Restarts bool
@@ -116,7 +116,7 @@ const (
 var (
 	errNoPrimary  = errors.New("no majority of the sentinels names a primary")
 	errUnanswered = errors.New("the primary that the sentinels name does not answer")
-	errReplica    = errors.New("the primary that the sentinels name says that it is a replica")
+	errReplica    = errors.New("the primary that the sentinels name reports that it is a replica")
 )
 
 // NeedsOthers reports whether the other servers should be asked too before [Watch.Update].

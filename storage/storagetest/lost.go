@@ -106,7 +106,7 @@ func testLostForGood(t *testing.T, f *fixture) {
 // testUnanswered: a code that was spent by a redemption with an uncertain outcome is marked. One
 // that was not spent stays valid, and the mark ends with the first rotation.
 func testUnanswered(t *testing.T, f *fixture) {
-	hasty := f.storeWithin(t, 100*time.Millisecond, issuer, f.keys...)
+	hasty := f.storeWithin(t, time.Second, issuer, f.keys...) // the mark has a twentieth of it
 	for what, spent := range map[string]bool{"requests": false, "replies": true} {
 		g, _ := f.grant(t, true)
 		lose := f.faults.LoseRequests

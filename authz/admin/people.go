@@ -17,7 +17,14 @@ var (
 	ErrUserName = account.ErrName
 	// ErrPassword means that a password is empty or too long.
 	ErrPassword = account.ErrPassword
+	// ErrShortPassword is the error of [CheckPassword].
+	ErrShortPassword = account.ErrShort
 )
+
+// CheckPassword returns [ErrShortPassword] for a password of fewer than 8 characters. Call it
+// where a user or an operator chooses a password: [AddUser] and [SetPassword] also store
+// shorter ones.
+func CheckPassword(password string) error { return account.CheckChosen(password) }
 
 // User is the view of a person, without the password.
 type User struct {

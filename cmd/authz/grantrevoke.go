@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/alecthomas/kong"
 
@@ -17,7 +18,7 @@ type grantRevoke struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"The ids of grants, as ls prints them; write -- before the first if one begins with a dash."`
 }
 
-// Run ends grants, and says which or how many even if it could not end all.
+// Run revokes grants. It prints which or how many were revoked even if others failed.
 func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if err := p.loadStore(k); err != nil {
 		return err
@@ -30,19 +31,19 @@ func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer store.Close()
-	r := &revocation{store: store, damaged: unreadable{kind: "grant"}}
+	r := &revocations{damaged: unreadable{kind: "grant"}}
 	if v.JSON {
 		r.list = p.grantList(store, true)
 	}
 	if len(v.IDs) > 0 {
-		err = r.each(ctx, v.IDs)
+		err = r.collect(ctx, admin.RevokeGrantsByID(ctx, store, v.IDs))
 	} else {
-		err = v.explain(r.all(ctx, v.filter()))
+		err = v.explain(r.collect(ctx, admin.RevokeGrants(ctx, store, v.filter())))
 	}
-	return errors.Join(r.tell(p.stdout, err == nil), err, r.unknownIDs(), r.damaged.error())
+	return errors.Join(r.print(p.stdout, err == nil), err, r.unknownIDs(), r.damaged.error())
 }
 
-// misnamed says what is wrong with the way in which grants are named.
+// misnamed returns an error unless the grants are named in exactly one way.
 func (v *grantRevoke) misnamed() error {
 	switch {
 	case len(v.IDs) > 0 && v.filter() != admin.GrantFilter{}:
@@ -53,39 +54,24 @@ func (v *grantRevoke) misnamed() error {
 	return nil
 }
 
-// revocation is what came of revoking several grants.
-type revocation struct {
-	store   *storage.Store
+// revocations are the results of revoking several grants.
+type revocations struct {
 	list    *grantList // nil unless the records are printed
 	ended   int
-	before  int      // how many were revoked before
-	unknown []string // ids that name nothing
+	before  int      // number of grants that were revoked earlier
+	unknown []string // ids without a grant
 	damaged unreadable
 }
 
-// each revokes the grants with these ids, whether or not there are others among them
-// that name nothing.
-func (r *revocation) each(ctx context.Context, ids []string) error {
-	for _, id := range ids {
-		err := r.revoke(ctx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			r.unknown = append(r.unknown, id)
-			continue
-		}
-		if err = r.damaged.without(err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// all revokes the grants that match. One that has ended meanwhile needs nothing.
-func (r *revocation) all(ctx context.Context, f admin.GrantFilter) error {
-	for g, err := range admin.Grants(ctx, r.store, f) {
+// collect reads the results, which revokes the grants. It goes on after ids without a grant
+// and after records that cannot be read.
+func (r *revocations) collect(ctx context.Context, results iter.Seq2[admin.Revocation, error]) error {
+	for result, err := range results {
 		if err == nil {
-			err = r.revoke(ctx, g.ID)
+			err = r.add(ctx, result)
 		}
 		if errors.Is(err, storage.ErrNotFound) {
+			r.unknown = append(r.unknown, result.Grant.ID)
 			continue
 		}
 		if err = r.damaged.without(err); err != nil {
@@ -95,12 +81,8 @@ func (r *revocation) all(ctx context.Context, f admin.GrantFilter) error {
 	return nil
 }
 
-func (r *revocation) revoke(ctx context.Context, id string) error {
-	g, ended, err := admin.RevokeGrant(ctx, r.store, id)
-	switch {
-	case err != nil:
-		return err
-	case !ended:
+func (r *revocations) add(ctx context.Context, result admin.Revocation) error {
+	if !result.Ended {
 		r.before++
 		return nil
 	}
@@ -108,12 +90,12 @@ func (r *revocation) revoke(ctx context.Context, id string) error {
 	if r.list == nil {
 		return nil
 	}
-	return r.list.add(ctx, g)
+	return r.list.add(ctx, result.Grant)
 }
 
-// tell ends the list of what was revoked, or says how many there were. An array that ended
-// early is not closed, and nothing is said of nothing.
-func (r *revocation) tell(w io.Writer, complete bool) error {
+// print ends the list of revoked grants, or prints their number. After an error it leaves a
+// JSON array open, and prints no number if no grant was revoked.
+func (r *revocations) print(w io.Writer, complete bool) error {
 	if r.list != nil {
 		return r.list.end(complete)
 	}
@@ -128,7 +110,7 @@ func (r *revocation) tell(w io.Writer, complete bool) error {
 	return err
 }
 
-// counted is a number with its noun.
+// counted returns a number with its noun, such as "1 grant" or "2 grants".
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -136,7 +118,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (r *revocation) unknownIDs() error {
+func (r *revocations) unknownIDs() error {
 	errs := make([]error, len(r.unknown))
 	for i, id := range r.unknown {
 		errs[i] = fmt.Errorf("there is no grant with the id %s", wordOf(id))

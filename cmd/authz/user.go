@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
@@ -165,15 +164,11 @@ func (p *program) printJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-const (
-	// maxPasswordInput bounds what is read as a password.
-	maxPasswordInput = 4096
-	// minPassword is what a person must at least type (in characters).
-	minPassword = 8
-)
+// maxPasswordInput is the largest password that is read, in bytes.
+const maxPasswordInput = 4096
 
-// password returns the password in a file, else the one that somebody types, else the
-// one line on standard input.
+// password reads a new password: from the file if one is named, from the terminal if standard
+// input is one, else from the only line of standard input.
 func (p *program) password(file string) (string, error) {
 	if file != "" {
 		text, err := settings.SecretFrom(file)
@@ -192,17 +187,15 @@ func (p *program) password(file string) (string, error) {
 	return onePassword(strings.TrimRight(string(data), "\r\n"))
 }
 
-// onePassword refuses what is surely not meant as a password.
+// onePassword returns text if it may be chosen as a password.
 func onePassword(text string) (string, error) {
 	switch {
 	case text == "":
 		return "", errors.New("password: standard input is empty: type it, pipe it in, or name a file with --password-file")
 	case len(text) > maxPasswordInput || strings.ContainsAny(text, "\r\n\x00"):
 		return "", errors.New("password: it must be one line")
-	case utf8.RuneCountInString(text) < minPassword:
-		return "", fmt.Errorf("password: it must have at least %d characters", minPassword)
 	}
-	return text, nil
+	return text, admin.CheckPassword(text)
 }
 
 // askPassword asks twice, without showing what is typed.

@@ -8,7 +8,9 @@ package account
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"gatehouse.example/internal/passwords"
 )
@@ -41,8 +43,23 @@ func notNameCharacter(c rune) bool {
 // ErrPassword means that a password is empty or too long.
 var ErrPassword = errors.New("authz: a password must have 1 to 1024 bytes")
 
-// HashPassword hashes a password. Interfaces in which people choose a password must enforce a
-// minimum length themselves.
+// MinChosen is the least number of characters of a password that a person or an operator
+// chooses.
+const MinChosen = 8
+
+// ErrShort is the error for a password with fewer than [MinChosen] characters.
+var ErrShort = fmt.Errorf("authz: a password must have at least %d characters", MinChosen)
+
+// CheckChosen returns [ErrShort] for a password that is too short to be chosen.
+// [HashPassword] does not call it: the password of a demonstration server may be shorter.
+func CheckChosen(password string) error {
+	if utf8.RuneCountInString(password) < MinChosen {
+		return ErrShort
+	}
+	return nil
+}
+
+// HashPassword hashes a password of 1 to 1024 bytes.
 func HashPassword(password string) (string, error) {
 	if password == "" || len(password) > passwords.Longest {
 		return "", ErrPassword

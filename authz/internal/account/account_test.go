@@ -52,3 +52,15 @@ func FuzzCanonicalName(f *testing.F) {
 		}
 	})
 }
+
+// TestCheckChosen: the length of a chosen password counts in characters.
+func TestCheckChosen(t *testing.T) {
+	t.Parallel()
+	for password, want := range map[string]error{
+		"": ErrShort, "1234567": ErrShort, "äöüäöüä": ErrShort, "12345678": nil, "äöüäöüäö": nil,
+	} {
+		if got := CheckChosen(password); got != want {
+			t.Errorf("%q: %v, want %v", password, got, want)
+		}
+	}
+}

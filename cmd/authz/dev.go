@@ -107,7 +107,7 @@ func (s *serveSettings) relaxSecrets(r *relaxed, origins map[string]settings.Ori
 		s.DevIntrospectionSecret = settings.Secret(r.introspection)
 		origins["dev-introspection-secret"] = madeUp
 	}
-	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < settings.LeastSecret {
+	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < settings.MinSecret {
 		r.warnings = append(r.warnings, fmt.Sprintf("dev-introspection-secret has only %d characters: outside --dev it would be refused", n))
 	}
 	shared := false

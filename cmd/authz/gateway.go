@@ -114,7 +114,7 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Conf
 	origins, err := from.Fill(flags)
 	config, also := s.gateway(p.rand)
 	err = errors.Join(append(mistakes, err, s.mistakes(), also)...)
-	return config, slices.Concat(p.env.Strangers(settings.EveryFlag(k.Model.Node)), s.doubts(), settings.SecretRisks(flags, origins, from.File)), err
+	return config, slices.Concat(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), s.doubts(), settings.SecretRisks(flags, origins, from.File)), err
 }
 
 // gateway returns the configuration of the gateway.

@@ -394,7 +394,7 @@ func TestScopesFile(t *testing.T) {
 		"tools:\n  a: ~":                 "scopes.yaml:2: a has no value",
 		"tools:\n  a: [b, [c]]":          "scopes.yaml:2: a must be a single value",
 		"tools:\n  a: [b, ~]":            "scopes.yaml:2: a has no value",
-		"tools:\n  1: b":                 "scopes.yaml:2: \"1\" cannot be a key here",
+		"tools:\n  1: b":                 "scopes.yaml:2: \"1\" is not a string, so it cannot be a key",
 		"tools:\n  a: b\n  a: b":         "scopes.yaml:3: a is set twice, the first time in line 2",
 		"tools: {a: b}":                  "scopes.yaml:1: tools must not be in braces",
 		"tools:\n  a: offline_access":    "scopes.yaml:2: a: \"offline_access\" is not a scope",

@@ -52,7 +52,7 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 	}
 	errs = append(errs, s.readPinned())
 	asked := func(name string) bool { return l.origins[name].Rank > settings.ByDefault }
-	l.warnings = append(append(l.warnings, p.env.Strangers(settings.EveryFlag(k.Model.Node))...), append(s.doubts(asked), s.egressDoubts(asked)...)...)
+	l.warnings = append(append(l.warnings, p.env.UnknownVariables(settings.EveryFlag(k.Model.Node))...), append(s.doubts(asked), s.egressDoubts(asked)...)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)

@@ -46,7 +46,7 @@ func TestC2MasterKeys(t *testing.T) {
 		"text behind another": {testKey(1) + "," + keyOf("The quick brown fox jumps over the lazy dog"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const refusal, warning = "is one byte again and again", "warning: master-keys: key"
+			const refusal, warning = "is one byte repeated", "warning: master-keys: key"
 			status, said := check(t, []string{"AUTHZ_MASTER_KEYS=" + tt.key}, "--config", plainFile(t, ""))
 			if tt.refused && (status != exitRefused || strings.Count(said, refusal) != 1) || !tt.refused && (status != exitDone || strings.Count(said, warning) != 1) {
 				t.Errorf("exit status %d:\n%s", status, said)
@@ -228,7 +228,7 @@ func openFolder(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if settings.WhoReads(saveIn(t, dir, "probe", "", 0o644)) == "" {
+	if settings.OtherReaders(saveIn(t, dir, "probe", "", 0o644)) == "" {
 		t.Skip("the folder for temporary files is private here")
 	}
 	return dir
@@ -336,7 +336,7 @@ func TestC2FoldersProtectFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{open: true, inside: false, dir + "/link": false, dir + "/closed/link": true, dir + "/nowhere": false, dir: false, "/dev/null": false} {
-		if got := settings.WhoReads(path) != ""; got != want {
+		if got := settings.OtherReaders(path) != ""; got != want {
 			t.Errorf("%s: others read it: %t", path, got)
 		}
 	}

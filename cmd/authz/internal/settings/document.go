@@ -15,15 +15,15 @@ import (
 
 // Document is a configuration file that was read.
 type Document struct {
-	// Values are what it says, by the name of the flag or list.
+	// Values has the fields of the file by the name of the flag or list, with hyphens.
 	Values map[string]Field
-	// Doubts are sentences about what in it weakens the program.
+	// Doubts are warnings about settings in lists of the file that weaken the program.
 	Doubts []string
 
 	name    string
 	found   []mistake
-	secrets []secretPlace // the files with secrets that lists in it name
-	inline  bool          // such a list holds a secret itself
+	secrets []secretPlace // files with secrets that are named in lists
+	inline  bool          // a list contains a secret itself
 }
 
 // mistake is something wrong in one line of the file.
@@ -38,8 +38,9 @@ type Field struct {
 	Line int
 }
 
-// ReadDocument reads a YAML file that may have the keys known. A key is written with
-// hyphens or underscores.
+// ReadDocument parses a YAML file in which only the keys known are allowed, written with
+// hyphens or underscores. The error has a line for every mistake in the top level. The document
+// is nil if data is not one YAML document.
 func ReadDocument(name string, data []byte, known []string) (*Document, error) {
 	d := &Document{name: name, Values: map[string]Field{}}
 	body, err := d.parse(data)
@@ -52,7 +53,7 @@ func ReadDocument(name string, data []byte, known []string) (*Document, error) {
 	return d, d.Mistakes()
 }
 
-// parse returns what the one document in a file holds, nil if it holds nothing.
+// parse returns the content of the only document in a file, nil if it is empty.
 func (d *Document) parse(data []byte) (ast.Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark (YAML 1.2.2 section 5.2)
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
@@ -67,7 +68,8 @@ func (d *Document) parse(data []byte) (ast.Node, error) {
 	return file.Docs[0].Body, nil
 }
 
-// Mistakes returns what was found since it was last called, in the order of the lines.
+// Mistakes returns the mistakes that were recorded since its last call, in the order of their
+// lines.
 func (d *Document) Mistakes() error {
 	var errs []error
 	slices.SortStableFunc(d.found, func(a, b mistake) int { return a.line - b.line })
@@ -78,25 +80,26 @@ func (d *Document) Mistakes() error {
 	return errors.Join(errs...)
 }
 
-// syntax keeps the source out of the message: it may hold a secret.
+// syntax returns a syntax error without the source text, which may contain a secret.
 func (d *Document) syntax(err error) error {
 	var positioned yaml.Error
 	if errors.As(err, &positioned) && positioned.GetToken() != nil && positioned.GetToken().Position != nil {
 		message := positioned.GetMessage()
 		if quote := strings.IndexAny(message, "\"'`"); quote >= 0 {
-			message = strings.TrimRight(message[:quote], " :") // what follows is the source
+			message = strings.TrimRight(message[:quote], " :") // the source text follows
 		}
 		return fmt.Errorf("%s:%d: this is not YAML: %s", d.name, positioned.GetToken().Position.Line, message)
 	}
 	return fmt.Errorf("%s: this is not YAML", d.name)
 }
 
-// Fail notes a mistake in a line.
+// Fail records a mistake in a line.
 func (d *Document) Fail(line int, format string, args ...any) {
 	d.found = append(d.found, mistake{line, fmt.Sprintf(format, args...)})
 }
 
-// Section reads a mapping whose keys are all known.
+// Section reads a mapping in which only the keys known are allowed. What names the mapping in
+// mistakes.
 func (d *Document) Section(f Field, what string, known []string) map[string]Field {
 	out := map[string]Field{}
 	for _, pair := range d.Pairs(f, what) {
@@ -113,38 +116,50 @@ func (d *Document) Section(f Field, what string, known []string) map[string]Fiel
 	return out
 }
 
-// Null reports whether nothing is written where a value should be.
+// Null reports whether a key has no value.
 func (f Field) Null() bool {
 	_, null := f.node.(*ast.NullNode)
 	return null || f.node == nil
 }
 
-// Braced reports whether a mapping is written in braces, and is not empty if filled. In them the
-// parser cuts names such as notes:read at their first colon.
+// Braced reports whether f is a mapping in braces (flow style), and whether it has entries. In
+// braces the parser cuts names such as notes:read at their first colon.
 func (f Field) Braced() (is, filled bool) {
 	mapping, ok := f.node.(*ast.MappingNode)
 	return ok && mapping.IsFlowStyle, ok && len(mapping.Values) > 0
 }
 
-// Entries are those of a mapping whose keys are texts. What else there is, pairs tells of.
-func (f Field) Entries() (out []Pair) {
-	mapping, ok := f.node.(*ast.MappingNode)
-	if !ok {
-		return nil
-	}
-	for _, entry := range mapping.Values {
-		if key, ok := entry.Key.(*ast.StringNode); ok {
-			out = append(out, Pair{key.Value, Field{entry.Value, entry.Key.GetToken().Position.Line}})
-		}
-	}
-	return out
+// Entries returns the entries of a mapping whose keys are strings, none if f is not a mapping.
+// Only [Document.Pairs] records other keys as mistakes.
+func (f Field) Entries() []Pair {
+	entries, _ := f.entries()
+	return entries
 }
 
-// Failures counts the mistakes that were found since they were last asked for.
+// entries returns the entries of a mapping, and apart from them those whose keys are not
+// strings, under the source text of the key.
+func (f Field) entries() (entries, invalid []Pair) {
+	mapping, ok := f.node.(*ast.MappingNode)
+	if !ok {
+		return nil, nil
+	}
+	for _, entry := range mapping.Values {
+		token := entry.Key.GetToken()
+		value := Field{entry.Value, token.Position.Line}
+		if key, ok := entry.Key.(*ast.StringNode); ok {
+			entries = append(entries, Pair{key.Value, value})
+		} else {
+			invalid = append(invalid, Pair{token.Value, value})
+		}
+	}
+	return entries, invalid
+}
+
+// Failures returns the number of mistakes that were recorded since the last call of Mistakes.
 func (d *Document) Failures() int { return len(d.found) }
 
-// Under returns what stands under a key as a document of its own, whose keys are known. It is
-// empty if nothing does, and if there is no document.
+// Under returns the mapping under a key as a document of its own, in which only the keys known
+// are allowed. It is empty if d is nil or does not have the key.
 func (d *Document) Under(key string, known []string) *Document {
 	out := &Document{Values: map[string]Field{}}
 	if d == nil {
@@ -163,27 +178,20 @@ type Pair struct {
 	Field
 }
 
-// Pairs reads a mapping in the order in which it is written.
+// Pairs reads a mapping in the order of the file. What names the mapping in mistakes.
 func (d *Document) Pairs(f Field, what string) []Pair {
-	mapping, ok := f.node.(*ast.MappingNode)
-	if !ok {
+	if _, ok := f.node.(*ast.MappingNode); !ok {
 		d.Fail(f.Line, "%s must be keys with values", what)
 		return nil
 	}
-	var out []Pair
-	for _, entry := range mapping.Values {
-		line := entry.Key.GetToken().Position.Line
-		key, ok := entry.Key.(*ast.StringNode)
-		if !ok {
-			d.Fail(line, "%q cannot be a key here", entry.Key.GetToken().Value)
-			continue
-		}
-		out = append(out, Pair{key.Value, Field{entry.Value, line}})
+	entries, invalid := f.entries()
+	for _, entry := range invalid {
+		d.Fail(entry.Line, "%q is not a string, so it cannot be a key", entry.Key)
 	}
-	return out
+	return entries
 }
 
-// Text reads a single value. Numbers and truth values come as they are written.
+// Text reads a single value. It returns numbers and booleans as they are written.
 func (d *Document) Text(f Field, key string) string {
 	switch node := f.node.(type) {
 	case *ast.StringNode:
@@ -227,7 +235,7 @@ func (d *Document) Texts(f Field, key string) []string {
 	return out
 }
 
-// OneOrMore reads a list, or a single value in place of a list of one.
+// OneOrMore reads a list of single values, or one single value as a list of one.
 func (d *Document) OneOrMore(f Field, key string) []string {
 	switch f.node.(type) {
 	case *ast.SequenceNode, *ast.MappingNode, *ast.NullNode, nil:
@@ -236,7 +244,7 @@ func (d *Document) OneOrMore(f Field, key string) []string {
 	return []string{d.Text(f, key)}
 }
 
-// assign gives a flag the value of its key.
+// assign sets a flag to the value of its key.
 func (d *Document) assign(flag *kong.Flag, f Field, from Origin) error {
 	var list []string
 	var text string
@@ -256,7 +264,7 @@ func (d *Document) assign(flag *kong.Flag, f Field, from Origin) error {
 	return assign(flag, list, text, from)
 }
 
-// Listed reads each element of a list, if the file has it.
+// Listed reads each element of the list under a key, none if the file does not have the key.
 func Listed[T any](d *Document, key string, read func(*Document, Field) T) ([]T, error) {
 	var out []T
 	if f, ok := d.Values[key]; ok {
@@ -267,7 +275,7 @@ func Listed[T any](d *Document, key string, read func(*Document, Field) T) ([]T,
 	return out, d.Mistakes()
 }
 
-// Truth reads true or false.
+// Truth reads a boolean.
 func (d *Document) Truth(f Field, key string) bool {
 	node, ok := f.node.(*ast.BoolNode)
 	if !ok {

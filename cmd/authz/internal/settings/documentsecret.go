@@ -6,7 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// ClientSecret reads client-secret or the file that client-secret-file names.
+// ClientSecret returns the secret under the key client-secret, or in the file under
+// client-secret-file; "" if neither is set. Both together, and a secret that is too short, are
+// mistakes.
 func (d *Document) ClientSecret(keys map[string]Field) string {
 	own, ownGiven := keys["client-secret"]
 	file, fileGiven := keys["client-secret-file"]
@@ -15,28 +17,29 @@ func (d *Document) ClientSecret(keys map[string]Field) string {
 		d.Fail(file.Line, "client_secret and client_secret_file are both set: keep one")
 	case ownGiven:
 		d.inline = true
-		return d.strong(own.Line, "client_secret", d.Text(own, "client_secret"))
+		return d.checkSecret(own.Line, "client_secret", d.Text(own, "client_secret"))
 	case fileGiven:
-		return d.strong(file.Line, "client_secret_file", d.secretFile(file))
+		return d.checkSecret(file.Line, "client_secret_file", d.secretFile(file))
 	}
 	return ""
 }
 
 const (
-	// LeastSecret is how many characters a secret of a client or resource server must
-	// have: its length is what stands against guessing.
-	LeastSecret = 16
-	// goodSecret is how many it should have.
+	// MinSecret is the least number of characters of a secret of a client or resource server.
+	// Only its length protects a secret from guessing.
+	MinSecret = 16
+	// goodSecret is the recommended number of characters.
 	goodSecret = 32
 )
 
-// strong refuses a secret that can be guessed, and warns of one that is short.
-func (d *Document) strong(line int, key, secret string) string {
+// checkSecret returns a secret. One below MinSecret is a mistake, one below goodSecret causes
+// a warning.
+func (d *Document) checkSecret(line int, key, secret string) string {
 	n := utf8.RuneCountInString(secret)
 	switch {
 	case n == 0 || n >= goodSecret:
-	case n < LeastSecret:
-		d.Fail(line, "%s has %d characters, it must have at least %d: make one with openssl rand -base64 32", key, n, LeastSecret)
+	case n < MinSecret:
+		d.Fail(line, "%s has %d characters, it must have at least %d: make one with openssl rand -base64 32", key, n, MinSecret)
 	default:
 		d.Doubts = append(d.Doubts, fmt.Sprintf("%s:%d: %s has only %d characters: make one with openssl rand -base64 32", d.name, line, key, n))
 	}
@@ -56,7 +59,7 @@ func (d *Document) secretFile(f Field) string {
 	return text
 }
 
-// JSONFile reads the file that a key names.
+// JSONFile returns the content of the JSON file that a key names, which has at most 64 KiB.
 func (d *Document) JSONFile(f Field, key string) json.RawMessage {
 	name := d.Text(f, key)
 	if name == "" {

@@ -1,12 +1,12 @@
-// Package settings reads what a program was told: on the command line, in the environment
-// and in a file, into flags that kong has parsed. A flag beats the environment, the environment
-// beats the file, the file beats the default. It knows no command and no setting by name but
-// config, which names the file.
+// Package settings sets flags that kong has parsed from all sources of settings: the command
+// line, the environment and a YAML file. A flag beats the environment, the environment beats the
+// file, the file beats the default. The package depends on no command, and the only setting that
+// it refers to by name is config, which names the file.
 //
-// A [Document] is a YAML file whose every mistake is a sentence with its line; a key that is not
-// known, or is there twice, is one. Values that may hold a secret ([Secret], [MasterKeys],
-// [StoreURL], [ProxyURL]) do not show it, in whatever way they are printed, and [SecretRisks]
-// says which of them others on this machine can read.
+// A [Document] is a YAML file. It reports every mistake with its line; an unknown key and a key
+// that is set twice are mistakes. Values that may contain a secret ([Secret], [MasterKeys],
+// [StoreURL], [ProxyURL]) print without it, in every format and in logs. [SecretRisks] reports
+// secrets that other users of this machine can read.
 //
 //	sources, err := settings.FindSources(parsed.Path, flags, settings.NewEnvironment(os.Environ()), settings.FileKeys(flags))
 //	if sources == nil {
@@ -21,14 +21,15 @@ import (
 	"strings"
 )
 
-// Environment is the process's environment, reduced to the variables of this program.
-// A variable that is set to nothing is not set.
+// Environment has the variables of this program in the environment of the process. An empty
+// variable counts as not set.
 type Environment map[string]string
 
-// Prefix begins the names of all variables.
+// Prefix is the beginning of the name of every variable.
 const Prefix = "AUTHZ_"
 
-// NewEnvironment returns the variables among pairs such as those of [os.Environ].
+// NewEnvironment returns the variables of this program in environ, which has the form of
+// [os.Environ].
 func NewEnvironment(environ []string) Environment {
 	env := Environment{}
 	for _, pair := range environ {
@@ -39,14 +40,14 @@ func NewEnvironment(environ []string) Environment {
 	return env
 }
 
-// Variable is the environment variable of a flag.
+// Variable returns the name of the environment variable of a flag.
 func Variable(flag string) string {
 	return Prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Strangers returns a sentence for each variable that looks like a setting and is
-// none. They are no mistakes: other programs may use the prefix.
-func (env Environment) Strangers(flags []string) []string {
+// UnknownVariables returns a warning for each variable that is not the variable of one of the
+// flags. Unknown variables are no mistakes, because other programs may use the same prefix.
+func (env Environment) UnknownVariables(flags []string) []string {
 	var variables, sentences []string
 	for _, flag := range flags {
 		variables = append(variables, Variable(flag))
@@ -60,14 +61,14 @@ func (env Environment) Strangers(flags []string) []string {
 	return sentences
 }
 
-// injected reports whether a variable is one of those that Kubernetes sets in every
-// container for a service with the name authz.
+// injected reports whether a variable is one that Kubernetes sets in every container for a
+// service with the name authz.
 func injected(name string) bool {
 	return strings.HasPrefix(name, Prefix+"SERVICE_") || name == Prefix+"PORT" || strings.HasPrefix(name, Prefix+"PORT_")
 }
 
-// nearest returns the name in known that takes the fewest single-character edits to
-// reach from name; the first of several, and "" when nothing is known.
+// nearest returns the first name in known with the smallest edit distance to name, "" if known
+// is empty.
 func nearest(name string, known []string) string {
 	best, least := "", -1
 	for _, candidate := range known {
@@ -78,7 +79,7 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes, two rows at a time.
+// distance returns the Levenshtein distance in bytes. It keeps two rows of the matrix.
 func distance(a, b string) int {
 	previous := make([]int, len(b)+1)
 	for j := range previous {

@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// SecretRisks returns a sentence for each secret that other people on this machine can read: on
-// the command line, or in a file. It says which setting, never the secret. There may be no
-// file of settings.
+// SecretRisks returns a warning for each secret that other users of this machine can read: on
+// the command line or in a file. A warning names the setting and never the secret. File is nil
+// if there is no file of settings.
 func SecretRisks(flags []*kong.Flag, origins map[string]Origin, file *Document) (sentences []string) {
 	for _, flag := range flags {
 		if confidential(flag) && origins[flag.Name].Where == "--"+flag.Name {
@@ -18,17 +18,18 @@ func SecretRisks(flags []*kong.Flag, origins map[string]Origin, file *Document) 
 		}
 	}
 	for _, place := range slices.Concat(namedFiles(flags, origins), file.places(flags, origins)) {
-		if who := WhoReads(place.file); who != "" {
-			sentences = append(sentences, fmt.Sprintf("%s: %s can read %s, which holds a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, who, place.file))
+		if readers := OtherReaders(place.file); readers != "" {
+			sentences = append(sentences, fmt.Sprintf("%s: %s can read %s, which holds a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, readers, place.file))
 		}
 	}
 	return sentences
 }
 
-// secretPlace is a file that holds a secret, and the setting that names it.
+// secretPlace is a file that contains a secret, and the setting that names it.
 type secretPlace struct{ key, file string }
 
-// confidential reports whether a flag holds a secret: a store's URL does with a password.
+// confidential reports whether the value of a flag contains a secret. The URL of a store or a
+// proxy does if it has a password.
 func confidential(flag *kong.Flag) bool {
 	switch value := flag.Target.Interface().(type) {
 	case Secret:
@@ -43,8 +44,8 @@ func confidential(flag *kong.Flag) bool {
 	return false
 }
 
-// namedFiles are the files with secrets that flags name: those of secrets, and the private key
-// of TLS.
+// namedFiles returns the files with secrets that flags name: those that a secret was read from,
+// and the private key for TLS.
 func namedFiles(flags []*kong.Flag, origins map[string]Origin) (out []secretPlace) {
 	for _, flag := range flags {
 		if flag.Name == "tls-key" && flag.Target.String() != "" {
@@ -59,15 +60,15 @@ func namedFiles(flags []*kong.Flag, origins map[string]Origin) (out []secretPlac
 	return out
 }
 
-// places are the files with secrets that the file of settings names, and the file itself if
-// secrets stand in it. There may be none.
+// places returns the files with secrets that lists in the file of settings name, and the file
+// itself if it contains a secret. The receiver may be nil.
 func (d *Document) places(flags []*kong.Flag, origins map[string]Origin) []secretPlace {
 	if d == nil {
 		return nil
 	}
 	inline := d.inline
 	for _, flag := range flags {
-		if _, here := d.Values[flag.Name]; here && confidential(flag) && origins[flag.Name].Rank == ByFile {
+		if _, set := d.Values[flag.Name]; set && confidential(flag) && origins[flag.Name].Rank == ByFile {
 			inline = true
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// SecretFrom returns what a file holds, without the line ends behind it.
+// SecretFrom returns the content of a file of at most 64 KiB without trailing line ends. An
+// empty file is an error.
 func SecretFrom(name string) (string, error) {
 	data, err := ReadAtMost(name, 1<<16)
 	if err != nil {
@@ -20,7 +21,7 @@ func SecretFrom(name string) (string, error) {
 	return text, nil
 }
 
-// ReadAtMost reads a file that should be small.
+// ReadAtMost reads a file. One with more than most bytes is an error.
 func ReadAtMost(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -2,7 +2,7 @@ package settings
 
 import "github.com/alecthomas/kong"
 
-// FileKeys are the names of flags without that of the file.
+// FileKeys returns the names of the flags that a file may set: all but config.
 func FileKeys(flags []*kong.Flag) []string {
 	var names []string
 	for _, flag := range flags {
@@ -13,7 +13,7 @@ func FileKeys(flags []*kong.Flag) []string {
 	return names
 }
 
-// FlagsOf are the flags of a verb, in the order in which they are declared.
+// FlagsOf returns the flags of a verb in the order of their declaration.
 func FlagsOf(app *kong.Application, verb string) []*kong.Flag {
 	for _, node := range app.Children {
 		if node.Name == verb {
@@ -23,7 +23,7 @@ func FlagsOf(app *kong.Application, verb string) []*kong.Flag {
 	return nil
 }
 
-// EveryFlag lists the flags of a verb and of those below it.
+// EveryFlag returns the names of the flags of a verb and of all verbs below it.
 func EveryFlag(node *kong.Node) []string {
 	var names []string
 	for _, flag := range node.Flags {

@@ -7,10 +7,11 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// ProxyURL names a proxy. It may hold a password, which is never shown.
+// ProxyURL is the URL of an HTTP proxy. A password in it is never printed.
 type ProxyURL string
 
-// String shows all but the password, and nothing of what is no URL of a proxy.
+// String returns the URL with the password replaced. Text that is not the URL of a proxy is
+// [Redacted].
 func (p ProxyURL) String() string {
 	if p == "" {
 		return ""

@@ -10,10 +10,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Rank orders the sources: the higher one wins.
+// Rank orders the sources of settings: the higher rank wins.
 type Rank int
 
-// The sources, the weakest first.
+// The ranks, the lowest first.
 const (
 	ByDefault Rank = iota
 	ByFile
@@ -21,13 +21,13 @@ const (
 	ByFlag
 )
 
-// Origin is where the value of a setting comes from.
+// Origin is the source of the value of a setting.
 type Origin struct {
 	Rank  Rank
-	Where string // as people are told: --flag, AUTHZ_VARIABLE, file:line
+	Where string // the place in words: --flag, AUTHZ_VARIABLE or file:line
 }
 
-// Sources is where the values of flags come from.
+// Sources are the sources of the values of flags.
 type Sources struct {
 	given map[string]bool // flags on the command line; kong has set them
 	env   Environment
@@ -35,9 +35,9 @@ type Sources struct {
 	File *Document
 }
 
-// FindSources finds the sources for flags that were parsed along a path, and whose file may
-// have the keys known. There are none if the file cannot be read or is not YAML; any other
-// mistake in it comes with them.
+// FindSources returns the sources for the flags of a command line that was parsed along path.
+// In the file only the keys known are allowed. The result is nil if the file cannot be read or
+// is not YAML. For any other mistake in the file there are both sources and an error.
 func FindSources(path []*kong.Path, flags []*kong.Flag, env Environment, known []string) (*Sources, error) {
 	s := &Sources{given: map[string]bool{}, env: env}
 	for _, step := range path {
@@ -65,9 +65,9 @@ func FindSources(path []*kong.Path, flags []*kong.Flag, env Environment, known [
 	return s, err
 }
 
-// Fill sets every flag that was not on the command line from the environment, else from
-// the file, and then reads secrets from the files that name them. It returns where
-// each value comes from, and every mistake.
+// Fill sets every flag that is not on the command line from the environment, else from the
+// file. Then it reads secrets from the files that the flags with the suffix -file name. It
+// returns the origin of each value by the name of the flag, and every mistake.
 func (s *Sources) Fill(flags []*kong.Flag) (map[string]Origin, error) {
 	var errs []error
 	origins := map[string]Origin{}
@@ -87,7 +87,7 @@ func (s *Sources) Fill(flags []*kong.Flag) (map[string]Origin, error) {
 	return origins, errors.Join(errs...)
 }
 
-// set sets one flag.
+// set sets one flag and returns the origin of its value.
 func (s *Sources) set(flag *kong.Flag) (Origin, error) {
 	if s.given[flag.Name] {
 		return Origin{ByFlag, "--" + flag.Name}, nil
@@ -105,7 +105,7 @@ func (s *Sources) set(flag *kong.Flag) (Origin, error) {
 	return Origin{ByDefault, "default"}, nil
 }
 
-// assign gives a flag its value: the list if it takes several, else the text.
+// assign sets a flag to the list if it takes several values, else to the text.
 func assign(flag *kong.Flag, list []string, text string, from Origin) error {
 	if flag.IsSlice() {
 		for i := range list {
@@ -125,8 +125,8 @@ func assign(flag *kong.Flag, list []string, text string, from Origin) error {
 	return nil
 }
 
-// readSecret reads a secret from the file that its twin names, unless the secret itself
-// comes from a stronger source. Both in one source contradict each other.
+// readSecret sets flag to the content of the file that twin names, unless the secret itself
+// comes from a source of higher rank. Both in one source are a mistake.
 func readSecret(flag, twin *kong.Flag, origins map[string]Origin) error {
 	own, from := origins[flag.Name], origins[twin.Name]
 	switch {

@@ -10,25 +10,26 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// told are the settings of a command that this room knows nothing of.
-type told struct {
+// testSettings are the settings of a command.
+type testSettings struct {
 	Config    string
-	Name      string `default:"nobody"`
+	Name      string `default:"default"`
 	Hosts     []string
 	Token     Secret
 	TokenFile string
 }
 
-// filled returns what a command was told in all ways at once.
-func filled(t *testing.T, args, environ []string, file string) (told, map[string]Origin, error) {
+// filled returns the settings from a command line, an environment and a file, with their
+// origins.
+func filled(t *testing.T, args, environ []string, file string) (testSettings, map[string]Origin, error) {
 	t.Helper()
-	var s told
+	var s testSettings
 	parser, err := kong.New(&s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if file != "" {
-		args = append(args, "--config", saved(t, "told.yaml", file))
+		args = append(args, "--config", saved(t, "settings.yaml", file))
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
@@ -55,7 +56,7 @@ func saved(t *testing.T, name, text string) string {
 }
 
 // TestPrecedence: a flag beats the environment, the environment beats the file, the file beats
-// the default, and where a value comes from is known.
+// the default, and the origin of each value is right.
 func TestPrecedence(t *testing.T) {
 	flag, environ, file := []string{"--name", "flag"}, []string{"AUTHZ_NAME=environment", "NAME=other"}, "name: file\n"
 	for _, tt := range []struct {
@@ -67,8 +68,8 @@ func TestPrecedence(t *testing.T) {
 		{flag, environ, file, "flag", ByFlag},
 		{nil, environ, file, "environment", ByEnvironment},
 		{nil, []string{"AUTHZ_NAME="}, file, "file", ByFile}, // set to nothing is not set
-		{nil, nil, "hosts: a\n", "nobody", ByDefault},
-		{nil, nil, "", "nobody", ByDefault},
+		{nil, nil, "hosts: a\n", "default", ByDefault},
+		{nil, nil, "", "default", ByDefault},
 	} {
 		s, origins, err := filled(t, tt.args, tt.environ, tt.file)
 		if err != nil || s.Name != tt.want || origins["name"].Rank != tt.from {
@@ -111,9 +112,9 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// TestUnder: a section is a document of its own, whose mistakes name the line of the file.
+// TestUnder: a section is a document of its own, and its mistakes name the line of the file.
 func TestUnder(t *testing.T) {
-	d, err := ReadDocument("told.yaml", []byte("name: x\nregistry:\n  title: Servers\n  titel: x\n"), []string{"name", "registry"})
+	d, err := ReadDocument("settings.yaml", []byte("name: x\nregistry:\n  title: Servers\n  titel: x\n"), []string{"name", "registry"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestUnder(t *testing.T) {
 	if got := section.Text(section.Values["title"], "title"); got != "Servers" || len(section.Values) != 1 {
 		t.Errorf("title is %q in %v", got, section.Values)
 	}
-	if err := section.Mistakes(); err == nil || !strings.Contains(err.Error(), `told.yaml:4: unknown key "titel"`) {
+	if err := section.Mistakes(); err == nil || !strings.Contains(err.Error(), `settings.yaml:4: unknown key "titel"`) {
 		t.Errorf("the mistake is %v", err)
 	}
 	for _, empty := range []*Document{d.Under("name of nothing", nil), (*Document)(nil).Under("registry", nil)} {
@@ -131,9 +132,9 @@ func TestUnder(t *testing.T) {
 	}
 }
 
-// TestFields: what is missing, in braces or no text is told apart.
+// TestFields: fields without a value, in braces, and with keys that are not strings.
 func TestFields(t *testing.T) {
-	d, err := ReadDocument("told.yaml", []byte("a:\nb: {}\nc: {x: y}\nd:\n  x: y\n  1: z\n"), []string{"a", "b", "c", "d"})
+	d, err := ReadDocument("settings.yaml", []byte("a:\nb: {}\nc: {x: y}\nd:\n  x: y\n  1: z\n"), []string{"a", "b", "c", "d"})
 	if err != nil {
 		t.Fatal(err)
 	}

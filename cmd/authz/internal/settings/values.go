@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Redacted is what is shown in place of a secret.
+// Redacted is printed in place of a secret.
 const Redacted = "[redacted]"
 
-// Secret is a setting that is never shown. A conversion to string reveals it.
+// Secret is a setting that is never printed. A conversion to string reveals it.
 type Secret string
 
 func (s Secret) String() string {
@@ -30,14 +30,14 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue keeps the secret out of logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// StoreURL names a store. It may hold passwords, which are never shown.
+// StoreURL is the URL of a store. Passwords in it are never printed.
 type StoreURL string
 
-// hidden is what is shown in place of a password inside a URL.
+// hidden is printed in place of a password inside a URL.
 const hidden = "xxxxx"
 
-// String shows what cannot be a password: the scheme, users, hosts, the path, the number
-// of a database. A URL in which a password may stand elsewhere is not shown.
+// String returns the parts of the URL that cannot be a password: scheme, users, hosts, path and
+// database number. A URL that may contain a password elsewhere is [Redacted].
 func (s StoreURL) String() string {
 	if s == "" || s == "embedded:" {
 		return string(s)
@@ -59,7 +59,7 @@ func (s StoreURL) String() string {
 	return shown
 }
 
-// withoutPassword hides what stands before the last @ and is not a user.
+// withoutPassword hides everything before the last @ but the name of the user.
 func withoutPassword(authority string) string {
 	at := strings.LastIndexByte(authority, '@')
 	if at < 0 {
@@ -72,7 +72,8 @@ func withoutPassword(authority string) string {
 	return user + ":" + hidden + authority[at:]
 }
 
-// withoutSecrets hides all of a query but the number of a database and the name of a user.
+// withoutSecrets hides everything in a query but the database number and the name of the
+// sentinel user.
 func withoutSecrets(query string) string {
 	parameters := strings.Split(query, "&")
 	for i, parameter := range parameters {
@@ -95,14 +96,14 @@ func (s StoreURL) GoString() string { return s.String() }
 // LogValue keeps the passwords out of logs.
 func (s StoreURL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Embedded reports whether the store lives inside the process that opens it.
+// Embedded reports whether the store is in the memory of the process that opens it.
 func (s StoreURL) Embedded() bool { return strings.HasPrefix(string(s), "embedded:") }
 
-// MasterKeys are the keys that seal secrets at rest: the first seals, all open. They
+// MasterKeys are the keys of 32 bytes that seal secrets at rest: the first seals, all open. They
 // are written in base64, standard or URL-safe, with or without padding, comma separated.
 type MasterKeys [][]byte
 
-// UnmarshalText never repeats the text in an error.
+// UnmarshalText reads keys. Its errors do not contain the text.
 func (k *MasterKeys) UnmarshalText(text []byte) error {
 	*k = nil
 	for i, part := range strings.Split(string(text), ",") {
@@ -128,18 +129,18 @@ func (k MasterKeys) GoString() string { return k.String() }
 // LogValue keeps the keys out of logs.
 func (k MasterKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// Mistakes refuses keys that anybody tries first.
+// Mistakes returns an error for each key that consists of one repeated byte.
 func (k MasterKeys) Mistakes() error {
 	var errs []error
 	for i, key := range k {
 		if oneByte(key) {
-			errs = append(errs, fmt.Errorf("master-keys: key %d is one byte again and again, which anybody guesses: make one with: openssl rand -base64 32", i+1))
+			errs = append(errs, fmt.Errorf("master-keys: key %d is one byte repeated, which is easy to guess: make one with: openssl rand -base64 32", i+1))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// oneByte reports whether a key is nothing but one byte again and again, such as zero.
+// oneByte reports whether a key consists of one repeated byte, such as zero.
 func oneByte(key []byte) bool { return len(slices.Compact(slices.Clone(key))) == 1 }
 
 func decodeKey(text string) ([]byte, error) {
@@ -150,7 +151,8 @@ func decodeKey(text string) ([]byte, error) {
 	return key, err
 }
 
-// DecodeBase64 never repeats the text in an error.
+// DecodeBase64 decodes base64, standard or URL-safe, with or without padding. Its errors do not
+// contain the text.
 func DecodeBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	encoding := base64.RawStdEncoding
@@ -164,10 +166,11 @@ func DecodeBase64(text string) ([]byte, error) {
 	return key, nil
 }
 
-// Duration is a length of time in Go's syntax, which may begin with days: 90s, 1h30m,
-// 30d, 1d12h.
+// Duration is a duration in the syntax of [time.ParseDuration], which may begin with days: 90s,
+// 1h30m, 30d, 1d12h.
 type Duration time.Duration
 
+// Day is 24 hours.
 const Day = 24 * time.Hour
 
 // UnmarshalText reads a duration.

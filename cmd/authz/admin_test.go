@@ -11,8 +11,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB2ReadinessNamesTheStore: /readyz says by name what is wrong with the store. Short of
-// room is ready: nobody but new clients waits, and a flood must not take the server away.
+// TestB2ReadinessNamesTheStore: /readyz names what is wrong with the store. A store that is nearly
+// full is ready: only new clients have to wait, and a flood of registrations must not make the
+// server unready.
 func TestB2ReadinessNamesTheStore(t *testing.T) {
 	for _, tt := range []struct {
 		err    error

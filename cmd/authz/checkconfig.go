@@ -19,11 +19,11 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// checkVerb checks the configuration that serve would run with. It takes the flags of
-// serve, so that a command line can be checked as it is.
+// checkVerb checks the configuration of serve. It has the same flags, so that a command line of
+// serve can be checked unchanged.
 type checkVerb struct {
 	serveSettings
-	Effective bool `help:"Print every setting with its value and where it comes from."`
+	Effective bool `help:"Print every setting with its value and its source."`
 }
 
 // Run prints one line for each mistake. It opens no port and connects to no store.
@@ -41,7 +41,7 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 		}
 	}
 	if err != nil {
-		l.registry = nil // what is wrong with it was reported
+		l.registry = nil // its mistakes were reported
 	}
 	if err := errors.Join(err, v.storeMistake(), v.certificateMistake(), v.rehearse(ctx, l)); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	return err
 }
 
-// certificateMistake opens the files of the key pair, if both are named.
+// certificateMistake loads the certificate and key, if both are named.
 func (v *checkVerb) certificateMistake() error {
 	if v.tlsMistake() != nil {
 		return nil
@@ -61,9 +61,8 @@ func (v *checkVerb) certificateMistake() error {
 	return err
 }
 
-// rehearse builds the server over a store that is thrown away, because the server
-// itself knows best what it refuses. What is missing or broken was reported already and
-// is replaced here.
+// rehearse builds the server over an embedded store, because some settings are only checked
+// there. Settings that are missing or broken were reported before; rehearse replaces them.
 func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	backend, err := redis.Open(ctx, redis.Options{URL: "embedded:"})
 	if err != nil {
@@ -92,7 +91,7 @@ func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	return errors.Join(err, store.Close())
 }
 
-// print writes the settings as YAML. A secret is shown as set or not, never as it is.
+// print writes the settings as YAML. It never prints a secret, only that it is set.
 func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]settings.Origin) error {
 	for _, flag := range flags {
 		if reflect.ValueOf(flag.Target.Interface()).IsZero() || flag.Name == "config" || flag.Name == "effective" {
@@ -124,7 +123,7 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 	return err
 }
 
-// plain returns what a value looks like in a file.
+// plain returns a value as a file has it.
 func plain(v any) any {
 	if s, ok := v.(fmt.Stringer); ok {
 		return s.String()
@@ -132,7 +131,7 @@ func plain(v any) any {
 	return v
 }
 
-// describe returns resources as the file writes them.
+// describe returns resources as a file has them.
 func describe(resources []authz.Resource) []yaml.MapSlice {
 	var out []yaml.MapSlice
 	for _, r := range resources {

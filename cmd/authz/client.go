@@ -16,12 +16,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-// clientVerbs administer the clients on record. They work on the store of a running
-// server, which sees the change within seconds, and on its pages at once.
+// clientVerbs administer the clients in the store. A running server sees a change within
+// seconds, and on its pages at once.
 type clientVerbs struct {
 	Add     clientAdd     `cmd:"" help:"Add a client that you know, and print its credentials."`
-	Ls      clientLs      `cmd:"" help:"List clients, those of one software in one line."`
-	Show    clientShow    `cmd:"" help:"Print all that is on record about a client."`
+	Ls      clientLs      `cmd:"" help:"List clients; those of one software are one line."`
+	Show    clientShow    `cmd:"" help:"Print the record of a client."`
 	Disable clientDisable `cmd:"" help:"Lock a client out and revoke what it was granted."`
 	Rm      clientRm      `cmd:"" help:"Remove a client and revoke what it was granted."`
 	Token   clientToken   `cmd:"" help:"Mint an initial access token, for registration: token."`
@@ -30,11 +30,11 @@ type clientVerbs struct {
 type clientAdd struct {
 	storeSettings
 	ID          string   `placeholder:"ID" help:"The client_id (default: random)."`
-	Name        string   `required:"" help:"What people see at consent."`
-	RedirectURI []string `name:"redirect-uri" required:"" sep:"none" placeholder:"URI" help:"Where answers may go; repeatable."`
+	Name        string   `required:"" help:"The name that people see at consent."`
+	RedirectURI []string `name:"redirect-uri" required:"" sep:"none" placeholder:"URI" help:"A redirect URI of the client; repeatable."`
 	AuthMethod  string   `default:"none" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: none, client_secret_basic, client_secret_post or private_key_jwt (default ${default})."`
 	JWKSFile    string   `name:"jwks-file" placeholder:"FILE" help:"With private_key_jwt: its public keys as a JWK set."`
-	JWKSURI     string   `name:"jwks-uri" placeholder:"URL" help:"With private_key_jwt: where its public keys are."`
+	JWKSURI     string   `name:"jwks-uri" placeholder:"URL" help:"With private_key_jwt: the URL of its public keys."`
 	ClientURI   string   `name:"client-uri" placeholder:"URL" help:"Its home page."`
 	LogoURI     string   `name:"logo-uri" placeholder:"URL" help:"Its logo, of the same origin as its home page."`
 	JSON        bool     `name:"json" help:"Print the record as JSON."`
@@ -86,21 +86,21 @@ func (v *clientAdd) keys() (json.RawMessage, error) {
 
 type clientLs struct {
 	storeSettings
-	Software string `placeholder:"HASH" help:"Only clients of this software, each in a line."`
-	All      bool   `help:"Each client in a line, also those of one software."`
-	JSON     bool   `name:"json" help:"Print the records as a JSON array, each by itself."`
+	Software string `placeholder:"HASH" help:"Only clients of this software, one line for each."`
+	All      bool   `help:"One line for each client, also for those of one software."`
+	JSON     bool   `name:"json" help:"Print the records as a JSON array, one element for each client."`
 }
 
-// Run lists clients: first those that nobody has used.
+// Run lists clients: first those that were never used.
 func (v *clientLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	list := paperFor(p.stdout, v.JSON, "CLIENT\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tCREATED\tLAST USED", clientLine)
+	list := newRecordList(p.stdout, v.JSON, "CLIENT\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tCREATED\tLAST USED", clientLine)
 	if !v.All && !v.JSON && v.Software == "" {
-		list = &crowds{paper: paperFor(p.stdout, false, "CLIENTS\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tLATEST\tLAST USED\tSOFTWARE", crowdLine)}
+		list = &softwareList{list: newRecordList(p.stdout, false, "CLIENTS\tNAME\tSOURCE\tSTATE\tREDIRECTS TO\tLATEST\tLAST USED\tSOFTWARE", softwareLine)}
 	}
 	damaged := &unreadable{kind: "client"}
 	for c, err := range admin.Clients(ctx, store, v.Software) {
@@ -120,7 +120,7 @@ func clientLine(r admin.Client) string {
 	}, "\t")
 }
 
-// hostsOf shows where redirect URIs lead: hosts, and the schemes of applications.
+// hostsOf returns the hosts of redirect URIs, and the private-use schemes.
 func hostsOf(uris []string) string {
 	var hosts []string
 	seen := map[string]bool{}
@@ -138,7 +138,7 @@ func hostsOf(uris []string) string {
 type clientShow struct {
 	storeSettings
 	ID   string `arg:"" help:"The client_id."`
-	JSON bool   `name:"json" help:"It is JSON anyway."`
+	JSON bool   `name:"json" help:"Accepted for uniformity: the output is always JSON."`
 }
 
 // Run prints a client.
@@ -155,7 +155,7 @@ func (v *clientShow) Run(ctx context.Context, p *program, k *kong.Context) error
 	return p.printJSON(c)
 }
 
-// noClient explains why there is no client with an id.
+// noClient replaces the error for a client that does not exist, or not any more, by a sentence.
 func noClient(id string, err error) error {
 	var removed *storage.RemovedError
 	switch {
@@ -187,7 +187,7 @@ func (v *clientRm) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return p.changeClient(ctx, k, &v.storeSettings, v.ID, "removed", admin.RemoveClient)
 }
 
-// changeClient does something to one client and says so.
+// changeClient applies change to one client and prints done with its id.
 func (p *program) changeClient(ctx context.Context, k *kong.Context, s *storeSettings, id, done string,
 	change func(context.Context, *storage.Store, string) error) error {
 	store, err := p.storeOf(ctx, k, s)
@@ -205,14 +205,14 @@ func (p *program) changeClient(ctx context.Context, k *kong.Context, s *storeSet
 type clientToken struct {
 	storeSettings
 	Uses    int               `default:"1" placeholder:"N" help:"How many clients may be registered with it (default ${default})."`
-	Expires settings.Duration `default:"24h" placeholder:"TIME" help:"How long it is good (default ${default})."`
+	Expires settings.Duration `default:"24h" placeholder:"TIME" help:"How long it is valid (default ${default})."`
 	JSON    bool              `name:"json" help:"Print it as JSON."`
 }
 
 // Run mints an initial access token.
 func (v *clientToken) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if v.Uses < 1 || v.Expires <= 0 {
-		return usageError{errors.New("a token is good for at least one registration, and for some time")}
+		return usageError{errors.New("--uses must be at least 1, and --expires more than 0: a token allows at least one registration")}
 	}
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {

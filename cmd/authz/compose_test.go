@@ -15,7 +15,7 @@ import (
 	"gatehouse.example/internal/listener"
 )
 
-// compose is the part of a compose file that concerns this program.
+// compose is the part of a compose file that concerns these commands.
 type compose struct {
 	Services map[string]composeService
 	Networks map[string]struct {
@@ -39,7 +39,7 @@ type composeService struct {
 	Grace       settings.Duration `yaml:"stop_grace_period"`
 }
 
-// composeFiles are both of them.
+// composeFiles are the names of the compose files.
 var composeFiles = []string{"docker-compose.yaml", "docker-compose.tls.yaml"}
 
 func readCompose(t *testing.T, name string) compose {
@@ -55,7 +55,7 @@ func readCompose(t *testing.T, name string) compose {
 	return c
 }
 
-// configured is the environment of a service, with a master key in place of the one in the
+// configured returns the environment of a service, with a master key in place of the one in the
 // volume.
 func (s composeService) configured(t *testing.T) (environ []string) {
 	t.Helper()
@@ -76,8 +76,8 @@ func (s composeService) configured(t *testing.T) (environ []string) {
 	return environ
 }
 
-// The server in docker-compose.yaml has a configuration that this program accepts. Its
-// network has nobody else in it, so it is warned about the way to the store and no more.
+// The configuration of the server in docker-compose.yaml is accepted. The only warning is about
+// the plain connection to the store, in a network without other users.
 func TestComposeConfiguration(t *testing.T) {
 	service := readCompose(t, "docker-compose.yaml").Services["authz"]
 	if !slices.Equal(service.Command, []string{"serve"}) {
@@ -89,8 +89,8 @@ func TestComposeConfiguration(t *testing.T) {
 	}
 }
 
-// So has the one behind TLS, which runs without --dev, and believes the network of its proxy
-// alone.
+// The configuration of the server behind TLS is accepted too. It runs without --dev and trusts
+// only the network of its proxy.
 func TestC5ComposeBehindTLS(t *testing.T) {
 	c := readCompose(t, "docker-compose.tls.yaml")
 	service := c.Services["authz"]
@@ -110,8 +110,8 @@ func TestC5ComposeBehindTLS(t *testing.T) {
 	}
 }
 
-// A fresh clone needs nothing but the one command: no file that is not there, no variable
-// without a default, and everybody waits until what it needs is well.
+// A fresh clone needs only one command: every file that a service mounts exists, every variable
+// has a default, and each service waits until the services that it needs are healthy.
 func TestC5ComposeOnAFreshClone(t *testing.T) {
 	for _, name := range composeFiles {
 		c := readCompose(t, name)
@@ -156,8 +156,8 @@ func TestC5ComposeOnAFreshClone(t *testing.T) {
 	}
 }
 
-// The one-shot service makes a key that the server takes, which nobody else can read, and
-// keeps it at the next start.
+// The service that runs once makes a valid master key that only its owner can read, and keeps it
+// at the next start.
 func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 	for _, name := range composeFiles {
 		c := readCompose(t, name)
@@ -194,7 +194,7 @@ func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 	}
 }
 
-// What the containers ask themselves is a command that they have.
+// The command of each health check exists in its container.
 func TestC5HealthChecks(t *testing.T) {
 	for _, name := range composeFiles {
 		test := readCompose(t, name).Services["authz"].Healthcheck.Test
@@ -225,8 +225,8 @@ func TestC5HealthChecks(t *testing.T) {
 	}
 }
 
-// Browser, demo and server know the server by one name, and nothing is published
-// beyond this machine.
+// Browser, demo and server use one name for the server, and no port is published beyond this
+// machine.
 func TestComposeNames(t *testing.T) {
 	c := readCompose(t, "docker-compose.yaml")
 	authz, demo := c.Services["authz"], c.Services["demo"]

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-// clientsIn reads the list clients: those that are configured in the file.
+// clientsIn reads the list clients.
 func clientsIn(d *settings.Document) ([]storage.Client, error) {
 	return settings.Listed(d, "clients", clientIn)
 }
@@ -48,7 +48,8 @@ func clientIn(d *settings.Document, f settings.Field) storage.Client {
 	return c
 }
 
-// statementIssuersIn reads the list software-statements: who may vouch for software.
+// statementIssuersIn reads the list software-statements: the issuers whose software statements
+// are accepted.
 func statementIssuersIn(d *settings.Document) ([]dcr.StatementIssuer, error) {
 	return settings.Listed(d, "software-statements", statementIssuerIn)
 }
@@ -74,7 +75,7 @@ func statementIssuerIn(d *settings.Document, f settings.Field) dcr.StatementIssu
 	return issuer
 }
 
-// describeClients returns clients as the file writes them.
+// describeClients returns clients as a file has them.
 func describeClients(clients []storage.Client) []yaml.MapSlice {
 	var out []yaml.MapSlice
 	for _, c := range clients {
@@ -99,7 +100,7 @@ func describeClients(clients []storage.Client) []yaml.MapSlice {
 	return out
 }
 
-// describeIssuers names whose software statements are believed, and their keys.
+// describeIssuers returns the issuers of software statements with the ids of their keys.
 func describeIssuers(issuers []dcr.StatementIssuer) []yaml.MapSlice {
 	var out []yaml.MapSlice
 	for _, i := range issuers {

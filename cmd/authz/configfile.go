@@ -5,8 +5,8 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 )
 
-// resourcesIn reads the list resources. It is not read together with the other
-// settings because it may name files with secrets, which only serve needs to open.
+// resourcesIn reads the list resources. It is read apart from the other settings because it may
+// name files with secrets, which only serve needs to open.
 func resourcesIn(d *settings.Document) ([]authz.Resource, error) {
 	return settings.Listed(d, "resources", resourceIn)
 }
@@ -36,8 +36,8 @@ func resourceIn(d *settings.Document, f settings.Field) authz.Resource {
 	return r
 }
 
-// scopesIn reads a mapping from scope to description, in its order. In braces the parser
-// would cut notes:read at its first colon, so there they are refused.
+// scopesIn reads a mapping from scope to description in the order of the file. A mapping in
+// braces is a mistake: the parser cuts notes:read in braces at its first colon.
 func scopesIn(d *settings.Document, f settings.Field) []authz.Scope {
 	if braced, _ := f.Braced(); braced {
 		d.Fail(f.Line, "scopes must not be in braces: write each scope on a line of its own")

@@ -7,8 +7,8 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 )
 
-// Whatever is in a file, it is read or refused with sentences that name the file and
-// the line. What is not YAML is not quoted: it may be a secret.
+// Any file is read, or refused with errors that name the file and the line. Text that is not YAML
+// is not quoted, because it may be a secret.
 func FuzzReadDocument(f *testing.F) {
 	for _, seed := range []string{
 		"", "issuer: https://auth.example.com", "issuer:\n  - a", "? a\n: b", "a: &x 1\nb: *x", "<<: {issuer: a}", "resources: [{uri: 1}]",

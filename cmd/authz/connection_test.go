@@ -18,9 +18,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// On no listener is a request served that was hidden in the body of another: the
-// authorization server's, its admin listener, the gateway's, the registry's. The demo has
-// the same test.
+// No listener serves a request that was hidden in the body of another: neither the authorization
+// server's, its admin listener, the gateway's nor the registry's. The demo has the same test.
 func TestB9NoListenerServesAHiddenRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
@@ -38,7 +37,7 @@ func TestB9NoListenerServesAHiddenRequest(t *testing.T) {
 	}
 }
 
-// Over TLS it is the same: the listener is.
+// The same over TLS, with the same listener.
 func TestB9NoListenerServesAHiddenRequestOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := writeCertificate(t, dir)
@@ -49,8 +48,8 @@ func TestB9NoListenerServesAHiddenRequestOverTLS(t *testing.T) {
 	listenertest.Smuggling(t, dial, "localhost", "/healthz")
 }
 
-// Somebody who opens connections and says nothing gets the share of one address, and a
-// proxy that is named gets all.
+// A client that opens connections and sends nothing gets the connections of one address; a trusted
+// proxy gets all.
 func TestB9MaxConnections(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
@@ -81,20 +80,20 @@ func TestB9MaxConnections(t *testing.T) {
 	}
 }
 
-// process is one of our programs as a process of its own.
+// process is a command in a process of its own.
 type process struct {
 	*running
 	cmd   *exec.Cmd
 	ended chan error
 }
 
-// startProcess runs authz and waits for a line.
+// startProcess runs authz and waits until it prints a line.
 func startProcess(t *testing.T, ready string, args ...string) *process {
 	t.Helper()
 	return startProcessWith(t, nil, ready, args...)
 }
 
-// startProcessWith does so with an environment of its own besides that of the test.
+// startProcessWith is startProcess with variables beside those of the environment of the test.
 func startProcessWith(t *testing.T, environ []string, ready string, args ...string) *process {
 	t.Helper()
 	p := &process{running: new(running), cmd: exec.Command("authz", args...), ended: make(chan error, 1)}
@@ -115,7 +114,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// end waits for the process and returns how it ended.
+// end waits for the process and returns its exit error.
 func (p *process) end(t *testing.T) error {
 	t.Helper()
 	select {
@@ -127,7 +126,7 @@ func (p *process) end(t *testing.T) error {
 	}
 }
 
-// programs are the verbs that serve, with where they say whether they are ready.
+// programs are the verbs that serve, each with the path of its readiness.
 func programs(t *testing.T) map[string]func(drain string) (*process, string) {
 	t.Helper()
 	issuer := middlewaretest.NewIssuer(t)
@@ -148,8 +147,8 @@ func programs(t *testing.T) map[string]func(drain string) (*process, string) {
 	}
 }
 
-// After SIGTERM a program is not ready, and answers, each time with the end of the connection,
-// for as long as it was told. A second signal, whatever the signals are, ends it at once.
+// After SIGTERM a program is not ready, and answers for the time of --drain, closing the
+// connection with each answer. A second signal of any kind ends it at once.
 func TestB9ProgramsDrain(t *testing.T) {
 	for name, begin := range programs(t) {
 		for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -176,7 +175,7 @@ func TestB9ProgramsDrain(t *testing.T) {
 	}
 }
 
-// When the time is over a program ends well. An interrupt does not wait for it.
+// A program exits with status 0 at the end of that time. SIGINT does not wait for it.
 func TestB9ProgramsEnd(t *testing.T) {
 	const drain = 300 * time.Millisecond
 	for name, begin := range programs(t) {
@@ -202,7 +201,7 @@ func TestB9ProgramsEnd(t *testing.T) {
 	}
 }
 
-// closes asks on a new connection and reports whether the answer ends it.
+// closes sends a request on a new connection and reports whether the response closes it.
 func closes(t *testing.T, url string) bool {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
@@ -215,7 +214,7 @@ func closes(t *testing.T, url string) bool {
 	return resp.Close
 }
 
-// Bounds that make no sense are refused by everything that serves.
+// Every verb that serves refuses limits that are out of range.
 func TestB9BoundsAreChecked(t *testing.T) {
 	for name, args := range map[string][]string{
 		"serve":          {"serve", "--dev", "--listen", "127.0.0.1:0"},

@@ -22,107 +22,147 @@ const (
 	demoResource = "http://127.0.0.1:8081/mcp"
 )
 
-// relaxed is what --dev made up.
+// relaxed is the result of filling in the settings that --dev allows to be left out.
 type relaxed struct {
-	warnings []string
-	// password and introspection are printed at the start. They are empty when the
-	// operator chose them.
+	warnings []string // printed at the start, one for each relaxation
+	// password and introspection are printed at the start. They are empty if the operator
+	// chose them.
 	password      string
 	introspection string
-	// kept: the person was there already, with a password that is not known here.
+	// kept reports that the person demo existed before, with a password that is not known.
 	kept bool
 }
 
-// madeUp is where a setting comes from that --dev filled in.
+// madeUp is the origin of a setting that --dev filled in.
 var madeUp = settings.Origin{Rank: settings.ByDefault, Where: "made up by --dev"}
 
-// relax fills in what --dev allows to be left out, and says so in origins.
-func (s *serveSettings) relax(origins map[string]settings.Origin, random io.Reader) (relaxed, error) {
-	var r relaxed
-	warn := func(sentence string) { r.warnings = append(r.warnings, sentence) }
-	makeUp := func(name string) { origins[name] = madeUp }
-	if s.Store == "" {
-		s.Store = "embedded:"
-		makeUp("store")
-	}
-	if s.Store.Embedded() {
-		warn("people, clients and grants are kept in this process and lost at exit: --store redis://… keeps them")
-	}
-	if len(s.MasterKeys) == 0 && s.Store.Embedded() {
-		key := make([]byte, 32)
-		if _, err := io.ReadFull(random, key); err != nil {
-			return r, fmt.Errorf("master key: %w", err)
-		}
-		s.MasterKeys = settings.MasterKeys{key}
-		makeUp("master-keys")
-		warn("the master key is made up and forgotten at exit: AUTHZ_MASTER_KEYS sets one")
-	}
-	if s.Registration == "" {
-		s.Registration = string(authz.RegistrationOpen)
-		makeUp("registration")
-		warn("anybody who reaches this server may register clients: --registration closed ends that")
-	}
-	if origins["registration-quota"].Rank == settings.ByDefault && s.Registration != string(authz.RegistrationClosed) {
-		s.RegistrationQuota = 0
-		makeUp("registration-quota")
-		warn("clients may register as often as they like: --registration-quota sets a bound")
-	}
-	warn("cookies are shared between the ports of a host: whatever else people open on this one is sent those of their sign-in here")
-	if s.InsecureAllowLoopback {
-		warn("clients may have documents, keys and logos fetched from this machine: leave out --insecure-allow-loopback")
-	}
-	if len(s.Resources) == 0 {
-		s.Resources = demoResources(s.DevResource)
-		warn("tokens are for a demo resource that is made up: list yours under resources: in the file that --config names")
-	}
-	if origins["admin-listen"].Rank == settings.ByDefault {
-		s.AdminListen = off
-		makeUp("admin-listen")
-	}
-	if s.Issuer == "" && validAddress(s.Listen) == nil {
-		s.follow(s.Listen)
-		makeUp("issuer")
-	}
-	err := s.relaxSecrets(&r, origins, random)
-	r.warnings = append(r.warnings, s.exposed()...)
-	return r, err
+// relaxation fills in the settings of a server for --dev.
+type relaxation struct {
+	*serveSettings
+	relaxed
+	origins map[string]settings.Origin
+	random  io.Reader
 }
 
-// relaxSecrets gives the person demo a password and every resource without its own
-// credential one to introspect with.
-func (s *serveSettings) relaxSecrets(r *relaxed, origins map[string]settings.Origin, random io.Reader) error {
+// warn adds a warning if the setting that it is about is relaxed.
+func (r *relaxation) warn(applies bool, sentence string) {
+	if applies {
+		r.warnings = append(r.warnings, sentence)
+	}
+}
+
+// makeUp records that --dev chose the value of a setting.
+func (r *relaxation) makeUp(name string) { r.origins[name] = madeUp }
+
+// byDefault reports whether the operator left a setting at its default.
+func (r *relaxation) byDefault(name string) bool {
+	return r.origins[name].Rank == settings.ByDefault
+}
+
+// relax fills in the settings that --dev allows to be left out, and records that in origins.
+func (s *serveSettings) relax(origins map[string]settings.Origin, random io.Reader) (relaxed, error) {
+	r := &relaxation{serveSettings: s, origins: origins, random: random}
+	if err := r.store(); err != nil {
+		return r.relaxed, err
+	}
+	r.registration()
+	r.warn(true, "cookies are shared between the ports of a host: other servers on this host receive the cookies of a sign-in here")
+	r.warn(s.InsecureAllowLoopback, "clients may have documents, keys and logos fetched from this machine: leave out --insecure-allow-loopback")
+	if len(s.Resources) == 0 {
+		s.Resources = demoResources(s.DevResource)
+		r.warn(true, "tokens are for a demo resource that is made up: list yours under resources: in the file that --config names")
+	}
+	r.listeners()
+	err := r.secrets()
+	r.warnings = append(r.warnings, s.exposed()...)
+	return r.relaxed, err
+}
+
+// store chooses the embedded store, and a master key for it.
+func (r *relaxation) store() error {
+	if r.Store == "" {
+		r.Store = "embedded:"
+		r.makeUp("store")
+	}
+	r.warn(r.Store.Embedded(), "people, clients and grants are kept in this process and lost at exit: --store redis://… keeps them")
+	if len(r.MasterKeys) > 0 || !r.Store.Embedded() {
+		return nil
+	}
+	key := make([]byte, 32)
+	if _, err := io.ReadFull(r.random, key); err != nil {
+		return fmt.Errorf("master key: %w", err)
+	}
+	r.MasterKeys = settings.MasterKeys{key}
+	r.makeUp("master-keys")
+	r.warn(true, "the master key is made up and gone at exit: AUTHZ_MASTER_KEYS sets one")
+	return nil
+}
+
+// registration opens registration, without a limit.
+func (r *relaxation) registration() {
+	if r.Registration == "" {
+		r.Registration = string(authz.RegistrationOpen)
+		r.makeUp("registration")
+		r.warn(true, "anybody who reaches this server may register clients: --registration closed ends that")
+	}
+	if r.byDefault("registration-quota") && r.Registration != string(authz.RegistrationClosed) {
+		r.RegistrationQuota = 0
+		r.makeUp("registration-quota")
+		r.warn(true, "clients may register as often as they like: --registration-quota sets a bound")
+	}
+}
+
+// listeners turns the admin listener off, and derives the issuer from the public listener.
+func (r *relaxation) listeners() {
+	if r.byDefault("admin-listen") {
+		r.AdminListen = off
+		r.makeUp("admin-listen")
+	}
+	if r.Issuer == "" && validAddress(r.Listen) == nil {
+		r.follow(r.Listen)
+		r.makeUp("issuer")
+	}
+}
+
+// secrets gives the person demo a password, and an introspection secret to every resource
+// without a credential of its own.
+func (r *relaxation) secrets() error {
 	var err error
-	if s.DevPassword == "" {
-		if r.password, err = randomSecret(random); err != nil {
+	if r.DevPassword == "" {
+		if r.password, err = randomSecret(r.random); err != nil {
 			return err
 		}
-		s.DevPassword = settings.Secret(r.password)
-		origins["dev-password"] = madeUp
+		r.DevPassword = settings.Secret(r.password)
+		r.makeUp("dev-password")
 	}
-	r.warnings = append(r.warnings, "there is a person demo who can sign in: authz user add is for everybody else")
-	if s.DevIntrospectionSecret == "" {
-		if r.introspection, err = randomSecret(random); err != nil {
+	r.warn(true, "there is a person demo who can sign in: add other people with authz user add")
+	if r.DevIntrospectionSecret == "" {
+		if r.introspection, err = randomSecret(r.random); err != nil {
 			return err
 		}
-		s.DevIntrospectionSecret = settings.Secret(r.introspection)
-		origins["dev-introspection-secret"] = madeUp
+		r.DevIntrospectionSecret = settings.Secret(r.introspection)
+		r.makeUp("dev-introspection-secret")
 	}
-	if n := utf8.RuneCountInString(string(s.DevIntrospectionSecret)); n < settings.MinSecret {
-		r.warnings = append(r.warnings, fmt.Sprintf("dev-introspection-secret has only %d characters: outside --dev it would be refused", n))
-	}
-	shared := false
-	for i := range s.Resources {
-		if s.Resources[i].Introspection == nil {
-			s.Resources[i].Introspection = &authz.IntrospectionClient{ID: s.Resources[i].URI, Secret: string(s.DevIntrospectionSecret)}
-			shared = true
-		}
-	}
-	if shared {
-		r.warnings = append(r.warnings, "resources introspect with their URI and one shared secret: set introspection: for each in the file that --config names")
-	} else {
+	n := utf8.RuneCountInString(string(r.DevIntrospectionSecret))
+	r.warn(n < settings.MinSecret, fmt.Sprintf("dev-introspection-secret has only %d characters: outside --dev it would be refused", n))
+	shared := r.shareSecret()
+	r.warn(shared, "resources introspect with their URI and one shared secret: set introspection: for each in the file that --config names")
+	if !shared {
 		r.introspection = ""
 	}
 	return nil
+}
+
+// shareSecret sets the credential of every resource without one. It reports whether there was
+// such a resource.
+func (r *relaxation) shareSecret() (shared bool) {
+	for i := range r.Resources {
+		if resource := &r.Resources[i]; resource.Introspection == nil {
+			resource.Introspection = &authz.IntrospectionClient{ID: resource.URI, Secret: string(r.DevIntrospectionSecret)}
+			shared = true
+		}
+	}
+	return shared
 }
 
 func loopback(addr net.Addr) bool {
@@ -130,7 +170,7 @@ func loopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// demoResources are the resources that --dev makes up, all with the scopes of the demo.
+// demoResources returns the resources that --dev makes up, all with the scopes of the demo.
 func demoResources(uris []string) []authz.Resource {
 	if len(uris) == 0 {
 		uris = []string{demoResource}
@@ -148,7 +188,7 @@ func demoResources(uris []string) []authz.Resource {
 	return out
 }
 
-// demoName tells people several demo resources apart.
+// demoName returns a name by which people can tell several demo resources apart.
 func demoName(uri string) string {
 	if u, err := url.Parse(uri); err == nil && uri != demoResource {
 		return "Notes (demo at " + u.Host + u.Path + ")"
@@ -166,9 +206,9 @@ func randomSecret(random io.Reader) (string, error) {
 	return strings.Join([]string{text[:6], text[6:12], text[12:18], text[18:]}, "-"), nil
 }
 
-// admitDemo makes sure that the person demo exists. Several processes over one store
-// may do so at once: the first adds the person, the others find them. A password that
-// the operator chose is set, a random one never replaces one that somebody may be using.
+// admitDemo adds the person demo unless they exist. Several processes over one store may do so
+// at the same time: the first adds the person, the others find them. A password that the
+// operator chose is set; a random one never replaces a password that may be in use.
 func (s *serveSettings) admitDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
 	_, err := admin.AddUser(ctx, store, demoPerson, string(s.DevPassword))
 	switch {
@@ -181,8 +221,8 @@ func (s *serveSettings) admitDemo(ctx context.Context, store *storage.Store, r *
 	return nil
 }
 
-// keepDemo sets the password that the operator chose, if it is another one: setting it
-// ends sessions, and several processes may start over one store.
+// keepDemo sets the password that the operator chose, if it differs from the current one:
+// setting it ends sessions, and several processes may start over one store.
 func (s *serveSettings) keepDemo(ctx context.Context, store *storage.Store) error {
 	same, err := admin.HasPassword(ctx, store, demoPerson, string(s.DevPassword))
 	if same || err != nil {
@@ -191,8 +231,8 @@ func (s *serveSettings) keepDemo(ctx context.Context, store *storage.Store) erro
 	return admin.SetPassword(ctx, store, demoPerson, string(s.DevPassword))
 }
 
-// tell lists what is relaxed.
-func (r relaxed) tell(w io.Writer) {
+// print lists the relaxations.
+func (r relaxed) print(w io.Writer) {
 	if len(r.warnings) == 0 {
 		return
 	}
@@ -202,7 +242,7 @@ func (r relaxed) tell(w io.Writer) {
 	}
 }
 
-// signIn says how to sign in as demo.
+// signIn returns a sentence on how to sign in as demo.
 func (r relaxed) signIn() string {
 	switch {
 	case r.kept:

@@ -17,26 +17,26 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// egressSettings are the way to the public web, where documents, keys and logos of clients
-// are, and what is done without it.
+// egressSettings are the settings for connections to the public web, which has the documents,
+// keys and logos of clients.
 type egressSettings struct {
-	ClientDocumentsPinned []string `sep:"none" pairs:"" placeholder:"URL=FILE" help:"Documents of clients that are known here and never fetched: the client_id, and a file with what is published there; repeatable."`
+	ClientDocumentsPinned []string `sep:"none" pairs:"" placeholder:"URL=FILE" help:"Client documents that are read from files and never fetched: the client_id, and a file with the document that is published there; repeatable."`
 
 	proxySettings
-	EgressCheck []string `default:"claude.ai,chatgpt.com" placeholder:"HOST|off" help:"Hosts of which one is connected to from time to time, and asked nothing, to see whether documents can be read at all; repeatable (default ${default})."`
+	EgressCheck []string `default:"claude.ai,chatgpt.com" placeholder:"HOST|off" help:"Hosts for checking whether client documents can be fetched: from time to time the server connects to one of them, without a request; repeatable (default ${default})."`
 
-	// pinned are the documents themselves, by client_id.
+	// pinned are the pinned documents by client_id.
 	pinned map[string][]byte
 }
 
-// proxySettings name the proxy of a program that fetches what others name.
+// proxySettings name the proxy of a program that fetches from addresses chosen by others.
 type proxySettings struct {
-	Proxy       settings.ProxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none, whatever HTTPS_PROXY says)."`
-	ProxyFile   string            `placeholder:"FILE" help:"File that holds that URL."`
-	ProxyByName bool              `help:"Ask the proxy for host names, not for the addresses that they have here: for a proxy that allows by name."`
+	Proxy       settings.ProxyURL `placeholder:"URL" help:"HTTP proxy for everything that is fetched, such as http://proxy.example.com:3128 (default: none; HTTPS_PROXY is ignored)."`
+	ProxyFile   string            `placeholder:"FILE" help:"File that contains that URL."`
+	ProxyByName bool              `help:"Send host names to the proxy, not the addresses that this machine finds for them: for a proxy that allows hosts by name."`
 }
 
-// fetching is how what strangers name is fetched.
+// fetching returns the configuration for fetching from addresses chosen by others.
 func (s *proxySettings) fetching() (safefetch.Config, error) {
 	c := safefetch.Config{ProxyByName: s.ProxyByName}
 	if s.Proxy == "" {
@@ -49,18 +49,17 @@ func (s *proxySettings) fetching() (safefetch.Config, error) {
 	return c, nil
 }
 
-// proxyMistakes returns what is wrong with them.
+// proxyMistakes returns the mistakes in these settings.
 func (s *proxySettings) proxyMistakes() error {
 	_, err := s.fetching()
 	if s.ProxyByName && s.Proxy == "" {
-		return errors.Join(err, errors.New("proxy-by-name is set and proxy is not: there is nobody to ask"))
+		return errors.Join(err, errors.New("proxy-by-name is set and proxy is not: set both or none"))
 	}
 	return err
 }
 
-// clientIn is how an address that the operator chose is asked: through the proxy that he named,
-// and through none that the environment does. Loopback is this machine, which no proxy is on
-// the way to.
+// client returns a client for addresses that the operator chose. It uses the configured proxy,
+// never one of the environment, and no proxy for loopback.
 func (s *proxySettings) client() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
@@ -77,16 +76,16 @@ func (s *proxySettings) client() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// usualLookout is what egress-check is by default.
-const usualLookout = "claude.ai,chatgpt.com"
+// defaultEgressHosts is the default of egress-check.
+const defaultEgressHosts = "claude.ai,chatgpt.com"
 
-// lookout are the hosts to look for: with client-documents: deny those that are allowed by name
-// in place of the default, since no other host matters.
-func (s *serveSettings) lookout() []string {
+// egressHosts returns the hosts to check. With client-documents deny, the allowed hosts take
+// the place of the default, because documents of other hosts are not fetched.
+func (s *serveSettings) egressHosts() []string {
 	switch hosts := s.EgressCheck; {
 	case s.egressOff() || s.ClientDocuments == off:
 		return nil
-	case strings.Join(hosts, ",") == usualLookout && s.ClientDocuments == string(dcr.TrustDeny):
+	case strings.Join(hosts, ",") == defaultEgressHosts && s.ClientDocuments == string(dcr.TrustDeny):
 		named := slices.DeleteFunc(slices.Clone(s.ClientDocumentsAllow), func(host string) bool { return safefetch.ReachableHost(host) != nil })
 		if named = named[:min(len(named), 8)]; len(named) > 0 {
 			return named
@@ -99,12 +98,12 @@ func (s *serveSettings) lookout() []string {
 
 func (s *egressSettings) egressOff() bool { return slices.Equal(s.EgressCheck, []string{off}) }
 
-// readPinned reads the files of the documents that are pinned.
+// readPinned reads the files of pinned documents.
 func (s *egressSettings) readPinned() error {
 	s.pinned = map[string][]byte{}
 	var errs []error
 	for _, text := range s.ClientDocumentsPinned {
-		at := strings.LastIndexByte(text, '=') // a URL may have one too
+		at := strings.LastIndexByte(text, '=') // a URL may contain one too
 		if at <= 0 || at == len(text)-1 {
 			errs = append(errs, fmt.Errorf("client-documents-pinned %q: write the client_id, =, and the file with its document", text))
 			continue
@@ -123,11 +122,12 @@ func (s *egressSettings) readPinned() error {
 	return errors.Join(errs...)
 }
 
-// egressMistakes finds settings that contradict each other.
+// egressMistakes returns an error for each of these settings that is malformed or contradicts
+// another.
 func (s *serveSettings) egressMistakes() error {
 	errs := []error{s.proxyMistakes()}
 	if s.ClientDocuments == off && len(s.ClientDocumentsPinned) > 0 {
-		errs = append(errs, errors.New("client-documents is off: leave out client-documents-pinned, or say deny, which takes those that are pinned and no others"))
+		errs = append(errs, errors.New("client-documents is off: leave out client-documents-pinned, or write deny, which accepts only pinned documents and allowed hosts"))
 	}
 	if slices.Contains(s.EgressCheck, off) && len(s.EgressCheck) > 1 {
 		errs = append(errs, errors.New("egress-check is off and names hosts: keep one of them"))
@@ -135,21 +135,21 @@ func (s *serveSettings) egressMistakes() error {
 	return errors.Join(errs...)
 }
 
-// egressDoubts returns a sentence for each setting about the way to the web that does nothing.
-func (s *serveSettings) egressDoubts(asked func(string) bool) []string {
+// egressDoubts returns a warning for each of these settings that has no effect.
+func (s *serveSettings) egressDoubts(set func(string) bool) []string {
 	var r risks
 	closed := s.ClientDocuments == off || s.ClientDocuments == string(dcr.TrustDeny) && len(s.ClientDocumentsAllow) == 0
-	r.add(s.Proxy != "" && closed, "proxy is set and client-documents %s lets no document be fetched: only keys and logos of other clients come through it", s.ClientDocuments)
-	r.add(asked("egress-check") && !s.egressOff() && closed, "egress-check has no effect: client-documents %s lets no document be fetched", s.ClientDocuments)
-	r.add(s.Proxy != "" && s.egressOff() && !s.ProxyByName, "egress-check is off, so nobody notices whether names can be looked up here: proxy-by-name has the proxy look them up")
+	r.add(s.Proxy != "" && closed, "proxy is set, but with client-documents %s no document is fetched: it is only used for keys and logos of other clients", s.ClientDocuments)
+	r.add(set("egress-check") && !s.egressOff() && closed, "egress-check has no effect: with client-documents %s no document is fetched", s.ClientDocuments)
+	r.add(s.Proxy != "" && s.egressOff() && !s.ProxyByName, "egress-check is off, so it is not detected if this machine cannot look up host names: with proxy-by-name the proxy looks them up")
 	for _, id := range slices.Sorted(maps.Keys(s.pinned)) {
 		keys := keysElsewhere(s.pinned[id])
-		r.add(keys != "", "client-documents-pinned %s: its keys are at %s and fetched from there all the same: with jwks in place of jwks_uri they need no way to the web", id, keys)
+		r.add(keys != "", "client-documents-pinned %s: its keys are still fetched from %s: with jwks in place of jwks_uri nothing is fetched", id, keys)
 	}
 	return r
 }
 
-// keysElsewhere is the address of the keys that a document needs, or "".
+// keysElsewhere returns the URL of the keys of a document, "" if it needs none or contains them.
 func keysElsewhere(document []byte) string {
 	var d struct {
 		URI     string   `json:"jwks_uri"`
@@ -162,19 +162,19 @@ func keysElsewhere(document []byte) string {
 	return d.URI
 }
 
-// proxyRisk judges the way to the proxy, "" for nothing to say.
+// proxyRisk returns a warning about a password that is sent to the proxy without TLS, else "".
 func (s *serveSettings) proxyRisk() string {
 	u, err := url.Parse(string(s.Proxy))
 	if err != nil || u.Scheme != "http" || u.User == nil || metadata.IsLoopbackHost(u.Hostname()) {
 		return ""
 	}
-	return fmt.Sprintf("proxy %s: without TLS whoever is on the way there reads its password: write https, or let it know this machine by its address", s.Proxy)
+	return fmt.Sprintf("proxy %s: without TLS an attacker on the network path can read its password: write https, or let it accept this machine by its address", s.Proxy)
 }
 
-// noEgress is what is said of a server that found no way to the web.
+// noEgress is the state of a server that cannot reach the public web.
 const noEgress = "there is no way to the public web, so metadata documents of clients cannot be read"
 
-// announceEgress says what is not as usual.
+// announceEgress prints the proxy, the pinned documents, and that the web cannot be reached.
 func (s *serveSettings) announceEgress(w io.Writer, missing, offered bool) {
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	if s.Proxy != "" {
@@ -185,17 +185,18 @@ func (s *serveSettings) announceEgress(w io.Writer, missing, offered bool) {
 	}
 	if missing {
 		line("no egress", noEgress+s.insteadOfDocuments(offered))
-		line("", "looked for: "+strings.Join(s.lookout(), ", ")+"; see --proxy, --client-documents-pinned, --egress-check")
+		line("", "tried: "+strings.Join(s.egressHosts(), ", ")+"; see --proxy, --client-documents-pinned, --egress-check")
 	}
 }
 
-// insteadOfDocuments says how clients connect without; offered is what the metadata says.
+// insteadOfDocuments returns how clients connect without documents. Offered reports whether the
+// metadata of the server offers documents.
 func (s *serveSettings) insteadOfDocuments(offered bool) string {
 	switch {
-	case offered: // because of those
-		return ", but for those that are pinned"
+	case offered: // because there are pinned documents
+		return ", except pinned ones"
 	case s.Registration == "closed":
-		return ", and clients cannot register: only those that are configured connect"
+		return ", and clients cannot register: only configured clients can connect"
 	}
 	return ", and are not offered: clients register instead"
 }

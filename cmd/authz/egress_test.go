@@ -18,7 +18,7 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// offers reports what the metadata of a server says of documents.
+// offers reports whether the metadata of a server offers client documents.
 func offers(t *testing.T, issuer string) bool {
 	t.Helper()
 	_, body := get(t, http.DefaultClient, issuer+"/.well-known/oauth-authorization-server")
@@ -32,7 +32,8 @@ func offers(t *testing.T, issuer string) bool {
 	return document.Documents
 }
 
-// authorizes sends a person of a client to the sign-in, and returns status, header and page.
+// authorizes sends the person of a client to the authorization endpoint and returns the response
+// and the text of its page.
 func authorizes(t *testing.T, issuer, client string) (*http.Response, string) {
 	t.Helper()
 	query := url.Values{
@@ -54,9 +55,9 @@ func authorizes(t *testing.T, issuer, client string) (*http.Response, string) {
 
 const publishedDocument = `{"client_id":%q,"client_name":"Notes","redirect_uris":["http://127.0.0.1/callback"]}`
 
-// TestB1OfflineDev: an offline --dev begins, says in each place that documents cannot be read
-// and which settings are about that, and leaves clients to register. Through a proxy that is
-// named later, documents are offered without a restart, and work.
+// TestB1OfflineDev: without access to the web --dev starts, reports everywhere that documents
+// cannot be read and which settings matter, and lets clients register. Once a proxy allows
+// connections, documents are offered without a restart, and work.
 func TestB1OfflineDev(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()
@@ -70,7 +71,7 @@ func TestB1OfflineDev(t *testing.T) {
 	if offers(t, issuer) {
 		t.Error("documents are offered")
 	}
-	if said := p.shown("no egress"); !strings.Contains(said, "clients register instead") || !strings.Contains(p.stdout.String(), "looked for: lookout.example.com; see --proxy, --client-documents-pinned, --egress-check") {
+	if said := p.shown("no egress"); !strings.Contains(said, "clients register instead") || !strings.Contains(p.stdout.String(), "tried: lookout.example.com; see --proxy, --client-documents-pinned, --egress-check") {
 		t.Errorf("at the start: %s", p.stdout.String())
 	}
 	status, ready := get(t, http.DefaultClient, admin+"/readyz")
@@ -105,8 +106,8 @@ func TestB1OfflineDev(t *testing.T) {
 	}
 }
 
-// TestB1PinnedDocumentsWorkOffline: a client whose document is in a file signs in where nothing
-// can be fetched and nobody may register, and the start and the settings show it.
+// TestB1PinnedDocumentsWorkOffline: a client with a pinned document signs in where nothing can be
+// fetched and registration is closed; the start and check-config show the pin.
 func TestB1PinnedDocumentsWorkOffline(t *testing.T) {
 	const id = "https://client.example.com/client.json?v=1"
 	file := save(t, "client.json", fmt.Sprintf(publishedDocument, id))
@@ -117,7 +118,7 @@ func TestB1PinnedDocumentsWorkOffline(t *testing.T) {
 	} {
 		r := start(t, []string{"AUTHZ_EGRESS_CHECK=lookout.example.com", "AUTHZ_PROXY=http://127.0.0.1:1"}, append(args, "--dev", "--listen", "127.0.0.1:0", "--registration", "closed", "--client-documents", "ask")...)
 		issuer := r.shown("issuer")
-		if !offers(t, issuer) || r.shown("pinned") != id || !strings.Contains(r.shown("no egress"), "but for those that are pinned") {
+		if !offers(t, issuer) || r.shown("pinned") != id || !strings.Contains(r.shown("no egress"), "except pinned ones") {
 			t.Errorf("%s: %s", source, r.stdout.String())
 		}
 		if resp, page := authorizes(t, issuer, id); resp.StatusCode != http.StatusSeeOther {
@@ -136,8 +137,8 @@ func TestB1PinnedDocumentsWorkOffline(t *testing.T) {
 	}
 }
 
-// TestB1EgressSettingsAreChecked: what contradicts itself is refused, what does nothing is said,
-// and no password is repeated.
+// TestB1EgressSettingsAreChecked: contradictions are refused, settings without effect cause
+// warnings, and no password is printed.
 func TestB1EgressSettingsAreChecked(t *testing.T) {
 	const id = "https://client.example.com/client.json"
 	good := save(t, "good.json", fmt.Sprintf(publishedDocument, id))
@@ -157,19 +158,19 @@ func TestB1EgressSettingsAreChecked(t *testing.T) {
 		{"half a proxy", "proxy: http://gate:hunter22@/\n", true, "proxy cannot be used: it has no host"},
 		{"nobody to ask", "proxy-by-name: true\n", true, "proxy-by-name is set and proxy is not"},
 		{"a proxy in the clear", "proxy: http://gate:hunter22@proxy.example.com:3128\n", false, "warning: proxy http://gate:xxxxx@proxy.example.com:3128: without TLS"},
-		{"a proxy for nothing", "proxy: http://127.0.0.1:3128\nclient-documents: off\n", false, "warning: proxy is set and client-documents off"},
-		{"a proxy for pins", "proxy: http://127.0.0.1:3128\nclient-documents: deny\n" + pin(good), false, "warning: proxy is set and client-documents deny"},
+		{"a proxy for nothing", "proxy: http://127.0.0.1:3128\nclient-documents: off\n", false, "warning: proxy is set, but with client-documents off"},
+		{"a proxy for pins", "proxy: http://127.0.0.1:3128\nclient-documents: deny\n" + pin(good), false, "warning: proxy is set, but with client-documents deny"},
 		{"a look for nothing", "egress-check: client.example.org\nclient-documents: off\n", false, "warning: egress-check has no effect"},
-		{"names unknown", "egress-check: off\nproxy: http://127.0.0.1:3128\n", false, "warning: egress-check is off, so nobody notices"},
+		{"names unknown", "egress-check: off\nproxy: http://127.0.0.1:3128\n", false, "warning: egress-check is off, so it is not detected"},
 		{"off and on", "egress-check: [off, client.example.org]\n", true, "egress-check is off and names hosts"},
 		{"a look inside", "egress-check: [10.0.0.1]\n", true, `egress-check: "10.0.0.1" is not the name of a public host`},
-		{"pins and off", pin(good) + "client-documents: off\n", true, "client-documents is off: leave out client-documents-pinned, or say deny"},
+		{"pins and off", pin(good) + "client-documents: off\n", true, "client-documents is off: leave out client-documents-pinned, or write deny"},
 		{"a pin that is denied", pin(good) + "client-documents-deny: ['*.example.com']\n", true, "its host is one of those that are denied"},
 		{"no such file", pin(missing), true, "missing.json"},
 		{"another document", "client-documents-pinned:\n  https://client.example.com/other.json: " + good + "\n", true, "it is not the address of the document"},
 		{"half a pin", "client-documents-pinned: [" + id + "]\n", true, "write the client_id, =, and the file"},
 		{"one pin twice", "client-documents-pinned: [" + id + "=" + good + "," + id + "=" + good + "]\n", true, "it is pinned twice"},
-		{"keys elsewhere", pin(keys), false, "warning: client-documents-pinned " + id + ": its keys are at https://client.example.com/keys.json"},
+		{"keys elsewhere", pin(keys), false, "warning: client-documents-pinned " + id + ": its keys are still fetched from https://client.example.com/keys.json"},
 	} {
 		status, said := check(t, goodKeys(), "--config", plainFile(t, tt.file))
 		if (status != exitDone) != tt.refused || !strings.Contains(said, tt.want) || strings.Contains(said, "hunter22") {
@@ -191,26 +192,26 @@ func TestB1EgressSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// TestB1LookoutFollowsThePolicy: only hosts that documents may come from matter.
+// TestB1LookoutFollowsThePolicy: only hosts that documents may come from are checked.
 func TestB1LookoutFollowsThePolicy(t *testing.T) {
 	for _, tt := range []struct{ documents, allow, check, want string }{
-		{"ask", "", usualLookout, usualLookout},
-		{"ask", "client.example.com", usualLookout, usualLookout},
-		{"deny", "client.example.com,*.example.org", usualLookout, "client.example.com"},
-		{"deny", "*.example.org", usualLookout, usualLookout},
+		{"ask", "", defaultEgressHosts, defaultEgressHosts},
+		{"ask", "client.example.com", defaultEgressHosts, defaultEgressHosts},
+		{"deny", "client.example.com,*.example.org", defaultEgressHosts, "client.example.com"},
+		{"deny", "*.example.org", defaultEgressHosts, defaultEgressHosts},
 		{"deny", "client.example.com", "other.example.com", "other.example.com"},
-		{"ask", "", "off", ""}, {"off", "", usualLookout, ""},
+		{"ask", "", "off", ""}, {"off", "", defaultEgressHosts, ""},
 	} {
 		s := &serveSettings{ClientDocuments: tt.documents, ClientDocumentsAllow: strings.Split(tt.allow, ",")}
 		s.EgressCheck = strings.Split(tt.check, ",")
-		if got := strings.Join(s.lookout(), ","); got != tt.want {
+		if got := strings.Join(s.egressHosts(), ","); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
 }
 
-// TestB1IconsOfTheCarriedRegistry: what the registry inside of a server fetches comes through
-// the proxy of the server.
+// TestB1IconsOfTheCarriedRegistry: a registry that a server carries fetches through the proxy of
+// the server.
 func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()
@@ -223,8 +224,8 @@ func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 	})
 }
 
-// TestB1NoProxyOfTheEnvironment: a proxy that nobody gave to the program is not used, also not
-// for the upstream of a registry.
+// TestB1NoProxyOfTheEnvironment: a proxy that only the environment names is not used, also not for
+// the upstream of a registry.
 func TestB1NoProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	for given, want := range map[settings.ProxyURL]bool{"": false, "http://proxy.example.com:3128": true} {
@@ -235,8 +236,8 @@ func TestB1NoProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestB1RegistryThroughTheProxy: a registry of its own reads its upstream and fetches icons
-// through the proxy that it is given, also when the environment names another.
+// TestB1RegistryThroughTheProxy: a separate registry reads its upstream and fetches icons through
+// its own proxy, also when the environment names another.
 func TestB1RegistryThroughTheProxy(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()

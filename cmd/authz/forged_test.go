@@ -18,12 +18,12 @@ import (
 const (
 	signingKeys = "gatehouse:keyset:signing"
 	forgedLine  = `level=ERROR msg="a record in the store is forged`
-	// plainHead is the header of a record as it was before there were seals, behind an
-	// operation: no end.
+	// plainHead is the header of a record without a seal, after the operation id: version 1, no
+	// end.
 	plainHead = "0123456789abcdef\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 )
 
-// raw is what is under a key of Redis.
+// raw is the value of a key of Redis.
 func (r *records) raw(key string) string {
 	r.t.Helper()
 	value, err := r.redis.Get(key)
@@ -41,7 +41,7 @@ func (r *records) setRaw(key, value string) {
 	}
 }
 
-// probe is the answer of /readyz.
+// probe returns the response of /readyz.
 func (r *running) probe(t *testing.T) (int, string) {
 	t.Helper()
 	return get(t, http.DefaultClient, "http://"+r.shown("admin on")+"/readyz")
@@ -52,18 +52,18 @@ func startWithAdmin(t *testing.T, environ []string, args ...string) *running {
 	return start(t, environ, append([]string{"--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...)...)
 }
 
-// strangersKeys are signing keys that somebody else has made: a whole key set.
-func strangersKeys(t *testing.T) string {
+// attackerKeys returns a key set that an attacker has made.
+func attackerKeys(t *testing.T) string {
 	t.Helper()
 	elsewhere := newRecords(t, testKey(9))
 	start(t, elsewhere.environ(), "--dev", "--listen", "127.0.0.1:0")
 	return elsewhere.raw(signingKeys)
 }
 
-// A running server that finds another key set, or none, goes on with the keys that it has,
-// says so, and makes nothing anew. One that starts refuses to.
+// A running server that finds another key set, or none, keeps its keys, reports that, and makes no
+// new ones. A server that starts refuses to.
 func TestC1ForgedKeySet(t *testing.T) {
-	strange := strangersKeys(t)
+	strange := attackerKeys(t)
 	for name, forge := range map[string]func(r *records){
 		"written by hand":   func(r *records) { r.setRaw(signingKeys, plainHead+strings.TrimLeft(strange[45:], " ")) },
 		"of another server": func(r *records) { r.setRaw(signingKeys, strange) },
@@ -98,8 +98,8 @@ func TestC1ForgedKeySet(t *testing.T) {
 	}
 }
 
-// A value of another type in the place of a record, and an empty one, are 503 and no "there
-// is none".
+// A value of another type in the place of a record, and an empty one, are 503, not a missing
+// record.
 func TestC1NoItem(t *testing.T) {
 	r := newRecords(t, testKey(1))
 	server := startWithAdmin(t, r.environ())
@@ -148,7 +148,8 @@ func TestC1NoItem(t *testing.T) {
 	}
 }
 
-// older makes the store one from before there were seals: whose key set is not sealed.
+// older converts the store to one without seals, as an earlier release leaves it: the key set is
+// not sealed.
 func older(t *testing.T, keys ...string) *records {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -173,13 +174,13 @@ func (r *records) forms() (plain, sealed int) {
 	return plain, sealed
 }
 
-// A store from before there were seals goes on without them until somebody throws the
-// switch. Then everything that is there is sealed, of every kind, while servers run; what has
-// no seal is refused afterwards; and nothing leads back.
+// A store without seals works without them until an operator starts the switch. Then the existing
+// records of every kind are sealed while servers run, records without a seal are refused, and the
+// switch cannot be undone.
 func TestC1Switch(t *testing.T) {
 	r := older(t, testKey(1))
 	servers := []*running{startWithAdmin(t, r.environ()), startWithAdmin(t, r.environ())}
-	if !strings.Contains(servers[0].stderr.String(), "authz key seal-records ends that") {
+	if !strings.Contains(servers[0].stderr.String(), "run authz key seal-records") {
 		t.Error("a server does not say what is to be done")
 	}
 	r.client("editor", "Editor")
@@ -231,7 +232,7 @@ func TestC1Switch(t *testing.T) {
 			t.Errorf("sealing changed %s from %q to %q", key, value, now)
 		}
 	}
-	// One that had not heard of the switch writes a record without a seal; it is found.
+	// A server that has not read the switch writes a record without a seal; it is found.
 	r.setRaw("gatehouse:user:late", plainHead+`{"name":"late","sub":"late","password":"","created":"2026-01-02T03:04:05Z"}`)
 	out, _ := r.verb(0, r.environ(), "key", "seal-records", "--json")
 	var result switched
@@ -261,7 +262,7 @@ func TestC1Switch(t *testing.T) {
 	}
 }
 
-// refused is what a server says that does not start on the store.
+// refused returns the error of a server that does not start on the store.
 func (r *records) refused(t *testing.T, environ ...string) string {
 	t.Helper()
 	var out, complaints bytes.Buffer
@@ -274,9 +275,9 @@ func (r *records) refused(t *testing.T, environ ...string) string {
 	return complaints.String()
 }
 
-// Whoever can write to the store cannot undo the switch: a server refuses to start when the
-// key set is gone, or is one from before, and others tell that it was thrown. When all that
-// tells so is replaced, it refuses if it was told that records are sealed.
+// An attacker who can write to the store cannot undo the switch: a server refuses to start when
+// the key set is missing or older than the switch and other records prove the switch. When all
+// those records are replaced too, it refuses with records: sealed.
 func TestC1SwitchIsWiped(t *testing.T) {
 	const plainKeys, person = plainHead + `{"keys":[]}`, plainHead + `{"name":"amy","sub":"amy","password":"","created":"2026-01-02T03:04:05Z"}`
 	for name, test := range map[string]struct {

@@ -27,8 +27,8 @@ type gatewayVerb struct {
 	gatewaySettings
 }
 
-// gatewaySettings are everything that gateway can be told, each once, with its default. They
-// have the names and the sources of [serveSettings], but a file of their own.
+// gatewaySettings are all settings of gateway, each once, with its default. They have the same
+// sources as [serveSettings], with a separate file.
 type gatewaySettings struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings."`
 
@@ -36,35 +36,35 @@ type gatewaySettings struct {
 	Resource   string   `placeholder:"URL" help:"The URL that clients dial: the audience of their tokens."`
 	Upstream   string   `placeholder:"URL" help:"The URL of the server that is guarded; its path takes the place of the resource's."`
 	Issuer     []string `sep:"none" placeholder:"URL" help:"An authorization server whose tokens are accepted; repeatable."`
-	Scopes     string   `placeholder:"FILE" help:"YAML file that says which scopes tools, prompts, resources and methods need (default: every valid token may do everything)."`
-	VerifyOnly bool     `help:"Forward nothing: only answer at /verify, which other proxies ask."`
+	Scopes     string   `placeholder:"FILE" help:"YAML file with the scopes that tools, prompts, resources and methods need (default: every valid token may do everything)."`
+	VerifyOnly bool     `help:"Forward nothing: only answer requests of other proxies at /verify."`
 
-	ResourceName string `placeholder:"NAME" help:"What clients call the resource when they talk to people."`
+	ResourceName string `placeholder:"NAME" help:"The name of the resource that clients show to people."`
 
-	Identity         string          `default:"headers" placeholder:"headers|assertion|none" help:"How the server learns who calls: from headers, or from a signed assertion in one header (default ${default})."`
-	AssertionKey     settings.Secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: one that is made at the start)."`
-	AssertionKeyFile string          `placeholder:"FILE" help:"File that holds it."`
+	Identity         string          `default:"headers" placeholder:"headers|assertion|none" help:"How the server gets the identity of the caller: in headers, in one header with a signed assertion, or not (default ${default})."`
+	AssertionKey     settings.Secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: a new one at each start)."`
+	AssertionKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 
-	PassHeaders []string `placeholder:"NAME" help:"Headers of clients that reach the server although their names look like who calls, such as X-Api-Key; repeatable (default: they are dropped)."`
+	PassHeaders []string `placeholder:"NAME" help:"Headers of clients that are forwarded although their names look like an identity, such as X-Api-Key; repeatable (default: they are dropped)."`
 
-	SessionKey     settings.Secret `placeholder:"KEY" help:"Key that binds session ids and ids of events to people and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: one that is made at the start)."`
-	SessionKeyFile string          `placeholder:"FILE" help:"File that holds it."`
+	SessionKey     settings.Secret `placeholder:"KEY" help:"Key that binds session ids and event ids to callers and seals cursors, base64 of 32 bytes or more; several gateways in front of one server share it (default: a new one at each start)."`
+	SessionKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 
-	IntrospectionClientID   string          `name:"introspection-client-id" placeholder:"ID" help:"As whom to ask the issuer whether a token was revoked (default: the resource)."`
-	IntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are believed until they expire)."`
-	IntrospectionSecretFile string          `placeholder:"FILE" help:"File that holds it."`
+	IntrospectionClientID   string          `name:"introspection-client-id" placeholder:"ID" help:"The client_id for introspection at the issuer (default: the resource)."`
+	IntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"Ask the issuer whether a token was revoked, with this secret (default: tokens are accepted until they expire)."`
+	IntrospectionSecretFile string          `placeholder:"FILE" help:"File that contains it."`
 
-	StaleKeys settings.Duration `default:"24h" placeholder:"TIME" help:"How old the keys of an issuer may be that serve while it cannot be reached; 0: as long as it allows, no longer (default ${default})."`
+	StaleKeys settings.Duration `default:"24h" placeholder:"TIME" help:"Greatest age of the keys of an issuer that are used while it cannot be reached; 0 for the time that the issuer allows (default ${default})."`
 
 	EndStreams bool `default:"true" negatable:"" help:"End a stream when the token that opened it expires (default ${default})."`
-	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"How long a message may be that is read for the scopes (default ${default})."`
+	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"Greatest size of a message that is parsed to determine its scopes (default ${default})."`
 
-	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: believe what Mcp-Method and Mcp-Name say about a message. Only a server that speaks revision 2026-07-28 and no older one checks them."`
+	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: rely on the headers Mcp-Method and Mcp-Name for the content of a message. Only a server that speaks no revision before 2026-07-28 checks them."`
 
 	listenSettings
 
 	AllowedOrigins []string `placeholder:"ORIGIN" help:"On loopback: web pages that may call, such as https://inspector.example.org, or * for all; repeatable."`
-	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are believed; repeatable."`
+	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are used; repeatable."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
@@ -72,7 +72,7 @@ type gatewaySettings struct {
 
 // Help is shown by --help.
 func (v *gatewayVerb) Help() string {
-	return `The file of --scopes is complete: once "tools" names a tool, one that it does not name is refused; "*" stands for all that have no line of their own. docs/examples/scopes.yaml shows all of it.`
+	return `The file of --scopes is complete: once "tools" names a tool, every tool without a line is refused; "*" stands for all tools without a line of their own. docs/examples/scopes.yaml shows every key.`
 }
 
 // Run guards the server until ctx ends.
@@ -103,7 +103,8 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	return st.serve(ctx, gate, nil)
 }
 
-// loadGateway fills s from all sources and returns what follows from it, and every mistake.
+// loadGateway sets s from all sources. It returns the configuration of the gateway, warnings,
+// and every mistake.
 func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Config, []string, error) {
 	flags := k.Selected().Flags
 	from, err := settings.FindSources(k.Path, flags, p.env, settings.FileKeys(flags))
@@ -119,7 +120,7 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Conf
 
 // gateway returns the configuration of the gateway.
 func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
-	networks, _ := networks(s.TrustedProxies) // a mistake is reported with the others
+	networks, _ := networks(s.TrustedProxies) // formMistakes reports mistakes
 	rules, err1 := s.rules()
 	sessions, err2 := s.sessions(random)
 	key, err3 := s.assertionKey(random)
@@ -127,7 +128,7 @@ func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
 		Guard: middleware.Config{
 			Resource: s.Resource, ResourceName: s.ResourceName, AuthorizationServers: s.Issuer, Introspection: s.introspection(),
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
-			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // there zero means the default
+			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // zero is the default of middleware.Config
 			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,
@@ -181,7 +182,7 @@ func (s *gatewaySettings) assertionKey(random io.Reader) (*ecdsa.PrivateKey, err
 	return key, nil
 }
 
-// introspectionIn asks the one issuer about each token.
+// introspection returns the credentials for introspection at the only issuer, nil without.
 func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
 	if s.IntrospectionSecret == "" || len(s.Issuer) != 1 {
 		return nil
@@ -201,17 +202,17 @@ func (s *gatewaySettings) exposed(addr net.Addr) []string {
 	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
 }
 
-// doubts returns a sentence for each setting that does nothing or weakens the gateway.
+// doubts returns a warning for each setting that has no effect or weakens the gateway.
 func (s *gatewaySettings) doubts() []string {
 	var out risks
 	doubt := func(applies bool, sentence string, values ...any) { out.add(applies, sentence, values...) }
 	out.proxies(s.TrustedProxies)
 	upstream, err := url.Parse(s.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
-		"the upstream is http on another machine: whoever is on the way there reads and changes what passes, and whoever reaches it can call it as anybody")
-	doubt(s.InsecureTrustMCPHeaders, "/verify believes Mcp-Method and Mcp-Name: a server that does not check them lets anybody with a token call everything")
+		"the upstream is http on another machine: an attacker on the network path can read and change messages, and any client that reaches it directly can call it as any user")
+	doubt(s.InsecureTrustMCPHeaders, "/verify relies on Mcp-Method and Mcp-Name: if the server does not check them, any client with a token can call everything")
 	telling := gateway.TellingHeaders(s.PassHeaders)
-	doubt(len(telling) > 0, "clients write %s themselves: the server must not take it for who calls", strings.Join(telling, " and "))
+	doubt(len(telling) > 0, "clients can set %s: the server must not take it for the identity of the caller", strings.Join(telling, " and "))
 	doubt(s.InsecureTrustMCPHeaders && s.Scopes == "", "insecure-trust-mcp-headers has no effect without scopes")
 	doubt(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
 	doubt(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
@@ -219,7 +220,7 @@ func (s *gatewaySettings) doubts() []string {
 	return out
 }
 
-// announce says what is guarded and what to do next.
+// announce prints what is guarded, and the next step.
 func (s *gatewaySettings) announce(w io.Writer, addr net.Addr) {
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(w, "The gateway is ready.")
@@ -227,33 +228,33 @@ func (s *gatewaySettings) announce(w io.Writer, addr net.Addr) {
 	for _, issuer := range s.Issuer {
 		line("sign in at", issuer)
 	}
-	line("identity", s.tells())
+	line("identity", s.identity())
 	if s.VerifyOnly {
 		line("guards", s.Resource)
 		line("ask at", s.own(addr, gateway.PathVerify))
-		fmt.Fprintln(w, "Next: have your proxy ask there before it forwards a request (docs/gateway.md), and")
-		fmt.Fprintln(w, "pass on requests for the metadata of the resource, /.well-known/oauth-protected-resource.")
+		fmt.Fprintln(w, "Next: configure your proxy to ask at this address before it forwards a request (docs/gateway.md),")
+		fmt.Fprintln(w, "and to forward requests for /.well-known/oauth-protected-resource to the gateway.")
 		return
 	}
 	line("connect to", s.Resource)
 	line("forwards to", s.Upstream)
-	fmt.Fprintf(w, "Next: have the authorization server know the resource (under resources: in its file, or with\n")
-	fmt.Fprintf(w, "authz serve --dev --dev-resource %s),\nand give a client the first address:\n", s.Resource)
+	fmt.Fprintf(w, "Next: add the resource to the authorization server (under resources: in its file, or with\n")
+	fmt.Fprintf(w, "authz serve --dev --dev-resource %s),\nand give it to a client:\n", s.Resource)
 	fmt.Fprintf(w, "  claude mcp add --transport http guarded %s\n", s.Resource)
 }
 
-// tells says how the server learns who calls.
-func (s *gatewaySettings) tells() string {
+// identity returns how the server gets the identity of the caller.
+func (s *gatewaySettings) identity() string {
 	switch gateway.Identity(s.Identity) {
 	case gateway.IdentityAssertion:
-		return "header " + gateway.HeaderAssertion + ", which the keys at " + gateway.PathKeys + " verify"
+		return "header " + gateway.HeaderAssertion + ", verified with the keys at " + gateway.PathKeys
 	case gateway.IdentityNone:
-		return "not told"
+		return "none"
 	}
 	return strings.Join([]string{"headers " + gateway.HeaderSubject, gateway.HeaderIssuer, gateway.HeaderClient, gateway.HeaderScope}, ", ")
 }
 
-// own is the URL of one of the gateway's own paths, as it is reached on this machine.
+// own returns the URL of one of the gateway's own paths.
 func (s *gatewaySettings) own(addr net.Addr, path string) string {
 	scheme := "http://"
 	if s.TLSCert != "" {

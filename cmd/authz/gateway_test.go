@@ -50,7 +50,7 @@ func startGateway(t *testing.T, grace time.Duration, environ []string, args ...s
 	return r
 }
 
-// sent is a request to a gateway with a token, and the answer.
+// sent is the response to a request with a token through a gateway.
 func sent(t *testing.T, r *running, method, path, body, token string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.shown("listening on")+path, strings.NewReader(body))
@@ -73,7 +73,7 @@ func sent(t *testing.T, r *running, method, path, body, token string) (int, http
 	return res.StatusCode, res.Header, string(answer)
 }
 
-// echo is an upstream that answers with the request as it came.
+// echo is an upstream that answers with the request that it received.
 func echo(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// What a session id is bound with comes from a key that gateways can share.
+// Session ids are bound with a key that several gateways can share.
 func TestGatewaysShareASessionKey(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	upstream := echo(t)
@@ -157,7 +157,7 @@ func TestGatewaysShareASessionKey(t *testing.T) {
 	}
 }
 
-// A token that was revoked is of no use where the issuer is asked.
+// A revoked token is refused when introspection is configured.
 func TestGatewayAsksTheIssuer(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	asked := make(chan string, 8)
@@ -195,7 +195,8 @@ func TestGatewayAsksTheIssuer(t *testing.T) {
 	}
 }
 
-// At the end streams are ended in time, over TLS and HTTP/2 as well, and the exit status is 0.
+// When the gateway stops, streams end within the time for it, over TLS and HTTP/2 as well, and the
+// exit status is 0.
 func TestGatewayEnds(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -248,7 +249,7 @@ func TestGatewayEnds(t *testing.T) {
 	}
 }
 
-// Each doubt is one warning line, and there is none without a reason.
+// Each weak setting is one warning line, and there is no warning without a reason.
 func TestGatewayWarnings(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	base := []string{"--issuer", issuer.URL()}
@@ -262,8 +263,8 @@ func TestGatewayWarnings(t *testing.T) {
 		{"nothing", nil, local, nil},
 		{"an upstream over TLS", nil, append(slices.Clone(base), "--upstream", "https://upstream.example.com/mcp"), nil},
 		{"an upstream elsewhere", nil, append(slices.Clone(base), "--upstream", "http://upstream.example.com/mcp"), []string{"the upstream is http on another machine"}},
-		{"headers are believed", nil, append(slices.Clone(local), "--insecure-trust-mcp-headers", "--scopes", "../../docs/examples/scopes.yaml"), []string{"/verify believes Mcp-Method"}},
-		{"headers are believed for nothing", nil, append(slices.Clone(local), "--insecure-trust-mcp-headers"), []string{"/verify believes Mcp-Method", "has no effect without scopes"}},
+		{"headers are believed", nil, append(slices.Clone(local), "--insecure-trust-mcp-headers", "--scopes", "../../docs/examples/scopes.yaml"), []string{"/verify relies on Mcp-Method"}},
+		{"headers are believed for nothing", nil, append(slices.Clone(local), "--insecure-trust-mcp-headers"), []string{"/verify relies on Mcp-Method", "has no effect without scopes"}},
 		{"a key for nothing", []string{"AUTHZ_ASSERTION_KEY=x"}, local, []string{"assertion-key has no effect"}},
 		{"a session key for nothing", []string{"AUTHZ_SESSION_KEY=x"}, append(slices.Clone(base), "--verify-only"), []string{"session-key has no effect"}},
 		{"an id without a secret", nil, append(slices.Clone(local), "--introspection-client-id", "x"), []string{"introspection-client-id has no effect"}},
@@ -284,7 +285,7 @@ func TestGatewayWarnings(t *testing.T) {
 	}
 }
 
-// Whatever writes a key in PEM, it is read, if it is one on an elliptic curve.
+// A private key on P-256 is read in every PEM form that tools write.
 func TestAssertionKeyFiles(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -421,8 +422,8 @@ func TestA4ScopesFileNamesMethods(t *testing.T) {
 	}
 }
 
-// FuzzScopesFile: whatever is in the file, the middleware takes the policy that is read, or
-// the file is refused with its name.
+// FuzzScopesFile: the middleware accepts the policy from any file, or the error for the file has
+// its name.
 func FuzzScopesFile(f *testing.F) {
 	example, err := os.ReadFile("../../docs/examples/scopes.yaml")
 	if err != nil {

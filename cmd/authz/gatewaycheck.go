@@ -12,13 +12,13 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// mistakes returns what is wrong with the settings as a whole. What gateway.Config checks
-// itself is left to it.
+// mistakes returns the mistakes in the settings that gateway.New does not report.
 func (s *gatewaySettings) mistakes() error {
 	return errors.Join(s.required(), s.issuerMistakes(), tlsMistake(s.TLSCert, s.TLSKey), s.formMistakes())
 }
 
-// required names what is missing, and what is there in vain.
+// required returns an error for each setting that is missing, and for settings that exclude each
+// other.
 func (s *gatewaySettings) required() error {
 	var errs []error
 	mistake := func(is bool, sentence string) {
@@ -41,18 +41,18 @@ func (s *gatewaySettings) issuerMistakes() error {
 		}
 	}
 	if s.IntrospectionSecret != "" && len(s.Issuer) > 1 {
-		errs = append(errs, errors.New("introspection-secret is for one issuer: with several, each would learn it"))
+		errs = append(errs, errors.New("introspection-secret is for one issuer: with several, it would be sent to each of them"))
 	}
 	return errors.Join(errs...)
 }
 
-// withoutPackage returns the sentence of an error of the package metadata.
+// withoutPackage returns the text of an error of package metadata without its prefixes.
 func withoutPackage(err error) string {
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "metadata: "), "issuer: ")
 	return strings.TrimPrefix(reason, "metadata: ")
 }
 
-// formMistakes finds values that no part behind this one would explain.
+// formMistakes returns an error for each value that is malformed.
 func (s *gatewaySettings) formMistakes() error {
 	var errs []error
 	if err := validAddress(s.Listen); err != nil {
@@ -67,14 +67,14 @@ func (s *gatewaySettings) formMistakes() error {
 		errs = append(errs, fmt.Errorf("max-body %d is not a size: it must be more than 0", s.MaxBody))
 	}
 	if s.StaleKeys < 0 {
-		errs = append(errs, fmt.Errorf("stale-keys %s is less than no time", s.StaleKeys))
+		errs = append(errs, fmt.Errorf("stale-keys %s is below 0", s.StaleKeys))
 	}
 	_, err := networks(s.TrustedProxies)
 	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), err)...)
 }
 
-// parseAssertionKey reads a private key in PEM, as openssl writes it. Its errors do not
-// repeat the text.
+// parseAssertionKey reads a private key in PEM, in one of the forms that openssl writes. Its
+// errors do not contain the text.
 func parseAssertionKey(text []byte) (*ecdsa.PrivateKey, error) {
 	for {
 		var block *pem.Block

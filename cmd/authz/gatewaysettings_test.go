@@ -10,7 +10,7 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 )
 
-// refusedGateway runs "authz gateway" with settings that are wrong, and returns what it says.
+// refusedGateway runs "authz gateway" with wrong settings and returns its error.
 func refusedGateway(t *testing.T, args ...string) string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -39,7 +39,7 @@ func TestA8PassHeadersOfTheGateway(t *testing.T) {
 	if config, err := s.gateway(rand.Reader); err != nil || len(config.PassHeaders) != 2 {
 		t.Errorf("%q, %v", config.PassHeaders, err)
 	}
-	if says := strings.Join(s.doubts(), "\n"); !strings.Contains(says, "clients write X-Api-Key themselves") || strings.Contains(says, "X-Correlation-Id") {
+	if says := strings.Join(s.doubts(), "\n"); !strings.Contains(says, "clients can set X-Api-Key") || strings.Contains(says, "X-Correlation-Id") {
 		t.Error(says)
 	}
 	if says := refusedGateway(t, "--pass-headers", "Authorization"); !strings.Contains(says, `header "Authorization" cannot be passed on`) {

@@ -14,18 +14,17 @@ import (
 	"gatehouse.example/storage"
 )
 
-// grantVerbs administer what people allowed clients to do. They work on the store of a
-// running server, which sees the change at once.
+// grantVerbs administer the grants in the store. A running server sees a change at once.
 type grantVerbs struct {
 	Ls     grantLs     `cmd:"" help:"List grants, the oldest first; without --user and --client person by person."`
 	Revoke grantRevoke `cmd:"" help:"End grants: their tokens stop working."`
 }
 
-// grantSettings say which grants a verb is about.
+// grantSettings select the grants that a verb works on.
 type grantSettings struct {
 	storeSettings
-	User     string `placeholder:"NAME" help:"Only what this person granted: the name that they sign in with."`
-	Client   string `placeholder:"ID" help:"Only what was granted to this client."`
+	User     string `placeholder:"NAME" help:"Only grants of this person: the name that they sign in with."`
+	Client   string `placeholder:"ID" help:"Only grants to this client."`
 	Resource string `placeholder:"URI" help:"Only grants for this resource."`
 	JSON     bool   `name:"json" help:"Print the records as a JSON array."`
 }
@@ -34,7 +33,7 @@ func (s *grantSettings) filter() admin.GrantFilter {
 	return admin.GrantFilter{User: s.User, ClientID: s.Client, Resource: s.Resource}
 }
 
-// explain puts the name that was asked for into an error about it.
+// explain adds the name that was given to an error about an unknown user or client.
 func (s *grantSettings) explain(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrUnknownUser):
@@ -45,14 +44,14 @@ func (s *grantSettings) explain(err error) error {
 	return err
 }
 
-// grantList prints grants as they come, on paper of one kind or the other.
+// grantList prints grants while they are read.
 type grantList struct {
-	paper[admin.Grant]
+	recordList[admin.Grant]
 	names *admin.ClientNames
 }
 
 func (p *program) grantList(store *storage.Store, asJSON bool) *grantList {
-	return &grantList{names: admin.NewClientNames(store), paper: paperFor(p.stdout, asJSON, grantHead, grantLine)}
+	return &grantList{names: admin.NewClientNames(store), recordList: newRecordList(p.stdout, asJSON, grantHead, grantLine)}
 }
 
 func (l *grantList) add(ctx context.Context, g storage.Grant) error {
@@ -76,8 +75,8 @@ func grantLine(r admin.Grant) string {
 	}, "\t")
 }
 
-// scopesByResource are the scopes as they stand in a line: those of each resource, in the order
-// of the resources, with a bar between them.
+// scopesByResource returns the scopes for a line of the table: those of each resource, in the
+// order of the resources, separated by bars.
 func scopesByResource(r admin.Grant) string {
 	if len(r.Access) < 2 {
 		return wordsOf(r.Scopes)
@@ -91,7 +90,7 @@ func scopesByResource(r admin.Grant) string {
 
 type grantLs struct{ grantSettings }
 
-// Run lists grants. What it prints was true when it was read.
+// Run lists grants. Each line has the state at the time when its record was read.
 func (v *grantLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// healthVerb asks a server on this machine whether it answers: containers without a shell
-// need something to ask.
+// healthVerb checks that a server on this machine answers, for the health checks of containers
+// without a shell.
 type healthVerb struct {
-	URL string `arg:"" optional:"" default:"http://127.0.0.1:8080/healthz" help:"Where to ask: /healthz of the public listener, or /readyz of the admin listener (default ${default})."`
+	URL string `arg:"" optional:"" default:"http://127.0.0.1:8080/healthz" help:"The URL to request: /healthz of the public listener, or /readyz of the admin listener (default ${default})."`
 }
 
-// healthTime is how long an answer may take.
+// healthTime is the time within which a server must answer.
 const healthTime = 2 * time.Second
 
 // Run fails unless the answer is 200.

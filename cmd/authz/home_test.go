@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The page at the issuer leads to the catalogue when the server carries one; one that is
-// carried at / is there itself.
+// The page at the issuer links to the catalogue if the server carries one; a catalogue at / takes
+// its place.
 func TestB8RootLeadsToTheCatalogue(t *testing.T) {
 	for at, want := range map[string]string{"": "", "/registry": "/registry/", "/": "catalogue"} {
 		args := []string{"--dev", "--listen", "127.0.0.1:0"}
@@ -33,7 +33,7 @@ func TestB8RootLeadsToTheCatalogue(t *testing.T) {
 	}
 }
 
-// opened is a page as a browser gets it.
+// opened returns a page as a browser gets it.
 func opened(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -13,14 +13,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// keyVerbs administer the signing keys, and the seals on records. They work on the
-// store of a running server, which sees another signing key within about a minute.
+// keyVerbs administer the signing keys, and the seals on records. A running server sees a change
+// of its signing keys within about a minute.
 type keyVerbs struct {
 	Ls          keyLs          `cmd:"" help:"List the signing keys."`
 	Rotate      keyRotate      `cmd:"" help:"Make the next signing key."`
-	Revoke      keyRevoke      `cmd:"" help:"Destroy a signing key; what it signed is refused."`
+	Revoke      keyRevoke      `cmd:"" help:"Destroy a signing key; tokens that it signed are refused."`
 	Reseal      keyReseal      `cmd:"" help:"Seal everything in the store under the first master key."`
-	SealRecords keySealRecords `cmd:"" help:"Begin to seal every record, for good: when every server runs a release that knows it."`
+	SealRecords keySealRecords `cmd:"" help:"Seal every record from now on; run it when every server has a release that supports it. It cannot be undone."`
 }
 
 type keyLs struct {
@@ -54,7 +54,7 @@ func (p *program) printKeys(keys []admin.Key) error {
 	return table.Flush()
 }
 
-// moment shows a time, and none as a dash.
+// moment returns a time in RFC 3339, a dash for the zero time.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -62,7 +62,7 @@ func moment(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// newKeySettings are those of a verb that may make a key.
+// newKeySettings are the settings of a verb that may make a key.
 type newKeySettings struct {
 	storeSettings
 	SigningAlgorithm string `placeholder:"ALG" help:"Algorithm of the new key: ES256, EdDSA or RS256 (default: that of the active key)."`

@@ -13,8 +13,8 @@ import (
 	"gatehouse.example/authz/admin"
 )
 
-// TestKeyVerbs: what the verbs do to the keys of a server, and what the server publishes
-// the next time that it reads them.
+// TestKeyVerbs: the effect of the verbs on the keys of a server, and on the keys that it publishes
+// after its next reading.
 func TestKeyVerbs(t *testing.T) {
 	redis := miniredis.RunT(t)
 	environ := []string{"AUTHZ_STORE=redis://" + redis.Addr(), "AUTHZ_ISSUER=http://127.0.0.1:8080", "AUTHZ_MASTER_KEYS=" + testKey(1)}
@@ -114,7 +114,7 @@ func TestKeyVerbs(t *testing.T) {
 	}
 }
 
-// Zero has a meaning of its own on the command line: never.
+// Zero means never on the command line, not the default.
 func TestKeyRotationZeroIsNever(t *testing.T) {
 	s := serveSettings{}
 	config, err := s.server()

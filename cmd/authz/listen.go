@@ -29,7 +29,7 @@ func certificate(cert, key string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// site is the listeners of a running server with what answers on them.
+// site is a running server: its listeners and their settings.
 type site struct {
 	public, admin net.Listener // admin is nil when it is off
 	tls           *tls.Config  // for the public listener, nil for none
@@ -39,16 +39,16 @@ type site struct {
 	trusted       []netip.Prefix
 	grace         time.Duration
 	streams       *streams // nil when every answer is short
-	notice        func()   // told when the server begins to stop; may be nil
+	notice        func()   // called when the server begins to stop; may be nil
 }
 
-// listenSettings bound what listens. They are settings of everything that serves.
+// listenSettings are the settings of the listener in every verb that serves.
 type listenSettings struct {
-	Drain          settings.Duration `default:"5s" placeholder:"TIME" help:"After SIGTERM, how long requests are still taken while readiness is off, so that balancers notice; not after SIGINT (default ${default})."`
-	MaxConnections int               `default:"10000" placeholder:"N" help:"How many connections may be open at once; one network gets a part of them, a trusted proxy all (default ${default})."`
+	Drain          settings.Duration `default:"5s" placeholder:"TIME" help:"How long requests are still accepted after SIGTERM while readiness is off, so that load balancers notice; SIGINT does not wait (default ${default})."`
+	MaxConnections int               `default:"10000" placeholder:"N" help:"Greatest number of open connections; one network may use a part of them, a trusted proxy all (default ${default})."`
 }
 
-// boundMistakes returns what is wrong with them.
+// boundMistakes returns an error for each of these settings that is out of range.
 func (b listenSettings) boundMistakes() error {
 	var errs []error
 	if b.Drain < 0 {
@@ -60,7 +60,7 @@ func (b listenSettings) boundMistakes() error {
 	return errors.Join(errs...)
 }
 
-// streams is the life of answers that may be long.
+// streams is the context of long responses, and its end.
 type streams struct {
 	context.Context
 	end context.CancelCauseFunc
@@ -71,7 +71,7 @@ func newStreams() *streams {
 	return &streams{ctx, end}
 }
 
-// newSite opens the listeners, before anything else is touched.
+// newSite loads the certificate and opens the listeners.
 func newSite(ctx context.Context, public, admin, cert, key string) (*site, error) {
 	certificate, err := certificate(cert, key)
 	if err != nil {
@@ -98,12 +98,12 @@ func (st *site) close() {
 	}
 }
 
-// adminConnections is how many connections the admin listener takes: only what watches
-// this process comes there.
+// adminConnections is the greatest number of connections to the admin listener, which only
+// monitoring uses.
 const adminConnections = 256
 
 // serve answers until ctx ends, then lets the requests in flight finish. The admin listener
-// stays to the end, so that /readyz can say that the server is stopping.
+// stays open to the end, so that /readyz can report that the server is stopping.
 func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 	front, back := st.front(public), listener.New(admin, listener.Config{Connections: adminConnections, Log: st.log})
 	failed := make(chan error, 2)
@@ -121,7 +121,7 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 	return back.Close()
 }
 
-// front is the server of the public listener.
+// front returns the server of the public listener.
 func (st *site) front(h http.Handler) *listener.Server {
 	c := listener.Config{TLS: st.tls, Connections: st.bounds.MaxConnections, TrustedProxies: st.trusted, Log: st.log}
 	if st.streams != nil {

@@ -3,30 +3,33 @@
 //	authz serve --dev                        try everything on this machine
 //	authz serve --config gatehouse.yaml      run a server
 //	authz check-config --config FILE         find every mistake without running it
-//	authz user add|ls|disable|rm             people who can sign in
+//	authz user add|ls|passwd|disable|rm      people who can sign in
+//	authz client add|ls|show|disable|rm|token
+//	                                         clients, and tokens for registering them
 //	authz grant ls|revoke                    what people allowed clients to do
-//	authz key ls|rotate|revoke|reseal        the keys that tokens are signed with, and the seals on secrets
+//	authz key ls|rotate|revoke|reseal|seal-records
+//	                                         the keys that sign tokens, and the seals on records
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
-//	authz health [URL]                       ask a server on this machine whether it answers
+//	authz health [URL]                       check that a server on this machine answers
 //	authz version
 //
-// It starts itself with the argument check-passwords when somebody signs in, as a process that
-// does nothing else and ends after a minute without.
+// For sign-ins it starts itself with the argument check-passwords, as a process that only checks
+// passwords and ends after a minute without one.
 //
 // Every flag --some-name of serve, gateway and registry is also the environment variable
 // AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
 // environment beats the file, the file beats the default (package settings). The structs
 // serveSettings, registrySettings and gatewaySettings list them all, once, with their defaults.
 //
-// The exit status is 0 when what was asked for is done, 1 when it was refused or
-// failed, and 2 when the command line makes no sense.
+// The exit status is 0 for success, 1 for a refusal or a failure, and 2 for a mistake on the
+// command line.
 //
-// What is refused: an unknown key in the file, a setting given twice in one place, an
-// http issuer outside --dev, a missing master key, store, registration policy or
-// resource outside --dev, an ephemeral master key over a store that outlives it, and
-// administering an embedded store from outside its process.
+// The command refuses: an unknown key in the file, a setting that one source sets twice, an
+// http issuer outside --dev, a missing master key, store, registration policy or resource
+// outside --dev, an ephemeral master key over a store that outlives the process, and
+// administering an embedded store from another process.
 package main
 
 import (
@@ -65,7 +68,7 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a mistake on the command line, as opposed to a refusal.
+// usageError is a mistake on the command line, for which the exit status is exitUsage.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -73,25 +76,25 @@ func (e usageError) Unwrap() error { return e.error }
 // grammar is the command line.
 type grammar struct {
 	Serve       serveVerb     `cmd:"" help:"Run the authorization server."`
-	CheckConfig checkVerb     `cmd:"" name:"check-config" help:"Say what is wrong with the configuration, without running it."`
+	CheckConfig checkVerb     `cmd:"" name:"check-config" help:"Report every mistake in the configuration, without running it."`
 	User        userVerbs     `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
 	Client      clientVerbs   `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
 	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
-	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that tokens are signed with; re-seal secrets."`
-	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward what is allowed."`
+	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that sign tokens; re-seal secrets."`
+	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
-	Health      healthVerb    `cmd:"" help:"Ask a server on this machine whether it answers, for the health checks of containers."`
+	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`
 	Version     versionVerb   `cmd:"" help:"Print the version."`
 }
 
-// program is what a verb has to work with, besides its own flags.
+// program is the environment of a verb, beside its flags.
 type program struct {
 	env    settings.Environment
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 	rand   io.Reader
-	grace  time.Duration // how long requests in flight may take to finish at the end
+	grace  time.Duration // time for requests in flight after the end of a server
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
 }
@@ -103,18 +106,18 @@ func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *pr
 	}
 }
 
-// run does what args say and returns the exit status. It ends when ctx does.
+// run runs the verb in args and returns the exit status. It ends when ctx does.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return newProgram(environ, stdin, stdout, stderr).run(ctx, args)
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
-	answered := false // --help was given and answered
+	helped := false // --help was given, and kong printed the help
 	parser, err := kong.New(&grammar{},
 		kong.Name("authz"),
 		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
 		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(int) { answered = true }),
+		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
@@ -122,7 +125,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 		return p.report(err)
 	}
 	parsed, err := parser.Parse(args)
-	if answered {
+	if helped {
 		return exitDone
 	}
 	if err != nil {
@@ -131,7 +134,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return p.report(parsed.Run(p))
 }
 
-// report prints one line per mistake and returns the exit status that fits.
+// report prints one line for each mistake and returns the exit status for err.
 func (p *program) report(err error) int {
 	if err == nil {
 		return exitDone

@@ -65,7 +65,7 @@ func setup(env *testscript.Env) error {
 	return nil
 }
 
-// littleUpstream is a registry, of which one record is no good.
+// littleUpstream is a registry in which one record is invalid.
 func littleUpstream(w http.ResponseWriter, r *http.Request) {
 	record := func(name string) string {
 		return fmt.Sprintf(`{"server":{"name":"%s","description":"A server.","version":"1.0.0"}}`, name)
@@ -100,7 +100,7 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestGoLine keeps the language level: raising it is a decision of its own.
+// TestGoLine keeps the language version of the module: raising it is a decision of its own.
 func TestGoLine(t *testing.T) {
 	data, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -114,5 +114,5 @@ func TestGoLine(t *testing.T) {
 	}
 }
 
-// deadline is how long a test waits for something that takes milliseconds.
+// deadline is the time for which a test waits for an event that takes milliseconds.
 const deadline = 10 * time.Second

@@ -15,24 +15,24 @@ import (
 	"gatehouse.example/registry/mirror"
 )
 
-// metrics answers Prometheus: how the catalogue is kept, and how the process does.
-func (st *site) metrics(keeper *mirror.Mirror) http.Handler {
+// metrics returns the handler for Prometheus, with metrics of the catalogue and the process.
+func (st *site) metrics(m *mirror.Mirror) http.Handler {
 	all := prometheus.NewRegistry()
 	all.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&catalogueMetrics{status: keeper.Status, log: st.log},
+		&catalogueMetrics{status: m.Status, log: st.log},
 	)
 	return promhttp.HandlerFor(all, promhttp.HandlerOpts{ErrorLog: quietlog.ServerLog(st.log.Handler())})
 }
 
-// catalogueMetrics reads the status of the catalogue whenever it is asked. It is the same in
+// catalogueMetrics reads the status of the catalogue at each scrape. The status is the same in
 // every process over one store.
 type catalogueMetrics struct {
 	status func(context.Context) (mirror.Status, error)
 	log    *slog.Logger
 }
 
-// measure reads a value.
+// measure returns one value of the status.
 type measure func(mirror.Status) float64
 
 // metric is one value of the status, with the value of its label if it has one.
@@ -46,7 +46,7 @@ func gauge(name, help string, value measure) metric {
 	return metric{prometheus.NewDesc("gatehouse_registry_"+name, help, nil, nil), value, nil}
 }
 
-// labelled makes gauges that differ in a label.
+// labelled returns gauges of one name that differ in a label.
 func labelled(name, help, label string, values map[string]measure) (out []metric) {
 	desc := prometheus.NewDesc("gatehouse_registry_"+name, help, []string{label}, nil)
 	for text, value := range values {
@@ -55,26 +55,26 @@ func labelled(name, help, label string, values map[string]measure) (out []metric
 	return out
 }
 
-var readable = prometheus.NewDesc("gatehouse_registry_up", "Whether the store told how the catalogue is kept: the other metrics are missing if not.", nil, nil)
+var up = prometheus.NewDesc("gatehouse_registry_up", "Whether the status could be read from the store: the other metrics are missing if not.", nil, nil)
 
-// statusMetrics are all of them. A time that never was is 0.
+// statusMetrics are the metrics of the status. A time is 0 for an event that never happened.
 var statusMetrics = slices.Concat([]metric{
 	gauge("servers", "Servers with a version that is not deleted.", func(s mirror.Status) float64 { return float64(s.Servers) }),
-	gauge("own_servers", "Servers of our own.", func(s mirror.Status) float64 { return float64(s.Own) }),
-	gauge("last_sync_timestamp_seconds", "When a round with the upstream ended well last.", func(s mirror.Status) float64 { return unix(s.LastSync) }),
-	gauge("last_change_timestamp_seconds", "When readers were shown something new last.", func(s mirror.Status) float64 { return unix(s.CommittedAt) }),
-	gauge("sync_running", "Whether a round is under way or was interrupted.", func(s mirror.Status) float64 { return whether(s.Running != nil) }),
-	gauge("sync_failures", "How many rounds in a row did not end well.", func(s mirror.Status) float64 {
+	gauge("own_servers", "The operator's own servers.", func(s mirror.Status) float64 { return float64(s.Own) }),
+	gauge("last_sync_timestamp_seconds", "When a round with the upstream last succeeded.", func(s mirror.Status) float64 { return unix(s.LastSync) }),
+	gauge("last_change_timestamp_seconds", "When the catalogue last changed for readers.", func(s mirror.Status) float64 { return unix(s.CommittedAt) }),
+	gauge("sync_running", "Whether a round is running or was interrupted.", func(s mirror.Status) float64 { return whether(s.Running != nil) }),
+	gauge("sync_failures", "Number of consecutive rounds that failed.", func(s mirror.Status) float64 {
 		if s.Failure == nil {
 			return 0
 		}
 		return float64(s.Failure.Times)
 	}),
-	gauge("shrunken", "Whether nothing is removed until somebody says that the upstream may have lost so much.", func(s mirror.Status) float64 { return whether(s.Shrink != nil) }),
+	gauge("shrunken", "Whether removals wait until an operator accepts that the upstream has lost so many records.", func(s mirror.Status) float64 { return whether(s.Shrink != nil) }),
 }, labelled("versions", "Versions of servers.", "state", map[string]measure{
 	"listed":  func(s mirror.Status) float64 { return float64(s.Rows) },
 	"deleted": func(s mirror.Status) float64 { return float64(s.Deleted) },
-}), labelled("flagged_versions", "Versions of servers that somebody should look at.", "flag", map[string]measure{
+}), labelled("flagged_versions", "Versions of servers that an operator should examine.", "flag", map[string]measure{
 	mirror.FlagChanged:  func(s mirror.Status) float64 { return float64(s.Changed) },
 	mirror.FlagConflict: func(s mirror.Status) float64 { return float64(s.Conflicts) },
 	mirror.FlagVanished: func(s mirror.Status) float64 { return float64(s.Vanished) },
@@ -82,7 +82,7 @@ var statusMetrics = slices.Concat([]metric{
 	mirror.FlagStatus:   func(s mirror.Status) float64 { return float64(s.UnknownStatus) },
 }))
 
-// unix is a time in seconds, 0 for the zero time.
+// unix returns a time in seconds since 1970, 0 for the zero time.
 func unix(t time.Time) float64 { return float64(max(t.Unix(), 0)) }
 
 func whether(is bool) float64 {
@@ -92,22 +92,22 @@ func whether(is bool) float64 {
 	return 0
 }
 
-// Describe lists what there is.
+// Describe implements [prometheus.Collector].
 func (c *catalogueMetrics) Describe(descs chan<- *prometheus.Desc) {
-	descs <- readable
+	descs <- up
 	for _, m := range statusMetrics {
 		descs <- m.Desc
 	}
 }
 
-// Collect reads the status.
+// Collect implements [prometheus.Collector].
 func (c *catalogueMetrics) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
 	status, err := c.status(ctx)
-	metrics <- prometheus.MustNewConstMetric(readable, prometheus.GaugeValue, whether(err == nil))
+	metrics <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, whether(err == nil))
 	if err != nil {
-		c.log.Warn("no metrics of the catalogue", "error", err)
+		c.log.Warn("metrics of the catalogue could not be read", "error", err)
 		return
 	}
 	for _, m := range statusMetrics {

@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 )
 
-// pages are the pages for people, by their path.
+// pages returns the texts of the pages for people by their path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../docs/*.md")
@@ -31,11 +31,11 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// written finds flags on a page.
+// written matches flags on a page.
 var written = regexp.MustCompile(`(?:^|[\s` + "`" + `("|\[])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)`)
 
-// Every flag of every verb is on a page, and every flag on a page is one of ours or of a tool
-// that is named here.
+// Every flag of every verb is on a page, and every flag on a page belongs to a command of this
+// project or to a tool that this test names.
 func TestC5EveryFlagIsOnAPage(t *testing.T) {
 	parser, err := kong.New(&grammar{})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestC5EveryFlagIsOnAPage(t *testing.T) {
 	}
 }
 
-// settingOf is how a flag of the demo stands in its settings.
+// settingOf matches the name of a flag in the settings of the demo.
 func settingOf(flag string) string {
 	var name strings.Builder
 	for _, part := range strings.Split(flag, "-") {
@@ -77,7 +77,7 @@ func settingOf(flag string) string {
 	return "\t" + name.String() + " "
 }
 
-// What a shell would take for a pattern or for two commands stands in quotes.
+// Text that a shell would take for a pattern or for two commands is in quotes.
 func TestC5ShellWordsAreQuoted(t *testing.T) {
 	bare := regexp.MustCompile(`(?m)^(?:curl|authz|AUTHZ_\w+=\S*|go run|demo-resource|docker)\b[^'"#\n]*\s([^\s'"]*://[^\s'"]*[?&*][^\s'"]*)`)
 	for path, text := range pages(t) {

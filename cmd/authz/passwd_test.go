@@ -38,13 +38,13 @@ func newVisitor(t *testing.T, server *running, clientID string) *visitor {
 
 var hiddenInput = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 
-// page opens the client's request and returns the page that it leads to.
+// page opens the authorization request of a client and returns the page that it leads to.
 func (v *visitor) page() string {
 	v.t.Helper()
 	return v.read(v.client.Get(v.request))
 }
 
-// signIn types a name and a password, and reports whether that led to the consent page.
+// signIn submits a name and a password, and reports whether that led to the consent page.
 func (v *visitor) signIn(name, password string) bool {
 	v.t.Helper()
 	form := url.Values{"username": {name}, "password": {password}}
@@ -67,9 +67,9 @@ func (v *visitor) read(res *http.Response, err error) string {
 	return string(body)
 }
 
-// TestA6PasswdReachesTheServer: a running server takes the new password at once, the old one
-// no more, and who was signed in with it signs in again. A server that starts with the same
-// AUTHZ_DEV_PASSWORD signs nobody out.
+// TestA6PasswdReachesTheServer: a running server accepts the new password at once and refuses the
+// old one, and sessions that began with the old one end. A server that starts with the same
+// AUTHZ_DEV_PASSWORD ends no session.
 func TestA6PasswdReachesTheServer(t *testing.T) {
 	store := miniredis.RunT(t)
 	environ := []string{"AUTHZ_STORE=redis://" + store.Addr(), "AUTHZ_MASTER_KEYS=" + testKey(1), "AUTHZ_DEV_PASSWORD=first password"}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// besiege sends requests of many kinds, n in all, eight at a time.
+// besiege sends n requests of many kinds, eight at a time.
 func besiege(t *testing.T, n int, kinds []func(i int)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -52,7 +52,7 @@ func quiet(t *testing.T, log string, most, least int) {
 			t.Errorf("a line that somebody else wrote: %q", line)
 		}
 		if errorLine.MatchString(line) {
-			t.Errorf("strangers caused an error: %s", line)
+			t.Errorf("hostileRequests caused an error: %s", line)
 		}
 		if len(line) > 20_000 {
 			t.Errorf("a line of %d bytes", len(line))
@@ -60,8 +60,8 @@ func quiet(t *testing.T, log string, most, least int) {
 	}
 }
 
-// strangers are kinds of requests that anybody can send to an authorization server.
-func strangers(t *testing.T, base string) []func(i int) {
+// hostileRequests are kinds of requests that any client can send to an authorization server.
+func hostileRequests(t *testing.T, base string) []func(i int) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(client.CloseIdleConnections)
 	do := func(method, path, contentType, body string, header ...string) {
@@ -126,13 +126,13 @@ func strangers(t *testing.T, base string) []func(i int) {
 	}
 }
 
-// TestB8StrangersFillNoLog: ten thousand hostile requests of many kinds make few lines, none
-// of them an error, and the rest is counted.
+// TestB8StrangersFillNoLog: ten thousand hostile requests of many kinds cause few log lines and no
+// error; the others are counted.
 func TestB8StrangersFillNoLog(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			r := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--log-format", format)
-			kinds := strangers(t, r.shown("issuer"))
+			kinds := hostileRequests(t, r.shown("issuer"))
 			begin := time.Now()
 			besiege(t, 5000, kinds)
 			if status := r.ended(t); status != exitDone {
@@ -144,7 +144,8 @@ func TestB8StrangersFillNoLog(t *testing.T) {
 	}
 }
 
-// TestB8StrangersFillNoLogOfAGateway, and those who do not speak TLS none of a listener with it.
+// TestB8StrangersFillNoLogOfAGateway: the same for a gateway, and for connections without TLS to a
+// TLS listener.
 func TestB8StrangersFillNoLogOfAGateway(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
@@ -170,7 +171,7 @@ func TestB8StrangersFillNoLogOfAGateway(t *testing.T) {
 	}
 }
 
-// TestB8JSONLinesAreInert: what could do something to a terminal is escaped in JSON lines too.
+// TestB8JSONLinesAreInert: characters that a terminal would execute are escaped in JSON lines too.
 func TestB8JSONLinesAreInert(t *testing.T) {
 	var out bytes.Buffer
 	log, flush := (&program{stderr: &out}).logger("json")
@@ -181,7 +182,7 @@ func TestB8JSONLinesAreInert(t *testing.T) {
 	}
 }
 
-// TestB5ShortDevSecret: on one's own machine a short secret is a warning.
+// TestB5ShortDevSecret: with --dev a short secret causes a warning, not an error.
 func TestB5ShortDevSecret(t *testing.T) {
 	r := start(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=short"}, "--dev", "--listen", "127.0.0.1:0")
 	if !strings.Contains(r.stdout.String(), "dev-introspection-secret has only 5 characters: outside --dev it would be refused") {

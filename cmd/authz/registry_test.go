@@ -42,7 +42,7 @@ func startRegistry(t *testing.T, environ []string, args ...string) *running {
 	return r
 }
 
-// list is a page of servers as a program reads it.
+// list is a page of the catalogue in JSON.
 type list struct {
 	Servers []struct {
 		Server struct{ Name, Version, Title, Description string }
@@ -59,7 +59,7 @@ func (r *running) catalogue(t *testing.T) (c list) {
 	return c
 }
 
-// sync runs "authz registry sync" and expects an exit status.
+// syncRegistry runs "authz registry sync" and expects an exit status.
 func syncRegistry(t *testing.T, want int, environ []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs lockedBuffer
@@ -78,8 +78,8 @@ func save(t *testing.T, name, text string) string {
 	return path
 }
 
-// A registry needs nothing but where to listen: the mirror fills while it serves, the files
-// are read again when they change, and it ends well.
+// A registry needs no setting but its address: the mirror runs while it serves, files are read
+// again when they change, and it exits with status 0.
 func TestRegistryServe(t *testing.T) {
 	upstream := registrytest.New(t)
 	upstream.Fill(120)
@@ -133,7 +133,7 @@ func TestRegistryServe(t *testing.T) {
 	if status, body := get(t, http.DefaultClient, public+"/"); status != 200 || !strings.Contains(body, "Our servers") {
 		t.Errorf("/: %d %s", status, body)
 	}
-	// The name of a server is one part of a path, whatever is in it.
+	// The name of a server is one segment of a path, whatever characters it has.
 	if status, _ := get(t, http.DefaultClient, public+"/v0.1/servers/com.example%2Fserver-000001/versions/latest"); status != 200 {
 		t.Errorf("a name with an escaped slash: %d", status)
 	}
@@ -164,8 +164,8 @@ func rewrite(t *testing.T, path, text string) {
 	}
 }
 
-// With the file of the authorization server beside it, its resources are in the catalogue,
-// and nothing of what is not for the registry counts.
+// With the file of an authorization server its resources are in the catalogue, and settings that
+// are not for the registry have no effect.
 func TestRegistryBesideServer(t *testing.T) {
 	redis := miniredis.RunT(t)
 	config := save(t, "gatehouse.yaml", `
@@ -201,7 +201,7 @@ registry:
 	if !strings.Contains(out, `"mode": "own"`) || !strings.Contains(out, `"added": 3`) {
 		t.Errorf("%s", out)
 	}
-	// What is sealed there opens with the same keys and issuer.
+	// The same keys and issuer open the sealed records.
 	r := startRegistry(t, []string{"AUTHZ_RESOURCE=", "AUTHZ_MASTER_KEYS=" + testKey(1)}, "--store", "redis://"+redis.Addr(), "--issuer", "https://auth.example.com")
 	c := r.catalogue(t)
 	if len(c.Servers) != 3 || !contains(c, "com.example.notes/mcp") || !contains(c, "com.example/files") || !contains(c, "org.example.else/mcp") {
@@ -219,7 +219,8 @@ registry:
 	if !strings.Contains(complaint, "give the master keys and the issuer") {
 		t.Errorf("%s", complaint)
 	}
-	// Whoever has no list of servers leaves those there alone; whoever has an empty one does not.
+	// A process without a list of own servers keeps those in the catalogue; one with an empty list
+	// removes them.
 	syncRegistry(t, exitDone, nil, "--config", config, "--no-list-resources", "--json")
 	if c := r.catalogue(t); len(c.Servers) != 2 {
 		t.Errorf("%+v", c)
@@ -241,7 +242,7 @@ func takenAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// freeAddress is one on which nobody listens.
+// freeAddress returns an address on which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -252,7 +253,7 @@ func freeAddress(t *testing.T) string {
 	return free.Addr().String()
 }
 
-// bearing asks with a token, if there is one. The text is the whole answer.
+// bearing sends a request, with a token if it is not empty. The text is the whole response.
 func bearing(t *testing.T, url, token string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -311,7 +312,8 @@ func TestRegistryProtected(t *testing.T) {
 	}
 }
 
-// An operator hears that somebody has to decide, decides, and is heard.
+// A round that needs a decision of the operator fails with the reason; the flag of the decision is
+// obeyed.
 func TestRegistrySyncShrink(t *testing.T) {
 	redis := miniredis.RunT(t)
 	upstream := registrytest.New(t)
@@ -326,7 +328,7 @@ func TestRegistrySyncShrink(t *testing.T) {
 	}
 	upstream.Rewrite("com.example/server-000020", "1.0.0", strings.Replace(registrytest.Record("com.example/server-000020", "1.0.0"), "What", "Which", 1))
 	out, complaint := syncRegistry(t, exitRefused, nil, append(args, "--full")...)
-	if !strings.Contains(complaint, "authz registry sync --accept-shrink") || !strings.Contains(out, "1 are not what they were") || !strings.Contains(out, "40 versions") {
+	if !strings.Contains(complaint, "authz registry sync --accept-shrink") || !strings.Contains(out, "1 differ from the version") || !strings.Contains(out, "40 versions") {
 		t.Errorf("%s%s", out, complaint)
 	}
 	out, _ = syncRegistry(t, exitRefused, nil, append(args, "--json")...)
@@ -340,7 +342,7 @@ func TestRegistrySyncShrink(t *testing.T) {
 	}
 }
 
-// Whoever is at it already is waited for, and named.
+// The verb waits for another process that fills the catalogue, and names it.
 func TestRegistrySyncWaits(t *testing.T) {
 	redis := miniredis.RunT(t)
 	upstream := registrytest.New(t)
@@ -392,7 +394,7 @@ func TestRegistrySettingsAreDocumented(t *testing.T) {
 	}
 }
 
-// What the page shows works.
+// The examples on the page work.
 func TestRegistryExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/registry.md")
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// An authorization server may carry a registry: on its listener, below a path, over its
-// store. What a registry of its own takes from flags is then in the section registry of the
-// file, and what the two would share is the server's.
+// An authorization server may carry a registry: on its listener, below a path, over its store.
+// The settings that a separate registry has as flags are then under the key registry of the
+// file. Shared settings, such as the store, are those of the server.
 
-// apart are the keys of the section that only a registry of its own has.
-var apart = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format", "proxy", "proxy-file", "proxy-by-name"}
+// separateOnly are the keys that only a separate registry may have.
+var separateOnly = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format", "proxy", "proxy-file", "proxy-by-name"}
 
-// registry returns the registry that the server carries, nil without registry-at, and
-// every mistake in the section of the file. There may be no file.
+// registry returns the registry that the server carries, nil without registry-at, and every
+// mistake under the key registry of the file. File may be nil.
 func (s *serveSettings) registry(app *kong.Application, file *settings.Document) (*registryServe, error) {
 	d := file.Under("registry", registryKeys(app))
 	var named []registry.OwnServer
@@ -38,8 +38,8 @@ func (s *serveSettings) registry(app *kong.Application, file *settings.Document)
 		return nil, d.Mistakes()
 	}
 	for key, value := range d.Values {
-		if slices.Contains(apart, key) {
-			d.Fail(value.Line, "%s is for a registry of its own: leave it out here, or leave out registry-at and start authz registry serve", key)
+		if slices.Contains(separateOnly, key) {
+			d.Fail(value.Line, "%s is for a separate registry: leave it out here, or leave out registry-at and start authz registry serve", key)
 		}
 	}
 	v, err := registryFrom(app, d)
@@ -55,8 +55,8 @@ func (s *serveSettings) registry(app *kong.Application, file *settings.Document)
 	return v, errors.Join(d.Mistakes(), err, s.registryAtMistake(v), v.registryMistakes(), v.mistakes())
 }
 
-// registryFrom fills the settings of authz registry serve from a file alone: on the command
-// line and in the environment are those of authz serve.
+// registryFrom sets the settings of authz registry serve from a file alone, because the command
+// line and the environment are those of authz serve.
 func registryFrom(app *kong.Application, d *settings.Document) (*registryServe, error) {
 	for _, verbs := range app.Children {
 		for _, verb := range verbs.Children {
@@ -69,7 +69,7 @@ func registryFrom(app *kong.Application, d *settings.Document) (*registryServe, 
 	panic("authz registry serve is no verb")
 }
 
-// serversOf returns resources as servers of our own. That of the registry itself is none.
+// serversOf returns resources as own servers of the registry, without the registry itself.
 func serversOf(resources []authz.Resource, itself string) (out []registry.OwnServer) {
 	for _, r := range resources {
 		if r.URI == itself {
@@ -80,7 +80,7 @@ func serversOf(resources []authz.Resource, itself string) (out []registry.OwnSer
 	return out
 }
 
-// registryPrefix is registry-at without a slash at its end.
+// registryPrefix returns registry-at without a trailing slash.
 func (s *serveSettings) registryPrefix() string { return strings.TrimRight(s.RegistryAt, "/") }
 
 func (s *serveSettings) registryAtMistake(v *registryServe) error {
@@ -88,9 +88,9 @@ func (s *serveSettings) registryAtMistake(v *registryServe) error {
 	case !strings.HasPrefix(s.RegistryAt, "/"):
 		return fmt.Errorf("registry-at %q is not a path: write / or a path like /registry", s.RegistryAt)
 	case v.Resource != "" && pathOf(v.Resource) != at:
-		return fmt.Errorf("registry-at %s is not the path of the resource %s of the registry: readers would get tokens for another place", s.RegistryAt, v.Resource)
+		return fmt.Errorf("registry-at %s is not the path of the resource %s of the registry: tokens would have another audience", s.RegistryAt, v.Resource)
 	case v.Resource != "" && !slices.ContainsFunc(s.Resources, func(r authz.Resource) bool { return r.URI == v.Resource && hasScope(r, registryScope) }):
-		return fmt.Errorf("the resource %s of the registry is not under resources with the scope %s: nobody could get a token for it", v.Resource, registryScope)
+		return fmt.Errorf("the resource %s of the registry is not under resources with the scope %s: no client could get a token for it", v.Resource, registryScope)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func hasScope(r authz.Resource, name string) bool {
 	return slices.ContainsFunc(r.Scopes, func(s authz.Scope) bool { return s.Name == name })
 }
 
-// catalogueURL is where the catalogue is read.
+// catalogueURL returns the URL of the pages of the catalogue.
 func (s *serveSettings) catalogueURL() string {
 	u, err := url.Parse(s.Issuer)
 	if err != nil {
@@ -109,17 +109,17 @@ func (s *serveSettings) catalogueURL() string {
 	return u.String()
 }
 
-// carried is a registry inside of a server.
+// carried is a registry that an authorization server carries.
 type carried struct {
-	keeper  *mirror.Mirror
+	mirror  *mirror.Mirror
 	readers readers
 }
 
-// carried builds the registry over the store of the server, and brings our own servers into
-// the catalogue.
+// carried builds the registry over the store of the server, and adds the operator's own servers
+// to the catalogue.
 func (v *registryServe) carried(ctx context.Context, s *serveSettings, store *storage.Store, log *slog.Logger) (carried, error) {
-	v.Issuer = []string{s.Issuer} // that of --dev is known now
-	keeper, err := v.keeper(store, log, v.Interval, v.FullInterval, nil)
+	v.Issuer = []string{s.Issuer} // with --dev it is not known earlier
+	m, err := v.mirror(store, log, v.Interval, v.FullInterval, nil)
 	if err != nil {
 		return carried{}, err
 	}
@@ -129,13 +129,13 @@ func (v *registryServe) carried(ctx context.Context, s *serveSettings, store *st
 	}
 	for _, path := range []string{pathOf(s.Issuer) + "/authorize", "/.well-known/oauth-authorization-server", "/healthz"} {
 		if readers.answers(path) {
-			return carried{}, fmt.Errorf("registry-at %s: the authorization server itself answers below it: choose another path", s.RegistryAt)
+			return carried{}, fmt.Errorf("registry-at %s: it has paths of the authorization server below it: choose another path", s.RegistryAt)
 		}
 	}
-	return carried{keeper, readers}, publish(ctx, keeper)
+	return carried{m, readers}, publish(ctx, m)
 }
 
-// over answers readers of the catalogue, and leaves everything else to the server.
+// over answers requests for the catalogue, and passes every other request to the server.
 func (c carried) over(front http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.readers.answers(r.URL.EscapedPath()) {

@@ -14,8 +14,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// One process is the authorization server and the registry: over one store, on one listener,
-// where both answer as they do alone.
+// One process is authorization server and registry: over one store, on one listener, where both
+// answer as they do alone.
 func TestServeCarriesRegistry(t *testing.T) {
 	upstream := registrytest.New(t)
 	upstream.Fill(20)
@@ -63,7 +63,7 @@ registry:
 	}
 }
 
-// A private registry inside of the server takes the tokens of that server.
+// A protected registry that a server carries accepts the tokens of that server.
 func TestServeCarriesPrivateRegistry(t *testing.T) {
 	address := freeAddress(t)
 	issuer := "http://" + address
@@ -119,7 +119,7 @@ registry:
 	}
 }
 
-// Icons are asked for at public addresses only: those of a server on this machine are not.
+// Icons are fetched from public addresses only, not from this machine.
 func TestRegistryFetchesNoIconsFromHere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,7 +140,7 @@ func TestRegistryFetchesNoIconsFromHere(t *testing.T) {
 	}
 }
 
-// When the store is down, the metrics say that they are not known instead of what was.
+// While the store is down, metrics of the catalogue are missing instead of old.
 func TestCatalogueMetricsWithoutStore(t *testing.T) {
 	redis := miniredis.RunT(t)
 	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n")

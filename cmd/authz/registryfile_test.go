@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestC3ServersFileThatChanged: a record in --servers-file that changed without a new version
-// is refused while it serves: readers see the first one, and the log says which it is. With a
-// new version both are there.
+// TestC3ServersFileThatChanged: a changed record in --servers-file without a new version is
+// refused while the registry serves: readers get the first one, and the log names it. With a new
+// version both are there.
 func TestC3ServersFileThatChanged(t *testing.T) {
 	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n    title: Notes\n")
 	r := startRegistry(t, nil, "--servers-file", servers)

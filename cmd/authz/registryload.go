@@ -17,12 +17,12 @@ import (
 	"gatehouse.example/registry"
 )
 
-// The file of a registry is one of its own, whose keys are the names of flags, besides
-// servers, which is a list of servers of our own. Or it is that of the authorization server:
-// then all of this stands under the key registry, and what the two share is taken from
-// around it, unless it is there as well.
+// The settings of a registry come from one of two kinds of file. A file for the registry alone
+// has the names of flags as keys, and the list servers with the operator's own servers. In the
+// file of an authorization server the same keys are under the key registry; settings that both
+// share are taken from the top level unless they are also under registry.
 
-// registryKeys are the keys of a file of a registry.
+// registryKeys returns the keys that the file of a registry may have.
 func registryKeys(app *kong.Application) []string {
 	keys := []string{"servers"}
 	for _, node := range app.Children {
@@ -40,11 +40,11 @@ func registryKeys(app *kong.Application) []string {
 	return keys
 }
 
-// orders are the flags that say what to do once, and are no settings.
+// orders are the flags that apply to one run only. They are no settings of a file.
 var orders = []string{"full", "accept-shrink", "accept-changed", "json"}
 
-// loadRegistry fills s, whose flags are those of the verb, from all sources. It returns
-// sentences about the environment, and every mistake.
+// loadRegistry sets s, which has the flags of the selected verb, from all sources. It returns
+// warnings and every mistake.
 func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, error) {
 	flags, own, servers := k.Selected().Flags, registryKeys(k.Model), settingNames(k.Model)
 	from, err := settings.FindSources(k.Path, flags, p.env, append(slices.Clone(own), servers...))
@@ -65,45 +65,63 @@ func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, 
 	return warnings, errors.Join(append(errs, s.registryMistakes())...)
 }
 
-// asRegistryIn leaves of the file of an authorization server what is for its registry. Keys of
-// the registry that stand outside of their section are mistakes. A file that has nothing
-// but keys of a registry stays as it is.
+// asRegistryIn reduces the file of an authorization server to the settings of its registry.
+// Keys of the registry at the top level are mistakes there. A file that has only keys of a
+// registry stays as it is. Own are the keys of a registry, servers those of an authorization
+// server.
 func asRegistryIn(d *settings.Document, own, servers []string) error {
-	around := d.Values
-	theirs := false
-	for key := range around {
-		theirs = theirs || !slices.Contains(own, key)
-	}
-	if !theirs {
+	top := d.Values
+	if !hasOtherKeys(top, own) {
 		return nil
 	}
-	for key, value := range around {
+	for key, value := range top {
 		if slices.Contains(own, key) && !slices.Contains(servers, key) {
 			d.Fail(value.Line, "%s belongs under the key registry in the file of an authorization server", key)
 		}
 	}
 	d.Values = map[string]settings.Field{}
-	if section, ok := around["registry"]; ok {
+	if section, ok := top["registry"]; ok {
 		d.Values = d.Section(section, "registry", own)
 	}
-	for _, shared := range [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}} {
-		if slices.ContainsFunc(shared, func(key string) bool { return d.Values[key] != settings.Field{} }) {
-			continue
-		}
-		for _, key := range shared {
-			if value, ok := around[key]; ok {
-				d.Values[key] = value
-			}
-		}
-	}
-	if resources, ok := around["resources"]; ok {
-		d.Values["resources"] = resources
-	}
+	takeShared(d.Values, top)
 	return d.Mistakes()
 }
 
-// ownFrom reads the servers of our own that a file names: the list servers, and the servers
-// that tokens are for.
+// hasOtherKeys reports whether values has a key that is not in keys.
+func hasOtherKeys(values map[string]settings.Field, keys []string) bool {
+	for key := range values {
+		if !slices.Contains(keys, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedKeys are the settings that a registry shares with the authorization server in whose file
+// it is. The keys of one group are two ways to set one value.
+var sharedKeys = [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}}
+
+// takeShared adds to the values of a registry the shared settings at the top level of the file,
+// unless the registry has its own, and the list resources.
+func takeShared(values, top map[string]settings.Field) {
+	for _, group := range sharedKeys {
+		if !slices.ContainsFunc(group, func(key string) bool { return values[key] != settings.Field{} }) {
+			takeKeys(values, top, group)
+		}
+	}
+	takeKeys(values, top, []string{"resources"})
+}
+
+func takeKeys(to, from map[string]settings.Field, keys []string) {
+	for _, key := range keys {
+		if value, ok := from[key]; ok {
+			to[key] = value
+		}
+	}
+}
+
+// ownFrom reads the operator's own servers from a file: the list servers, and the resources
+// that the authorization server issues tokens for.
 func (s *registrySettings) ownFrom(d *settings.Document) error {
 	if f, ok := d.Values["servers"]; ok {
 		s.named, s.keepsOwn = ownServersIn(d, f), true
@@ -114,7 +132,7 @@ func (s *registrySettings) ownFrom(d *settings.Document) error {
 			if server := resourceServerIn(d, element); server.URL != s.Resource {
 				s.resources = append(s.resources, server)
 				if _, err := server.Item(); err != nil {
-					d.Fail(element.Line, "the registry cannot list %s: %s; describe it under servers, or say no-list-resources", server.URL, ownMistake(err))
+					d.Fail(element.Line, "the registry cannot list %s: %s; describe it under servers, or write no-list-resources", server.URL, ownMistake(err))
 				}
 			}
 		}
@@ -122,12 +140,13 @@ func (s *registrySettings) ownFrom(d *settings.Document) error {
 	return d.Mistakes()
 }
 
-// ownMistake is what is wrong with a server of our own.
+// ownMistake returns the text of an error about one of the operator's own servers, without the
+// names of packages.
 func ownMistake(err error) string {
 	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "registry: "), "own server: ")
 }
 
-// resourceServerIn reads of a resource what others may know.
+// resourceServerIn reads the public part of a resource.
 func resourceServerIn(d *settings.Document, f settings.Field) (s registry.OwnServer) {
 	for key, value := range d.Section(f, "a resource", resourceKeys) {
 		switch key {
@@ -142,7 +161,7 @@ func resourceServerIn(d *settings.Document, f settings.Field) (s registry.OwnSer
 	return s
 }
 
-// ownScopes returns scopes as a record of ours names them.
+// ownScopes converts scopes to those of a registry record.
 func ownScopes(scopes []authz.Scope) (out []registry.OwnScope) {
 	for _, scope := range scopes {
 		out = append(out, registry.OwnScope(scope))
@@ -153,8 +172,8 @@ func ownScopes(scopes []authz.Scope) (out []registry.OwnScope) {
 // resourceKeys are the keys of a resource in the file of an authorization server.
 var resourceKeys = []string{"uri", "name", "default", "scopes", "default-scopes", "introspection"}
 
-// together returns named servers and those of resources. What is said of a resource by name
-// counts, and is completed.
+// together returns the named servers and the servers of resources. If both have the same URL,
+// the named one counts, and the resource only supplies what it lacks.
 func together(named, resources []registry.OwnServer) []registry.OwnServer {
 	out := slices.Clone(named)
 	for _, resource := range resources {
@@ -175,7 +194,7 @@ func together(named, resources []registry.OwnServer) []registry.OwnServer {
 	return out
 }
 
-// registryMistakes returns what is wrong with the settings of both verbs.
+// registryMistakes returns the mistakes in the settings that both verbs have.
 func (s *registrySettings) registryMistakes() error {
 	var errs []error
 	if s.Resource != "" && len(s.Issuer) == 0 {
@@ -190,7 +209,7 @@ func (s *registrySettings) registryMistakes() error {
 	return errors.Join(append(errs, err, s.proxyMistakes(), s.MasterKeys.Mistakes(), logFormatMistake(s.LogFormat))...)
 }
 
-// mistakes returns what else is wrong with the settings of the server.
+// mistakes returns the mistakes in the settings that only the server has.
 func (v *registryServe) mistakes() error {
 	var errs []error
 	if err := validAddress(v.Listen); err != nil {
@@ -200,14 +219,14 @@ func (v *registryServe) mistakes() error {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
 	if v.MetaFile != "" && v.MetaKey == "" {
-		errs = append(errs, errors.New("meta-key is not set: say under which key of _meta the meta-file is told, for example --meta-key com.example.registry/catalogue"))
+		errs = append(errs, errors.New("meta-key is not set: name the key of _meta for the content of meta-file, for example --meta-key com.example.registry/catalogue"))
 	}
 	for _, time := range []struct {
 		name string
 		settings.Duration
 	}{{"interval", v.Interval}, {"full-interval", v.FullInterval}} {
 		if time.Duration <= 0 {
-			errs = append(errs, fmt.Errorf("%s %s is no time between two rounds: it must be more than 0", time.name, time.Duration))
+			errs = append(errs, fmt.Errorf("%s %s is not an interval: it must be more than 0", time.name, time.Duration))
 		}
 	}
 	if v.CacheAge < 0 {
@@ -216,7 +235,7 @@ func (v *registryServe) mistakes() error {
 	return errors.Join(append(errs, v.boundMistakes(), tlsMistake(v.TLSCert, v.TLSKey))...)
 }
 
-// doubts returns a sentence for each setting that does nothing or weakens the registry.
+// doubts returns a warning for each setting that has no effect or weakens the registry.
 func (v *registryServe) doubts(addr net.Addr) []string {
 	var out risks
 	doubt := func(applies bool, sentence string) { out.add(applies, "%s", sentence) }
@@ -227,12 +246,12 @@ func (v *registryServe) doubts(addr net.Addr) []string {
 	doubt(v.Upstream == "" && !v.keepsOwn, "the catalogue stays as it is: there is neither an upstream to mirror nor a server of your own")
 	upstream, err := url.Parse(v.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
-		"the upstream is http on another machine: whoever is on the way there decides what is in the catalogue")
+		"the upstream is http on another machine: an attacker on the network path can change the records of the catalogue")
 	doubt(!loopback(addr) && v.TLSCert == "", addr.String()+" is open to other machines without TLS: only a proxy that ends TLS should reach it")
 	return out
 }
 
-// pathOf is the path of a URL without a slash at its end.
+// pathOf returns the path of a URL without a trailing slash.
 func pathOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

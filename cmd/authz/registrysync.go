@@ -15,18 +15,18 @@ import (
 	"gatehouse.example/storage/catalogue"
 )
 
-// registrySync does one round.
+// registrySync runs one round of the mirror.
 type registrySync struct {
 	registrySettings
 
-	Full          bool `help:"Ask for everything, not only for what was updated."`
-	AcceptShrink  bool `help:"Ask for everything, and remove what the upstream does not list any more, however much it is."`
-	AcceptChanged bool `help:"Ask for everything, and take over records that are not what they were."`
-	JSON          bool `name:"json" help:"Print what was done as JSON."`
+	Full          bool `help:"Read all records of the upstream, not only updated ones."`
+	AcceptShrink  bool `help:"Read all records, and remove every record that the upstream does not list any more, however many they are."`
+	AcceptChanged bool `help:"Read all records, and replace records whose published version has changed."`
+	JSON          bool `name:"json" help:"Print the result as JSON."`
 }
 
-// Run does the round and says what became of it. A catalogue that waits for somebody to
-// decide is not up to date, so that is a failure.
+// Run runs the round and prints its result. A catalogue that waits for a decision of the
+// operator is not up to date, so it is an error.
 func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if _, err := p.loadRegistry(k, &v.registrySettings); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	case v.Store == "":
 		return usageError{errors.New("store is not set: name the store of the registry with --store or --config")}
 	case v.Store.Embedded():
-		return usageError{errors.New("store embedded: lives inside the running registry, and nothing outside can reach it: run the registry with --store redis://…")}
+		return usageError{errors.New("store embedded: is in the memory of the running registry, and no other process can reach it: run the registry with --store redis://…")}
 	case v.Upstream == "" && !v.keepsOwn:
 		return usageError{errors.New("upstream is not set: name the registry to mirror with --upstream, or servers of your own with --servers-file")}
 	}
@@ -49,35 +49,35 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	defer store.Close()
 	line := p.statusLine()
 	pace := pace{began: time.Now()}
-	keeper, err := v.keeper(store, log, 0, 0, func(r mirror.Report) { line.show(pace.at(time.Now(), r)) })
+	m, err := v.mirror(store, log, 0, 0, func(r mirror.Report) { line.show(pace.at(time.Now(), r)) })
 	if err != nil {
 		return err
 	}
 	order := mirror.SyncOptions{Full: v.Full, AcceptShrink: v.AcceptShrink, AcceptChanged: v.AcceptChanged}
-	report, err := v.sync(ctx, keeper, order, line)
+	report, err := v.sync(ctx, m, order, line)
 	line.clear()
 	if err != nil {
 		return err
 	}
-	return v.tell(ctx, p, keeper, report)
+	return v.print(ctx, p, m, report)
 }
 
-// leaseWait is how long to wait for a process that has the catalogue: longer than the lease
-// of one that is gone.
+// leaseWait is the time to wait for another process that fills the catalogue. It is longer than
+// the lease of a process that has ended.
 const leaseWait = 8 * time.Second
 
-// sync does the round as soon as nobody else is at it.
-func (v *registrySync) sync(ctx context.Context, keeper *mirror.Mirror, order mirror.SyncOptions, line *statusLine) (mirror.Report, error) {
+// sync runs the round as soon as no other process fills the catalogue.
+func (v *registrySync) sync(ctx context.Context, m *mirror.Mirror, order mirror.SyncOptions, line *statusLine) (mirror.Report, error) {
 	for begun := time.Now(); ; {
-		report, err := keeper.SyncWith(ctx, order)
+		report, err := m.SyncWith(ctx, order)
 		var elsewhere *catalogue.LeasedError
 		if !errors.As(err, &elsewhere) {
 			return report, err
 		}
 		if time.Since(begun) > leaseWait {
-			return report, fmt.Errorf("%s is filling the catalogue: what it has read is there, so wait for it", wordOf(elsewhere.Owner))
+			return report, fmt.Errorf("%s is filling the catalogue: wait for its round to end", wordOf(elsewhere.Owner))
 		}
-		line.show("waiting for " + wordOf(elsewhere.Owner) + ", which is filling the catalogue or was")
+		line.show("waiting for " + wordOf(elsewhere.Owner) + ", which is filling the catalogue or ended without releasing it")
 		select {
 		case <-ctx.Done():
 			return report, ctx.Err()
@@ -86,14 +86,15 @@ func (v *registrySync) sync(ctx context.Context, keeper *mirror.Mirror, order mi
 	}
 }
 
-// pace is how fast a round goes: what was read before it was interrupted does not count.
+// pace computes the speed of a round. Records that were read before an interruption do not
+// count.
 type pace struct {
 	began time.Time
 	first int
 	known bool
 }
 
-// at says how far it has come.
+// at returns a sentence about the progress of the round.
 func (c *pace) at(now time.Time, r mirror.Report) string {
 	if !c.known {
 		c.known, c.first = true, r.Items
@@ -108,15 +109,15 @@ func (c *pace) at(now time.Time, r mirror.Report) string {
 	return text
 }
 
-// synced is what was done, as --json prints it.
+// synced is the result as --json prints it.
 type synced struct {
 	mirror.Report
 	Shrink *mirror.Shrink `json:"shrink,omitempty"`
 }
 
-// tell prints what was done.
-func (v *registrySync) tell(ctx context.Context, p *program, keeper *mirror.Mirror, report mirror.Report) error {
-	status, err := keeper.Status(ctx)
+// print prints the result.
+func (v *registrySync) print(ctx context.Context, p *program, m *mirror.Mirror, report mirror.Report) error {
+	status, err := m.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,44 +135,44 @@ func (v *registrySync) tell(ctx context.Context, p *program, keeper *mirror.Mirr
 	return err
 }
 
-// sentences say what was done and what is to be known about it.
+// sentences returns the result for people.
 func sentences(r mirror.Report, s mirror.Status) string {
 	took := r.Ended.Sub(r.Began).Round(100 * time.Millisecond)
 	text := ""
-	say := func(applies bool, format string, args ...any) {
+	line := func(applies bool, format string, args ...any) {
 		if applies {
 			text += fmt.Sprintf(format, args...) + "\n"
 		}
 	}
 	switch {
 	case r.Mode == mirror.ModeOwn:
-		say(true, "servers of your own: %d", s.Own)
+		line(true, "servers of your own: %d", s.Own)
 	case r.NotModified:
-		say(true, "%s says that nothing has changed", s.Upstream)
+		line(true, "nothing has changed at %s", s.Upstream)
 	default:
-		say(true, "read %s on %s from %s in %s", counted(r.Items, "record"), counted(r.Pages, "page"), s.Upstream, took)
+		line(true, "read %s on %s from %s in %s", counted(r.Items, "record"), counted(r.Pages, "page"), s.Upstream, took)
 	}
-	say(r.Resumed && !r.Restarted, "it went on where an earlier run was interrupted")
-	say(true, "%d added, %d updated, %d deleted", r.Added, r.Updated, r.Deleted)
-	say(r.Vanished > 0, "%d of the deleted were not listed any more", r.Vanished)
-	say(r.Mode == mirror.ModeFull && !r.Judged, "what is not listed any more is not known, because the crawl was interrupted: the next full one can tell")
-	say(r.Invalid > 0, "%d could not be used:", r.Invalid)
+	line(r.Resumed && !r.Restarted, "this continued an earlier run that was interrupted")
+	line(true, "%d added, %d updated, %d deleted", r.Added, r.Updated, r.Deleted)
+	line(r.Vanished > 0, "%d of the deleted were not listed any more", r.Vanished)
+	line(r.Mode == mirror.ModeFull && !r.Judged, "records that are not listed any more were not removed, because the round was interrupted: the next full round removes them")
+	line(r.Invalid > 0, "%d could not be used:", r.Invalid)
 	for _, example := range r.Examples {
-		say(true, "  %s", wordOf(example))
+		line(true, "  %s", wordOf(example))
 	}
-	say(r.Changed > 0, "%d are not what they were, which must not be; the first ones stay (--accept-changed takes the others)", r.Changed)
-	say(r.Conflicts > 0, "%d have the names of servers of your own; yours stay", r.Conflicts)
-	say(s.UnknownStatus > 0, "%d are hidden, because the upstream gives them a status that is not known here", s.UnknownStatus)
-	say(r.Stripped > 0, "%d spoke under your own key of _meta; that was left out", r.Stripped)
-	say(true, "the catalogue has %s of %s", counted(s.Rows, "version"), counted(s.Servers, "server"))
+	line(r.Changed > 0, "%d differ from the version that was published first, which is not allowed; the first ones stay (--accept-changed takes the others)", r.Changed)
+	line(r.Conflicts > 0, "%d have the names of servers of your own; yours stay", r.Conflicts)
+	line(s.UnknownStatus > 0, "%d are hidden, because the upstream gives them an unknown status", s.UnknownStatus)
+	line(r.Stripped > 0, "%d had data under your own key of _meta, which was removed", r.Stripped)
+	line(true, "the catalogue has %s of %s", counted(s.Rows, "version"), counted(s.Servers, "server"))
 	return text
 }
 
-// atLeast passes log lines of a level or above.
+// atLeast is a handler that drops log lines below a level.
 type atLeast struct {
 	level slog.Level
 	slog.Handler
 }
 
-// Enabled reports whether a line is passed.
+// Enabled implements [slog.Handler].
 func (h atLeast) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/registry"
 )
 
-// ownServersIn reads a list of servers of our own and returns them with every mistake.
+// ownServersIn reads a list of the operator's own servers, and records every mistake in d.
 func ownServersIn(d *settings.Document, f settings.Field) []registry.OwnServer {
 	var out []registry.OwnServer
 	for _, element := range d.Elements(f, "servers") {
@@ -25,7 +25,7 @@ func ownServersIn(d *settings.Document, f settings.Field) []registry.OwnServer {
 	return out
 }
 
-// ownKeys are the keys of a server of our own.
+// ownKeys are the keys of one of the operator's own servers.
 var ownKeys = []string{"name", "version", "title", "description", "website", "url", "transport", "scopes", "icon", "icons", "status", "status-message", "record"}
 
 func ownServerIn(d *settings.Document, f settings.Field) (s registry.OwnServer) {
@@ -71,7 +71,7 @@ func iconIn(d *settings.Document, f settings.Field) (i message.Icon) {
 	return i
 }
 
-// readServers reads a file of servers of our own.
+// readServers reads a file of the operator's own servers.
 func readServers(name string, data []byte) ([]registry.OwnServer, error) {
 	d, err := settings.ReadDocument(name, data, []string{"servers"})
 	if err != nil {
@@ -85,7 +85,8 @@ func readServers(name string, data []byte) ([]registry.OwnServer, error) {
 	return servers, d.Mistakes()
 }
 
-// readMeta turns a file of what is said about servers into JSON, unless it is JSON.
+// readMeta returns the content of a file of data about servers as JSON. The file is JSON or
+// YAML.
 func readMeta(name string, data []byte) (json.RawMessage, error) {
 	if strings.EqualFold(filepath.Ext(name), ".json") {
 		return data, nil

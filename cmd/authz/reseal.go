@@ -20,8 +20,8 @@ type keyReseal struct {
 	JSON bool `name:"json" help:"Print the numbers as JSON."`
 }
 
-// Run seals everything under the first master key and says whether the others are
-// still needed.
+// Run seals everything under the first master key, and prints whether the others are still
+// needed.
 func (v *keyReseal) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
@@ -30,10 +30,10 @@ func (v *keyReseal) Run(ctx context.Context, p *program, k *kong.Context) error 
 	defer store.Close()
 	line := p.statusLine()
 	line.show("looking at the records in the store")
-	done, err := store.Reseal(ctx, func(r storage.Resealed) { line.show(met(r)) })
+	done, err := store.Reseal(ctx, func(r storage.Resealed) { line.show(progress(r)) })
 	line.clear()
 	if err != nil {
-		return fmt.Errorf("%w\nthis ended too early, after %s: run it again", err, met(done))
+		return fmt.Errorf("%w\nthis ended too early, after %s: run it again", err, progress(done))
 	}
 	result := resealed{MasterKeys: store.MasterKeys(), Looked: done.Looked, Sealed: done.Sealed, Unreadable: done.Unreadable}
 	switch {
@@ -48,12 +48,12 @@ func (v *keyReseal) Run(ctx context.Context, p *program, k *kong.Context) error 
 	return result.mistake()
 }
 
-// met says how far it has come.
-func met(r storage.Resealed) string {
+// progress returns a sentence about the progress of a pass over the store.
+func progress(r storage.Resealed) string {
 	return fmt.Sprintf("%s looked at, %d sealed anew", counted(r.Looked, "record"), r.Sealed)
 }
 
-// resealed is what was found in the store, as --json prints it.
+// resealed is the result as --json prints it.
 type resealed struct {
 	MasterKeys int `json:"master_keys"`
 	Looked     int `json:"looked"`
@@ -61,16 +61,16 @@ type resealed struct {
 	Unreadable int `json:"unreadable"`
 }
 
-// sentences say what to do next.
+// sentences returns the result and the next step for people.
 func (r resealed) sentences() string {
 	if r.MasterKeys == 1 {
-		return fmt.Sprintf("there is one master key, so there is nothing else to open: %s looked at\n", counted(r.Looked, "record"))
+		return fmt.Sprintf("there is only one master key, so nothing has to be sealed anew: %s looked at\n", counted(r.Looked, "record"))
 	}
 	return fmt.Sprintf("every record is sealed under the first master key: %s looked at, %d sealed anew\n", counted(r.Looked, "record"), r.Sealed) +
 		"if every server ran with this key first when this began, the other master keys can be dropped; else run this again when all do\n"
 }
 
-// mistake says that a record cannot be read.
+// mistake returns an error if there are records that cannot be read.
 func (r resealed) mistake() error {
 	if r.Unreadable == 0 {
 		return nil
@@ -79,16 +79,15 @@ func (r resealed) mistake() error {
 		"give the key that is missing too, behind the first, and drop none", r.Unreadable, counted(r.Looked, "record"))
 }
 
-// statusLine is a line on a terminal that is written again and again.
+// statusLine is a line on a terminal that is overwritten with each new status.
 type statusLine struct {
-	w     io.Writer // nil where nobody looks
+	w     io.Writer // nil unless standard error is a terminal
 	now   func() time.Time
 	shown time.Time
 	width int
 }
 
-// statusLine returns the line on standard error, which shows nothing if that is no
-// terminal.
+// statusLine returns a line on standard error. It shows nothing unless that is a terminal.
 func (p *program) statusLine() *statusLine {
 	if f, ok := p.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return &statusLine{w: f, now: time.Now}
@@ -96,10 +95,10 @@ func (p *program) statusLine() *statusLine {
 	return &statusLine{}
 }
 
-// statusTime is how long a line stays at least.
+// statusTime is the shortest time for which a status is shown.
 const statusTime = 250 * time.Millisecond
 
-// show writes text over what is there, unless that has just been written.
+// show replaces the status, unless it was replaced less than statusTime ago.
 func (l *statusLine) show(text string) {
 	if l.w == nil {
 		return
@@ -110,7 +109,7 @@ func (l *statusLine) show(text string) {
 	}
 }
 
-// clear leaves an empty line.
+// clear empties the line.
 func (l *statusLine) clear() {
 	if l.w != nil {
 		l.write("")

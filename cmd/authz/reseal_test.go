@@ -22,8 +22,8 @@ func (r *records) first(g storage.Grant) string {
 
 const sealedLine = "every record is sealed under the first master key"
 
-// What was issued under an old master key works when that was dropped, whether the verb
-// sealed it anew or a server did.
+// Everything that was issued under an old master key works after the key is dropped, whether the
+// verb or a server sealed it anew.
 func TestMasterKeyDropped(t *testing.T) {
 	for name, reseal := range map[string]func(*testing.T, *records, []string){
 		"verb": func(t *testing.T, r *records, both []string) {
@@ -72,15 +72,15 @@ func TestMasterKeyDropped(t *testing.T) {
 				t.Errorf("a revoked grant is %s, %v", g.State, err)
 			}
 			out, _ := r.verb(0, r.environ(after), "key", "reseal")
-			if out != "there is one master key, so there is nothing else to open: 5 records looked at\n" {
+			if out != "there is only one master key, so nothing has to be sealed anew: 5 records looked at\n" {
 				t.Errorf("%s", out)
 			}
 		})
 	}
 }
 
-// While two servers change their master key one after the other, as the manual says,
-// every grant can be refreshed at both of them, whichever of them made it.
+// While two servers change their master key one after the other, as the documentation describes,
+// every grant can be refreshed at both of them, whichever server made it.
 func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 	before, after := testKey(1), testKey(2)
 	r := newRecords(t, before)
@@ -130,7 +130,7 @@ func TestMasterKeyChangesWhileServersRun(t *testing.T) {
 	}
 }
 
-// A secret that no key opens is counted, stays, and hides no other.
+// A secret that no key opens is counted and stays, and the pass goes on.
 func TestResealUnreadable(t *testing.T) {
 	r := newRecords(t, testKey(2))
 	amy := r.person("amy")
@@ -160,7 +160,7 @@ func TestResealUnreadable(t *testing.T) {
 	}
 }
 
-// The line on a terminal leaves nothing behind, and changes a few times a second at most.
+// The status line is empty at the end, and changes only a few times a second.
 func TestStatusLine(t *testing.T) {
 	var terminal bytes.Buffer
 	now := time.Unix(1000, 0)

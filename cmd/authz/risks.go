@@ -14,8 +14,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// risks collects sentences about settings that weaken a program: what is set, what may
-// happen, what to write instead.
+// risks collects warnings about settings that weaken a program. Each names the setting, the
+// possible consequence, and what to write instead.
 type risks []string
 
 func (r *risks) add(applies bool, format string, args ...any) {
@@ -24,7 +24,7 @@ func (r *risks) add(applies bool, format string, args ...any) {
 	}
 }
 
-// risks returns what the settings of a server open that they need not.
+// risks returns a warning for each setting that opens more than a server needs.
 func (s *serveSettings) risks() []string {
 	var r risks
 	r.keys(s.MasterKeys)
@@ -33,32 +33,32 @@ func (s *serveSettings) risks() []string {
 	r.store(s.Store)
 	risk := s.proxyRisk()
 	r.add(risk != "", "%s", risk)
-	r.add(s.ClientDocuments == "allow", "client-documents allow: consent pages vouch for every host that a stranger names: "+
+	r.add(s.ClientDocuments == "allow", "client-documents allow: consent pages present every host of a client document as trusted: "+
 		"write ask, or deny with the hosts you know under client-documents-allow")
-	r.add(s.AccessTokenTTL > 0 && s.AccessTokenTTL <= earlyRefresh, "access-token-ttl %s: clients that refresh five minutes early do so at each call: write 10m, or introspection where tokens have to end sooner", s.AccessTokenTTL)
+	r.add(s.AccessTokenTTL > 0 && s.AccessTokenTTL <= earlyRefresh, "access-token-ttl %s: clients that refresh five minutes early do so at each call: write 10m, or use introspection where tokens have to end sooner", s.AccessTokenTTL)
 	open := s.ClientDocuments == "ask" || s.ClientDocuments == "allow"
-	r.add(s.Registration == string(authz.RegistrationClosed) && open, "registration closed: any client still gets in with a metadata document of its own (client-documents %s): "+
+	r.add(s.Registration == string(authz.RegistrationClosed) && open, "registration closed: any client can still connect with a metadata document of its own (client-documents %s): "+
 		"write client-documents: off, or deny with the hosts you know under client-documents-allow", s.ClientDocuments)
-	if !s.Dev { // it tells of these among what it relaxes
+	if !s.Dev { // --dev lists these among its relaxations
 		r = append(r, s.exposed()...)
 	}
 	return r
 }
 
-// earlyRefresh is the life of a token with which clients that refresh five minutes before its
-// end, as two widely used ones do, refresh at nearly every call.
+// earlyRefresh is the lifetime of an access token up to which clients that refresh five minutes
+// before its end, as two widely used ones do, refresh at nearly every call.
 const earlyRefresh = settings.Duration(6 * time.Minute)
 
-// keys judges master keys that are not random.
+// keys warns about master keys that are not random.
 func (r *risks) keys(keys settings.MasterKeys) {
 	for i, key := range keys {
-		r.add(patterned(key), "master-keys: key %d follows a pattern, so whoever guesses it opens what it seals: "+
-			"put one in front that is made with: openssl rand -base64 32", i+1)
+		r.add(patterned(key), "master-keys: key %d follows a pattern, so an attacker can guess it and open everything that it seals: "+
+			"put a new first key in front of it, made with: openssl rand -base64 32", i+1)
 	}
 }
 
-// patterned reports whether no random source would have made a key of 32 bytes: it repeats
-// bytes, counts, or is text. A random one does so once in 10^13.
+// patterned reports whether a key of 32 bytes is not random: it repeats bytes, counts, or is
+// text. The probability that a random key is taken for one is 10^-13.
 func patterned(key []byte) bool {
 	var values, steps [256]bool
 	distinct, stepped, text := 0, 0, true
@@ -76,24 +76,24 @@ func patterned(key []byte) bool {
 	return distinct <= len(key)/2 || stepped <= len(key)/4 || text
 }
 
-// proxies judges networks that nobody's proxies fill: then strangers are believed.
+// proxies warns about networks that are too wide to contain only the operator's proxies.
 func (r *risks) proxies(texts []string) {
 	trusted, _ := networks(texts) // a mistake is reported elsewhere
 	for _, network := range trusted {
-		r.add(wide(network), "trusted-proxies %s: whoever comes from there is believed when it says from where it comes, and limits count a stranger as anybody: "+
-			"name the addresses of your proxies alone", network)
+		r.add(wide(network), "trusted-proxies %s: any client in this network can choose the address that limits apply to: "+
+			"name only the addresses of your proxies", network)
 	}
 }
 
-// private are networks that no stranger comes from by himself.
+// private are the networks from which no connection comes over the internet.
 var private = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
-// wide reports whether a network is wider than what any operator of proxies publishes: /12
-// of IPv4, /24 of IPv6.
+// wide reports whether a public network is wider than any that an operator of proxies publishes:
+// /12 for IPv4, /24 for IPv6.
 func wide(network netip.Prefix) bool {
 	for _, p := range private {
 		if p.Contains(network.Addr()) && p.Bits() <= network.Bits() {
@@ -109,18 +109,18 @@ func wide(network netip.Prefix) bool {
 	return network.Bits() < most
 }
 
-// admin judges the address of an admin listener.
+// admin warns about an admin listener that other machines can reach.
 func (r *risks) admin(listen string) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return // it is off, or a mistake
+		return // off, or a mistake that is reported elsewhere
 	}
-	r.add(everywhere(host), "admin-listen %s: whoever reaches any address of this machine reads how the server does: "+
+	r.add(everywhere(host), "admin-listen %s: any client that reaches an address of this machine can read status and metrics: "+
 		"write 127.0.0.1:%s, or the one address that your probes use", listen, port)
 }
 
-// everywhere reports whether a host to listen on stands for strangers: for all addresses of
-// the machine, or for a public one.
+// everywhere reports whether a host to listen on stands for all addresses of the machine or for
+// a public one.
 func everywhere(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -131,7 +131,7 @@ func everywhere(host string) bool {
 	return addr.IsUnspecified() || public
 }
 
-// store judges the way to the store.
+// store warns about connections to the store without TLS.
 func (r *risks) store(url settings.StoreURL) {
 	var beyond []string
 	for _, server := range redis.PlainServers(string(url)) {
@@ -139,17 +139,17 @@ func (r *risks) store(url settings.StoreURL) {
 			beyond = append(beyond, server)
 		}
 	}
-	r.add(len(beyond) > 0, "store %s: without TLS whoever is on the way to it reads passwords and personal data, and changes grants: "+
+	r.add(len(beyond) > 0, "store %s: without TLS an attacker on the network path can read passwords and personal data, and change grants: "+
 		"write rediss in place of redis", strings.Join(beyond, ", "))
 }
 
-// exposed returns a sentence for each way in which the server can be reached without TLS.
+// exposed returns a warning for each way in which the server can be reached without TLS.
 func (s *serveSettings) exposed() []string {
 	var r risks
-	r.add(strings.HasPrefix(s.Issuer, "http:"), "issuer: http does not encrypt passwords and tokens, which only loopback can bear: write an https issuer for anybody else")
+	r.add(strings.HasPrefix(s.Issuer, "http:"), "issuer: http does not encrypt passwords and tokens, which is only safe on loopback: write an https issuer for clients on other machines")
 	host, _, err := net.SplitHostPort(s.Listen)
 	open := err == nil && !metadata.IsLoopbackHost(host)
-	r.add(open && s.Dev, "listen %s is open to other machines, and so is everything that --dev relaxes: write 127.0.0.1", s.Listen)
+	r.add(open && s.Dev, "listen %s is open to other machines, and the relaxations of --dev apply to them too: write 127.0.0.1", s.Listen)
 	r.add(open && !s.Dev && s.TLSCert == "", "listen %s is open to other machines without TLS: only a proxy that ends TLS may reach it; "+
 		"write tls-cert and tls-key, or listen on loopback", s.Listen)
 	return r

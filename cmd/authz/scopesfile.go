@@ -10,11 +10,11 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// scopeRules are what a file of scopes says. docs/examples/scopes.yaml is one.
+// scopeRules is the content of a file of scopes, such as docs/examples/scopes.yaml.
 type scopeRules struct {
 	policy    middleware.Policy
 	supported []string // for the metadata
-	challenge []string // for clients without a token; nil for all that are supported
+	challenge []string // for clients without a token; nil for all supported scopes
 }
 
 // scopeKeys are the keys of the file.
@@ -58,8 +58,7 @@ func readScopes(name string, data []byte) (scopeRules, error) {
 	return out, errors.Join(err, d.Mistakes())
 }
 
-// scopesByNameIn reads a mapping from names to scopes, and adds the scopes to those that are
-// named anywhere.
+// scopesByNameIn reads a mapping from names to scopes, and appends the scopes to named.
 func scopesByNameIn(d *settings.Document, f settings.Field, what string, named *[]string) map[string][]string {
 	if braced, filled := f.Braced(); braced && filled {
 		d.Fail(f.Line, "%s must not be in braces: write each name on a line of its own", what) // the parser would cut notes:read at its colon
@@ -84,7 +83,7 @@ func scopesByNameIn(d *settings.Document, f settings.Field, what string, named *
 	return out
 }
 
-// implyingIn returns the scopes that imply others, in their order.
+// implyingIn returns the scopes that imply others, in the order of the file.
 func implyingIn(d *settings.Document) []string {
 	var out []string
 	for _, entry := range d.Values["implies"].Entries() {
@@ -96,11 +95,11 @@ func implyingIn(d *settings.Document) []string {
 	return out
 }
 
-// scopeListIn reads scopes: a list, or a single value with spaces between them. None at all
-// must be said.
+// scopeListIn reads scopes: a list, or a single value with spaces between them. No value is a
+// mistake; an operation that needs no scope has the value [].
 func scopeListIn(d *settings.Document, f settings.Field, key string) []string {
 	if f.Null() {
-		d.Fail(f.Line, "%s has no value: name scopes, or write [] if every valid token will do", key)
+		d.Fail(f.Line, "%s has no value: name scopes, or write [] if every valid token is enough", key)
 		return nil
 	}
 	out := []string{}
@@ -126,7 +125,7 @@ func listingIn(d *settings.Document, f settings.Field) middleware.Listing {
 	return listing
 }
 
-// unique returns every scope once, in the order in which they come.
+// unique returns the scopes without repetitions, in their order.
 func unique(scopes []string) []string {
 	var out []string
 	for _, scope := range scopes {

@@ -11,15 +11,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// keySealRecords throws the switch after which every record is sealed.
+// keySealRecords starts the switch after which every record is sealed.
 type keySealRecords struct {
 	storeSettings
-	Wait bool `default:"true" negatable:"" help:"Wait until records without a seal are refused, some two minutes; else running servers see to it, or the next time this is run (default ${default})."`
+	Wait bool `default:"true" negatable:"" help:"Wait until records without a seal are refused, about two minutes; else a running server or the next run of this command finishes the switch (default ${default})."`
 	JSON bool `name:"json" help:"Print the numbers as JSON."`
 }
 
-// Run throws the switch, seals what is there, and waits until that is all. It may be
-// interrupted, and goes on when it is run again.
+// Run starts the switch, seals the existing records, and waits until every server seals new
+// ones. When it is interrupted, the next run continues.
 func (v *keySealRecords) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
@@ -31,7 +31,7 @@ func (v *keySealRecords) Run(ctx context.Context, p *program, k *kong.Context) e
 	done, err := v.seal(ctx, store, line)
 	line.clear()
 	if err != nil {
-		return fmt.Errorf("%w\nthis ended too early, after %s: run it again", err, met(done.Resealed))
+		return fmt.Errorf("%w\nthis ended too early, after %s: run it again", err, progress(done.Resealed))
 	}
 	if v.JSON {
 		err = p.printJSON(switched{Form: string(done.Form), Until: done.Until, Looked: done.Looked, Sealed: done.Sealed, Unreadable: done.Unreadable})
@@ -44,15 +44,15 @@ func (v *keySealRecords) Run(ctx context.Context, p *program, k *kong.Context) e
 	return err
 }
 
-// seal does it until everything is sealed, or as far as that goes without waiting.
+// seal repeats passes until every record is sealed, or runs one pass without --wait.
 func (v *keySealRecords) seal(ctx context.Context, store *storage.Store, line *statusLine) (storage.Switched, error) {
 	for {
-		done, err := store.SealRecords(ctx, func(r storage.Resealed) { line.show(met(r)) })
+		done, err := store.SealRecords(ctx, func(r storage.Resealed) { line.show(progress(r)) })
 		if err != nil || done.Until.IsZero() || !v.Wait {
 			return done, err
 		}
 		for left := time.Until(done.Until); left > 0; left = time.Until(done.Until) {
-			line.show(fmt.Sprintf("waiting for %s until every server has heard of it", left.Round(time.Second)))
+			line.show(fmt.Sprintf("waiting for %s until every server has read the switch", left.Round(time.Second)))
 			select {
 			case <-ctx.Done():
 				return done, errors.New("interrupted")
@@ -62,7 +62,7 @@ func (v *keySealRecords) seal(ctx context.Context, store *storage.Store, line *s
 	}
 }
 
-// switched is what was done, as --json prints it.
+// switched is the result as --json prints it.
 type switched struct {
 	Form       string    `json:"form"`
 	Until      time.Time `json:"until,omitzero"`
@@ -73,9 +73,9 @@ type switched struct {
 
 func sealedSentences(done storage.Switched) string {
 	if done.Form == storage.FormSealed {
-		return fmt.Sprintf("every record is sealed, and one without a seal is refused: %s\n", met(done.Resealed)) +
-			"set records: sealed for every server, so that a store without this switch is found out\n"
+		return fmt.Sprintf("every record is sealed, and one without a seal is refused: %s\n", progress(done.Resealed)) +
+			"set records: sealed for every server, so that a store without this switch is detected\n"
 	}
-	return fmt.Sprintf("records are being sealed: %s\n", met(done.Resealed)) +
-		fmt.Sprintf("from %s on a running server, or this when it is run again, refuses those without a seal\n", moment(done.Until.UTC()))
+	return fmt.Sprintf("records are being sealed: %s\n", progress(done.Resealed)) +
+		fmt.Sprintf("after %s a running server, or this command when it is run again, refuses records without a seal\n", moment(done.Until.UTC()))
 }

@@ -23,8 +23,8 @@ type serveVerb struct {
 	serveSettings
 }
 
-// Run serves until ctx ends. It listens first, because the issuer of --dev follows the
-// port, then opens the store, and only then says that it is ready.
+// Run serves until ctx ends. It opens the listeners first, because the issuer of --dev depends
+// on the port, then the store, and then announces that the server is ready.
 func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
 	s := &v.serveSettings
 	loaded, err := p.load(k, s)
@@ -76,7 +76,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	case err != nil:
 		return err
 	}
-	go front.EgressMissing(ctx) // begins to look, while the rest is made ready
+	go front.EgressMissing(ctx) // starts the first check while the rest is made ready
 	if err := s.adviseOnRecords(ctx, store, st.log); err != nil {
 		return err
 	}
@@ -91,13 +91,14 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		if err != nil {
 			return fmt.Errorf("the registry: %w", err)
 		}
-		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.keeper), append(work, c.keeper.Run)
+		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
 	}
 	p.announce(ctx, s, st, l.relaxed, front)
-	return besides(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
+	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 
-// without names what the server does without while it is ready.
+// without returns a function that names the features that are not available while the server is
+// ready.
 func without(front *authz.Server, room func() storage.Room) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		names := tight(room)(ctx)
@@ -108,26 +109,27 @@ func without(front *authz.Server, room func() storage.Room) func(context.Context
 	}
 }
 
-// adviseOnRecords says what is to be done so that nobody who can write to the store is
-// believed. A store that is forgotten at exit needs nothing.
+// adviseOnRecords logs the next step towards a store in which every record is sealed, so that
+// records forged by an attacker with access to the store are detected. An embedded store needs
+// none.
 func (s *serveSettings) adviseOnRecords(ctx context.Context, store *storage.Store, log *slog.Logger) error {
 	form, _, err := store.Form(ctx)
 	switch {
 	case err != nil || s.Store.Embedded():
 	case form == storage.FormPlain:
-		log.Warn("records in the store are believed whoever wrote them: when every server runs this release, authz key seal-records ends that")
+		log.Warn("records in the store are accepted without a seal: when every server runs this release, run authz key seal-records")
 	case form == storage.FormSealed && s.Records != recordsSealed:
-		log.Info("every record in the store is sealed: set records: sealed, so that a store without its switch is found out")
+		log.Info("every record in the store is sealed: set records: sealed, so that a store without this switch is detected")
 	}
 	return err
 }
 
-// worker is work that goes on until ctx ends.
+// worker is a background task. It returns when ctx ends.
 type worker = func(ctx context.Context) error
 
-// besides lets work run while serve does, which goes on for a while after ctx has ended,
-// and returns when all have ended.
-func besides(ctx context.Context, serve func() error, work ...worker) error {
+// runWith runs serve with background tasks, and returns when all have ended. It ends the tasks
+// after serve has returned, which is some time after the end of ctx.
+func runWith(ctx context.Context, serve func() error, work ...worker) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	worked := make(chan error, len(work))
 	for _, run := range work {
@@ -141,10 +143,10 @@ func besides(ctx context.Context, serve func() error, work ...worker) error {
 	return errors.Join(errs...)
 }
 
-// announce says that the server is ready and what people need to use it, and with --dev,
-// after that, all that it relaxes. Only --dev prints secrets, and only those that it made up.
+// announce prints that the server is ready and the addresses that users need, and with --dev,
+// after that, every relaxation. Only --dev prints secrets, and only those that it made up.
 func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made relaxed, front *authz.Server) {
-	var text strings.Builder // in one piece, whoever else prints
+	var text strings.Builder // written at once, so that log lines do not interrupt it
 	line := func(label, value string) { fmt.Fprintf(&text, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(&text, "Gatehouse is ready.")
 	line("issuer", s.Issuer)
@@ -165,12 +167,12 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	for _, r := range s.Resources {
 		line("connect to", r.URI)
 	}
-	made.tell(&text)
+	made.print(&text)
 	_, _ = io.WriteString(p.stdout, text.String())
 }
 
-// logger returns the log of a server, which strangers cannot fill, and what to call at the
-// end.
+// logger returns the log of a server and a function to call at the end. The log counts lines
+// that clients can cause in any number instead of writing each.
 func (p *program) logger(format string) (*slog.Logger, func()) {
 	quiet := quietlog.New(p.logHandler(format))
 	return slog.New(requestid.LogHandler(quiet)), quiet.Flush
@@ -180,5 +182,5 @@ func (p *program) logHandler(format string) slog.Handler {
 	if format == "json" {
 		return slog.NewJSONHandler(inertWriter{p.stderr}, nil)
 	}
-	return slog.NewTextHandler(p.stderr, nil) // it quotes whatever is not printable
+	return slog.NewTextHandler(p.stderr, nil) // it quotes text that is not printable
 }

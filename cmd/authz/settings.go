@@ -19,78 +19,78 @@ import (
 	"gatehouse.example/storage"
 )
 
-// storePlace says where the store is.
+// storePlace are the settings that name the store.
 type storePlace struct {
 	Config    string            `placeholder:"FILE" help:"YAML file with settings."`
 	Store     settings.StoreURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
-	StoreFile string            `placeholder:"FILE" help:"File that holds the store URL."`
+	StoreFile string            `placeholder:"FILE" help:"File that contains the store URL."`
 }
 
-// storeSettings say which store a verb works on, and what it takes to read and write its
-// records: all of them are sealed for the issuer, under the master keys.
+// storeSettings are the settings of a verb that works on a store. Reading and writing records
+// needs the issuer and the master keys, because records are sealed for the issuer, under the
+// keys.
 type storeSettings struct {
 	storePlace
 	Issuer         string              `placeholder:"URL" help:"The issuer of the server: records are sealed for it."`
 	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"The master keys of the server."`
-	MasterKeysFile string              `placeholder:"FILE" help:"File that holds them."`
-	Records        string              `default:"auto" placeholder:"auto|sealed" help:"What the server has: sealed if it refuses records without a seal (default ${default})."`
+	MasterKeysFile string              `placeholder:"FILE" help:"File that contains them."`
+	Records        string              `default:"auto" placeholder:"auto|sealed" help:"The same as for the server: sealed refuses records without a seal (default ${default})."`
 }
 
-// settings are everything that serve can be told, each once, with its default. The
-// name of a flag is the name of the key in the file and, in capitals behind AUTHZ_, of
-// the environment variable. A secret has a twin with -file behind its name, which names
-// a file to read it from.
+// serveSettings are all settings of serve, each once, with its default. The name of a flag is
+// the name of the key in the file and, in capitals after AUTHZ_, of the environment variable. A
+// secret has a second setting with the suffix -file, which names a file to read it from.
 type serveSettings struct {
 	storePlace
 
-	Dev                        bool            `help:"Try everything on this machine: what is missing is made up, and each relaxation is listed at the start."`
-	DevResource                []string        `sep:"none" placeholder:"URI" help:"With --dev: a server that tokens are for, instead of the demo resource; repeatable."`
+	Dev                        bool            `help:"Try everything on this machine: missing settings are made up, and each relaxation is listed at the start."`
+	DevResource                []string        `sep:"none" placeholder:"URI" help:"With --dev: a resource that tokens are issued for, instead of the demo resource; repeatable."`
 	DevPassword                settings.Secret `help:"With --dev: the password of the person demo (default: random, printed)."`
-	DevPasswordFile            string          `placeholder:"FILE" help:"File that holds it."`
-	DevIntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"With --dev: what resources introspect with (default: random, printed)."`
-	DevIntrospectionSecretFile string          `placeholder:"FILE" help:"File that holds it."`
+	DevPasswordFile            string          `placeholder:"FILE" help:"File that contains it."`
+	DevIntrospectionSecret     settings.Secret `placeholder:"SECRET" help:"With --dev: the secret with which resources introspect (default: random, printed)."`
+	DevIntrospectionSecretFile string          `placeholder:"FILE" help:"File that contains it."`
 
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
 	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz (with --registry-at also /status and /metrics), or off (default ${default}; off with --dev)."`
-	Issuer      string `placeholder:"URL" help:"The https URL by which everybody knows this server (with --dev: made from --listen)."`
+	Issuer      string `placeholder:"URL" help:"The https URL by which clients know this server (with --dev: made from --listen)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
 	listenSettings
 
-	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For tells senders apart; repeatable."`
+	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For names the address of the client; repeatable."`
 
 	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"Keys that seal records in the store, and secrets in them: base64 of 32 bytes each, comma separated; the first seals, all open."`
-	MasterKeysFile string              `placeholder:"FILE" help:"File that holds them."`
-	Records        string              `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto goes by the switch in the store, sealed refuses them whatever it says; see authz key seal-records (default ${default})."`
+	MasterKeysFile string              `placeholder:"FILE" help:"File that contains them."`
+	Records        string              `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto follows the switch in the store, sealed always refuses them; see authz key seal-records (default ${default})."`
 
-	Registration              string            `placeholder:"open|token|closed" help:"Who may register clients: anybody, whoever has an initial access token, nobody (with --dev: open)."`
-	RegistrationQuota         int               `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all; they are weighed too; 0 for any number (default ${default}; 0 with --dev)."`
-	RegistrationRedirectHosts []string          `placeholder:"HOST" help:"The only hosts to which clients that register may have answers sent, such as example.com or *.example.com; repeatable (default: any)."`
-	RegistrationSchemes       []string          `placeholder:"SCHEME" help:"The only private-use schemes to which they may, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
-	RegistrationRefuse        []string          `placeholder:"KIND" help:"Kinds of redirect URI that they may not have: loopback, private-use; repeatable."`
-	RegistrationScopes        []string          `placeholder:"SCOPE" help:"The only scopes that they may have; repeatable (default: any)."`
-	RegistrationGrantTypes    []string          `placeholder:"TYPE" help:"The only grant types that they may have; repeatable (default: any that exists)."`
-	ClientUnused              settings.Duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses (default ${default})."`
-	ClientIdle                settings.Duration `default:"90d" placeholder:"TIME" help:"How long a registered client is kept that nobody uses any more and that has no live grant (default ${default})."`
+	Registration              string            `placeholder:"open|token|closed" help:"Who may register clients: open for any client, token with an initial access token, closed for none (with --dev: open)."`
+	RegistrationQuota         int               `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all software; their size counts too; 0 for any number (default ${default}; 0 with --dev)."`
+	RegistrationRedirectHosts []string          `placeholder:"HOST" help:"The only hosts that clients may register in redirect URIs, such as example.com or *.example.com; repeatable (default: any)."`
+	RegistrationSchemes       []string          `placeholder:"SCHEME" help:"The only private-use schemes that clients may register in redirect URIs, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
+	RegistrationRefuse        []string          `placeholder:"KIND" help:"Kinds of redirect URI that clients may not register: loopback, private-use; repeatable."`
+	RegistrationScopes        []string          `placeholder:"SCOPE" help:"The only scopes that clients may register; repeatable (default: any)."`
+	RegistrationGrantTypes    []string          `placeholder:"TYPE" help:"The only grant types that clients may register; repeatable (default: any supported type)."`
+	ClientUnused              settings.Duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that was never used (default ${default})."`
+	ClientIdle                settings.Duration `default:"90d" placeholder:"TIME" help:"How long a registered client without a live grant is kept after its last use (default ${default})."`
 
-	ClientDocuments      string   `default:"ask" placeholder:"ask|allow|deny|off" help:"Client ID metadata documents: ask says at consent that nobody vouches for their host, deny takes those of --client-documents-allow alone (default ${default})."`
-	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are vouched for, such as example.com or *.example.com; repeatable."`
+	ClientDocuments      string   `default:"ask" placeholder:"ask|allow|deny|off" help:"Client ID metadata documents: ask warns at consent that their host is not known, allow does not, deny accepts only hosts of --client-documents-allow (default ${default})."`
+	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are trusted, such as example.com or *.example.com; repeatable."`
 	ClientDocumentsDeny  []string `placeholder:"HOST" help:"Hosts whose documents are refused; repeatable."`
 
 	egressSettings
 
-	AssertionAudience string `default:"issuer" placeholder:"issuer|issuer-or-endpoint" help:"What client assertions may name as this server; issuer-or-endpoint takes the token endpoint too, which lets another server of a client use its assertions here, CVE-2025-27370 (default ${default})."`
+	AssertionAudience string `default:"issuer" placeholder:"issuer|issuer-or-endpoint" help:"What client assertions may have as audience; issuer-or-endpoint accepts the token endpoint too, which allows another authorization server of a client to use its assertions here, CVE-2025-27370 (default ${default})."`
 
 	InsecureAllowLoopback bool `help:"With --dev: clients may name documents, keys and logos on this machine, and have them fetched."`
 
 	SigningAlgorithm string            `default:"ES256" placeholder:"ALG" help:"Algorithm of new signing keys: ES256, EdDSA or RS256 (default ${default})."`
-	KeyRotation      settings.Duration `default:"30d" placeholder:"TIME" help:"How long a signing key signs before another takes its place; 0 for ever (default ${default})."`
-	KeyCache         settings.Duration `default:"5m" placeholder:"TIME" help:"How long others may keep the published keys; a new key is published for twice as long before it signs (default ${default})."`
+	KeyRotation      settings.Duration `default:"30d" placeholder:"TIME" help:"How long a signing key is used before it is replaced; 0 for ever (default ${default})."`
+	KeyCache         settings.Duration `default:"5m" placeholder:"TIME" help:"How long the published keys may be cached; a new key is published for twice as long before it signs (default ${default})."`
 
 	AccessTokenTTL settings.Duration `name:"access-token-ttl" default:"10m" placeholder:"TIME" help:"How long an access token lives (default ${default})."`
 	CodeTTL        settings.Duration `name:"code-ttl" default:"60s" placeholder:"TIME" help:"How long an authorization code lives (default ${default})."`
-	RefreshWindow  settings.Duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token still gets the same successor; 0 for not at all (default ${default})."`
+	RefreshWindow  settings.Duration `default:"30s" placeholder:"TIME" help:"How long a used refresh token returns the same successor again; 0 for not at all (default ${default})."`
 	RefreshIdle    settings.Duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
 	RefreshMax     settings.Duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
 
@@ -98,17 +98,17 @@ type serveSettings struct {
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
-	// Resources is the list resources of the file. It has no flag.
+	// Resources is the list resources of the file. There is no flag for it.
 	Resources []authz.Resource `kong:"-"`
-	// Clients and StatementIssuers are the lists clients and software-statements of the
-	// file. They have no flags.
+	// Clients and StatementIssuers are the lists clients and software-statements of the file.
+	// There are no flags for them.
 	Clients          []storage.Client      `kong:"-"`
 	StatementIssuers []dcr.StatementIssuer `kong:"-"`
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
 
-// networks reads the setting trusted-proxies: networks, and addresses as networks of one.
+// networks parses the setting trusted-proxies. An address is a network of one address.
 func networks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for _, text := range texts {
@@ -124,7 +124,7 @@ func networks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// off is the address of a listener that is not wanted.
+// off is the setting that turns a feature off.
 const off = "off"
 
 func validAddress(addr string) error {
@@ -138,8 +138,7 @@ func validAddress(addr string) error {
 	return nil
 }
 
-// follow makes the issuer of --dev from the address that the public listener has or
-// will have.
+// follow sets the issuer of --dev to the address of the public listener.
 func (s *serveSettings) follow(addr string) {
 	host, _, _ := net.SplitHostPort(s.Listen)
 	_, port, _ := net.SplitHostPort(addr)
@@ -147,7 +146,7 @@ func (s *serveSettings) follow(addr string) {
 		host = "127.0.0.1"
 	}
 	issuer := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
-	if port == "0" { // it is not known yet
+	if port == "0" { // the listener is not open yet
 		issuer.Host = strings.TrimSuffix(issuer.Host, ":0")
 	}
 	if s.TLSCert != "" {
@@ -162,8 +161,8 @@ func (s *serveSettings) follow(addr string) {
 // server returns the configuration of the authorization server, without its store.
 func (s *serveSettings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
-	proxies, _ := s.trustedProxies() // a mistake was reported
-	fetching, _ := s.fetching()      // a mistake was reported
+	proxies, _ := s.trustedProxies() // mistakes were reported
+	fetching, _ := s.fetching()      // mistakes were reported
 	fetching.InsecureAllowLoopback = s.InsecureAllowLoopback
 	fetcher, err := safefetch.New(fetching)
 	return authz.Config{
@@ -171,7 +170,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 		Resources:          s.Resources,
 		Registration:       authz.Registration(s.Registration),
 		RegistrationPolicy: s.registrationPolicy(),
-		RegistrationQuota:  cmp.Or(s.RegistrationQuota, -1), // there zero means the default
+		RegistrationQuota:  cmp.Or(s.RegistrationQuota, -1), // zero is the default of authz.Config
 		StatementIssuers:   s.StatementIssuers,
 		ClientUnused:       time.Duration(s.ClientUnused),
 		ClientIdle:         time.Duration(s.ClientIdle),
@@ -179,13 +178,13 @@ func (s *serveSettings) server() (authz.Config, error) {
 		AssertionAudience:  authz.AssertionAudience(s.AssertionAudience),
 		Documents:          s.documents(),
 		Fetcher:            fetcher,
-		Egress:             authz.EgressCheck{Hosts: s.lookout()},
+		Egress:             authz.EgressCheck{Hosts: s.egressHosts()},
 		SigningAlgorithm:   s.SigningAlgorithm,
-		KeyRotation:        cmp.Or(time.Duration(s.KeyRotation), -1), // there zero means the default
+		KeyRotation:        cmp.Or(time.Duration(s.KeyRotation), -1), // zero is the default of authz.Config
 		KeyCache:           time.Duration(s.KeyCache),
 		AccessTokenTTL:     time.Duration(s.AccessTokenTTL),
 		CodeTTL:            time.Duration(s.CodeTTL),
-		RefreshWindow:      cmp.Or(window, -1), // there zero means the default
+		RefreshWindow:      cmp.Or(window, -1), // zero is the default of authz.Config
 		RefreshIdle:        time.Duration(s.RefreshIdle),
 		RefreshMax:         time.Duration(s.RefreshMax),
 		TrustedProxies:     proxies,

@@ -80,7 +80,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// Zero has a meaning of its own on the command line: no window at all.
+// Zero means no window on the command line, not the default.
 func TestRefreshWindowZeroIsStrict(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{0: -1, time.Second: time.Second, -time.Second: -time.Second} {
 		s := serveSettings{RefreshWindow: settings.Duration(given)}
@@ -94,8 +94,8 @@ func TestRefreshWindowZeroIsStrict(t *testing.T) {
 	}
 }
 
-// Every setting is a row of the table in docs/operations.md, with its default, and
-// every row is a setting.
+// Every setting is a row of the table in docs/operations.md, with its default, and every row is a
+// setting.
 func TestSettingsAreDocumented(t *testing.T) {
 	data, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

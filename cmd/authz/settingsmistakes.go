@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// mistakes returns what is wrong with the settings as a whole. Whatever --dev allows
-// to be left out has been filled in. What authz.Config checks itself is left to it.
+// mistakes returns the mistakes that authz.New does not report. The settings that --dev allows
+// to be left out have been filled in before.
 func (s *serveSettings) mistakes() error {
 	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes())
 }
@@ -20,7 +20,7 @@ func (s *serveSettings) mistakes() error {
 func (s *serveSettings) issuerMistake() error {
 	switch {
 	case s.Issuer == "" && s.Dev:
-		return nil // the listener that it follows is reported
+		return nil // the mistake is in listen, which is reported
 	case s.Issuer == "":
 		return errors.New("issuer is not set: give the https URL that clients use, for example --issuer https://auth.example.com, or --dev to try things on this machine")
 	}
@@ -34,7 +34,7 @@ func (s *serveSettings) issuerMistake() error {
 	return nil
 }
 
-// required names what is missing. Outside --dev nothing is made up.
+// required returns an error for each required setting that is missing.
 func (s *serveSettings) required() error {
 	var errs []error
 	missing := func(absent bool, sentence string) {
@@ -42,10 +42,10 @@ func (s *serveSettings) required() error {
 			errs = append(errs, errors.New(sentence))
 		}
 	}
-	missing(s.Store == "", "store is not set: say where state is kept, for example --store redis://127.0.0.1:6379")
+	missing(s.Store == "", "store is not set: give the URL of the store, for example --store redis://127.0.0.1:6379")
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
-	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is gone at exit and could not open what this store keeps; give AUTHZ_MASTER_KEYS, or leave out --store")
-	missing(s.Registration == "", "registration is not set: say who may register clients, registration: open, token or closed")
+	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is lost at exit, and the records in this store could not be opened without it; give AUTHZ_MASTER_KEYS, or leave out --store")
+	missing(s.Registration == "", "registration is not set: choose who may register clients, registration: open, token or closed")
 	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
 	if !s.Dev {
 		errs = append(errs, s.MasterKeys.Mistakes())
@@ -65,7 +65,7 @@ func tlsMistake(cert, key string) error {
 	return nil
 }
 
-// formMistakes finds values that no part behind this one would explain.
+// formMistakes returns an error for each value that is malformed or out of range.
 func (s *serveSettings) formMistakes() error {
 	var errs []error
 	if err := validAddress(s.Listen); err != nil {
@@ -104,12 +104,13 @@ func logFormatMistake(format string) error {
 	return nil
 }
 
-// clientMistakes finds values about clients that no part behind this one would explain.
+// clientMistakes returns an error for each setting about clients that is malformed or
+// contradicts another.
 func (s *serveSettings) clientMistakes() error {
 	var errs []error
 	for _, kind := range s.RegistrationRefuse {
 		if kind != "loopback" && kind != "private-use" {
-			errs = append(errs, fmt.Errorf("registration-refuse %q is no kind of redirect URI: it is loopback or private-use", kind))
+			errs = append(errs, fmt.Errorf("registration-refuse %q is not a kind of redirect URI: it is loopback or private-use", kind))
 		}
 	}
 	if s.RegistrationQuota < 0 {
@@ -119,14 +120,14 @@ func (s *serveSettings) clientMistakes() error {
 		errs = append(errs, fmt.Errorf("client-documents %q is not known: it is ask, allow, deny or off", s.ClientDocuments))
 	}
 	if s.ClientDocuments == off && len(s.ClientDocumentsAllow)+len(s.ClientDocumentsDeny) > 0 {
-		errs = append(errs, errors.New("client-documents is off: leave out client-documents-allow and client-documents-deny, or say ask, allow or deny"))
+		errs = append(errs, errors.New("client-documents is off: leave out client-documents-allow and client-documents-deny, or write ask, allow or deny"))
 	}
 	switch host, _, _ := net.SplitHostPort(s.Listen); {
 	case !s.InsecureAllowLoopback:
 	case !s.Dev:
-		errs = append(errs, errors.New("insecure-allow-loopback needs --dev: with it strangers make this server read from its own machine"))
+		errs = append(errs, errors.New("insecure-allow-loopback needs --dev: it allows any client to make this server fetch from its own machine"))
 	case !metadata.IsLoopbackHost(host):
-		errs = append(errs, fmt.Errorf("insecure-allow-loopback needs a listener on loopback: whoever reaches %s could make this server read from its own machine", s.Listen))
+		errs = append(errs, fmt.Errorf("insecure-allow-loopback needs a listener on loopback: any client that reaches %s could make this server fetch from its own machine", s.Listen))
 	}
 	return errors.Join(errs...)
 }

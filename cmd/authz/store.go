@@ -12,7 +12,8 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// openStore opens the store of a server. What it may forget in a crash goes to the log.
+// openStore opens the store of a server. Warnings about settings of the store that may lose
+// writes go to the log.
 func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	backend, err := redis.Open(ctx, redis.Options{
 		URL: string(s.Store), OnWarning: func(sentence string) { log.Warn(sentence) },
@@ -23,16 +24,16 @@ func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*stora
 	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
-// recordsSealed is the setting records that refuses records without a seal.
+// recordsSealed is the value of the setting records that refuses records without a seal.
 const recordsSealed = "sealed"
 
-// open opens the store for a verb that works beside a running server.
+// open opens the store for a verb. A server may be running over the same store.
 func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 	switch {
 	case s.Store == "":
 		return nil, usageError{errors.New("store is not set: name the store of the server with --store or --config")}
 	case s.Store.Embedded():
-		return nil, usageError{errors.New("store embedded: lives inside the running server, and nothing outside can reach it: run the server with --store redis://… to administer it")}
+		return nil, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store redis://… to administer it")}
 	case s.Issuer == "":
 		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
 	case len(s.MasterKeys) == 0:
@@ -48,13 +49,13 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
-// storeMistake finds a mistake in the store's URL without connecting to it.
+// storeMistake returns an error if the URL of the store is malformed. It does not connect.
 func (s *serveSettings) storeMistake() error {
 	if s.Store == "" {
 		return nil // reported already
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the URL is read first; the connection then fails at once
+	cancel() // Open parses the URL first; then the connection fails at once
 	backend, err := redis.Open(ctx, redis.Options{URL: string(s.Store)})
 	if err == nil {
 		return backend.Close()
@@ -65,8 +66,8 @@ func (s *serveSettings) storeMistake() error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// quietRedis silences the lines that the Redis client writes to standard error by
-// itself. Whatever matters in them comes back as an error.
+// quietRedis turns off the lines that the Redis client writes to standard error. Failures are
+// also returned as errors.
 func quietRedis() { goredis.SetLogger(silence{}) }
 
 type silence struct{}

@@ -17,20 +17,19 @@ import (
 	"gatehouse.example/storage"
 )
 
-// userVerbs administer the people who can sign in. They work on the store of a running
-// server, which sees the change at once.
+// userVerbs administer the people who can sign in. A running server sees a change at once.
 type userVerbs struct {
 	Add     userAdd     `cmd:"" help:"Add a person; the password is read from standard input."`
-	Ls      userLs      `cmd:"" help:"List everybody."`
-	Passwd  userPasswd  `cmd:"" help:"Give a person another password, read from standard input, and end their sessions."`
-	Disable userDisable `cmd:"" help:"Lock a person out and revoke what they granted."`
-	Rm      userRm      `cmd:"" help:"Remove a person and revoke what they granted."`
+	Ls      userLs      `cmd:"" help:"List all people."`
+	Passwd  userPasswd  `cmd:"" help:"Set another password for a person, read from standard input, and end their sessions."`
+	Disable userDisable `cmd:"" help:"Lock a person out and revoke their grants."`
+	Rm      userRm      `cmd:"" help:"Remove a person and revoke their grants."`
 }
 
 type userAdd struct {
 	storeSettings
 	Name         string `arg:"" help:"The name that the person types to sign in."`
-	PasswordFile string `placeholder:"FILE" help:"File that holds the password, instead of standard input."`
+	PasswordFile string `placeholder:"FILE" help:"File that contains the password, instead of standard input."`
 	JSON         bool   `name:"json" help:"Print the record as JSON."`
 }
 
@@ -63,14 +62,14 @@ type userLs struct {
 	JSON bool `name:"json" help:"Print the records as a JSON array."`
 }
 
-// Run lists everybody.
+// Run lists all people.
 func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	store, err := p.storeOf(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	list := paperFor(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
+	list := newRecordList(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
 	damaged := &unreadable{kind: "user"}
 	for u, err := range admin.Users(ctx, store) {
 		if err == nil {
@@ -104,10 +103,10 @@ func (v *userDisable) Run(ctx context.Context, p *program, k *kong.Context) erro
 type userPasswd struct {
 	storeSettings
 	Name         string `arg:"" help:"The name of the person."`
-	PasswordFile string `placeholder:"FILE" help:"File that holds the password, instead of standard input."`
+	PasswordFile string `placeholder:"FILE" help:"File that contains the password, instead of standard input."`
 }
 
-// Run gives a person another password.
+// Run sets another password for a person.
 func (v *userPasswd) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "changed the password of", func(ctx context.Context, store *storage.Store, name string) error {
 		if _, err := admin.FindUser(ctx, store, name); err != nil {
@@ -131,7 +130,7 @@ func (v *userRm) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return p.changeUser(ctx, k, &v.storeSettings, v.Name, "removed", admin.RemoveUser)
 }
 
-// changeUser does something to one person and says so.
+// changeUser applies change to one person and prints done with the name.
 func (p *program) changeUser(ctx context.Context, k *kong.Context, s *storeSettings, name, done string,
 	change func(context.Context, *storage.Store, string) error) error {
 	store, err := p.storeOf(ctx, k, s)
@@ -150,7 +149,7 @@ func (p *program) changeUser(ctx context.Context, k *kong.Context, s *storeSetti
 	return err
 }
 
-// storeOf fills the settings of a verb and opens the store that they name.
+// storeOf sets the settings of a verb and opens the store that they name.
 func (p *program) storeOf(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, error) {
 	if err := p.loadStore(k); err != nil {
 		return nil, err
@@ -198,7 +197,7 @@ func onePassword(text string) (string, error) {
 	return text, admin.CheckPassword(text)
 }
 
-// askPassword asks twice, without showing what is typed.
+// askPassword asks for the password twice, without showing it.
 func (p *program) askPassword(terminal int) (string, error) {
 	var answers [2]string
 	for i, prompt := range []string{"Password: ", "Again: "} {

@@ -13,7 +13,7 @@ func (versionVerb) Run(p *program) error {
 	return err
 }
 
-// version is the module's version, or its commit, and the Go release that built it.
+// version returns the version of the module, or its commit, and the Go release that built it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// What clients say about themselves ends up on an operator's terminal, which obeys
-// control characters and turns text around for directional ones. They are shown escaped.
+// Metadata that clients choose is printed on an operator's terminal, which executes control
+// characters and reorders text after directional characters. These are printed escaped.
 
-// wordOf returns a text as it is if it is one word that does nothing to a terminal, else
-// quoted, and a dash for none.
+// wordOf returns a text unchanged if it is one word of printable characters, else quoted, and a
+// dash if it is empty.
 func wordOf(s string) string {
 	switch {
 	case s == "":
@@ -28,7 +28,7 @@ func wordOf(s string) string {
 
 func notPlain(c rune) bool { return !unicode.IsPrint(c) || c == ' ' || c == '"' }
 
-// wordsOf shows several words.
+// wordsOf returns several words with spaces between them, a dash for none.
 func wordsOf(words []string) string {
 	if len(words) == 0 {
 		return "-"
@@ -40,11 +40,10 @@ func wordsOf(words []string) string {
 	return strings.Join(shown, " ")
 }
 
-// maxQuoted is how many characters of a name are shown.
+// maxQuoted is the greatest number of characters of a name that are printed.
 const maxQuoted = 60
 
-// quoted shows a name, always in quotation marks, so that none can look like something
-// that we say.
+// quoted returns a name in quotation marks, so that it cannot look like output of this program.
 func quoted(s string) string {
 	if runes := []rune(s); len(runes) > maxQuoted {
 		s = string(runes[:maxQuoted-1]) + "…"
@@ -52,8 +51,8 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// inert returns the same JSON with every character escaped that can do something to a
-// terminal. Outside of strings JSON has none but line ends.
+// inert returns the same JSON with every character escaped that a terminal does not print.
+// Outside of strings JSON has no such characters but line ends.
 func inert(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, c := range string(text) {
@@ -70,7 +69,7 @@ func inert(text []byte) []byte {
 	return out
 }
 
-// inertWriter writes JSON lines inert.
+// inertWriter passes JSON through inert.
 type inertWriter struct{ w io.Writer }
 
 // Write implements [io.Writer].
@@ -81,8 +80,8 @@ func (i inertWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// jsonArray writes a JSON array as its elements come. One that is not closed is not
-// complete, and no JSON.
+// jsonArray writes a JSON array element by element. An array that is not closed is incomplete,
+// and is not valid JSON.
 type jsonArray struct {
 	w       io.Writer
 	started bool

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// hostile texts do something to a terminal, or look like what they are not.
+// hostile are texts that a terminal would execute, or that look like other output.
 var hostile = []string{
 	"\x1b[2J\x1b]0;title\a", "back\b\b\b\bgone", "two\nlines\r", "tab\tstop", "\x7f", "\u009b31m",
 	"left \u202etfel\u202c", "\u2066isolated\u2069", "\u200b\u200e\ufeff", "\u2028\u2029", "\U000e0041 tag", "not \xff\xfe UTF-8",
 }
 
-// obeyed reports whether a terminal does anything but show a text in its lines.
+// obeyed reports whether a terminal would do anything but show a text in its lines.
 func obeyed(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return c != '\n' && !unicode.IsPrint(c) })
 }
@@ -50,7 +50,7 @@ func TestWordOf(t *testing.T) {
 	}
 }
 
-// An array has one spelling, whether it is written at once or as its elements come.
+// An array has the same form, whether it is written at once or element by element.
 func TestJSONArray(t *testing.T) {
 	type element struct {
 		Text string   `json:"text"`

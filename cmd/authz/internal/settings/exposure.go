@@ -13,13 +13,13 @@ import (
 func SecretRisks(flags []*kong.Flag, origins map[string]Origin, file *Document) (sentences []string) {
 	for _, flag := range flags {
 		if confidential(flag) && origins[flag.Name].Where == "--"+flag.Name {
-			sentences = append(sentences, fmt.Sprintf("%s is on the command line, which everybody on this machine can read: set %s, or %s to a file that holds it",
+			sentences = append(sentences, fmt.Sprintf("%s is on the command line, which everybody on this machine can read: set %s, or %s to a file that contains it",
 				flag.Name, Variable(flag.Name), Variable(flag.Name+"-file")))
 		}
 	}
 	for _, place := range slices.Concat(namedFiles(flags, origins), file.places(flags, origins)) {
 		if readers := OtherReaders(place.file); readers != "" {
-			sentences = append(sentences, fmt.Sprintf("%s: %s can read %s, which holds a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, readers, place.file))
+			sentences = append(sentences, fmt.Sprintf("%s: %s can read %s, which contains a secret: chmod 600 it, and let it belong to the user that runs the program", place.key, readers, place.file))
 		}
 	}
 	return sentences

@@ -10,16 +10,15 @@ import (
 	"gatehouse.example/storage"
 )
 
-// paper is what records are printed on as they come. It ends complete, or because
-// something failed.
-type paper[R any] interface {
+// recordList prints records while they are read. Its end is complete unless an error ended it.
+type recordList[R any] interface {
 	print(R) error
 	end(complete bool) error
 }
 
-// paperFor is a JSON array for programs, or a table for people. The head and the lines
-// of a table have tabs between their columns.
-func paperFor[R any](w io.Writer, asJSON bool, head string, line func(R) string) paper[R] {
+// newRecordList returns a list that is a JSON array or a table. The head and the lines of a
+// table have tabs between their columns.
+func newRecordList[R any](w io.Writer, asJSON bool, head string, line func(R) string) recordList[R] {
 	if asJSON {
 		return array[R]{&jsonArray{w: w}}
 	}
@@ -28,8 +27,8 @@ func paperFor[R any](w io.Writer, asJSON bool, head string, line func(R) string)
 	return t
 }
 
-// array is not closed when something failed, so that no program takes it for all of the
-// records.
+// array is a JSON array. After an error it is not closed, so that no program takes it for
+// complete.
 type array[R any] struct{ *jsonArray }
 
 func (a array[R]) print(r R) error { return a.add(r) }
@@ -41,7 +40,7 @@ func (a array[R]) end(complete bool) error {
 	return a.close()
 }
 
-// table aligns its columns over a hundred rows at a time, and keeps no more.
+// table aligns its columns over rowsAligned rows at a time, which bounds its memory.
 type table[R any] struct {
 	w    *tabwriter.Writer
 	line func(R) string
@@ -65,15 +64,16 @@ func (t *table[R]) end(complete bool) error {
 	return t.w.Flush()
 }
 
-// unreadable counts records of a kind that cannot be read, so that one does not hide the
-// others.
+// unreadable counts records of a kind that cannot be read, so that one of them does not end the
+// list.
 type unreadable struct {
 	kind  string
 	count int
 	first error
 }
 
-// without counts such an error and forgives it.
+// without returns nil for an error about a record that cannot be read, and counts it. Every
+// other error is returned.
 func (u *unreadable) without(err error) error {
 	if !errors.Is(err, storage.ErrRecord) {
 		return err
@@ -87,5 +87,5 @@ func (u *unreadable) error() error {
 	if u.count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s passed over: %w", counted(u.count, u.kind), u.first)
+	return fmt.Errorf("%s skipped: %w", counted(u.count, u.kind), u.first)
 }

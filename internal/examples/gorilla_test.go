@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// notesRouter is a server of gorilla/mux. Protect is a middleware of that router as it is. It
-// stands on the subrouter of the resource, and RequireScope on each route.
+// notesRouter is a server of gorilla/mux. Protect is a middleware of that router without an
+// adapter: it is on the subrouter of the resource, and RequireScope on each route.
 func notesRouter(resource, issuer string) (http.Handler, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource:             resource,
@@ -33,9 +33,9 @@ func notesRouter(resource, issuer string) (http.Handler, error) {
 	notes.Handle("", reading(http.HandlerFunc(listNotes))).Methods(http.MethodGet)
 	notes.Handle("", writing(http.HandlerFunc(addNote))).Methods(http.MethodPost)
 	notes.Handle("/{id:[0-9]+}", reading(http.HandlerFunc(showNote))).Methods(http.MethodGet)
-	// The router calls its middleware for requests that match a route only. This route matches
-	// all others, so that preflights get their answer from Protect, and nobody without a token
-	// learns which routes there are.
+	// The router calls its middleware only for requests that match a route. This route matches all
+	// others, so that Protect answers preflights, and a client without a token cannot learn which
+	// routes exist.
 	notes.PathPrefix("").HandlerFunc(http.NotFound)
 	return router, nil
 }

@@ -21,10 +21,9 @@ import (
 )
 
 // sdkServer puts a guard around a server of the official Go SDK. The guard is outermost: it
-// checks the token, knows what each tool needs, and answers with complete challenges before
-// the SDK sees the request. auth.RequireBearerToken comes next, because only through it does
-// the SDK learn who is calling. With that it pins each session to its person, and hands
-// TokenInfo to the tools.
+// verifies the token, applies the policy for each tool, and answers with complete challenges
+// before the SDK reads the request. Behind it, auth.RequireBearerToken passes the identity of the
+// caller to the SDK, which then binds each session to its user and passes TokenInfo to the tools.
 func sdkServer(resource, issuer string, server *mcp.Server) (http.Handler, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource:             resource,
@@ -44,7 +43,7 @@ func sdkServer(resource, issuer string, server *mcp.Server) (http.Handler, error
 		return nil, err
 	}
 	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
-		DisableLocalhostProtection: true, // the guard looks at Host, and knows the name of the resource behind a proxy
+		DisableLocalhostProtection: true, // the guard checks Host, and accepts the name of the resource behind a proxy
 	})
 
 	mux := http.NewServeMux()
@@ -55,9 +54,9 @@ func sdkServer(resource, issuer string, server *mcp.Server) (http.Handler, error
 	return mux, nil
 }
 
-// knownToSDK tells the SDK what the guard verified. The SDK reads an Authorization header
-// before it calls a verifier, and shows all headers to the tools. The guard has removed
-// the token so that no tool can pass it on; a placeholder takes its place.
+// knownToSDK passes the verified token of the guard to the SDK. The SDK reads an Authorization
+// header before it calls a verifier, and passes all headers to the tools. The guard has removed
+// the token so that no tool can forward it; a placeholder takes its place.
 func knownToSDK(next http.Handler) http.Handler {
 	verify := func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		token, ok := middleware.TokenFrom(ctx)
@@ -68,12 +67,12 @@ func knownToSDK(next http.Handler) http.Handler {
 	}
 	known := auth.RequireBearerToken(verify, bearerOptions(""))(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("Authorization", "Bearer verified") // the guard made this header for us
+		r.Header.Set("Authorization", "Bearer verified") // the guard replaced this header
 		known.ServeHTTP(w, r)
 	})
 }
 
-// tokenInfo is a token as the SDK knows one.
+// tokenInfo converts a token to the type of the SDK.
 func tokenInfo(token *middleware.Token) *auth.TokenInfo {
 	return &auth.TokenInfo{
 		UserID:     token.Principal(), // unique among all issuers
@@ -83,21 +82,21 @@ func tokenInfo(token *middleware.Token) *auth.TokenInfo {
 	}
 }
 
-// bearerOptions leave the judgement to the guard, which has a tolerance for clocks of its own.
+// bearerOptions returns options that leave the decision about expiry to the guard, which tolerates
+// clock differences itself.
 func bearerOptions(metadataURL string) *auth.RequireBearerTokenOptions {
 	return &auth.RequireBearerTokenOptions{ClockSkew: time.Minute, ResourceMetadataURL: metadataURL}
 }
 
-// verifiedBySDK does without Protect: a guard is the verifier of the SDK's own middleware.
-// Issuer, audience, expiry and signature are checked, which is more than a verifier that
-// reads a signature. What Protect does besides is lost:
+// verifiedBySDK uses a guard as the verifier of the SDK's own middleware, without Protect. The
+// guard checks issuer, audience, expiry and signature. The other functions of Protect are missing:
 //
-//   - challenges say where the metadata is, and no more: no error code, no scopes;
+//   - challenges have the URL of the metadata only, no error code and no scopes;
 //   - there are no scopes for single operations, no filtered lists and no hierarchies;
-//   - an issuer that is down is 500, where a client should hear 503 and keep its token;
-//   - the token itself reaches the tools, in the header.
+//   - while the issuer is down the answer is 500; with 503 a client would keep its token;
+//   - the token itself is passed to the tools, in the header.
 //
-// It fits where a server of the SDK stands already and only the verifier can be changed.
+// Use it where a server of the SDK exists and only the verifier can be changed.
 func verifiedBySDK(guard *middleware.Guard, metadataURL string, next http.Handler) http.Handler {
 	var verify auth.TokenVerifier = func(ctx context.Context, raw string, _ *http.Request) (*auth.TokenInfo, error) {
 		token, err := guard.Verify(ctx, raw)
@@ -112,8 +111,8 @@ func verifiedBySDK(guard *middleware.Guard, metadataURL string, next http.Handle
 	return auth.RequireBearerToken(verify, bearerOptions(metadataURL))(next)
 }
 
-// newNotes has the tools. Those that need a scope need not ask for it: whoever gets here
-// has it.
+// newNotes returns a server with tools. They do not check scopes: the guard only passes calls that
+// the token covers.
 func newNotes() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "whoami", Description: "Says who is calling"}, whoami)
@@ -125,9 +124,9 @@ func newNotes() *mcp.Server {
 
 type nothing struct{}
 
-// tokenOf returns the token of the request that called a tool. middleware.TokenFrom is of no
-// use in a tool of this SDK: the context of a tool is that of the request which opened the
-// session, and so is the token in it.
+// tokenOf returns the token of the request that called a tool. middleware.TokenFrom does not work
+// in a tool of this SDK: the context of a tool, and so the token in it, is that of the request
+// that opened the session.
 func tokenOf(req *mcp.CallToolRequest) (*middleware.Token, error) {
 	if req.Extra == nil || req.Extra.TokenInfo == nil {
 		return nil, errors.New("not behind the guard")
@@ -166,8 +165,8 @@ func says(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// TestOfficialGoSDK: a tool knows who calls, also after the client got another token, and
-// a bad token opens no session.
+// TestOfficialGoSDK: a tool gets the identity of the caller, also after the client got another
+// token, and a bad token opens no session.
 func TestOfficialGoSDK(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {
@@ -201,19 +200,19 @@ func TestOfficialGoSDK(t *testing.T) {
 	}
 }
 
-// TestOfficialGoSDKScopes: a tool that the token does not cover is refused before the SDK
-// hears of the call, with one challenge that names all that it needs.
+// TestOfficialGoSDKScopes: a call that the token does not cover is refused before it reaches the
+// SDK, with one challenge that names all scopes that it needs.
 func TestOfficialGoSDKScopes(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := newNotes()
 	var mu sync.Mutex
-	heard := 0
+	received := 0
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method == "tools/call" {
 				mu.Lock()
 				defer mu.Unlock()
-				heard++
+				received++
 			}
 			return next(ctx, method, req)
 		}
@@ -252,13 +251,13 @@ func TestOfficialGoSDKScopes(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if heard != want {
-		t.Errorf("the SDK heard of %d calls, want %d", heard, want)
+	if received != want {
+		t.Errorf("the SDK received %d calls, want %d", received, want)
 	}
 }
 
-// TestOfficialGoSDKVerifier: with a guard as its verifier, the SDK refuses what Protect
-// refuses, with less to say.
+// TestOfficialGoSDKVerifier: with a guard as its verifier, the SDK refuses the same tokens as
+// Protect, with shorter challenges.
 func TestOfficialGoSDKVerifier(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	serve := func(resource string) (http.Handler, error) {
@@ -291,15 +290,15 @@ func TestOfficialGoSDKVerifier(t *testing.T) {
 		t.Errorf("whoami says %q, %v; want %q", got, err, want)
 	}
 	issuer.SetDown(true)
-	other := start(t, "/mcp", serve) // whose guard knows no keys
+	other := start(t, "/mcp", serve) // its guard has no keys
 	token := issuer.Mint(middlewaretest.Claims{"aud": other})
 	if res, body := call(t, "POST", other, token); res.StatusCode != http.StatusInternalServerError || strings.Contains(body, issuer.URL()) {
 		t.Errorf("while the issuer is down: %s %s", res.Status, body)
 	}
 }
 
-// behind serves a handler of another name on loopback, as behind a reverse proxy on the same
-// machine, and returns the status of a ping with a Host.
+// behind serves a handler on loopback under the name of another host, as behind a reverse proxy on
+// the same machine, and returns the status of a ping with a Host.
 func behind(t *testing.T, handler http.Handler, token, host string) int {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -318,8 +317,8 @@ func behind(t *testing.T, handler http.Handler, token, host string) int {
 	return res.StatusCode
 }
 
-// TestOfficialGoSDKBehindProxy: the guard admits the name of the resource on loopback, and
-// no other one.
+// TestOfficialGoSDKBehindProxy: on loopback the guard accepts the host of the resource, and no
+// other host.
 func TestOfficialGoSDKBehindProxy(t *testing.T) {
 	const resource = "https://notes.example.com/mcp"
 	issuer := middlewaretest.NewIssuer(t)
@@ -339,8 +338,8 @@ func TestOfficialGoSDKBehindProxy(t *testing.T) {
 	}
 }
 
-// TestOfficialGoSDKStreamEnds: a stream ends with the token that opened it, which is accepted
-// for ten seconds more than it says.
+// TestOfficialGoSDKStreamEnds: a stream ends with the token that opened it, which is accepted for
+// ten seconds after its expiry.
 func TestOfficialGoSDKStreamEnds(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
@@ -369,8 +368,8 @@ func TestOfficialGoSDKStreamEnds(t *testing.T) {
 	}
 }
 
-// TestSessionBelongsToItsPerson: the session id of one person is of no use to another,
-// although both have a good token.
+// TestSessionBelongsToItsPerson: the session id of one user is refused with the valid token of
+// another.
 func TestSessionBelongsToItsPerson(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	resource := start(t, "/mcp", func(resource string) (http.Handler, error) {

@@ -34,14 +34,14 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// use changes the token, as a client does that stepped up.
+// use changes the token, as a client does after a step-up.
 func (b *bearer) use(token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.token, b.refused = token, nil
 }
 
-// refusal returns the last answer that was one, nil if there was none.
+// refusal returns the last response with an error status, nil if there was none.
 func (b *bearer) refusal() *http.Response {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func connect(t *testing.T, resource string, b *bearer) (*mcp.ClientSession, erro
 	return session, err
 }
 
-// use calls a tool and returns what it says.
+// use calls a tool and returns its text.
 func use(t *testing.T, session *mcp.ClientSession, tool string) (string, error) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool})
@@ -90,7 +90,7 @@ func protocolHeader(r *http.Request, token string) {
 	r.Header.Set("Accept", "application/json, text/event-stream")
 }
 
-// post sends a message in a session, if there is one.
+// post sends a message, in a session unless that is empty.
 func post(t *testing.T, resource, session, token, body string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", resource, strings.NewReader(body))

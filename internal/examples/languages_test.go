@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// exampleFolders are where the snippets of docs/languages.md come from, by how their blocks
-// are marked.
+// exampleFolders are the folders with the sources of the snippets in docs/languages.md, by the
+// language of the block.
 var exampleFolders = map[string]string{"ts": "typescript", "python": "python", "java": "java"}
 
-// TestB7PageShowsTheExamples: what docs/languages.md shows stands in the files that the e2e
-// tests run, line by line, and each of those files is linked.
+// TestB7PageShowsTheExamples: every snippet in docs/languages.md is in the files that the e2e
+// tests run, line by line, and the page links each of those files.
 func TestB7PageShowsTheExamples(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	raw, err := os.ReadFile(filepath.Join(docs, "languages.md"))
@@ -40,8 +40,8 @@ func TestB7PageShowsTheExamples(t *testing.T) {
 	}
 }
 
-// readExamples returns the files of a language, without indentation, and wants the page to
-// link each.
+// readExamples returns the files of a language without indentation, and checks that the page links
+// each.
 func readExamples(t *testing.T, page, docs, language string) string {
 	t.Helper()
 	folder := filepath.Join("examples", language)

@@ -11,7 +11,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// TestB9OwnListener does what the page says about a listener of one's own, and attacks it.
+// TestB9OwnListener runs the page's example of a listener of one's own, and attacks it.
 func TestB9OwnListener(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })

@@ -14,10 +14,10 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// notesServer is a plain net/http server: one guard, what every request needs in its
-// policy, a scope for each operation that needs more, and the metadata document that leads
-// clients to the authorization server. The bodies are not messages of the protocol, so the
-// policy names no methods or tools, and the guard leaves the bodies unread.
+// notesServer is a plain net/http server: one guard whose policy has the scopes for every request,
+// a further scope for some operations, and the metadata document with the authorization server.
+// The bodies are not messages of the protocol, so the policy names no methods or tools, and the
+// guard does not read the bodies.
 func notesServer(resource, issuer string) (http.Handler, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource:             resource,
@@ -60,7 +60,7 @@ func listNotes(w http.ResponseWriter, r *http.Request) {
 
 func addNote(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 
-// start serves a handler that must know its own address.
+// start serves a handler that needs its own address.
 func start(t *testing.T, path string, handler func(resource string) (http.Handler, error)) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -99,8 +99,8 @@ func call(t *testing.T, method, url, token string) (*http.Response, string) {
 	return res, string(body)
 }
 
-// checkInsufficient wants the refusal of a token that lacks scopes: 403 and one challenge,
-// which names all that the operation needs and where the metadata is.
+// checkInsufficient expects the refusal of a token that lacks scopes: 403 and one challenge, with
+// all scopes that the operation needs and the URL of the metadata.
 func checkInsufficient(t *testing.T, res *http.Response, needs string) {
 	t.Helper()
 	challenges, err := metadata.ParseChallenges(res.Header["Www-Authenticate"])

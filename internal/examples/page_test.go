@@ -57,7 +57,7 @@ func Example_tenLines() {
 	// 200
 }
 
-// config is one that knows everything.
+// config is a guard's configuration with every option that the page describes.
 func config(secret, otherSecret string, sessions *middleware.Handles) middleware.Config {
 	return middleware.Config{
 		Resource: "https://notes.example.com/mcp",
@@ -99,7 +99,7 @@ func Example_config() {
 	// Output: <nil>
 }
 
-// TestPagePolicy: the policy of the page does what the page says about it.
+// TestPagePolicy: the policy of the page has the effects that the page describes.
 func TestPagePolicy(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	c := config("", "", nil)
@@ -174,7 +174,7 @@ func Example_sessions() {
 	// true
 }
 
-// observed is how a guard tells its decisions to a log and to counters.
+// observed passes the decisions of a guard to a log and to counters.
 func observed(config *middleware.Config, log *slog.Logger, decisions *expvar.Map) {
 	config.Observe = func(r *http.Request, e middleware.Event) {
 		decisions.Add(strconv.Itoa(e.Status)+" "+e.Code, 1) // no names: clients make them up
@@ -239,8 +239,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestPage wants every Go snippet of the pages to stand in an example, line by line and
-// however deep. So what the pages show compiles and runs.
+// TestPage expects every Go snippet of the pages in an example, line by line with any indentation,
+// so that the snippets compile and run.
 func TestPage(t *testing.T) {
 	var examples strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {

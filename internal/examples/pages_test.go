@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// pagedEndpoint is a server of the official Go SDK that lists one thing at a time. Its cursors
-// hold the name of what came last.
+// pagedEndpoint is a server of the official Go SDK with pages of one item. Its cursors contain the
+// name of the last item.
 func pagedEndpoint() http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, &mcp.ServerOptions{PageSize: 1})
 	for _, name := range []string{"a_hidden_tool", "list_notes", "m_hidden_tool", "whoami", "z_hidden_tool"} {
@@ -22,8 +22,8 @@ func pagedEndpoint() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{DisableLocalhostProtection: true})
 }
 
-// TestA4OfficialClientReadsPages: the official client goes through pages of the official
-// server as always, behind the guard and the gateway, and no cursor names what is hidden.
+// TestA4OfficialClientReadsPages: the official client reads the pages of the official server
+// through the guard and the gateway, and no cursor contains the name of a hidden item.
 func TestA4OfficialClientReadsPages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	policy := func(c *middleware.Config) {

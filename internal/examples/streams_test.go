@@ -79,7 +79,7 @@ func opened(t *testing.T, url, token string, fields ...string) *http.Response {
 	return res
 }
 
-// held is a server that learns of the end of its first stream only when it is let go.
+// held is a server that notices the end of its first stream only when the test releases it.
 type held struct {
 	next     http.Handler
 	letGo    func()
@@ -136,9 +136,9 @@ func (c *conflicts) WriteHeader(status int) {
 
 func (c *conflicts) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// TestA3StreamOpensAgainBehindTheGateway: the upstream has not noticed that the stream of a
-// session has ended with its token when the client opens it anew, and answers 409. The client
-// does not hear of that.
+// TestA3StreamOpensAgainBehindTheGateway: a client opens the stream of a session again after its
+// token has expired, while the upstream still has the old stream and answers 409. The client does
+// not receive the 409.
 func TestA3StreamOpensAgainBehindTheGateway(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
@@ -171,8 +171,8 @@ func TestA3StreamOpensAgainBehindTheGateway(t *testing.T) {
 	}
 }
 
-// TestA3StreamOpensAgainBehindTheGuard: a client sees the end of a stream only when the
-// handler has let go of it, however long that takes after the token has expired.
+// TestA3StreamOpensAgainBehindTheGuard: a client receives the end of a stream only when the
+// handler has released it, however long that takes after the token has expired.
 func TestA3StreamOpensAgainBehindTheGuard(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
@@ -228,8 +228,8 @@ func TestA3StreamOpensAgainBehindTheGuard(t *testing.T) {
 	}
 }
 
-// newSlow has a tool that breaks its stream off before it answers, so that the client has to
-// resume it.
+// newSlow returns a server with a tool that interrupts its stream before the answer, so that the
+// client has to resume it.
 func newSlow() *mcp.Server {
 	server := newNotes()
 	type in struct{}
@@ -240,8 +240,8 @@ func newSlow() *mcp.Server {
 	return server
 }
 
-// TestA3OfficialClientResumes: the official client goes on with a stream that broke off, by
-// an id that is bound.
+// TestA3OfficialClientResumes: the official client resumes a broken stream with an event id that
+// is bound to its user.
 func TestA3OfficialClientResumes(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, ends := range map[string]bool{"streams end": true, "streams stay": false} {
@@ -271,8 +271,8 @@ func TestA3OfficialClientResumes(t *testing.T) {
 	}
 }
 
-// TestA3EventsBelongToTheirPerson: the id of an event opens the stream of the person who got
-// it, and of nobody else, though the server would replay it to everybody.
+// TestA3EventsBelongToTheirPerson: the id of an event resumes the stream for the user who received
+// it and for no other, although the server itself would replay it to any.
 func TestA3EventsBelongToTheirPerson(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	url := start(t, "/mcp", guarded(issuer.URL(), sdkEndpoint(newNotes()), nil))
@@ -308,8 +308,8 @@ func TestA3EventsBelongToTheirPerson(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportIsRefusedAtOnce: the transport of 2024-11-05 is refused in words, with a
-// policy and without one, before anybody waits for it.
+// TestA3OldTransportIsRefusedAtOnce: the transport of 2024-11-05 is refused at once with a reason,
+// with a policy and without one.
 func TestA3OldTransportIsRefusedAtOnce(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	old := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return newNotes() }, &mcp.SSEOptions{DisableLocalhostProtection: true})

@@ -1,6 +1,7 @@
-// Command embed is an authorization server in a program of one's own. It reads the metadata
-// documents of clients and shows their logos. Set ISSUER, STORE (see [redis.Open]) and
-// MASTER_KEY_FILE, which holds 32 random bytes; [gatehouse.example/authz/admin.AddUser] adds the people who sign in.
+// Command embed is a program that embeds the authorization server. It reads client documents and
+// shows the logos of clients. Set ISSUER, STORE (see [redis.Open]) and MASTER_KEY_FILE, the path
+// of a file of 32 random bytes; [gatehouse.example/authz/admin.AddUser] adds the people who sign
+// in.
 package main
 
 import (

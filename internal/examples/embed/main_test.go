@@ -23,9 +23,8 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// TestEmbedded has a person sign in for a client that identifies itself by a document, and
-// looks for the client's name and logo on the page where the person decides. It uses nothing
-// but what any module can import.
+// TestEmbedded signs a person in for a client that identifies itself by a document, and finds the
+// client's name and logo on the consent page. It uses only packages that any module can import.
 func TestEmbedded(t *testing.T) {
 	host, fetching := publish(t)
 	front := httptest.NewUnstartedServer(nil)
@@ -55,7 +54,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// publish serves a client's document and logo, and says how they are found.
+// publish serves the document and logo of a client, and returns how to find them.
 func publish(t *testing.T) (origin string, fetching safefetch.Config) {
 	mux := http.NewServeMux()
 	web := httptest.NewTLSServer(mux)
@@ -79,7 +78,7 @@ func publish(t *testing.T) (origin string, fetching safefetch.Config) {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 
-// signIn opens an address in a new browser, signs in, and returns the page that comes then.
+// signIn opens an address in a new browser, signs in, and returns the next page.
 func signIn(t *testing.T, address string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -112,8 +111,8 @@ func text(t *testing.T, r *http.Response) string {
 	return string(body)
 }
 
-// TestShort keeps the program as short as the pages say: 40 lines, without comments and
-// blank ones.
+// TestShort keeps the program within the length that the pages promise: 40 lines, without comments
+// and blank lines.
 func TestShort(t *testing.T) {
 	program, err := os.ReadFile("main.go")
 	if err != nil {

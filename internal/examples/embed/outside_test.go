@@ -9,8 +9,8 @@ import (
 )
 
 // TestOutside makes a module of this program and its test in another folder, and runs it there:
-// a module that is not ours can import no internal package. It needs the modules that this
-// one needs and no network.
+// another module cannot import internal packages. It needs only the modules that this module
+// needs, and no network.
 func TestOutside(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -31,8 +31,8 @@ func TestOutside(t *testing.T) {
 	copyTo("main.go", "main.go", same)
 	copyTo("main_test.go", "main_test.go", same)
 	copyTo("go.sum", filepath.Join(root, "go.sum"), same)
-	copyTo("go.mod", filepath.Join(root, "go.mod"), func(ours string) string { // the same versions of what we import
-		return strings.Replace(ours, "module gatehouse.example\n", "module embedder.example\n", 1) +
+	copyTo("go.mod", filepath.Join(root, "go.mod"), func(module string) string { // the same versions of what we import
+		return strings.Replace(module, "module gatehouse.example\n", "module embedder.example\n", 1) +
 			"\nrequire gatehouse.example v0.0.0\n\nreplace gatehouse.example => " + root + "\n"
 	})
 	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", ".")

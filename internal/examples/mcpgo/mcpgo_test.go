@@ -25,11 +25,11 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// notesServer is a server of mcp-go behind a guard, which knows what each tool needs.
-// mcp-go takes any session id that is well formed, from anybody. The guard binds the ids
-// on their way out, so an id is of use only to who received it.
+// notesServer is a server of mcp-go behind a guard with a policy for each tool. mcp-go accepts any
+// well-formed session id from any client. The guard binds each id to the user for whom it was
+// issued.
 //
-// The key of the sessions is the same in every process that serves the resource.
+// The key for sessions is the same in every process that serves the resource.
 func notesServer(resource, issuer string, key []byte) (http.Handler, error) {
 	sessions, err := middleware.NewHandles(key)
 	if err != nil {
@@ -59,7 +59,7 @@ func notesServer(resource, issuer string, key []byte) (http.Handler, error) {
 	notes.AddTool(mcp.NewTool("add_note", mcp.WithDescription("Adds a note")), addNote)
 	notes.AddTool(mcp.NewTool("drop_notes", mcp.WithDescription("Is in no policy")), addNote)
 
-	// The guard looks at Host, and knows the name of the resource behind a proxy.
+	// The guard checks Host, and accepts the name of the resource behind a proxy.
 	endpoint := server.NewStreamableHTTPServer(notes, server.WithDisableLocalhostProtection(true))
 
 	mux := http.NewServeMux()
@@ -70,8 +70,8 @@ func notesServer(resource, issuer string, key []byte) (http.Handler, error) {
 	return mux, nil
 }
 
-// whoami finds the token in its context: mcp-go hands the context of the request to the
-// tools, and needs no HTTPContextFunc for it. The header that it hands on holds no token.
+// whoami finds the token in its context: mcp-go passes the context of the request to the tools and
+// needs no HTTPContextFunc for it. The header that it passes contains no token.
 func whoami(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	token, ok := middleware.TokenFrom(ctx)
 	if !ok {
@@ -209,8 +209,8 @@ func TestToolsSeeWhoCalls(t *testing.T) {
 	})
 }
 
-// TestToolsNeedTheirScopes: a tool that the token does not cover is refused before mcp-go
-// hears of the call, with one challenge that names all that it needs.
+// TestToolsNeedTheirScopes: a call that the token does not cover is refused before it reaches
+// mcp-go, with one challenge that names all scopes that it needs.
 func TestToolsNeedTheirScopes(t *testing.T) {
 	tests := []struct{ scope, tool, want, challenge string }{
 		{"notes:read", "list_notes", "milk", ""},
@@ -246,8 +246,7 @@ func TestToolsNeedTheirScopes(t *testing.T) {
 	})
 }
 
-// checkChallenge wants one complete challenge for a scope, or none at all where a token
-// would not help.
+// checkChallenge expects one complete challenge for a scope, or none where no token would help.
 func checkChallenge(t *testing.T, header []string, scope string) {
 	t.Helper()
 	challenges, err := metadata.ParseChallenges(header)
@@ -268,8 +267,9 @@ func checkChallenge(t *testing.T, header []string, scope string) {
 	}
 }
 
-// TestListShowsWhatCanBeHad: the list holds what the token covers and what the client can
-// get a token for, with the scopes that are missing; not what nobody may call.
+// TestListShowsWhatCanBeHad: the list has the tools that the token covers, and those that the
+// client can get a token for, with the missing scopes; it has no tool that is allowed to no
+// client.
 func TestListShowsWhatCanBeHad(t *testing.T) {
 	eachRevision(t, func(t *testing.T, version string) {
 		issuer := middlewaretest.NewIssuer(t)
@@ -302,7 +302,7 @@ const (
 	ping       = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 )
 
-// newRequest is what a client with sessions sends.
+// newRequest returns a request as a client with sessions sends it.
 func newRequest(t *testing.T, method, url, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -315,8 +315,8 @@ func newRequest(t *testing.T, method, url, body string) *http.Request {
 	return r
 }
 
-// TestSessionBelongsToItsPerson: the session id of one person is of no use to another,
-// although both have a good token and mcp-go itself would take it.
+// TestSessionBelongsToItsPerson: the session id of one user is refused with the valid token of
+// another, although mcp-go would accept it.
 func TestSessionBelongsToItsPerson(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	resource := start(t, issuer.URL())
@@ -368,8 +368,8 @@ func TestSessionBelongsToItsPerson(t *testing.T) {
 	}
 }
 
-// TestStreamEnds: a stream ends with the token that opened it, which is accepted for ten
-// seconds more than it says.
+// TestStreamEnds: a stream ends with the token that opened it, which is accepted for ten seconds
+// after its expiry.
 func TestStreamEnds(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
@@ -394,8 +394,8 @@ func TestStreamEnds(t *testing.T) {
 	}
 }
 
-// TestBehindProxy: the guard admits the name of the resource on loopback, as a reverse
-// proxy on the same machine sends it, and no other one.
+// TestBehindProxy: on loopback the guard accepts the host of the resource, as a reverse proxy on
+// the same machine sends it, and no other host.
 func TestBehindProxy(t *testing.T) {
 	const resource = "https://notes.example.com/mcp"
 	issuer := middlewaretest.NewIssuer(t)

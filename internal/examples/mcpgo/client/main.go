@@ -1,11 +1,11 @@
-// Command client connects mcp-go's client to a protected server, as a program of a person
-// would.
+// Command client connects the client of mcp-go to a protected server, as an application does for
+// its user.
 //
 //	client SERVER REDIRECT
 //
-// Each line on standard output is JSON: {"open":URL} asks that somebody opens a page, and
-// the next line on standard input is the address that they ended up at; the other lines
-// report what happened.
+// Each line on standard output is JSON: {"open":URL} asks for that page to be opened, and the next
+// line on standard input is the address at which the browser ended; the other lines report
+// results.
 package main
 
 import (

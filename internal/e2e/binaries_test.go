@@ -1,5 +1,5 @@
-// Package e2e runs the built binaries the way people run them and talks to them the
-// way browsers and clients do. It has tests only.
+// Package e2e runs the built commands as users do, and sends them requests as browsers and clients
+// do. It has tests only.
 package e2e
 
 import (
@@ -24,7 +24,7 @@ const (
 	personPassword = "correct horse battery staple"
 )
 
-// patience bounds every wait for a process to start, to answer or to stop.
+// patience is the time for which a test waits for a process to start, to answer or to stop.
 const patience = 30 * time.Second
 
 // built is where the commands are; each is built once for all tests of the package.
@@ -42,13 +42,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build returns the path of one of our commands.
+// build returns the path of a command of this project.
 func build(t testing.TB, name string) string {
 	t.Helper()
 	return buildPackage(t, name, "gatehouse.example/cmd/"+name)
 }
 
-// buildPackage returns the path of the command that a package is.
+// buildPackage builds the command in a package and returns its path.
 func buildPackage(t testing.TB, name, pkg string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -123,8 +123,8 @@ func start(t testing.TB, binary, address string, env, args []string) *process {
 	return p
 }
 
-// startForeign runs a server that is not ours until the test ends, and waits until it
-// answers at its URL. Nobody says how it ends when it is asked to.
+// startForeign runs a server of another project until the test ends, and waits until it answers at
+// its URL. Its exit status does not count.
 func startForeign(t testing.TB, address string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{URL: address, name: filepath.Base(cmd.Path), cmd: cmd, exited: make(chan struct{})}
@@ -155,11 +155,11 @@ func (p *process) run(t testing.TB, stop func()) {
 	})
 }
 
-// Stdout returns what the process has printed so far, Stderr what it has complained.
+// Stdout returns the standard output of the process so far, Stderr its standard error.
 func (p *process) Stdout() string { return p.stdout.String() }
 func (p *process) Stderr() string { return p.stderr.String() }
 
-// Stop asks the process to end and expects that it ends well. It may be called again.
+// Stop interrupts the process and expects exit status 0. It may be called again.
 func (p *process) Stop(t testing.TB) {
 	t.Helper()
 	_ = p.cmd.Process.Signal(os.Interrupt) // it does not wait for balancers
@@ -176,8 +176,7 @@ func (p *process) Stop(t testing.TB) {
 	}
 }
 
-// waitHealthy polls /healthz until it is there: 200 from authz; others need only answer
-// themselves, with whatever status.
+// waitHealthy polls /healthz until authz answers 200, or another server answers with any status.
 func (p *process) waitHealthy(t testing.TB) {
 	t.Helper()
 	client := &http.Client{Timeout: 2 * time.Second}
@@ -225,7 +224,7 @@ func withListen(t testing.TB, args []string) ([]string, string) {
 	return append([]string{"--listen", address}, args...), address
 }
 
-// freeAddress returns a loopback address that nobody listened on a moment ago.
+// freeAddress returns a loopback address that was free a moment ago.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -236,14 +235,15 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// cleanEnvironment is ours without the variables that configure the commands.
+// cleanEnvironment returns the environment of the test without the variables that configure the
+// commands.
 func cleanEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "AUTHZ_") || strings.HasPrefix(pair, "DEMO_")
 	})
 }
 
-// lockedBuffer is a buffer that a process writes while a test reads.
+// lockedBuffer is a buffer that a process may write while a test reads it.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

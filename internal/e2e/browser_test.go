@@ -96,7 +96,7 @@ func allowWithoutWriting(t *testing.T, chrome *chromium, client client, arrival 
 // not.
 func denySecondTime(t *testing.T, chrome *chromium, client client, arrival func() url.Values) {
 	t.Helper()
-	chrome.forget()
+	chrome.clear()
 	chrome.open(client.authorizeURL("state-2"))
 	chrome.await(`button[name="decision"][value="deny"]`)
 	if chrome.has(`input[name="password"]`) {
@@ -119,8 +119,7 @@ func check(t *testing.T, answer url.Values, name, want string) {
 	}
 }
 
-// TestBrowserPages looks at each page on a narrow screen, with a client that calls
-// itself something nasty.
+// TestBrowserPages checks each page on a narrow screen, with a client whose name contains markup.
 func TestBrowserPages(t *testing.T) {
 	server := startAuthz(t, nil)
 	chrome := openChromium(t)
@@ -159,8 +158,8 @@ func TestBrowserPages(t *testing.T) {
 	chrome.checkCalm(server.URL, 1)
 }
 
-// checkLayout fails when a page is wider than the screen, has lost its style, or grew
-// elements that are not ours.
+// checkLayout fails when a page is wider than the screen, has no style, or contains elements that
+// are not in its template.
 func (c *chromium) checkLayout(name string) {
 	c.t.Helper()
 	c.picture(name)
@@ -175,8 +174,8 @@ func (c *chromium) checkLayout(name string) {
 	}
 }
 
-// TestBrowserSeesViolations shows that the other tests would notice: a page whose policy
-// names form-action may not send the person on to the client.
+// TestBrowserSeesViolations shows that the other tests would fail: a page whose policy names
+// form-action cannot send the person on to the client.
 func TestBrowserSeesViolations(t *testing.T) {
 	chrome := openChromium(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// chromium is a browser with one tab, and what was seen while it was used.
+// chromium is a browser with one tab, and a record of its requests and messages.
 type chromium struct {
 	t   testing.TB
 	ctx context.Context
@@ -67,7 +67,7 @@ func openChromium(t testing.TB, flags ...string) *chromium {
 	return c
 }
 
-// listenToEverything turns on the events that see looks at.
+// listenToEverything turns on the events that see handles.
 func listenToEverything(ctx context.Context) error {
 	_, err1 := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	_, err2 := chromedp.Call(ctx, log.Enable, cdp.Empty{})
@@ -86,7 +86,7 @@ func findChromium(t testing.TB) string {
 	return ""
 }
 
-// see notes an event of the browser.
+// see records an event of the browser.
 func (c *chromium) see(event any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,17 +103,17 @@ func (c *chromium) see(event any) {
 			}
 		}
 	case *log.EventEntryAdded:
-		c.hear(e.Entry.Source == log.EntrySourceSecurity, e.Entry.Text)
+		c.note(e.Entry.Source == log.EntrySourceSecurity, e.Entry.Text)
 	case *audits.EventIssueAdded:
 		if d := e.Issue.Details; d != nil && d.ContentSecurityPolicyIssueDetails != nil {
-			c.hear(true, "violates "+d.ContentSecurityPolicyIssueDetails.ViolatedDirective+": "+d.ContentSecurityPolicyIssueDetails.BlockedURL)
+			c.note(true, "violates "+d.ContentSecurityPolicyIssueDetails.ViolatedDirective+": "+d.ContentSecurityPolicyIssueDetails.BlockedURL)
 		}
 	case *runtime.EventExceptionThrown:
-		c.hear(false, e.ExceptionDetails.Text)
+		c.note(false, e.ExceptionDetails.Text)
 	}
 }
 
-func (c *chromium) hear(security bool, text string) {
+func (c *chromium) note(security bool, text string) {
 	if security || strings.Contains(text, "Content Security Policy") || strings.Contains(text, "Content-Security-Policy") {
 		c.complaints = append(c.complaints, text)
 		return
@@ -121,7 +121,7 @@ func (c *chromium) hear(security bool, text string) {
 	c.console = append(c.console, text)
 }
 
-// do runs actions and fails the test with what it was about to do.
+// do runs actions. A failure names what they were for.
 func (c *chromium) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	c.t.Helper()
 	ask(c, what, chromedp.Steps(actions...))
@@ -139,15 +139,15 @@ func ask[T any](c *chromium, what string, action chromedp.Action[T]) T {
 	return result
 }
 
-// story tells what was seen, for a test that fails.
+// story returns the record, for a test that fails.
 func (c *chromium) story() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return fmt.Sprintf("requested: %q\ncomplaints: %q\nconsole: %q", c.requested, c.complaints, c.console)
 }
 
-// open goes to a page and waits until it is loaded. A page that is still arriving, such
-// as the client's answer, can get in the way; then it is asked for again.
+// open loads a page. A page that is still loading, such as the client's answer, can interrupt
+// that; then open tries again.
 func (c *chromium) open(address string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -176,13 +176,13 @@ func (c *chromium) typeInto(selector, text string) {
 	c.do("type into "+selector, chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// await waits until an element is there, and returns its text.
+// await waits for an element and returns its text.
 func (c *chromium) await(selector string) string {
 	c.t.Helper()
 	return ask(c, "wait for "+selector, chromedp.Text(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// has says whether an element is on the page now.
+// has reports whether an element is on the page now.
 func (c *chromium) has(selector string) bool {
 	c.t.Helper()
 	return c.holds(fmt.Sprintf("document.querySelector(%q) !== null", selector))
@@ -208,7 +208,7 @@ func (c *chromium) awaitRequest(prefix string) string {
 	return found
 }
 
-// until waits for what events bring about. The condition runs under the lock.
+// until waits for a condition that events change. The condition runs under the lock.
 func (c *chromium) until(what string, condition func() bool) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -226,15 +226,15 @@ func (c *chromium) until(what string, condition func() bool) {
 	}
 }
 
-// forget drops what was requested so far.
-func (c *chromium) forget() {
+// clear clears the record.
+func (c *chromium) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requested = nil
 }
 
-// checkCalm fails the test for every violation of a policy, and unless exactly so many
-// forms were sent to issuer, each with its true origin.
+// checkCalm fails the test for every violation of a policy, and unless exactly this number of
+// forms was sent to issuer, each with its true origin.
 func (c *chromium) checkCalm(issuer string, forms int) {
 	c.t.Helper()
 	c.open("about:blank") // what the last page had to say has been said by then

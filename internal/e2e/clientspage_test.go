@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestB7ClientsPageNamesWhatIsDriven: the versions on the page about clients are those that
-// scripts/clients installs, the tests that it names are there, and each has a row.
+// TestB7ClientsPageNamesWhatIsDriven: the page about clients has the versions that scripts/clients
+// installs, and a row for each of the tests that it names, which exist.
 func TestB7ClientsPageNamesWhatIsDriven(t *testing.T) {
 	page := read(t, "../../docs/clients.md")
 	listed := regexp.MustCompile(`(?m)^\| [^|]+ \| ([0-9][0-9.]*) \| (.+?) \|`).FindAllStringSubmatch(page, -1)

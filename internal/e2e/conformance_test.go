@@ -19,9 +19,8 @@ import (
 	"time"
 )
 
-// conformance returns the command line that starts the protocol's conformance suite. The
-// variables are set by scripts/test; without them the test fails, because a suite that
-// did not run has shown nothing.
+// conformance returns the command line of the protocol's conformance suite. The variables are set
+// by scripts/test; without them the test fails, because a suite that did not run proves nothing.
 func conformance(t *testing.T) []string {
 	t.Helper()
 	node, cli := os.Getenv("CONFORMANCE_NODE"), os.Getenv("CONFORMANCE_CLI")
@@ -72,8 +71,8 @@ func TestConformanceSuite(t *testing.T) {
 	mustSucceed(t, results)
 }
 
-// mustSucceed reads the results of single checks, because the summary of the suite does not
-// count warnings: every check must be a success, or say something only.
+// mustSucceed reads the results of single checks, because the summary of the suite does not count
+// warnings: every check must be a success or informational.
 func mustSucceed(t *testing.T, results string) {
 	t.Helper()
 	successes := 0
@@ -97,7 +96,7 @@ type suiteCheck struct{ Scenario, ID, Name, Status, ErrorMessage string }
 // timeOfRun ends the name of the folder with the results of a scenario.
 var timeOfRun = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\d-]+Z$`)
 
-// checksIn reads the results that the suite has written down.
+// checksIn reads the results that the suite has written.
 func checksIn(t *testing.T, results string) (all []suiteCheck) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
@@ -121,7 +120,7 @@ func checksIn(t *testing.T, results string) (all []suiteCheck) {
 	return all
 }
 
-// answerPrompts reads what the suite says and acts as its person.
+// answerPrompts reads the output of the suite and does what it asks of a person.
 func answerPrompts(t *testing.T, stdout io.Reader) string {
 	t.Helper()
 	var said strings.Builder
@@ -137,8 +136,8 @@ func answerPrompts(t *testing.T, stdout io.Reader) string {
 	return said.String()
 }
 
-// deliver brings the redirect to the suite, which prints the address to open before it
-// listens for the answer.
+// deliver sends the redirect to the suite, which prints the address to open before it listens for
+// the answer.
 func deliver(t *testing.T, redirect string) {
 	t.Helper()
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}

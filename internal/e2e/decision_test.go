@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// twoServers is a configuration with as much to decide on as a client asks for at once.
+// twoServers is a configuration with the largest decision that a client can ask for at once.
 const twoServers = `
 resources:
   - uri: https://notes.example.com/mcp
@@ -33,9 +33,9 @@ resources:
       tasks:admin: Change who is in your team
 `
 
-// TestB7DecisionIsInSight: on the screens that people have, Deny and Allow are visible without
-// scrolling, however much is asked for; whatever they cover can be read and ticked; and they
-// appear as late as they must.
+// TestB7DecisionIsInSight: on common screens Deny and Allow are visible without scrolling, however
+// many scopes are requested; everything that they cover can be read and ticked; and their delay
+// still applies.
 func TestB7DecisionIsInSight(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authz.yaml")
 	if err := os.WriteFile(file, []byte(twoServers), 0o600); err != nil {
@@ -72,7 +72,7 @@ func TestB7DecisionIsInSight(t *testing.T) {
 	chrome.checkCalm(server.URL, 1)
 }
 
-// checkDecision looks at the buttons where the page begins, at every box, and at the page's end.
+// checkDecision checks the buttons at the beginning of the page, at every box, and at its end.
 func (c *chromium) checkDecision(what string, inSight bool, boxes int) {
 	c.t.Helper()
 	const hit = `(e) => { const r = e.getBoundingClientRect(), top = document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2);
@@ -89,7 +89,7 @@ func (c *chromium) checkDecision(what string, inSight bool, boxes int) {
 	if !c.holds(`((e) => (` + hit + `)(e))(document.querySelector('input[name="scope"]'))`) {
 		c.t.Errorf("%s: the number of permissions does not lead to the first of them", what)
 	}
-	// Whoever goes from box to box, or scrolls, sees each of them with its words.
+	// A person who moves from box to box, or scrolls, sees each of them with its label.
 	if !c.holds(`[...document.querySelectorAll('input[name="scope"]')].every((e) => { e.focus(); return (` + hit + `)(e); })`) {
 		c.t.Errorf("%s: a box that has the focus is covered", what)
 	}
@@ -99,7 +99,7 @@ func (c *chromium) checkDecision(what string, inSight bool, boxes int) {
 	if !c.holds(`(scrollTo(0, document.documentElement.scrollHeight), ` + buttons + `.every(` + hit + `))`) {
 		c.t.Errorf("%s: the buttons are out of sight at the end of the page", what)
 	}
-	// The moment in which a click hits nothing is there still.
+	// The time in which a click has no effect still applies.
 	if !c.holds(`(() => { const e = ` + buttons + `.find((b) => b.value === "allow"); e.style.animation = "none"; e.offsetWidth; e.style.animation = ""; const s = getComputedStyle(e);
 		return s.animationName === "appear" && s.animationDuration === "0.7s" && (s.display === "none" || s.visibility === "hidden"); })()`) {
 		c.t.Errorf("%s: Allow is there from the first moment", what)

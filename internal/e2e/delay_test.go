@@ -15,9 +15,9 @@ import (
 
 const allowButton = `button[name="decision"][value="allow"]`
 
-// TestA6AllowWaits: a click, or a key, that comes with the page does not allow, whatever the
-// person thinks of motion; some time later the same click does. The time of animations is
-// stopped and started by hand, so that how fast the machine is plays no part.
+// TestA6AllowWaits: a click or a key press that comes with the page does not allow, with and
+// without reduced motion; some time later the same click does. The test stops and starts the time
+// of animations itself, so that the speed of the machine does not matter.
 func TestA6AllowWaits(t *testing.T) {
 	for _, motion := range []string{"no-preference", "reduce"} {
 		t.Run(motion, func(t *testing.T) {
@@ -116,7 +116,7 @@ func (c *chromium) playAnimations(rate float64) {
 	}
 }
 
-// middle is where an element is on the screen.
+// middle returns the position of an element on the screen.
 func (c *chromium) middle(selector string) (x, y float64) {
 	c.t.Helper()
 	at := func(side, size string) float64 {

@@ -22,7 +22,7 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// everythingScopes say what the tools of server-everything need. get-env, which shows the
+// everythingScopes are the scopes of the tools of server-everything. get-env, which shows the
 // environment of the server, is not among them.
 const everythingScopes = `challenge-scopes: notes:read
 tools:
@@ -36,9 +36,8 @@ resources:
   "demo://resource/*": notes:read
 `
 
-// startEverything runs the reference server of the protocol, which knows nothing of tokens,
-// behind the gateway, and an authorization server for it. What reaches the server is
-// recorded on its way.
+// startEverything runs the reference server of the protocol, which has no authorization, behind
+// the gateway, and an authorization server for it. Requests to the server are recorded.
 func startEverything(t *testing.T) (gate, server *process, wire *recorder) {
 	t.Helper()
 	server, wire = startRecorded(t)
@@ -51,9 +50,8 @@ func startEverything(t *testing.T) (gate, server *process, wire *recorder) {
 	return startGateway(t, authz.URL, server.URL, "--listen", address, "--scopes", file), server, wire
 }
 
-// startRecorded runs server-everything on a socket in a folder, where nobody else finds it:
-// on a port it would listen to the whole network. It ends with its standard input, so also
-// when the test is killed.
+// startRecorded runs server-everything on a socket in a private folder: on a port it would listen
+// to the whole network. It ends with its standard input, so also when the test is killed.
 func startRecorded(t *testing.T) (*process, *recorder) {
 	t.Helper()
 	node, script := os.Getenv("CONFORMANCE_NODE"), os.Getenv("EVERYTHING_SERVER")
@@ -88,9 +86,9 @@ func startRecorded(t *testing.T) (*process, *recorder) {
 	return startForeign(t, front.URL, cmd), wire
 }
 
-// The official client works with a server behind the gateway as if it stood in the open:
-// it signs a person in, calls tools, reads resources and prompts, hears of progress and of
-// changes while they happen, steps up, and ends its session.
+// The official client works with a server behind the gateway as without one: it signs a person in,
+// calls tools, reads resources and prompts, receives progress and changes while they happen, steps
+// up, and ends its session.
 func TestGatewayBeforeEverything(t *testing.T) {
 	gate, server, wire := startEverything(t)
 	watched := &grants{}
@@ -120,7 +118,7 @@ func TestGatewayBeforeEverything(t *testing.T) {
 	checkWire(t, wire)
 }
 
-// The official TypeScript clients step up there as well.
+// The official TypeScript clients step up with this server as well.
 func TestGatewayStepsUpTypeScript(t *testing.T) {
 	for _, tt := range typescriptClients {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,7 +145,7 @@ func TestGatewayStepsUpTypeScript(t *testing.T) {
 	}
 }
 
-// checkTools wants the tools of the file and no others, and get-sum to say what it lacks.
+// checkTools expects exactly the tools of the file, and at get-sum the scope that is missing.
 func checkTools(t *testing.T, session *mcp.ClientSession) {
 	t.Helper()
 	want := []string{"echo", "get-sum", "toggle-subscriber-updates", "trigger-long-running-operation"}
@@ -166,9 +164,8 @@ func checkTools(t *testing.T, session *mcp.ClientSession) {
 	}
 }
 
-// checkProgress calls a tool that takes its time. The recorder lets the rest of the answer
-// through only when the client has seen the first sign of progress: nothing on the way may
-// wait for more.
+// checkProgress calls a slow tool. The recorder holds back the rest of the answer until the client
+// has received the first progress: no program on the way may buffer.
 func checkProgress(t *testing.T, session *mcp.ClientSession, progress *counter) {
 	params := &mcp.CallToolParams{Name: longTool, Arguments: map[string]any{"duration": 0.3, "steps": 3}}
 	params.SetProgressToken("long")
@@ -209,7 +206,7 @@ func checkReading(t *testing.T, session *mcp.ClientSession) {
 	}
 }
 
-// checkChanges hears of a change on the stream that stays open for such news.
+// checkChanges expects a notification of a change on the open stream.
 func checkChanges(t *testing.T, session *mcp.ClientSession, wire *recorder, changed <-chan string) {
 	const uri = "demo://resource/dynamic/text/7"
 	until(t, "the stream is open", func() bool { return wire.answered(http.MethodGet, http.StatusOK) > 0 })
@@ -223,11 +220,12 @@ func checkChanges(t *testing.T, session *mcp.ClientSession, wire *recorder, chan
 			t.Errorf("%s has changed, want %s", got, uri)
 		}
 	case <-time.After(patience):
-		t.Error("the client hears of no change")
+		t.Error("the client gets no notification")
 	}
 }
 
-// checkRefused calls what nobody may: nobody is asked, and the server does not hear of it.
+// checkRefused calls a tool that is allowed to no client: no person is asked, and the call does
+// not reach the server.
 func checkRefused(t *testing.T, session *mcp.ClientSession, watched *grants, wire *recorder) {
 	asked := len(watched.asked)
 	_, err1 := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get-env", Arguments: map[string]any{}})
@@ -263,11 +261,11 @@ func checkStepUp(t *testing.T, session *mcp.ClientSession, watched *grants, wire
 		}
 	}
 	if scopes["echo"] != "notes:read;" || scopes["get-sum"] != "notes:read notes:write;" {
-		t.Errorf("the server was told of the scopes %q", scopes)
+		t.Errorf("the server received the scopes %q", scopes)
 	}
 }
 
-// checkEnd ends the session, of which the client has a name that is bound to the person.
+// checkEnd ends the session, whose id at the client is bound to the person.
 func checkEnd(t *testing.T, session *mcp.ClientSession, server *process, wire *recorder) {
 	bound := session.ID()
 	if err := session.Close(); err != nil {
@@ -288,7 +286,7 @@ func checkEnd(t *testing.T, session *mcp.ClientSession, server *process, wire *r
 	}
 }
 
-// checkWire wants requests of one person without a trace of a token.
+// checkWire expects requests of one person without any part of a token.
 func checkWire(t *testing.T, wire *recorder) {
 	t.Helper()
 	requests := wire.requests()
@@ -306,7 +304,7 @@ func checkWire(t *testing.T, wire *recorder) {
 	}
 }
 
-// say calls a tool and returns the text that it answers.
+// say calls a tool and returns its text.
 func say(t *testing.T, session *mcp.ClientSession, tool string, arguments map[string]any) string {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})

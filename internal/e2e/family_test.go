@@ -26,7 +26,7 @@ type flow struct {
 
 const (
 	flowRedirect = "http://127.0.0.1:4711/callback"
-	// devResource is what a --dev server issues tokens for when it is not told.
+	// devResource is the resource of a --dev server by default.
 	devResource = "http://127.0.0.1:8081/mcp"
 )
 
@@ -45,7 +45,7 @@ func newFlow(t testing.TB, authz *process, resource string) *flow {
 	return flowOf(t, authz, answer["client_id"].(string), resource)
 }
 
-// flowOf has the person allow a client that is known.
+// flowOf has the person allow a client that exists.
 func flowOf(t testing.TB, authz *process, client, resource string) *flow {
 	t.Helper()
 	secret := make([]byte, 32)
@@ -65,13 +65,13 @@ func flowOf(t testing.TB, authz *process, client, resource string) *flow {
 // introspectionSecret lets the resource servers of a --dev server ask about tokens.
 const introspectionSecret = "introspection secret of the tests"
 
-// startIntrospected is startAuthz with an introspection secret that flow.active knows.
+// startIntrospected is startAuthz with the introspection secret that flow.active uses.
 func startIntrospected(t testing.TB, args ...string) *process {
 	t.Helper()
 	return startAuthz(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=" + introspectionSecret}, args...)
 }
 
-// active asks whether an access token is good, as the resource server does (RFC 7662).
+// active reports whether an access token is active, as a resource server asks (RFC 7662).
 func (f *flow) active(t testing.TB, token string) bool {
 	t.Helper()
 	form := url.Values{"token": {token}}.Encode()
@@ -93,7 +93,7 @@ func (f *flow) active(t testing.TB, token string) bool {
 	return active
 }
 
-// checkDead expects that neither of the tokens is good for anything.
+// checkDead expects that neither token is accepted.
 func (f *flow) checkDead(t testing.TB, access, refresh string) {
 	t.Helper()
 	if f.active(t, access) {
@@ -166,8 +166,8 @@ func hello(t testing.TB, resource, token string) *http.Response {
 	return resp
 }
 
-// A token for one server is refused by another one of the same issuer, which does not
-// learn anything about it either.
+// A token for one server is refused by another one of the same issuer, whose introspection request
+// gets no information about it either.
 func TestTokenIsForOneServer(t *testing.T) {
 	first, second := freeAddress(t), freeAddress(t)
 	authz := startIntrospected(t, "--dev-resource", "http://"+first+"/mcp", "--dev-resource", "http://"+second+"/mcp")
@@ -189,8 +189,8 @@ func TestTokenIsForOneServer(t *testing.T) {
 	}
 }
 
-// A code that is used twice ends its family: the tokens of the first use die. A use that
-// fails a check is none: it ends nothing.
+// A code that is used twice ends its family: the tokens of the first use are revoked. A use that
+// fails a check does not count and ends nothing.
 func TestReplayedCodeEndsTheFamily(t *testing.T) {
 	authz := startIntrospected(t)
 	f := newFlow(t, authz, devResource)

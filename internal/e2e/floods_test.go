@@ -23,8 +23,8 @@ var floods = flag.Bool("floods", false, "measure what /token and a person feel o
 
 const floodTime = 10 * time.Second
 
-// flood is what strangers send to a server: so many requests at once, or so many in a second
-// for ten seconds, from so many addresses of as many networks.
+// flood is a number of hostile requests: all at once, or a rate for ten seconds, from addresses in
+// different networks.
 type flood struct {
 	name              string
 	atOnce, perSecond int
@@ -176,13 +176,13 @@ func from(address string) http.RoundTripper {
 	return &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}
 }
 
-// flooder makes the requests of floods.
+// flooder sends the requests of floods.
 type flooder struct {
 	t    testing.TB
 	held *flow
 }
 
-// ask is what a client sends people to.
+// ask is the authorization request of a client.
 func (f *flow) ask() string {
 	return f.authz.URL + "/authorize?" + url.Values{
 		"response_type": {"code"}, "client_id": {f.client}, "redirect_uri": {flowRedirect}, "resource": {f.resource}, "state": {"s"},

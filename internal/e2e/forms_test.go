@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// newBrowser returns a client that keeps cookies, as allow and deny need it.
+// newBrowser returns an HTTP client with cookies, for allow and deny.
 func newBrowser(t testing.TB) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -179,8 +179,8 @@ func parseForm(address *url.URL, text string) form {
 	return f
 }
 
-// TestDenialReachesTheClient is what a browser without JavaScript does. A denial is told
-// to the client, and the code of an earlier consent is none of its business.
+// TestDenialReachesTheClient: in a browser without JavaScript a denial reaches the client, and
+// does not affect the code of an earlier consent.
 func TestDenialReachesTheClient(t *testing.T) {
 	server := startAuthz(t, nil)
 	known := newFlow(t, server, devResource)

@@ -23,7 +23,7 @@ const (
 	pingAny   = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 )
 
-// attempt is one request to an example and how it must be answered.
+// attempt is one request to an example, and the expected response.
 type attempt struct {
 	name          string
 	authorization []string
@@ -94,9 +94,8 @@ func (a attempt) check(t *testing.T, server *process) {
 
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
-// TestB7ServersInOtherLanguages: people sign in to each example as its clients do, their
-// tokens do what they cover and nothing else, and tokens for another server of the same
-// issuer are refused.
+// TestB7ServersInOtherLanguages: people sign in to each example with its clients, their tokens
+// allow only what they cover, and tokens for another server of the same issuer are refused.
 func TestB7ServersInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		address, other := lowAddress(t), "http://127.0.0.1:1/mcp"
@@ -130,7 +129,7 @@ func TestB7ServersInOtherLanguages(t *testing.T) {
 	})
 }
 
-// checkMetadata wants the document of RFC 9728 where the path of the resource is inserted.
+// checkMetadata expects the document of RFC 9728 with the path of the resource inserted.
 func checkMetadata(t *testing.T, server *process, issuer string) {
 	t.Helper()
 	resp, err := http.Get(server.URL + "/.well-known/oauth-protected-resource/mcp")
@@ -157,8 +156,8 @@ func checkMetadata(t *testing.T, server *process, issuer string) {
 	}
 }
 
-// TestB7RefusalsInOtherLanguages: each example refuses what it must, with the challenge
-// that helps a client on.
+// TestB7RefusalsInOtherLanguages: each example refuses what it must, with the challenge that a
+// client needs to continue.
 func TestB7RefusalsInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -213,8 +212,8 @@ func TestB7RefusalsInOtherLanguages(t *testing.T) {
 	})
 }
 
-// tricks try to write with a token that reads, by a message that the guard of an example
-// might read in another way than its server.
+// tricks are requests that try to write with a token for reading, by a message that the guard of
+// an example might parse differently from its server.
 func tricks(reader []string) []attempt {
 	refused := attempt{authorization: reader, status: 403, code: "insufficient_scope", scope: "notes:write"}
 	var out []attempt
@@ -235,8 +234,8 @@ func tricks(reader []string) []attempt {
 	return out
 }
 
-// TestB7DuplicatesInOtherLanguages: where a member stands twice, the guard of an example
-// and its server read the same message, so what a token does not cover is never done.
+// TestB7DuplicatesInOtherLanguages: with a member twice in a message, the guard of an example and
+// its server read the same value, so a call that the token does not cover is never made.
 func TestB7DuplicatesInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -256,8 +255,8 @@ func TestB7DuplicatesInOtherLanguages(t *testing.T) {
 	})
 }
 
-// TestB7PythonHandsOnWhatItJudged: the application behind the guard may read JSON in another
-// way, so it gets the message as the guard understood it.
+// TestB7PythonHandsOnWhatItJudged: the application behind the guard may parse JSON differently, so
+// it gets the message as the guard parsed it.
 func TestB7PythonHandsOnWhatItJudged(t *testing.T) {
 	cmd := pythonServer(t)
 	cmd.Args = []string{cmd.Path, "-B", "-c", `
@@ -271,15 +270,15 @@ print(guard.authorize({"scope": ""}, sys.stdin.buffer.read()).decode())`}
 	}
 }
 
-// TestB7AttacksInOtherLanguages: nothing of what a protected server must refuse gets
-// through, but for what the example says, and all of it has the keys fetched once or so.
+// TestB7AttacksInOtherLanguages: an example refuses every attack but those with a reason in its
+// entry, and fetches the keys about once for all of them.
 func TestB7AttacksInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
 		begin := time.Now()
 		watch := &attacked{TB: t}
 		middlewaretest.Attack(watch, issuer, server.URL+"/mcp", passOn(server))
-		for _, complaint := range watch.told {
+		for _, complaint := range watch.failures {
 			name, _, _ := strings.Cut(complaint, " is let through")
 			name = strings.TrimSuffix(name, ", lowercase scheme")
 			if l.passes[name] == "" {
@@ -298,14 +297,14 @@ func TestB7AttacksInOtherLanguages(t *testing.T) {
 	})
 }
 
-// attacked is a test that writes down what an attack complains about.
+// attacked is a test that records the failures that an attack reports.
 type attacked struct {
 	testing.TB
-	told, passed []string
+	failures, passed []string
 }
 
 func (a *attacked) Errorf(format string, args ...any) {
-	a.told = append(a.told, fmt.Sprintf(format, args...))
+	a.failures = append(a.failures, fmt.Sprintf(format, args...))
 }
 
 // passOn sends requests to an example as they are. What cannot be sent over HTTP, and
@@ -334,9 +333,9 @@ func passOn(server *process) http.Handler {
 	})
 }
 
-// TestB7KeysInOtherLanguages: while the issuer does not answer, an example that has its
-// keys serves on, and one that has none, or not the one that is named, says 503 and not 401
-// once it tried. A new key counts once the example may fetch again.
+// TestB7KeysInOtherLanguages: while the issuer does not answer, an example with keys continues,
+// and one without keys or without the key of the token answers 503 and not 401 after a try. A new
+// key is accepted once the example may fetch again.
 func TestB7KeysInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -383,8 +382,8 @@ func answers(t *testing.T, server *process, next func() attempt, want int) {
 	}
 }
 
-// TestB7RevocationInOtherLanguages: the example that asks the issuer refuses a token as soon
-// as it was revoked, and says 503 when the issuer does not answer.
+// TestB7RevocationInOtherLanguages: the example with introspection refuses a token as soon as it
+// is revoked, and answers 503 when the issuer does not answer.
 func TestB7RevocationInOtherLanguages(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		if !l.introspects {

@@ -20,7 +20,7 @@ import (
 type language struct {
 	name    string
 	command func(t *testing.T) *exec.Cmd
-	// introspects says that it asks the issuer about tokens.
+	// introspects reports that it uses introspection.
 	introspects bool
 	// passes are the attacks that get through, with the reason. Only the issuer could make
 	// such tokens, and it makes none.
@@ -80,8 +80,8 @@ func pythonServer(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// javaServer runs the file as it is. Java is no part of the whole check: it is used where
-// it is there.
+// javaServer runs the file directly. Java is not required for the whole check: the example is
+// tested where Java is installed.
 func javaServer(t *testing.T) *exec.Cmd {
 	t.Helper()
 	java, err := exec.LookPath("java")
@@ -97,8 +97,8 @@ func javaServer(t *testing.T) *exec.Cmd {
 	return exec.Command(java, "-cp", strings.Join(jars, ":"), filepath.Join(examplesOf(t, "java"), "Server.java"))
 }
 
-// startLanguage runs an example on an address, for the resource at /mcp there. id and
-// secret are how it asks about tokens, if it does.
+// startLanguage runs an example on an address, for the resource at /mcp there. Id and secret are
+// its credentials for introspection, if it uses that.
 func startLanguage(t *testing.T, l language, address, issuer, id, secret string) *process {
 	t.Helper()
 	cmd := l.command(t)
@@ -118,8 +118,8 @@ func startAttacked(t *testing.T, l language) (*middlewaretest.Issuer, *process) 
 	return issuer, startLanguage(t, l, lowAddress(t), issuer.URL(), id, secret)
 }
 
-// lowAddress is a free loopback address whose port the system gives to nobody who does not
-// name it, below what Linux calls local ports: these programs take seconds to listen.
+// lowAddress returns a free loopback address with a port below the range that Linux assigns by
+// itself, because these programs take seconds to listen.
 func lowAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {

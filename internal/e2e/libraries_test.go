@@ -55,21 +55,21 @@ func TestB9McpGoSignsIn(t *testing.T) {
 	}, nil, program)
 }
 
-// connectsAlone has a program connect to the demo, and holds what it reports and how it
-// registers against what is wanted.
+// connectsAlone has a program connect to the demo, and compares its report and its registration
+// with the expected ones.
 func connectsAlone(t *testing.T, profile, redirect string, want, env []string, command ...string) {
 	t.Helper()
-	_, resource, said := startTaped(t)
+	_, resource, record := startTaped(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], resource, redirect)...)
 	cmd.Env = append(cleanEnvironment(), env...)
 	got := converse(t, cmd, func(page string) *url.URL { return allow(t, newBrowser(t), page) })
 	if !slices.Equal(got, want) {
-		t.Errorf("the client reports\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), said.story())
+		t.Errorf("the client reports\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), record.story())
 	}
-	checkProfile(t, said, profile)
-	if n := said.granted("refresh_token"); n != 1 {
+	checkProfile(t, record, profile)
+	if n := record.granted("refresh_token"); n != 1 {
 		t.Errorf("%d refreshes, want the one that the program brings about", n)
 	}
 }
@@ -77,13 +77,13 @@ func connectsAlone(t *testing.T, profile, redirect string, want, env []string, c
 // use-mcp runs in a page, and has the person sign in in a window of its own.
 func TestB9UseMCPSignsIn(t *testing.T) {
 	_, folder := libraries(t)
-	_, resource, said := startTaped(t)
+	_, resource, record := startTaped(t)
 	site := httptest.NewServer(bundle(t, folder))
 	t.Cleanup(site.Close)
 	chrome := openChromium(t, "disable-popup-blocking") // it opens its window without a click
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(said.story(), chrome.await("#state"), chrome.await("#error"))
+			t.Log(record.story(), chrome.await("#state"), chrome.await("#error"))
 		}
 	})
 	chrome.open(site.URL + "/?server=" + url.QueryEscape(resource))
@@ -98,10 +98,10 @@ func TestB9UseMCPSignsIn(t *testing.T) {
 	}
 	chrome.click("#add")
 	chrome.awaits("#added", `{"count":1}`)
-	checkProfile(t, said, "use-mcp-0.0")
+	checkProfile(t, record, "use-mcp-0.0")
 }
 
-// awaits waits until an element says one of several things.
+// awaits waits until an element has one of several texts.
 func (c *chromium) awaits(selector string, texts ...string) {
 	c.t.Helper()
 	until(c.t, selector+" says "+strings.Join(texts, " or "), func() bool {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestB5PasswordsAreCheckedInAnotherProcess: the real program has a process for passwords
-// once somebody signed in, which knows no environment and is gone when the server is.
+// TestB5PasswordsAreCheckedInAnotherProcess: after the first sign-in the server has a process for
+// passwords, which has no environment and ends with the server.
 func TestB5PasswordsAreCheckedInAnotherProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks at /proc")

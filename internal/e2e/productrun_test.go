@@ -14,17 +14,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// signIn is how a product becomes known: by a document, if its maker has one and the server
-// offers to read documents, and otherwise by a registration.
+// signIn is how a product identifies itself: by a document, if its maker has one and the server
+// offers documents, and otherwise by a registration.
 type signIn struct {
 	profile  string // how it registers: a file in dcr/testdata/clients
 	document string // the same document as its maker's, a file in dcr/testdata/documents
 	early    bool   // whether it refreshes five minutes before a token ends
 }
 
-// run drives a product with the default settings of the server, which offers documents where
-// it has a way to the public web. A product with a document is driven in both ways wherever
-// the test runs: with documents that are on file, and with none.
+// run drives a product with the default settings of the server, which offers documents if it can
+// reach the public web. A product with a document is driven in both ways on every machine: with
+// pinned documents, and without documents.
 func (s signIn) run(t *testing.T, folder string, drive func(p *product, resource string)) {
 	t.Run("default settings", func(t *testing.T) { s.check(t, s.drive(t, folder, drive)) })
 	if s.early {
@@ -38,33 +38,33 @@ func (s signIn) run(t *testing.T, folder string, drive func(p *product, resource
 		return
 	}
 	t.Run("without documents", func(t *testing.T) {
-		said := s.drive(t, folder, drive, "--client-documents", "off")
-		s.check(t, said)
-		if len(said.all("/register")) == 0 {
+		record := s.drive(t, folder, drive, "--client-documents", "off")
+		s.check(t, record)
+		if len(record.all("/register")) == 0 {
 			t.Error("it did not register")
 		}
 	})
 	t.Run("with documents", func(t *testing.T) {
-		said := s.drive(t, folder, drive, "--client-documents-pinned", s.id(t)+"="+s.file(), "--egress-check", "off")
-		s.check(t, said)
-		if n := len(said.all("/register")); n != 0 {
+		record := s.drive(t, folder, drive, "--client-documents-pinned", s.id(t)+"="+s.file(), "--egress-check", "off")
+		s.check(t, record)
+		if n := len(record.all("/register")); n != 0 {
 			t.Errorf("it registered %d times although documents are offered", n)
 		}
 	})
 }
 
-// check holds a sign-in against what is on record about the product. With the default
-// lifetime of tokens, no product refreshes one that it just received.
-func (s signIn) check(t *testing.T, said *tape) {
+// check compares a sign-in with the profile of the product. With the default lifetime of tokens,
+// no product refreshes a token that it just received.
+func (s signIn) check(t *testing.T, record *tape) {
 	t.Helper()
-	if n := said.granted("refresh_token"); n != 0 {
+	if n := record.granted("refresh_token"); n != 0 {
 		t.Errorf("%d refreshes of new tokens", n)
 	}
-	if len(said.all("/register")) > 0 || s.document == "" {
-		checkProfile(t, said, s.profile)
+	if len(record.all("/register")) > 0 || s.document == "" {
+		checkProfile(t, record, s.profile)
 		return
 	}
-	for _, h := range said.all("/token") {
+	for _, h := range record.all("/token") {
 		if form, err := url.ParseQuery(h.body); err != nil || form.Get("client_id") != s.id(t) {
 			t.Errorf("it calls itself %s, want %s", form.Get("client_id"), s.id(t))
 		}
@@ -75,7 +75,7 @@ func (s signIn) file() string {
 	return filepath.Join("../../dcr/testdata/documents", s.document+".json")
 }
 
-// id is where the document of the product is.
+// id returns the URL of the document of the product.
 func (s signIn) id(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(s.file())
@@ -95,17 +95,17 @@ func (s signIn) id(t *testing.T) string {
 func (s signIn) drive(t *testing.T, folder string, drive func(p *product, resource string), args ...string) *tape {
 	t.Helper()
 	p := install(t, folder)
-	_, resource, said := startTaped(t, args...)
+	_, resource, record := startTaped(t, args...)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(said.story())
+			t.Log(record.story())
 		}
 	})
 	drive(p, resource)
-	if said.granted("authorization_code") == 0 || !said.called("tools/list") {
-		t.Errorf("signed in %d times, listed tools: %t", said.granted("authorization_code"), said.called("tools/list"))
+	if record.granted("authorization_code") == 0 || !record.called("tools/list") {
+		t.Errorf("signed in %d times, listed tools: %t", record.granted("authorization_code"), record.called("tools/list"))
 	}
-	return said
+	return record
 }
 
 func TestB9CodexSignsIn(t *testing.T) {
@@ -116,7 +116,7 @@ func TestB9CodexSignsIn(t *testing.T) {
 		add.allows()
 		says(t, add.end(), "Successfully logged in")
 		says(t, p.run(codex, "mcp", "list"), "notes", "OAuth")
-		// What it shows to a model needs no model.
+		// What it would show to a model needs no model.
 		app := p.start(codex, "app-server")
 		app.types(`{"id":1,"method":"initialize","params":{"clientInfo":{"name":"gatehouse","version":"1"}}}` + "\n")
 		app.says(`"id":1`)
@@ -167,7 +167,7 @@ func TestB9OpencodeSignsIn(t *testing.T) {
 	})
 }
 
-// mcporter listens on another port each time, and on the one that it is told.
+// mcporter listens on another port each time, and also on a configured one.
 func TestB9McporterSignsIn(t *testing.T) {
 	signIn{profile: "mcporter-0.12"}.run(t, "mcporter", func(p *product, resource string) {
 		mcporter := p.node("mcporter/dist/cli.js")
@@ -191,46 +191,46 @@ func TestB9McporterSignsIn(t *testing.T) {
 	})
 }
 
-// Where registration is closed, mcporter is a client that the operator configured, with the
-// one redirect URI that it was told.
+// Where registration is closed, mcporter is a client that the operator configured, with its one
+// configured redirect URI.
 func TestB9ConfiguredMcporterSignsIn(t *testing.T) {
 	p := install(t, "mcporter")
 	fixed := "http://" + freeAddress(t) + "/callback"
 	file := filepath.Join(p.home, "gatehouse.yaml")
 	p.write(file, "registration: closed\nclients:\n  - client_id: tools\n    redirect_uris: ["+fixed+"]\n", 0o600)
-	_, resource, said := startTaped(t, "--config", file)
+	_, resource, record := startTaped(t, "--config", file)
 	mcporter := p.node("mcporter/dist/cli.js")
 	p.run(mcporter, "config", "add", "notes", resource, "--oauth-client-id", "tools", "--oauth-redirect-url", fixed)
 	auth := p.start(mcporter, "auth", "notes")
 	auth.allows()
 	auth.end()
 	says(t, p.run(mcporter, "list", "notes", "--schema"), "list_notes", "add_note")
-	if len(said.all("/register")) != 0 || said.granted("authorization_code") != 1 {
-		t.Errorf("it registered, or did not sign in:\n%s", said.story())
+	if len(record.all("/register")) != 0 || record.granted("authorization_code") != 1 {
+		t.Errorf("it registered, or did not sign in:\n%s", record.story())
 	}
 }
 
-// The Inspector has nothing to say about the schemas of the demo's tools. On its command
-// line it prints the page instead of opening it.
+// The Inspector reports nothing about the schemas of the demo's tools. On its command line it
+// prints the page instead of opening it.
 func TestB9InspectorSignsIn(t *testing.T) {
 	signIn{profile: "inspector-cli"}.run(t, "inspector", func(p *product, resource string) {
 		p.env = append(p.env, "MCP_INSPECTOR_SECRET_STORE=file")
 		inspector := p.node(".bin/mcp-inspector")
 		list := p.terminal(inspector, "--cli", resource, "--method", "tools/list", "--strict")
 		list.allowsAt(list.prints(authorizePage))
-		said := list.end()
-		says(t, said, `"list_notes"`, `"add_note"`)
+		record := list.end()
+		says(t, record, `"list_notes"`, `"add_note"`)
 		for _, complaint := range []string{"portability", "warning", "Warning"} {
-			if strings.Contains(said, complaint) {
-				t.Errorf("it complains about a schema:\n%s", said)
+			if strings.Contains(record, complaint) {
+				t.Errorf("it complains about a schema:\n%s", record)
 			}
 		}
 		says(t, p.run(inspector, "--cli", resource, "--stored-auth-only", "--method", "tools/call", "--tool-name", "add_note", "--tool-arg", "text=milk"), "1")
 	})
 }
 
-// In its page, the Inspector connects when somebody switches the server on, and the sign-in
-// takes the place of the page.
+// In its page, the Inspector connects when the user switches the server on, and the sign-in takes
+// the place of the page.
 func TestB9InspectorPageSignsIn(t *testing.T) {
 	signIn{profile: "inspector-web-2.12"}.run(t, "inspector", func(p *product, resource string) {
 		p.env = append(p.env, "MCP_INSPECTOR_SECRET_STORE=memory", "MCP_AUTO_OPEN_ENABLED=false")

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// product is an installed client of somebody else, in a home of its own.
+// product is an installed client of another project, with a home directory of its own.
 type product struct {
 	t      *testing.T
 	folder string // where it is installed
@@ -29,8 +29,8 @@ type product struct {
 // browserNames are the commands with which programs open a page.
 var browserNames = []string{"xdg-open", "x-www-browser", "www-browser", "sensible-browser", "browser"}
 
-// install returns a product that scripts/clients has installed. Whatever it keeps is in
-// folders that end with the test, and the browser that it finds writes down the page.
+// install returns a product that scripts/clients has installed. Its files are in folders that are
+// removed after the test, and its browser only records the page.
 func install(t *testing.T, name string) *product {
 	t.Helper()
 	clients := os.Getenv("CLIENTS")
@@ -125,7 +125,7 @@ func (p *product) start(command []string, args ...string) *running {
 	return r
 }
 
-// terminal runs a command as if somebody sat before it.
+// terminal runs a command on a terminal.
 func (p *product) terminal(command []string, args ...string) *running {
 	p.t.Helper()
 	line := "stty rows 50 cols 200; exec " + quoted(append(slices.Clone(command), args...))
@@ -140,13 +140,13 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// run runs a command to its end, and returns what it said.
+// run runs a command to its end, and returns its output.
 func (p *product) run(command []string, args ...string) string {
 	p.t.Helper()
 	return p.start(command, args...).finish()
 }
 
-// finish waits until a command has ended well, and returns what it said.
+// finish waits until a command has exited with status 0, and returns its output.
 func (r *running) finish() string {
 	r.p.t.Helper()
 	_ = r.stdin.Close()
@@ -163,7 +163,7 @@ func (r *running) end() string {
 	return r.output.String()
 }
 
-// says waits until a command has said something.
+// says waits until a command has printed a text.
 func (r *running) says(text string) {
 	r.p.t.Helper()
 	until(r.p.t, "it says "+text, func() bool { return r.ended() || strings.Contains(r.output.String(), text) })
@@ -181,7 +181,7 @@ func (r *running) ended() bool {
 	}
 }
 
-// types types something.
+// types sends keys to the command.
 func (r *running) types(text string) {
 	r.p.t.Helper()
 	if _, err := io.WriteString(r.stdin, text); err != nil {
@@ -219,8 +219,8 @@ func (r *running) prints(form string) (text string) {
 	return text
 }
 
-// slowly types keys with a pause after each: what draws its screen anew takes keys that
-// come together for something that was pasted.
+// slowly types keys with a pause after each: a program that redraws its screen takes keys without
+// a pause for pasted text.
 func (r *running) slowly(keys ...string) {
 	r.p.t.Helper()
 	for _, key := range keys {
@@ -229,8 +229,8 @@ func (r *running) slowly(keys ...string) {
 	}
 }
 
-// insists types keys until the product says what follows from them, and takes them back
-// with Escape when it does not: while it begins, it takes a command for a question.
+// insists types keys until the product prints the answer, and presses Escape before each further
+// try: while the product starts, it takes a command for a question.
 func (r *running) insists(answer string, keys ...string) {
 	r.p.t.Helper()
 	for range 5 {
@@ -245,8 +245,8 @@ func (r *running) insists(answer string, keys ...string) {
 	r.p.t.Fatalf("it never says %q", answer)
 }
 
-// allows is what the person does in the browser: sign in, allow everything, and end up
-// where the product listens. It returns the page that the product had opened.
+// allows does the part of the person in the browser: it signs in, allows everything, and ends at
+// the address where the product listens. It returns the page that the product opened.
 func (r *running) allows() (page string) {
 	r.p.t.Helper()
 	page = r.page()

@@ -13,16 +13,16 @@ import (
 
 var loopbackPort = regexp.MustCompile(`^(http://(?:127\.0\.0\.1|localhost)):\d+`)
 
-// checkProfile compares how a client registered with what is on record about it, by which
-// the authorization server is tested. The ports of loopback URLs may be any.
-func checkProfile(t *testing.T, said *tape, name string) {
+// checkProfile compares the registration of a client with its profile, which the tests of the
+// authorization server use. Ports of loopback URLs may differ.
+func checkProfile(t *testing.T, record *tape, name string) {
 	t.Helper()
 	file := filepath.Join("../../dcr/testdata/clients", name+".json")
 	recorded, err := os.ReadFile(file)
 	if err != nil {
 		t.Error(err)
 	}
-	sent := said.all("/register")
+	sent := record.all("/register")
 	if len(sent) == 0 {
 		t.Error("nobody registered")
 	}

@@ -29,11 +29,11 @@ const (
 	publicHost     = "notes.example.com"
 	publicResource = "https://" + publicHost + "/mcp"
 	publicMetadata = "/.well-known/oauth-protected-resource/mcp"
-	// forged is in everything that a stranger makes up.
+	// forged is part of every value that an attacker invents.
 	forged = "hunter22"
 )
 
-// behind is the server behind a proxy. It remembers what reaches it.
+// behind is the server behind a proxy. It records the requests that reach it.
 type behind struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -67,7 +67,7 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 }
 
-// taken returns what has reached the server since it was last asked.
+// taken returns the requests that have reached the server since its last call.
 func (b *behind) taken() ([]*http.Request, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,8 +239,8 @@ func (p *proxied) sendAll(text string) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// clean fails the test if anything reached the server that may not: another path, a token,
-// what a stranger made up, or nobody's name.
+// clean fails the test if a request reached the server that must not: another path, a token, a
+// forged value, or a request without an identity.
 func (p *proxied) clean(what, token, method string) int {
 	p.t.Helper()
 	requests, bodies := p.server.taken()
@@ -262,7 +262,7 @@ func (p *proxied) clean(what, token, method string) int {
 	return len(requests)
 }
 
-// TestA8RecipesServe: what the protocol needs works behind each proxy.
+// TestA8RecipesServe: all functions of the protocol work behind each proxy.
 func TestA8RecipesServe(t *testing.T) {
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -292,7 +292,7 @@ func TestA8RecipesServe(t *testing.T) {
 	})
 }
 
-// challenges looks at the answers that do not come from the server.
+// challenges checks the responses that do not come from the server.
 func (p *proxied) challenges(token string) {
 	t := p.t
 	t.Helper()
@@ -325,7 +325,7 @@ func (p *proxied) challenges(token string) {
 	}
 }
 
-// unknown wants 503 for a token that nobody can judge at the moment.
+// unknown expects 503 for a token that cannot be verified at the moment.
 func (p *proxied) unknown() {
 	p.t.Helper()
 	p.issuer.SetDown(true)
@@ -338,7 +338,7 @@ func (p *proxied) unknown() {
 	}
 }
 
-// streams wants the first event while the server holds the second.
+// streams expects the first event while the server holds back the second.
 func (p *proxied) streams(token string) {
 	t := p.t
 	t.Helper()

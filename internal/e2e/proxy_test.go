@@ -17,7 +17,7 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// startTinyproxy runs a real proxy that wants a password, opens tunnels to a few hosts alone,
+// startTinyproxy runs a real proxy that requires a password, opens tunnels to a few hosts only,
 // and reaches the web through another proxy.
 func startTinyproxy(t *testing.T, beyond *webtest.Proxy, hosts ...string) string {
 	t.Helper()
@@ -55,10 +55,10 @@ func startTinyproxy(t *testing.T, beyond *webtest.Proxy, hosts ...string) string
 	}
 }
 
-// TestB1BehindARealProxy: behind a proxy that other people wrote, a client with a document
-// signs in and refreshes, with a password for the proxy and by name; without the password, or
-// where the proxy does not let the server through, documents are not offered and the same
-// person connects with a client that registers.
+// TestB1BehindARealProxy: behind a proxy of another project, a client with a document signs in and
+// refreshes, with a password for the proxy and by host name; without the password, or where the
+// proxy refuses the server, documents are not offered, and the same person connects with a client
+// that registers.
 func TestB1BehindARealProxy(t *testing.T) {
 	web := webtest.New(t)
 	address := startTinyproxy(t, web.Proxy(), "lookout.example.com", "client.example.com")

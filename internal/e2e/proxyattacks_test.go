@@ -9,7 +9,7 @@ import (
 )
 
 // TestA8RecipesPaths: one spelling of one path reaches the server, and it is the one that was
-// judged.
+// checked.
 func TestA8RecipesPaths(t *testing.T) {
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -31,8 +31,8 @@ func TestA8RecipesPaths(t *testing.T) {
 	})
 }
 
-// TestA8RecipesQueries: a token in the query is refused, however its name is spelled, and
-// other queries pass.
+// TestA8RecipesQueries: a token in the query is refused, however its name is spelled, and other
+// queries pass.
 func TestA8RecipesQueries(t *testing.T) {
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -58,8 +58,8 @@ func TestA8RecipesQueries(t *testing.T) {
 	})
 }
 
-// TestA8RecipesHeaders: what a client makes up about itself, its address, its method, the path
-// or a session stays in front of the proxy.
+// TestA8RecipesHeaders: values that a client invents about its identity, its address, its method,
+// the path or a session do not pass the proxy.
 func TestA8RecipesHeaders(t *testing.T) {
 	names := []string{
 		"Gatehouse-Subject", "Gatehouse-Scope", "Gatehouse-Assertion", "Gatehouse-Roles", "X-Forwarded-User", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Forwarded-Uri",
@@ -83,7 +83,7 @@ func TestA8RecipesHeaders(t *testing.T) {
 				t.Errorf("%s: %v, %d requests reach the server", name, res, n)
 			}
 		}
-		// What names other headers takes none of ours away.
+		// A header that names other headers removes none of the gateway's.
 		for _, value := range []string{"Gatehouse-Subject", "close, Gatehouse-Subject, Gatehouse-Scope", "Authorization", "X-Forwarded-For", "upgrade", "keep-alive, Gatehouse-Issuer"} {
 			res, _ := p.send(p.call("POST", "/mcp", token, "Connection: "+value, "Upgrade: websocket"))
 			if n := p.clean("Connection: "+value, token, "POST"); n > 1 || res == nil || res.StatusCode == 200 && n != 1 {
@@ -115,8 +115,8 @@ func lower(names []string) []string {
 	return out
 }
 
-// TestA8RecipesFraming: a request in the body of another is a body to every reader, or it is
-// refused.
+// TestA8RecipesFraming: a request in the body of another is part of the body for every program on
+// the way, or it is refused.
 func TestA8RecipesFraming(t *testing.T) {
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -135,8 +135,8 @@ func TestA8RecipesFraming(t *testing.T) {
 		} {
 			what := fmt.Sprintf("%q", lines)
 			p.sendAll(p.head("POST", "/mcp", token, append([]string{"Content-Type: application/json"}, lines...)...) + "\r\n" + chunked)
-			// The whole of it may be the body of one request, or the rest one of its own that nobody
-			// believes: it has no token.
+			// All bytes may be the body of one request, or the rest a request of its own that is
+			// refused because it has no token.
 			if n := p.clean(what+", whole", token, "POST"); n > 1 {
 				t.Errorf("%s: %d requests reach the server", what, n)
 			}

@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// TestA8PageNamesTheRecipes: each file is on the page, and each file on the page is there.
+// TestA8PageNamesTheRecipes: the page names each file, and each file that it names exists.
 func TestA8PageNamesTheRecipes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/proxies.md")
 	if err != nil {
@@ -76,7 +76,7 @@ func readTraefik(t *testing.T, name string) traefik {
 	return file
 }
 
-// TestA8RecipesForTraefik are not run: paths, order and names are what can be looked at.
+// TestA8RecipesForTraefik checks paths, order and names; the recipes are not run.
 func TestA8RecipesForTraefik(t *testing.T) {
 	for name, order := range map[string][]string{"traefik-gateway.yaml": {"one-path"}, "traefik-verify.yaml": {"one-path", "verify", "made-up"}} {
 		file := readTraefik(t, name)
@@ -98,7 +98,7 @@ func TestA8RecipesForTraefik(t *testing.T) {
 	}
 }
 
-// TestA8NamesForTraefik: what looks like who calls is named in both spellings.
+// TestA8NamesForTraefik: identity headers are named in both spellings.
 func TestA8NamesForTraefik(t *testing.T) {
 	file := readTraefik(t, "traefik-verify.yaml")
 	verify, dropped := file.HTTP.Middlewares["verify"].ForwardAuth, file.HTTP.Middlewares["made-up"].Headers.CustomRequestHeaders

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// until waits for what other goroutines bring about.
+// until waits for a condition that other goroutines change.
 func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
@@ -44,7 +44,7 @@ func (c *counter) count() int {
 	return c.n
 }
 
-// recorder is on the way from the gateway to the server.
+// recorder is a proxy between the gateway and the server.
 type recorder struct {
 	next http.RoundTripper
 	seen chan struct{} // closed by the client when it has seen progress
@@ -105,8 +105,8 @@ func (w *recorder) answered(method string, status int) (n int) {
 	return n
 }
 
-// held is a stream that goes on after the first event with progress only when that has
-// been seen.
+// held is a stream that continues after the first event with progress only when the client has
+// received that.
 type held struct {
 	io.Closer
 	lines *bufio.Reader

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// TestC1OneIDJoinsTheRealPrograms: what a client did is found in the logs of the gateway, of the
-// server behind it and of the authorization server by the id that its answer names.
+// TestC1OneIDJoinsTheRealPrograms: the id in a response finds the request in the logs of the
+// gateway, of the server behind it and of the authorization server.
 func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		heard <- r.Header.Get("X-Request-Id")
+		received <- r.Header.Get("X-Request-Id")
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
@@ -25,8 +25,8 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 	token := newFlow(t, server, resource).tokens(t)["access_token"].(string)
 
 	gateway := startGateway(t, server.URL, upstream.URL, "--listen", address)
-	if id := callThrough(t, gateway, token, http.StatusOK); id != <-heard {
-		t.Error("the server behind hears of another id than the client")
+	if id := callThrough(t, gateway, token, http.StatusOK); id != <-received {
+		t.Error("the server behind gets another id than the client")
 	}
 	gateway.Stop(t)
 
@@ -45,7 +45,7 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 	}
 }
 
-// callThrough makes a call with a token and returns the id that the answer names.
+// callThrough makes a call with a token and returns the id in the response.
 func callThrough(t *testing.T, to *process, token string, status int) string {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, to.URL+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))

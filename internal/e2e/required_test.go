@@ -27,9 +27,9 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// required are the sets of scenarios that the official suite requires of a server, each
-// with two tools of the SDK's fixture that the set does not look at: one the token does not
-// cover, the other nobody can get a token for.
+// required are the sets of scenarios that the official suite requires of a server, each with two
+// tools of the SDK's fixture that the set does not use: one is not covered by the token, for the
+// other there is no token.
 var required = []struct {
 	revision      string
 	stateless     bool
@@ -40,8 +40,8 @@ var required = []struct {
 	{"2026-07-28", true, "test_tool_with_logging", "test_sampling", 160},
 }
 
-// What the official SDK's fixture server passes of the official suite, it passes behind a
-// guard that reads every message, filters lists and binds sessions, and behind the gateway.
+// The official SDK's fixture server passes the same checks of the official suite behind a guard
+// that reads every message, filters lists and binds sessions, and behind the gateway, as directly.
 func TestRequiredSetsBehindTheGuard(t *testing.T) {
 	for _, set := range required {
 		t.Run(set.revision, func(t *testing.T) {
@@ -69,8 +69,7 @@ func TestRequiredSetsBehindTheGuard(t *testing.T) {
 
 const fixtureUse, fixtureMore, fixtureNever = "fixture:use", "fixture:more", "fixture:never"
 
-// policyOf names everything that the fixture has. A token with fixture:use may do all but
-// two things.
+// policyOf names everything in the fixture. A token with fixture:use covers all but two tools.
 func policyOf(marked, never string) middleware.Policy {
 	use := map[string][]string{"*": {fixtureUse}}
 	return middleware.Policy{
@@ -79,7 +78,7 @@ func policyOf(marked, never string) middleware.Policy {
 	}
 }
 
-// scopesOf is policyOf as flags of the gateway.
+// scopesOf returns policyOf as flags of the gateway.
 func scopesOf(t *testing.T, marked, never string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scopes.yaml")
@@ -91,7 +90,7 @@ func scopesOf(t *testing.T, marked, never string) []string {
 	return []string{"--scopes", file}
 }
 
-// startFixture runs the server that the official SDK has for the suite.
+// startFixture runs the server of the official SDK for the suite.
 func startFixture(t *testing.T, stateless bool) *process {
 	t.Helper()
 	address := freeAddress(t)
@@ -99,7 +98,7 @@ func startFixture(t *testing.T, stateless bool) *process {
 	return startForeign(t, "http://"+address, exec.Command(binary, "-http", address, "-stateless="+strconv.FormatBool(stateless)))
 }
 
-// guardFixture puts a guard in front of a server and returns it as somebody who has a
+// guardFixture puts a guard in front of a server, and a proxy in front of the guard that adds a
 // token that covers most of it.
 func guardFixture(t *testing.T, upstream *process, policy middleware.Policy, seen *operations) *process {
 	t.Helper()
@@ -131,8 +130,7 @@ func gateFixture(t *testing.T, upstream *process, args ...string) *process {
 	return withToken(t, gate.URL, issuer.Mint(middlewaretest.Claims{"aud": gate.URL + "/mcp", "scope": fixtureUse}))
 }
 
-// withToken returns a server as it looks to somebody whose requests all carry a token: the
-// suite cannot send one.
+// withToken returns a proxy that adds a token to all requests, because the suite cannot send one.
 func withToken(t *testing.T, upstream, token string) *process {
 	t.Helper()
 	server := httptest.NewServer(forward(t, upstream, func(r *httputil.ProxyRequest) {
@@ -143,8 +141,8 @@ func withToken(t *testing.T, upstream, token string) *process {
 	return &process{URL: server.URL}
 }
 
-// forward is a reverse proxy that lets streams through as they come. It dials the server
-// by its own name, unless change says otherwise.
+// forward is a reverse proxy that passes streams on without buffering. It dials the server by its
+// own name, unless change sets another.
 func forward(t *testing.T, upstream string, change func(*httputil.ProxyRequest)) http.Handler {
 	t.Helper()
 	target, err := url.Parse(upstream)
@@ -169,13 +167,13 @@ func forward(t *testing.T, upstream string, change func(*httputil.ProxyRequest))
 	})
 }
 
-// tally is what came of a check, which may be made more than once.
+// tally counts the results of a check, which may be made more than once.
 type tally struct {
 	passes int
 	faults []string
 }
 
-// runRequired runs a required set and returns what came of each check.
+// runRequired runs a required set and returns the results of each check.
 func runRequired(t *testing.T, revision string, server *process) map[string]tally {
 	t.Helper()
 	results := t.TempDir()
@@ -199,7 +197,7 @@ func runRequired(t *testing.T, revision string, server *process) map[string]tall
 	return tallies
 }
 
-// samePasses expects of the checks behind what they did directly, and that there were some.
+// samePasses expects that the checks have the same results as directly, and that there were some.
 func samePasses(t *testing.T, direct, behind map[string]tally, atLeast int) {
 	t.Helper()
 	all := 0
@@ -215,7 +213,7 @@ func samePasses(t *testing.T, direct, behind map[string]tally, atLeast int) {
 	t.Logf("%d checks pass directly and behind", all)
 }
 
-// checkFiltered lists the tools: one says what it needs besides, and one is hidden.
+// checkFiltered lists the tools: one names the scopes that are missing, and one is hidden.
 func checkFiltered(t *testing.T, server *process, marked, never string) {
 	t.Helper()
 	session := connect(t, server, nil, "")
@@ -240,7 +238,7 @@ func checkFiltered(t *testing.T, server *process, marked, never string) {
 	}
 }
 
-// operations counts what a guard has understood.
+// operations counts the operations that a guard has recognised.
 type operations struct {
 	mu    sync.Mutex
 	times map[string]int

@@ -161,9 +161,8 @@ func TestSDKClientConnectsAndRefreshes(t *testing.T) {
 	}
 }
 
-// A client that asked for less steps up: the challenge of the tool that it may not call
-// says what to ask for, the person allows that and what the client had, and the call goes
-// through.
+// A client that asked for less steps up: the challenge of the refused tool names the scopes, the
+// person allows those and the earlier ones, and the call succeeds.
 func TestSDKClientStepsUp(t *testing.T) {
 	_, demo := startPair(t)
 	watched := &grants{}
@@ -189,7 +188,7 @@ func TestSDKClientStepsUp(t *testing.T) {
 	}
 }
 
-// whoami returns the scopes of the token, as the demo sees them.
+// whoami returns the scopes of the token at the demo.
 func whoami(t *testing.T, session *mcp.ClientSession) []string {
 	t.Helper()
 	var identity struct{ Scopes []string }

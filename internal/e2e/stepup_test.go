@@ -53,8 +53,8 @@ func TestTypeScriptClientStepsUp(t *testing.T) {
 	}
 }
 
-// stepUp has a TypeScript client make calls, and somebody answer the pages that it asks
-// for. It returns what the client reports.
+// stepUp runs a TypeScript client that makes calls, and answers the pages that it opens. It
+// returns the report of the client.
 func stepUp(t *testing.T, pkg, grants string, server *process, answer func(page string) *url.URL, calls ...string) []string {
 	t.Helper()
 	node, sdk := typescript(t)

@@ -15,32 +15,32 @@ import (
 	"testing"
 )
 
-// tape writes down what a client says to the authorization server and to the demo.
+// tape records the requests of a client to the authorization server and to the demo.
 type tape struct {
-	mu    sync.Mutex
-	heard []heard
+	mu       sync.Mutex
+	requests []taped
 }
 
-// heard is a request on its way through, with the status of its answer.
-type heard struct {
+// taped is a recorded request with the status of its response.
+type taped struct {
 	method, path string
 	header       http.Header
 	body         string
 	status       int
 }
 
-// startTaped runs both commands for each other with their default settings, and a tape on
-// the way to each. Arguments are for the authorization server.
-func startTaped(t *testing.T, args ...string) (authz *process, resource string, said *tape) {
+// startTaped runs both commands for each other with their default settings, with a tape in front
+// of each. Arguments are for the authorization server.
+func startTaped(t *testing.T, args ...string) (authz *process, resource string, record *tape) {
 	t.Helper()
-	said = &tape{}
+	record = &tape{}
 	own, other := freeAddress(t), freeAddress(t)
-	issuer := said.front(t, own)
-	resource = said.front(t, other) + "/mcp"
+	issuer := record.front(t, own)
+	resource = record.front(t, other) + "/mcp"
 	args = append([]string{"serve", "--dev", "--admin-listen", "off", "--listen", own, "--issuer", issuer, "--dev-resource", resource}, args...)
 	authz = start(t, build(t, "authz"), own, []string{"AUTHZ_DEV_PASSWORD=" + personPassword}, args)
 	startDemo(t, nil, "--listen", other, "--resource", resource, "--issuer", issuer)
-	return authz, resource, said
+	return authz, resource, record
 }
 
 // front returns the URL of a proxy for an address, which changes nothing.
@@ -78,25 +78,25 @@ func (w *tape) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = append(w.heard, heard{r.Method, r.URL.Path, r.Header.Clone(), string(body), resp.StatusCode})
+	w.requests = append(w.requests, taped{r.Method, r.URL.Path, r.Header.Clone(), string(body), resp.StatusCode})
 	return resp, nil
 }
 
-// all returns what was heard at a path and answered with a status below 300.
-func (w *tape) all(path string) []heard {
+// all returns the requests to a path that were answered with a status below 300.
+func (w *tape) all(path string) []taped {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.heard), func(h heard) bool {
+	return slices.DeleteFunc(slices.Clone(w.requests), func(h taped) bool {
 		return h.path != path || h.method == http.MethodOptions || h.status > 299
 	})
 }
 
-// called says whether a message with the method was answered by the demo.
+// called reports whether the demo answered a message with the method.
 func (w *tape) called(method string) bool {
-	return slices.ContainsFunc(w.all("/mcp"), func(h heard) bool { return strings.Contains(h.body, `"method":"`+method+`"`) })
+	return slices.ContainsFunc(w.all("/mcp"), func(h taped) bool { return strings.Contains(h.body, `"method":"`+method+`"`) })
 }
 
-// granted counts the tokens that were handed out for a type of grant.
+// granted counts the token responses for a grant type.
 func (w *tape) granted(grantType string) (n int) {
 	for _, h := range w.all("/token") {
 		if form, err := url.ParseQuery(h.body); err == nil && form.Get("grant_type") == grantType {
@@ -106,13 +106,13 @@ func (w *tape) granted(grantType string) (n int) {
 	return n
 }
 
-// story tells what was said, for a test that fails. It holds no secrets but those of this
-// test.
+// story returns the recorded requests, for a test that fails. It contains no secrets but those of
+// this test.
 func (w *tape) story() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var b strings.Builder
-	for _, h := range w.heard {
+	for _, h := range w.requests {
 		b.WriteString(strings.Join([]string{http.StatusText(h.status), h.method, h.path, h.header.Get("User-Agent"), h.body, "\n"}, " "))
 	}
 	return b.String()

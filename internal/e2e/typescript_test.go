@@ -60,8 +60,7 @@ func TestTypeScriptClientConnectsAndRefreshes(t *testing.T) {
 	}
 }
 
-// converse runs a client, has somebody answer the pages that it asks for, and returns what
-// else it reports.
+// converse runs a client, answers the pages that it opens, and returns its other reports.
 func converse(t *testing.T, cmd *exec.Cmd, answer func(page string) *url.URL) []string {
 	t.Helper()
 	var complaints lockedBuffer

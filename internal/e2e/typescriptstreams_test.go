@@ -20,8 +20,8 @@ import (
 )
 
 // TestA3TypeScriptResumesThroughTheGateway: client and server of the official TypeScript SDK
-// go on with a stream that broke off, see what the policy shows, and a client of the old
-// transport hears at once that it is refused.
+// resume a broken stream, get what the policy allows, and a client of the old transport is refused
+// at once.
 func TestA3TypeScriptResumesThroughTheGateway(t *testing.T) {
 	node, sdk := typescript(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

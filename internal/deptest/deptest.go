@@ -1,11 +1,12 @@
 // Package deptest holds a package to its row in the import table of docs/design.md.
 //
-// Each package has a test that calls [Check], so that the tests of a package tell which
-// import is too much:
+// Each package has a test that calls [Check], so that its own tests report an import that is
+// not allowed:
 //
 //	func TestDeps(t *testing.T) { deptest.Check(t) }
 //
-// A package whose tests must not make anybody download more calls [CheckTests] instead.
+// A package whose tests must not add to the modules that its users download calls [CheckTests]
+// instead.
 // The tests of package house compare the whole module with the whole table.
 package deptest
 
@@ -16,7 +17,7 @@ import (
 )
 
 // Check fails the test for every import of the package in the working directory that its row
-// does not allow. Test files may import what they like.
+// does not allow. Test files may import any package.
 func Check(t testing.TB) {
 	t.Helper()
 	h, p := read(t)

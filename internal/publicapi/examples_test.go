@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExamples wants an example in the tests of each public package.
+// TestExamples expects an example in the tests of each public package.
 func TestExamples(t *testing.T) {
 	for _, p := range public(t) {
 		if !slices.ContainsFunc(p.tests, hasExample) {

@@ -24,7 +24,7 @@ const (
 	root   = "../.."
 )
 
-// listed is what the go command says about a package.
+// listed is a package as the go command lists it.
 type listed struct {
 	ImportPath, Name, Dir, Export      string
 	GoFiles, TestGoFiles, XTestGoFiles []string
@@ -72,7 +72,7 @@ var load = sync.OnceValues(func() (found []loaded, err error) {
 	return found, nil
 })
 
-// list asks the go command for the packages of this module and all that they import.
+// list runs the go command to list the packages of this module and all that they import.
 func list() (map[string]*listed, error) {
 	command := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Name,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles", "./...")
 	command.Dir, command.Stderr = root, os.Stderr
@@ -93,8 +93,8 @@ func list() (map[string]*listed, error) {
 	}
 }
 
-// source reads the packages of this module from source, so that the test cache knows which
-// files this test is about, and all others from what the compiler wrote.
+// source reads the packages of this module from source, so that the test cache depends on their
+// files, and all others from export data.
 type source struct {
 	packages map[string]*listed
 	files    *token.FileSet
@@ -142,13 +142,13 @@ func (s *source) export(path string) (io.ReadCloser, error) {
 	return os.Open(p.Export)
 }
 
-// written are packages that a test wrote, by path.
+// written are packages that a test has added, by path.
 type written map[string]*types.Package
 
 // Import implements [types.Importer].
 func (w written) Import(path string) (*types.Package, error) { return w[path], nil }
 
-// add adds a package that imports those that were added before.
+// add adds a package, which may import the packages that were added before.
 func (w written) add(t *testing.T, path, text string) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -1,7 +1,7 @@
-// Package publicapi checks that the public packages of this module can be used from outside
-// of it. Nobody outside can name a type of an internal package, so a parameter, field or
-// result of such a type is one that an embedder cannot use: [TestClosed] refuses it. Whoever
-// begins with a package looks at its example first: [TestExamples] wants one for each.
+// Package publicapi checks that other modules can use the public packages of this one. Another
+// module cannot name a type of an internal package, so it cannot use a parameter, field or result
+// of such a type: [TestClosed] refuses it. The example of a package is the first text that a new
+// user reads: [TestExamples] expects one for each.
 package publicapi
 
 import (
@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestClosed walks all exported declarations of all public packages, and what can be reached
-// from them: fields, methods, parameters, results, aliases, embedded types, constraints.
+// TestClosed walks all exported declarations of all public packages, and everything that can be
+// reached from them: fields, methods, parameters, results, aliases, embedded types, constraints.
 func TestClosed(t *testing.T) {
 	for _, p := range public(t) {
 		w := walker{module: module, seen: map[types.Type]bool{}}
@@ -26,7 +26,7 @@ func TestClosed(t *testing.T) {
 		}
 		slices.Sort(w.found)
 		for _, found := range slices.Compact(w.found) {
-			t.Errorf("%s: %s, which nobody outside of this module can name", p.path, found)
+			t.Errorf("%s: %s, which other modules cannot name", p.path, found)
 		}
 	}
 }
@@ -75,19 +75,19 @@ func unexported(room.Type) {}
 	}
 }
 
-// TestDocs refuses comments of public packages that send a reader to an internal one.
+// TestDocs refuses comments of public packages that link to an internal one.
 func TestDocs(t *testing.T) {
 	for _, p := range public(t) {
 		for _, file := range p.files {
 			for _, spec := range file.Imports {
 				imported := strings.Trim(spec.Path.Value, `"`)
 				if link := docLink(path.Base(imported)); internal(imported) && slices.ContainsFunc(file.Comments, func(c *ast.CommentGroup) bool { return link.MatchString(c.Text()) }) {
-					t.Errorf("%s: a comment links to %s, which nobody outside of this module can read", p.path, imported)
+					t.Errorf("%s: a comment links to %s, which users of this module cannot read", p.path, imported)
 				}
 			}
 		}
 	}
 }
 
-// docLink is a link in a comment to what a package declares.
+// docLink matches a link in a comment to a declaration of a package.
 func docLink(name string) *regexp.Regexp { return regexp.MustCompile(`\[\*?` + name + `\.`) }

@@ -8,7 +8,7 @@ import (
 
 // walker follows types from exported declarations to types of internal packages.
 type walker struct {
-	module string // its path: types of others are for their authors to judge
+	module string // its path; types of other modules are not checked
 	path   []string
 	seen   map[types.Type]bool
 	found  []string
@@ -24,7 +24,7 @@ func (w *walker) step(name string, t types.Type) {
 	w.path = w.path[:len(w.path)-1]
 }
 
-// visit follows what is a part of a type, one kind of type after the other.
+// visit follows the parts of a type, one kind of type after the other.
 func (w *walker) visit(t types.Type) {
 	switch t := t.(type) {
 	case *types.Alias:
@@ -64,8 +64,8 @@ func (w *walker) visit(t types.Type) {
 	}
 }
 
-// enters reports whether what is behind a name is to be followed: it is where a public package
-// of the module declares it. A name of an internal package is written down.
+// enters reports whether the type behind a name is to be followed, which is so if a public package
+// of the module declares it. It records the name of a type of an internal package.
 func (w *walker) enters(name *types.TypeName, arguments *types.TypeList) bool {
 	for t := range arguments.Types() {
 		w.visit(t)
@@ -95,7 +95,7 @@ func (w *walker) named(t *types.Named) {
 	}
 }
 
-// structure follows the fields that are exported, and those that lend what they have.
+// structure follows the exported fields, and the embedded ones, whose members are promoted.
 func (w *walker) structure(t *types.Struct) {
 	for f := range t.Fields() {
 		if f.Exported() || f.Embedded() {

@@ -48,18 +48,18 @@ func TestResourceValidate(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*metadata.Resource){
-		"resource: it is empty":                   func(m *metadata.Resource) { m.Resource = "" },
-		"resource: it must be abs":                func(m *metadata.Resource) { m.Resource = "/mcp" },
-		"resource: it must not have":              func(m *metadata.Resource) { m.Resource += "#" },
-		"form, https://notes.example.com/mcp":     func(m *metadata.Resource) { m.Resource = "https://NOTES.example.com/mcp" },
-		"form, https://notes.example.com/mcp ":    func(m *metadata.Resource) { m.Resource = "https://notes.example.com:443/mcp" },
-		"resource: it must be https":              func(m *metadata.Resource) { m.Resource = "http://notes.example.com/mcp" },
-		"resource: it must not have dot segments":              func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/../mcp" },
-		"resource: it must not have dot segments ":             func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/%2e%2e/mcp" },
-		"name at least one":                       func(m *metadata.Resource) { m.AuthorizationServers = nil },
-		"name at least one ":                      func(m *metadata.Resource) { m.AuthorizationServers = []string{} },
-		"authorization_servers: it must not end":  func(m *metadata.Resource) { m.AuthorizationServers[0] += "/" },
-		"authorization_servers: it must be https": func(m *metadata.Resource) { m.AuthorizationServers[0] = "http://auth.example.com" },
+		"resource: it is empty":                    func(m *metadata.Resource) { m.Resource = "" },
+		"resource: it must be abs":                 func(m *metadata.Resource) { m.Resource = "/mcp" },
+		"resource: it must not have":               func(m *metadata.Resource) { m.Resource += "#" },
+		"form, https://notes.example.com/mcp":      func(m *metadata.Resource) { m.Resource = "https://NOTES.example.com/mcp" },
+		"form, https://notes.example.com/mcp ":     func(m *metadata.Resource) { m.Resource = "https://notes.example.com:443/mcp" },
+		"resource: it must be https":               func(m *metadata.Resource) { m.Resource = "http://notes.example.com/mcp" },
+		"resource: it must not have dot segments":  func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/../mcp" },
+		"resource: it must not have dot segments ": func(m *metadata.Resource) { m.Resource = "https://notes.example.com/a/%2e%2e/mcp" },
+		"name at least one":                        func(m *metadata.Resource) { m.AuthorizationServers = nil },
+		"name at least one ":                       func(m *metadata.Resource) { m.AuthorizationServers = []string{} },
+		"authorization_servers: it must not end":   func(m *metadata.Resource) { m.AuthorizationServers[0] += "/" },
+		"authorization_servers: it must be https":  func(m *metadata.Resource) { m.AuthorizationServers[0] = "http://auth.example.com" },
 		"listed twice": func(m *metadata.Resource) {
 			m.AuthorizationServers = append(m.AuthorizationServers, m.AuthorizationServers...)
 		},

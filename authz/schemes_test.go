@@ -22,7 +22,7 @@ func TestC3SchemesOnEveryWayIn(t *testing.T) {
 	}{{"cursor://anysphere.cursor-mcp/oauth/callback", true}, {"com.example.app:/cb", true}, {"myapp://cb", false}, {"steamy:run", false}, {"app.:x", false}} {
 		refused := func(what string, answer reply) {
 			t.Helper()
-			if tt.ok == strings.Contains(answer.body, "could be anybody") || tt.ok == (answer.status == http.StatusBadRequest) {
+			if tt.ok == strings.Contains(answer.body, "could claim the scheme") || tt.ok == (answer.status == http.StatusBadRequest) {
 				t.Errorf("%s: %s: %s", tt.uri, what, answer)
 			}
 		}

@@ -37,7 +37,7 @@ public class Server {
     static final String RESOURCE = setting("RESOURCE"); // exactly the URL that clients dial
     static final String ISSUER = setting("ISSUER"); // exactly as its metadata spells it
 
-    // What each tool needs. A tool that is not named is nobody's.
+    // What each tool needs. A tool that is not named here is refused.
     static final Map<String, List<String>> TOOLS = Map.of("list_notes", List.of("notes:read"), "add_note", List.of("notes:write"));
     static final List<String> SCOPES = List.of("notes:read", "notes:write");
 
@@ -65,7 +65,7 @@ public class Server {
             synchronized (this) {
                 if (older(tried, keys.isEmpty() ? 5 : 30)) fetch();
                 key = keys.get(kid);
-                // While the issuer does not answer, nobody knows whether there is such a key.
+                // While the issuer does not answer, the key may exist.
                 if (older(fetched, 86400) || key == null && fetched < tried) throw new Refused(503, null, null);
             }
             if (key == null) throw Refused.token("unknown key");

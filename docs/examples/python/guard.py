@@ -15,7 +15,7 @@ import jwt
 RESOURCE = os.environ["RESOURCE"]  # exactly the URL that clients dial
 ISSUER = os.environ["ISSUER"]  # exactly as its metadata spells it
 
-# What each tool needs. A tool that is not named is nobody's.
+# What each tool needs. A tool that is not named here is refused.
 TOOLS = {"list_notes": ["notes:read"], "add_note": ["notes:write"]}
 SCOPES = sorted({scope for needed in TOOLS.values() for scope in needed})
 
@@ -51,7 +51,7 @@ class Keys:
         if kid in self._keys:
             return self._keys[kid]
         if self._fetched < self._tried:
-            raise OSError("the last try failed, so nobody knows whether there is such a key")
+            raise OSError("the last try failed, so the key may exist")
         raise jwt.InvalidTokenError("unknown key")
 
     @staticmethod
@@ -167,7 +167,7 @@ async def authenticate(scope):
 
 
 def authorize(claims, body):
-    """Judges the message and returns it as it was understood, so that nobody reads another one."""
+    """Judges the message and returns it as it was understood, so that no other parser reads another message."""
     try:
         message = json.loads(body)
         understood = json.dumps(message, allow_nan=False).encode()

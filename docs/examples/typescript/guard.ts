@@ -2,7 +2,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { type Caller, InvalidToken, issuer, resource } from './jwt.ts'
 
-// What each tool needs. A tool that is not named is nobody's.
+// What each tool needs. A tool that is not named here is refused.
 const tools = new Map([
   ['list_notes', ['notes:read']],
   ['add_note', ['notes:write']],

@@ -1,5 +1,5 @@
 // Checks an access token as jwt.ts does, and then asks the issuer whether it was revoked
-// (RFC 7662). The signature comes first, so strangers cannot have the issuer asked.
+// (RFC 7662). The signature comes first, so only tokens of the issuer cause a request.
 import { type Caller, InvalidToken, issuer, resource, verify as verifySignature } from './jwt.ts'
 
 const id = process.env.INTROSPECTION_CLIENT_ID ?? resource

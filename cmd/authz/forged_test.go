@@ -174,26 +174,20 @@ func (r *records) forms() (plain, sealed int) {
 	return plain, sealed
 }
 
-// A store without seals works without them until an operator starts the switch. Then the existing
-// records of every kind are sealed while servers run, records without a seal are refused, and the
-// switch cannot be undone.
-func TestC1Switch(t *testing.T) {
-	r := older(t, testKey(1))
-	servers := []*running{startWithAdmin(t, r.environ()), startWithAdmin(t, r.environ())}
-	if !strings.Contains(servers[0].stderr.String(), "run authz key seal-records") {
-		t.Error("a server does not say what is to be done")
-	}
+// switchTime is older than the time in which every server reads the switch.
+const switchTime = 3 * time.Minute
+
+// everyKind stores a record of each kind, of a person, without a seal. It returns a refresh token
+// and a code.
+func (r *records) everyKind(demo storage.User) (token string, code storage.Grant) {
+	t := r.t
+	t.Helper()
 	r.client("editor", "Editor")
 	r.client("removed", "Removed")
 	if c, err := r.store.Client(t.Context(), "removed"); err != nil || r.store.RemoveClient(t.Context(), c, "test") != nil {
 		t.Fatal(err)
 	}
-	demo, err := r.store.User(t.Context(), demoPerson)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := r.first(r.active(demo, "editor", nil))
-	code := r.code(demo, "editor", nil)
+	token, code = r.first(r.active(demo, "editor", nil)), r.code(demo, "editor", nil)
 	gone := r.active(demo, "editor", nil)
 	later := time.Now().Add(time.Hour)
 	for _, err := range []error{
@@ -206,25 +200,83 @@ func TestC1Switch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if plain, sealed := r.forms(); plain != 10 || sealed != 0 {
+		t.Fatalf("%d records without a seal and %d with one; want 10, 0", plain, sealed)
+	}
+	return token, code
+}
+
+// demo returns the person that a server with --dev stores.
+func (r *records) demo() storage.User {
+	r.t.Helper()
+	demo, err := r.store.User(r.t.Context(), demoPerson)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return demo
+}
+
+// throwSwitch starts the switch, as of switchTime ago.
+func (r *records) throwSwitch() storage.Switched {
+	r.t.Helper()
+	r.now = time.Now().Add(-switchTime)
+	done, err := r.store.SealRecords(r.t.Context(), nil)
+	r.now = time.Time{}
+	if err != nil || done.Form != storage.FormSealing {
+		r.t.Fatalf("the switch: %+v, %v", done, err)
+	}
+	if plain, sealed := r.forms(); plain != 0 || sealed != 10 {
+		r.t.Errorf("after the switch %d records have no seal, and %d have one; want 0, 10", plain, sealed)
+	}
+	return done
+}
+
+// endSwitch moves the switch to its end with the verb.
+func (r *records) endSwitch() {
+	r.t.Helper()
+	out, _ := r.verb(0, r.environ(), "key", "seal-records", "--json")
+	var result switched
+	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Form != "sealed" || result.Unreadable != 0 || !result.Until.IsZero() {
+		r.t.Errorf("%v %s", err, out)
+	}
+	if plain, _ := r.forms(); plain != 0 {
+		r.t.Errorf("%d records have no seal at the end", plain)
+	}
+}
+
+// A server that has not read the switch writes a record without a seal after the first pass. The
+// last pass seals it. No server runs, because a running one takes part in the passes.
+func TestC1SwitchFindsLateRecords(t *testing.T) {
+	r := older(t, testKey(1))
+	startWithAdmin(t, r.environ()).ended(t) // it makes the keys and the person
+	r.everyKind(r.demo())
+	if done := r.throwSwitch(); done.Sealed != 9 {
+		t.Errorf("the switch sealed %+v; want all but the key set, which is sealed first", done)
+	}
+	r.setRaw("gatehouse:user:late", plainHead+`{"name":"late","sub":"late","password":"","created":"2026-01-02T03:04:05Z"}`)
+	r.endSwitch()
+	if r.raw("gatehouse:user:late")[16] != 2 {
+		t.Error("the late record has no seal")
+	}
+}
+
+// A store without seals works without them until an operator starts the switch. Then the existing
+// records of every kind are sealed while servers run, records without a seal are refused, and the
+// switch cannot be undone.
+func TestC1Switch(t *testing.T) {
+	r := older(t, testKey(1))
+	servers := []*running{startWithAdmin(t, r.environ()), startWithAdmin(t, r.environ())}
+	if !strings.Contains(servers[0].stderr.String(), "run authz key seal-records") {
+		t.Error("a server does not say what is to be done")
+	}
+	token, code := r.everyKind(r.demo())
 	before := map[string]string{}
 	for _, key := range r.redis.Keys() {
 		if value, err := r.redis.Get(key); err == nil {
 			before[key] = value
 		}
 	}
-	if plain, sealed := r.forms(); plain != 10 || sealed != 0 {
-		t.Fatalf("%d records without a seal and %d with one; want 10, 0", plain, sealed)
-	}
-
-	r.now = time.Now().Add(-3 * time.Minute) // so long every server takes to hear of the switch
-	// The servers seal too, as soon as they read the switch.
-	if done, err := r.store.SealRecords(t.Context(), nil); err != nil || done.Form != storage.FormSealing || done.Sealed > 9 {
-		t.Errorf("the switch: %+v, %v", done, err)
-	}
-	r.now = time.Time{}
-	if plain, sealed := r.forms(); plain != 0 || sealed != 10 {
-		t.Errorf("after the switch %d records have no seal, and %d have one; want 0, 10", plain, sealed)
-	}
+	r.throwSwitch()
 	for key, value := range before {
 		if key == signingKeys {
 			continue
@@ -233,25 +285,11 @@ func TestC1Switch(t *testing.T) {
 			t.Errorf("sealing changed %s from %q to %q", key, value, now)
 		}
 	}
-	// A server that has not read the switch writes a record without a seal; it is found.
-	r.setRaw("gatehouse:user:late", plainHead+`{"name":"late","sub":"late","password":"","created":"2026-01-02T03:04:05Z"}`)
-	out, _ := r.verb(0, r.environ(), "key", "seal-records", "--json")
-	var result switched
-	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Form != "sealed" || result.Unreadable != 0 || !result.Until.IsZero() {
-		t.Errorf("%v %s", err, out)
-	}
-	if result.Looked == 0 { // a server was at the end of the switch before that record was there
-		r.redis.Del("gatehouse:user:late")
-	} else if r.raw("gatehouse:user:late")[16] != 2 {
-		t.Error("the late record has no seal at the end")
-	}
-	if plain, _ := r.forms(); plain != 0 {
-		t.Errorf("%d records have no seal at the end", plain)
-	}
+	r.endSwitch()
 	for _, server := range servers { // they hear of it from what they read
 		_, token = server.refresh(t, "editor", token)
 	}
-	if out, _ = r.verb(0, r.environ(), "key", "seal-records"); !strings.HasPrefix(out, "every record is sealed") {
+	if out, _ := r.verb(0, r.environ(), "key", "seal-records"); !strings.HasPrefix(out, "every record is sealed") {
 		t.Errorf("a second time: %s", out)
 	}
 

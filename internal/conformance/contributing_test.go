@@ -11,10 +11,13 @@ import (
 var (
 	testName = regexp.MustCompile(`^(Test|Fuzz)[A-Z0-9]\w+$`)
 	filePath = regexp.MustCompile(`^\.?[a-z]+(/[A-Za-z0-9_.-]+)*(/|\.(go|txt|md|yml))$`)
+	symbol   = regexp.MustCompile(`^([a-z]+(?:/[a-z]+)*)\.\w+(\.\w+)*$`)
+	unplaced = regexp.MustCompile(`^[a-z]+[A-Z]\w*|^[A-Z]\w+\.\w+`)
 	link     = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 )
 
-// TestContributing wants each file and test that the pages for contributors name to exist.
+// TestContributing wants each file, test and symbol that the pages for contributors name to exist.
+// They name a symbol with its folder, as in the pages of rules.
 func TestContributing(t *testing.T) {
 	module := readModule(t)
 	tests := map[string]bool{}
@@ -32,6 +35,11 @@ func TestContributing(t *testing.T) {
 			switch {
 			case testName.MatchString(name) && !tests[name]:
 				t.Errorf("%s: there is no test %s", page, name)
+			case testName.MatchString(name):
+			case unplaced.MatchString(name):
+				t.Errorf("%s: %s: write it as folder.Name or folder.Type.method", page, name)
+			case symbol.MatchString(name) && isFolder(symbol.FindStringSubmatch(name)[1]) && !module.symbols[name]:
+				t.Errorf("%s: there is no symbol %s", page, name)
 			case filePath.MatchString(name), strings.HasPrefix(name, "scripts/") && !strings.Contains(name, " "):
 				files = append(files, name)
 			}
@@ -46,4 +54,10 @@ func TestContributing(t *testing.T) {
 	if checked < 30 {
 		t.Errorf("only %d names of files were found", checked)
 	}
+}
+
+// isFolder reports whether the module has a folder.
+func isFolder(name string) bool {
+	info, err := os.Stat(path.Join(root, name))
+	return err == nil && info.IsDir()
 }

@@ -92,6 +92,7 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error)
 type liveSession struct {
 	storage.Session
 	secret string
+	person storage.User
 }
 
 // session returns the session of this browser. It is the zero value if there is no session,
@@ -116,13 +117,13 @@ func (s *Server) session(r *http.Request) (liveSession, error) {
 	case err != nil:
 		return liveSession{}, err
 	}
-	return liveSession{Session: session, secret: secret}, nil
+	return liveSession{Session: session, secret: secret, person: user}, nil
 }
 
 // sessionValid reports whether a session still belongs to the person's current record. A
 // change of the password ends the sessions that began before it.
 func sessionValid(user storage.User, session storage.Session) bool {
-	return !user.Disabled && user.Subject == session.Subject && user.PasswordChanges == session.PasswordChanges
+	return !user.Disabled && user.Subject == session.Subject && user.SessionEpoch == session.Epoch
 }
 
 // satisfies reports whether the session is sufficient for a transaction, without another
@@ -131,16 +132,28 @@ func (l liveSession) satisfies(t storage.Transaction) bool {
 	return l.secret != "" && (!t.ForceLogin || !l.AuthTime.Before(t.Created))
 }
 
+// methodPassword and the other constants are the values of [storage.Session.Method].
+const (
+	methodPassword = "password"
+	methodPasskey  = "passkey"
+	methodProvider = "provider"
+)
+
+// signInMethod is how a person has signed in. The provider and its session are empty for a
+// sign-in at this server.
+type signInMethod struct{ name, provider, providerSession string }
+
 // startSession signs a person in. The session has a new secret, so that a secret planted in
 // the browser before the sign-in is worthless. The previous session of the browser ends.
-func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user storage.User) error {
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user storage.User, by signInMethod) error {
 	secret, err := s.cfg.Store.NewSecret(sessionPrefix)
 	if err != nil {
 		return err
 	}
 	now := s.cfg.Now()
 	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
-		UserName: user.Name, Subject: user.Subject, PasswordChanges: user.PasswordChanges, AuthTime: now, Expires: now.Add(sessionTTL),
+		UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch, AuthTime: now, Expires: now.Add(sessionTTL),
+		Method: by.name, Provider: by.provider, ProviderSession: by.providerSession,
 	})
 	if err != nil {
 		return err

@@ -158,12 +158,28 @@ type Resource struct {
 	// Introspection holds the credentials of the resource server at /introspect. With nil it
 	// cannot introspect tokens.
 	Introspection *IntrospectionClient
+	// Allow names who may use the resource; the zero value allows every person.
+	Allow Allow
+	// Claims are what the resource learns about a person, in access tokens and at /introspect:
+	// "groups", "email" and "name". Nothing else about a person is told.
+	Claims []string
 }
 
 // Scope is a scope of a resource with the sentence that people read at consent.
 type Scope struct {
 	Name        string
 	Description string
+	// Allow names who may have the scope, among those who may use the resource.
+	Allow Allow
+}
+
+// Allow names people. Values of one kind are alternatives, and each kind that has any must
+// match. The zero value names everybody.
+type Allow struct {
+	// Groups are groups of this server by name, and groups of a provider as "PROVIDER/GROUP".
+	Groups []string `json:"groups,omitempty"`
+	// People are names of people as this server has them.
+	People []string `json:"people,omitempty"`
 }
 
 // IntrospectionClient holds the credentials of a resource server. They are separate from

@@ -29,6 +29,9 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if t.ClientID == "" {
+		return gone() // a sign-in without a client asks for nothing
+	}
 	if !session.satisfies(t) {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
@@ -70,6 +73,9 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	t, session, err := s.visit(r, f)
 	if err != nil {
 		return err
+	}
+	if t.ClientID == "" {
+		return gone()
 	}
 	if !session.satisfies(t) {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)

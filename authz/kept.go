@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -50,6 +51,20 @@ func (s *Server) keepTransaction(w http.ResponseWriter, r *http.Request, t stora
 	s.makeRoom(w, r, len(name)+len(value))
 	s.cookies.set(w, keptCookie+t.ID, value, transactionTTL)
 	return nil
+}
+
+// rekeep puts a transaction back, after a step was added to it, to where it was read from. Of
+// steps that are added in two windows to a transaction in the browser, the browser keeps the
+// last one.
+func (s *Server) rekeep(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
+	if !t.Stored() {
+		return s.keepTransaction(w, r, t)
+	}
+	err := s.cfg.Store.UpdateTransaction(r.Context(), t)
+	if errors.Is(err, storage.ErrNotFound) {
+		return gone()
+	}
+	return err
 }
 
 // keptTransaction returns the sealed transaction in the cookie of the browser, or nil if

@@ -27,27 +27,31 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if session.satisfies(t) {
-		seeOther(w, s.urls.consent+"?transaction="+t.ID)
+		s.afterSignIn(w, t)
 		return nil
 	}
 	return s.loginPage(w, r, t, http.StatusOK, "", "")
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName, problem string) error {
-	client, to, err := s.clientAndRedirect(r, t)
-	if err != nil {
-		return err
-	}
 	session, err := s.session(r)
 	if err != nil {
 		return err
 	}
-	w.WriteHeader(status)
-	return s.pages.Login(w, templates.Login{
+	page := templates.Login{
 		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
-		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(s.asked(t).Resources()),
 		UserName: userName, Account: s.account(r, session), Problem: problem,
-	})
+	}
+	if t.ClientID != "" {
+		client, to, err := s.clientAndRedirect(r, t)
+		if err != nil {
+			return err
+		}
+		page.Client, page.RedirectHost, page.Resources = s.shownClient(client), to.uri.Host(), s.shownResources(s.asked(t).Resources())
+	}
+	page.WithoutClient = t.ClientID == ""
+	w.WriteHeader(status)
+	return s.pages.Login(w, page)
 }
 
 // clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
@@ -102,15 +106,24 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startSession(w, r, user); err != nil {
+	if err := s.startSession(w, r, user, signInMethod{name: methodPassword}); err != nil {
 		return err
 	}
 	if err := s.rememberDevice(w, user); err != nil {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject)
-	seeOther(w, s.urls.consent+"?transaction="+t.ID)
+	s.afterSignIn(w, t)
 	return nil
+}
+
+// afterSignIn redirects to the page for which the person signed in.
+func (s *Server) afterSignIn(w http.ResponseWriter, t storage.Transaction) {
+	if t.ClientID == "" {
+		seeOther(w, s.cfg.Issuer+t.Return)
+		return
+	}
+	seeOther(w, s.urls.consent+"?transaction="+t.ID)
 }
 
 // loggedName returns the log attribute for the name in a failed sign-in. A name that belongs

@@ -12,7 +12,15 @@ import (
 const (
 	kindAssertion    = "assertion"
 	kindInitialToken = "initial-token"
+	kindOnce         = "once"
 )
+
+// TakeOnce takes a value that may be used once for a purpose: the second caller gets
+// [ErrConflict], until the value has ended.
+func (s *Store) TakeOnce(ctx context.Context, purpose, value string, expires time.Time) error {
+	_, err := s.write(ctx, record{kind: kindOnce, id: string(aliasID(purpose, value)), value: struct{}{}, expires: expires}, Absent)
+	return err
+}
 
 // TakeAssertion takes the id (jti) of a client's assertion, once: the second caller gets
 // [ErrConflict], until the assertion has expired (RFC 7523 section 3). The time is that up to

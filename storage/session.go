@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"iter"
 	"time"
 )
 
@@ -13,34 +15,132 @@ const kindSession = "session"
 type Session struct {
 	UserName string `json:"user"`
 	Subject  string `json:"sub"`
-	// PasswordChanges is that of the person at the sign-in.
-	PasswordChanges int `json:"password_changes,omitempty"`
+	// Epoch is the person's [User.SessionEpoch] at the sign-in.
+	Epoch int `json:"password_changes,omitempty"`
+
+	// Method is how the person signed in: "password", "passkey" or "provider". Provider is the id
+	// of the provider, ProviderSession the session there (sid), if it named one.
+	Method          string `json:"method,omitempty"`
+	Provider        string `json:"provider,omitempty"`
+	ProviderSession string `json:"provider_session,omitempty"`
+	// Browser describes the browser, From its network, for the person who looks at the list.
+	Browser string `json:"browser,omitempty"`
+	From    string `json:"from,omitempty"`
 
 	AuthTime time.Time `json:"auth_time"`
-	Expires  time.Time `json:"expires"`
+	// Seen is the last use, up to a step. IdleExpires is the end if there is no further one.
+	Seen        time.Time `json:"seen,omitzero"`
+	IdleExpires time.Time `json:"idle_expires,omitzero"`
+	Expires     time.Time `json:"expires"`
+
+	id      string
+	version Version
+}
+
+// ID returns the id of a session that was read. It does not sign anybody in.
+func (s Session) ID() string { return s.id }
+
+func userSessions(subject string) string { return key("user-sessions", subject) }
+
+func sessionID(secret string) string { return hex.EncodeToString(HashSecret(secret)) }
+
+// end is when the session ends if it is not used again.
+func (s Session) end() time.Time {
+	if s.IdleExpires.IsZero() || s.Expires.Before(s.IdleExpires) {
+		return s.Expires
+	}
+	return s.IdleExpires
 }
 
 // CreateSession stores a session under a secret that the caller has drawn. A failover may lose
 // it: then the person signs in again.
 func (s *Store) CreateSession(ctx context.Context, secret string, session Session) error {
+	id := sessionID(secret)
 	_, err := s.write(ctx, record{
-		kind: kindSession, id: hex.EncodeToString(HashSecret(secret)), value: session, expires: session.Expires, forgettable: true,
+		kind: kindSession, id: id, value: session, expires: session.end(), forgettable: true,
+		listed: []Listing{{userSessions(session.Subject), entryOf(session.AuthTime, id)}},
 	}, Absent)
+	return err
+}
+
+// UpdateSession replaces a session that was read before. [ErrConflict] means that it was changed
+// or has ended since.
+func (s *Store) UpdateSession(ctx context.Context, session Session) error {
+	if session.version == (Version{}) {
+		return ErrConflict
+	}
+	_, err := s.write(ctx, record{
+		kind: kindSession, id: session.id, value: session, expires: session.end(), forgettable: true,
+	}, Unchanged(session.version))
 	return err
 }
 
 // Session returns the session of a cookie's value, or [ErrNotFound].
 func (s *Store) Session(ctx context.Context, secret string) (Session, error) {
-	var session Session
-	_, err := s.read(ctx, kindSession, hex.EncodeToString(HashSecret(secret)), &session)
-	return session, err
+	return s.session(ctx, sessionID(secret))
 }
 
-// DeleteSession ends a session.
+func (s *Store) session(ctx context.Context, id string) (Session, error) {
+	var session Session
+	version, err := s.read(ctx, kindSession, id, &session)
+	if err != nil {
+		return Session{}, err
+	}
+	session.id, session.version = id, version
+	return session, nil
+}
+
+// Sessions lists the sessions of a person, the oldest first, those included that have ended
+// because of [User.SessionEpoch]. A record that cannot be read is an error in its place; the
+// iteration may go on after it.
+func (s *Store) Sessions(ctx context.Context, subject string) iter.Seq2[Session, error] {
+	index := userSessions(subject)
+	return func(yield func(Session, error) bool) {
+		for entry, err := range s.indexed(ctx, index) {
+			var session Session
+			id := entry[min(entryTimeLen, len(entry)):]
+			if err == nil {
+				session, err = s.session(ctx, id)
+			}
+			if errors.Is(err, ErrNotFound) {
+				err = s.removeGone(ctx, index, entry, key(kindSession, id))
+				if err == nil {
+					continue
+				}
+			}
+			if !yield(session, err) || ends(err) {
+				return
+			}
+		}
+	}
+}
+
+// TidySessions removes the oldest entries from the list of a person's sessions if these are gone.
+// Called once for each session that is created, it keeps a list from growing that is never read.
+func (s *Store) TidySessions(ctx context.Context, subject string) error {
+	index := userSessions(subject)
+	page, err := s.indexPage(ctx, index, "", tidyLength)
+	if err != nil {
+		return err
+	}
+	for _, entry := range page {
+		if err := s.removeGone(ctx, index, entry, key(kindSession, entry[min(entryTimeLen, len(entry)):])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteSession ends the session of a cookie's value.
 func (s *Store) DeleteSession(ctx context.Context, secret string) error {
+	return s.EndSession(ctx, sessionID(secret))
+}
+
+// EndSession ends a session by its [Session.ID]. It is not an error if there is none.
+func (s *Store) EndSession(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
-	if err := s.backend.Delete(ctx, key(kindSession, hex.EncodeToString(HashSecret(secret)))); err != nil {
+	if err := s.backend.Delete(ctx, key(kindSession, id)); err != nil {
 		return unavailable("delete session", err)
 	}
 	return nil

@@ -28,14 +28,53 @@ type Transaction struct {
 	Resources []string `json:"resources"`
 	Scopes    []string `json:"scopes,omitempty"`
 	// ForceLogin is prompt=login: a session from before the transaction does not count.
-	ForceLogin bool      `json:"force_login,omitempty"`
-	Created    time.Time `json:"created"`
-	Expires    time.Time `json:"expires"`
+	ForceLogin bool `json:"force_login,omitempty"`
+	// ForceConsent is prompt=consent: a remembered consent does not count.
+	ForceConsent bool `json:"force_consent,omitempty"`
+	// MaxAge is the greatest age of the sign-in in seconds at the time of the request (max_age);
+	// nil for any.
+	MaxAge *int64 `json:"max_age,omitempty"`
+	// LoginHint is the person whom the client expects (login_hint).
+	LoginHint string `json:"login_hint,omitempty"`
+
+	// Return is the path of this server, below the issuer, to which a sign-in without a client
+	// leads. Then there is no ClientID.
+	Return string `json:"return,omitempty"`
+	// Pending is a sign-in that needs another step; nil for none.
+	Pending *PendingSignIn `json:"pending,omitempty"`
+	// Upstream is the sign-in at a provider that is under way; nil for none.
+	Upstream *UpstreamAttempt `json:"upstream,omitempty"`
+
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
 	// Taken means that the person has decided. No function of a Store returns such a transaction.
 	Taken bool `json:"taken,omitempty"`
 
 	version Version // of its record; zero if it has none
 	known   bool    // it was read or opened
+}
+
+// PendingSignIn is a person whose password was right and whose second factor is not yet known.
+type PendingSignIn struct {
+	UserName string `json:"user"`
+	Subject  string `json:"sub"`
+	// Epoch is the person's [User.SessionEpoch] at the first step: a later one voids it.
+	Epoch int       `json:"epoch,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// UpstreamAttempt is a sign-in at a provider that this browser was sent to.
+type UpstreamAttempt struct {
+	Provider string `json:"provider"`
+	// State is the hash of the random part of the state parameter.
+	State SecretHash `json:"state"`
+	// Nonce and Verifier are those of the request (OpenID Connect Core section 3.1.2.1, RFC 7636).
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	// Session is the hash of the cookie of the session to whose person the account at the
+	// provider is to be connected; empty for a sign-in.
+	Session SecretHash `json:"session,omitempty"`
+	At      time.Time  `json:"at"`
 }
 
 // takenTime is how much longer than a transaction its decision is on record: the clock of another
@@ -55,6 +94,24 @@ func (s *Store) CreateTransaction(ctx context.Context, t Transaction) error {
 	_, err := s.write(ctx, record{
 		kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true, yields: true,
 	}, Absent)
+	return err
+}
+
+// Stored reports whether the transaction is a record, and not only in its browser.
+func (t Transaction) Stored() bool { return t.version != (Version{}) }
+
+// UpdateTransaction replaces a stored transaction that was read before. [ErrNotFound] means that
+// it was decided, changed in another window, or has ended.
+func (s *Store) UpdateTransaction(ctx context.Context, t Transaction) error {
+	if !t.Stored() {
+		return ErrNotFound
+	}
+	_, err := s.write(ctx, record{
+		kind: kindTransaction, id: t.ID, value: t, expires: t.Expires, forgettable: true,
+	}, Unchanged(t.version))
+	if errors.Is(err, ErrConflict) {
+		return ErrNotFound
+	}
 	return err
 }
 

@@ -20,14 +20,74 @@ type User struct {
 	Subject string `json:"sub"`
 	// Password is an argon2id hash in PHC string form.
 	Password string `json:"password"`
-	// PasswordChanges counts the changes of the password. Sessions of an earlier count have
-	// ended.
-	PasswordChanges int `json:"password_changes,omitempty"`
+	// SessionEpoch counts the events that end all sessions of the person, such as a change of the
+	// password. Sessions of an earlier count have ended. It was named for that change at first.
+	SessionEpoch int `json:"password_changes,omitempty"`
+
+	// FullName and Email are what resources may be told about the person. A provider states them
+	// at each sign-in; Email is empty unless the provider vouches for it.
+	FullName string `json:"full_name,omitempty"`
+	Email    string `json:"email,omitempty"`
+	// Groups are the person's groups of this server.
+	Groups []Membership `json:"groups,omitempty"`
+	// Identities are the accounts at providers, Passkeys the passkeys with which the person can
+	// sign in. Each has an [Alias].
+	Identities []Identity `json:"identities,omitempty"`
+	Passkeys   []Passkey  `json:"passkeys,omitempty"`
+	// SecondFactor is required after the password; nil for none.
+	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
 
 	Created  time.Time `json:"created"`
 	Disabled bool      `json:"disabled,omitempty"`
 
 	version Version
+}
+
+// Identity is the account of a person at a provider.
+type Identity struct {
+	// Provider is the provider's id in the configuration. Issuer and Subject name the account
+	// there, for good.
+	Provider string `json:"provider"`
+	Issuer   string `json:"issuer"`
+	Subject  string `json:"sub"`
+	// Handle is by what people recognise the account, such as an e-mail address.
+	Handle string `json:"handle,omitempty"`
+	// Groups are the person's groups as the provider named them last.
+	Groups []string `json:"groups,omitempty"`
+	// Linked is when the account was connected, Used when the person last signed in with it.
+	Linked time.Time `json:"linked"`
+	Used   time.Time `json:"used,omitzero"`
+}
+
+// Passkey is a public key with which a person can sign in (Web Authentication Level 2).
+type Passkey struct {
+	// ID is the credential id, PublicKey the key in COSE form.
+	ID        []byte `json:"id"`
+	PublicKey []byte `json:"public_key"`
+	// Name is what the person calls it.
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used,omitzero"`
+	// SignCount is that of the last signature, zero if the authenticator does not count.
+	SignCount  uint32   `json:"sign_count,omitempty"`
+	Transports []string `json:"transports,omitempty"`
+	// BackupEligible and BackedUp are flags of the authenticator: whether the key can be, and is,
+	// on several devices.
+	BackupEligible bool `json:"backup_eligible,omitempty"`
+	BackedUp       bool `json:"backed_up,omitempty"`
+}
+
+// SecondFactor is what a person needs besides the password: one-time codes of an app (RFC 6238),
+// or a recovery code.
+type SecondFactor struct {
+	// Secret is the shared secret of the app.
+	Secret Sealed `json:"secret"`
+	// LastStep is the time step of the last accepted code. No code of that step or an earlier one
+	// is accepted.
+	LastStep int64 `json:"last_step,omitempty"`
+	// Recovery are the recovery codes that are left.
+	Recovery []SecretHash `json:"recovery,omitempty"`
+	Created  time.Time    `json:"created"`
 }
 
 // CreateUser stores a new person under u.Name. [ErrConflict] means that the name is taken.
@@ -72,8 +132,16 @@ func (s *Store) UpdateUser(ctx context.Context, u User) error {
 	return err
 }
 
-// DeleteUser removes a person. Their grants are revoked by [Store.RevokeUser].
+// DeleteUser removes a person with all that leads to them. Their grants are revoked by
+// [Store.RevokeUser].
 func (s *Store) DeleteUser(ctx context.Context, name string) error {
+	u, err := s.User(ctx, name)
+	if err == nil {
+		err = s.deleteAliases(ctx, u)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
 	if err := s.backend.Delete(ctx, key(kindUser, name)); err != nil {

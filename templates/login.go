@@ -17,6 +17,8 @@ type Login struct {
 	Client       Client
 	RedirectHost string
 	Resources    []Resource
+	// WithoutClient means that the person signs in for a page of this server.
+	WithoutClient bool
 	// UserName is filled into the form.
 	UserName string
 	// Account is a person who is already signed in and must sign in again.

@@ -88,7 +88,7 @@ func SetPassword(ctx context.Context, store *storage.Store, name, password strin
 	if err != nil {
 		return err
 	}
-	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.PasswordChanges = hash, u.PasswordChanges+1 })
+	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.SessionEpoch = hash, u.SessionEpoch+1 })
 }
 
 // HasPassword reports whether password is the password of a person. Use it to avoid setting

@@ -164,7 +164,7 @@ func resourceServerIn(d *settings.Document, f settings.Field) (s registry.OwnSer
 // ownScopes converts scopes to those of a registry record.
 func ownScopes(scopes []authz.Scope) (out []registry.OwnScope) {
 	for _, scope := range scopes {
-		out = append(out, registry.OwnScope(scope))
+		out = append(out, registry.OwnScope{Name: scope.Name, Description: scope.Description})
 	}
 	return out
 }

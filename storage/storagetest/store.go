@@ -89,6 +89,9 @@ var otherTests = suite{
 	"User":              testUser,
 	"UserList":          testUserList,
 	"Session":           testSession,
+	"SessionList":       testSessionList,
+	"Aliases":           testAliases,
+	"Consents":          testConsents,
 	"Transaction":       testTransaction,
 	"TransactionTaken":  testTransactionTaken,
 	"KeySet":            testKeySet,
@@ -193,23 +196,6 @@ func userNames(list iter.Seq2[storage.User, error]) (names []string, err error) 
 		names = append(names, u.Name)
 	}
 	return names, nil
-}
-
-func testSession(t *testing.T, f *fixture) {
-	want := storage.Session{UserName: "ann", Subject: "s1", AuthTime: f.clock.Now(), Expires: f.clock.later()}
-	wantError(t, "CreateSession", f.CreateSession(t.Context(), "secret", want), nil)
-	got, err := f.Session(t.Context(), "secret")
-	wantError(t, "Session", err, nil)
-	wantSame(t, "Session", got, want)
-	for _, wrong := range []string{"", "Secret", "secret ", "secret\x00"} {
-		_, err := f.Session(t.Context(), wrong)
-		wantError(t, name("Session of %q", wrong), err, storage.ErrNotFound)
-		wantError(t, "DeleteSession", f.DeleteSession(t.Context(), wrong), nil)
-	}
-	wantError(t, "CreateSession again", f.CreateSession(t.Context(), "secret", want), storage.ErrConflict)
-	wantError(t, "DeleteSession", f.DeleteSession(t.Context(), "secret"), nil)
-	_, err = f.Session(t.Context(), "secret")
-	wantError(t, "Session after its end", err, storage.ErrNotFound)
 }
 
 func testTransaction(t *testing.T, f *fixture) {

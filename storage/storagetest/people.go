@@ -1,0 +1,165 @@
+package storagetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// newerPeople stores the records of people that are not the people themselves.
+func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
+	t.Helper()
+	ctx := t.Context()
+	records := map[string]newerRecord{}
+
+	id := storage.IdentityAlias("company", "https://login.example.com", "1")
+	key := f.last(t, f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "subject")))
+	alias, err := f.Alias(ctx, id)
+	wantError(t, "Alias", err, nil)
+	records["alias"] = newerRecord{key, map[string]func() error{
+		"Alias":  func() error { _, err := f.Alias(ctx, id); return err },
+		"UserOf": func() error { _, err := f.UserOf(ctx, id); return err },
+	}, map[string]func() error{
+		"PutAlias":            func() error { return f.PutAlias(ctx, id, alias.Leading("bob", "other")) },
+		"PutAlias of another": func() error { return f.PutAlias(ctx, id, storage.Alias{}) },
+	}}
+
+	group := storage.Group{Name: "admins", ID: "g", Created: f.clock.Now()}
+	records["group"] = newerRecord{f.last(t, f.CreateGroup(ctx, group)), map[string]func() error{
+		"Group": func() error { _, err := f.Group(ctx, "admins"); return err },
+	}, map[string]func() error{"CreateGroup": func() error { return f.CreateGroup(ctx, group) }}}
+
+	key = f.last(t, f.PutConsent(ctx, f.consent(time.Hour)))
+	consent, err := f.Consent(ctx, "subject", "client")
+	wantError(t, "Consent", err, nil)
+	records["consent"] = newerRecord{key, map[string]func() error{
+		"Consent": func() error { _, err := f.Consent(ctx, "subject", "client"); return err },
+	}, map[string]func() error{
+		"PutConsent":            func() error { return f.PutConsent(ctx, consent) },
+		"PutConsent of another": func() error { return f.PutConsent(ctx, f.consent(time.Minute)) },
+	}}
+
+	once := func() error { return f.TakeOnce(ctx, "test", "value", f.clock.later()) }
+	records["once"] = newerRecord{f.last(t, once()), nil, map[string]func() error{"TakeOnce": once}}
+	return records
+}
+
+// consent returns a consent with one decision that lasts for a time; zero is without an end.
+func (f *fixture) consent(lasts time.Duration) storage.Consent {
+	given := storage.Remembered{
+		RedirectHost: "app.example.com", ClientDigest: "digest", At: f.clock.Now(),
+		Access: storage.Access{{Resource: "https://notes.example.com/mcp", Scopes: []string{"notes:read"}}},
+	}
+	if lasts > 0 {
+		given.Until = f.clock.Now().Add(lasts)
+	}
+	return storage.Consent{Subject: "subject", ClientID: "client", Given: []storage.Remembered{given}}
+}
+
+// testAliases: an alias counts only for the very person whose record lists it, and ends with the
+// person.
+func testAliases(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	identity := storage.Identity{Provider: "company", Issuer: "https://login.example.com", Subject: "1"}
+	id := storage.IdentityAlias(identity.Provider, identity.Issuer, identity.Subject)
+	wantError(t, "PutAlias", f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "first")), nil)
+	wantError(t, "PutAlias again", f.PutAlias(ctx, id, storage.Alias{}.Leading("bob", "second")), storage.ErrConflict)
+	lead := func(what string, want error) {
+		t.Helper()
+		_, err := f.UserOf(ctx, id)
+		wantError(t, what, err, want)
+	}
+	lead("an alias to nobody", storage.ErrNotFound)
+	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann", Subject: "first"}), nil)
+	lead("an alias that the person does not list", storage.ErrNotFound)
+	ann, err := f.User(ctx, "ann")
+	wantError(t, "User", err, nil)
+	ann.Identities = []storage.Identity{identity}
+	wantError(t, "UpdateUser", f.UpdateUser(ctx, ann), nil)
+	lead("an alias that the person lists", nil)
+	wantError(t, "DeleteUser", f.DeleteUser(ctx, "ann"), nil)
+	_, err = f.Alias(ctx, id)
+	wantError(t, "the alias of a person who was removed", err, storage.ErrNotFound)
+	wantError(t, "PutAlias", f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "first")), nil)
+	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann", Subject: "second", Identities: []storage.Identity{identity}}), nil)
+	lead("an alias to an earlier person of that name", storage.ErrNotFound)
+}
+
+// testConsents: a remembered decision ends at its time and when it is taken back, and the list has
+// it once.
+func testConsents(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	count := func(what string, want int) {
+		t.Helper()
+		n := 0
+		for _, err := range f.Consents(ctx, "subject") {
+			wantError(t, what, err, nil)
+			n++
+		}
+		if n != want {
+			t.Errorf("%s: the list has %d consents; want %d", what, n, want)
+		}
+	}
+	wantError(t, "PutConsent", f.PutConsent(ctx, f.consent(time.Hour)), nil)
+	count("given", 1)
+	wantError(t, "DeleteConsent", f.DeleteConsent(ctx, "subject", "client"), nil)
+	count("taken back", 0)
+	wantError(t, "PutConsent", f.PutConsent(ctx, f.consent(time.Hour)), nil)
+	count("given again", 1)
+	f.clock.advance(time.Hour)
+	_, err := f.Consent(ctx, "subject", "client")
+	wantError(t, "a consent that is over", err, storage.ErrNotFound)
+}
+
+// testSessionList: the list of a person's sessions has those that live.
+func testSessionList(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	for i, secret := range []string{"one", "two", "three"} {
+		session := storage.Session{Subject: "subject", AuthTime: f.clock.Now().Add(time.Duration(i) * time.Second), Expires: f.clock.Now().Add(time.Hour)}
+		if secret == "two" {
+			session.IdleExpires = f.clock.Now().Add(time.Minute)
+		}
+		wantError(t, "CreateSession", f.CreateSession(ctx, secret, session), nil)
+	}
+	ids := func() (ids []string) {
+		for session, err := range f.Sessions(ctx, "subject") {
+			wantError(t, "Sessions", err, nil)
+			ids = append(ids, session.ID())
+		}
+		return ids
+	}
+	all := ids()
+	if len(all) != 3 {
+		t.Fatalf("the list has %d sessions; want 3", len(all))
+	}
+	f.clock.advance(2 * time.Minute) // the second is idle
+	wantError(t, "EndSession", f.EndSession(ctx, all[0]), nil)
+	_, err := f.Session(ctx, "one")
+	wantError(t, "a session that was ended by its id", err, storage.ErrNotFound)
+	if left := ids(); !slices.Equal(left, all[2:]) {
+		t.Errorf("the list has %v; want %v", left, all[2:])
+	}
+	session, err := f.Session(ctx, "three")
+	wantError(t, "Session", err, nil)
+	wantError(t, "EndSession", f.EndSession(ctx, session.ID()), nil)
+	wantError(t, "UpdateSession of one that was ended", f.UpdateSession(ctx, session), storage.ErrConflict)
+}
+
+func testSession(t *testing.T, f *fixture) {
+	want := storage.Session{UserName: "ann", Subject: "s1", AuthTime: f.clock.Now(), Expires: f.clock.later()}
+	wantError(t, "CreateSession", f.CreateSession(t.Context(), "secret", want), nil)
+	got, err := f.Session(t.Context(), "secret")
+	wantError(t, "Session", err, nil)
+	wantSame(t, "Session", got, want)
+	for _, wrong := range []string{"", "Secret", "secret ", "secret\x00"} {
+		_, err := f.Session(t.Context(), wrong)
+		wantError(t, name("Session of %q", wrong), err, storage.ErrNotFound)
+		wantError(t, "DeleteSession", f.DeleteSession(t.Context(), wrong), nil)
+	}
+	wantError(t, "CreateSession again", f.CreateSession(t.Context(), "secret", want), storage.ErrConflict)
+	wantError(t, "DeleteSession", f.DeleteSession(t.Context(), "secret"), nil)
+	_, err = f.Session(t.Context(), "secret")
+	wantError(t, "Session after its end", err, storage.ErrNotFound)
+}

@@ -11,6 +11,7 @@ import (
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // transactionTTL is the time that a person has to sign in and decide.
@@ -94,10 +95,10 @@ func (s *Server) requestingClient(ctx context.Context, id string) (storage.Clien
 // unknownClient returns the page for an unknown client. If cause is a [storage.RemovedError],
 // the page gives the date and reason of the removal.
 func unknownClient(cause error) *displayedError {
-	message := "It uses an identifier that this server does not know. It may have been removed, or the application remembers it from another server."
+	message := language.Say("error.unknownClient.message")
 	var removed *storage.RemovedError
 	if errors.As(cause, &removed) {
-		message = "It was known here until " + removed.At.UTC().Format("2 January 2006") + ", and was removed: " + removed.Because + "."
+		message = language.Say("error.unknownClient.removed", "day", removed.At, "reason", language.Detail(removed.Because))
 	}
 	var document *dcr.DocumentError
 	if errors.As(cause, &document) {
@@ -105,11 +106,8 @@ func unknownClient(cause error) *displayedError {
 	}
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
-		title: "This application is not known here", message: message,
-		steps: []string{
-			"In the application, remove the connection to this server, or its stored sign-in, and connect again. It will register anew.",
-			"If that does not help, ask the people who run this server to add the application.",
-		},
+		title: language.Say("error.unknownClient.title"), message: message,
+		steps: []language.Text{language.Say("error.unknownClient.again"), language.Say("error.unknownClient.ask")},
 	}
 }
 
@@ -118,11 +116,11 @@ func unknownClient(cause error) *displayedError {
 func unusableDocument(cause *dcr.DocumentError) *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidClient, cause: cause,
-		title:   "This application cannot be identified",
-		message: "It identifies itself by the address " + printable(cause.ClientID) + ". The document at that address cannot be used here: " + printableLong(cause.Why) + ".",
-		steps: []string{
-			"If you followed a link from somewhere else, close this page.",
-			"Otherwise tell the people who make the application what this page says.",
+		title:   language.Say("error.document.title"),
+		message: language.Say("error.document.message", "address", printable(cause.ClientID), "detail", language.Detail(printableLong(cause.Why))),
+		steps: []language.Text{
+			language.Say("step.closeFollowed"),
+			language.Say("step.otherwiseTellMakers"),
 		},
 	}
 }
@@ -130,25 +128,25 @@ func unusableDocument(cause *dcr.DocumentError) *displayedError {
 func malformed(problem string) *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest,
-		title: "That request cannot be read", message: sentence(printableLong(problem)),
-		steps: []string{"Go back to the application that sent you here and try again.", "If it happens again, tell the people who make the application what this page says."},
+		title: language.Say("error.malformed.title"), message: language.Detail(sentence(printableLong(problem))),
+		steps: []language.Text{language.Say("step.tryAgain"), language.Say("step.againTellMakers")},
 	}
 }
 
 func unprovenRedirect(client storage.Client, requested string, cause error) *displayedError {
-	message := "The application asked to continue at an address that it did not register, so nothing was sent there."
+	message := language.Say("error.redirect.unregistered")
 	switch _, why, _ := strings.Cut(cause.Error(), metadata.ErrRedirectURI.Error()+": "); {
 	case requested == "":
-		message = "The application did not say where to continue, and it registered more than one address."
+		message = language.Say("error.redirect.missing")
 	case slices.Contains(client.Metadata.RedirectURIs, requested):
-		message = "The application registered an address that is not accepted any more, so nothing was sent there: " + printableLong(why) + "."
+		message = language.Say("error.redirect.refused", "detail", language.Detail(printableLong(why)))
 	}
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest, cause: cause,
-		title: "The application's address does not match", message: message,
-		steps: []string{
-			"If you expected this page, connect the application again so that it registers its current address.",
-			"If you followed a link from somewhere else, close this page.",
+		title: language.Say("error.redirect.title"), message: message,
+		steps: []language.Text{
+			language.Say("error.redirect.again"),
+			language.Say("step.closeFollowed"),
 		},
 	}
 }

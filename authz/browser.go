@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // sessionTTL is the lifetime of a session. Use does not extend it.
@@ -193,9 +194,9 @@ func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSessio
 func gone() *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest,
-		title:   "This page has expired",
-		message: "The sign-in that it belonged to took too long, was already completed, or was started in another browser.",
-		steps:   []string{"Go back to the application and connect again."},
+		title:   language.Say("error.gone.title"),
+		message: language.Say("error.gone.message"),
+		steps:   []language.Text{language.Say("step.connectAgain")},
 	}
 }
 
@@ -221,8 +222,8 @@ func (s *Server) checkCSRF(r *http.Request, t storage.Transaction, form string, 
 func foreignForm() *displayedError {
 	return &displayedError{
 		status: http.StatusForbidden, code: codeInvalidRequest,
-		title:   "This form cannot be accepted",
-		message: "It was not sent from the page that this server showed to you, or you signed in or out in another window since.",
-		steps:   []string{"Go back to the application and connect again."},
+		title:   language.Say("error.foreignForm.title"),
+		message: language.Say("error.foreignForm.message"),
+		steps:   []language.Text{language.Say("step.connectAgain")},
 	}
 }

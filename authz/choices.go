@@ -5,6 +5,7 @@ import (
 
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 // asked returns what a transaction asks for, limited to what is still configured. The consent
@@ -47,7 +48,7 @@ func (c choice) value(asked storage.Access) string {
 
 // choose returns the ticked part of asked. A resource without a ticked box is left out. The
 // problem is a sentence for the person.
-func choose(asked storage.Access, ticked []string) (allowed storage.Access, problem string) {
+func choose(asked storage.Access, ticked []string) (allowed storage.Access, problem language.Text) {
 	foreign := slices.Clone(ticked)
 	for _, c := range choicesOf(asked) {
 		value := c.value(asked)
@@ -58,11 +59,11 @@ func choose(asked storage.Access, ticked []string) (allowed storage.Access, prob
 	}
 	switch {
 	case len(foreign) > 0:
-		return nil, "Something was ticked that is not on this page. Look at what is asked for, and choose again."
+		return nil, language.Say("consent.foreign")
 	case len(allowed) == 0:
-		return nil, "Choose at least one permission, or decline."
+		return nil, language.Say("consent.nothing")
 	}
-	return allowed, ""
+	return allowed, language.Text{}
 }
 
 // add appends a choice to an access. Choices of one resource must follow each other.

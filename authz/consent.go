@@ -13,6 +13,7 @@ import (
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
@@ -36,10 +37,10 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	return s.consentPage(w, r, t, session, http.StatusOK, "")
+	return s.consentPage(w, r, t, session, http.StatusOK, language.Text{})
 }
 
-func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem string) error {
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem language.Text) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
 	w.WriteHeader(status)
-	return s.pages.Consent(w, templates.Consent{
+	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Groups: s.groups(asked), Offline: refreshable(client),
@@ -115,7 +116,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	allowed, problem := choose(s.asked(t), ticked)
-	if problem != "" {
+	if !problem.IsZero() {
 		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
 	}
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
@@ -156,9 +157,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 func unrecorded(cause error) *displayedError {
 	return &displayedError{
 		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
-		title:   "Your decision could not be recorded",
-		message: "This service cannot reach its storage right now. The application was given nothing.",
-		steps:   []string{"Wait a few seconds, go back to the application, and connect again."},
+		title:   language.Say("error.unrecorded.title"),
+		message: language.Say("error.unrecorded.message"),
+		steps:   []language.Text{language.Say("error.unrecorded.again")},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/dcr"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // EgressCheck configures how a server detects that it has no access to the public web, where
@@ -183,15 +184,15 @@ func offersWithoutEgress(cfg Config, clients *dcr.Clients) bool {
 // can change.
 func (s *Server) noEgressPage(e *apiError) *displayedError {
 	shown := &displayedError{
-		status: e.status, code: e.code, cause: e.cause, title: "The application cannot be identified right now",
-		message: "It identifies itself by an address on the public web, and this server has no way there at the moment. Nothing was changed.",
+		status: e.status, code: e.code, cause: e.cause, title: language.Say("error.unidentified.title"),
+		message: language.Say("error.noEgress.message"),
 	}
 	if s.cfg.Registration != RegistrationClosed {
-		shown.steps = append(shown.steps, "In the application, remove the connection to this server and connect again: it may register instead, which needs nothing of the web.")
+		shown.steps = append(shown.steps, language.Say("error.noEgress.register"))
 	}
 	shown.steps = append(shown.steps,
-		"If you run this server: the setting proxy names a way to the web, and client-documents-pinned keeps what an application publishes here.",
-		"Otherwise wait a minute and load this page again, and tell the people who run this server if it stays like this.")
+		language.Say("error.noEgress.operator", "proxy", language.Code("proxy"), "pinned", language.Code("client-documents-pinned")),
+		language.Say("error.noEgress.wait"))
 	return shown
 }
 

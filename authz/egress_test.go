@@ -98,7 +98,7 @@ func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	if page.status != http.StatusServiceUnavailable || page.header.Get("Retry-After") == "" || page.header.Get("Location") != "" {
 		t.Errorf("page: %s", page)
 	}
-	for _, words := range []string{"no way there at the moment", "connect again", "setting proxy", "client-documents-pinned"} {
+	for _, words := range []string{"no way there at the moment", "connect again", "setting <code>proxy</code>", "client-documents-pinned"} {
 		if !strings.Contains(page.body, words) {
 			t.Errorf("the page does not say %q: %s", words, page)
 		}

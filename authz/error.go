@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 // The error codes that the server sends. All are registered: RFC 6749 sections 4.1.2.1
@@ -72,15 +73,15 @@ func invalidClient(format string, args ...any) *apiError {
 // URI is proven.
 type displayedError struct {
 	status         int
-	title, message string
+	title, message language.Text
 	code           string
-	steps          []string
+	steps          []language.Text
 	link           *templates.Link
 	retryAfter     time.Duration // for 429
 	cause          error         // for the log only
 }
 
-func (e *displayedError) Error() string { return e.title }
+func (e *displayedError) Error() string { return e.title.String() }
 func (e *displayedError) Unwrap() error { return e.cause }
 
 // redirectedError is an error that is sent to the client through the browser. It can only be
@@ -185,14 +186,14 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 	switch {
 	case errors.As(err, &shown):
 	case errors.As(err, &refused):
-		shown = &displayedError{status: refused.status, title: "That request cannot be read", message: sentence(refused.description), code: refused.code}
+		shown = &displayedError{status: refused.status, title: language.Say("error.malformed.title"), message: language.Detail(sentence(refused.description)), code: refused.code}
 	default:
 		shown = s.internalPage(r, err)
 	}
-	s.logRefusal(r, shown.status, shown.code, shown.title, shown.cause)
+	s.logRefusal(r, shown.status, shown.code, shown.Error(), shown.cause)
 	setRetryAfter(w.Header(), shown.status, shown.retryAfter)
 	w.WriteHeader(shown.status)
-	if err := s.pages.Error(w, templates.Error{
+	if err := s.pagesFor(r, here(r)).Error(w, templates.Error{
 		Status: shown.status, Title: shown.title, Message: shown.message, Steps: shown.steps, Code: shown.code, Link: shown.link,
 	}); err != nil {
 		s.cfg.Logger.WarnContext(r.Context(), "page not written", "error", err)
@@ -205,27 +206,27 @@ func (s *Server) internalPage(r *http.Request, err error) *displayedError {
 		return s.noEgressPage(e)
 	}
 	if errors.Is(err, dcr.ErrUnreachable) {
-		return &displayedError{status: e.status, code: e.code, cause: err, title: "The application cannot be identified right now",
-			message: "What it publishes about itself cannot be read. Nothing was changed.",
-			steps:   []string{"Wait a minute and load this page again.", "If it stays like this, tell the people who make the application that its address cannot be read from here."}}
+		return &displayedError{status: e.status, code: e.code, cause: err, title: language.Say("error.unidentified.title"),
+			message: language.Say("error.unidentified.message"),
+			steps:   []language.Text{language.Say("step.reloadMinute"), language.Say("error.unidentified.tell")}}
 	}
 	if errors.Is(err, storage.ErrRecord) {
-		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",
-			message: "It cannot use what is in its storage. Nothing was changed.",
-			steps:   []string{"Wait a few minutes and load this page again.", "If it stays like this, tell the people who run this service."}}
+		return &displayedError{status: e.status, code: e.code, cause: err, title: language.Say("error.unavailable.title"),
+			message: language.Say("error.unavailable.record"),
+			steps:   []language.Text{language.Say("step.reloadMinutes"), language.Say("step.laterTellOperators")}}
 	}
 	if e.status == http.StatusServiceUnavailable && !errors.Is(err, storage.ErrUnavailable) {
-		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is busy right now",
-			message: "The request took too long. Nothing was changed.", steps: []string{"Wait a minute and load this page again."}}
+		return &displayedError{status: e.status, code: e.code, cause: err, title: language.Say("error.busy.title"),
+			message: language.Say("error.busy.message"), steps: []language.Text{language.Say("step.reloadMinute")}}
 	}
 	if e.status == http.StatusServiceUnavailable {
-		return &displayedError{status: e.status, code: e.code, cause: err, title: "This service is not available right now",
-			message: "It cannot reach its storage. Nothing was changed.",
-			steps:   []string{"Wait a few seconds and load this page again.", "If it stays like this, start again from the application that sent you here."}}
+		return &displayedError{status: e.status, code: e.code, cause: err, title: language.Say("error.unavailable.title"),
+			message: language.Say("error.unavailable.storage"),
+			steps:   []language.Text{language.Say("step.reloadSeconds"), language.Say("step.laterStartAgain")}}
 	}
-	return &displayedError{status: e.status, code: e.code, cause: err, title: "Something went wrong here",
-		message: "The request could not be completed. What happened is in the server's log.",
-		steps:   []string{"Start again from the application that sent you here."}}
+	return &displayedError{status: e.status, code: e.code, cause: err, title: language.Say("error.internal.title"),
+		message: language.Say("error.internal.message"),
+		steps:   []language.Text{language.Say("step.startAgain")}}
 }
 
 // refusalLevel returns the level at which a refusal is logged. Error is reserved for what

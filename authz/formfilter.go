@@ -65,6 +65,7 @@ var (
 	pageForm       = formFilter{"transaction": {max: 64}}
 	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
 	logoutForm     = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
+	languageForm   = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
 	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 

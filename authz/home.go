@@ -22,7 +22,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		return s.pages.Home(w, templates.Home{
+		return s.pagesFor(r, here(r)).Home(w, templates.Home{
 			Issuer: s.cfg.Issuer, Catalogue: s.cfg.Catalogue, Account: s.account(r, session),
 			Enclosed: s.egress.isMissing(r.Context()), Registers: s.cfg.Registration != RegistrationClosed, Pinned: pinnedNames(s.clients.Pinned()),
 		})

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // keptCookie is the prefix of the cookies that hold transactions. Users who are not signed in
@@ -157,8 +158,8 @@ func (s *Server) storeTransaction(r *http.Request, t storage.Transaction) error 
 func tooLarge() *displayedError {
 	return &displayedError{
 		status: http.StatusTooManyRequests, code: codeUnavailable,
-		title:   "Too many large requests",
-		message: "The application's request is too large for your browser to keep, and this server keeps few of that size at a time.",
-		steps:   []string{"Wait a minute and connect again.", "If it stays like this, tell the people who make the application that its state parameter is very long."},
+		title:   language.Say("error.tooLarge.title"),
+		message: language.Say("error.tooLarge.message"),
+		steps:   []language.Text{language.Say("step.connectMinute"), language.Say("error.tooLarge.tell")},
 	}
 }

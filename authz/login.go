@@ -14,6 +14,7 @@ import (
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 // showLogin handles GET /login: the sign-in form of a transaction.
@@ -30,10 +31,10 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 		s.afterSignIn(w, t)
 		return nil
 	}
-	return s.loginPage(w, r, t, http.StatusOK, "", "")
+	return s.loginPage(w, r, t, http.StatusOK, "", language.Text{})
 }
 
-func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName, problem string) error {
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName string, problem language.Text) error {
 	session, err := s.session(r)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	}
 	page.WithoutClient = t.ClientID == ""
 	w.WriteHeader(status)
-	return s.pages.Login(w, page)
+	return s.pagesFor(r, s.path("/login")+"?transaction="+t.ID).Login(w, page)
 }
 
 // clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
@@ -75,9 +76,9 @@ func (s *Server) clientAndRedirect(r *http.Request, t storage.Transaction) (stor
 func changed() *displayedError {
 	return &displayedError{
 		status: http.StatusBadRequest, code: codeInvalidRequest,
-		title:   "The application has changed",
-		message: "What it publishes about itself has changed since this sign-in began, so nothing was decided.",
-		steps:   []string{"Go back to the application and connect again."},
+		title:   language.Say("error.changed.title"),
+		message: language.Say("error.changed.message"),
+		steps:   []language.Text{language.Say("step.connectAgain")},
 	}
 }
 
@@ -101,7 +102,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	var refused *refusedSignIn
 	if errors.As(err, &refused) {
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.loggedName(refused.userName, f.get("username")), "from", fair.Requester(r.Context()))
-		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), "The name or the password is not right.")
+		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), language.Say("login.wrong"))
 	}
 	if err != nil {
 		return err

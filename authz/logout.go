@@ -8,6 +8,7 @@ import (
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 // account returns what a page shows about the signed-in person: the name and the buttons that
@@ -51,10 +52,10 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	return s.pages.Notice(w, templates.Notice{
-		Title:   "You are signed out",
-		Message: "This browser is not signed in here any more. What you allowed applications to do stays allowed.",
-		Steps:   []string{"To go on, go back to the application and connect again.", "Otherwise you can close this page."},
+	return s.pagesFor(r, "").Notice(w, templates.Notice{
+		Title:   language.Say("logout.title"),
+		Message: language.Say("logout.message"),
+		Steps:   []language.Text{language.Say("logout.continue"), language.Say("logout.close")},
 	})
 }
 

@@ -295,7 +295,7 @@ func TestA1ResourceWithoutScopes(t *testing.T) {
 		boxes   map[string][]string
 		says    string
 	}{
-		"alone":                       {asksFor(c, "", files), map[string][]string{}, "<p>Whatever you may do there. There are no single permissions"},
+		"alone":                       {asksFor(c, "", files), map[string][]string{}, "<p><bdi>Whatever you may do there</bdi>. There are no single permissions"},
 		"beside another":              {asksFor(c, "profile", notes, files), map[string][]string{"Notes": {notes + " profile"}, "Files": {files}}, "<bdi>Whatever you may do there</bdi>"},
 		"with scopes, none asked for": {asksFor(c, "notes:read", notes, tasks), map[string][]string{"Notes": {notes + " notes:read"}, "Tasks": {tasks}}, "<bdi>Whatever you may do there that takes no permission</bdi>"},
 		"one scope of one":            {asksFor(c, "profile", tasks), map[string][]string{"Permissions": {"profile"}}, "<bdi>See your name</bdi>"},

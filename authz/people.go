@@ -2,7 +2,6 @@ package authz
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // refusedSignIn means that name and password do not match. userName is the person with that
@@ -73,11 +73,11 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 func tooMany(wait time.Duration) *displayedError {
 	return &displayedError{
 		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
-		title:   "Too many attempts to sign in",
-		message: "Too many of them came from your network, or with this name.",
-		steps: []string{
-			fmt.Sprintf("Wait until %d s have passed, go back, and try again.", wholeSeconds(wait)),
-			"Or sign in with a browser in which you have signed in here before, or from another network.",
+		title:   language.Say("error.tooMany.title"),
+		message: language.Say("error.tooMany.message"),
+		steps: []language.Text{
+			language.Say("error.tooMany.wait", "seconds", wholeSeconds(wait)),
+			language.Say("error.tooMany.elsewhere"),
 		},
 	}
 }
@@ -85,8 +85,8 @@ func tooMany(wait time.Duration) *displayedError {
 func busySignIn(cause error) *displayedError {
 	return &displayedError{
 		status: http.StatusServiceUnavailable, code: codeUnavailable, cause: cause,
-		title:   "Many people are signing in right now",
-		message: "Your turn did not come in time. Nothing is wrong with your name or password.",
-		steps:   []string{"Wait a few seconds, go back, and try again."},
+		title:   language.Say("error.busySignIn.title"),
+		message: language.Say("error.busySignIn.message"),
+		steps:   []language.Text{language.Say("step.waitSeconds")},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 // proven is a redirect URI that the named client registered: the only destination of an
@@ -91,15 +92,15 @@ func (e *redirectedError) parameters() url.Values {
 // untrusted returns a page for an error whose redirect URI is not trusted. The page offers
 // the redirect URI as a link.
 func untrusted(e *redirectedError, issuer string) *displayedError {
-	host, itself := e.to.uri.Host(), "It registered itself here and nobody has checked it."
+	host, message := e.to.uri.Host(), "error.untrusted.registered"
 	if e.to.source == storage.ClientDocument {
-		itself = "Nobody here vouches for it."
+		message = "error.untrusted.document"
 	}
 	return &displayedError{
 		status: http.StatusBadRequest, code: e.code,
-		title:   "The application's request was refused",
-		message: sentence(e.description) + " The application asked to continue at " + host + ". " + itself,
-		steps:   []string{"Close this page if you did not expect it.", "To tell the application what went wrong, follow the link below."},
+		title:   language.Say("error.untrusted.title"),
+		message: language.Say(message, "detail", language.Detail(sentence(e.description)), "host", host),
+		steps:   []language.Text{language.Say("step.closeUnexpected"), language.Say("error.untrusted.follow")},
 		link:    &templates.Link{URL: e.to.location(issuer, e.parameters()), Host: host},
 	}
 }

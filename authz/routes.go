@@ -17,6 +17,7 @@ import (
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/requestid"
 	"gatehouse.example/metadata"
+	"gatehouse.example/templates/language"
 )
 
 // routes returns the router of all endpoints. Paths are matched exactly and undecoded; a
@@ -113,8 +114,8 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 		return fmt.Errorf("authz: %w", err)
 	}
 	protection.SetDenyHandler(s.page(func(http.ResponseWriter, *http.Request) error {
-		return &displayedError{status: http.StatusForbidden, code: codeInvalidRequest, title: "This form cannot be accepted",
-			message: "It was sent from another site.", steps: []string{"Go back to the application and connect again."}}
+		return &displayedError{status: http.StatusForbidden, code: codeInvalidRequest, title: language.Say("error.foreignForm.title"),
+			message: language.Say("error.otherSite.message"), steps: []language.Text{language.Say("step.connectAgain")}}
 	}))
 	page := func(path string, m methods) { router.Path(s.path(path)).Handler(m) }
 	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
@@ -126,6 +127,7 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
 	page("/logout", methods{http.MethodPost: form(s.logout)})
+	page("/language", methods{http.MethodPost: form(s.chooseLanguage)})
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil

@@ -13,7 +13,7 @@ var (
 		"/token": "POST", "/revoke": "POST", "/register": "POST", "/register/anything": "GET",
 	}
 	closedPaths = map[string]string{
-		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/logo": "GET", "/consent": "POST", "/introspect": "POST", "/healthz": "GET",
+		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/language": "POST", "/logo": "GET", "/consent": "POST", "/introspect": "POST", "/healthz": "GET",
 	}
 )
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"gatehouse.example/templates/language"
 )
 
 // Consent is the page on which a person allows or denies access: a form with the submit
@@ -31,7 +33,7 @@ type Consent struct {
 	UserName string
 	Account  Account
 	// Problem is an error message above the form.
-	Problem string
+	Problem language.Text
 }
 
 // Group is a resource with its permissions.
@@ -60,7 +62,7 @@ type consentView struct {
 	Groups    []groupView
 	UserName  string
 	Account   Account
-	Problem   string
+	Problem   language.Text
 }
 
 // Choosable reports whether there is a checkbox.
@@ -77,6 +79,18 @@ func (v consentView) Asked() (n int) {
 		n += len(g.Boxes)
 	}
 	return n
+}
+
+// ResourceNames returns the names of the resources, for a sentence.
+func (v consentView) ResourceNames() any {
+	if len(v.Resources) == 0 {
+		return language.Say("consent.thisServer")
+	}
+	names := make(language.List, len(v.Resources))
+	for i, r := range v.Resources {
+		names[i] = language.Marked{Class: "name", Text: r.Name}
+	}
+	return names
 }
 
 // Several reports whether there is more than one resource, so that one may be left out.
@@ -102,15 +116,15 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 		resources[i] = g.Resource
 	}
 	resources = viewResources(resources)
-	return s.render(w, s.consent, "Allow access?", consentView{
+	return s.render(w, "consent", s.say("consent.title"), consentView{
 		Consent:   p,
-		Client:    p.Client.view(),
+		Client:    p.Client.view(s),
 		Host:      address(p.RedirectHost),
 		Resources: resources,
 		Groups:    viewGroups(p.Groups, resources),
 		UserName:  shorten(p.UserName, maxName),
 		Account:   p.Account.view(),
-		Problem:   shorten(p.Problem, maxMessage),
+		Problem:   shortText(p.Problem),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 func TestConsent(t *testing.T) {
@@ -32,10 +33,10 @@ func TestConsent(t *testing.T) {
 		{"loopback", with(func(p *templates.Consent) { p.LoopbackRedirect = true }), []string{"any program on it could receive it"}, []string{"an application on this device"}},
 		{"private use", with(func(p *templates.Consent) { p.PrivateUseRedirect = true }), []string{"an application on this device"}, []string{"a program on this computer"}},
 		{"offline", with(func(p *templates.Consent) { p.Offline = true }), []string{"until it is revoked"}, []string{"ends by itself"}},
-		{"problem", with(func(p *templates.Consent) { p.Problem = "Tick one." }), []string{`role="alert">Tick one.</p>`}, nil},
+		{"problem", with(func(p *templates.Consent) { p.Problem = language.Detail("Tick one.") }), []string{`role="alert">Tick one.</p>`}, nil},
 		{"no scopes", with(func(p *templates.Consent) {
 			p.Groups[0].Boxes = []templates.Box{{Description: "Whatever you may do there"}}
-		}), []string{"<p>Whatever you may do there. There are no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
+		}), []string{"<p><bdi>Whatever you may do there</bdi>. There are no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
 		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "An application without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
 		{"scope without description", with(func(p *templates.Consent) {
 			p.Groups[0].Boxes = []templates.Box{{Value: "notes:read", Name: "notes:read"}}
@@ -104,6 +105,6 @@ func TestGroups(t *testing.T) {
 	check(t, "boxes", got, []string{
 		`name="scope" value="n read" checked>`, `name="scope" value="n profile">`, `name="scope" value="t profile">`, `name="scope" value="other" checked>`,
 	}, []string{"no single permissions"})
-	check(t, "lead", text(got), []string{"asks to use Notes and Tasks and Tasks on your behalf", "Where nothing is ticked, nothing is allowed.", "Whatever you may do there"}, nil)
+	check(t, "lead", text(got), []string{"asks to use Notes, Tasks and Tasks on your behalf", "Where nothing is ticked, nothing is allowed.", "Whatever you may do there"}, nil)
 	check(t, "one group", text(render(t, consent())), nil, []string{"Where nothing is ticked"})
 }

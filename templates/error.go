@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"gatehouse.example/templates/language"
 )
 
 // Error is a page that describes an error and what the person can do next.
@@ -13,8 +15,8 @@ type Error struct {
 	// Status is the HTTP status, shown in small type beside Code.
 	Status int
 	// Title and Message describe the error, Steps what the person can do.
-	Title, Message string
-	Steps          []string
+	Title, Message language.Text
+	Steps          []language.Text
 	// Code is the OAuth error code, as a term to search for.
 	Code string
 	// Link is a link back to the client, shown with a warning.
@@ -24,8 +26,8 @@ type Error struct {
 // Notice is a page that describes what was done, with the layout of an error page.
 type Notice struct {
 	// Title and Message describe what was done, Steps what the person can do next.
-	Title, Message string
-	Steps          []string
+	Title, Message language.Text
+	Steps          []language.Text
 }
 
 // Notice writes a notice.
@@ -47,28 +49,29 @@ type linkView struct {
 
 // errorView is an Error with safe text.
 type errorView struct {
-	Status               int
-	Title, Message, Code string
-	Steps                []string
-	Link                 *linkView
+	Status         int
+	Title, Message language.Text
+	Code           string
+	Steps          []language.Text
+	Link           *linkView
 }
 
 // Error writes the error page.
 func (s *Set) Error(w io.Writer, p Error) error {
 	v := errorView{
 		Status:  p.Status,
-		Title:   shorten(p.Title, maxName),
-		Message: shorten(p.Message, maxMessage),
+		Title:   p.Title.Cleaned(func(t string) string { return shorten(t, maxName) }),
+		Message: shortText(p.Message),
 		Code:    shorten(p.Code, maxName),
 		Link:    p.Link.view(),
 	}
-	if v.Title == "" {
-		v.Title = "That did not work"
+	if v.Title.IsZero() {
+		v.Title = language.Say("error.title")
 	}
 	for _, step := range p.Steps {
-		v.Steps = append(v.Steps, shorten(step, maxMessage))
+		v.Steps = append(v.Steps, shortText(step))
 	}
-	return s.render(w, s.problem, v.Title, v)
+	return s.render(w, "error", s.reader.Language.Plain(v.Title), v)
 }
 
 // view returns nil unless the destination of the link is its Host.

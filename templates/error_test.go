@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 func TestError(t *testing.T) {
@@ -20,7 +21,7 @@ func TestError(t *testing.T) {
 		`The link leads to <bdi class="host">app.example.org</bdi>`,
 	}, nil)
 	check(t, "empty", render(t, templates.Error{}), []string{"<h1>That did not work</h1>"}, []string{"<a ", "What you can do", "For support"})
-	check(t, "one step", render(t, templates.Error{Steps: []string{"Try again."}}), []string{"<p>Try again.</p>"}, []string{"<ol>"})
+	check(t, "one step", render(t, templates.Error{Steps: []language.Text{language.Detail("Try again.")}}), []string{"<p>Try again.</p>"}, []string{"<ol>"})
 }
 
 func TestLinkThatIsNotWhatItSays(t *testing.T) {
@@ -93,9 +94,9 @@ func ExampleSet_Error() {
 	w.Header().Set("Content-Security-Policy", pages.ContentSecurityPolicy())
 	w.WriteHeader(http.StatusBadRequest)
 	err = pages.Error(w, templates.Error{
-		Status: http.StatusBadRequest, Title: "Unknown program",
-		Message: "The program that sent you here is not known.",
-		Steps:   []string{"Remove the connection in the program and add it again."},
+		Status: http.StatusBadRequest, Title: language.Detail("Unknown program"),
+		Message: language.Detail("The program that sent you here is not known."),
+		Steps:   []language.Text{language.Detail("Remove the connection in the program and add it again.")},
 	})
 	fmt.Println(w.Code, err, strings.Contains(w.Body.String(), "<h1>Unknown program</h1>"))
 	// Output: 400 <nil> true

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 var (
@@ -37,8 +38,8 @@ func consent() templates.Consent {
 
 func problem() templates.Error {
 	return templates.Error{
-		Status: 400, Title: "Unknown program", Message: "It is not known here.", Code: "invalid_client",
-		Steps: []string{"Remove the connection.", "Add it again."},
+		Status: 400, Title: language.Detail("Unknown program"), Message: language.Detail("It is not known here."), Code: "invalid_client",
+		Steps: []language.Text{language.Detail("Remove the connection."), language.Detail("Add it again.")},
 		Link:  &templates.Link{URL: "https://app.example.org/cb?error=invalid_scope&state=a", Host: "app.example.org"},
 	}
 }
@@ -84,14 +85,14 @@ func text(page string) string {
 // everyPage returns each page in each of its variants.
 func everyPage() map[string]any {
 	wrong, loopback, private, bare := login(), consent(), consent(), problem()
-	wrong.Problem, wrong.UserName = "Wrong password.", "reader"
-	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, "Tick something."
+	wrong.Problem, wrong.UserName = language.Detail("Wrong password."), "reader"
+	loopback.LoopbackRedirect, loopback.Offline, loopback.Problem = true, true, language.Detail("Tick something.")
 	private.PrivateUseRedirect = true
 	private.Groups = append(private.Groups, templates.Group{Resource: tasks, Boxes: []templates.Box{{Value: tasks.URI, Description: "Whatever you may do there"}}})
 	bare.Link, bare.Steps = nil, bare.Steps[:1]
 	hostile := consent()
 	hostile.Client.Name = strings.Repeat(`"><script>x</script><p style="x" onclick=x>`, 300)
-	hostile.UserName, hostile.RedirectHost, hostile.Problem = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
+	hostile.UserName, hostile.RedirectHost, hostile.Problem = hostile.Client.Name, hostile.Client.Name, language.Detail(hostile.Client.Name)
 	hostile.Groups = []templates.Group{{Resource: templates.Resource{URI: hostile.Client.Name, Name: hostile.Client.Name}, Boxes: []templates.Box{
 		{Value: hostile.Client.Name, Name: hostile.Client.Name, Description: hostile.Client.Name},
 	}}}

@@ -34,5 +34,5 @@ func (s *Set) Home(w io.Writer, p Home) error {
 		pinned[i] = shorten(name, maxMessage)
 	}
 	p.Pinned = pinned
-	return s.render(w, s.home, "Sign-in for your servers", p)
+	return s.render(w, "home", s.say("home.title"), p)
 }

@@ -3,6 +3,8 @@ package templates
 import (
 	"io"
 	"strings"
+
+	"gatehouse.example/templates/language"
 )
 
 // Login is the sign-in page: a form with the inputs username and password, and the hidden
@@ -24,7 +26,7 @@ type Login struct {
 	// Account is a person who is already signed in and must sign in again.
 	Account Account
 	// Problem is an error message above the form.
-	Problem string
+	Problem language.Text
 }
 
 // Account is the person who is signed in with this browser, for pages with buttons to sign
@@ -66,19 +68,19 @@ type loginView struct {
 	Resources []Resource
 	UserName  string
 	Account   Account
-	Problem   string
+	Problem   language.Text
 }
 
 // Login writes the sign-in page.
 func (s *Set) Login(w io.Writer, p Login) error {
-	return s.render(w, s.login, "Sign in", loginView{
+	return s.render(w, "login", s.say("login.title"), loginView{
 		Login:     p,
-		Client:    p.Client.view(),
+		Client:    p.Client.view(s),
 		Host:      address(p.RedirectHost),
 		Resources: viewResources(p.Resources),
 		UserName:  firstRunes(clean(firstBytes(p.UserName, 4*maxUser)), maxUser),
 		Account:   p.Account.view(),
-		Problem:   shorten(p.Problem, maxMessage),
+		Problem:   shortText(p.Problem),
 	})
 }
 
@@ -87,13 +89,13 @@ type clientView struct {
 	Verified, Nameless bool
 }
 
-func (c Client) view() clientView {
+func (c Client) view(s *Set) clientView {
 	v := clientView{Name: shorten(c.Name, maxName), Host: address(c.Host), Verified: c.Verified}
 	if strings.HasPrefix(c.Logo, "/") && !strings.HasPrefix(c.Logo, "//") {
 		v.Logo = c.Logo // a path of this origin
 	}
 	if v.Name == "" {
-		v.Name, v.Nameless = "An application without a name", true
+		v.Name, v.Nameless = s.say("client.nameless"), true
 	}
 	return v
 }

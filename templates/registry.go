@@ -1,21 +1,19 @@
 package templates
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"net/url"
 	"strings"
 	"time"
+
+	"gatehouse.example/templates/language"
 )
 
 // Registry holds the parsed pages of a registry: a list of servers, and a page for each.
 // Nearly all of their text comes from third parties. It is safe for concurrent use.
 type Registry struct {
-	set          *Set
-	list, server *template.Template
+	set *Set
 }
 
 // NewRegistry parses the embedded pages. A missing or broken page is an error.
@@ -24,22 +22,11 @@ func NewRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("templates: style: %w", err)
 	}
-	sum := sha256.Sum256(css)
-	r := &Registry{set: &Set{
-		style: template.CSS(css),
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
-	}}
-	for name, page := range map[string]**template.Template{
-		"registry-list": &r.list, "registry-server": &r.server, "error": &r.set.problem,
-	} {
-		*page, err = template.New("layout.html").Option("missingkey=error").
-			ParseFS(embedded, "pages/layout.html", "pages/registry.html", "pages/"+name+".html")
-		if err != nil {
-			return nil, fmt.Errorf("templates: page %s: %w", name, err)
-		}
+	set, err := newSet(css, []string{"pages/registry.html"}, "registry-list", "registry-server", "error")
+	if err != nil {
+		return nil, err
 	}
-	return r, nil
+	return &Registry{set}, nil
 }
 
 // registryStyle returns the common style followed by that of the registry pages.
@@ -56,15 +43,19 @@ func registryStyle() ([]byte, error) {
 // their own, and pictures of this origin only.
 func (r *Registry) ContentSecurityPolicy() string { return r.set.ContentSecurityPolicy() }
 
+// For returns the pages for a reader.
+func (r *Registry) For(reader Reader) *Registry { return &Registry{r.set.For(reader)} }
+
 // Error writes the error page.
 func (r *Registry) Error(w io.Writer, p Error) error { return r.set.Error(w, p) }
 
 // RegistryList is one page of the list: a search form with the input search, and servers.
 type RegistryList struct {
-	// Title is the heading. Home is the path of the first page, which the form is sent to.
+	// Title is the heading; empty means r.set.say("registry.title"). Home is the path of the first page, which the form is sent to.
 	Title, Home string
 	// Search is the search term, Problem an error message about it.
-	Search, Problem string
+	Search  string
+	Problem language.Text
 	// Total is the number of servers in the list.
 	Total int
 	// Servers are the servers on this page. Next is the path of the next page, Start that of
@@ -146,14 +137,14 @@ const (
 
 // List writes a page of the list.
 func (r *Registry) List(w io.Writer, p RegistryList) error {
-	p.Title = orElse(shorten(p.Title, maxName), "Servers")
-	p.Search, p.Problem = shorten(p.Search, maxName), shorten(p.Problem, maxMessage)
+	p.Title = orElse(shorten(p.Title, maxName), r.set.say("registry.title"))
+	p.Search, p.Problem = shorten(p.Search, maxName), shortText(p.Problem)
 	p.Home, p.API, p.Next, p.Start = ownPath(p.Home), ownPath(p.API), ownPath(p.Next), ownPath(p.Start)
 	rows := make([]rowView, len(p.Servers))
 	for i, s := range p.Servers {
 		rows[i] = s.view()
 	}
-	return r.set.render(w, r.list, p.Title, struct {
+	return r.set.render(w, "registry-list", p.Title, struct {
 		RegistryList
 		Servers []rowView
 	}{p, rows})
@@ -198,8 +189,8 @@ func initial(title string) string { return strings.ToUpper(firstRunes(title, 1))
 
 // Server writes the page of a server.
 func (r *Registry) Server(w io.Writer, p RegistryServer) error {
-	v := p.view()
-	return r.set.render(w, r.server, v.Title, v)
+	v := p.view(r.set)
+	return r.set.render(w, "registry-server", v.Title, v)
 }
 
 // serverView is a RegistryServer with safe text.
@@ -210,9 +201,9 @@ type serverView struct {
 	MoreRemotes, MorePackages, MoreFacts, MoreVersions int
 }
 
-func (p RegistryServer) view() serverView {
+func (p RegistryServer) view(s *Set) serverView {
 	v := serverView{RegistryServer: p, Website: newExternalLink(p.Website), Source: newExternalLink(p.Source)}
-	v.ListTitle = orElse(shorten(p.ListTitle, maxName), "Servers")
+	v.ListTitle = orElse(shorten(p.ListTitle, maxName), s.say("registry.title"))
 	v.Name, v.Title, v.Version = address(p.Name), shorten(p.Title, maxName), shorten(p.Version, maxName)
 	v.Title = orElse(v.Title, localName(v.Name))
 	v.Initial = initial(v.Title)
@@ -247,6 +238,20 @@ func (p RegistryPackage) view() RegistryPackage {
 		shorten(p.Type, maxName), address(p.Identifier), shorten(p.Version, maxName), address(p.Base),
 		shorten(p.Digest, maxName), shorten(p.Runtime, maxName), shorten(p.Transport, maxName), inputs,
 	}
+}
+
+// Kind returns what a package is, as a text: its type, where it comes from, and how it is run
+// and spoken to.
+func (p RegistryPackage) Kind() language.Text {
+	kind := language.Say("registry.kind", "type", p.Type)
+	for _, more := range []struct{ id, name, value string }{
+		{"registry.from", "base", p.Base}, {"registry.runWith", "runtime", p.Runtime}, {"registry.over", "transport", p.Transport},
+	} {
+		if more.value != "" {
+			kind = language.Say(more.id, "type", kind, more.name, more.value)
+		}
+	}
+	return kind
 }
 
 func (i RegistryInput) view() RegistryInput {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 func registryList() templates.RegistryList {
@@ -96,7 +97,7 @@ func everyRegistryPage() map[string]any {
 	const evil = `"><script>x</script><p style="x" onclick=x>`
 	searched, wrong, old, last := registryList(), registryList(), registryServer(), registryList()
 	searched.Search, searched.Servers, searched.Start = "nowhere", nil, "/"
-	wrong.Problem, wrong.Search = "Too short.", "ab"
+	wrong.Problem, wrong.Search = language.Detail("Too short."), "ab"
 	old.Latest, old.LatestPage, old.Deprecated, old.Message = false, "/servers/com.example/notes", true, "Use another one."
 	last.Next, last.Total = "", 1
 	return map[string]any{
@@ -114,7 +115,7 @@ func TestEveryRegistryPageIsWholeAndPassive(t *testing.T) {
 		if found := forbidden.FindString(value.ReplaceAllString(got, `=""`)); found != "" {
 			t.Errorf("%s: contains %q", name, found)
 		}
-		for _, once := range []string{"<!doctype html>", `<html lang="en">`, `<meta charset="utf-8">`, `<meta name="viewport"`, "<title>", "<style>", "<header", "<main>", "</main>", "<footer>", "<h1>", "</html>"} {
+		for _, once := range []string{"<!doctype html>", `<html lang="en" dir="ltr">`, `<meta charset="utf-8">`, `<meta name="viewport"`, "<title>", "<style>", "<header", "<main>", "</main>", "<footer>", "<h1>", "</html>"} {
 			if n := strings.Count(got, once); n != 1 {
 				t.Errorf("%s: %q is there %d times, want once", name, once, n)
 			}
@@ -190,7 +191,7 @@ func TestRegistryList(t *testing.T) {
 	check(t, "nothing found", renderRegistry(t, found), []string{`value="nowhere"`, `Names with <bdi class="name">nowhere</bdi> in them.`, "There is no such server.", `<a href="/">Show all</a>`}, []string{"<nav", "so far"})
 	found.Next = "/?cursor=a"
 	check(t, "nothing found so far", renderRegistry(t, found), []string{"There is no such server so far.", `rel="next"`}, nil)
-	wrong.Problem, wrong.Search = "Too short.", "ab"
+	wrong.Problem, wrong.Search = language.Detail("Too short."), "ab"
 	check(t, "wrong", renderRegistry(t, wrong), []string{`<p class="problem" id="problem" role="alert">Too short.</p>`, `value="ab"`, `aria-describedby="problem"`}, []string{"2 servers", `class="servers"`, "<nav"})
 	later.Start, later.Next = "/?search=x", ""
 	check(t, "last", renderRegistry(t, later), []string{`<a class="plain" href="/?search=x">From the beginning</a>`}, []string{`rel="next"`})

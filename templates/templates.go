@@ -24,6 +24,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"gatehouse.example/templates/language"
 )
 
 //go:embed pages
@@ -31,11 +33,16 @@ var embedded embed.FS
 
 // Set holds the parsed pages. It is safe for concurrent use.
 type Set struct {
-	login, consent, problem, home *template.Template
+	languages map[string]pages // by tag
+	pages                      // in the language of the reader
+	reader    Reader
 
 	style  template.CSS
 	policy string
 }
+
+// pages are the parsed pages in one language, by name.
+type pages map[string]*template.Template
 
 // New parses the embedded pages. A missing or broken page is an error.
 func New() (*Set, error) {
@@ -43,22 +50,30 @@ func New() (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("templates: style: %w", err)
 	}
+	return newSet(css, nil, "login", "consent", "error", "home")
+}
+
+// newSet parses the pages with those names, and the shared files with them, in every
+// language.
+func newSet(css []byte, shared []string, names ...string) (*Set, error) {
 	sum := sha256.Sum256(css)
 	s := &Set{
-		style: template.CSS(css),
+		languages: map[string]pages{}, style: template.CSS(css),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
-	for name, page := range map[string]**template.Template{
-		"login": &s.login, "consent": &s.consent, "error": &s.problem, "home": &s.home,
-	} {
-		*page, err = template.New("layout.html").Option("missingkey=error").
-			ParseFS(embedded, "pages/layout.html", "pages/"+name+".html")
-		if err != nil {
-			return nil, fmt.Errorf("templates: page %s: %w", name, err)
+	for _, l := range language.Languages() {
+		s.languages[l.Tag] = pages{}
+		for _, name := range names {
+			files := append([]string{"pages/layout.html", "pages/" + name + ".html"}, shared...)
+			page, err := template.New("layout.html").Option("missingkey=error").Funcs(functions(l)).ParseFS(embedded, files...)
+			if err != nil {
+				return nil, fmt.Errorf("templates: page %s: %w", name, err)
+			}
+			s.languages[l.Tag][name] = page
 		}
 	}
-	return s, nil
+	return s.For(Reader{}), nil
 }
 
 // ContentSecurityPolicy returns the policy for the pages: no script, no frame, no style but
@@ -71,12 +86,19 @@ type document struct {
 	Title string
 	Style template.CSS
 	Page  any
+
+	Reader
+	Languages []*language.Language // the choice, empty for none
 }
 
 // render writes a page. If the page cannot be rendered, it writes nothing.
-func (s *Set) render(w io.Writer, page *template.Template, title string, view any) error {
+func (s *Set) render(w io.Writer, page, title string, view any) error {
+	d := document{Title: title, Style: s.style, Page: view, Reader: s.reader}
+	if languages := language.Languages(); s.reader.Return != "" && len(languages) > 1 {
+		d.Languages = languages
+	}
 	var b bytes.Buffer
-	if err := page.Execute(&b, document{Title: title, Style: s.style, Page: view}); err != nil {
+	if err := s.pages[page].Execute(&b, d); err != nil {
 		return fmt.Errorf("templates: render %q: %w", title, err)
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {

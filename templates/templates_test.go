@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
 )
 
 func TestEveryPageIsWholeAndPassive(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEveryPageIsWholeAndPassive(t *testing.T) {
 		if found := forbidden.FindString(value.ReplaceAllString(got, `=""`)); found != "" {
 			t.Errorf("%s: contains %q", name, found)
 		}
-		for _, once := range []string{"<!doctype html>", `<html lang="en">`, `<meta charset="utf-8">`, `<meta name="viewport"`, "<title>", "<style>", "<header", "<main>", "</main>", "<footer>", "<h1>", "</html>"} {
+		for _, once := range []string{"<!doctype html>", `<html lang="en" dir="ltr">`, `<meta charset="utf-8">`, `<meta name="viewport"`, "<title>", "<style>", "<header", "<main>", "</main>", "<footer>", "<h1>", "</html>"} {
 			if n := strings.Count(got, once); n != 1 {
 				t.Errorf("%s: %q is there %d times, want once", name, once, n)
 			}
@@ -98,7 +99,7 @@ func TestPolicy(t *testing.T) {
 
 func TestLogin(t *testing.T) {
 	wrong := login()
-	wrong.Problem, wrong.UserName = "That did not match.", "reader"
+	wrong.Problem, wrong.UserName = language.Detail("That did not match."), "reader"
 	for _, tt := range []struct {
 		name        string
 		page        templates.Login
@@ -164,14 +165,14 @@ func TestEscaping(t *testing.T) {
 	} {
 		l := templates.Login{
 			Transaction: evil, CSRF: evil, Client: templates.Client{Name: evil, Host: evil}, RedirectHost: evil,
-			Resources: []templates.Resource{{URI: evil, Name: evil}}, UserName: evil, Problem: evil,
+			Resources: []templates.Resource{{URI: evil, Name: evil}}, UserName: evil, Problem: language.Detail(evil),
 		}
 		c := templates.Consent{
 			Transaction: evil, CSRF: evil, Client: l.Client, RedirectHost: evil,
 			Groups:   []templates.Group{{Resource: tasks}, {Resource: l.Resources[0], Boxes: []templates.Box{{Value: evil, Name: evil, Description: evil}}}},
-			UserName: evil, Problem: evil,
+			UserName: evil, Problem: language.Detail(evil),
 		}
-		e := templates.Error{Title: evil, Message: evil, Code: evil, Steps: []string{evil, evil}, Link: &templates.Link{URL: "https://example.org/?" + evil, Host: "example.org"}}
+		e := templates.Error{Title: language.Detail(evil), Message: language.Detail(evil), Code: evil, Steps: []language.Text{language.Detail(evil), language.Detail(evil)}, Link: &templates.Link{URL: "https://example.org/?" + evil, Host: "example.org"}}
 		h := templates.Home{Issuer: evil, Catalogue: evil, Enclosed: true, Pinned: []string{evil, evil}}
 		for _, page := range []any{l, c, e, h} {
 			got := render(t, page)
@@ -206,8 +207,8 @@ func TestAction(t *testing.T) {
 
 func TestPagesStayBounded(t *testing.T) {
 	huge := strings.Repeat("\U0001f98a\u0301", 100_000)
-	l := templates.Login{Client: templates.Client{Name: huge, Host: huge}, RedirectHost: huge, Resources: []templates.Resource{{URI: huge, Name: huge}}, UserName: huge, Problem: huge}
-	e := templates.Error{Title: huge, Message: huge, Code: huge}
+	l := templates.Login{Client: templates.Client{Name: huge, Host: huge}, RedirectHost: huge, Resources: []templates.Resource{{URI: huge, Name: huge}}, UserName: huge, Problem: language.Detail(huge)}
+	e := templates.Error{Title: language.Detail(huge), Message: language.Detail(huge), Code: huge}
 	for _, page := range []any{l, e} {
 		if n := len(render(t, page)); n > 64<<10 {
 			t.Errorf("%T has %d bytes", page, n)

@@ -6,7 +6,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,7 +90,7 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("registry/serve: %w", err)
 	}
 	h := &Handler{
-		catalogue: c.Catalogue, prefix: c.Prefix, title: cmp.Or(c.Title, "Servers"), age: "no-cache",
+		catalogue: c.Catalogue, prefix: c.Prefix, title: c.Title, age: "no-cache",
 		ownMeta: ownMeta{key: c.MetaKey, enrich: c.Enrich}, revision: c.Revision,
 		names: newNameIndex(c.Catalogue), builder: newBuilder(),
 		pages: pages, policy: pages.ContentSecurityPolicy() + "; form-action 'self'", log: c.Log, now: c.Now,

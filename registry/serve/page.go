@@ -42,13 +42,13 @@ func (h *Handler) home(c *call) error {
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		page.Problem = refused.detail
-		return h.page(c, refused.status, func(w io.Writer) error { return h.pages.List(w, page) })
+		page.Problem = refused.text()
+		return h.page(c, refused.status, func(w io.Writer) error { return h.pagesFor(c).List(w, page) })
 	}
 	if err != nil {
 		return err
 	}
-	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.List(w, page) })
+	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pagesFor(c).List(w, page) })
 }
 
 // fill adds the servers of a query to the page.
@@ -156,7 +156,7 @@ func (h *Handler) serverPage(c *call) error {
 	if versions.next != "" {
 		page.Older = h.pagePath(c.name) + "?" + url.Values{"version": {e.Version}, "cursor": {versions.next}}.Encode()
 	}
-	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pages.Server(w, page) })
+	return h.page(c, http.StatusOK, func(w io.Writer) error { return h.pagesFor(c).Server(w, page) })
 }
 
 // entryFor returns the version that a page shows: the requested one, or the latest, or, if

@@ -43,10 +43,10 @@ func (h *Handler) page(c *call, status int, write func(io.Writer) error) error {
 // errorPage sends the page of an error.
 func (h *Handler) errorPage(c *call, err error) {
 	p := h.refusalFor(c, err)
-	data := templates.Error{Status: p.status, Title: http.StatusText(p.status), Message: p.detail}
+	data := templates.Error{Status: p.status, Title: p.title(), Message: p.text()}
 	err = h.page(c, p.status, func(w io.Writer) error {
 		p.headers(c.w.Header())
-		return h.pages.Error(w, data)
+		return h.pagesFor(c).Error(w, data)
 	})
 	if err != nil { // a template is broken
 		h.log.Error("registry: a page failed", "err", err)

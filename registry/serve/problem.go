@@ -33,6 +33,13 @@ var (
 	errNoVersion = &refusal{http.StatusNotFound, "There is no such version of this server."}
 )
 
+// What is sent while the registry cannot answer.
+const (
+	busy       = "This registry is busy. Try again."
+	unreadable = "The catalogue cannot be read at present. Try again."
+	badRecord  = "The catalogue has a record that cannot be read."
+)
+
 // refusalFor returns the error to send to the client. Other details go to the log: clients are
 // not authenticated.
 func (h *Handler) refusalFor(c *call, err error) *refusal {
@@ -43,11 +50,11 @@ func (h *Handler) refusalFor(c *call, err error) *refusal {
 		return p
 	case errors.Is(err, fair.ErrBusy): // a flood of requests must not fill the log
 		h.logFault("there are more requests than the registry can answer: some get 503")
-		return &refusal{http.StatusServiceUnavailable, "This registry is busy. Try again."}
+		return &refusal{http.StatusServiceUnavailable, busy}
 	case errors.Is(err, storage.ErrUnavailable) || c.ctx.Err() != nil:
-		p = &refusal{http.StatusServiceUnavailable, "The catalogue cannot be read at present. Try again."}
+		p = &refusal{http.StatusServiceUnavailable, unreadable}
 	default:
-		p = &refusal{http.StatusInternalServerError, "The catalogue has a record that cannot be read."}
+		p = &refusal{http.StatusInternalServerError, badRecord}
 		level = slog.LevelError
 	}
 	if c.r.Context().Err() == nil {

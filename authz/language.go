@@ -1,0 +1,80 @@
+package authz
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
+)
+
+const (
+	languageCookie = "authz_language" // the language that the person chose
+	languageTTL    = 365 * 24 * time.Hour
+	maxReturn      = 4 << 10 // the longest path that a choice of language returns to
+)
+
+// languageOf returns the language for a request: what the person chose in this browser, or
+// the best one for Accept-Language (RFC 9110 section 12.5.4).
+func (s *Server) languageOf(r *http.Request) *language.Language {
+	if chosen := language.Tagged(s.cookies.get(r, languageCookie)); chosen != nil {
+		return chosen
+	}
+	return language.Choose(r.Header.Get("Accept-Language"))
+}
+
+// pagesFor returns the pages in the language of a request. Path is what the page returns to
+// after the choice of another language; a page that offers no choice has "".
+func (s *Server) pagesFor(r *http.Request, path string) *templates.Set {
+	if !s.returnable(path) {
+		path = ""
+	}
+	return s.pages.For(templates.Reader{Language: s.languageOf(r), Action: s.path("/language"), Return: path})
+}
+
+// here returns the path of the requested page with its query, and "" for an answer to a form,
+// which must not be sent twice.
+func here(r *http.Request) string {
+	if r.Method != http.MethodGet {
+		return ""
+	}
+	return r.URL.RequestURI()
+}
+
+// returnable reports whether a choice of language may return to a path: to a page of this
+// server, so that the form cannot lead a person elsewhere.
+func (s *Server) returnable(path string) bool {
+	u, err := url.Parse(path)
+	if err != nil || len(path) > maxReturn || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.Fragment != "" || u.Path != u.EscapedPath() {
+		return false
+	}
+	page, ours := strings.CutPrefix(u.Path, strings.TrimSuffix(s.urls.base.Path, "/"))
+	return ours && (slices.Contains(returnPages, page) || strings.HasPrefix(page, "/account/"))
+}
+
+// returnPages are the pages that can be opened again.
+var returnPages = []string{"", "/", "/authorize", "/login", "/consent", "/account"}
+
+// chooseLanguage handles POST /language: it remembers the choice in this browser. The choice
+// is harmless, so the form has no token of its own.
+func (s *Server) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
+	f, err := languageForm.body(w, r)
+	if err != nil {
+		return err
+	}
+	chosen := language.Tagged(f.get("language"))
+	if chosen == nil {
+		return malformed("the parameter language does not name a language of this server")
+	}
+	path := f.get("return")
+	if !s.returnable(path) {
+		path = s.path("/")
+	}
+	s.cookies.set(w, languageCookie, chosen.Tag, languageTTL)
+	base := *s.urls.base
+	seeOther(w, base.Scheme+"://"+base.Host+path)
+	return nil
+}

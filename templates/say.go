@@ -1,0 +1,105 @@
+package templates
+
+import (
+	"html/template"
+	"strings"
+
+	"gatehouse.example/templates/language"
+)
+
+// functions are what the pages call: say writes a sentence, and the others make its values.
+func functions(l *language.Language) template.FuncMap {
+	return template.FuncMap{
+		"say": func(text any, values ...any) (template.HTML, error) {
+			t, err := textOf(l, text, values)
+			return l.HTML(t), err
+		},
+		"plain": func(text any, values ...any) (string, error) {
+			t, err := textOf(l, text, values)
+			return l.Plain(t), err
+		},
+		"name": func(s string) language.Marked { return language.Marked{Class: "name", Text: s} },
+		"host": func(s string) language.Marked { return language.Marked{Class: "host", Text: s} },
+		"uri":  func(s string) language.Marked { return language.Marked{Class: "uri", Text: s} },
+		"code": func(s string) language.Code { return language.Code(s) },
+		"list": listOf,
+		"link": link,
+		"api":  apiLink,
+		"day":  language.Day,
+	}
+}
+
+// textOf returns the text that a page says: the id of a sentence with values, or a text from
+// Go, which is shown without them. A sentence that is missing, or that lacks a value, is an
+// error: the page is not shown with a gap.
+func textOf(l *language.Language, text any, values []any) (language.Text, error) {
+	id, ok := text.(string)
+	if !ok {
+		t, _ := text.(language.Text)
+		return t, nil
+	}
+	t := language.Say(id, values...)
+	if err := l.Check(t); err != nil {
+		return t, language.English().Check(t)
+	}
+	return t, nil
+}
+
+func listOf(names []string) language.List {
+	list := make(language.List, len(names))
+	for i, name := range names {
+		list[i] = name
+	}
+	return list
+}
+
+// link returns what encloses the text of a link to a place or path of this origin.
+func link(to string) language.Element {
+	return language.Element{Start: template.HTML(`<a href="` + escaped(to) + `">`), End: "</a>"}
+}
+
+// escaped escapes an attribute as html/template does.
+func escaped(s string) string {
+	return strings.ReplaceAll(template.HTMLEscapeString(s), "+", "&#43;")
+}
+
+// apiLink returns a link to a path of this origin that shows the path.
+func apiLink(path string) language.Element {
+	e := link(path)
+	e.Start += template.HTML("<code>" + escaped(path) + "</code>" + string(e.End))
+	e.End = ""
+	return e
+}
+
+// Reader is the person for whom a page is written.
+type Reader struct {
+	// Language is the language of the page; nil means English.
+	Language *language.Language
+	// Action is the URL that a choice of another language is posted to, as the form values
+	// language and return. Return is the path of the page, to which the person comes back;
+	// empty for a page that cannot be opened again, which shows no choice.
+	Action, Return string
+}
+
+// For returns the pages for a reader. It shares the parsed pages with s.
+func (s *Set) For(r Reader) *Set {
+	if r.Language == nil {
+		r.Language = language.English()
+	}
+	set := *s
+	if of, ok := s.languages[r.Language.Tag]; ok {
+		set.pages = of
+	}
+	set.reader = r
+	return &set
+}
+
+// say returns a text in the language of the reader, for places that hold plain text.
+func (s *Set) say(id string, values ...any) string {
+	return s.reader.Language.Plain(language.Say(id, values...))
+}
+
+// shortText cleans and cuts the values of a text, as shorten does.
+func shortText(t language.Text) language.Text {
+	return t.Cleaned(func(s string) string { return shorten(s, maxMessage) })
+}

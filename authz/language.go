@@ -3,6 +3,7 @@ package authz
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -26,13 +27,13 @@ func (s *Server) languageOf(r *http.Request) *language.Language {
 	return language.Choose(r.Header.Get("Accept-Language"))
 }
 
-// pagesFor returns the pages in the language of a request. Path is what the page returns to
+// pagesFor returns the pages in the language of a request. To is the path that the page returns to
 // after the choice of another language; a page that offers no choice has "".
-func (s *Server) pagesFor(r *http.Request, path string) *templates.Set {
-	if !s.returnable(path) {
-		path = ""
+func (s *Server) pagesFor(r *http.Request, to string) *templates.Set {
+	if !s.returnable(to) {
+		to = ""
 	}
-	return s.pages.For(templates.Reader{Language: s.languageOf(r), Action: s.path("/language"), Return: path})
+	return s.pages.For(templates.Reader{Language: s.languageOf(r), Action: s.path("/language"), Return: to})
 }
 
 // here returns the path of the requested page with its query, and "" for an answer to a form,
@@ -46,17 +47,18 @@ func here(r *http.Request) string {
 
 // returnable reports whether a choice of language may return to a path: to a page of this
 // server, so that the form cannot lead a person elsewhere.
-func (s *Server) returnable(path string) bool {
-	u, err := url.Parse(path)
-	if err != nil || len(path) > maxReturn || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.Fragment != "" || u.Path != u.EscapedPath() {
+func (s *Server) returnable(to string) bool {
+	u, err := url.ParseRequestURI(to)
+	if err != nil || len(to) > maxReturn || u.Host != "" || u.Scheme != "" || u.Path != u.EscapedPath() || strings.TrimSuffix(u.Path, "/") != strings.TrimSuffix(path.Clean(u.Path), "/") {
 		return false
 	}
 	page, ours := strings.CutPrefix(u.Path, strings.TrimSuffix(s.urls.base.Path, "/"))
 	return ours && (slices.Contains(returnPages, page) || strings.HasPrefix(page, "/account/"))
 }
 
-// returnPages are the pages that can be opened again.
-var returnPages = []string{"", "/", "/authorize", "/login", "/consent", "/account"}
+// returnPages are the pages that can be opened again. An authorization request is not among
+// them: its errors would repeat its parameters, which anybody may have written.
+var returnPages = []string{"", "/", "/login", "/consent", "/account"}
 
 // chooseLanguage handles POST /language: it remembers the choice in this browser. The choice
 // is harmless, so the form has no token of its own.
@@ -69,12 +71,11 @@ func (s *Server) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
 	if chosen == nil {
 		return malformed("the parameter language does not name a language of this server")
 	}
-	path := f.get("return")
-	if !s.returnable(path) {
-		path = s.path("/")
+	to := f.get("return")
+	if !s.returnable(to) {
+		to = s.path("/")
 	}
 	s.cookies.set(w, languageCookie, chosen.Tag, languageTTL)
-	base := *s.urls.base
-	seeOther(w, base.Scheme+"://"+base.Host+path)
+	seeOther(w, s.urls.base.Scheme+"://"+s.urls.base.Host+to)
 	return nil
 }

@@ -174,6 +174,50 @@ func (l *Language) IDs() []string {
 	return slices.Compact(ids)
 }
 
+// Places returns the names of the places of a sentence in all its forms, in order; of a place
+// that encloses text once its name, and once its end as "/name".
+func (l *Language) Places(id string) []string {
+	var names []string
+	for _, form := range []string{"", "." + formOne, "." + formOther} {
+		for _, p := range l.sentences[id+form] {
+			switch {
+			case p.place == "":
+			case p.end:
+				names = append(names, "/"+p.place)
+			default:
+				names = append(names, p.place)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Forms returns the forms that a sentence has: one empty form unless it counts.
+func (l *Language) Forms(id string) []string {
+	var forms []string
+	for _, form := range []string{"", formOne, formOther} {
+		if _, ok := l.sentences[strings.TrimSuffix(id+"."+form, ".")]; ok {
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}
+
+// Form returns the form of a counting sentence for a number, "one" or "other".
+func (l *Language) Form(n int) string { return l.plural(n) }
+
+// Counts returns the forms that the language distinguishes, in order.
+func (l *Language) Counts() []string {
+	var forms []string
+	for _, form := range []string{formOne, formOther} {
+		if slices.ContainsFunc([]int{0, 1, 2}, func(n int) bool { return l.plural(n) == form }) {
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}
+
 // cutForm splits the form of a counting sentence from its id.
 func cutForm(id string) (base, form string) {
 	for _, form := range []string{formOne, formOther} {

@@ -2,8 +2,6 @@ package language_test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -70,38 +68,6 @@ func TestChoose(t *testing.T) {
 	} {
 		if got := language.Choose(tt.accept).Tag; got != tt.want {
 			t.Errorf("%.40q: %s, want %s", tt.accept, got, tt.want)
-		}
-	}
-}
-
-// TestEverySentenceIsSaidAndExists finds the ids in the pages and the Go files of the module:
-// each exists in English, and each English sentence is used.
-func TestEverySentenceIsSaidAndExists(t *testing.T) {
-	known := map[string]bool{}
-	for _, id := range language.English().IDs() {
-		known[id] = true
-	}
-	quoted := regexp.MustCompile(`"([a-z][a-zA-Z]*(?:\.[a-zA-Z0-9]+)+)"`)
-	said := regexp.MustCompile(`(?:\{(?:say|plain) |Say\(|\.say\()"([^"]+)"`)
-	used := map[string]bool{}
-	root := os.DirFS("../..")
-	for _, name := range sources(t) {
-		b, err := readFile(root, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range quoted.FindAllStringSubmatch(b, -1) {
-			used[m[1]] = true
-		}
-		for _, m := range said.FindAllStringSubmatch(b, -1) {
-			if !known[m[1]] && m[1] != "date.month." {
-				t.Errorf("%s says %q, which is not in sentences/en.txt", name, m[1])
-			}
-		}
-	}
-	for id := range known {
-		if !used[id] && !strings.HasPrefix(id, "date.month.") {
-			t.Errorf("sentences/en.txt: %s is used nowhere", id)
 		}
 	}
 }

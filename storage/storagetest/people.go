@@ -28,7 +28,8 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 
 	group := storage.Group{Name: "admins", ID: "g", Created: f.clock.Now()}
 	records["group"] = newerRecord{f.last(t, f.CreateGroup(ctx, group)), map[string]func() error{
-		"Group": func() error { _, err := f.Group(ctx, "admins"); return err },
+		"Group":  func() error { _, err := f.Group(ctx, "admins"); return err },
+		"Holder": func() error { _, err := f.Holder(ctx, "", []string{"admins"}); return err },
 	}, map[string]func() error{"CreateGroup": func() error { return f.CreateGroup(ctx, group) }}}
 
 	key = f.last(t, f.PutConsent(ctx, f.consent(time.Hour)))

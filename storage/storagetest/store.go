@@ -92,6 +92,8 @@ var otherTests = suite{
 	"SessionList":       testSessionList,
 	"Aliases":           testAliases,
 	"Consents":          testConsents,
+	"Holder":            testHolder,
+	"HolderUnreadable":  testHolderUnreadable,
 	"Transaction":       testTransaction,
 	"TransactionTaken":  testTransactionTaken,
 	"KeySet":            testKeySet,

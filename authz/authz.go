@@ -48,6 +48,7 @@ import (
 
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/fair"
@@ -63,6 +64,7 @@ type Server struct {
 	urls              endpoints
 	keys              *keyring.Ring
 	engine            *engine.Engine
+	people            *people.Directory
 	clients           *dcr.Clients
 	pages             *templates.Set
 	passwords         *passwordChecker
@@ -101,6 +103,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.keys, err = keyring.Open(ctx, keysOf(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
+	}
+	s.people = newDirectory(cfg)
+	if err := s.reportGroups(ctx); err != nil {
+		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{

@@ -8,8 +8,7 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// asked returns what a transaction asks for, limited to what is still configured. The consent
-// page shows this value, and the ticked part of it is granted.
+// asked returns what a transaction asks for, limited to what is still configured.
 func (s *Server) asked(t storage.Transaction) storage.Access {
 	return s.resources.served(t.Asked(s.resources.defines))
 }

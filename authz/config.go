@@ -29,6 +29,13 @@ type Config struct {
 	Store *storage.Store
 	// Resources are the servers that tokens are issued for; at least one is required.
 	Resources []Resource
+	// Groups are groups of people by name, with the names of their members. They can be named in
+	// an [Allow], like the groups that the operator makes in the store; a group of the store with
+	// the same name has the members of both. Set it where people are known when the server
+	// starts; authz group changes groups while it runs.
+	Groups map[string][]string
+	// providers are the ids of the providers at which people can sign in.
+	providers []string
 	// Registration decides which clients may register. The zero value is closed.
 	Registration Registration
 	// RegistrationPolicy restricts the metadata that clients may register. StatementIssuers
@@ -198,5 +205,6 @@ func (c Config) validate() error {
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	errs = append(errs, c.Egress.validate())
+	errs = append(errs, c.allowMistakes()...)
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }

@@ -45,9 +45,12 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	if err != nil {
 		return err
 	}
-	asked := s.asked(t)
-	if len(asked) == 0 {
-		return gone() // none of the requested resources is configured any more
+	offered, err := s.offered(r.Context(), t, session.person)
+	if err != nil {
+		return err
+	}
+	if len(offered) == 0 {
+		return s.closedPage(w, r, t, session)
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
@@ -55,7 +58,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Groups: s.groups(asked), Offline: refreshable(client),
+		Groups: s.groups(offered), Offline: refreshable(client),
 		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
 	})
 }
@@ -115,7 +118,11 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
-	allowed, problem := choose(s.asked(t), ticked)
+	offered, err := s.offered(r.Context(), t, session.person)
+	if err != nil {
+		return err
+	}
+	allowed, problem := choose(offered, ticked)
 	if !problem.IsZero() {
 		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
 	}
@@ -147,6 +154,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	s.chores.grantCreated(grant)
+	if s.isPersonal(grant) {
+		s.people.Remember(grant.ID, session.person)
+	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
 	s.send(w, to, url.Values{"code": {code}})
 	return nil

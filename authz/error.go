@@ -57,6 +57,12 @@ func refuse(code, format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, code: code, description: printableLong(fmt.Sprintf(format, args...))}
 }
 
+// isRefusal reports whether an error is a refusal with that code.
+func isRefusal(err error, code string) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.code == code
+}
+
 func invalidRequest(format string, args ...any) *apiError {
 	return refuse(codeInvalidRequest, format, args...)
 }

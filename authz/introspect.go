@@ -25,6 +25,7 @@ type introspection struct {
 	Audience  keyring.Audience `json:"aud,omitempty"`
 	Issuer    string           `json:"iss,omitempty"`
 	ID        string           `json:"jti,omitempty"`
+	keyring.About
 }
 
 // introspect handles POST /introspect (RFC 7662). Resource servers authenticate with their
@@ -50,9 +51,9 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inspect returns the state of a token. It reads one record: the grant determines whether the
-// family is alive, and whether the calling resource is still part of it and with which
-// scopes. If the record cannot be read, it is unknown whether the token is active, and
+// inspect returns the state of a token. The grant determines whether the family is alive, and
+// whether the calling resource is still part of it and with which scopes; where that or what the
+// resource is told depends on the person, the person now (see [Server.goodFor]). If the record cannot be read, it is unknown whether the token is active, and
 // inspect returns an error.
 func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
@@ -64,14 +65,18 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	case !slices.Contains(claims.Audience, resource.URI):
 		return introspection{}, nil
 	}
-	g, err := s.cfg.Store.Grant(r.Context(), claims.GrantID)
+	g, holder, err := s.people.Grant(r.Context(), claims.GrantID, s.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && g.State != storage.GrantActive) {
 		return introspection{}, nil
 	}
 	if err != nil {
 		return introspection{}, err
 	}
-	allowed, ok := s.resources.served(g.Allowed(s.resources.defines)).At(resource.URI)
+	now, err := s.goodFor(g.Allowed(s.resources.defines), holder)
+	if err != nil {
+		return introspection{}, err
+	}
+	allowed, ok := now.At(resource.URI)
 	if !ok {
 		return introspection{}, nil
 	}
@@ -79,6 +84,7 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	return introspection{
 		Active: true, Scope: strings.Join(here, " "), ClientID: claims.ClientID, TokenType: "Bearer", Expires: claims.Expires,
 		IssuedAt: claims.IssuedAt, Subject: claims.Subject, Audience: claims.Audience, Issuer: claims.Issuer, ID: claims.ID,
+		About: about(holder, resource.Claims, maxToldGroups),
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/storage"
 )
 
@@ -11,20 +13,27 @@ import (
 type narrowed struct {
 	audience []string
 	scopes   []string
+	about    keyring.About // the person, as far as every resource of the audience may know
 }
 
 // narrow reads resource (RFC 8707 section 2.2) and, if the grant type has it, scope (OAuth
 // 2.1 section 4.3.1). Both may ask for less than the grant allows, never for more. A token
 // carries the scopes that were allowed at its resources and are still defined there. The
-// grant does not change.
-func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error) {
-	granted := s.resources.served(g.Allowed(s.resources.defines))
+// grant does not change. Whose grant it is now decides too; see [Server.goodFor].
+func (s *Server) narrow(g storage.Grant, h people.Holder, f form, scope string) (narrowed, error) {
+	consented := g.Allowed(s.resources.defines)
+	granted, err := s.goodFor(consented, h)
+	if err != nil {
+		return narrowed{}, err
+	}
 	named, problem := parseResources(f.all("resource"))
 	if problem != "" {
 		return narrowed{}, refuse(codeInvalidTarget, "%s", problem)
 	}
+	if served := s.resources.served(consented); len(granted) == 0 && len(served) > 0 {
+		return narrowed{}, lostAll(served)
+	}
 	if len(named) == 0 {
-		var err error
 		if named, err = unnamed(g, granted); err != nil {
 			return narrowed{}, err
 		}
@@ -38,7 +47,7 @@ func (s *Server) narrow(g storage.Grant, f form, scope string) (narrowed, error)
 		access = append(access, p)
 	}
 	scopes, err := s.narrowScopes(granted, access, scope)
-	return narrowed{audience: named, scopes: scopes}, err
+	return narrowed{audience: named, scopes: scopes, about: about(h, s.resources.told(named), maxTokenGroups)}, err
 }
 
 // unnamed returns the resources of a token request that names none. A token for two resources
@@ -76,7 +85,7 @@ func (s *Server) narrowScopes(granted, access storage.Access, raw string) ([]str
 	all, possible := granted.Scopes(), s.resources.tokenScopes(access)
 	for _, name := range asked {
 		if !slices.Contains(all, name) {
-			return nil, refuse(codeInvalidScope, "scope %s was not granted", name)
+			return nil, refuse(codeInvalidScope, "scope %s was not granted, or is not open to the person any more", name)
 		}
 		if !slices.Contains(possible, name) {
 			return nil, refuse(codeInvalidScope, "scope %s does not belong into a token for %s", name, strings.Join(access.Resources(), " and "))

@@ -25,17 +25,17 @@ func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenRe
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, err := s.grant(r, id)
+	g, holder, err := s.grant(r, id)
 	if err != nil {
 		return tokenResponse{}, err
 	}
 	if !codeMatches(g, client, f) {
 		return tokenResponse{}, invalidGrant()
 	}
-	narrowed, err := s.narrow(g, f, "")
+	narrowed, err := s.narrow(g, holder, f, "")
 	switch {
 	case g.State != storage.GrantCode:
-		return tokenResponse{}, s.refuseSpentCode(r, g, err != nil && len(f.all("resource")) > 0)
+		return tokenResponse{}, s.refuseSpentCode(r, g, isRefusal(err, codeInvalidTarget) && len(f.all("resource")) > 0)
 	case !s.stillRedirects(client, g):
 		return tokenResponse{}, invalidGrant()
 	case err != nil:
@@ -97,7 +97,7 @@ func (s *Server) exchangeCode(r *http.Request, client storage.Client, g storage.
 		life.Expires = now.Add(s.cfg.AccessTokenTTL)
 	}
 	x := engine.Exchange{
-		Client: client, Grant: g, Life: life, Audience: n.audience, Scopes: n.scopes,
+		Client: client, Grant: g, Life: life, Audience: n.audience, Scopes: n.scopes, About: n.about,
 		Expires: s.accessExpiry(now, life.Expires), Code: f.get("code"), Verifier: f.get("code_verifier"),
 	}
 	tokens, err := s.engine.Redeem(r.Context(), x)

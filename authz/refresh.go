@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
@@ -25,7 +26,7 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, err := s.grant(r, token.GrantID)
+	g, holder, err := s.grant(r, token.GrantID)
 	if err != nil {
 		return tokenResponse{}, err
 	}
@@ -49,7 +50,7 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	return s.exchangeRefresh(r, client, g, f, token.Generation, turn)
+	return s.exchangeRefresh(r, client, g, holder, f, token.Generation, turn)
 }
 
 func (s *Server) refreshableNow(g storage.Grant) bool {
@@ -127,9 +128,9 @@ const refreshAttempts = 16
 // the current record decides: another request with the same token has written the answer, or
 // a resource has ended and this request may go on with the rest. A race does not revoke
 // anything.
-func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, generation uint32, turn refreshKind) (tokenResponse, error) {
+func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, holder people.Holder, f form, generation uint32, turn refreshKind) (tokenResponse, error) {
 	for range refreshAttempts {
-		narrowed, err := s.narrow(g, f, f.get("scope"))
+		narrowed, err := s.narrow(g, holder, f, f.get("scope"))
 		if err != nil {
 			return tokenResponse{}, err
 		}
@@ -149,7 +150,7 @@ func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g stora
 func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Grant, f form, n narrowed, turn refreshKind) (tokenResponse, error) {
 	now := s.cfg.Now()
 	x := engine.Exchange{
-		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, RefreshToken: f.get("refresh_token"),
+		Client: client, Grant: g, Audience: n.audience, Scopes: n.scopes, About: n.about, RefreshToken: f.get("refresh_token"),
 		Life: s.lifetime(now, g.Expires), Expires: s.accessExpiry(now, g.Expires), Repeat: turn == refreshRepeat,
 	}
 	if !x.Expires.After(now.Truncate(time.Second)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -98,11 +99,11 @@ func invalidGrant() *apiError {
 	return refuse(codeInvalidGrant, "the code or refresh token is not valid: it is unknown, expired, revoked, already used, or belongs to another client, redirect URI or code_verifier")
 }
 
-// grant reads the grant of a code or refresh token.
-func (s *Server) grant(r *http.Request, id string) (storage.Grant, error) {
-	g, err := s.cfg.Store.Grant(r.Context(), id)
+// grant reads the grant of a code or refresh token and, if that matters, whose it is now.
+func (s *Server) grant(r *http.Request, id string) (storage.Grant, people.Holder, error) {
+	g, holder, err := s.people.Grant(r.Context(), id, s.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Grant{}, invalidGrant()
+		return storage.Grant{}, people.Holder{}, invalidGrant()
 	}
-	return g, err
+	return g, holder, err
 }

@@ -36,6 +36,14 @@ func consent() templates.Consent {
 	}
 }
 
+func closed() templates.Closed {
+	return templates.Closed{
+		Action: "/consent", Transaction: "txn-1", CSRF: "csrf-1", Client: templates.Client{Name: "Example Client"},
+		RedirectHost: "app.example.org", Resources: []templates.Resource{notes}, UserName: "reader", Code: "access_denied",
+		Account: templates.Account{UserName: "reader", SignOut: "/logout", Token: "token-1"},
+	}
+}
+
 func problem() templates.Error {
 	return templates.Error{
 		Status: 400, Title: language.Detail("Unknown program"), Message: language.Detail("It is not known here."), Code: "invalid_client",
@@ -63,6 +71,8 @@ func render(t testing.TB, page any) string {
 		err = set.Login(b, page)
 	case templates.Consent:
 		err = set.Consent(b, page)
+	case templates.Closed:
+		err = set.Closed(b, page)
 	case templates.Error:
 		err = set.Error(b, page)
 	case templates.Home:
@@ -96,7 +106,11 @@ func everyPage() map[string]any {
 	hostile.Groups = []templates.Group{{Resource: templates.Resource{URI: hostile.Client.Name, Name: hostile.Client.Name}, Boxes: []templates.Box{
 		{Value: hostile.Client.Name, Name: hostile.Client.Name, Description: hostile.Client.Name},
 	}}}
+	shut := closed()
+	shut.Client.Name, shut.UserName, shut.RedirectHost, shut.Code = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
+	shut.Resources = []templates.Resource{{URI: hostile.Client.Name, Name: hostile.Client.Name}}
 	return map[string]any{
+		"closed": closed(), "hostile closed": shut, "empty closed": templates.Closed{},
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
 		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},

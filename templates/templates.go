@@ -50,7 +50,7 @@ func New() (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("templates: style: %w", err)
 	}
-	return newSet(css, nil, "login", "consent", "error", "home")
+	return newSet(css, nil, "login", "consent", "closed", "error", "home")
 }
 
 // newSet parses the pages with those names, and the shared files with them, in every

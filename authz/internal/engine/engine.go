@@ -124,6 +124,8 @@ type Exchange struct {
 	Audience []string
 	Scopes   []string
 	Expires  time.Time
+	// About is what the access token tells about the person.
+	About keyring.About
 	// Repeat issues the current refresh token again and changes nothing. It answers the
 	// previous refresh token inside the window.
 	Repeat bool
@@ -167,7 +169,7 @@ func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
 func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, commit func(context.Context) (storage.Grant, error)) (Tokens, error) {
 	u := &unit{
 		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: x.Grant, code: x.Code,
-		expires: x.Expires, commit: commit,
+		expires: x.Expires, about: x.About, commit: commit,
 		generation: x.Grant.Generation,
 	}
 	if x.RefreshToken != "" && !x.Repeat {

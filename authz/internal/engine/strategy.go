@@ -39,6 +39,7 @@ func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) 
 		Subject: u.grant.Subject, Audience: u.client.resources, ClientID: u.client.id,
 		Scope: strings.Join(u.client.scopes, " "), ID: id, GrantID: u.grant.ID,
 		IssuedAt: s.now().Unix(), Expires: u.expires.Unix(), AuthTime: u.grant.AuthTime.Unix(),
+		About: u.about,
 	})
 	return token, id, err
 }

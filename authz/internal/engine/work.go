@@ -11,6 +11,7 @@ import (
 	"github.com/ory/fosite/handler/pkce"
 	"github.com/ory/fosite/storage"
 
+	"gatehouse.example/authz/internal/keyring"
 	gatehouse "gatehouse.example/storage"
 )
 
@@ -21,6 +22,7 @@ type unit struct {
 	code   string
 
 	expires    time.Time
+	about      keyring.About
 	generation uint32 // of the refresh token to hand out
 
 	commit    func(context.Context) (gatehouse.Grant, error)

@@ -35,6 +35,19 @@ type Claims struct {
 	AuthTime int64 `json:"auth_time,omitempty"`
 	// GrantID identifies the grant of the token, for introspection and revocation.
 	GrantID string `json:"gid"`
+	About
+}
+
+// About is what is told about a person. The zero value tells nothing.
+type About struct {
+	// Groups are the groups of which the person is a member (RFC 9068 section 2.2.3.1). Nil says
+	// nothing about groups, an empty list that there are none. GroupsOverage says that they are
+	// too many to be listed.
+	Groups        []string `json:"groups,omitzero"`
+	GroupsOverage bool     `json:"groups_overage,omitempty"`
+	// Email and Name are as in OpenID Connect Core section 5.1.
+	Email string `json:"email,omitempty"`
+	Name  string `json:"name,omitempty"`
 }
 
 // Audience is encoded as a string for one resource and as an array for several (RFC 7519

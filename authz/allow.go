@@ -1,0 +1,138 @@
+package authz
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gatehouse.example/authz/internal/account"
+	"gatehouse.example/authz/internal/people"
+	"gatehouse.example/storage"
+)
+
+// providerIDs returns the ids of the configured providers.
+func (c Config) providerIDs() []string { return c.providers }
+
+// allowMistakes returns the mistakes in who may use what: names that nobody can have.
+func (c Config) allowMistakes() []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		if account.CheckGroup(name) != nil {
+			errs = append(errs, fmt.Errorf("authz: groups: %q: %s", name, plain(account.ErrGroup)))
+		}
+		for _, member := range c.Groups[name] {
+			errs = append(errs, named("groups: "+name, member, c.providerIDs()))
+		}
+	}
+	for _, r := range c.Resources {
+		errs = append(errs, r.allowMistakes(c.providerIDs())...)
+	}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// allowMistakes returns the mistakes in who may use a resource and what it is told.
+func (r Resource) allowMistakes(providers []string) []error {
+	errs := r.Allow.mistakes("resource "+r.URI, providers)
+	for _, scope := range r.Scopes {
+		errs = append(errs, scope.Allow.mistakes("resource "+r.URI+": scope "+scope.Name, providers)...)
+	}
+	for _, claim := range r.Claims {
+		if !contains([]string{claimGroups, claimEmail, claimName}, claim) {
+			errs = append(errs, fmt.Errorf("authz: resource %s: claims: %q is not groups, email or name", r.URI, claim))
+		}
+	}
+	return errs
+}
+
+// mistakes returns the mistakes in an Allow. An empty list is one: whoever wrote it meant nobody,
+// and it would let everybody in.
+func (a Allow) mistakes(where string, providers []string) []error {
+	var errs []error
+	if a.Groups != nil && len(a.Groups) == 0 || a.People != nil && len(a.People) == 0 {
+		errs = append(errs, fmt.Errorf("authz: %s: allow has an empty list: name somebody, or leave allow out for everybody", where))
+	}
+	for _, group := range a.Groups {
+		switch provider, _, ok := account.OfProvider(group); {
+		case ok && !contains(providers, provider):
+			errs = append(errs, unknownProvider(where+": allow: group", group, provider, providers))
+		case !ok && strings.Contains(group, "/"):
+			errs = append(errs, fmt.Errorf("authz: %s: allow: group %q: a group of a provider is written as PROVIDER/GROUP", where, group))
+		case !ok && account.CheckGroup(group) != nil:
+			errs = append(errs, fmt.Errorf("authz: %s: allow: group %q: %s", where, group, plain(account.ErrGroup)))
+		}
+	}
+	for _, name := range a.People {
+		if err := named(where+": allow", name, providers); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// named returns an error if no person can have the name.
+func named(where, name string, providers []string) error {
+	canonical, err := account.RecordName(name)
+	provider, _, ofProvider := account.OfProvider(name)
+	switch {
+	case err != nil && strings.Contains(name, "/"):
+		return fmt.Errorf("authz: %s: %q is not the name of a person: that of a person of a provider is PROVIDER/HANDLE", where, name)
+	case err != nil:
+		return fmt.Errorf("authz: %s: %q is not the name of a person: %s", where, name, plain(err))
+	case canonical != name:
+		return fmt.Errorf("authz: %s: write the name %q as %s", where, name, canonical)
+	case ofProvider && !contains(providers, provider):
+		return unknownProvider(where+": person", name, provider, providers)
+	}
+	return nil
+}
+
+func unknownProvider(where, name, provider string, providers []string) error {
+	known := "there are none"
+	if len(providers) > 0 {
+		known = "there are " + strings.Join(providers, ", ")
+	}
+	return fmt.Errorf("authz: %s %q: there is no provider %s (%s)", where, name, provider, known)
+}
+
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "authz: ") }
+
+// newDirectory returns what knows who people are, by the configuration and its store.
+func newDirectory(cfg Config) *people.Directory {
+	return people.New(people.Config{Store: cfg.Store, Now: cfg.Now, Groups: cfg.Groups, Counts: func(i storage.Identity) bool {
+		return contains(cfg.providerIDs(), i.Provider)
+	}})
+}
+
+// ownGroups returns the groups of this server that a resource names.
+func (r Resource) ownGroups() []string {
+	names := slices.Clone(r.Allow.Groups)
+	for _, scope := range r.Scopes {
+		names = append(names, scope.Allow.Groups...)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") })
+}
+
+// reportGroups warns of groups that do not exist, and says which ones are in the configuration
+// and in the store: the verbs see the store only.
+func (s *Server) reportGroups(ctx context.Context) error {
+	users := map[string][]string{} // of a group: the resources
+	for _, r := range s.resources.list {
+		for _, name := range r.ownGroups() {
+			users[name] = append(users[name], r.URI)
+		}
+	}
+	missing, twice, err := s.people.Missing(ctx, s.cfg.Groups, slices.Collect(maps.Keys(users)))
+	if err != nil {
+		return fmt.Errorf("authz: groups: %w", err)
+	}
+	for _, name := range missing {
+		s.cfg.Logger.WarnContext(ctx, "a group that may use something does not exist, so nobody is in it; make it with: authz group add "+name,
+			"group", name, "resources", slices.Compact(users[name]))
+	}
+	for _, name := range twice {
+		s.cfg.Logger.InfoContext(ctx, "a group is in the configuration and in the store: the members of both are its members", "group", name)
+	}
+	return nil
+}

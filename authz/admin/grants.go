@@ -78,7 +78,7 @@ func (f GrantFilter) matches(g storage.Grant) bool {
 }
 
 func subjectOf(ctx context.Context, store *storage.Store, name string) (string, error) {
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.RecordName(name)
 	if err != nil {
 		return "", err
 	}

@@ -98,10 +98,11 @@ func HasPassword(ctx context.Context, store *storage.Store, name, password strin
 	return err == nil && passwords.Check(user.Password, password), err
 }
 
-// FindUser returns the person with a name in any spelling. The error wraps
+// FindUser returns the person with a name in any spelling, or with the name PROVIDER/HANDLE of a
+// person of a provider, which has one. The error wraps
 // [storage.ErrNotFound] for an unknown name.
 func FindUser(ctx context.Context, store *storage.Store, name string) (storage.User, error) {
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.RecordName(name)
 	if err != nil {
 		return storage.User{}, err
 	}
@@ -129,7 +130,7 @@ func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
 	if err := DisableUser(ctx, store, name); err != nil {
 		return err
 	}
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.RecordName(name)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	if err != nil {
 		return errors.Join(err, backend.Close())
 	}
-	config.Store = store
+	config.Store, config.Logger = store, slog.New(slog.DiscardHandler) // that store knows no groups or clients
 	_, err = authz.New(ctx, config)
 	if err == nil && l.registry != nil {
 		_, err = l.registry.carried(ctx, &v.serveSettings, store, slog.New(slog.DiscardHandler))
@@ -104,6 +104,9 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].Where)
 	}
 	lists := yaml.MapSlice{}
+	if len(v.Groups) > 0 {
+		lists = append(lists, yaml.MapItem{Key: "groups", Value: v.Groups})
+	}
 	for _, list := range []struct {
 		key   string
 		value []yaml.MapSlice
@@ -142,13 +145,17 @@ func describe(resources []authz.Resource) []yaml.MapSlice {
 		m = append(m, yaml.MapItem{Key: "default", Value: r.Default || len(resources) == 1})
 		var scopes yaml.MapSlice
 		for _, s := range r.Scopes {
-			scopes = append(scopes, yaml.MapItem{Key: s.Name, Value: s.Description})
+			scopes = append(scopes, yaml.MapItem{Key: s.Name, Value: describeScope(s)})
 		}
 		if len(scopes) > 0 {
 			m = append(m, yaml.MapItem{Key: "scopes", Value: scopes})
 		}
 		if len(r.DefaultScopes) > 0 {
 			m = append(m, yaml.MapItem{Key: "default-scopes", Value: r.DefaultScopes})
+		}
+		m = append(m, describeAllow(r.Allow)...)
+		if len(r.Claims) > 0 {
+			m = append(m, yaml.MapItem{Key: "claims", Value: r.Claims})
 		}
 		if i := r.Introspection; i != nil {
 			m = append(m, yaml.MapItem{Key: "introspection", Value: yaml.MapSlice{{Key: "client-id", Value: i.ID}, {Key: "client-secret", Value: settings.Redacted}}})

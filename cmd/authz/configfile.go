@@ -12,7 +12,7 @@ func resourcesIn(d *settings.Document) ([]authz.Resource, error) {
 }
 
 func resourceIn(d *settings.Document, f settings.Field) authz.Resource {
-	keys := d.Section(f, "a resource", []string{"uri", "name", "default", "scopes", "default-scopes", "introspection"})
+	keys := d.Section(f, "a resource", []string{"uri", "name", "default", "scopes", "default-scopes", "introspection", "allow", "claims"})
 	var r authz.Resource
 	for key, value := range keys {
 		switch key {
@@ -28,6 +28,10 @@ func resourceIn(d *settings.Document, f settings.Field) authz.Resource {
 			r.DefaultScopes = d.Texts(value, key)
 		case "introspection":
 			r.Introspection = introspectionIn(d, value)
+		case "allow":
+			r.Allow = allowIn(d, value)
+		case "claims":
+			r.Claims = d.Texts(value, key)
 		}
 	}
 	if _, ok := keys["uri"]; !ok {
@@ -36,7 +40,8 @@ func resourceIn(d *settings.Document, f settings.Field) authz.Resource {
 	return r
 }
 
-// scopesIn reads a mapping from scope to description in the order of the file. A mapping in
+// scopesIn reads a mapping from scope to its description, or to a mapping with the description and
+// who may have it, in the order of the file. A mapping in
 // braces is a mistake: the parser cuts notes:read in braces at its first colon.
 func scopesIn(d *settings.Document, f settings.Field) []authz.Scope {
 	if braced, _ := f.Braced(); braced {
@@ -45,7 +50,7 @@ func scopesIn(d *settings.Document, f settings.Field) []authz.Scope {
 	}
 	var out []authz.Scope
 	for _, pair := range d.Pairs(f, "scopes") {
-		out = append(out, authz.Scope{Name: pair.Key, Description: d.Text(pair.Field, pair.Key)})
+		out = append(out, scopeIn(d, pair))
 	}
 	return out
 }

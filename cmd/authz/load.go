@@ -50,6 +50,10 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 		errs = append(errs, err)
 		l.warnings = from.File.Doubts
 	}
+	if from.File != nil {
+		s.Groups, err = groupsIn(from.File)
+		errs = append(errs, err)
+	}
 	errs = append(errs, s.readPinned())
 	set := func(name string) bool { return l.origins[name].Rank > settings.ByDefault }
 	l.warnings = append(append(l.warnings, p.env.UnknownVariables(settings.EveryFlag(k.Model.Node))...), append(s.doubts(set), s.egressDoubts(set)...)...)
@@ -96,7 +100,7 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 
 // settingNames returns the keys of the file of serve: its lists, and its flags but config.
 func settingNames(app *kong.Application) []string {
-	return append([]string{"resources", "clients", "software-statements", "registry"}, settings.FileKeys(serveFlags(app))...)
+	return append([]string{"resources", "groups", "clients", "software-statements", "registry"}, settings.FileKeys(serveFlags(app))...)
 }
 
 // serveFlags returns the flags of serve in the order of the struct serveSettings.

@@ -4,6 +4,7 @@
 //	authz serve --config gatehouse.yaml      run a server
 //	authz check-config --config FILE         find every mistake without running it
 //	authz user add|ls|passwd|disable|rm      people who can sign in
+//	authz group add|ls|rm|join|leave         groups of people, for who may use what
 //	authz client add|ls|show|disable|rm|token
 //	                                         clients, and tokens for registering them
 //	authz grant ls|revoke                    what people allowed clients to do
@@ -78,6 +79,7 @@ type grammar struct {
 	Serve       serveVerb     `cmd:"" help:"Run the authorization server."`
 	CheckConfig checkVerb     `cmd:"" name:"check-config" help:"Report every mistake in the configuration, without running it."`
 	User        userVerbs     `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
+	Group       groupVerbs    `cmd:"" help:"Add, list and remove groups of people; let people join and leave them."`
 	Client      clientVerbs   `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
 	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that sign tokens; re-seal secrets."`

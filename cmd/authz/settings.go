@@ -100,6 +100,8 @@ type serveSettings struct {
 
 	// Resources is the list resources of the file. There is no flag for it.
 	Resources []authz.Resource `kong:"-"`
+	// Groups is the mapping groups of the file. There is no flag for it.
+	Groups map[string][]string `kong:"-"`
 	// Clients and StatementIssuers are the lists clients and software-statements of the file.
 	// There are no flags for them.
 	Clients          []storage.Client      `kong:"-"`
@@ -168,6 +170,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 	return authz.Config{
 		Issuer:             s.Issuer,
 		Resources:          s.Resources,
+		Groups:             s.Groups,
 		Registration:       authz.Registration(s.Registration),
 		RegistrationPolicy: s.registrationPolicy(),
 		RegistrationQuota:  cmp.Or(s.RegistrationQuota, -1), // zero is the default of authz.Config

@@ -10,6 +10,9 @@ import (
 // ErrGroup means that a string cannot be the name of a group of this server.
 var ErrGroup = errors.New("authz: a group has 1 to 64 characters out of a-z 0-9 . _ - and starts with a letter or digit")
 
+// MaxGroups is the greatest number of groups of this server that one person is a member of.
+const MaxGroups = 100
+
 // CheckGroup returns [ErrGroup] for a string that cannot be the name of a group of this server.
 // A name has one spelling, so nothing is folded, and no slash, so no group of a provider has it.
 func CheckGroup(name string) error {

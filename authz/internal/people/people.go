@@ -24,10 +24,6 @@ import (
 // MaxAge is for how long a group that was read counts as it was.
 const MaxAge = 5 * time.Second
 
-// MaxGroups is the greatest number of groups of this server that one person is a member of.
-// Further memberships of a record do not count.
-const MaxGroups = 100
-
 // Person is who somebody is now.
 type Person struct {
 	// Name is the name on record.
@@ -85,7 +81,7 @@ func (d *Directory) Of(ctx context.Context, user storage.User) (Person, error) {
 		return Person{}, err
 	}
 	p := Person{Name: user.Name, FullName: user.FullName, Email: user.Email, Groups: slices.Clone(d.listed[user.Name])}
-	for _, m := range user.Groups[:min(len(user.Groups), MaxGroups)] {
+	for _, m := range counted(user) {
 		if id := ids[m.Group]; id != "" && id == m.ID {
 			p.Groups = append(p.Groups, m.Group)
 		}
@@ -113,10 +109,15 @@ func (d *Directory) named(identity storage.Identity) []string {
 	return out
 }
 
+// counted returns the memberships of a record, of which those above the bound do not count.
+func counted(user storage.User) []storage.Membership {
+	return user.Groups[:min(len(user.Groups), account.MaxGroups)]
+}
+
 // memberships returns the groups of this server that a record names.
 func memberships(user storage.User) []string {
-	names := make([]string, 0, min(len(user.Groups), MaxGroups))
-	for _, m := range user.Groups[:min(len(user.Groups), MaxGroups)] {
+	names := make([]string, 0, len(counted(user)))
+	for _, m := range counted(user) {
 		names = append(names, m.Group)
 	}
 	return names

@@ -122,6 +122,12 @@ func (f Field) Null() bool {
 	return null || f.node == nil
 }
 
+// Mapping reports whether f is a mapping.
+func (f Field) Mapping() bool {
+	_, ok := f.node.(*ast.MappingNode)
+	return ok
+}
+
 // Braced reports whether f is a mapping in braces (flow style), and whether it has entries. In
 // braces the parser cuts names such as notes:read at their first colon.
 func (f Field) Braced() (is, filled bool) {

@@ -42,3 +42,6 @@ func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }
 
 // NextLook returns the time that Run would wait before the next check.
 func (s *Server) NextLook() time.Duration { return s.egress.wait() }
+
+// SetProviders makes c one with these providers.
+func (c *Config) SetProviders(ids ...string) { c.providers = ids }

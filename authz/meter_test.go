@@ -2,12 +2,14 @@ package authz_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // clock is a clock that a test sets.
@@ -33,6 +35,19 @@ type meter struct {
 	storage.Backend
 	reads, writes atomic.Int64
 	before, after atomic.Pointer[func(op, key string)]
+	failing       atomic.Pointer[string]
+}
+
+// failReads makes reads of records of that kind fail, until it is called with "".
+func (m *meter) failReads(kind string) { m.failing.Store(&kind) }
+
+// readFault returns the error of a read of these keys, if it is to fail.
+func (m *meter) readFault(keys ...string) error {
+	kind := m.failing.Load()
+	if kind != nil && *kind != "" && slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "gatehouse:"+*kind+":") }) {
+		return storagetest.ErrDown
+	}
+	return nil
 }
 
 func (m *meter) note(op, key string, n *atomic.Int64) (done func()) {
@@ -80,11 +95,17 @@ func (m *meter) once(hook *atomic.Pointer[func(op, key string)], op, kind string
 
 func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
 	defer m.note("get", key, &m.reads)()
+	if err := m.readFault(key); err != nil {
+		return storage.Item{}, err
+	}
 	return m.Backend.Get(ctx, key)
 }
 
 func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
 	defer m.note("get many", "", &m.reads)()
+	if err := m.readFault(keys...); err != nil {
+		return nil, err
+	}
 	return m.Backend.GetMany(ctx, keys)
 }
 

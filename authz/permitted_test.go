@@ -130,10 +130,7 @@ func TestResourceLostAndBack(t *testing.T) {
 	}
 	// A replay ends the family, also while nothing is open to the person.
 	h.leave("staff")
-	for _, values := range []map[string][]string{redemption(c, code), naming(redemption(c, code), tasks)} {
-		mustRefuse(t, h.toToken(c, values), http.StatusBadRequest, "invalid_grant")
-	}
-	h.join("staff")
+	mustRefuse(t, h.toToken(c, naming(redemption(c, code), tasks)), http.StatusBadRequest, "invalid_grant")
 	if !strings.Contains(h.log.String(), "authorization code replayed") {
 		t.Error("the replay was not noticed")
 	}
@@ -177,12 +174,48 @@ func TestSharedScopeWithTwoRules(t *testing.T) {
 	w.mustHold(tasks, []string{"tasks:read", "tasks:write"})
 }
 
+// TestOnlyScopeLost: a resource of which every consented scope is lost is lost as a whole. A token
+// without scopes would be good for operations that the person did not decide about.
+func TestOnlyScopeLost(t *testing.T) {
+	t.Parallel()
+	h, c := newGuarded(t, nil), testClients()["native"]
+	held := h.newBrowser().tokens(c, asksFor(c, "notes:write", notes))
+	h.leave("admins")
+	if got := h.scopeAt(notes, held.access); got != "-" {
+		t.Errorf("introspection: %q", got)
+	}
+	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusBadRequest, "invalid_grant")
+	b := h.newBrowser()
+	if b.walk(asksFor(c, "notes:write", notes), "allow"); b.last.status != http.StatusForbidden {
+		t.Errorf("the page: %s", b.last)
+	}
+}
+
+// TestResourceWithoutScopes: a rule about a resource that has no scopes is one about the resource.
+func TestResourceWithoutScopes(t *testing.T) {
+	t.Parallel()
+	h, c := newGuarded(t, func(c *authz.Config) {
+		sharing(c)
+		c.Resources[2].Allow = authz.Allow{Groups: []string{"staff"}}
+	}), testClients()["native"]
+	held := h.newBrowser().tokens(c, asksFor(c, "", files))
+	if got := h.scopeAt(files, held.access); got != "" {
+		t.Errorf("a member: %q", got)
+	}
+	h.leave("staff")
+	if got := h.scopeAt(files, held.access); got != "-" {
+		t.Errorf("no member: %q", got)
+	}
+}
+
 // TestUntickedStaysOut: what the person did not tick, or was not offered, is not granted when a
 // group would allow it later.
 func TestUntickedStaysOut(t *testing.T) {
 	t.Parallel()
 	h, c := newGuarded(t, nil), testClients()["native"]
 	unticked := h.redeemFor(c, h.newBrowser().walk(asks(c), "allow", "notes:write"), notes)
+	member := h.redeemFor(c, h.newBrowser().walk(asksFor(c, "", tasks), "allow", "tasks:write"), tasks)
+	member.mustHold(tasks, []string{"tasks:read"}) // where the rule is about the resource
 	h.leave("admins")
 	unoffered := h.redeemFor(c, h.newBrowser().walk(asks(c), "allow"), notes)
 	for _, l := range []*heldGrant{&unticked, &unoffered} {

@@ -54,21 +54,25 @@ func (a Allow) mistakes(where string, providers []string) []error {
 		errs = append(errs, fmt.Errorf("authz: %s: allow has an empty list: name somebody, or leave allow out for everybody", where))
 	}
 	for _, group := range a.Groups {
-		switch provider, _, ok := account.OfProvider(group); {
-		case ok && !contains(providers, provider):
-			errs = append(errs, unknownProvider(where+": allow: group", group, provider, providers))
-		case !ok && strings.Contains(group, "/"):
-			errs = append(errs, fmt.Errorf("authz: %s: allow: group %q: a group of a provider is written as PROVIDER/GROUP", where, group))
-		case !ok && account.CheckGroup(group) != nil:
-			errs = append(errs, fmt.Errorf("authz: %s: allow: group %q: %s", where, group, plain(account.ErrGroup)))
-		}
+		errs = append(errs, groupMistake(where, group, providers))
 	}
 	for _, name := range a.People {
-		if err := named(where+": allow", name, providers); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, named(where+": allow", name, providers))
 	}
-	return errs
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// groupMistake returns an error if there can be no group of the name.
+func groupMistake(where, group string, providers []string) error {
+	switch provider, _, ok := account.OfProvider(group); {
+	case ok && !contains(providers, provider):
+		return unknownProvider(where+": allow: group", group, provider, providers)
+	case !ok && strings.Contains(group, "/"):
+		return fmt.Errorf("authz: %s: allow: group %q: a group of a provider is written as PROVIDER/GROUP", where, group)
+	case !ok && account.CheckGroup(group) != nil:
+		return fmt.Errorf("authz: %s: allow: group %q: %s", where, group, plain(account.ErrGroup))
+	}
+	return nil
 }
 
 // named returns an error if no person can have the name.

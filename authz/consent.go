@@ -118,11 +118,10 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if err != nil {
 		return err
 	}
-	offered, err := s.offered(r.Context(), t, session.person)
+	allowed, problem, err := s.chosen(r.Context(), t, session.person, ticked)
 	if err != nil {
 		return err
 	}
-	allowed, problem := choose(offered, ticked)
 	if !problem.IsZero() {
 		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
 	}
@@ -154,9 +153,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	s.chores.grantCreated(grant)
-	if s.isPersonal(grant) {
-		s.people.Remember(grant.ID, session.person)
-	}
+	s.rememberHolder(grant, session.person)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
 	s.send(w, to, url.Values{"code": {code}})
 	return nil

@@ -53,7 +53,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 
 // inspect returns the state of a token. The grant determines whether the family is alive, and
 // whether the calling resource is still part of it and with which scopes; where that or what the
-// resource is told depends on the person, the person now (see [Server.goodFor]). If the record cannot be read, it is unknown whether the token is active, and
+// resource is told depends on the person, the person now (see [resourceSet.goodFor]). If the record cannot be read, it is unknown whether the token is active, and
 // inspect returns an error.
 func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
@@ -65,14 +65,14 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	case !slices.Contains(claims.Audience, resource.URI):
 		return introspection{}, nil
 	}
-	g, holder, err := s.people.Grant(r.Context(), claims.GrantID, s.isPersonal)
+	g, holder, err := s.people.Grant(r.Context(), claims.GrantID, s.resources.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && g.State != storage.GrantActive) {
 		return introspection{}, nil
 	}
 	if err != nil {
 		return introspection{}, err
 	}
-	now, err := s.goodFor(g.Allowed(s.resources.defines), holder)
+	now, err := s.resources.goodFor(g.Allowed(s.resources.defines), holder)
 	if err != nil {
 		return introspection{}, err
 	}

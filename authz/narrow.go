@@ -19,10 +19,10 @@ type narrowed struct {
 // narrow reads resource (RFC 8707 section 2.2) and, if the grant type has it, scope (OAuth
 // 2.1 section 4.3.1). Both may ask for less than the grant allows, never for more. A token
 // carries the scopes that were allowed at its resources and are still defined there. The
-// grant does not change. Whose grant it is now decides too; see [Server.goodFor].
+// grant does not change. Whose grant it is now decides too; see [resourceSet.goodFor].
 func (s *Server) narrow(g storage.Grant, h people.Holder, f form, scope string) (narrowed, error) {
 	consented := g.Allowed(s.resources.defines)
-	granted, err := s.goodFor(consented, h)
+	granted, err := s.resources.goodFor(consented, h)
 	if err != nil {
 		return narrowed{}, err
 	}

@@ -27,35 +27,35 @@ func (a Allow) admits(p people.Person) bool {
 // applications use it, so what a page offers is what tokens carry. The decision itself does not
 // change: it is good for more again when the person gets a group back. Without a rule about
 // people it is the same for every person, and h is not looked at.
-func (s *Server) goodFor(a storage.Access, h people.Holder) (storage.Access, error) {
-	served := s.resources.served(a)
+func (s resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access, error) {
+	served := s.served(a)
 	switch {
-	case !s.resources.personal(served):
+	case !s.personal(served):
 		return served, nil
 	case !h.Known:
 		return nil, fmt.Errorf("authz: the rules about who may use %s changed at this moment: %w", served, storage.ErrUnavailable)
 	case h.Gone:
 		return nil, nil
 	}
-	return s.resources.permitted(served, h.Person), nil
+	return s.permitted(served, h.Person), nil
 }
 
 // goodForUser is goodFor for a person whose record was read just now.
 func (s *Server) goodForUser(ctx context.Context, user storage.User, a storage.Access) (storage.Access, error) {
 	if !s.resources.personal(s.resources.served(a)) {
-		return s.goodFor(a, people.Holder{})
+		return s.resources.goodFor(a, people.Holder{})
 	}
 	p, err := s.people.Of(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	return s.goodFor(a, people.Holder{Known: true, Gone: user.Disabled, Person: p})
+	return s.resources.goodFor(a, people.Holder{Known: true, Gone: user.Disabled, Person: p})
 }
 
 // isPersonal reports whether a live grant is only good for something, or its tokens only say what
 // they have to, once it is known who its person is now.
-func (s *Server) isPersonal(g storage.Grant) bool {
-	return g.State != storage.GrantRevoked && s.resources.personal(s.resources.served(g.Allowed(s.resources.defines)))
+func (s resourceSet) isPersonal(g storage.Grant) bool {
+	return g.State != storage.GrantRevoked && s.personal(s.served(g.Allowed(s.defines)))
 }
 
 // personal reports whether it depends on the person what served access is good for, or what
@@ -115,7 +115,7 @@ func (s *Server) chosen(ctx context.Context, t storage.Transaction, user storage
 
 // rememberHolder lets the next request of a grant read its person with it, if it needs one.
 func (s *Server) rememberHolder(g storage.Grant, user storage.User) {
-	if s.isPersonal(g) {
+	if s.resources.isPersonal(g) {
 		s.people.Remember(g.ID, user)
 	}
 }

@@ -101,7 +101,7 @@ func invalidGrant() *apiError {
 
 // grant reads the grant of a code or refresh token and, if that matters, whose it is now.
 func (s *Server) grant(r *http.Request, id string) (storage.Grant, people.Holder, error) {
-	g, holder, err := s.people.Grant(r.Context(), id, s.isPersonal)
+	g, holder, err := s.people.Grant(r.Context(), id, s.resources.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.Grant{}, people.Holder{}, invalidGrant()
 	}

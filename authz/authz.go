@@ -95,8 +95,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.largeTransactions = fair.NewLimiter(cfg.Now)
 	s.cookies = cookiesOf(s.urls.base)
-	if s.pages, err = templates.New(); err != nil {
-		return nil, err
+	s.cfg.Pages.LogoPath = s.path("/pages/logo") + "?v=" + s.cfg.Pages.LogoTag()
+	if s.pages, err = s.cfg.Pages.Pages(); err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
 	cfg.Store.OnForged(s.alarm.raise)

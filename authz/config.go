@@ -17,6 +17,7 @@ import (
 	"gatehouse.example/metadata"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates"
 )
 
 // Config configures a [Server]. Issuer, Store and Resources are required.
@@ -103,6 +104,10 @@ type Config struct {
 	// Catalogue is the URL of pages that list servers, such as those of a registry on the
 	// same listener. The page for people at the issuer links to it. Empty means no link.
 	Catalogue string
+
+	// Pages is the look of the pages: name, logo, colour, what stands at their foot, and files
+	// that replace theirs. The zero value is that of Gatehouse. Its LogoPath is ignored.
+	Pages templates.Look
 
 	// CheckPassword reports whether a password matches a hash made by
 	// [gatehouse.example/authz/admin.AddUser]. It is called from as many goroutines as there

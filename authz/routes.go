@@ -128,6 +128,9 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
 	page("/logout", methods{http.MethodPost: form(s.logout)})
 	page("/language", methods{http.MethodPost: form(s.chooseLanguage)})
+	if len(s.cfg.Pages.Logo) > 0 {
+		page("/pages/logo", methods{http.MethodGet: http.HandlerFunc(s.ownLogo)})
+	}
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -16,27 +15,19 @@ type Registry struct {
 	set *Set
 }
 
+// registryNames are the pages of a Registry. Each has a sample in samples.
+var registryNames = []string{"registry-list", "registry-server", "error"}
+
 // NewRegistry parses the embedded pages. A missing or broken page is an error.
-func NewRegistry() (*Registry, error) {
-	css, err := registryStyle()
-	if err != nil {
-		return nil, fmt.Errorf("templates: style: %w", err)
-	}
-	set, err := newSet(css, []string{"pages/registry.html"}, "registry-list", "registry-server", "error")
+func NewRegistry() (*Registry, error) { return Look{}.Registry() }
+
+// Registry is [Look.Pages] for the pages of a registry.
+func (l Look) Registry() (*Registry, error) {
+	set, err := l.rehearsed([]string{"style.css", "registry.css"}, []string{"registry.html"}, registryNames)
 	if err != nil {
 		return nil, err
 	}
 	return &Registry{set}, nil
-}
-
-// registryStyle returns the common style followed by that of the registry pages.
-func registryStyle() ([]byte, error) {
-	css, err := embedded.ReadFile("pages/style.css")
-	if err != nil {
-		return nil, err
-	}
-	more, err := embedded.ReadFile("pages/registry.css")
-	return append(css, more...), err
 }
 
 // ContentSecurityPolicy returns the policy for the pages: no script, no frame, no style but

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"fmt"
 	"html/template"
 	"strings"
 
@@ -35,8 +36,13 @@ func functions(l *language.Language) template.FuncMap {
 func textOf(l *language.Language, text any, values []any) (language.Text, error) {
 	id, ok := text.(string)
 	if !ok {
-		t, _ := text.(language.Text)
-		return t, nil
+		switch text := text.(type) {
+		case language.Text:
+			return text, nil
+		case *language.Text:
+			return *text, nil
+		}
+		return language.Text{}, fmt.Errorf("say needs the id of a sentence or a text, not a %T", text)
 	}
 	t := language.Say(id, values...)
 	if err := l.Check(t); err != nil {
@@ -56,6 +62,14 @@ func listOf(names []string) language.List {
 // link returns what encloses the text of a link to a place or path of this origin.
 func link(to string) language.Element {
 	return language.Element{Start: template.HTML(`<a href="` + escaped(to) + `">`), End: "</a>"}
+}
+
+// shownLink returns a link that shows a text.
+func shownLink(to, text string) language.Element {
+	e := link(to)
+	e.Start += template.HTML("<bdi>" + template.HTMLEscapeString(text) + "</bdi>" + string(e.End))
+	e.End = ""
+	return e
 }
 
 // escaped escapes an attribute as html/template does.
@@ -88,7 +102,7 @@ func (s *Set) For(r Reader) *Set {
 	}
 	set := *s
 	if of, ok := s.languages[r.Language.Tag]; ok {
-		set.pages = of
+		set.pages = of()
 	}
 	set.reader = r
 	return &set

@@ -21,9 +21,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
+	"sync"
 
 	"gatehouse.example/templates/language"
 )
@@ -33,9 +36,10 @@ var embedded embed.FS
 
 // Set holds the parsed pages. It is safe for concurrent use.
 type Set struct {
-	languages map[string]pages // by tag
-	pages                      // in the language of the reader
+	languages map[string]func() pages // by tag; each language is parsed when it is first needed
+	pages                             // in the language of the reader
 	reader    Reader
+	brand     brand
 
 	style  template.CSS
 	policy string
@@ -44,36 +48,77 @@ type Set struct {
 // pages are the parsed pages in one language, by name.
 type pages map[string]*template.Template
 
+// setNames are the pages of a Set. Each has a sample in samples.
+var setNames = []string{"login", "consent", "closed", "error", "home"}
+
 // New parses the embedded pages. A missing or broken page is an error.
-func New() (*Set, error) {
-	css, err := embedded.ReadFile("pages/style.css")
-	if err != nil {
-		return nil, fmt.Errorf("templates: style: %w", err)
-	}
-	return newSet(css, nil, "login", "consent", "closed", "error", "home")
+func New() (*Set, error) { return newSet() }
+
+var newSet = sync.OnceValues(Look{}.Pages)
+
+// Pages returns the pages with this look. A page that cannot be shown, or that lacks something
+// that its forms send, is an error that names the file and, where it is known, the line.
+func (l Look) Pages() (*Set, error) {
+	return l.rehearsed([]string{"style.css"}, nil, setNames)
 }
 
-// newSet parses the pages with those names, and the shared files with them, in every
-// language.
-func newSet(css []byte, shared []string, names ...string) (*Set, error) {
+// rehearsed parses pages. If files of the operator's are among them, it writes samples of all
+// pages.
+func (l Look) rehearsed(styles, shared, names []string) (*Set, error) {
+	s, err := l.parse(styles, shared, names)
+	if err != nil || l.Files == nil {
+		return s, err
+	}
+	ours, err := Look{}.parse(styles, shared, names)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.rehearse(ours, names)
+}
+
+// parse parses the pages with those names, and the shared files with them, in every language.
+func (l Look) parse(styles, shared, names []string) (*Set, error) {
+	from, err := filesOf(l.Files)
+	if err := errors.Join(l.Check(), err); err != nil {
+		return nil, err
+	}
+	css, err := l.style(from, styles)
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(css)
 	s := &Set{
-		languages: map[string]pages{}, style: template.CSS(css),
+		languages: map[string]func() pages{}, brand: l.brand(), style: template.CSS(css),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
-	for _, l := range language.Languages() {
-		s.languages[l.Tag] = pages{}
-		for _, name := range names {
-			files := append([]string{"pages/layout.html", "pages/" + name + ".html"}, shared...)
-			page, err := template.New("layout.html").Option("missingkey=error").Funcs(functions(l)).ParseFS(embedded, files...)
-			if err != nil {
-				return nil, fmt.Errorf("templates: page %s: %w", name, err)
-			}
-			s.languages[l.Tag][name] = page
-		}
+	for _, reader := range language.Languages() {
+		s.languages[reader.Tag] = sync.OnceValue(func() pages {
+			parsed, _ := from.parsePages(reader, shared, names) // what parses in English does in every language
+			return parsed
+		})
+	}
+	if _, err := from.parsePages(language.English(), shared, names); err != nil {
+		return nil, err
 	}
 	return s.For(Reader{}), nil
+}
+
+// style returns the style of the pages, followed by the operator's colour.
+func (l Look) style(from files, names []string) ([]byte, error) {
+	var css []byte
+	for _, name := range names {
+		more := from[name]
+		// A browser reads the end of the element in any string or comment (HTML, section 13.2.5.14).
+		if strings.Contains(strings.ToLower(more), "</style") {
+			return nil, fmt.Errorf("pages: %s contains </style", name)
+		}
+		css = append(css, more...)
+	}
+	if c, err := parseColour(l.Colour); err == nil {
+		css = append(css, c.palette()...)
+	}
+	return css, nil
 }
 
 // ContentSecurityPolicy returns the policy for the pages: no script, no frame, no style but
@@ -88,12 +133,13 @@ type document struct {
 	Page  any
 
 	Reader
+	Brand     brand
 	Languages []*language.Language // the choice, empty for none
 }
 
 // render writes a page. If the page cannot be rendered, it writes nothing.
 func (s *Set) render(w io.Writer, page, title string, view any) error {
-	d := document{Title: title, Style: s.style, Page: view, Reader: s.reader}
+	d := document{Title: title, Style: s.style, Page: view, Reader: s.reader, Brand: s.brand}
 	if languages := language.Languages(); s.reader.Return != "" && len(languages) > 1 {
 		d.Languages = languages
 	}

@@ -115,6 +115,9 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 			lists = append(lists, yaml.MapItem{Key: list.key, Value: list.value})
 		}
 	}
+	if len(v.Pages.described) > 0 {
+		lists = append(lists, yaml.MapItem{Key: "pages", Value: v.Pages.described})
+	}
 	if len(lists) == 0 {
 		return nil
 	}

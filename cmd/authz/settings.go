@@ -106,6 +106,8 @@ type serveSettings struct {
 	// There are no flags for them.
 	Clients          []storage.Client      `kong:"-"`
 	StatementIssuers []dcr.StatementIssuer `kong:"-"`
+	// Pages is the section pages of the file, the look of the pages.
+	Pages pagesSection `kong:"-"`
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
@@ -191,6 +193,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 		RefreshIdle:        time.Duration(s.RefreshIdle),
 		RefreshMax:         time.Duration(s.RefreshMax),
 		TrustedProxies:     proxies,
+		Pages:              s.Pages.look,
 	}, err
 }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/goccy/go-yaml"
+
+	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/message/icon"
+	"gatehouse.example/templates"
+)
+
+// pagesSection is the section pages of the file: the look that it describes, and what it says
+// for check-config --effective.
+type pagesSection struct {
+	look      templates.Look
+	described yaml.MapSlice
+}
+
+// maxLogo is the greatest size of a file with a logo.
+const maxLogo = 1 << 20
+
+// pagesIn reads the section pages. The files that it names are read now, so that a mistake in
+// them is found before anything listens.
+func pagesIn(d *settings.Document) (pagesSection, error) {
+	var p pagesSection
+	section, ok := d.Values["pages"]
+	if !ok {
+		return p, nil
+	}
+	keys := []string{"name", "logo", "colour", "links", "footer", "support", "templates"}
+	given := d.Section(section, "pages", keys)
+	for _, key := range keys {
+		f, ok := given[key]
+		if !ok {
+			continue
+		}
+		if key == "links" {
+			p.look.Links = footerLinksIn(d, f)
+			p.described = append(p.described, yaml.MapItem{Key: key, Value: describeLinks(p.look.Links)})
+			continue
+		}
+		if key == "colour" && f.Null() { // # begins a comment
+			d.Fail(f.Line, "colour has no value: write it in quotes, as \"#0c6b58\"")
+			continue
+		}
+		text := d.Text(f, key)
+		p.described = append(p.described, yaml.MapItem{Key: key, Value: text})
+		if err := p.set(key, text); err != nil {
+			d.Fail(f.Line, "%v", err)
+		}
+	}
+	if err := d.Mistakes(); err != nil {
+		return pagesSection{}, err
+	}
+	if err := p.look.Check(); err != nil {
+		return pagesSection{}, err
+	}
+	_, err := p.look.Pages()
+	if err != nil {
+		p.look.Files = nil // the mistake was reported
+	}
+	return p, err
+}
+
+func (p *pagesSection) set(key, text string) (err error) {
+	switch key {
+	case "name":
+		p.look.Name = text
+	case "logo":
+		p.look.Logo, err = logoFrom(text)
+	case "colour":
+		p.look.Colour = text
+	case "footer":
+		p.look.Footer = text
+	case "support":
+		p.look.Support = text
+	case "templates":
+		info, statErr := os.Stat(text)
+		if statErr != nil || !info.IsDir() {
+			return fmt.Errorf("templates %q is not a folder that can be read", text)
+		}
+		p.look.Files = os.DirFS(text)
+	}
+	return err
+}
+
+// logoFrom reads a picture and draws it anew, as the pictures of clients are.
+func logoFrom(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("logo: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLogo+1))
+	if err == nil && len(data) > maxLogo {
+		err = fmt.Errorf("it has more than %d bytes", maxLogo)
+	}
+	if err == nil {
+		data, err = icon.Redraw(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("logo %s must be a PNG, JPEG or WebP picture: %w", name, err)
+	}
+	return data, nil
+}
+
+func footerLinksIn(d *settings.Document, f settings.Field) (links []templates.FooterLink) {
+	for _, element := range d.Elements(f, "links") {
+		given := d.Section(element, "a link", []string{"name", "url"})
+		link := templates.FooterLink{}
+		if name, ok := given["name"]; ok {
+			link.Name = d.Text(name, "name")
+		}
+		if url, ok := given["url"]; ok {
+			link.URL = d.Text(url, "url")
+		}
+		if link.Name == "" || link.URL == "" {
+			d.Fail(element.Line, "a link needs the keys \"name\" and \"url\"")
+		}
+		links = append(links, link)
+	}
+	return links
+}
+
+func describeLinks(links []templates.FooterLink) (out []yaml.MapSlice) {
+	for _, link := range links {
+		out = append(out, yaml.MapSlice{{Key: "name", Value: link.Name}, {Key: "url", Value: link.URL}})
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package templates
+
+import (
+	"io"
+	"time"
+
+	"gatehouse.example/templates/language"
+)
+
+// hostile is a value that shows in a page of an operator's own whether it is escaped.
+const hostile = `"><script>alert(1)</script>'`
+
+// samples write each page with everything on it, and with hostile values where strangers
+// choose them. They try the operator's own templates at the start.
+var samples = map[string]func(*Set, io.Writer) error{
+	"login": func(s *Set, w io.Writer) error {
+		return s.Login(w, Login{
+			Action: "/login", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
+			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile),
+		})
+	},
+	"consent": func(s *Set, w io.Writer) error {
+		var groups []Group
+		for _, r := range sampleResources() {
+			groups = append(groups, Group{Resource: r, Boxes: []Box{{Value: "scope " + r.URI, Name: hostile, Description: hostile, Checked: true}}})
+		}
+		return s.Consent(w, Consent{
+			Action: "/consent", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
+			LoopbackRedirect: true, PrivateUseRedirect: true, Groups: groups, Offline: true,
+			UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile),
+		})
+	},
+	"error": func(s *Set, w io.Writer) error {
+		return s.Error(w, Error{
+			Status: 400, Title: language.Detail(hostile), Message: language.Detail(hostile), Code: hostile,
+			Steps: []language.Text{language.Detail(hostile), language.Detail(hostile)}, Link: &Link{URL: "https://app.example.org/", Host: "app.example.org"},
+		})
+	},
+	"home": func(s *Set, w io.Writer) error {
+		return s.Home(w, Home{
+			Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/", Enclosed: true, Registers: true,
+			Pinned: []string{hostile, hostile}, Account: sampleAccount(),
+		})
+	},
+	"registry-list": func(s *Set, w io.Writer) error {
+		return (&Registry{s}).List(w, RegistryList{
+			Title: hostile, Home: "/", Search: hostile, Total: 2, Next: "/?cursor=a", Start: "/", API: "/v0.1/servers",
+			Servers: []RegistryRow{{Name: hostile, Title: hostile, Description: hostile, Version: hostile, Page: "/servers/a", Icon: "/icon", Deprecated: true}},
+		})
+	},
+	"registry-server": func(s *Set, w io.Writer) error {
+		day := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		inputs := []RegistryInput{{Name: hostile, Description: hostile, Required: true, Secret: true}}
+		return (&Registry{s}).Server(w, RegistryServer{
+			ListTitle: hostile, Home: "/", Name: hostile, Title: hostile, Description: hostile, Version: hostile, Deprecated: true, Message: hostile,
+			LatestPage: "/servers/a", Published: day, Updated: day, Website: "https://example.com/", Source: "https://example.com/",
+			Remotes: []RegistryRemote{{Type: hostile, URL: hostile, Inputs: inputs}}, Packages: []RegistryPackage{{Type: hostile, Identifier: hostile, Inputs: inputs}},
+			Facts: []RegistryFact{{hostile, hostile}}, Versions: []RegistryVersion{{Version: hostile, Page: "/servers/a", Published: day}}, API: "/v0.1/servers/a",
+		})
+	},
+}
+
+func sampleClient() Client { return Client{Name: hostile, Host: "app.example.org", Logo: "/logo"} }
+
+func sampleAccount() Account {
+	return Account{UserName: hostile, SignOut: "/logout", Token: "token"}
+}
+
+func sampleResources() []Resource {
+	return []Resource{{URI: "https://one.example.com/mcp", Name: hostile}, {URI: "https://two.example.com/mcp", Name: hostile}}
+}

@@ -87,7 +87,8 @@ func apiLink(path string) language.Element {
 
 // Reader is the person for whom a page is written.
 type Reader struct {
-	// Language is the language of the page; nil means English.
+	// Language is the language of the page; nil means English. For one that is not of
+	// [language.Languages] the pages are parsed each time.
 	Language *language.Language
 	// Action is the URL that a choice of another language is posted to, as the form values
 	// language and return. Return is the path of the page, to which the person comes back;
@@ -103,6 +104,8 @@ func (s *Set) For(r Reader) *Set {
 	set := *s
 	if of, ok := s.languages[r.Language.Tag]; ok {
 		set.pages = of()
+	} else {
+		set.pages = s.parse(r.Language)
 	}
 	set.reader = r
 	return &set

@@ -40,6 +40,7 @@ type Set struct {
 	pages                             // in the language of the reader
 	reader    Reader
 	brand     brand
+	parse     func(*language.Language) pages
 
 	style  template.CSS
 	policy string
@@ -92,11 +93,12 @@ func (l Look) parse(styles, shared, names []string) (*Set, error) {
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
+	s.parse = func(reader *language.Language) pages {
+		parsed, _ := from.parsePages(reader, shared, names) // what parses in English does in every language
+		return parsed
+	}
 	for _, reader := range language.Languages() {
-		s.languages[reader.Tag] = sync.OnceValue(func() pages {
-			parsed, _ := from.parsePages(reader, shared, names) // what parses in English does in every language
-			return parsed
-		})
+		s.languages[reader.Tag] = sync.OnceValue(func() pages { return s.parse(reader) })
 	}
 	if _, err := from.parsePages(language.English(), shared, names); err != nil {
 		return nil, err

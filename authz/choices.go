@@ -83,22 +83,30 @@ func (s *Server) groups(asked storage.Access) []templates.Group {
 		resource := s.resources.byURI[p.Resource]
 		g := templates.Group{Resource: templates.Resource{URI: resource.URI, Name: resource.Name}}
 		for _, c := range choicesOf(storage.Access{p}) {
-			g.Boxes = append(g.Boxes, templates.Box{Value: c.value(asked), Name: c.scope, Description: resource.describe(c.scope), Checked: true})
+			g.Boxes = append(g.Boxes, templates.Box{Value: c.value(asked), Name: c.scope, Description: resource.describe(c.scope), Whole: resource.whole(c.scope), Checked: true})
 		}
 		groups = append(groups, g)
 	}
 	return groups
 }
 
-// describe returns the sentence for a scope, or for the resource if scope is empty.
+// describe returns the operator's sentence for a scope.
 func (r Resource) describe(scope string) string {
 	for _, s := range r.Scopes {
 		if s.Name == scope {
 			return s.Description
 		}
 	}
-	if len(r.Scopes) > 0 {
-		return "Whatever you may do there that takes no permission"
+	return ""
+}
+
+// whole returns the sentence for a resource without scopes, no text if there is a scope.
+func (r Resource) whole(scope string) language.Text {
+	switch {
+	case scope != "":
+		return language.Text{}
+	case len(r.Scopes) > 0:
+		return language.Say("consent.withoutPermission")
 	}
-	return "Whatever you may do there"
+	return language.Say("consent.whatever")
 }

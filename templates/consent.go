@@ -49,6 +49,8 @@ type Box struct {
 	Value string
 	// Name is the name of a scope, Description the text that people read.
 	Name, Description string
+	// Whole is the text in place of a description, for a resource without single permissions.
+	Whole language.Text
 	// Checked means that the box is initially ticked.
 	Checked bool
 }
@@ -121,7 +123,7 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 		Client:    p.Client.view(s),
 		Host:      address(p.RedirectHost),
 		Resources: resources,
-		Groups:    viewGroups(p.Groups, resources),
+		Groups:    viewGroups(s, p.Groups, resources),
 		UserName:  shorten(p.UserName, maxName),
 		Account:   p.Account.view(),
 		Problem:   shortText(p.Problem),
@@ -130,14 +132,14 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 
 // viewGroups returns the groups with safe text. A scope that two resources share has a box
 // under each: a person can allow it at one of them only.
-func viewGroups(groups []Group, shown []Resource) []groupView {
+func viewGroups(s *Set, groups []Group, shown []Resource) []groupView {
 	views := make([]groupView, len(groups))
 	for i, g := range groups {
 		if len(groups) > 1 {
 			views[i] = titled(shown, i)
 		}
 		for j, b := range g.Boxes {
-			views[i].Boxes = append(views[i].Boxes, b.view(fmt.Sprintf("scope-%d-%d", i, j)))
+			views[i].Boxes = append(views[i].Boxes, b.view(s, fmt.Sprintf("scope-%d-%d", i, j)))
 		}
 	}
 	return views
@@ -153,9 +155,12 @@ func titled(shown []Resource, i int) groupView {
 	return v
 }
 
-func (b Box) view(id string) boxView {
+func (b Box) view(s *Set, id string) boxView {
 	v := boxView{ID: id, Value: b.Value, Checked: b.Checked}
 	v.Shown, v.Description = shorten(b.Name, 2*maxName), shorten(b.Description, maxURI)
+	if !b.Whole.IsZero() {
+		v.Description = s.reader.Language.Plain(shortText(b.Whole))
+	}
 	if v.Description == "" {
 		v.Description, v.Shown = v.Shown, ""
 	}

@@ -214,7 +214,7 @@ func (h *Handler) serve(c *call, path string) error {
 		return nil
 	default:
 		c.w.Header().Set("Allow", allowedMethods) // RFC 9110 section 15.5.6
-		return &refusal{http.StatusMethodNotAllowed, "This registry is read-only: it supports GET and HEAD."}
+		return &refusal{status: http.StatusMethodNotAllowed, detail: "This registry is read-only: it supports GET and HEAD."}
 	}
 	if strings.HasSuffix(path, "/") && path != "/" || path == "" {
 		h.redirect(c, "/"+strings.Trim(path, "/"))

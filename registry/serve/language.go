@@ -14,21 +14,11 @@ func (h *Handler) pagesFor(c *call) *templates.Registry {
 	return h.pages.For(templates.Reader{Language: language.Choose(c.r.Header.Get("Accept-Language"))})
 }
 
-// details are the ids of the sentences of refusals that people meet when they follow links.
-// The others answer what only programs ask for.
-var details = map[string]string{
-	errNoServer.detail:  "registry.error.noServer",
-	errNoVersion.detail: "registry.error.noVersion",
-	errNoPage.detail:    "registry.error.noPage",
-	busy:                "registry.error.busy",
-	unreadable:          "registry.error.unreadable",
-	badRecord:           "registry.error.record",
-}
-
-// text returns what a page says about the refusal.
+// text returns what a page says about the refusal. What only programs ask for is refused in
+// English.
 func (p *refusal) text() language.Text {
-	if id, ok := details[p.detail]; ok {
-		return language.Say(id)
+	if !p.said.IsZero() {
+		return p.said
 	}
 	return language.Detail(p.detail)
 }

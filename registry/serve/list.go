@@ -222,9 +222,9 @@ func parseSearch(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	switch n := utf8.RuneCountInString(text); {
 	case n < minSearch:
-		return "", unprocessable("search must have %d characters at least.", minSearch)
+		return "", unsearchable("registry.error.searchShort", minSearch)
 	case n > maxSearch: // no name is longer
-		return "", unprocessable("search must have %d characters at most.", maxSearch)
+		return "", unsearchable("registry.error.searchLong", maxSearch)
 	}
 	return strings.ToLower(text), nil
 }

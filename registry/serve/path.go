@@ -17,7 +17,7 @@ type route struct {
 	digest        string // of an icon
 }
 
-var errNoPage = &refusal{http.StatusNotFound, "There is nothing at this address."}
+var errNoPage = saidRefusal(http.StatusNotFound, "registry.error.noPage")
 
 // resolve returns the route of an escaped path. The path is not cleaned, and an escaped slash
 // inside a name is part of the name (requirement R-API-3). Slashes at the end of a path do not
@@ -77,7 +77,7 @@ func split(path string) ([]string, error) {
 	for i, s := range segments {
 		text, err := url.PathUnescape(s)
 		if err != nil || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return nil, &refusal{http.StatusBadRequest, "The path is not text."}
+			return nil, &refusal{status: http.StatusBadRequest, detail: "The path is not text."}
 		}
 		segments[i] = text
 	}

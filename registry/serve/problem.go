@@ -9,36 +9,44 @@ import (
 
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
+	"gatehouse.example/templates/language"
 )
 
 // refusal is an error whose detail is sent to the client.
 type refusal struct {
 	status int
 	detail string
+	said   language.Text // what a page says, if it is not the detail
 }
 
 // Error returns the status and the detail.
 func (p *refusal) Error() string { return fmt.Sprintf("registry/serve: %d: %s", p.status, p.detail) }
 
 func badRequest(format string, args ...any) error {
-	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return &refusal{status: http.StatusBadRequest, detail: fmt.Sprintf(format, args...)}
 }
 
 func unprocessable(format string, args ...any) error {
-	return &refusal{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
+	return &refusal{status: http.StatusUnprocessableEntity, detail: fmt.Sprintf(format, args...)}
+}
+
+// unsearchable refuses a search term whose length is not within the limit.
+func unsearchable(id string, limit int) error {
+	text := language.Say(id, "count", limit)
+	return &refusal{http.StatusUnprocessableEntity, text.String(), text}
 }
 
 var (
-	errNoServer  = &refusal{http.StatusNotFound, "There is no such server."}
-	errNoVersion = &refusal{http.StatusNotFound, "There is no such version of this server."}
+	errNoServer  = saidRefusal(http.StatusNotFound, "registry.error.noServer")
+	errNoVersion = saidRefusal(http.StatusNotFound, "registry.error.noVersion")
 )
 
-// What is sent while the registry cannot answer.
-const (
-	busy       = "This registry is busy. Try again."
-	unreadable = "The catalogue cannot be read at present. Try again."
-	badRecord  = "The catalogue has a record that cannot be read."
-)
+// saidRefusal returns a refusal whose detail is the English sentence with that id. Pages say
+// it in the language of the reader.
+func saidRefusal(status int, id string) *refusal {
+	text := language.Say(id)
+	return &refusal{status, text.String(), text}
+}
 
 // refusalFor returns the error to send to the client. Other details go to the log: clients are
 // not authenticated.
@@ -50,11 +58,11 @@ func (h *Handler) refusalFor(c *call, err error) *refusal {
 		return p
 	case errors.Is(err, fair.ErrBusy): // a flood of requests must not fill the log
 		h.logFault("there are more requests than the registry can answer: some get 503")
-		return &refusal{http.StatusServiceUnavailable, busy}
+		return saidRefusal(http.StatusServiceUnavailable, "registry.error.busy")
 	case errors.Is(err, storage.ErrUnavailable) || c.ctx.Err() != nil:
-		p = &refusal{http.StatusServiceUnavailable, unreadable}
+		p = saidRefusal(http.StatusServiceUnavailable, "registry.error.unreadable")
 	default:
-		p = &refusal{http.StatusInternalServerError, badRecord}
+		p = saidRefusal(http.StatusInternalServerError, "registry.error.record")
 		level = slog.LevelError
 	}
 	if c.r.Context().Err() == nil {

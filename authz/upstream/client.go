@@ -2,102 +2,25 @@ package upstream
 
 import (
 	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 )
-
-// Attempt is one sign-in of one browser. Keep it where only that browser's sign-in finds it, and
-// use it for one callback only.
-type Attempt struct {
-	// State goes to the provider and comes back. The caller makes it, binds it to the browser and
-	// compares it before [Client.Finish].
-	State string
-	// Nonce comes back in the ID token. [NewAttempt] makes it.
-	Nonce string
-	// Verifier is the PKCE verifier (RFC 7636). [NewAttempt] makes it.
-	Verifier string
-	// LoginHint is who the person said to be; the provider may fill it in. At most 255 bytes.
-	LoginHint string
-	// ForceLogin asks the provider to let the person sign in again (prompt=login). Set Begun too:
-	// a sign-in that the provider dates before it is refused.
-	ForceLogin bool
-	// Begun is when the attempt was made.
-	Begun time.Time
-	// MaxAge asks for a sign-in at the provider that is at most so long ago. A provider that does
-	// not say when the person signed in is refused then. Nil asks nothing.
-	MaxAge *time.Duration
-}
-
-// Callback is what the browser brought back from the provider, after the caller matched state.
-type Callback struct {
-	Code string // code
-	// Issuer is iss (RFC 9207), empty if there was none.
-	Issuer string
-	// Error and ErrorDescription are error and error_description.
-	Error, ErrorDescription string
-}
-
-// Arrival is a person whom the provider spoke of just now. Everything in it is checked: text is
-// valid, bounded and without control characters.
-type Arrival struct {
-	// Provider is the ID of the provider.
-	Provider string
-	// Issuer and Subject are together the identity of the person, forever. Issuer is the issuer
-	// of the ID token (at Entra that of the person's tenant); at GitHub the configured one.
-	// Subject has 1 to 255 bytes.
-	Issuer, Subject string
-	// Handle is a name for people to read: what the provider proves as unique now (a verified
-	// e-mail, a login, a user name), else the subject, else a hash of it. 1 to 48 of a-z, 0-9 and
-	// "._@+-". It can change, and can belong to another person later.
-	Handle string
-	// Login is the name that the provider knows the person by: login at GitHub, user name at
-	// GitLab, Keycloak and Okta, object ID at Entra. Empty elsewhere. [Allow].People matches it.
-	Login string
-	// FullName is what the person is called; anybody may choose any. At most 128 characters.
-	FullName string
-	// Email is the e-mail address as the provider wrote it, proven only with EmailVerified.
-	Email string
-	// EmailVerified says that the provider proves the address: email_verified is true, and what
-	// else the preset needs. Never at Entra.
-	EmailVerified bool
-	// Domain is what the preset counts as a domain, in lower case: hd at Google, the tenant ID at
-	// Entra, that of the verified e-mail elsewhere, nothing at GitHub.
-	Domain string
-	// Organisations are the logins of organisations at GitHub, in lower case.
-	Organisations []string
-	// Groups are the provider's names of groups, without the ID in front, sorted, each once.
-	Groups []string
-	// GroupsKnown says that the provider spoke of groups at all.
-	GroupsKnown bool
-	// SID is the provider's id of its session, for [Client.Logout]. Empty if it has none.
-	SID string
-	// AuthTime is when the person signed in at the provider; zero if it does not say.
-	AuthTime time.Time
-	// RefreshToken is for [Client.Recheck]: a secret, to be kept sealed. Empty if the provider
-	// gave none or Recheck is 0. After Recheck it is the newest one, perhaps the same.
-	RefreshToken string
-}
-
-// LogoutRequest is a logout token that was checked (OpenID Connect Back-Channel Logout 1.0
-// section 2.4). Subject or SID may be empty, not both.
-type LogoutRequest struct {
-	Issuer, Subject, SID string
-	// JTI identifies the token. The caller refuses a second one with the same until Expires.
-	JTI string
-	// Expires is when the token ends to count, at most an hour from now.
-	Expires time.Time
-}
-
-// Held is what a caller kept of an [Arrival] to ask again.
-type Held struct {
-	Issuer, Subject string
-	RefreshToken    string
-}
 
 // Client speaks with one provider. It is safe for concurrent use. It needs no end: it starts no
 // goroutine that outlives its limits.
 type Client struct {
 	p Provider
 	o Options
+	*caller
+	document shared[metadata]
+	keys     shared[[]key]
+	patient  chan struct{} // places for logout tokens that wait for new keys
 }
 
 // New returns a Client, or what is wrong with the configuration ([Provider.Validate]). It does
@@ -106,48 +29,137 @@ func New(p Provider, o Options) (*Client, error) {
 	if err := p.Validate(o.Dev); err != nil {
 		return nil, err
 	}
-	return &Client{p: p, o: o}, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{p: p.filled(), o: o, patient: make(chan struct{}, 16)}
+	c.caller = newCaller(blame{c.p.ID, c.p.Name}, o)
+	c.document.fetch, c.document.now = c.discover, o.Now
+	c.keys.fetch, c.keys.now = c.fetchKeys, o.Now
+	return c, nil
 }
 
 // Provider returns the configuration, without secret and key, and with the defaults of its
 // preset filled in.
-func (c *Client) Provider() Provider { return c.p }
+func (c *Client) Provider() Provider {
+	p := c.p
+	p.ClientSecret, p.ClientKey = "", nil
+	return p
+}
 
 // NewAttempt returns an Attempt with a new nonce and verifier, begun now. The state must have
 // enough randomness of its own; the caller compares it.
-func NewAttempt(state string) Attempt { return Attempt{State: state} }
+func NewAttempt(state string) Attempt {
+	return Attempt{State: state, Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Begun: time.Now()}
+}
+
+// complete says what an attempt lacks.
+func (c *Client) complete(a Attempt) error {
+	if a.State == "" || len(a.Nonce) < 16 || len(a.Verifier) < 43 || len(a.Verifier) > 128 {
+		return c.error(ErrInvalid, ReasonCallback, "the attempt has no state, nonce or verifier")
+	}
+	return nil
+}
 
 // Begin returns the address of the provider to which the browser goes. It may fetch the
 // provider's metadata first.
-func (c *Client) Begin(ctx context.Context, a Attempt) (string, error) { return "", nil }
-
-// Finish redeems the code of a callback and returns who came. It does not look at
-// [Provider.Allow]: [Client.Admits] does. A callback with another issuer is refused before its
-// code is sent anywhere.
-func (c *Client) Finish(ctx context.Context, a Attempt, b Callback) (Arrival, error) {
-	return Arrival{}, nil
+func (c *Client) Begin(ctx context.Context, a Attempt) (string, error) {
+	if err := c.complete(a); err != nil {
+		return "", err
+	}
+	m, err := c.metadata(ctx)
+	if err != nil {
+		return "", err
+	}
+	if c.p.Preset == GitHub && (a.ForceLogin || a.MaxAge != nil) {
+		return "", c.error(ErrDenied, ReasonAge, "GitHub cannot be asked for a new sign-in, and does not say when the last one was")
+	}
+	// PKCE binds the code to this attempt (RFC 7636 section 4.3, RFC 9700 section 2.1.1).
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(a.Verifier)}
+	add := func(name, value string) {
+		if value != "" {
+			options = append(options, oauth2.SetAuthURLParam(name, value))
+		}
+	}
+	if c.p.Preset != GitHub {
+		add("nonce", a.Nonce)
+	}
+	if a.MaxAge != nil {
+		add("max_age", strconv.FormatInt(max(int64(*a.MaxAge/time.Second), 0), 10))
+	}
+	add("prompt", c.prompt(m, a))
+	add(c.hintName(), hint(a.LoginHint))
+	if c.p.Preset == Google && c.p.Recheck > 0 {
+		add("access_type", "offline")
+	}
+	return c.config(m).AuthCodeURL(a.State, options...), nil
 }
 
-// Recheck asks the provider with a refresh token whether it still knows the person, and returns
-// who they are now; [Client.Admits] then judges them anew. The error is [ErrGone] for
-// invalid_grant and [ErrUnknown] for everything else, also for a client that the provider
-// refuses. The refresh token in the Arrival replaces the one that was given, at once: many
-// providers take each only once.
-func (c *Client) Recheck(ctx context.Context, h Held) (Arrival, error) { return Arrival{}, nil }
+func (c *Client) hintName() string {
+	if c.p.Preset == GitHub {
+		return "login"
+	}
+	return "login_hint"
+}
 
-// CanRecheck reports whether the provider gives refresh tokens. why is a sentence if it does not.
-// The error says that the provider could not be asked, so it is unknown.
-func (c *Client) CanRecheck(ctx context.Context) (ok bool, why string, err error) {
-	return false, "", nil
+func hint(s string) string {
+	if !plain(s, 255) {
+		return ""
+	}
+	return s
+}
+
+// prompt is the value of prompt: a forced sign-in, and the consent without which there is no
+// refresh token (OpenID Connect Core section 11).
+func (c *Client) prompt(m metadata, a Attempt) string {
+	var values []string
+	switch {
+	case a.ForceLogin && c.p.Preset == Google:
+		values = append(values, "select_account") // Google has no prompt=login
+	case a.ForceLogin:
+		values = append(values, "login")
+	}
+	offline := c.p.Preset == Google || slices.Contains(c.scopes(m), "offline_access")
+	if c.p.Recheck > 0 && presets[c.p.Preset].offlineConsent && offline {
+		values = append(values, "consent")
+	}
+	return strings.Join(values, " ")
+}
+
+// scopes are what is asked for.
+func (c *Client) scopes(m metadata) []string {
+	scopes := []string{"openid", "profile", "email"}
+	if c.p.Preset == GitHub {
+		scopes = []string{"user:email"}
+		if c.needsGroups() || len(c.p.Allow.Organisations) > 0 {
+			scopes = append(scopes, "read:org")
+		}
+	}
+	if c.p.Recheck > 0 && (slices.Contains(m.Scopes, "offline_access") || c.p.Preset == Entra) {
+		scopes = append(scopes, "offline_access")
+	}
+	if slices.Contains(m.Scopes, "groups") && (c.needsGroups() || c.p.Claims.Groups == "groups") {
+		scopes = append(scopes, "groups")
+	}
+	for _, scope := range c.p.Scopes {
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
 }
 
 // Check fetches the provider's metadata and keys, and compares them with the configuration, for
 // a start or a command that looks at everything.
-func (c *Client) Check(ctx context.Context) error { return nil }
-
-// Logout checks a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.6): everything
-// but whether its JTI was here before. Errors of kind [ErrInvalid] are the sender's fault (400);
-// [ErrUnavailable] says that the provider's keys cannot be had (503).
-func (c *Client) Logout(ctx context.Context, token string) (LogoutRequest, error) {
-	return LogoutRequest{}, nil
+func (c *Client) Check(ctx context.Context) error {
+	if _, err := c.metadata(ctx); err != nil || c.p.Preset == GitHub {
+		return err
+	}
+	if _, _, err := c.keys.get(ctx); err != nil {
+		return c.waited(ctx, err)
+	}
+	return nil
 }

@@ -37,8 +37,8 @@ func New(p Provider, o Options) (*Client, error) {
 	}
 	c := &Client{p: p.filled(), o: o, patient: make(chan struct{}, 16)}
 	c.caller = newCaller(blame{c.p.ID, c.p.Name}, o)
-	c.document.fetch, c.document.now = c.discover, o.Now
-	c.keys.fetch, c.keys.now = c.fetchKeys, o.Now
+	c.document.fetch, c.document.now, c.document.pause = c.discover, o.Now, pause
+	c.keys.fetch, c.keys.now, c.keys.pause = c.fetchKeys, o.Now, pause
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -14,10 +15,10 @@ import (
 // leeway is how far the clocks of the provider and of this server may differ.
 const leeway = time.Minute
 
-// verifier returns what checks the signature, issuer, audience and end of a token.
-func (c *Client) verifier(m metadata, direct bool) *oidc.IDTokenVerifier {
-	set := keySet{c: c, direct: direct, algorithms: algorithmsOf(m.algorithms())}
-	return oidc.NewVerifier(c.p.Issuer, set, &oidc.Config{
+// verifier returns what checks the signature, audience and end of one token, and the keys it uses.
+func (c *Client) verifier(m metadata, direct bool) (*keySet, *oidc.IDTokenVerifier) {
+	set := &keySet{c: c, direct: direct, algorithms: algorithmsOf(m.algorithms())}
+	return set, oidc.NewVerifier(c.p.Issuer, set, &oidc.Config{
 		ClientID:             c.p.ClientID,
 		SupportedSigningAlgs: m.algorithms(),
 		// Entra's tokens have the issuer of a tenant, and Google's one of two; see issues.
@@ -37,19 +38,24 @@ func (c *Client) idToken(ctx context.Context, m metadata, raw, accessToken strin
 	if !compact(raw) {
 		return nil, c.error(ErrInvalid, ReasonToken, "the ID token is no compact JWS of at most %d bytes", maxToken)
 	}
-	token, err := c.verifier(m, true).Verify(ctx, raw)
+	keys, verifier := c.verifier(m, true)
+	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return nil, c.untrusted(ReasonToken, err)
-	}
-	// at_hash binds the access token to the ID token (section 3.1.3.8).
-	if token.AccessTokenHash != "" && token.VerifyAccessToken(accessToken) != nil {
-		return nil, c.error(ErrInvalid, ReasonToken, "at_hash is not that of the access token")
+		return nil, c.untrusted(ReasonToken, cmp.Or(keys.failed, err))
 	}
 	var payload payloadOf
 	if err := token.Claims(&payload); err != nil {
 		return nil, c.untrusted(ReasonToken, err)
 	}
-	return c.checked(payload.claims, ReasonToken)
+	k, err := c.checked(payload.claims, ReasonToken)
+	if err != nil {
+		return nil, err
+	}
+	// at_hash binds the access token to the ID token (section 3.1.3.8).
+	if token.AccessTokenHash != "" && token.VerifyAccessToken(accessToken) != nil {
+		return nil, c.error(ErrInvalid, ReasonToken, "at_hash is not that of the access token")
+	}
+	return k, nil
 }
 
 // payloadOf takes the payload of a token from go-oidc and reads it strictly.

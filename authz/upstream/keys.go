@@ -113,8 +113,8 @@ func (k key) fits(h jose.Header) bool {
 
 var errNoKey = errors.New("no key of the provider verifies it")
 
-// keySet verifies signatures with the provider's keys: [oidc.KeySet]. go-oidc's own one fetches
-// the keys again for each wrong signature, and without limits.
+// keySet verifies the signature of one token with the provider's keys: [oidc.KeySet]. go-oidc's
+// own one fetches the keys again for each wrong signature, and without limits.
 type keySet struct {
 	c *Client
 	// direct says that the provider itself sent the token, so that a signature by no known key is
@@ -122,19 +122,21 @@ type keySet struct {
 	direct bool
 	// algorithms are those that may be used.
 	algorithms []jose.SignatureAlgorithm
+	// failed is why the keys could not be had; go-oidc keeps no errors of others.
+	failed error
 }
 
 // VerifySignature returns the payload of a token that one of the provider's keys signed. If none
 // of the known ones did, the keys are fetched again once the pause is over: that is how a new
 // key is found at once.
-func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, k.algorithms)
 	if err != nil {
 		return nil, err
 	}
 	known, number, err := k.c.keys.get(ctx)
 	if err != nil {
-		return nil, k.c.waited(ctx, err)
+		return nil, k.fail(ctx, err)
 	}
 	if payload, ok := verify(signed, known, k.c.p.Preset); ok {
 		return payload, nil
@@ -142,7 +144,7 @@ func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, erro
 	wait, done := k.patience(signed, known)
 	defer done()
 	if known, _, err = k.c.keys.later(ctx, number, wait); err != nil {
-		return nil, k.c.waited(ctx, err)
+		return nil, k.fail(ctx, err)
 	}
 	if payload, ok := verify(signed, known, k.c.p.Preset); ok {
 		return payload, nil
@@ -150,9 +152,15 @@ func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, erro
 	return nil, errNoKey
 }
 
+// fail keeps why the keys could not be had.
+func (k *keySet) fail(ctx context.Context, err error) error {
+	k.failed = k.c.waited(ctx, err)
+	return k.failed
+}
+
 // patience says whether to wait for the keys. A token that a stranger can send waits only if it
 // names a new key, and only a few at a time.
-func (k keySet) patience(signed *jose.JSONWebSignature, known []key) (wait bool, done func()) {
+func (k *keySet) patience(signed *jose.JSONWebSignature, known []key) (wait bool, done func()) {
 	header := signed.Signatures[0].Header
 	if k.direct {
 		return true, func() {}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -32,9 +33,10 @@ func (c *Client) Logout(ctx context.Context, token string) (LogoutRequest, error
 	if err != nil {
 		return LogoutRequest{}, err
 	}
-	verified, err := c.verifier(m, false).VerifyLogout(ctx, token)
+	keys, verifier := c.verifier(m, false)
+	verified, err := verifier.VerifyLogout(ctx, token)
 	if err != nil {
-		return LogoutRequest{}, c.untrusted(ReasonLogoutToken, err)
+		return LogoutRequest{}, c.untrusted(ReasonLogoutToken, cmp.Or(keys.failed, err))
 	}
 	var payload payloadOf
 	if err := verified.Claims(&payload); err != nil {

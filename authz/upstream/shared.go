@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	pause = 5 * time.Second // between the end of a fetch and the next one
+	pause = 5 * time.Second // for what is shared
 	fresh = time.Hour       // how long a value is used without a look whether it changed
 	keep  = 24 * time.Hour  // how long a value is used while the provider cannot be reached
 )
@@ -17,6 +17,7 @@ const (
 type shared[T any] struct {
 	fetch func(context.Context) (T, error)
 	now   func() time.Time
+	pause time.Duration // between the end of a fetch and the next one
 
 	mu      sync.Mutex
 	value   *T
@@ -50,7 +51,7 @@ func (s *shared[T]) get(ctx context.Context) (T, int, error) {
 
 // rested reports that the pause since the last fetch is over, by either clock.
 func (s *shared[T]) rested() bool {
-	return s.now().Sub(s.tried) >= pause || time.Since(s.ended) >= pause
+	return s.now().Sub(s.tried) >= s.pause || time.Since(s.ended) >= s.pause
 }
 
 // later returns a value of a later fetch than the given number. It waits until the pause is over
@@ -67,7 +68,7 @@ func (s *shared[T]) later(ctx context.Context, number int, wait bool) (T, int, e
 			defer s.mu.Unlock()
 			return *s.value, s.number, s.err
 		}
-		left := pause - time.Since(s.ended)
+		left := s.pause - time.Since(s.ended)
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():

@@ -122,7 +122,8 @@ func (p *Provider) LogoutToken(claims map[string]any) string {
 	return p.sign(all, map[string]any{"typ": "logout+jwt"}, nil)
 }
 
-// Sign signs any claims with the provider's key and adds members to the header.
+// Sign signs any claims with the provider's key. The members of header are added; a kid there
+// replaces that of the key.
 func (p *Provider) Sign(claims, header map[string]any) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +131,9 @@ func (p *Provider) Sign(claims, header map[string]any) string {
 }
 
 func (p *Provider) sign(claims, header map[string]any, change func(map[string]any)) string {
-	header["kid"] = p.kid
+	if header["kid"] == nil {
+		header["kid"] = p.kid
+	}
 	changed(change, header)
 	options := &jose.SignerOptions{}
 	for name, value := range header {

@@ -1,0 +1,166 @@
+package upstream_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/authz/upstream/upstreamtest"
+)
+
+func writeJSON(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(answer)
+}
+
+// answerWith lets a path answer a status and a body.
+func answerWith(path string, status int, body string) func(*upstreamtest.Answers) {
+	return func(a *upstreamtest.Answers) {
+		a.First = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != path {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			w.Write([]byte(body))
+			return true
+		}
+	}
+}
+
+func held(a upstream.Arrival) upstream.Held {
+	return upstream.Held{Issuer: a.Issuer, Subject: a.Subject, RefreshToken: a.RefreshToken}
+}
+
+func rechecking(p *upstream.Provider) { p.Recheck = time.Hour }
+
+// Only invalid_grant is a no. Everything else is not known.
+func TestRecheckErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*upstreamtest.Answers)
+		kind   error
+		reason upstream.Reason
+	}{
+		"invalid_grant":          {answerWith("/token", 400, `{"error":"invalid_grant","error_description":"gone"}`), upstream.ErrGone, upstream.ReasonGone},
+		"invalid_grant with 500": {answerWith("/token", 500, `{"error":"invalid_grant"}`), upstream.ErrUnknown, upstream.ReasonDown},
+		"invalid_grant with 401": {answerWith("/token", 401, `{"error":"invalid_grant"}`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"invalid_grant with 200": {answerWith("/token", 200, `{"error":"invalid_grant"}`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"twice":                  {answerWith("/token", 400, `{"error":"invalid_grant","error":"slow_down"}`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"in capitals":            {answerWith("/token", 400, `{"ERROR":"invalid_grant"}`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"invalid_client":         {answerWith("/token", 401, `{"error":"invalid_client"}`), upstream.ErrUnknown, upstream.ReasonClient},
+		"invalid_request":        {answerWith("/token", 400, `{"error":"invalid_request"}`), upstream.ErrUnknown, upstream.ReasonSettings},
+		"503":                    {answerWith("/token", 503, `down`), upstream.ErrUnknown, upstream.ReasonDown},
+		"429":                    {answerWith("/token", 429, `{"error":"invalid_grant"}`), upstream.ErrUnknown, upstream.ReasonDown},
+		"a page":                 {answerWith("/token", 200, `<html>`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"a page with 400":        {answerWith("/token", 400, `invalid_grant`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"a redirect":             {answerWith("/token", 302, ``), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"userinfo refuses":       {answerWith("/userinfo", 401, `{"error":"invalid_token"}`), upstream.ErrUnknown, upstream.ReasonPerson},
+		"userinfo of another":    {func(a *upstreamtest.Answers) { a.Userinfo = func(m map[string]any) { m["sub"] = "2" } }, upstream.ErrUnknown, upstream.ReasonPerson},
+		"both of another": {func(a *upstreamtest.Answers) {
+			a.Userinfo = func(m map[string]any) { m["sub"] = "2" }
+			a.IDToken = a.Userinfo
+		}, upstream.ErrUnknown, upstream.ReasonPerson},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.OIDC, rechecking)
+			a := s.arrives()
+			s.fake.Change(test.change)
+			again, err := s.client.Recheck(t.Context(), held(a))
+			refuses(t, err, test.kind, test.reason)
+			if again.Subject != "" {
+				t.Errorf("somebody came with the error: %+v", again)
+			}
+			if gone, unknown := errors.Is(err, upstream.ErrGone), errors.Is(err, upstream.ErrUnknown); gone == unknown {
+				t.Errorf("gone %t, unknown %t", gone, unknown)
+			}
+		})
+	}
+	t.Run("no answer", func(t *testing.T) {
+		s := start(t, upstream.OIDC, rechecking)
+		a := s.arrives()
+		s.fake.Server.CloseClientConnections()
+		s.fake.Server.Close()
+		_, err := s.client.Recheck(t.Context(), held(a))
+		refuses(t, err, upstream.ErrUnknown, upstream.ReasonDown)
+	})
+}
+
+// What the provider says now is what counts: groups, address, and the newest refresh token, also
+// when the answer after it is lost.
+func TestRecheckReadsAnew(t *testing.T) {
+	s := start(t, upstream.OIDC, rechecking)
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Rotates = true })
+	groups := []string{"staff", "admins"}
+	s.fake.SignIn(upstreamtest.Person{Subject: "1", Claims: map[string]any{"groups": groups}})
+	a := s.arrives()
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.NoIDToken = true
+		a.Userinfo = func(m map[string]any) { m["groups"] = []string{"staff"} }
+	})
+	again, err := s.client.Recheck(t.Context(), held(a))
+	if err != nil || len(again.Groups) != 1 || again.RefreshToken == a.RefreshToken || again.RefreshToken == "" {
+		t.Fatalf("rechecked %+v, %v", again, err)
+	}
+	_, err = s.client.Recheck(t.Context(), held(a))
+	refuses(t, err, upstream.ErrGone, upstream.ReasonGone)
+	s.fake.Change(answerWith("/userinfo", 503, ""))
+	lost, err := s.client.Recheck(t.Context(), held(again))
+	refuses(t, err, upstream.ErrUnknown, upstream.ReasonDown)
+	if lost.RefreshToken == "" || lost.RefreshToken == again.RefreshToken {
+		t.Fatal("the new refresh token was lost with the answer of userinfo")
+	}
+	s.fake.Change(func(a *upstreamtest.Answers) { a.First = nil })
+	again.RefreshToken = lost.RefreshToken
+	if _, err = s.client.Recheck(t.Context(), held(again)); err != nil {
+		t.Fatal(err)
+	}
+	s.fake.Forget()
+	_, err = s.client.Recheck(t.Context(), held(again))
+	refuses(t, err, upstream.ErrGone, upstream.ReasonGone)
+}
+
+// Without recheck no refresh token is kept, whatever the provider gives.
+func TestNoRecheck(t *testing.T) {
+	s := start(t, upstream.OIDC)
+	if a := s.arrives(); a.RefreshToken != "" {
+		t.Error("a refresh token came out although recheck is off")
+	}
+	_, err := s.client.Recheck(t.Context(), upstream.Held{Issuer: s.fake.URL(), Subject: "1"})
+	refuses(t, err, upstream.ErrUnknown, upstream.ReasonNoRecheck)
+}
+
+// The start can say which providers give nothing to ask again with.
+func TestCanRecheck(t *testing.T) {
+	lists := func(scopes, grants []string) func(*upstreamtest.Answers) {
+		return func(a *upstreamtest.Answers) {
+			a.Metadata = func(m map[string]any) { m["scopes_supported"], m["grant_types_supported"] = scopes, grants }
+		}
+	}
+	for name, test := range map[string]struct {
+		preset string
+		change func(*upstreamtest.Answers)
+		want   bool
+	}{
+		"scope":   {upstream.OIDC, lists([]string{"openid", "offline_access"}, nil), true},
+		"grant":   {upstream.Keycloak, lists(nil, []string{"refresh_token"}), true},
+		"neither": {upstream.OIDC, lists([]string{"openid"}, []string{"authorization_code"}), false},
+		"google":  {upstream.Google, lists(nil, nil), true},
+		"github":  {upstream.GitHub, lists(nil, nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, test.preset)
+			s.fake.Change(test.change)
+			ok, why, err := s.client.CanRecheck(t.Context())
+			if err != nil || ok != test.want || (why == "") != ok {
+				t.Errorf("can recheck: %t, %q, %v", ok, why, err)
+			}
+		})
+	}
+	s := start(t, upstream.OIDC)
+	s.fake.Server.Close()
+	_, _, err := s.client.CanRecheck(t.Context())
+	refuses(t, err, upstream.ErrUnavailable, upstream.ReasonDown)
+}

@@ -34,7 +34,8 @@ const (
 // caller makes the calls to one provider.
 type caller struct {
 	blame
-	transport http.RoundTripper
+	transport *http.Transport
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	queue     *fair.Queue
 }
 
@@ -45,10 +46,11 @@ type reply struct {
 }
 
 func newCaller(b blame, o Options) *caller {
-	dialer := &net.Dialer{Timeout: connectTime, KeepAlive: 30 * time.Second}
-	return &caller{blame: b, queue: fair.NewQueue(places, waiting), transport: &http.Transport{
+	c := &caller{blame: b, queue: fair.NewQueue(places, waiting)}
+	c.dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	c.transport = &http.Transport{
 		Proxy:                  o.Proxy,
-		DialContext:            dialer.DialContext,
+		DialContext:            c.connect,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
 		TLSHandshakeTimeout:    connectTime,
 		ResponseHeaderTimeout:  headerTime,
@@ -57,7 +59,15 @@ func newCaller(b blame, o Options) *caller {
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        90 * time.Second,
 		ForceAttemptHTTP2:      true,
-	}}
+	}
+	return c
+}
+
+// connect bounds the time for a name and a connection.
+func (c *caller) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return c.dial(ctx, network, address)
 }
 
 // queued makes a call when there is a place for it.
@@ -75,7 +85,7 @@ func (c *caller) queued(ctx context.Context, lane string, r *http.Request) (repl
 	return c.do(limited, ctx, r)
 }
 
-// do makes a call within the time of ctx. whole is the context of the person who waits.
+// do makes a call within the time of ctx. whole is the context of the person who waits for it alone.
 func (c *caller) do(ctx, whole context.Context, r *http.Request) (reply, error) {
 	r = r.WithContext(ctx)
 	r.Header.Set("User-Agent", "Gatehouse")

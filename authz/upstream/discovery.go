@@ -43,7 +43,7 @@ func (c *Client) fetchMetadata(ctx context.Context) (m metadata, err error) {
 	if err != nil {
 		return m, c.own(err)
 	}
-	answer, err := c.do(ctx, ctx, r)
+	answer, err := c.do(ctx, context.Background(), r)
 	if err != nil {
 		return m, err
 	}

@@ -46,7 +46,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]key, error) {
 }
 
 func (c *Client) readKeys(ctx context.Context, r *http.Request) ([]key, error) {
-	answer, err := c.do(ctx, ctx, r)
+	answer, err := c.do(ctx, context.Background(), r)
 	if err != nil {
 		return nil, err
 	}

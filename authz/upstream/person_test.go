@@ -1,0 +1,125 @@
+package upstream_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/authz/upstream/upstreamtest"
+)
+
+// The handle is what the provider proves as unique, in few characters; else the subject or a hash.
+func TestHandles(t *testing.T) {
+	for name, test := range map[string]struct {
+		preset string
+		person upstreamtest.Person
+		want   string // empty: a hash
+	}{
+		"verified e-mail":             {upstream.OIDC, person("248", "email", "Ada@Example.com", "email_verified", true), "ada@example.com"},
+		"e-mail not verified":         {upstream.OIDC, person("248", "email", "ada@example.com"), "248"},
+		"verified as text":            {upstream.OIDC, person("248", "email", "ada@example.com", "email_verified", "true"), "248"},
+		"verified as a number":        {upstream.OIDC, person("248", "email", "ada@example.com", "email_verified", 1), "248"},
+		"user name":                   {upstream.OIDC, person("248", "preferred_username", "boss"), "248"},
+		"user name at Keycloak":       {upstream.Keycloak, person("248", "preferred_username", "Ada", "email", "x@example.com", "email_verified", true), "ada"},
+		"user name with a slash":      {upstream.Keycloak, person("248", "preferred_username", "other/ada"), "248"},
+		"user name with a tilde":      {upstream.Keycloak, person("248", "preferred_username", "ada~2"), "248"},
+		"Kelvin's sign":               {upstream.OIDC, person("248", "email", "\u212Aing@example.com", "email_verified", true), "248"},
+		"subject with capitals":       {upstream.OIDC, person("ABC"), ""},
+		"the same in lower case":      {upstream.OIDC, person("abc"), "abc"},
+		"subject of another alphabet": {upstream.OIDC, person("ада"), ""},
+		"subject too long":            {upstream.OIDC, person(strings.Repeat("a", 49)), ""},
+		"address without a domain":    {upstream.OIDC, person("248", "email", "ada@localhost", "email_verified", true), "248"},
+		"two addresses in one":        {upstream.OIDC, person("248", "email", "eve@example.org@example.com", "email_verified", true), "248"},
+		"object ID at Entra":          {upstream.Entra, person("A_b", "oid", otherTenant, "email", "ada@example.com", "email_verified", true), otherTenant},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, test.preset)
+			s.fake.SignIn(test.person)
+			a := s.arrives()
+			if test.want != "" && a.Handle != test.want {
+				t.Errorf("handle %q, want %q", a.Handle, test.want)
+			}
+			if test.want == "" && len(a.Handle) != 16 {
+				t.Errorf("handle %q, want a hash of 16 characters", a.Handle)
+			}
+		})
+	}
+}
+
+func person(sub string, claims ...any) upstreamtest.Person {
+	p := upstreamtest.Person{Subject: sub, Claims: map[string]any{}}
+	for i := 0; i+1 < len(claims); i += 2 {
+		p.Claims[claims[i].(string)] = claims[i+1]
+	}
+	return p
+}
+
+// The address and its proof come from one place, or speak of one address.
+func TestAddressAndProof(t *testing.T) {
+	s := start(t, upstream.OIDC)
+	s.fake.SignIn(person("1", "email", "eve@example.org", "email_verified", true))
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.Userinfo = func(m map[string]any) { m["email"] = "ada@example.com"; delete(m, "email_verified") }
+	})
+	if a := s.arrives(); a.EmailVerified || a.Domain != "" {
+		t.Errorf("the proof of one address counts for another: %+v", a)
+	}
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Userinfo = func(m map[string]any) { delete(m, "email_verified") } })
+	if a := s.arrives(); !a.EmailVerified {
+		t.Errorf("the proof in the ID token does not count for the same address: %+v", a)
+	}
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Userinfo = func(m map[string]any) { m["email_verified"] = false } })
+	if a := s.arrives(); a.EmailVerified {
+		t.Errorf("an old proof counts: %+v", a)
+	}
+}
+
+// Names of groups are the provider's own, bounded, and none can be mistaken for another.
+func TestGroups(t *testing.T) {
+	many := make([]string, 1001)
+	for i := range many {
+		many[i] = fmt.Sprint("g", i)
+	}
+	for name, test := range map[string]struct {
+		groups any
+		want   []string
+		known  bool
+		reason upstream.Reason
+	}{
+		"a list":           {[]string{"staff", "admins", "staff"}, []string{"admins", "staff"}, true, ""},
+		"one":              {"staff", []string{"staff"}, true, ""},
+		"none":             {[]string{}, nil, true, ""},
+		"null":             {nil, nil, false, ""},
+		"paths":            {[]string{"/staff", "a/b"}, []string{"/staff", "a/b"}, true, ""},
+		"unfit names":      {[]string{"", " staff", "staff ", "a\nb", "a\u202eb", "a\u200bb", strings.Repeat("g", 257), "ok"}, []string{"ok"}, true, ""},
+		"numbers":          {[]any{"staff", 1}, nil, false, upstream.ReasonNonsense},
+		"null in the list": {[]any{"staff", nil}, nil, false, upstream.ReasonNonsense},
+		"an object":        {map[string]any{"staff": true}, nil, false, upstream.ReasonNonsense},
+		"1000":             {many[:1000], nil, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.OIDC)
+			s.fake.SignIn(person("1", "groups", test.groups))
+			a, err := s.signIn()
+			switch {
+			case test.reason != "":
+				refuses(t, err, upstream.ErrInvalid, test.reason)
+			case err != nil:
+				t.Error(err)
+			case name == "1000" && len(a.Groups) != 1000, test.want != nil && !slices.Equal(a.Groups, test.want), a.GroupsKnown != test.known:
+				t.Errorf("groups %q, known %t", a.Groups, a.GroupsKnown)
+			}
+		})
+	}
+	s := start(t, upstream.OIDC, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"g1"}} })
+	s.fake.SignIn(person("1", "groups", many))
+	_, err := s.signIn()
+	refuses(t, err, upstream.ErrMisconfigured, upstream.ReasonGroups)
+	s = start(t, upstream.OIDC, func(p *upstream.Provider) { p.Claims.Groups = "https://example.com/roles" })
+	s.fake.SignIn(person("1", "groups", []string{"no"}, "https://example.com/roles", []string{"yes"}))
+	if a := s.arrives(); !slices.Equal(a.Groups, []string{"yes"}) {
+		t.Errorf("groups %q", a.Groups)
+	}
+}

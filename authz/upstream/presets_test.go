@@ -1,0 +1,208 @@
+package upstream_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/authz/upstream/upstreamtest"
+)
+
+const otherTenant = "99999999-2222-3333-4444-555555555555"
+
+// At Entra a person is of the tenant that tid and the issuer name together.
+func TestEntra(t *testing.T) {
+	own := func(name string) func(*upstream.Provider) {
+		return func(p *upstream.Provider) { p.Issuer = strings.Replace(p.Issuer, "organizations", name, 1) }
+	}
+	for name, test := range map[string]struct {
+		change func(*upstream.Provider)
+		claims map[string]any
+		id     func(map[string]any)
+		reason upstream.Reason
+	}{
+		"any tenant":      {func(*upstream.Provider) {}, nil, nil, ""},
+		"another tenant":  {func(*upstream.Provider) {}, map[string]any{"tid": otherTenant}, nil, ""},
+		"one tenant":      {own(upstreamtest.Tenant), nil, nil, ""},
+		"not that tenant": {own(upstreamtest.Tenant), map[string]any{"tid": otherTenant}, nil, upstream.ReasonIssuer},
+		"tid of another":  {func(*upstream.Provider) {}, nil, func(c map[string]any) { c["tid"] = otherTenant }, upstream.ReasonIssuer},
+		"no tid":          {func(*upstream.Provider) {}, nil, func(c map[string]any) { delete(c, "tid") }, upstream.ReasonIssuer},
+		"issuer is template": {func(*upstream.Provider) {}, nil, func(c map[string]any) {
+			c["iss"] = strings.Replace(c["iss"].(string), upstreamtest.Tenant, "{tenantid}", 1)
+		}, upstream.ReasonIssuer},
+		"issuer is common": {func(*upstream.Provider) {}, nil, func(c map[string]any) {
+			c["iss"] = strings.Replace(c["iss"].(string), upstreamtest.Tenant, "organizations", 1)
+		}, upstream.ReasonIssuer},
+		"issuer elsewhere": {func(*upstream.Provider) {}, nil, func(c map[string]any) { c["iss"] = "https://login.example.com/" + upstreamtest.Tenant + "/v2.0" }, upstream.ReasonIssuer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.Entra, test.change)
+			s.fake.SignIn(upstreamtest.Person{Subject: "Sub-of-Ada", Claims: merged(test.claims, map[string]any{
+				"oid": "aaaaaaaa-2222-3333-4444-555555555555", "email": "ada@example.com", "email_verified": true, "preferred_username": "boss@example.com"})})
+			s.fake.Change(func(a *upstreamtest.Answers) { a.IDToken = test.id })
+			a, err := s.signIn()
+			if test.reason != "" {
+				refuses(t, err, upstream.ErrInvalid, test.reason)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			tenant, _ := test.claims["tid"].(string)
+			if tenant == "" {
+				tenant = upstreamtest.Tenant
+			}
+			if a.Issuer != s.fake.URL()+"/"+tenant+"/v2.0" || a.Domain != tenant || a.EmailVerified || a.Handle != "aaaaaaaa-2222-3333-4444-555555555555" {
+				t.Errorf("arrived %+v", a)
+			}
+			if s.fake.Requests("/userinfo") > 0 {
+				t.Error("Entra's userinfo was asked, which knows no tenants")
+			}
+		})
+	}
+}
+
+func merged(maps ...map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, m := range maps {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// Groups that Entra hides are never taken for no groups, where anything depends on them.
+func TestEntraGroupsOverage(t *testing.T) {
+	hidden := map[string]any{"_claim_names": map[string]any{"groups": "src1"}, "_claim_sources": map[string]any{"src1": map[string]any{"endpoint": "https://graph.example.com"}}}
+	for name, test := range map[string]struct {
+		needed bool
+		allow  upstream.Allow
+		claims map[string]any
+	}{
+		"allow":      {false, upstream.Allow{Domains: []string{upstreamtest.Tenant}, Groups: []string{"staff"}}, hidden},
+		"resources":  {true, upstream.Allow{Domains: []string{upstreamtest.Tenant}}, hidden},
+		"hasgroups":  {true, upstream.Allow{Anybody: true}, map[string]any{"hasgroups": true}},
+		"not needed": {false, upstream.Allow{Anybody: true}, hidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startWith(t, upstreamtest.New(t), upstream.Entra, upstream.Options{NeedGroups: test.needed}, func(p *upstream.Provider) { p.Allow = test.allow })
+			s.fake.SignIn(upstreamtest.Person{Subject: "1", Claims: test.claims})
+			a, err := s.signIn()
+			if name != "not needed" {
+				refuses(t, err, upstream.ErrMisconfigured, upstream.ReasonGroups)
+			} else if err != nil || a.GroupsKnown {
+				t.Errorf("arrived %+v, %v", a, err)
+			}
+		})
+	}
+}
+
+// Google's hd is the domain, and Google vouches for an address only if it is its own or the domain's.
+func TestGoogle(t *testing.T) {
+	for name, test := range map[string]struct {
+		claims   map[string]any
+		domain   string
+		verified bool
+	}{
+		"workspace":         {map[string]any{"hd": "Example.com", "email": "ada@example.com", "email_verified": true}, "example.com", true},
+		"gmail":             {map[string]any{"email": "ada@gmail.com", "email_verified": true}, "", true},
+		"address elsewhere": {map[string]any{"email": "ada@example.com", "email_verified": true}, "", false},
+		"not verified":      {map[string]any{"hd": "example.com", "email": "ada@example.com", "email_verified": false}, "example.com", false},
+		"verified as text":  {map[string]any{"hd": "example.com", "email": "ada@example.com", "email_verified": "true"}, "example.com", false},
+		"hd is a list":      {map[string]any{"hd": []string{"example.com"}}, "", false},
+		"like gmail":        {map[string]any{"email": "ada@notgmail.com", "email_verified": true}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.Google)
+			s.fake.SignIn(upstreamtest.Person{Subject: "118", Claims: test.claims})
+			a := s.arrives()
+			if a.Domain != test.domain || a.EmailVerified != test.verified {
+				t.Errorf("arrived %+v", a)
+			}
+		})
+	}
+}
+
+func TestGitHub(t *testing.T) {
+	allow := func(p *upstream.Provider) {
+		p.Allow = upstream.Allow{Organisations: []string{"Example"}, Groups: []string{"example/Admins"}}
+	}
+	s := start(t, upstream.GitHub, allow)
+	s.fake.SignIn(upstreamtest.Person{Subject: "583231", GitHub: upstreamtest.GitHub{
+		Login: "Ada-L", Name: "Ada", Emails: []string{"ada@example.com"}, Organisations: []string{"Example", "other"}, Teams: []string{"Example/admins", "other/x"},
+	}})
+	a := s.arrives()
+	if a.Issuer != s.fake.URL() || a.Subject != "583231" || a.Handle != "ada-l" || a.Login != "ada-l" || !a.EmailVerified || a.Domain != "" ||
+		!slices.Equal(a.Organisations, []string{"example", "other"}) || !slices.Equal(a.Groups, []string{"example/admins", "other/x"}) {
+		t.Errorf("arrived %+v", a)
+	}
+	if _, err := s.client.Admits(a, nil); err != nil {
+		t.Error(err)
+	}
+	if s.fake.Requests("/userinfo")+s.fake.Requests("/jwks")+s.fake.Requests("/.well-known/openid-configuration") > 0 {
+		t.Error("GitHub was asked for OpenID Connect")
+	}
+	// Without a rule about organisations and teams nobody's are read.
+	s = start(t, upstream.GitHub)
+	s.arrives()
+	if s.fake.Requests("/api/v3/user/orgs")+s.fake.Requests("/api/v3/user/teams") > 0 {
+		t.Error("organisations or teams were read for nothing")
+	}
+}
+
+// Answers of GitHub's API that name nobody, or not everything, let nobody in.
+func TestGitHubAnswers(t *testing.T) {
+	needs := func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"example/admins"}} }
+	teams := `[` + strings.TrimSuffix(strings.Repeat(`{"slug":"t","organization":{"login":"example"}},`, 100), ",") + `]`
+	for name, test := range map[string]struct {
+		path   string
+		status int
+		body   string
+		kind   error
+		reason upstream.Reason
+	}{
+		"no id":               {"/api/v3/user", 200, `{"login":"ada"}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"no login":            {"/api/v3/user", 200, `{"id":1}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"id is text":          {"/api/v3/user", 200, `{"id":"1","login":"ada"}`, upstream.ErrInvalid, upstream.ReasonNonsense},
+		"id twice":            {"/api/v3/user", 200, `{"id":1,"id":2,"login":"ada"}`, upstream.ErrInvalid, upstream.ReasonNonsense},
+		"unauthorised":        {"/api/v3/user", 401, `{}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"not found":           {"/api/v3/user", 404, `{}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"teams not shown":     {"/api/v3/user/teams", 403, `{}`, upstream.ErrMisconfigured, upstream.ReasonGroups},
+		"teams without end":   {"/api/v3/user/teams", 200, teams, upstream.ErrMisconfigured, upstream.ReasonGroups},
+		"teams down":          {"/api/v3/user/teams", 502, `[]`, upstream.ErrUnavailable, upstream.ReasonDown},
+		"code used (200)":     {"/login/oauth/access_token", 200, `{"error":"bad_verification_code"}`, upstream.ErrInvalid, upstream.ReasonCode},
+		"wrong secret (200)":  {"/login/oauth/access_token", 200, `{"error":"incorrect_client_credentials"}`, upstream.ErrMisconfigured, upstream.ReasonClient},
+		"a form as an answer": {"/login/oauth/access_token", 200, `access_token=x&token_type=bearer`, upstream.ErrInvalid, upstream.ReasonNonsense},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.GitHub, needs)
+			s.fake.Change(answerWith(test.path, test.status, test.body))
+			_, err := s.signIn()
+			refuses(t, err, test.kind, test.reason)
+		})
+	}
+	// An app that may not see addresses still says who the person is.
+	s := start(t, upstream.GitHub)
+	s.fake.Change(answerWith("/api/v3/user/emails", 403, `{}`))
+	if a := s.arrives(); a.Email != "" || a.EmailVerified {
+		t.Errorf("arrived %+v", a)
+	}
+	attempt := upstream.NewAttempt("state")
+	attempt.ForceLogin = true
+	_, err := s.client.Begin(t.Context(), attempt)
+	refuses(t, err, upstream.ErrDenied, upstream.ReasonAge)
+}
+
+// GitHub Apps get refresh tokens; bad_refresh_token is their invalid_grant.
+func TestGitHubRecheck(t *testing.T) {
+	s := start(t, upstream.GitHub, rechecking)
+	a := s.arrives()
+	if _, err := s.client.Recheck(t.Context(), held(a)); err != nil {
+		t.Error(err)
+	}
+	s.fake.Change(answerWith("/login/oauth/access_token", 200, `{"error":"bad_refresh_token"}`))
+	_, err := s.client.Recheck(t.Context(), held(a))
+	refuses(t, err, upstream.ErrGone, upstream.ReasonGone)
+}

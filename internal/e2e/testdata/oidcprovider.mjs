@@ -1,0 +1,73 @@
+// Runs panva's oidc-provider on a loopback port, for a test that signs in there.
+//
+//   OIDC_PROVIDER=FOLDER node oidcprovider.mjs CLIENT
+//
+// FOLDER is where oidc-provider is installed; CLIENT is the JSON of the client's metadata. The
+// first line of standard output is the issuer. Each line of standard input is a command, which
+// is repeated on standard output when it is done:
+//
+//   rotate   use a new signing key, and publish no other
+//   forget   end all refresh tokens
+//
+// Everybody signs in with the name that they type, has NAME@example.com and the group staff.
+import { createServer } from 'node:http';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+
+const { default: Provider } = await import(pathToFileURL(`${process.env.OIDC_PROVIDER}/node_modules/oidc-provider/lib/index.js`));
+const client = JSON.parse(process.argv[2]);
+
+// Records live here, so that they survive a new key.
+const records = new Map();
+class Records {
+  constructor(kind) { this.kind = kind; }
+  key(id) { return `${this.kind}:${id}`; }
+  async upsert(id, payload) { records.set(this.key(id), payload); }
+  async find(id) { return records.get(this.key(id)); }
+  async findByUid(uid) { return [...records.values()].find((r) => r.kind === this.kind && r.uid === uid); }
+  async findByUserCode() { return undefined; }
+  async consume(id) { records.get(this.key(id)).consumed = Math.floor(Date.now() / 1000); }
+  async destroy(id) { records.delete(this.key(id)); }
+  async revokeByGrantId(grantId) {
+    for (const [key, record] of records) if (record.grantId === grantId) records.delete(key);
+  }
+}
+
+const server = createServer();
+await new Promise((listening) => { server.listen(0, '127.0.0.1', listening); });
+const issuer = `http://127.0.0.1:${server.address().port}`;
+
+const cookieKey = randomUUID();
+let handle;
+const rotate = () => {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const provider = new Provider(issuer, {
+    adapter: Records,
+    clients: [client],
+    cookies: { keys: [cookieKey] },
+    // Without the dispatcher that refuses loopback addresses, where the test listens.
+    fetch: (url, { dispatcher, ...options }) => fetch(url, options),
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' }] },
+    scopes: ['openid', 'offline_access', 'groups'],
+    claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
+    features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
+    findAccount: (ctx, sub) => ({
+      accountId: sub,
+      claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: ['staff'] }),
+    }),
+  });
+  handle = provider.callback();
+};
+rotate();
+server.on('request', (request, response) => handle(request, response));
+
+console.warn = console.info = console.log = () => {};
+const say = (line) => process.stdout.write(`${line}\n`);
+say(issuer);
+const commands = { rotate, forget: () => { for (const key of records.keys()) if (key.startsWith('RefreshToken:')) records.delete(key); } };
+for await (const line of createInterface({ input: process.stdin })) {
+  commands[line]();
+  say(line);
+}
+process.exit(0);

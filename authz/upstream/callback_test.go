@@ -24,6 +24,10 @@ func TestBegin(t *testing.T) {
 			map[string]string{"scope": "openid profile email", "login_hint": "ada@example.com", "max_age": "90", "prompt": "login", "response_mode": ""}},
 		"oidc with recheck": {upstream.OIDC, func(p *upstream.Provider) { p.Recheck = time.Hour }, upstream.Attempt{ForceLogin: true},
 			map[string]string{"scope": "openid profile email offline_access", "prompt": "login consent"}},
+		"oidc with groups": {upstream.OIDC, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
+			map[string]string{"scope": "openid profile email groups"}},
+		"keycloak with groups": {upstream.Keycloak, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
+			map[string]string{"scope": "openid profile email"}},
 		"keycloak with recheck": {upstream.Keycloak, func(p *upstream.Provider) { p.Recheck, p.Scopes = time.Hour, []string{"roles", "email"} }, upstream.Attempt{},
 			map[string]string{"scope": "openid profile email offline_access roles", "prompt": ""}},
 		"google with recheck": {upstream.Google, func(p *upstream.Provider) { p.Recheck = time.Hour }, upstream.Attempt{ForceLogin: true},
@@ -40,6 +44,9 @@ func TestBegin(t *testing.T) {
 				test.change = func(*upstream.Provider) {}
 			}
 			s := start(t, test.preset, test.change)
+			s.fake.Change(func(a *upstreamtest.Answers) {
+				a.Metadata = func(m map[string]any) { m["scopes_supported"] = []string{"openid", "offline_access", "groups"} }
+			})
 			attempt := upstream.NewAttempt("the state")
 			attempt.LoginHint, attempt.MaxAge, attempt.ForceLogin = test.ask.LoginHint, test.ask.MaxAge, test.ask.ForceLogin
 			address, err := s.client.Begin(t.Context(), attempt)

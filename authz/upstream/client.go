@@ -141,7 +141,8 @@ func (c *Client) scopes(m metadata) []string {
 	if c.p.Recheck > 0 && (slices.Contains(m.Scopes, "offline_access") || c.p.Preset == Entra) {
 		scopes = append(scopes, "offline_access")
 	}
-	if slices.Contains(m.Scopes, "groups") && (c.needsGroups() || c.p.Claims.Groups == "groups") {
+	// Others refuse a scope that they list but did not give to this client, so it is configured.
+	if presets[c.p.Preset].groupsScope && c.needsGroups() && slices.Contains(m.Scopes, "groups") {
 		scopes = append(scopes, "groups")
 	}
 	for _, scope := range c.p.Scopes {

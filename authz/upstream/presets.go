@@ -18,6 +18,8 @@ type preset struct {
 	people string
 	// emails says that the provider can prove e-mail addresses.
 	emails bool
+	// groupsScope says that groups come with the scope groups, if the provider lists it.
+	groupsScope bool
 	// userinfo says that the ID token lacks claims that userinfo has.
 	userinfo bool
 	// keys says that private_key_jwt is possible.
@@ -49,7 +51,7 @@ var presets = map[string]preset{
 	},
 	Okta: {
 		title: "Okta", groups: "groups", domain: emailDomain, login: "preferred_username",
-		people: "user names", emails: true, userinfo: true, keys: true, tokenAudience: true,
+		people: "user names", emails: true, groupsScope: true, userinfo: true, keys: true, tokenAudience: true,
 	},
 	Keycloak: {
 		title: "Keycloak", groups: "groups", domain: emailDomain, login: "preferred_username",
@@ -64,7 +66,7 @@ var presets = map[string]preset{
 		login: "preferred_username", people: "user names", emails: true, userinfo: true,
 	},
 	OIDC: {
-		groups: "groups", domain: emailDomain, people: "subjects", emails: true, userinfo: true,
+		groups: "groups", domain: emailDomain, people: "subjects", emails: true, groupsScope: true, userinfo: true,
 		keys: true, offlineConsent: true,
 	},
 }

@@ -172,6 +172,7 @@ var tokenErrors = map[string]struct {
 	"invalid_client":               {ErrMisconfigured, ReasonClient},
 	"unauthorized_client":          {ErrMisconfigured, ReasonClient},
 	"incorrect_client_credentials": {ErrMisconfigured, ReasonClient},
+	"unverified_user_email":        {ErrDenied, ReasonDenied},
 	"temporarily_unavailable":      {ErrUnavailable, ReasonDown},
 	"server_error":                 {ErrUnavailable, ReasonDown},
 	"slow_down":                    {ErrUnavailable, ReasonDown},

@@ -18,6 +18,7 @@ const (
 	connectTime = 3 * time.Second
 	headerTime  = 5 * time.Second
 	callTime    = 10 * time.Second // all of a call, with the wait for a place
+	allTime     = 30 * time.Second // all calls for one person
 	maxBody     = 1 << 20
 	maxHeader   = 64 << 10
 
@@ -77,7 +78,7 @@ func (c *caller) queued(ctx context.Context, lane string, r *http.Request) (repl
 	leave, err := c.queue.Enter(limited, lane, fair.Requester(ctx))
 	if err != nil {
 		if ctx.Err() != nil {
-			return reply{}, c.interrupted()
+			return reply{}, c.interrupted(ctx)
 		}
 		return reply{}, c.error(ErrUnavailable, ReasonBusy, "more than %d calls at a time, and %d waiting", places, waiting)
 	}
@@ -117,7 +118,7 @@ func (c *caller) failed(whole context.Context, r *http.Request, err error) error
 	var timeout net.Error
 	switch {
 	case whole.Err() != nil:
-		return c.interrupted()
+		return c.interrupted(whole)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return c.error(ErrUnavailable, ReasonSlow, "%s: %s", place(r), shown(err.Error(), 200))
 	}
@@ -148,7 +149,19 @@ func (b blame) coded(kind error, reason Reason, oauth, format string, arguments 
 	return e
 }
 
-func (b blame) interrupted() *Error {
+// errSlow is why the time for all calls for one person ended.
+var errSlow = errors.New("the provider took too long with several answers")
+
+// bounded limits all calls for one person, of which there are several.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, allTime, errSlow)
+}
+
+// interrupted is the error for a context that ended.
+func (b blame) interrupted(ctx context.Context) *Error {
+	if context.Cause(ctx) == errSlow {
+		return b.error(ErrUnavailable, ReasonSlow, "%s", errSlow)
+	}
 	return b.error(ErrUnavailable, ReasonInterrupted, "the request that waited for it ended")
 }
 

@@ -32,6 +32,8 @@ func TestBegin(t *testing.T) {
 			map[string]string{"scope": "openid profile email offline_access roles", "prompt": ""}},
 		"google with recheck": {upstream.Google, func(p *upstream.Provider) { p.Recheck = time.Hour }, upstream.Attempt{ForceLogin: true},
 			map[string]string{"access_type": "offline", "prompt": "select_account consent"}},
+		"google with one domain": {upstream.Google, func(p *upstream.Provider) { p.Allow = upstream.Allow{Domains: []string{"example.com"}} }, upstream.Attempt{},
+			map[string]string{"hd": "example.com", "access_type": "", "prompt": ""}},
 		"entra": {upstream.Entra, func(p *upstream.Provider) { p.Recheck = time.Hour }, upstream.Attempt{},
 			map[string]string{"scope": "openid profile email offline_access", "prompt": ""}},
 		"github": {upstream.GitHub, func(p *upstream.Provider) { p.Allow = upstream.Allow{Organisations: []string{"example"}} }, upstream.Attempt{LoginHint: "ada"},

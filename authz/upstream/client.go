@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,9 @@ type Client struct {
 func New(p Provider, o Options) (*Client, error) {
 	if err := p.Validate(o.Dev); err != nil {
 		return nil, err
+	}
+	if _, err := url.Parse(o.Redirect); err != nil || o.Redirect == "" {
+		return nil, errors.New("upstream: Options.Redirect is missing or no address")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -92,10 +97,21 @@ func (c *Client) Begin(ctx context.Context, a Attempt) (string, error) {
 	}
 	add("prompt", c.prompt(m, a))
 	add(c.hintName(), hint(a.LoginHint))
-	if c.p.Preset == Google && c.p.Recheck > 0 {
-		add("access_type", "offline")
+	if c.p.Preset == Google {
+		c.addGoogle(add)
 	}
 	return c.config(m).AuthCodeURL(a.State, options...), nil
+}
+
+// addGoogle adds what only Google knows: the wish for a refresh token, and a hint to the one
+// domain whose accounts can come in. The answer is checked all the same.
+func (c *Client) addGoogle(add func(name, value string)) {
+	if c.p.Recheck > 0 {
+		add("access_type", "offline")
+	}
+	if len(c.p.Allow.Domains) == 1 {
+		add("hd", c.p.Allow.Domains[0])
+	}
 }
 
 func (c *Client) hintName() string {

@@ -32,7 +32,7 @@ func (c *Client) discover(ctx context.Context) (metadata, error) {
 	}
 	m, err := c.fetchMetadata(ctx)
 	if err != nil {
-		c.o.Logger.Warn("a sign-in provider's metadata cannot be used", "provider", c.p.ID, "err", err)
+		c.o.Logger.Warn("a sign-in provider's metadata cannot be used", "provider", c.p.ID, "error", err)
 	}
 	return m, err
 }
@@ -132,7 +132,7 @@ func (c *Client) metadata(ctx context.Context) (metadata, error) {
 // waited is the error of a wait for something shared.
 func (c *Client) waited(ctx context.Context, err error) *Error {
 	if ctx.Err() != nil {
-		return c.interrupted()
+		return c.interrupted(ctx)
 	}
 	return c.own(err)
 }

@@ -13,6 +13,8 @@ func (c *Client) Finish(ctx context.Context, a Attempt, b Callback) (Arrival, er
 	if err := c.complete(a); err != nil {
 		return Arrival{}, err
 	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	m, err := c.metadata(ctx)
 	if err != nil {
 		return Arrival{}, err

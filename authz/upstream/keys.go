@@ -40,7 +40,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]key, error) {
 	}
 	keys, err := c.readKeys(ctx, r)
 	if err != nil {
-		c.o.Logger.Warn("a sign-in provider's keys cannot be used", "provider", c.p.ID, "err", err)
+		c.o.Logger.Warn("a sign-in provider's keys cannot be used", "provider", c.p.ID, "error", err)
 	}
 	return keys, err
 }

@@ -94,6 +94,18 @@ func TestKeysWhileTheProviderIsDown(t *testing.T) {
 	s.arrives()
 }
 
+// A key that the provider took back does not count an hour later, also if nobody came meanwhile.
+func TestKeyTakenBack(t *testing.T) {
+	s, moved := started(t)
+	s.arrives()
+	old := s.fake.LogoutToken(map[string]any{"sub": "1", "iat": moved.now().Add(time.Hour).Unix(), "exp": moved.now().Add(2 * time.Hour).Unix()})
+	s.fake.Rotate()
+	s.client.Hurry()
+	moved.move(time.Hour)
+	_, err := s.client.Logout(t.Context(), old)
+	refuses(t, err, upstream.ErrInvalid, upstream.ReasonLogoutToken)
+}
+
 // Key sets that cannot be right are nonsense, and blamed by name; single keys that cannot be used
 // are left out.
 func TestKeySets(t *testing.T) {

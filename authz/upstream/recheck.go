@@ -12,6 +12,8 @@ import (
 // providers take each only once. It is in the Arrival also beside an ErrUnknown that came after the
 // provider took the old one; keep it then too.
 func (c *Client) Recheck(ctx context.Context, h Held) (Arrival, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	arrived, err := c.recheck(ctx, h)
 	if err == nil {
 		return arrived, nil

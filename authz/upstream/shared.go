@@ -29,24 +29,29 @@ type shared[T any] struct {
 	flight  chan struct{}
 }
 
-// get returns the value and its number. An old value is used while a fetch for a newer one runs,
-// and when that fails, until it is too old.
+// get returns the value and its number. An old value is used only if there is no newer one to be
+// had, and not for ever.
 func (s *shared[T]) get(ctx context.Context) (T, int, error) {
 	s.mu.Lock()
 	age := s.now().Sub(s.fetched)
-	if s.value != nil && age < keep {
-		if age >= fresh && s.flight == nil && s.rested() {
-			s.start()
-		}
+	usable := s.value != nil && age < keep
+	failed := s.flight == nil && s.err != nil && !s.rested()
+	switch {
+	case usable && (age < fresh || failed):
 		defer s.mu.Unlock()
 		return *s.value, s.number, nil
-	}
-	if s.flight == nil && s.err != nil && !s.rested() {
+	case failed:
 		defer s.mu.Unlock()
 		var none T
 		return none, 0, s.err
 	}
-	return s.join(ctx)
+	value, number, err := s.join(ctx)
+	if err != nil && usable && ctx.Err() == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return *s.value, s.number, nil
+	}
+	return value, number, err
 }
 
 // rested reports that the pause since the last fetch is over, by either clock.

@@ -161,6 +161,36 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
+// Many slow answers together are too slow: nobody waits for more than half a minute.
+func TestSlowInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := upstream.New(upstream.Provider{
+			ID: "company", Preset: upstream.GitHub, Issuer: "http://localhost", ClientID: "gatehouse", ClientSecret: "secret", Allow: upstream.Allow{Groups: []string{"example/staff"}},
+		}, upstream.Options{Redirect: redirect, Dev: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		teams := "[" + strings.TrimSuffix(strings.Repeat(`{"slug":"t","organization":{"login":"example"}},`, 100), ",") + "]"
+		client.Dial(func(context.Context) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go after(func(w net.Conn, r *http.Request) {
+				body := map[string]string{"/login/oauth/access_token": `{"access_token":"a","token_type":"bearer"}`, "/api/v3/user": `{"id":1,"login":"ada"}`, "/api/v3/user/emails": `[]`, "/api/v3/user/teams": teams}[r.URL.Path]
+				time.Sleep(4 * time.Second)
+				fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			})(theirs)
+			return ours, nil
+		})
+		defer client.Idle()
+		begun := time.Now()
+		_, err = client.Finish(t.Context(), upstream.NewAttempt("state"), upstream.Callback{Code: "code"})
+		refuses(t, err, upstream.ErrUnavailable, upstream.ReasonSlow)
+		if took := time.Since(begun); took != 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		time.Sleep(5 * time.Second) // the provider notices that nobody listens
+	})
+}
+
 // Of 400 sign-ins at a provider that hangs, 32 call at a time, 256 wait, and the rest is told at
 // once; nobody waits for more than ten seconds. Another provider does not notice.
 func TestCrowd(t *testing.T) {

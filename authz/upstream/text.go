@@ -32,10 +32,13 @@ func unseen(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
+// joiners are format characters without which words of some languages are misspelt.
+const joiners = "\u200c\u200d"
+
 // shown returns text of others for people and logs: without what is not seen, at most max characters.
 func shown(s string, max int) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unseen(r) {
+		if unseen(r) && !strings.ContainsRune(joiners, r) {
 			return ' '
 		}
 		return r

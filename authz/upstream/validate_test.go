@@ -71,7 +71,7 @@ func TestValidate(t *testing.T) {
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
-			if _, newErr := upstream.New(p, upstream.Options{}); (newErr == nil) != (err == nil) {
+			if _, newErr := upstream.New(p, upstream.Options{Redirect: redirect}); (newErr == nil) != (err == nil) {
 				t.Errorf("New says %v, Validate %v", newErr, err)
 			}
 		})
@@ -96,13 +96,21 @@ func TestValidateAll(t *testing.T) {
 	}
 }
 
+// A client without a redirect URI is no client.
+func TestNoRedirect(t *testing.T) {
+	p := upstream.Provider{ID: "company", Preset: upstream.GitLab, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Anybody: true}}
+	if _, err := upstream.New(p, upstream.Options{}); err == nil {
+		t.Error("a client without a redirect URI")
+	}
+}
+
 // Defaults of the presets: the public services, and at Entra the tenant that allow names.
 func TestDefaults(t *testing.T) {
 	for preset, issuer := range map[string]string{
 		upstream.Google: "https://accounts.google.com", upstream.GitHub: "https://github.com", upstream.GitLab: "https://gitlab.com",
 		upstream.Entra: "https://login.microsoftonline.com/organizations/v2.0",
 	} {
-		c, err := upstream.New(upstream.Provider{ID: "company", Preset: preset, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Anybody: true}}, upstream.Options{})
+		c, err := upstream.New(upstream.Provider{ID: "company", Preset: preset, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Anybody: true}}, upstream.Options{Redirect: redirect})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +118,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	c, err := upstream.New(upstream.Provider{ID: "company", Preset: upstream.Entra, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Domains: []string{otherTenant}}}, upstream.Options{})
+	c, err := upstream.New(upstream.Provider{ID: "company", Preset: upstream.Entra, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Domains: []string{otherTenant}}}, upstream.Options{Redirect: redirect})
 	if err != nil || c.Provider().Issuer != "https://login.microsoftonline.com/"+otherTenant+"/v2.0" {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -10,7 +10,8 @@ import (
 
 const kindConsent = "consent"
 
-func userConsents(subject string) string { return key("user-consents", subject) }
+func userConsents(subject string) string    { return key("user-consents", subject) }
+func clientConsents(clientID string) string { return key("client-consents", clientID) }
 
 // Consent is what a person decided to be asked no more about one client.
 type Consent struct {
@@ -78,7 +79,8 @@ func (s *Store) consent(ctx context.Context, id string) (Consent, error) {
 // means that another one is there. It ends with the last of its decisions.
 func (s *Store) PutConsent(ctx context.Context, c Consent) error {
 	id := consentID(c.Subject, c.ClientID)
-	r := record{kind: kindConsent, id: id, value: c, listed: []Listing{{userConsents(c.Subject), entryOf(s.now(), id)}}}
+	entry := entryOf(s.now(), id)
+	r := record{kind: kindConsent, id: id, value: c, listed: []Listing{{userConsents(c.Subject), entry}, {clientConsents(c.ClientID), entry}}}
 	if c.version != (Version{}) {
 		r.listed = nil
 	}
@@ -98,9 +100,13 @@ func (s *Store) PutConsent(ctx context.Context, c Consent) error {
 
 // DeleteConsent forgets what a person decided about a client. The person is asked again.
 func (s *Store) DeleteConsent(ctx context.Context, subject, clientID string) error {
+	return s.deleteConsent(ctx, consentID(subject, clientID))
+}
+
+func (s *Store) deleteConsent(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
-	if err := s.backend.Delete(ctx, key(kindConsent, consentID(subject, clientID))); err != nil {
+	if err := s.backend.Delete(ctx, key(kindConsent, id)); err != nil {
 		return unavailable("delete consent", err)
 	}
 	return nil

@@ -117,15 +117,16 @@ func (s *Store) instead(id string, item Item) (Grant, error) {
 	return g, ErrConflict
 }
 
-// RevokeUser revokes every grant of a person. A grant whose record cannot be read is left alone;
-// the error reports it when all others are revoked.
+// RevokeUser revokes every grant of a person, and forgets what the person decided to be asked no
+// more about. A grant whose record cannot be read is left alone; the error reports it when all
+// others are revoked.
 func (s *Store) RevokeUser(ctx context.Context, subject, because string) error {
-	return s.revokeAll(ctx, userGrants(subject), because)
+	return s.forgetting(ctx, userConsents(subject), func() error { return s.revokeAll(ctx, userGrants(subject), because) })
 }
 
 // RevokeClient revokes every grant of a client, like [Store.RevokeUser].
 func (s *Store) RevokeClient(ctx context.Context, clientID, because string) error {
-	return s.revokeAll(ctx, clientGrants(clientID), because)
+	return s.forgetting(ctx, clientConsents(clientID), func() error { return s.revokeAll(ctx, clientGrants(clientID), because) })
 }
 
 // revokeAll revokes the grants in an index and empties the index.

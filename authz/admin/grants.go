@@ -131,7 +131,8 @@ func everyGrant(ctx context.Context, store *storage.Store) iter.Seq2[storage.Gra
 const revokedByOperator = "revoked by an operator"
 
 // RevokeGrant revokes a grant permanently: its refresh tokens and its code are refused, and
-// introspection reports its access tokens as inactive. It returns the grant, and whether it
+// introspection reports its access tokens as inactive. What the person decided to be asked no
+// more about the client is forgotten, so that the next request asks. It returns the grant, and whether it
 // was live before. The error wraps [storage.ErrNotFound] if there is no such grant; then
 // nothing is written. After any other error the grant may still be live.
 func RevokeGrant(ctx context.Context, store *storage.Store, id string) (g storage.Grant, ended bool, err error) {
@@ -141,7 +142,7 @@ func RevokeGrant(ctx context.Context, store *storage.Store, id string) (g storag
 	}
 	// A revoked grant is revoked again, because the first revocation may have returned an
 	// error that left its success open.
-	if err := store.Revoke(ctx, id, revokedByOperator); err != nil {
+	if err := revokeAndForget(ctx, store, g); err != nil {
 		return storage.Grant{}, false, fmt.Errorf("authz: grant %s: %w", id, err)
 	}
 	if g.State == storage.GrantRevoked {
@@ -149,4 +150,17 @@ func RevokeGrant(ctx context.Context, store *storage.Store, id string) (g storag
 	}
 	g.State, g.RevokedBecause = storage.GrantRevoked, revokedByOperator
 	return g, true, nil
+}
+
+// revokeAndForget revokes a grant. It forgets the consent before, because a request that is
+// answered without a page looks for it again after its grant is stored, and after, because a
+// person may have decided meanwhile.
+func revokeAndForget(ctx context.Context, store *storage.Store, g storage.Grant) error {
+	if err := store.DeleteConsent(ctx, g.Subject, g.ClientID); err != nil {
+		return err
+	}
+	if err := store.Revoke(ctx, g.ID, revokedByOperator); err != nil {
+		return err
+	}
+	return store.DeleteConsent(ctx, g.Subject, g.ClientID)
 }

@@ -26,28 +26,49 @@ type authorization struct {
 	resources []string
 	access    storage.Access
 	prompt    []string
+	maxAge    *int64 // seconds
+	hint      string // login_hint
 }
 
-// authorize handles GET /authorize: it checks the request, starts a transaction in this
-// browser and redirects to the sign-in or consent page.
+// authorize handles GET /authorize: it checks the request, and answers it at once if the person
+// is to be asked nothing. Otherwise it starts a transaction in this browser and redirects to the
+// sign-in or consent page.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.readAuthorization(r)
 	if err != nil {
 		return err
 	}
-	session, err := s.session(r)
+	session, err := s.sessionAt(r, a.client.ID)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(a.prompt, "none") {
-		// OpenID Connect Core section 3.1.2.1: no page may be shown. Consent is required
-		// for each request, so the answer is never a code.
-		if session.secret == "" {
-			return a.to.refuse(codeLoginRequired, "no user is signed in, and prompt=none forbids a sign-in page")
+	t := s.asking(a)
+	if session.satisfies(t) {
+		done, err := s.grantUnasked(w, r, t, session, a.client, a.to)
+		if done || err != nil {
+			return err
 		}
-		return a.to.refuse(codeConsentRequired, "consent is required for each request, and prompt=none forbids a consent page")
 	}
-	return s.begin(w, r, a, session)
+	if slices.Contains(a.prompt, promptNone) {
+		return s.withoutPage(r, a, t, session)
+	}
+	return s.begin(w, r, a, t, session)
+}
+
+// withoutPage returns the error for prompt=none where a page would have to be shown (OpenID
+// Connect Core section 3.1.2.6).
+func (s *Server) withoutPage(r *http.Request, a authorization, t storage.Transaction, session liveSession) error {
+	if !session.satisfies(t) {
+		return a.to.refuse(codeLoginRequired, "a person has to sign in, and prompt=none forbids a sign-in page")
+	}
+	offered, err := s.offered(r.Context(), t, session.person)
+	if err != nil {
+		return err
+	}
+	if len(offered) == 0 {
+		return a.to.refuse(codeInteractionRequired, "the person has to see a page, and prompt=none forbids it")
+	}
+	return a.to.refuse(codeConsentRequired, "consent is required, and prompt=none forbids a consent page")
 }
 
 // readAuthorization runs the checks of an authorization request in order: the checks that
@@ -154,7 +175,8 @@ func unprovenRedirect(client storage.Client, requested string, cause error) *dis
 // authorizationChecks are the checks whose errors may be redirected, in order. The resource
 // comes before the scope, because a scope belongs to a resource.
 var authorizationChecks = []func(*Server, form, *authorization) error{
-	checkForm, checkRequestObject, checkResponseType, checkGrantType, checkChallenge, checkResource, checkScope, checkPrompt,
+	checkForm, checkRequestObject, checkResponseType, checkGrantType, checkChallenge, checkResource, checkScope,
+	checkPrompt, checkMaxAge, checkLoginHint,
 }
 
 func checkForm(_ *Server, f form, a *authorization) error {
@@ -252,32 +274,25 @@ func (s *Server) permitted(client storage.Client, asked storage.Access) storage.
 	return out
 }
 
-// checkPrompt reads prompt (OpenID Connect Core section 3.1.2.1) and ignores unknown values.
-func checkPrompt(_ *Server, f form, a *authorization) error {
-	a.prompt = strings.Fields(f.get("prompt"))
-	if slices.Contains(a.prompt, "none") && len(a.prompt) > 1 {
-		return a.to.refuse(codeInvalidRequest, "prompt=none cannot be combined with other values")
-	}
-	return nil
+// asking returns the transaction of a request, which nothing keeps yet: without id and browser.
+func (s *Server) asking(a authorization) storage.Transaction {
+	now := s.cfg.Now()
+	return a.withPrompt(storage.Transaction{
+		ClientID: a.client.ID, ClientDigest: dcr.Digest(a.client), RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
+		Access: a.access, Resources: a.access.Resources(), Scopes: a.access.Scopes(), Created: now, Expires: now.Add(transactionTTL),
+	})
 }
 
 // begin starts a transaction in the browser and redirects to its first page.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, session liveSession) error {
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, t storage.Transaction, session liveSession) error {
 	browser, err := s.browser(w, r)
 	if err != nil {
 		return err
 	}
-	id, err := s.cfg.Store.NewID()
-	if err != nil {
+	if t.ID, err = s.cfg.Store.NewID(); err != nil {
 		return err
 	}
-	now := s.cfg.Now()
-	t := storage.Transaction{
-		ID: id, Browser: storage.HashSecret(browser),
-		ClientID: a.client.ID, ClientDigest: dcr.Digest(a.client), RedirectURI: a.to.uri.Raw, State: a.to.state, Challenge: a.challenge,
-		Access: a.access, Resources: a.access.Resources(), Scopes: a.access.Scopes(), Created: now, Expires: now.Add(transactionTTL),
-		ForceLogin: slices.Contains(a.prompt, "login") || slices.Contains(a.prompt, "select_account"),
-	}
+	t.Browser = storage.HashSecret(browser)
 	if err := s.keepTransaction(w, r, t); err != nil {
 		return err
 	}
@@ -287,7 +302,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	if session.satisfies(t) {
 		next = s.urls.consent
 	}
-	seeOther(w, next+"?transaction="+id)
+	seeOther(w, next+"?transaction="+t.ID)
 	return nil
 }
 

@@ -72,6 +72,7 @@ type Server struct {
 	logKey            []byte // keys the hash of user names that are not logged in the clear
 	chores            *chores
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
+	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
 	alarm             *alarm
 	egress            *egress // nil: the public web is assumed to be reachable
 	cookies           cookies
@@ -94,6 +95,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}
 	s.largeTransactions = fair.NewLimiter(cfg.Now)
+	s.unaskedRate = fair.NewLimiter(cfg.Now)
 	s.cookies = cookiesOf(s.urls.base)
 	s.cfg.Pages.LogoPath = s.path("/pages/logo") + "?v=" + s.cfg.Pages.LogoTag()
 	if s.pages, err = s.cfg.Pages.Pages(); err != nil {

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -15,8 +16,8 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// sessionTTL is the lifetime of a session. Use does not extend it.
-const sessionTTL = 12 * time.Hour
+// browserTTL is how long a browser keeps the cookie that binds its transactions.
+const browserTTL = 12 * time.Hour
 
 // cookies names and makes this server's cookies. Over https they are Secure and have the
 // prefix __Host-, so that no sibling domain can set them (RFC 6265bis section 4.1.3.2). That
@@ -84,7 +85,7 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) (string, error)
 		}
 	}
 	// Set each time, so that the cookie never ends before the transaction does.
-	s.cookies.set(w, browserCookie, secret, sessionTTL)
+	s.cookies.set(w, browserCookie, secret, browserTTL)
 	return secret, nil
 }
 
@@ -94,43 +95,65 @@ type liveSession struct {
 	storage.Session
 	secret string
 	person storage.User
+	// consent is what the person decided about the client of the request. It is zero where
+	// there is no client, or no decision.
+	consent storage.Consent
 }
 
 // session returns the session of this browser. It is the zero value if there is no session,
 // if it has expired, or if the person was disabled, removed, replaced or given another
 // password since.
-func (s *Server) session(r *http.Request) (liveSession, error) {
+func (s *Server) session(r *http.Request) (liveSession, error) { return s.sessionAt(r, "") }
+
+// sessionAt is session for a page of a client, with what the person decided about it.
+func (s *Server) sessionAt(r *http.Request, clientID string) (liveSession, error) {
 	secret := s.cookies.get(r, sessionCookie)
 	if !strings.HasPrefix(secret, sessionPrefix) {
 		return liveSession{}, nil
 	}
 	session, err := s.cfg.Store.Session(r.Context(), secret)
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && s.over(session) {
 		return liveSession{}, nil
 	}
 	if err != nil {
 		return liveSession{}, err
 	}
-	user, err := s.cfg.Store.User(r.Context(), session.UserName)
+	live := liveSession{Session: session, secret: secret}
+	if clientID == "" {
+		live.person, err = s.cfg.Store.User(r.Context(), session.UserName)
+	} else {
+		live.person, live.consent, err = s.cfg.Store.PersonAndConsent(r.Context(), session.UserName, session.Subject, clientID)
+	}
 	switch {
-	case errors.Is(err, storage.ErrNotFound) || (err == nil && !sessionValid(user, session)):
+	case errors.Is(err, storage.ErrNotFound) || (err == nil && !sessionValid(live.person, session)):
 		return liveSession{}, nil
 	case err != nil:
 		return liveSession{}, err
 	}
-	return liveSession{Session: session, secret: secret, person: user}, nil
+	s.sessionUsed(session)
+	return live, nil
 }
 
-// sessionValid reports whether a session still belongs to the person's current record. A
-// change of the password ends the sessions that began before it.
+// sessionValid reports whether a session still belongs to the person's current record, which is
+// zero if there is none. A change of the password ends the sessions that began before it.
 func sessionValid(user storage.User, session storage.Session) bool {
-	return !user.Disabled && user.Subject == session.Subject && user.SessionEpoch == session.Epoch
+	return user.Subject != "" && !user.Disabled && user.Subject == session.Subject && user.SessionEpoch == session.Epoch
 }
 
 // satisfies reports whether the session is sufficient for a transaction, without another
-// sign-in.
+// sign-in. One that began after the request always is: whoever signs in for it decides who it is.
 func (l liveSession) satisfies(t storage.Transaction) bool {
-	return l.secret != "" && (!t.ForceLogin || !l.AuthTime.Before(t.Created))
+	switch {
+	case l.secret == "":
+		return false
+	case !l.AuthTime.Before(t.Created):
+		return true
+	case t.ForceLogin:
+		return false
+	case t.MaxAge != nil && t.Created.Sub(l.AuthTime) > time.Duration(*t.MaxAge)*time.Second:
+		return false // OpenID Connect Core section 3.1.2.1: the person MUST be asked to sign in again
+	}
+	return !l.isAnother(t.LoginHint)
 }
 
 // methodPassword and the other constants are the values of [storage.Session.Method].
@@ -152,9 +175,12 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 		return err
 	}
 	now := s.cfg.Now()
+	expires := now.Add(s.cfg.SessionMax)
 	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
-		UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch, AuthTime: now, Expires: now.Add(sessionTTL),
+		UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch,
+		AuthTime: now, Seen: now, IdleExpires: s.idleEnd(now, expires), Expires: expires,
 		Method: by.name, Provider: by.provider, ProviderSession: by.providerSession,
+		Browser: describeBrowser(r.UserAgent()), From: shownNetwork(r.Context()),
 	})
 	if err != nil {
 		return err
@@ -164,7 +190,8 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 			return err
 		}
 	}
-	s.cookies.set(w, sessionCookie, secret, sessionTTL)
+	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
+	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
 	return nil
 }
 
@@ -187,7 +214,7 @@ func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSessio
 	if err != nil {
 		return storage.Transaction{}, liveSession{}, err
 	}
-	session, err := s.session(r)
+	session, err := s.sessionAt(r, t.ClientID)
 	return t, session, err
 }
 

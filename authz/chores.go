@@ -22,6 +22,7 @@ type chores struct {
 
 	mu       sync.Mutex
 	used     map[string]time.Time          // by client id
+	seen     map[string]storage.Session    // by session id, with the last use to record
 	granted  map[grantLists]struct{}       // the lists that grew
 	deferred []func(context.Context) error // the remaining work of requests
 
@@ -39,7 +40,7 @@ const maxChores = 4096
 func newChores(cfg Config, clients *dcr.Clients) *chores {
 	return &chores{
 		store: cfg.Store, clients: clients, log: cfg.Logger, now: cfg.Now,
-		used: map[string]time.Time{}, granted: map[grantLists]struct{}{},
+		used: map[string]time.Time{}, seen: map[string]storage.Session{}, granted: map[grantLists]struct{}{},
 	}
 }
 
@@ -131,14 +132,26 @@ func (c *chores) reportRoom(ctx context.Context) {
 	}
 }
 
+// takeSeen returns the sessions whose last use is to be recorded.
+func (c *chores) takeSeen() map[string]storage.Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.seen
+	c.seen = map[string]storage.Session{}
+	return seen
+}
+
 // runOnce does the work that is scheduled. Failed work is dropped; the next use schedules it
 // again. A client that does not exist any more needs no work.
 func (c *chores) runOnce(ctx context.Context) {
 	c.reportRoom(ctx)
+	if err := c.recordSeen(ctx, c.takeSeen()); err != nil {
+		c.log.WarnContext(ctx, "the last use of sessions cannot be recorded", "error", err)
+	}
 	used, made, rest := c.take()
 	for _, finish := range rest {
 		if err := finish(ctx); err != nil {
-			c.log.WarnContext(ctx, "lists of clients cannot be tidied", "error", err)
+			c.log.WarnContext(ctx, "lists cannot be tidied", "error", err)
 			return
 		}
 	}

@@ -90,6 +90,29 @@ type Config struct {
 	// code. Default 90 days.
 	RefreshMax time.Duration
 
+	// SessionIdle is the time after which a session ends in which the person did nothing at this
+	// server, up to five minutes earlier. Default 2 hours, at least 1 minute. The last use is
+	// recorded only while [Server.Run] runs; without it a session ends that long after the sign-in.
+	// SessionMax is the time after which every session ends. Default 12 hours, 1 minute to 30
+	// days. Both hold for sessions that began before they were lowered, too.
+	SessionIdle, SessionMax time.Duration
+
+	// ConsentRemember are the times for which a person may have a decision remembered, as choices
+	// on the consent page: whole hours, or [RememberAlways]. The choice to be asked each time is
+	// always there, and is the default. Nil means a day, 30 days and always; an empty list offers
+	// none, and decisions that were remembered before do not count.
+	ConsentRemember []time.Duration
+	// InsecureRememberUnvouched also remembers decisions about clients that nobody vouches for and
+	// that get their answer at a loopback address or a private-use scheme. Another program on the
+	// person's device can then use the same client_id and is let in without a page (RFC 8252
+	// section 8.6). Set it only where every program on people's devices is yours.
+	InsecureRememberUnvouched bool
+	// PreApproved is what clients may do without asking each person. It counts for clients that
+	// the operator vouches for, and for requests that ask for nothing else. The first request of a
+	// person shows a page with the account and the client, which has nothing to choose; after
+	// that, none is shown. Set it for applications that everybody has to use.
+	PreApproved []PreApproval
+
 	// Fetcher fetches what clients refer to: metadata documents, keys and logos. Without it
 	// none of them is fetched. Set it where the server may read from the public web, to the
 	// one fetcher of the process, so that its bounds cover all that the process fetches.
@@ -170,6 +193,11 @@ func (c Config) withDefaults() (Config, error) {
 	c.RefreshWindow = cmp.Or(c.RefreshWindow, 30*time.Second)
 	c.RefreshIdle = cmp.Or(c.RefreshIdle, 30*24*time.Hour)
 	c.RefreshMax = cmp.Or(c.RefreshMax, 90*24*time.Hour)
+	c.SessionIdle = cmp.Or(c.SessionIdle, 2*time.Hour)
+	c.SessionMax = cmp.Or(c.SessionMax, 12*time.Hour)
+	if c.ConsentRemember == nil {
+		c.ConsentRemember = []time.Duration{24 * time.Hour, 30 * 24 * time.Hour, RememberAlways}
+	}
 	c.Logger = slog.New(requestid.LogHandler(cmp.Or(c.Logger, slog.Default()).Handler()))
 	if c.CheckPassword == nil {
 		c.CheckPassword = passwords.Check
@@ -206,10 +234,14 @@ func (c Config) validate() error {
 	refuse(c.RefreshWindow > 10*time.Minute, "refresh-window %s: it must be at most 10m", c.RefreshWindow)
 	refuse(c.RefreshIdle < time.Second, "refresh-idle %s: it must be at least 1s", c.RefreshIdle)
 	refuse(c.RefreshMax < time.Second, "refresh-max %s: it must be at least 1s", c.RefreshMax)
+	refuse(c.SessionIdle < time.Minute, "session-idle %s: it must be at least 1m", c.SessionIdle)
+	refuse(c.SessionMax < time.Minute || c.SessionMax > 30*24*time.Hour, "session-max %s: it must be 1m to 30d", c.SessionMax)
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	errs = append(errs, c.Egress.validate())
 	errs = append(errs, c.allowMistakes()...)
+	errs = append(errs, memoryMistakes(c.ConsentRemember)...)
+	errs = append(errs, preApprovedMistakes(c.PreApproved, c.Resources)...)
 	return errors.Join(append(errs, validateResources(c.Resources)...)...)
 }

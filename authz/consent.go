@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"gatehouse.example/authz/internal/engine"
-	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -37,6 +36,13 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
+	client, to, err := s.clientAndRedirect(r, t)
+	if err != nil {
+		return err
+	}
+	if done, err := s.grantUnasked(w, r, t, session, client, to); done || err != nil {
+		return err
+	}
 	return s.consentPage(w, r, t, session, http.StatusOK, language.Text{})
 }
 
@@ -54,11 +60,16 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
+	approved := s.preApproved(client, offered)
+	var memories []templates.Memory
+	if !approved {
+		memories = s.memories(t, client, to)
+	}
 	w.WriteHeader(status)
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Groups: s.groups(offered), Offline: refreshable(client),
+		Groups: s.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
 		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
 	})
 }
@@ -90,17 +101,24 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch f.get("decision") {
 	case "allow":
-		return s.allow(w, r, t, session, f.all("scope"))
+		return s.allow(w, r, t, session, f)
 	case "deny":
-		return s.deny(w, r, t)
+		return s.deny(w, r, t, session)
 	}
 	return invalidRequest("the decision must be allow or deny")
 }
 
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transaction) error {
-	_, to, err := s.clientAndRedirect(r, t)
+// deny tells the client that the person declined. What was remembered about the client before is
+// forgotten first.
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession) error {
+	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
+	}
+	if session.consent.ClientID != "" {
+		if err := s.cfg.Store.DeleteConsent(r.Context(), session.Subject, client.ID); err != nil {
+			return err
+		}
 	}
 	if err := s.endTransaction(w, r, t); err != nil {
 		return err
@@ -110,53 +128,91 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	return e
 }
 
+// decision is what a person allowed on a page, and whether that is remembered.
+type decision struct {
+	offered, allowed storage.Access
+	remember         bool
+	given            storage.Remembered
+}
+
+// decide reads a form to allow. The problem is a sentence for the person.
+func (s *Server) decide(r *http.Request, t storage.Transaction, session liveSession, client storage.Client, to proven, f form) (d decision, problem language.Text, err error) {
+	if d.offered, err = s.offered(r.Context(), t, session.person); err != nil {
+		return d, language.Text{}, err
+	}
+	d.given = storage.Remembered{RedirectHost: destination(to), ClientDigest: t.ClientDigest, At: s.cfg.Now()}
+	if s.preApproved(client, d.offered) {
+		// The page asked nothing, it showed the account: that is remembered, and no access.
+		d.allowed, d.remember = d.offered, true
+		return d, language.Text{}, nil
+	}
+	if d.allowed, problem = choose(d.offered, f.all("scope")); !problem.IsZero() {
+		return d, problem, nil
+	}
+	d.given.Access = d.allowed
+	d.given.Until, d.remember, problem = s.remembering(f.get("remember"), t, client, to)
+	return d, problem, nil
+}
+
 // allow stores the grant and sends its code to the client. It stores the ticked part of the
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, ticked []string) error {
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, f form) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	allowed, problem, err := s.chosen(r.Context(), t, session.person, ticked)
+	d, problem, err := s.decide(r, t, session, client, to, f)
+	switch {
+	case err != nil:
+		return err
+	case !problem.IsZero():
+		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
+	}
+	if err := s.unremember(r.Context(), session, client, d.offered.Except(d.allowed)); err != nil {
+		return err
+	}
+	grant, code, err := s.issue(w, r, t, session, client, d.allowed)
 	if err != nil {
 		return err
 	}
-	if !problem.IsZero() {
-		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
+	if err := s.recheck(r.Context(), session, client, grant, nil); err != nil {
+		return err
 	}
+	if d.remember {
+		s.remember(r.Context(), session, client, d.given, grant)
+	}
+	s.granted(r.Context(), "consent given", session, client, grant)
+	s.send(w, to, url.Values{"code": {code}})
+	return nil
+}
+
+// issue stores a grant. It ends the transaction first, if anything keeps it.
+func (s *Server) issue(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, client storage.Client, allowed storage.Access) (storage.Grant, string, error) {
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
 		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.tokenScopes(allowed),
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
-		return err
+		return grant, "", err
 	}
 	if err := s.recordUse(r.Context(), client); err != nil {
-		return err
+		return grant, "", err
 	}
-	if err := s.endTransaction(w, r, t); err != nil {
-		return err
+	if t.ID != "" {
+		if err := s.endTransaction(w, r, t); err != nil {
+			return grant, "", err
+		}
 	}
 	err = s.engine.IssueCode(r.Context(), engine.Authorization{Client: client, Grant: grant, Code: code})
 	if errors.Is(err, storage.ErrConflict) {
-		return gone() // the person's grants were revoked while this one was stored
+		return grant, "", gone() // the person's grants were revoked while this one was stored
 	}
 	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrRecord) {
-		return unrecorded(err)
+		return grant, "", unrecorded(err)
 	}
-	if err != nil {
-		return err
-	}
-	if err := s.recheck(r.Context(), session, client, grant); err != nil {
-		return err
-	}
-	s.chores.grantCreated(grant)
-	s.rememberHolder(grant, session.person)
-	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
-	s.send(w, to, url.Values{"code": {code}})
-	return nil
+	return grant, code, err
 }
 
 // unrecorded returns the page for a decision to allow that could not be stored because the
@@ -184,30 +240,40 @@ func (s *Server) endTransaction(w http.ResponseWriter, r *http.Request, t storag
 }
 
 // recheck reads the person and the client again after the grant is stored. It reads both at
-// the same time, because the person is waiting.
-func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant) error {
+// the same time, because the person is waiting. If unasked is not nil, the grant was stored without
+// a page, and unasked says whether it still may be.
+func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant, unasked func(liveSession) bool) error {
 	known := make(chan error, 1)
 	go func() { known <- s.recheckClient(ctx, client, grant) }()
-	err := s.recheckPerson(ctx, session, grant)
-	return cmp.Or(err, <-known)
+	err := s.recheckPerson(ctx, session, grant, unasked)
+	return cmp.Or(<-known, err)
 }
 
 // recheckPerson reads the person again after the grant is stored, and revokes the grant if
 // the person may not sign in any more. Disabling or removing a person first changes the
 // record and then revokes the grants in the person's list, so it can miss a grant that is
-// stored in between.
-func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant storage.Grant) error {
-	user, err := s.cfg.Store.User(ctx, session.UserName)
-	if err == nil && sessionValid(user, session.Session) {
-		return nil
+// stored in between. For a grant without a page the same holds for the consent.
+func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant storage.Grant, unasked func(liveSession) bool) error {
+	now, err := session, error(nil)
+	if unasked == nil {
+		now.person, err = s.cfg.Store.User(ctx, session.UserName)
+	} else {
+		now.person, now.consent, err = s.cfg.Store.PersonAndConsent(ctx, session.UserName, session.Subject, grant.ClientID)
 	}
-	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the person was disabled, or given another password, while consenting"); revokeErr != nil {
+	because, refused := "the person was disabled, or given another password, while consenting", error(gone())
+	if err == nil && sessionValid(now.person, session.Session) {
+		if unasked == nil || unasked(now) {
+			return nil
+		}
+		because, refused = "the consent was taken back while the request was answered", errForgotten
+	}
+	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, because); revokeErr != nil {
 		return revokeErr
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	return gone()
+	return refused
 }
 
 // recordUse records that the client is used. This must happen before the client has a grant:

@@ -33,6 +33,7 @@ const (
 	codeUnavailable          = "temporarily_unavailable"
 	codeLoginRequired        = "login_required"
 	codeConsentRequired      = "consent_required"
+	codeInteractionRequired  = "interaction_required"
 	codeRequestNotSupported  = "request_not_supported"
 	codeURINotSupported      = "request_uri_not_supported"
 	codeRegNotSupported      = "registration_not_supported"

@@ -52,7 +52,7 @@ var (
 	authorizeForm = formFilter{
 		"response_type": {max: 64}, "response_mode": {max: 64}, "client_id": {max: longText}, "redirect_uri": {max: longText},
 		"scope": {max: longText}, "state": {max: longText}, "code_challenge": {max: shortText}, "code_challenge_method": {max: 64},
-		"resource": {max: longText, many: true}, "prompt": {max: 128},
+		"resource": {max: longText, many: true}, "prompt": {max: 128}, "max_age": {max: 64}, "login_hint": {max: shortText},
 		"request": {max: maxForm}, "request_uri": {max: longText}, "registration": {max: maxForm},
 	}
 	tokenForm = withClientParameters(formFilter{
@@ -66,7 +66,7 @@ var (
 	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
 	logoutForm     = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
 	languageForm   = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
-	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
+	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "remember": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 
 // withClientParameters adds the parameters of client authentication (OAuth 2.1 section 2.4).

@@ -31,7 +31,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 		s.afterSignIn(w, t)
 		return nil
 	}
-	return s.loginPage(w, r, t, http.StatusOK, "", language.Text{})
+	return s.loginPage(w, r, t, http.StatusOK, t.LoginHint, language.Text{})
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName string, problem language.Text) error {

@@ -10,7 +10,6 @@ import (
 	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
-	"gatehouse.example/templates/language"
 )
 
 // everybody reports whether a names nobody in particular.
@@ -101,16 +100,6 @@ func (s *Server) offered(ctx context.Context, t storage.Transaction, user storag
 		return nil, gone() // none of the requested resources is configured any more
 	}
 	return s.goodForUser(ctx, user, asked)
-}
-
-// chosen returns the ticked part of what is offered to a person. The problem is for the person.
-func (s *Server) chosen(ctx context.Context, t storage.Transaction, user storage.User, ticked []string) (storage.Access, language.Text, error) {
-	offered, err := s.offered(ctx, t, user)
-	if err != nil {
-		return nil, language.Text{}, err
-	}
-	allowed, problem := choose(offered, ticked)
-	return allowed, problem, nil
 }
 
 // rememberHolder lets the next request of a grant read its person with it, if it needs one.

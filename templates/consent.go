@@ -29,11 +29,25 @@ type Consent struct {
 	Groups []Group
 	// Offline means that the access lasts until it is revoked.
 	Offline bool
+	// PreApproved means that the operator approved all of it: there is nothing to choose.
+	PreApproved bool
+	// Memories are the choices how long the decision is remembered, besides not at all. Without
+	// any there is no choice.
+	Memories []Memory
 	// UserName is the name of the signed-in person. Account adds the buttons to sign out.
 	UserName string
 	Account  Account
 	// Problem is an error message above the form.
 	Problem language.Text
+}
+
+// Memory is a choice how long a decision is remembered: always, whole days, or hours.
+type Memory struct {
+	// Value is the value of the input remember.
+	Value  string
+	Always bool
+	// Days is zero if the time is not whole days.
+	Days, Hours int
 }
 
 // Group is a resource with its permissions.
@@ -69,7 +83,7 @@ type consentView struct {
 
 // Choosable reports whether there is a checkbox.
 func (v consentView) Choosable() bool {
-	return slices.ContainsFunc(v.Groups, func(g groupView) bool {
+	return !v.PreApproved && slices.ContainsFunc(v.Groups, func(g groupView) bool {
 		return slices.ContainsFunc(g.Boxes, func(b boxView) bool { return b.Value != "" })
 	})
 }

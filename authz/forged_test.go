@@ -139,7 +139,7 @@ func forgedCases(t *testing.T, h *harness) map[string]forgedCase {
 // report it, and nothing is written in its place. After its removal everything works again.
 func TestC1ForgedRecords(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{})
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.SessionIdle = 12 * time.Hour }})
 	client := h.rawItem("gatehouse:client:" + testClients()["brief"].ID)
 	for kind, c := range forgedCases(t, h) {
 		for what, forge := range forgeries(t, c.other, client) {

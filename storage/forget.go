@@ -99,6 +99,9 @@ func (s *Store) PersonAndConsent(ctx context.Context, userName, subject, clientI
 	var c Consent
 	id := consentID(subject, clientID)
 	items, err := s.getMany(ctx, []string{key(kindUser, userName), key(kindConsent, id)})
+	if errors.Is(err, ErrRecord) {
+		return s.personThenConsent(ctx, userName, id) // one of them is no item: only that one failed
+	}
 	if err != nil {
 		return u, c, err
 	}
@@ -106,6 +109,18 @@ func (s *Store) PersonAndConsent(ctx context.Context, userName, subject, clientI
 		return User{}, c, err
 	}
 	if c.version, err = s.decodeIfThere(ctx, kindConsent, id, items[1], &c); err != nil {
+		return User{}, Consent{}, err
+	}
+	return u, c, nil
+}
+
+func (s *Store) personThenConsent(ctx context.Context, userName, id string) (User, Consent, error) {
+	u, err := s.User(ctx, userName)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return User{}, Consent{}, err
+	}
+	c, err := s.consent(ctx, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return User{}, Consent{}, err
 	}
 	return u, c, nil

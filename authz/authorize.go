@@ -55,22 +55,6 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	return s.begin(w, r, a, t, session)
 }
 
-// withoutPage returns the error for prompt=none where a page would have to be shown (OpenID
-// Connect Core section 3.1.2.6).
-func (s *Server) withoutPage(r *http.Request, a authorization, t storage.Transaction, session liveSession) error {
-	if !session.satisfies(t) {
-		return a.to.refuse(codeLoginRequired, "a person has to sign in, and prompt=none forbids a sign-in page")
-	}
-	offered, err := s.offered(r.Context(), t, session.person)
-	if err != nil {
-		return err
-	}
-	if len(offered) == 0 {
-		return a.to.refuse(codeInteractionRequired, "the person has to see a page, and prompt=none forbids it")
-	}
-	return a.to.refuse(codeConsentRequired, "consent is required, and prompt=none forbids a consent page")
-}
-
 // readAuthorization runs the checks of an authorization request in order: the checks that
 // decide whether a redirect is allowed come first.
 func (s *Server) readAuthorization(r *http.Request) (authorization, error) {

@@ -45,3 +45,6 @@ func (s *Server) NextLook() time.Duration { return s.egress.wait() }
 
 // SetProviders makes c one with these providers.
 func (c *Config) SetProviders(ids ...string) { c.providers = ids }
+
+// DoChores does the work that requests left behind, as Run does periodically.
+func (s *Server) DoChores(ctx context.Context) { s.chores.runOnce(ctx) }

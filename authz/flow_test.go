@@ -56,7 +56,8 @@ package authz_test
 //
 //	setup          first of all; lines: issuer URL, registration closed, refresh-window
 //	               DURATION, refresh-idle DURATION, refresh-max DURATION, access-token-ttl
-//	               DURATION, no default resource, one resource
+//	               DURATION, session-idle DURATION, consent-remember off, no default
+//	               resource, one resource
 //	client NAME    RFC 7591 metadata in JSON, stored as if it had registered itself;
 //	               "client NAME configured" as if the operator had entered it
 //	browser NAME   go on in another browser
@@ -239,6 +240,10 @@ func (f *flow) configure(c *authz.Config) {
 			c.RefreshMax = d
 		case key == "access-token-ttl":
 			c.AccessTokenTTL = d
+		case key == "session-idle":
+			c.SessionIdle = d
+		case line == "consent-remember off":
+			c.ConsentRemember = []time.Duration{}
 		case line == "no default resource":
 			c.Resources[0].Default = false
 		case line == "one resource":
@@ -389,7 +394,7 @@ func (f *flow) must(err error) {
 func TestFlowFolders(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"rfc6749", "rfc7636", "rfc7009", "rfc7662", "rfc8707", "rfc9207", "rfc9068", "rfc8414", "rfc7591", "oauth21", "oidc-prompt", "fosite", "browser", "outage",
+		"rfc6749", "rfc7636", "rfc7009", "rfc7662", "rfc8707", "rfc9207", "rfc9068", "rfc8414", "rfc7591", "oauth21", "oidc-prompt", "fosite", "browser", "outage", "remember",
 	} {
 		entries, err := os.ReadDir(filepath.Join("testdata/flows", name))
 		if err != nil || len(entries) == 0 {

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,4 +96,20 @@ func (a authorization) withPrompt(t storage.Transaction) storage.Transaction {
 	t.ForceConsent = slices.Contains(a.prompt, promptConsent)
 	t.MaxAge, t.LoginHint = a.maxAge, a.hint
 	return t
+}
+
+// withoutPage returns the error for prompt=none where a page would have to be shown (OpenID
+// Connect Core section 3.1.2.6).
+func (s *Server) withoutPage(r *http.Request, a authorization, t storage.Transaction, session liveSession) error {
+	if !session.satisfies(t) {
+		return a.to.refuse(codeLoginRequired, "a person has to sign in, and prompt=none forbids a sign-in page")
+	}
+	offered, err := s.offered(r.Context(), t, session.person)
+	if err != nil {
+		return err
+	}
+	if len(offered) == 0 {
+		return a.to.refuse(codeInteractionRequired, "the person has to see a page, and prompt=none forbids it")
+	}
+	return a.to.refuse(codeConsentRequired, "consent is required, and prompt=none forbids a consent page")
 }

@@ -56,6 +56,22 @@ func Disable(ctx context.Context, store *storage.Store, id string) error {
 	return revokeGrants(ctx, store, id, "its client was disabled")
 }
 
+// Vouch vouches for a registered client as it is now, or takes that back. A client that changes
+// what it states about itself is not vouched for any more. The errors are those of [Disable].
+func Vouch(ctx context.Context, store *storage.Store, id string, vouched bool) error {
+	return changed(ctx, store, id, func(c storage.Client) error {
+		digest := ""
+		if vouched {
+			digest = Digest(c)
+		}
+		if c.Vouched == digest {
+			return nil
+		}
+		c.Vouched = digest
+		return store.UpdateClient(ctx, c)
+	})
+}
+
 // Remove removes a client from the store and revokes its grants. After an error, call Remove
 // again: it then finishes the revocation for a client that was removed recently.
 func Remove(ctx context.Context, store *storage.Store, id string) error {

@@ -96,8 +96,8 @@ func listed(patterns []string, host string) bool {
 }
 
 // Vouched reports whether the operator vouches for the metadata of a client: by configuring
-// it, pinning its document, or allowing the host of its document. The consent page warns
-// about other clients.
+// it, pinning its document, allowing the host of its document, or by [Vouch] as long as the
+// client states the same about itself. The consent page warns about other clients.
 func (cs *Clients) Vouched(c storage.Client) bool {
 	switch c.Source {
 	case storage.ClientConfigured:
@@ -108,7 +108,7 @@ func (cs *Clients) Vouched(c storage.Client) bool {
 		}
 		return cs.documents.trust(hostOf(c.ID)) == TrustAllow
 	}
-	return false
+	return c.Vouched != "" && c.Vouched == Digest(c)
 }
 
 // DocumentHost returns the host, with its port if there is one, from which a client's

@@ -63,6 +63,8 @@ type Client struct {
 	// Expires is when an unused client ends; zero if it stays. The first use makes it zero.
 	Expires  time.Time `json:"expires,omitzero"`
 	Disabled bool      `json:"disabled,omitempty"`
+	// Vouched is the digest of what the operator vouches for: the client as it was then.
+	Vouched string `json:"vouched,omitempty"`
 	// Removed is set in the record that is left of a removed client. [Store.Client] returns no
 	// such client.
 	Removed *Removal `json:"removed,omitempty"`

@@ -19,6 +19,8 @@ type Client struct {
 	Software string               `json:"software,omitempty"`
 	Created  time.Time            `json:"created"`
 	LastUsed time.Time            `json:"last_used,omitzero"`
+	// Vouched means that the operator vouches for the client, and it has not changed since.
+	Vouched bool `json:"vouched,omitempty"`
 	// Ends is the time at which the client is removed if it is not used.
 	Ends      time.Time         `json:"ends,omitzero"`
 	Localized map[string]string `json:"localized,omitempty"`
@@ -29,7 +31,7 @@ type Client struct {
 func ClientOf(c storage.Client) Client {
 	r := Client{
 		ID: c.ID, Source: c.Source, State: "unused", Software: c.Software, Created: c.Created.UTC(), LastUsed: c.LastUsed.UTC(),
-		Ends: c.Expires.UTC(), Localized: c.Localized, Client: c.Metadata,
+		Ends: c.Expires.UTC(), Localized: c.Localized, Client: c.Metadata, Vouched: c.Vouched != "" && c.Vouched == dcr.Digest(c),
 	}
 	switch {
 	case c.Disabled:
@@ -76,6 +78,11 @@ func Clients(ctx context.Context, store *storage.Store, software string) iter.Se
 func FindClient(ctx context.Context, store *storage.Store, id string) (Client, error) {
 	c, err := store.Client(ctx, id)
 	return ClientOf(c), err
+}
+
+// VouchForClient vouches for a registered client as it is now, or takes that back: see [dcr.Vouch].
+func VouchForClient(ctx context.Context, store *storage.Store, id string, vouched bool) error {
+	return dcr.Vouch(ctx, store, id, vouched)
 }
 
 // DisableClient locks a client out permanently and revokes its grants: see [dcr.Disable].

@@ -110,7 +110,7 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 	for _, list := range []struct {
 		key   string
 		value []yaml.MapSlice
-	}{{"resources", describe(v.Resources)}, {"clients", describeClients(v.Clients)}, {"software-statements", describeIssuers(v.StatementIssuers)}} {
+	}{{"resources", describe(v.Resources)}, {"clients", describeClients(v.Clients)}, {"software-statements", describeIssuers(v.StatementIssuers)}, {"pre-approved", describeApprovals(v.PreApproved)}} {
 		if len(list.value) > 0 {
 			lists = append(lists, yaml.MapItem{Key: list.key, Value: list.value})
 		}

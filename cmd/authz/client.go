@@ -22,6 +22,7 @@ type clientVerbs struct {
 	Add     clientAdd     `cmd:"" help:"Add a client that you know, and print its credentials."`
 	Ls      clientLs      `cmd:"" help:"List clients; those of one software are one line."`
 	Show    clientShow    `cmd:"" help:"Print the record of a client."`
+	Vouch   clientVouch   `cmd:"" help:"Vouch for a client that registered itself, as it is now."`
 	Disable clientDisable `cmd:"" help:"Lock a client out and revoke what it was granted."`
 	Rm      clientRm      `cmd:"" help:"Remove a client and revoke what it was granted."`
 	Token   clientToken   `cmd:"" help:"Mint an initial access token, for registration: token."`

@@ -50,6 +50,10 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 		errs = append(errs, err)
 		s.Pages, err = pagesIn(from.File)
 		errs = append(errs, err)
+		if s.PreApproved, err = preApprovedIn(from.File); err != nil {
+			s.PreApproved = nil
+		}
+		errs = append(errs, err)
 		l.warnings = from.File.Doubts
 	}
 	if from.File != nil {
@@ -102,7 +106,7 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 
 // settingNames returns the keys of the file of serve: its lists, and its flags but config.
 func settingNames(app *kong.Application) []string {
-	return append([]string{"resources", "groups", "clients", "software-statements", "registry", "pages"}, settings.FileKeys(serveFlags(app))...)
+	return append([]string{"resources", "groups", "clients", "software-statements", "pre-approved", "registry", "pages"}, settings.FileKeys(serveFlags(app))...)
 }
 
 // serveFlags returns the flags of serve in the order of the struct serveSettings.

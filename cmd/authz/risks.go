@@ -36,6 +36,8 @@ func (s *serveSettings) risks() []string {
 	r.add(s.ClientDocuments == "allow", "client-documents allow: consent pages present every host of a client document as trusted: "+
 		"write ask, or deny with the hosts you know under client-documents-allow")
 	r.add(s.AccessTokenTTL > 0 && s.AccessTokenTTL <= earlyRefresh, "access-token-ttl %s: clients that refresh five minutes early do so at each call: write 10m, or use introspection where tokens have to end sooner", s.AccessTokenTTL)
+	risk = s.consentSettings.risk()
+	r.add(risk != "", "%s", risk)
 	open := s.ClientDocuments == "ask" || s.ClientDocuments == "allow"
 	r.add(s.Registration == string(authz.RegistrationClosed) && open, "registration closed: any client can still connect with a metadata document of its own (client-documents %s): "+
 		"write client-documents: off, or deny with the hosts you know under client-documents-allow", s.ClientDocuments)

@@ -94,6 +94,8 @@ type serveSettings struct {
 	RefreshIdle    settings.Duration `default:"30d" placeholder:"TIME" help:"How long a grant lives without being refreshed (default ${default})."`
 	RefreshMax     settings.Duration `default:"90d" placeholder:"TIME" help:"How long a grant lives at most (default ${default})."`
 
+	consentSettings
+
 	RegistryAt string `placeholder:"PATH" help:"Serve a catalogue of servers too, below this path, such as / or /registry; its settings are under the key registry of the file (default: not)."`
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
@@ -169,6 +171,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 	fetching, _ := s.fetching()      // mistakes were reported
 	fetching.InsecureAllowLoopback = s.InsecureAllowLoopback
 	fetcher, err := safefetch.New(fetching)
+	memories, _ := s.memories() // mistakes were reported
 	return authz.Config{
 		Issuer:             s.Issuer,
 		Resources:          s.Resources,
@@ -194,6 +197,12 @@ func (s *serveSettings) server() (authz.Config, error) {
 		RefreshMax:         time.Duration(s.RefreshMax),
 		TrustedProxies:     proxies,
 		Pages:              s.Pages.look,
+		SessionIdle:        time.Duration(s.SessionIdle),
+		SessionMax:         time.Duration(s.SessionMax),
+		ConsentRemember:    memories,
+		PreApproved:        s.PreApproved,
+
+		InsecureRememberUnvouched: s.InsecureRememberUnvouched,
 	}, err
 }
 

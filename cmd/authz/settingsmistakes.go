@@ -14,7 +14,7 @@ import (
 // mistakes returns the mistakes that authz.New does not report. The settings that --dev allows
 // to be left out have been filled in before.
 func (s *serveSettings) mistakes() error {
-	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes())
+	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes())
 }
 
 func (s *serveSettings) issuerMistake() error {

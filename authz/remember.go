@@ -198,7 +198,7 @@ func (s *Server) remembering(choice string, t storage.Transaction, client storag
 
 // unaskedLimit bounds how many requests of one person are answered without a page: pages of others
 // can make a browser send requests. Beyond it the person is asked.
-var unaskedLimit = fair.Limit{Burst: 60, Per: time.Hour}
+var unaskedLimit = fair.Limit{Burst: 100, Per: time.Hour}
 
 // grantUnasked answers a request without a page if it may, and reports whether it did. The consent
 // is read again after the grant is stored, because whoever takes it back forgets it first and

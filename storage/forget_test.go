@@ -1,0 +1,88 @@
+package storage_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// TestRememberedDecisions: a decision takes the place of what it contains and of what the client
+// stated before, and what is refused is in none of them any more.
+func TestRememberedDecisions(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	access := func(scopes ...string) storage.Access {
+		return storage.Access{{Resource: "https://notes.example.com/mcp", Scopes: scopes}}
+	}
+	given := func(host, digest string, until time.Time, a storage.Access) storage.Remembered {
+		return storage.Remembered{RedirectHost: host, ClientDigest: digest, Access: a, At: at, Until: until}
+	}
+	var c storage.Consent
+	c = c.With(given("a.example", "1", time.Time{}, access("read")))
+	c = c.With(given("b.example", "1", time.Time{}, access("read")))
+	c = c.With(given("a.example", "1", at.Add(time.Hour), access("read", "write")))
+	if len(c.Given) != 2 || c.Given[0].RedirectHost != "b.example" {
+		t.Errorf("%+v", c.Given)
+	}
+	if !c.Asked("a.example", "1") || c.Asked("a.example", "2") || c.Asked("c.example", "1") {
+		t.Error("where it was asked")
+	}
+	c = c.With(given("b.example", "2", time.Time{}, access("read")))
+	if len(c.Given) != 2 || c.Asked("b.example", "1") {
+		t.Errorf("what it stated before: %+v", c.Given)
+	}
+	less, changed := c.Without(access("write"))
+	if !changed || len(less.Given) != 2 || !reflect.DeepEqual(less.Given[0].Access, access("read")) || len(c.Given[0].Access[0].Scopes) != 2 {
+		t.Errorf("without write: %+v, from %+v", less.Given, c.Given)
+	}
+	if none, changed := c.Without(access("read", "write")); !changed || len(none.Given) != 0 {
+		t.Errorf("without all: %+v", none.Given)
+	}
+	if _, changed := c.Without(access("other")); changed {
+		t.Error("what was not given cannot be taken")
+	}
+	if _, changed := c.Without(storage.Access{{Resource: "https://notes.example.com/mcp"}}); !changed {
+		t.Error("the resource as a whole")
+	}
+	for i := range 40 {
+		c = c.With(given(string(rune('a'+i))+".example", "1", time.Time{}, access("read")))
+	}
+	if len(c.Given) != 16 {
+		t.Errorf("%d decisions", len(c.Given))
+	}
+}
+
+// TestRevokingForgets: revoking all grants of a person, or of a client, forgets what was decided
+// about it, and nothing else.
+func TestRevokingForgets(t *testing.T) {
+	s, _ := newStore(t)
+	ctx := t.Context()
+	put := func(subject, client string) {
+		t.Helper()
+		if err := s.PutConsent(ctx, storage.Consent{Subject: subject, ClientID: client, Given: []storage.Remembered{{At: time.Unix(0, 0)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(subject, client string) bool {
+		t.Helper()
+		_, c, err := s.PersonAndConsent(ctx, "nobody", subject, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Subject != ""
+	}
+	put("ada", "one")
+	put("ada", "two")
+	put("bob", "one")
+	put("bob", "two")
+	if err := s.RevokeUser(ctx, "ada", "test"); err != nil || there("ada", "one") || there("ada", "two") || !there("bob", "one") {
+		t.Errorf("a person: %v", err)
+	}
+	if err := s.RevokeClient(ctx, "one", "test"); err != nil || there("bob", "one") || !there("bob", "two") {
+		t.Errorf("a client: %v", err)
+	}
+	if err := s.ForgetClient(ctx, "two"); err != nil || there("bob", "two") {
+		t.Errorf("forgetting a client: %v", err)
+	}
+}

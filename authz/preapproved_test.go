@@ -55,6 +55,14 @@ func TestPreApproved(t *testing.T) {
 		t.Errorf("after declining: %s", got)
 	}
 	b.code(read)
+	h.changeClient(basic.ID, func(c *storage.Client) { c.Metadata.ClientName = "Another" })
+	if got := b.unasked(read); got != "consent_required" {
+		t.Errorf("it states something else: %s", got)
+	}
+	b.code(read)
+	if got := b.unasked(read); got != "code" {
+		t.Errorf("shown again: %s", got)
+	}
 	h.cfg.PreApproved = nil
 	h.restart()
 	if got := b.unasked(read); got != "consent_required" {

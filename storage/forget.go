@@ -94,52 +94,26 @@ func (a Access) pairs() (all [][2]string) {
 
 // PersonAndConsent reads a person by name, and what a subject decided about a client, in one round
 // trip. Who is missing is the zero User; where nothing was decided, the Consent is zero.
-func (s *Store) PersonAndConsent(ctx context.Context, userName, subject, clientID string) (User, Consent, error) {
-	var u User
-	var c Consent
-	id := consentID(subject, clientID)
-	items, err := s.getMany(ctx, []string{key(kindUser, userName), key(kindConsent, id)})
-	if errors.Is(err, ErrRecord) {
-		return s.personThenConsent(ctx, userName, id) // one of them is no item: only that one failed
-	}
-	if err != nil {
-		return u, c, err
-	}
-	if u.version, err = s.decodeIfThere(ctx, kindUser, userName, items[0], &u); err != nil {
-		return User{}, c, err
-	}
-	if c.version, err = s.decodeIfThere(ctx, kindConsent, id, items[1], &c); err != nil {
+func (s *Store) PersonAndConsent(ctx context.Context, userName, subject, clientID string) (u User, c Consent, err error) {
+	read := &together{store: s}
+	person := read.add(kindUser, userName, &u)
+	consent := read.add(kindConsent, consentID(subject, clientID), &c)
+	if err := read.run(ctx); err != nil {
 		return User{}, Consent{}, err
+	}
+	for _, w := range []*want{person, consent} {
+		if w.err != nil && !errors.Is(w.err, ErrNotFound) {
+			return User{}, Consent{}, w.err
+		}
+	}
+	u.version, c.version = person.version, consent.version
+	if errors.Is(consent.err, ErrNotFound) {
+		c = Consent{} // also one that has ended
+	}
+	if errors.Is(person.err, ErrNotFound) {
+		u = User{}
 	}
 	return u, c, nil
-}
-
-func (s *Store) personThenConsent(ctx context.Context, userName, id string) (User, Consent, error) {
-	u, err := s.User(ctx, userName)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return User{}, Consent{}, err
-	}
-	c, err := s.consent(ctx, id)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return User{}, Consent{}, err
-	}
-	return u, c, nil
-}
-
-// decodeIfThere decodes an item that was read with others. Nothing is there for the zero Item, and
-// once the record has ended.
-func (s *Store) decodeIfThere(ctx context.Context, kind, id string, item Item, v any) (Version, error) {
-	if item.Version == (Version{}) {
-		return Version{}, nil
-	}
-	if err := s.mayBePlain(ctx, kind, item); err != nil {
-		return Version{}, err
-	}
-	err := s.decode(kind, id, item, v)
-	if errors.Is(err, ErrNotFound) {
-		return Version{}, nil
-	}
-	return item.Version, err
 }
 
 // forgetAll deletes the consents in a list. One that cannot be read is deleted too: the person is

@@ -110,3 +110,56 @@ func TestUnaskedRoundTrips(t *testing.T) {
 		}
 	}
 }
+
+// TestRememberedByThoseWhoMay: a person who loses a group is granted less without a page, and
+// nothing when nothing is left; then there is a page to see. Getting more brings the page back.
+func TestRememberedByThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	web := testClients()["web"]
+	h := newHarness(t, setup{config: func(c *authz.Config) {
+		c.Groups = map[string][]string{"staff": {personName}, "admins": {personName}}
+		c.Resources[0].Allow = authz.Allow{Groups: []string{"staff"}}
+		c.Resources[0].Scopes[1].Allow = authz.Allow{Groups: []string{"admins"}}
+	}})
+	request := replaced(asks(web), "scope", "notes:read notes:write")
+	scope := func(b *browser) string {
+		t.Helper()
+		code := b.open(h.issuer + "/authorize?" + request.Encode()).location(t).Query().Get("code")
+		if code == "" {
+			return "a page"
+		}
+		return h.toToken(web, redemption(web, code)).member(t, "scope")
+	}
+	set := func(staff, admins bool) {
+		h.cfg.Groups = map[string][]string{"staff": {}, "admins": {}}
+		if staff {
+			h.cfg.Groups["staff"] = []string{personName}
+		}
+		if admins {
+			h.cfg.Groups["admins"] = []string{personName}
+		}
+		h.restart()
+	}
+	b := h.newBrowser()
+	set(true, false)
+	b.decide(request, "always")
+	if got := scope(b); got != "notes:read" {
+		t.Errorf("what the person may have was remembered: %s", got)
+	}
+	set(true, true)
+	if got := scope(b); got != "a page" {
+		t.Errorf("the person may have more now: %s", got)
+	}
+	b.decide(request, "always")
+	if got := scope(b); got != "notes:read notes:write" {
+		t.Errorf("all of it: %s", got)
+	}
+	set(true, false)
+	if got := scope(b); got != "notes:read" {
+		t.Errorf("a group was lost: %s", got)
+	}
+	set(false, false)
+	if got := b.unasked(request); got != "interaction_required" {
+		t.Errorf("nothing is left: %s", got)
+	}
+}

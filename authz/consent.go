@@ -1,8 +1,6 @@
 package authz
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -235,67 +233,6 @@ func (s *Server) endTransaction(w http.ResponseWriter, r *http.Request, t storag
 	}
 	if err == nil {
 		s.dropCookie(w, r, s.cookies.name(keptCookie+t.ID))
-	}
-	return err
-}
-
-// recheck reads the person and the client again after the grant is stored. It reads both at
-// the same time, because the person is waiting. If unasked is not nil, the grant was stored without
-// a page, and unasked says whether it still may be.
-func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant, unasked func(liveSession) bool) error {
-	known := make(chan error, 1)
-	go func() { known <- s.recheckClient(ctx, client, grant) }()
-	err := s.recheckPerson(ctx, session, grant, unasked)
-	return cmp.Or(<-known, err)
-}
-
-// recheckPerson reads the person again after the grant is stored, and revokes the grant if
-// the person may not sign in any more. Disabling or removing a person first changes the
-// record and then revokes the grants in the person's list, so it can miss a grant that is
-// stored in between. For a grant without a page the same holds for the consent.
-func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant storage.Grant, unasked func(liveSession) bool) error {
-	now, err := session, error(nil)
-	if unasked == nil {
-		now.person, err = s.cfg.Store.User(ctx, session.UserName)
-	} else {
-		now.person, now.consent, err = s.cfg.Store.PersonAndConsent(ctx, session.UserName, session.Subject, grant.ClientID)
-	}
-	because, refused := "the person was disabled, or given another password, while consenting", error(gone())
-	if err == nil && sessionValid(now.person, session.Session) {
-		if unasked == nil || unasked(now) {
-			return nil
-		}
-		because, refused = "the consent was taken back while the request was answered", errForgotten
-	}
-	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, because); revokeErr != nil {
-		return revokeErr
-	}
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
-	}
-	return refused
-}
-
-// recordUse records that the client is used. This must happen before the client has a grant:
-// a client that seems unused may be removed at any time.
-func (s *Server) recordUse(ctx context.Context, client storage.Client) error {
-	rest, err := s.clients.Use(ctx, client)
-	if errors.Is(err, storage.ErrNotFound) {
-		return unknownClient(err)
-	}
-	s.chores.deferWork(rest)
-	return err
-}
-
-// recheckClient reads the client again after the grant is stored, for the same reason as
-// recheckPerson: disabling or removing a client changes its record first.
-func (s *Server) recheckClient(ctx context.Context, client storage.Client, grant storage.Grant) error {
-	_, err := s.requestingClient(ctx, client.ID)
-	if err == nil {
-		return nil
-	}
-	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, "the client was removed or disabled at its consent"); revokeErr != nil {
-		return revokeErr
 	}
 	return err
 }

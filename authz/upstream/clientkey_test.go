@@ -46,7 +46,7 @@ func TestClientAuthentication(t *testing.T) {
 				a.First = func(_ http.ResponseWriter, r *http.Request) bool {
 					if r.URL.Path == "/token" {
 						_, _, basic = r.BasicAuth()
-						post = r.FormValue("client_secret") != "" && r.FormValue("client_id") != ""
+						post = r.FormValue("client_secret") != "" || r.FormValue("client_id") != ""
 					}
 					return false
 				}

@@ -148,6 +148,25 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
+// A token of another type than Bearer is not used as one, and one that fits in no header is none.
+func TestAccessTokens(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"another type":  func(m map[string]any) { m["token_type"] = "DPoP" },
+		"no type":       func(m map[string]any) { delete(m, "token_type") },
+		"no token":      func(m map[string]any) { delete(m, "access_token") },
+		"a line break":  func(m map[string]any) { m["access_token"] = "a\r\nb" },
+		"a long one":    func(m map[string]any) { m["refresh_token"] = strings.Repeat("r", 17<<10) },
+		"only capitals": func(m map[string]any) { m["ACCESS_TOKEN"] = m["access_token"]; delete(m, "access_token") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.OIDC)
+			s.fake.Change(func(a *upstreamtest.Answers) { a.Token = change })
+			_, err := s.signIn()
+			refuses(t, err, upstream.ErrInvalid, upstream.ReasonNonsense)
+		})
+	}
+}
+
 // A claim that is there twice is refused: readers differ in which one counts.
 func TestClaimsTwice(t *testing.T) {
 	s := start(t, upstream.OIDC)

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,32 @@ func TestEntra(t *testing.T) {
 				t.Error("Entra's userinfo was asked, which knows no tenants")
 			}
 		})
+	}
+}
+
+// A key that Entra publishes for one tenant signs for that tenant only.
+func TestEntraKeys(t *testing.T) {
+	for issuer, fine := range map[string]bool{"{tenantid}": true, upstreamtest.Tenant: true, otherTenant: false} {
+		s := start(t, upstream.Entra)
+		s.client.Hurry()
+		k := publishedKey(t, s.fake)
+		data, err := k.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := decode(t, data)
+		published["issuer"] = s.fake.URL() + "/" + issuer + "/v2.0"
+		s.fake.Change(func(a *upstreamtest.Answers) {
+			a.First = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/jwks" {
+					writeJSON(w, map[string]any{"keys": []any{published}})
+				}
+				return r.URL.Path == "/jwks"
+			}
+		})
+		if _, err := s.signIn(); (err == nil) != fine {
+			t.Errorf("key of %s: %v", issuer, err)
+		}
 	}
 }
 

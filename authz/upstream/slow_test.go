@@ -231,6 +231,7 @@ func TestCrowd(t *testing.T) {
 		if took := time.Since(begun); took > 10*time.Second {
 			t.Errorf("somebody waited for %s", took)
 		}
+		lock <- struct{}{}
 		if counts[upstream.ReasonSlow] < 32 || counts[upstream.ReasonBusy] < 400-32-256 || most > 32 {
 			t.Errorf("reasons %v, at most %d calls at a time", counts, most)
 		}

@@ -104,6 +104,9 @@ func (f files) parse(l *language.Language, names ...string) (*template.Template,
 func (s *Set) rehearse(embedded *Set, names []string) error {
 	reader := Reader{Action: "/language", Return: "/"}
 	for _, name := range names {
+		if samples[name] == nil {
+			return fmt.Errorf("pages: there is no sample of the page %q", name)
+		}
 		var own, ours bytes.Buffer
 		if err := errors.Join(samples[name](s.For(reader), &own), samples[name](embedded.For(reader), &ours)); err != nil {
 			return fmt.Errorf("pages: %w", err)

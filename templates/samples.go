@@ -30,6 +30,12 @@ var samples = map[string]func(*Set, io.Writer) error{
 			UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile),
 		})
 	},
+	"closed": func(s *Set, w io.Writer) error {
+		return s.Closed(w, Closed{
+			Action: "/consent", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
+			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Code: hostile,
+		})
+	},
 	"error": func(s *Set, w io.Writer) error {
 		return s.Error(w, Error{
 			Status: 400, Title: language.Detail(hostile), Message: language.Detail(hostile), Code: hostile,

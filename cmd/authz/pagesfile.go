@@ -59,6 +59,9 @@ func pagesIn(d *settings.Document) (pagesSection, error) {
 		return pagesSection{}, err
 	}
 	_, err := p.look.Pages()
+	if err == nil {
+		_, err = p.look.Registry()
+	}
 	if err != nil {
 		p.look.Files = nil // the mistake was reported
 	}

@@ -119,6 +119,8 @@ type carried struct {
 // to the catalogue.
 func (v *registryServe) carried(ctx context.Context, s *serveSettings, store *storage.Store, log *slog.Logger) (carried, error) {
 	v.Issuer = []string{s.Issuer} // with --dev it is not known earlier
+	v.pages = s.Pages.look
+	v.pages.LogoPath = pathOf(s.Issuer) + "/pages/logo?v=" + v.pages.LogoTag() // the server has it there
 	m, err := v.mirror(store, log, v.Interval, v.FullInterval, nil)
 	if err != nil {
 		return carried{}, err

@@ -24,6 +24,7 @@ import (
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
+	"gatehouse.example/templates"
 )
 
 // registryServe serves the catalogue.
@@ -42,6 +43,9 @@ type registryServe struct {
 	TLSKey       string            `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
 	listenSettings
+
+	// pages is the look of the authorization server that carries the registry.
+	pages templates.Look
 }
 
 // registryScope is the scope that a token needs to read a protected registry.
@@ -100,9 +104,18 @@ type readers struct {
 	answers func(path string) bool
 }
 
+// ownTitle returns the title that the operator gave, "" for the default, which the pages have in
+// every language.
+func (v *registryServe) ownTitle() string {
+	if v.Title == "Servers" {
+		return ""
+	}
+	return v.Title
+}
+
 // readers returns the handler for paths that begin with a prefix.
 func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix string) (readers, error) {
-	config := serve.Config{Catalogue: catalogue.New(store), Prefix: prefix, Title: v.Title, CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log}
+	config := serve.Config{Catalogue: catalogue.New(store), Prefix: prefix, Title: v.ownTitle(), CacheAge: time.Duration(v.CacheAge), MetaKey: v.MetaKey, Log: log, Pages: v.pages}
 	if v.MetaFile != "" {
 		file, err := registry.OpenMetaFile(registry.FileConfig{Path: v.MetaFile, Logger: log}, func(data []byte) (json.RawMessage, error) {
 			return readMeta(v.MetaFile, data)

@@ -43,6 +43,9 @@ type Config struct {
 	// Icons fetches the icons of servers for the pages. With nil the pages show no icons.
 	Icons icon.Getter
 
+	// Pages is the look of the pages. The program serves the logo, at its LogoPath.
+	Pages templates.Look
+
 	// MetaKey is this registry's own key of _meta, such as com.example.registry/catalogue. Set
 	// it together with Enrich. Data of an upstream or a record under this key is dropped.
 	MetaKey string
@@ -85,7 +88,7 @@ func New(c Config) (*Handler, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("registry/serve: %w", err)
 	}
-	pages, err := templates.NewRegistry()
+	pages, err := c.Pages.Registry()
 	if err != nil {
 		return nil, fmt.Errorf("registry/serve: %w", err)
 	}

@@ -29,7 +29,7 @@ func told(members map[string]any) string {
 // tellAll gives the person a name, an address and a group of each kind.
 func (h *harness) tellAll() {
 	h.t.Helper()
-	h.change(func(u *storage.User) {
+	h.changePerson(func(u *storage.User) {
 		u.FullName, u.Email = "Ada Reader", "ada@example.com"
 		u.Identities = []storage.Identity{
 			{Provider: "company", Issuer: "https://login.example.com", Subject: "1", Groups: []string{"staff", "/team/a"}},
@@ -83,7 +83,7 @@ func TestToldWhatIsConfigured(t *testing.T) {
 		}
 	}
 	h.leave("admins")
-	h.change(func(u *storage.User) { u.Email = "new@example.com" })
+	h.changePerson(func(u *storage.User) { u.Email = "new@example.com" })
 	if got := told(h.introspect(both).json(t)); got != strings.Replace(all, "admins ", "", 1)+" email=new@example.com" {
 		t.Errorf("after a change: %q", got)
 	}
@@ -103,7 +103,7 @@ func TestToldWithinBounds(t *testing.T) {
 		c.SigningAlgorithm = "RS256"
 	}}), testClients()["native"]
 	groups := func(n, size int) {
-		h.change(func(u *storage.User) {
+		h.changePerson(func(u *storage.User) {
 			u.FullName, u.Email = strings.Repeat("n", 256), strings.Repeat("e", 256)
 			u.Identities = []storage.Identity{{Provider: "company"}}
 			for i := range n {
@@ -134,7 +134,7 @@ func TestToldWithinBounds(t *testing.T) {
 			}
 		}
 	}
-	h.change(func(u *storage.User) { u.FullName, u.Email = strings.Repeat("n", 257), strings.Repeat("e", 257) })
+	h.changePerson(func(u *storage.User) { u.FullName, u.Email = strings.Repeat("n", 257), strings.Repeat("e", 257) })
 	if in := claims(t, h.tokens(c).access); in["name"] != nil || in["email"] != nil {
 		t.Error("a text without a bound is in the token")
 	}
@@ -165,7 +165,7 @@ func TestProvidersSpeakForThemselves(t *testing.T) {
 		{"company/admins", []string{"x"}, "[]"},
 		{"comp", []string{"any/admins"}, "[]"},
 	} {
-		h.change(func(u *storage.User) { u.Identities = []storage.Identity{{Provider: tt.provider, Groups: tt.groups}} })
+		h.changePerson(func(u *storage.User) { u.Identities = []storage.Identity{{Provider: tt.provider, Groups: tt.groups}} })
 		if in := fmt.Sprint(h.introspect(held.access).json(t)["groups"]); in != tt.in {
 			t.Errorf("%s %q: %s, want %s", tt.provider, tt.groups, in, tt.in)
 		}

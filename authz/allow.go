@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/storage"
 )
 
-// providerIDs returns the ids of the configured providers.
-func (c Config) providerIDs() []string { return c.providers }
+// providerIDs returns the ids of the configured providers, never nil.
+func (c Config) providerIDs() []string { return append([]string{}, c.providers...) }
 
 // allowMistakes returns the mistakes in who may use what: names that nobody can have.
 func (c Config) allowMistakes() []error {
@@ -32,7 +32,8 @@ func (c Config) allowMistakes() []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// allowMistakes returns the mistakes in who may use a resource and what it is told.
+// allowMistakes returns the mistakes in who may use a resource and what it is told. Providers are
+// those that there are, nil if that is not known: then any may be named.
 func (r Resource) allowMistakes(providers []string) []error {
 	errs := r.Allow.mistakes("resource "+r.URI, providers)
 	for _, scope := range r.Scopes {
@@ -65,7 +66,7 @@ func (a Allow) mistakes(where string, providers []string) []error {
 // groupMistake returns an error if there can be no group of the name.
 func groupMistake(where, group string, providers []string) error {
 	switch provider, _, ok := account.OfProvider(group); {
-	case ok && !contains(providers, provider):
+	case ok && providers != nil && !contains(providers, provider):
 		return unknownProvider(where+": allow: group", group, provider, providers)
 	case !ok && strings.Contains(group, "/"):
 		return fmt.Errorf("authz: %s: allow: group %q: a group of a provider is written as PROVIDER/GROUP", where, group)
@@ -86,7 +87,7 @@ func named(where, name string, providers []string) error {
 		return fmt.Errorf("authz: %s: %q is not the name of a person: %s", where, name, plain(err))
 	case canonical != name:
 		return fmt.Errorf("authz: %s: write the name %q as %s", where, name, canonical)
-	case ofProvider && !contains(providers, provider):
+	case ofProvider && providers != nil && !contains(providers, provider):
 		return unknownProvider(where+": person", name, provider, providers)
 	}
 	return nil
@@ -120,9 +121,9 @@ func (r Resource) ownGroups() []string {
 
 // reportGroups warns of groups that do not exist, and says which ones are in the configuration
 // and in the store: the verbs see the store only.
-func (s *Server) reportGroups(ctx context.Context) error {
+func (s *Server) reportGroups(ctx context.Context, resources []Resource) error {
 	users := map[string][]string{} // of a group: the resources
-	for _, r := range s.resources.list {
+	for _, r := range resources {
 		for _, name := range r.ownGroups() {
 			users[name] = append(users[name], r.URI)
 		}

@@ -108,7 +108,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.people = newDirectory(cfg)
-	if err := s.reportGroups(ctx); err != nil {
+	if err := s.reportGroups(ctx, cfg.Resources); err != nil {
 		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})

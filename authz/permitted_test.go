@@ -54,8 +54,8 @@ func (h *harness) leave(group string) {
 	}
 }
 
-// change changes the record of the person below the functions of the operator.
-func (h *harness) change(change func(*storage.User)) {
+// changePerson changes the record of the person below the functions of the operator.
+func (h *harness) changePerson(change func(*storage.User)) {
 	h.t.Helper()
 	user, err := h.store.User(h.t.Context(), personName)
 	if err != nil {
@@ -331,9 +331,9 @@ func TestReplacedGroup(t *testing.T) {
 func TestNobodyHoldsTheGrant(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *harness){
-		"disabled": func(h *harness) { h.change(func(u *storage.User) { u.Disabled = true }) },
+		"disabled": func(h *harness) { h.changePerson(func(u *storage.User) { u.Disabled = true }) },
 		"removed":  func(h *harness) { _ = h.store.DeleteUser(h.t.Context(), personName) },
-		"replaced": func(h *harness) { h.change(func(u *storage.User) { u.Subject = "another" }) },
+		"replaced": func(h *harness) { h.changePerson(func(u *storage.User) { u.Subject = "another" }) },
 	} {
 		for _, known := range []bool{true, false} {
 			h, c := newGuarded(t, nil), testClients()["native"]

@@ -83,7 +83,7 @@ func (h *harness) agree(c testClient, other *harness, r *rand.Rand) (open int) {
 // inRandomGroups gives the person random groups of a provider and of this server.
 func (h *harness) inRandomGroups(r *rand.Rand) {
 	h.t.Helper()
-	h.change(func(u *storage.User) {
+	h.changePerson(func(u *storage.User) {
 		u.Identities = []storage.Identity{{Provider: "company", Groups: []string{"a", "b"}[:r.IntN(3)]}}
 	})
 }

@@ -234,7 +234,7 @@ func TestCrowd(t *testing.T) {
 		time.Sleep(time.Second) // the provider notices that nobody listens
 		lock <- struct{}{}
 		defer func() { <-lock }()
-		if counts[upstream.ReasonSlow] < 32 || counts[upstream.ReasonBusy] < 400-32-256 || most > 32 {
+		if counts[upstream.ReasonSlow] < 32 || counts[upstream.ReasonBusy] < 400-32-256 || most > 64 { // the provider notices late that a call ended
 			t.Errorf("reasons %v, at most %d calls at a time", counts, most)
 		}
 	})

@@ -122,7 +122,7 @@ func (r Resource) ownGroups() []string {
 // and in the store: the verbs see the store only.
 func (s *Server) reportGroups(ctx context.Context) error {
 	users := map[string][]string{} // of a group: the resources
-	for _, r := range s.resources.list {
+	for _, r := range s.resources.current.Load().entries {
 		for _, name := range r.ownGroups() {
 			users[name] = append(users[name], r.URI)
 		}

@@ -37,20 +37,20 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	return s.consentPage(w, r, t, session, http.StatusOK, language.Text{})
+	return s.consentPage(w, r, s.resources.take(r.Context()), t, session, http.StatusOK, language.Text{})
 }
 
-func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem language.Text) error {
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, status int, problem language.Text) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	offered, err := s.offered(r.Context(), t, session.person)
+	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return err
 	}
 	if len(offered) == 0 {
-		return s.closedPage(w, r, t, session)
+		return s.closedPage(w, r, set, t, session)
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
@@ -58,7 +58,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Groups: s.groups(offered), Offline: refreshable(client),
+		Groups: set.groups(offered), Offline: refreshable(client),
 		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
 	})
 }
@@ -90,7 +90,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch f.get("decision") {
 	case "allow":
-		return s.allow(w, r, t, session, f.all("scope"))
+		return s.allow(w, r, s.resources.take(r.Context()), t, session, f.all("scope"))
 	case "deny":
 		return s.deny(w, r, t)
 	}
@@ -113,21 +113,21 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 // allow stores the grant and sends its code to the client. It stores the ticked part of the
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, ticked []string) error {
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, ticked []string) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	allowed, problem, err := s.chosen(r.Context(), t, session.person, ticked)
+	allowed, problem, err := s.chosen(r.Context(), set, t, session.person, ticked)
 	if err != nil {
 		return err
 	}
 	if !problem.IsZero() {
-		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
+		return s.consentPage(w, r, set, t, session, http.StatusBadRequest, problem)
 	}
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
-		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.tokenScopes(allowed),
+		Access: allowed, Resources: allowed.Resources(), Scopes: set.tokenScopes(allowed),
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 		return err
 	}
 	s.chores.grantCreated(grant)
-	s.rememberHolder(grant, session.person)
+	s.rememberHolder(set, grant, session.person)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "consent given", "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", allowed.String())
 	s.send(w, to, url.Values{"code": {code}})
 	return nil

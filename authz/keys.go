@@ -31,6 +31,7 @@ func keysOf(cfg Config) keyring.Config {
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })
+	work.Go(func() { s.resources.run(ctx) })
 	work.Go(func() { s.chores.reseal(ctx) })
 	work.Go(func() { s.chores.seal(ctx) })
 	work.Go(func() { s.chores.reap(ctx) })

@@ -52,7 +52,10 @@ const maxNamed = 10
 // knownResources returns a clause with resources that an authorization request can name.
 func (s *resourceSet) knownResources() string {
 	uris := s.uris()
-	if len(uris) > maxNamed {
+	switch {
+	case len(uris) == 0:
+		return "ask the people who run this server for the URIs that it knows"
+	case len(uris) > maxNamed:
 		return "known are, among others: " + strings.Join(uris[:maxNamed], " ")
 	}
 	return "known are: " + strings.Join(uris, " ")

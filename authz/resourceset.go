@@ -252,7 +252,10 @@ const maxListed = 100
 func (s *resourceSet) uris() []string {
 	uris := []string{}
 	for _, e := range s.entries {
-		if !e.pattern && !e.disabled && len(uris) < maxListed {
+		if len(uris) == maxListed {
+			break
+		}
+		if !e.pattern && !e.disabled {
 			uris = append(uris, e.URI)
 		}
 	}

@@ -83,8 +83,9 @@ func (w *resourceWatch) refresh(ctx context.Context, age time.Duration) {
 	if !w.old(age) {
 		return
 	}
-	w.looked.Store(w.now().UnixNano())
+	began := w.now()
 	err := w.look(ctx)
+	w.looked.Store(began.UnixNano()) // until now, requests that need a newer set wait for this one
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && !w.failing:

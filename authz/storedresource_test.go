@@ -49,26 +49,26 @@ func (h *harness) add(n authz.NewResource) {
 	}
 }
 
-// change changes a resource and lets the servers see it.
-func (h *harness) change(change error) {
+// changed lets the servers see a change of a resource.
+func (h *harness) changed(err error) {
 	h.t.Helper()
-	if change != nil {
-		h.t.Fatal(change)
+	if err != nil {
+		h.t.Fatal(err)
 	}
 	h.clock.advance(seen)
 }
 
 func (h *harness) disable(uri string) {
 	h.t.Helper()
-	h.change(admin.DisableResource(h.t.Context(), h.store, uri))
+	h.changed(admin.DisableResource(h.t.Context(), h.store, uri))
 }
 func (h *harness) enable(uri string) {
 	h.t.Helper()
-	h.change(admin.EnableResource(h.t.Context(), h.store, uri))
+	h.changed(admin.EnableResource(h.t.Context(), h.store, uri))
 }
 func (h *harness) remove(uri string) {
 	h.t.Helper()
-	h.change(admin.RemoveResource(h.t.Context(), h.store, uri))
+	h.changed(admin.RemoveResource(h.t.Context(), h.store, uri))
 }
 
 // activeAt reports what a resource server with a credential learns about a token.

@@ -35,6 +35,7 @@ func TestRoundTripsOfPeople(t *testing.T) {
 		h.toToken(c, redemption(c, "hello")) // the client is cached
 		count("refresh", 2, refresh)
 		h.clock.advance(pause)
+		h.get("/.well-known/oauth-authorization-server") // without Run a request looks for resources
 		count("introspection", 1, introspect)
 		if pause == 0 {
 			count("code exchange", 2, func() reply { return h.toToken(c, redemption(c, code)) })

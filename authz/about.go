@@ -27,10 +27,10 @@ const (
 
 // told returns the claims that all of these resources are configured for: everybody who gets a
 // token can read all of it.
-func (s resourceSet) told(resources []string) []string {
+func (s *resourceSet) told(resources []string) []string {
 	var common []string
 	for i, uri := range resources {
-		claims := s.byURI[uri].Claims
+		claims := s.claimsOf(uri)
 		if i == 0 {
 			common = slices.Clone(claims)
 		}
@@ -60,4 +60,10 @@ func about(h people.Holder, claims []string, most int) keyring.About {
 		a.Name = h.FullName
 	}
 	return a
+}
+
+// claimsOf returns what a resource learns about people.
+func (s *resourceSet) claimsOf(uri string) []string {
+	r, _ := s.find(uri)
+	return r.Claims
 }

@@ -121,9 +121,9 @@ func (r Resource) ownGroups() []string {
 
 // reportGroups warns of groups that do not exist, and says which ones are in the configuration
 // and in the store: the verbs see the store only.
-func (s *Server) reportGroups(ctx context.Context, resources []Resource) error {
+func (s *Server) reportGroups(ctx context.Context) error {
 	users := map[string][]string{} // of a group: the resources
-	for _, r := range resources {
+	for _, r := range s.resources.current.Load().entries {
 		for _, name := range r.ownGroups() {
 			users[name] = append(users[name], r.URI)
 		}

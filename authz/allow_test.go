@@ -53,3 +53,30 @@ func TestRulesRefused(t *testing.T) {
 		t.Errorf("the log: %s", log)
 	}
 }
+
+// TestRulesOfStoredResources: a rule of a resource in the store decides like one of the
+// configuration, and one that is a mistake is not stored.
+func TestRulesOfStoredResources(t *testing.T) {
+	t.Parallel()
+	h, c := newGuarded(t, nil), testClients()["native"]
+	for _, bad := range []authz.Allow{{Groups: []string{}}, {People: []string{}}, {Groups: []string{"Staff"}}, {People: []string{"A"}}} {
+		r := wikiResource()
+		r.Allow = bad
+		if _, err := authz.AddResource(t.Context(), h.store, authz.NewResource{Resource: r}); err == nil {
+			t.Errorf("%+v is stored", bad)
+		}
+	}
+	r := wikiResource()
+	r.Allow, r.Claims = authz.Allow{Groups: []string{"staff"}}, []string{"groups"}
+	h.add(authz.NewResource{Resource: r})
+	h.changed(nil)
+	held := h.newBrowser().tokens(c, asksFor(c, "", wiki))
+	if got := told(claims(t, held.access)); got != "groups=[admins staff]" {
+		t.Errorf("the token tells %q", got)
+	}
+	h.leave("staff")
+	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), 400, "invalid_grant")
+	if in := h.introspectAs(wiki, wikiSecret, held.access).json(t); in["active"] != false {
+		t.Errorf("introspection: %v", in)
+	}
+}

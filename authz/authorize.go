@@ -20,6 +20,7 @@ const transactionTTL = 10 * time.Minute
 // authorization is an authorization request that passed every check (OAuth 2.1 section
 // 4.1.1).
 type authorization struct {
+	set       *resourceSet
 	client    storage.Client
 	to        proven
 	challenge string
@@ -44,7 +45,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	t := s.asking(a)
 	if session.satisfies(t) {
-		done, err := s.grantUnasked(w, r, t, session, a.client, a.to)
+		done, err := s.grantUnasked(w, r, a.set, t, session, a.client, a.to)
 		if done || err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
 	if err != nil {
 		return authorization{}, unprovenRedirect(client, f.get("redirect_uri"), err)
 	}
-	a := authorization{client: client, to: to}
+	a := authorization{set: s.resources.take(r.Context()), client: client, to: to}
 	for _, check := range authorizationChecks {
 		if err := check(s, f, &a); err != nil {
 			return authorization{}, err
@@ -225,16 +226,16 @@ func notBase64URL(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-func checkResource(s *Server, f form, a *authorization) error {
+func checkResource(_ *Server, f form, a *authorization) error {
 	var problem string
-	if a.resources, problem = s.resources.requested(f.all("resource")); problem != "" {
+	if a.resources, problem = a.set.requested(f.all("resource")); problem != "" {
 		return a.to.refuse(codeInvalidTarget, "%s", problem) // RFC 8707 section 2
 	}
 	return nil
 }
 
 func checkScope(s *Server, f form, a *authorization) error {
-	asked, problem := s.resources.asked(a.resources, f.get("scope"))
+	asked, problem := a.set.asked(a.resources, f.get("scope"))
 	if problem != "" {
 		return a.to.refuse(codeInvalidScope, "%s", problem)
 	}
@@ -288,10 +289,4 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, a authorization, 
 	}
 	seeOther(w, next+"?transaction="+t.ID)
 	return nil
-}
-
-// seeOther redirects the browser to a page of this server.
-func seeOther(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
-	w.WriteHeader(http.StatusSeeOther)
 }

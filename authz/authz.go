@@ -60,7 +60,7 @@ import (
 // Server is the authorization server as an http.Handler. It is safe for concurrent use.
 type Server struct {
 	cfg               Config
-	resources         resourceSet
+	resources         *resourceWatch
 	urls              endpoints
 	keys              *keyring.Ring
 	engine            *engine.Engine
@@ -86,7 +86,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, resources: newResourceSet(cfg.Resources), urls: endpointsOf(cfg.Issuer)}
+	s := &Server{cfg: cfg, urls: endpointsOf(cfg.Issuer)}
 	if s.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
@@ -107,13 +107,16 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
+	if s.resources, err = watchResources(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("authz: resources: %w", err)
+	}
 	s.people = newDirectory(cfg)
-	if err := s.reportGroups(ctx, cfg.Resources); err != nil {
+	if err := s.reportGroups(ctx); err != nil {
 		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{
-		Store: cfg.Store, Endpoint: s.urls.register, Scopes: s.resources.scopeNames(), Now: cfg.Now, Logger: cfg.Logger,
+		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
 		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
@@ -170,16 +173,20 @@ func endpointsOf(issuer string) endpoints {
 	}
 }
 
+// knownScopes returns the scopes of all resources, for registrations.
+func (s *Server) knownScopes(ctx context.Context) map[string]bool { return s.resources.take(ctx).known }
+
 // document returns the server metadata (RFC 8414 section 2). It lists exactly the endpoints
-// and features that are enabled; documents says whether it offers client metadata documents.
-func (s *Server) document(documents bool) metadata.AuthorizationServer {
+// and features that are enabled, and of resources and scopes the first [maxListed]; documents
+// says whether it offers client metadata documents.
+func (s *Server) document(resources *resourceSet, documents bool) metadata.AuthorizationServer {
 	methods := []string{metadata.AuthMethodNone, metadata.AuthMethodBasic, metadata.AuthMethodPost, metadata.AuthMethodPrivateKeyJWT}
 	doc := metadata.AuthorizationServer{
 		Issuer:                            s.cfg.Issuer,
 		AuthorizationEndpoint:             s.urls.authorize,
 		TokenEndpoint:                     s.urls.token,
 		JWKSURI:                           s.urls.jwks,
-		ScopesSupported:                   s.resources.scopeNames(),
+		ScopesSupported:                   resources.scopeNames(),
 		ResponseTypesSupported:            []string{"code"},
 		ResponseModesSupported:            []string{"query"},
 		GrantTypesSupported:               []string{metadata.GrantAuthorizationCode, metadata.GrantRefreshToken},
@@ -190,13 +197,13 @@ func (s *Server) document(documents bool) metadata.AuthorizationServer {
 		RevocationEndpointAuthSigningAlgs: dcr.AssertionAlgorithms(),
 		CodeChallengeMethodsSupported:     []string{"S256"},
 		AuthorizationResponseIssParameter: true, // RFC 9207 section 3
-		ProtectedResources:                s.resources.uris(),
+		ProtectedResources:                resources.uris(),
 		ClientIDMetadataDocumentSupported: documents,
 	}
 	if s.cfg.Registration != RegistrationClosed {
 		doc.RegistrationEndpoint = s.urls.register
 	}
-	if s.resources.introspectable() {
+	if resources.introspect {
 		doc.IntrospectionEndpoint = s.urls.introspect
 		doc.IntrospectionEndpointAuthMethods = []string{metadata.AuthMethodBasic}
 	}

@@ -8,9 +8,9 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// asked returns what a transaction asks for, limited to what is still configured.
-func (s *Server) asked(t storage.Transaction) storage.Access {
-	return s.resources.served(t.Asked(s.resources.defines))
+// askedBy returns what a transaction asks for, limited to what there still is.
+func (s *resourceSet) askedBy(t storage.Transaction) storage.Access {
+	return s.served(s.lasting(t.Asked(s.defines), t.Created))
 }
 
 // choice is one checkbox on the consent page: a scope of a resource, or a resource without
@@ -77,10 +77,10 @@ func add(a storage.Access, c choice) storage.Access {
 }
 
 // groups returns what the consent page shows of an access: one group per resource.
-func (s *Server) groups(asked storage.Access) []templates.Group {
+func (s *resourceSet) groups(asked storage.Access) []templates.Group {
 	var groups []templates.Group
 	for _, p := range asked {
-		resource := s.resources.byURI[p.Resource]
+		resource, _ := s.find(p.Resource)
 		g := templates.Group{Resource: templates.Resource{URI: resource.URI, Name: resource.Name}}
 		for _, c := range choicesOf(storage.Access{p}) {
 			g.Boxes = append(g.Boxes, templates.Box{Value: c.value(asked), Name: c.scope, Description: resource.describe(c.scope), Whole: resource.whole(c.scope), Checked: true})

@@ -30,7 +30,7 @@ func TestLastUseIsRecorded(t *testing.T) {
 			*token = answer.member(t, "refresh_token")
 			time.Sleep(10 * time.Second)
 		}
-		time.Sleep(2 * time.Second) // between two runs of the chores
+		time.Sleep(3 * time.Second) // between two runs of the chores, and of the look for resources
 		begin := time.Now()
 		refresh("for the first time", "registered", &token, 3) // the client, the grant, the swap
 		if got := s.lastUsed("registered"); !got.Equal(begin) {

@@ -20,7 +20,7 @@ import (
 	"gatehouse.example/templates"
 )
 
-// Config configures a [Server]. Issuer, Store and Resources are required.
+// Config configures a [Server]. Issuer and Store are required.
 type Config struct {
 	// Issuer is the issuer identifier (RFC 8414 section 2), byte for byte as it
 	// appears in metadata, in tokens and in the iss parameter. It has no trailing slash
@@ -28,7 +28,8 @@ type Config struct {
 	Issuer string
 	// Store keeps all state. Open it with the same Issuer and with master keys.
 	Store *storage.Store
-	// Resources are the servers that tokens are issued for; at least one is required.
+	// Resources are the servers that tokens are issued for, beside those in the store
+	// ([storage.Resource]). Of two with one URI this one counts.
 	Resources []Resource
 	// Groups are groups of people by name, with the names of their members. They can be named in
 	// an [Allow], like the groups that the operator makes in the store; a group of the store with
@@ -238,7 +239,6 @@ func (c Config) validate() error {
 	refuse(c.SessionMax < time.Minute || c.SessionMax > 30*24*time.Hour, "session-max %s: it must be 1m to 30d", c.SessionMax)
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
-	refuse(len(c.Resources) == 0, "no resources: name at least one server that tokens are for")
 	errs = append(errs, c.Egress.validate())
 	errs = append(errs, c.allowMistakes()...)
 	errs = append(errs, memoryMistakes(c.ConsentRemember)...)

@@ -81,7 +81,7 @@ func TestConfigRefused(t *testing.T) {
 func TestConfigReportsAll(t *testing.T) {
 	t.Parallel()
 	_, err := authz.New(t.Context(), authz.Config{Issuer: "http://auth.example.com", CodeTTL: time.Hour, RefreshMax: -1})
-	for _, part := range []string{"issuer", "store", "resources", "code-ttl", "refresh-max"} {
+	for _, part := range []string{"issuer", "store", "code-ttl", "refresh-max"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

@@ -38,23 +38,24 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if done, err := s.grantUnasked(w, r, t, session, client, to); done || err != nil {
+	set := s.resources.take(r.Context())
+	if done, err := s.grantUnasked(w, r, set, t, session, client, to); done || err != nil {
 		return err
 	}
-	return s.consentPage(w, r, t, session, http.StatusOK, language.Text{})
+	return s.consentPage(w, r, set, t, session, http.StatusOK, language.Text{})
 }
 
-func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, status int, problem language.Text) error {
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, status int, problem language.Text) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	offered, err := s.offered(r.Context(), t, session.person)
+	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return err
 	}
 	if len(offered) == 0 {
-		return s.closedPage(w, r, t, session)
+		return s.closedPage(w, r, set, t, session)
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
@@ -67,7 +68,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, t storage.T
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Groups: s.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
+		Groups: set.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
 		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
 	})
 }
@@ -99,7 +100,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch f.get("decision") {
 	case "allow":
-		return s.allow(w, r, t, session, f)
+		return s.allow(w, r, s.resources.take(r.Context()), t, session, f)
 	case "deny":
 		return s.deny(w, r, t, session)
 	}
@@ -134,8 +135,8 @@ type decision struct {
 }
 
 // decide reads a form to allow. The problem is a sentence for the person.
-func (s *Server) decide(r *http.Request, t storage.Transaction, session liveSession, client storage.Client, to proven, f form) (d decision, problem language.Text, err error) {
-	if d.offered, err = s.offered(r.Context(), t, session.person); err != nil {
+func (s *Server) decide(r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, f form) (d decision, problem language.Text, err error) {
+	if d.offered, err = s.offered(r.Context(), set, t, session.person); err != nil {
 		return d, language.Text{}, err
 	}
 	d.given = storage.Remembered{RedirectHost: destination(to), ClientDigest: t.ClientDigest, At: s.cfg.Now()}
@@ -155,22 +156,22 @@ func (s *Server) decide(r *http.Request, t storage.Transaction, session liveSess
 // allow stores the grant and sends its code to the client. It stores the ticked part of the
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, f form) error {
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, f form) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	d, problem, err := s.decide(r, t, session, client, to, f)
+	d, problem, err := s.decide(r, set, t, session, client, to, f)
 	switch {
 	case err != nil:
 		return err
 	case !problem.IsZero():
-		return s.consentPage(w, r, t, session, http.StatusBadRequest, problem)
+		return s.consentPage(w, r, set, t, session, http.StatusBadRequest, problem)
 	}
 	if err := s.unremember(r.Context(), session, client, d.offered.Except(d.allowed)); err != nil {
 		return err
 	}
-	grant, code, err := s.issue(w, r, t, session, client, d.allowed)
+	grant, code, err := s.issue(w, r, set, t, session, client, d.allowed)
 	if err != nil {
 		return err
 	}
@@ -180,16 +181,16 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if d.remember {
 		s.remember(r.Context(), session, client, d.given, grant)
 	}
-	s.granted(r.Context(), "consent given", session, client, grant)
+	s.granted(r.Context(), set, "consent given", session, client, grant)
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
 }
 
 // issue stores a grant. It ends the transaction first, if anything keeps it.
-func (s *Server) issue(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, client storage.Client, allowed storage.Access) (storage.Grant, string, error) {
+func (s *Server) issue(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, allowed storage.Access) (storage.Grant, string, error) {
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
-		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.tokenScopes(allowed),
+		Access: allowed, Resources: allowed.Resources(), Scopes: set.tokenScopes(allowed),
 		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {

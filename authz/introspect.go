@@ -36,14 +36,15 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	resource, err := s.resourceServer(r)
+	set := s.resources.take(r.Context())
+	resource, err := s.resourceServer(r, set)
 	if err != nil {
 		return err
 	}
 	if f.get("token") == "" {
 		return invalidRequest("the parameter token is missing")
 	}
-	answer, err := s.inspect(r, resource, f.get("token"))
+	answer, err := s.inspect(r, set, resource, f.get("token"))
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 // whether the calling resource is still part of it and with which scopes; where that or what the
 // resource is told depends on the person, the person now (see [resourceSet.goodFor]). If the record cannot be read, it is unknown whether the token is active, and
 // inspect returns an error.
-func (s *Server) inspect(r *http.Request, resource Resource, token string) (introspection, error) {
+func (s *Server) inspect(r *http.Request, set *resourceSet, resource Resource, token string) (introspection, error) {
 	claims, err := s.keys.Verify(token)
 	switch {
 	case errors.Is(err, keyring.ErrToken):
@@ -65,14 +66,14 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 	case !slices.Contains(claims.Audience, resource.URI):
 		return introspection{}, nil
 	}
-	g, holder, err := s.people.Grant(r.Context(), claims.GrantID, s.resources.isPersonal)
+	g, holder, err := s.people.Grant(r.Context(), claims.GrantID, set.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && g.State != storage.GrantActive) {
 		return introspection{}, nil
 	}
 	if err != nil {
 		return introspection{}, err
 	}
-	now, err := s.resources.goodFor(g.Allowed(s.resources.defines), holder)
+	now, err := set.goodFor(set.allowedBy(g), holder)
 	if err != nil {
 		return introspection{}, err
 	}
@@ -90,7 +91,7 @@ func (s *Server) inspect(r *http.Request, resource Resource, token string) (intr
 
 // resourceServer authenticates a resource server with HTTP Basic. These credentials are
 // separate from those of clients: neither kind is accepted in place of the other.
-func (s *Server) resourceServer(r *http.Request) (Resource, error) {
+func (s *Server) resourceServer(r *http.Request, set *resourceSet) (Resource, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
 		return Resource{}, invalidClient("a resource server authenticates with one HTTP Basic header")
@@ -101,12 +102,12 @@ func (s *Server) resourceServer(r *http.Request) (Resource, error) {
 	}
 	wrong := ""
 	for _, c := range credentials.readings {
-		resource, ok := s.resources.byClient[c.id]
-		if ok && sameSecret(c.secret, resource.Introspection.Secret) {
+		resource, name, right := set.server(c.id, c.secret)
+		if right {
 			return resource, nil
 		}
-		if ok {
-			wrong = "resource server " + c.id
+		if name != "" {
+			wrong = "resource server " + name
 		}
 	}
 	return Resource{}, s.wrongSecret(r, wrong, invalidClient("the resource server is not known, or its secret is not right"))

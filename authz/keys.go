@@ -21,16 +21,18 @@ func keysOf(cfg Config) keyring.Config {
 }
 
 // Run does the background work of the server until ctx ends: it rereads and rotates the
-// signing keys, seals records under the first master key, records the last use of clients,
-// keeps lists short, removes idle clients and checks for access to the public web. Any number
-// of processes with one store may call Run.
+// signing keys, looks for changed resources in the store, seals records under the first master
+// key, records the last use of clients, keeps lists short, removes idle clients and checks for
+// access to the public web. Any number of processes with one store may call Run.
 //
 // A server without Run still signs and verifies with the keys in the store: it reads them
 // when it starts, and again when they are used and are older than KeyCache. It does not
-// rotate them.
+// rotate them. Resources it reads when a request needs them and they are older than five
+// seconds.
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })
+	work.Go(func() { s.resources.run(ctx) })
 	work.Go(func() { s.chores.reseal(ctx) })
 	work.Go(func() { s.chores.seal(ctx) })
 	work.Go(func() { s.chores.reap(ctx) })

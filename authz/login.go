@@ -48,7 +48,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 		if err != nil {
 			return err
 		}
-		page.Client, page.RedirectHost, page.Resources = s.shownClient(client), to.uri.Host(), s.shownResources(s.asked(t).Resources())
+		page.Client, page.RedirectHost, page.Resources = s.shownClient(client), to.uri.Host(), s.resources.take(r.Context()).shown(t)
 	}
 	page.WithoutClient = t.ClientID == ""
 	w.WriteHeader(status)
@@ -146,10 +146,11 @@ func (s *Server) shownClient(c storage.Client) templates.Client {
 	return templates.Client{Name: c.Metadata.ClientName, Verified: s.clients.Vouched(c), Host: dcr.DocumentHost(c)}
 }
 
-func (s *Server) shownResources(uris []string) []templates.Resource {
-	shown := make([]templates.Resource, len(uris))
-	for i, uri := range uris {
-		shown[i] = templates.Resource{URI: uri, Name: s.resources.byURI[uri].Name}
+// shown returns what the sign-in page shows of the resources of a transaction.
+func (s *resourceSet) shown(t storage.Transaction) (shown []templates.Resource) {
+	for _, p := range s.askedBy(t) {
+		r, _ := s.find(p.Resource)
+		shown = append(shown, templates.Resource{URI: r.URI, Name: r.Name})
 	}
 	return shown
 }

@@ -20,9 +20,9 @@ type narrowed struct {
 // 2.1 section 4.3.1). Both may ask for less than the grant allows, never for more. A token
 // carries the scopes that were allowed at its resources and are still defined there. The
 // grant does not change. Whose grant it is now decides too; see [resourceSet.goodFor].
-func (s *Server) narrow(g storage.Grant, h people.Holder, f form, scope string) (narrowed, error) {
-	consented := g.Allowed(s.resources.defines)
-	granted, err := s.resources.goodFor(consented, h)
+func (s *resourceSet) narrow(g storage.Grant, h people.Holder, f form, scope string) (narrowed, error) {
+	consented := s.allowedBy(g)
+	granted, err := s.goodFor(consented, h)
 	if err != nil {
 		return narrowed{}, err
 	}
@@ -30,7 +30,7 @@ func (s *Server) narrow(g storage.Grant, h people.Holder, f form, scope string) 
 	if problem != "" {
 		return narrowed{}, refuse(codeInvalidTarget, "%s", problem)
 	}
-	if served := s.resources.served(consented); len(granted) == 0 && len(served) > 0 {
+	if served := s.served(consented); len(granted) == 0 && len(served) > 0 {
 		return narrowed{}, lostAll(served)
 	}
 	if len(named) == 0 {
@@ -47,7 +47,7 @@ func (s *Server) narrow(g storage.Grant, h people.Holder, f form, scope string) 
 		access = append(access, p)
 	}
 	scopes, err := s.narrowScopes(granted, access, scope)
-	return narrowed{audience: named, scopes: scopes, about: about(h, s.resources.told(named), maxTokenGroups)}, err
+	return narrowed{audience: named, scopes: scopes, about: about(h, s.told(named), maxTokenGroups)}, err
 }
 
 // unnamed returns the resources of a token request that names none. A token for two resources
@@ -76,13 +76,13 @@ func unnamed(g storage.Grant, granted storage.Access) ([]string, error) {
 
 // narrowScopes returns the scopes of a token for access, a part of the granted resources. raw
 // is the scope parameter.
-func (s *Server) narrowScopes(granted, access storage.Access, raw string) ([]string, error) {
+func (s *resourceSet) narrowScopes(granted, access storage.Access, raw string) ([]string, error) {
 	asked, problem := parseScope(raw)
 	if problem != "" {
 		return nil, refuse(codeInvalidScope, "%s", problem)
 	}
 	asked = slices.DeleteFunc(asked, func(name string) bool { return name == offlineAccess })
-	all, possible := granted.Scopes(), s.resources.tokenScopes(access)
+	all, possible := granted.Scopes(), s.tokenScopes(access)
 	for _, name := range asked {
 		if !slices.Contains(all, name) {
 			return nil, refuse(codeInvalidScope, "scope %s was not granted, or is not open to the person any more", name)

@@ -26,7 +26,7 @@ func (a Allow) admits(p people.Person) bool {
 // applications use it, so what a page offers is what tokens carry. The decision itself does not
 // change: it is good for more again when the person gets a group back. Without a rule about
 // people it is the same for every person, and h is not looked at.
-func (s resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access, error) {
+func (s *resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access, error) {
 	served := s.served(a)
 	switch {
 	case !s.personal(served):
@@ -40,28 +40,28 @@ func (s resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access,
 }
 
 // goodForUser is goodFor for a person whose record was read just now.
-func (s *Server) goodForUser(ctx context.Context, user storage.User, a storage.Access) (storage.Access, error) {
-	if !s.resources.personal(s.resources.served(a)) {
-		return s.resources.goodFor(a, people.Holder{})
+func (s *Server) goodForUser(ctx context.Context, set *resourceSet, user storage.User, a storage.Access) (storage.Access, error) {
+	if !set.personal(set.served(a)) {
+		return set.goodFor(a, people.Holder{})
 	}
 	p, err := s.people.Of(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	return s.resources.goodFor(a, people.Holder{Known: true, Gone: user.Disabled, Person: p})
+	return set.goodFor(a, people.Holder{Known: true, Gone: user.Disabled, Person: p})
 }
 
 // isPersonal reports whether a live grant is only good for something, or its tokens only say what
 // they have to, once it is known who its person is now.
-func (s resourceSet) isPersonal(g storage.Grant) bool {
-	return g.State != storage.GrantRevoked && s.personal(s.served(g.Allowed(s.defines)))
+func (s *resourceSet) isPersonal(g storage.Grant) bool {
+	return g.State != storage.GrantRevoked && s.personal(s.served(s.allowedBy(g)))
 }
 
 // personal reports whether it depends on the person what served access is good for, or what
 // resources are told.
-func (s resourceSet) personal(served storage.Access) bool {
+func (s *resourceSet) personal(served storage.Access) bool {
 	return slices.ContainsFunc(served, func(p storage.Permission) bool {
-		r := s.byURI[p.Resource]
+		r, _ := s.find(p.Resource)
 		return !r.Allow.everybody() || len(r.Claims) > 0 || slices.ContainsFunc(r.Scopes, func(scope Scope) bool {
 			return !scope.Allow.everybody() && contains(p.Scopes, scope.Name)
 		})
@@ -70,10 +70,10 @@ func (s resourceSet) personal(served storage.Access) bool {
 
 // permitted returns the part of served access that a person may have. A resource of which no
 // consented scope is left is left out: a token without scopes is good for other operations.
-func (s resourceSet) permitted(served storage.Access, p people.Person) storage.Access {
+func (s *resourceSet) permitted(served storage.Access, p people.Person) storage.Access {
 	var out storage.Access
 	for _, at := range served {
-		r := s.byURI[at.Resource]
+		r, _ := s.find(at.Resource)
 		if !r.Allow.admits(p) {
 			continue
 		}
@@ -94,35 +94,35 @@ func (s resourceSet) permitted(served storage.Access, p people.Person) storage.A
 // this value, and the ticked part of it is granted. What is not open to the person is not on the
 // page: the client asked for it and learns from its token what it got, and the person learns
 // nothing of rules that are not theirs. It is empty if nothing is open to the person.
-func (s *Server) offered(ctx context.Context, t storage.Transaction, user storage.User) (storage.Access, error) {
-	asked := s.asked(t)
+func (s *Server) offered(ctx context.Context, set *resourceSet, t storage.Transaction, user storage.User) (storage.Access, error) {
+	asked := set.askedBy(t)
 	if len(asked) == 0 {
 		return nil, gone() // none of the requested resources is configured any more
 	}
-	return s.goodForUser(ctx, user, asked)
+	return s.goodForUser(ctx, set, user, asked)
 }
 
 // rememberHolder lets the next request of a grant read its person with it, if it needs one.
-func (s *Server) rememberHolder(g storage.Grant, user storage.User) {
-	if s.resources.isPersonal(g) {
+func (s *Server) rememberHolder(set *resourceSet, g storage.Grant, user storage.User) {
+	if set.isPersonal(g) {
 		s.people.Remember(g.ID, user)
 	}
 }
 
 // closedPage says that nothing of what the client asks for is open to the person. The client
 // hears of it when the person acts: nobody is sent anywhere before.
-func (s *Server) closedPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession) error {
+func (s *Server) closedPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession) error {
 	client, to, err := s.clientAndRedirect(r, t)
 	if err != nil {
 		return err
 	}
-	asked := s.asked(t)
+	asked := set.askedBy(t)
 	s.logRefusal(r, http.StatusForbidden, codeAccessDenied, "nothing of what is asked for is open to the person",
 		fmt.Errorf("user %s, sub %s, client %s, asked for %s", session.UserName, session.Subject, client.ID, asked))
 	w.WriteHeader(http.StatusForbidden)
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Closed(w, templates.Closed{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
-		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: s.shownResources(asked.Resources()),
+		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: set.shown(t),
 		UserName: session.UserName, Account: s.account(r, session), Code: codeAccessDenied,
 	})
 }

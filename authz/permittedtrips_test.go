@@ -38,6 +38,7 @@ func TestRoundTripsOfPeople(t *testing.T) {
 		later(pause)
 		count("refresh", 2, refresh)
 		later(pause)
+		h.get("/.well-known/oauth-authorization-server") // without Run a request looks for resources
 		count("introspection", 1, introspect)
 		if pause == 0 {
 			count("code exchange", 2, func() reply { return h.toToken(c, redemption(c, code)) })

@@ -104,7 +104,7 @@ func (s *Server) withoutPage(r *http.Request, a authorization, t storage.Transac
 	if !session.satisfies(t) {
 		return a.to.refuse(codeLoginRequired, "a person has to sign in, and prompt=none forbids a sign-in page")
 	}
-	offered, err := s.offered(r.Context(), t, session.person)
+	offered, err := s.offered(r.Context(), a.set, t, session.person)
 	if err != nil {
 		return err
 	}

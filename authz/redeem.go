@@ -16,7 +16,7 @@ import (
 // everything before it writes anything: a wrong verifier, redirect URI, client or resource
 // does not use up the code. Of several concurrent requests one wins the swap. A request with
 // a used code, and with everything else right, is a replay and ends the family.
-func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
+func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
 	code := f.get("code")
 	if code == "" {
 		return tokenResponse{}, invalidRequest("the parameter code is missing")
@@ -25,14 +25,14 @@ func (s *Server) redeem(r *http.Request, client storage.Client, f form) (tokenRe
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, holder, err := s.grant(r, id)
+	g, holder, err := s.grant(r, set, id)
 	if err != nil {
 		return tokenResponse{}, err
 	}
 	if !codeMatches(g, client, f) {
 		return tokenResponse{}, invalidGrant()
 	}
-	narrowed, err := s.narrow(g, holder, f, "")
+	narrowed, err := set.narrow(g, holder, f, "")
 	switch {
 	case g.State != storage.GrantCode:
 		return tokenResponse{}, s.refuseSpentCode(r, g, isRefusal(err, codeInvalidTarget) && len(f.all("resource")) > 0)

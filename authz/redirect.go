@@ -104,3 +104,9 @@ func untrusted(e *redirectedError, issuer string) *displayedError {
 		link:    &templates.Link{URL: e.to.location(issuer, e.parameters()), Host: host},
 	}
 }
+
+// seeOther redirects the browser to a page of this server.
+func seeOther(w http.ResponseWriter, location string) {
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusSeeOther)
+}

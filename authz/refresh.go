@@ -18,7 +18,7 @@ import (
 // previous one after the window, was stolen or copied: the family ends. A later one proves
 // that the store lost rotations: after a failover they are recovered, otherwise the family
 // ends. A token that is not genuine, or comes from another client, changes nothing.
-func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenResponse, error) {
+func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
 	if f.get("refresh_token") == "" {
 		return tokenResponse{}, invalidRequest("the parameter refresh_token is missing")
 	}
@@ -26,7 +26,7 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, holder, err := s.grant(r, token.GrantID)
+	g, holder, err := s.grant(r, set, token.GrantID)
 	if err != nil {
 		return tokenResponse{}, err
 	}
@@ -50,7 +50,7 @@ func (s *Server) refresh(r *http.Request, client storage.Client, f form) (tokenR
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	return s.exchangeRefresh(r, client, g, holder, f, token.Generation, turn)
+	return s.exchangeRefresh(r, set, client, g, holder, f, token.Generation, turn)
 }
 
 func (s *Server) refreshableNow(g storage.Grant) bool {
@@ -128,9 +128,9 @@ const refreshAttempts = 16
 // the current record decides: another request with the same token has written the answer, or
 // a resource has ended and this request may go on with the rest. A race does not revoke
 // anything.
-func (s *Server) exchangeRefresh(r *http.Request, client storage.Client, g storage.Grant, holder people.Holder, f form, generation uint32, turn refreshKind) (tokenResponse, error) {
+func (s *Server) exchangeRefresh(r *http.Request, set *resourceSet, client storage.Client, g storage.Grant, holder people.Holder, f form, generation uint32, turn refreshKind) (tokenResponse, error) {
 	for range refreshAttempts {
-		narrowed, err := s.narrow(g, holder, f, f.get("scope"))
+		narrowed, err := set.narrow(g, holder, f, f.get("scope"))
 		if err != nil {
 			return tokenResponse{}, err
 		}

@@ -36,7 +36,7 @@ const (
 //     account, with an answer to the same place, and the client states the same about itself
 //   - another program cannot easily take the place of the client (RFC 8252 section 8.6)
 //   - the person remembered everything that is asked for, or the operator approved all of it
-func (s *Server) unasked(l liveSession, t storage.Transaction, client storage.Client, to proven, offered storage.Access) string {
+func (s *Server) unasked(set *resourceSet, l liveSession, t storage.Transaction, client storage.Client, to proven, offered storage.Access) string {
 	place := destination(to)
 	switch {
 	case !l.satisfies(t) || t.ForceLogin || t.ForceConsent || len(offered) == 0:
@@ -46,6 +46,7 @@ func (s *Server) unasked(l liveSession, t storage.Transaction, client storage.Cl
 	case !s.recognised(client, to):
 		return ""
 	case slices.ContainsFunc(l.consent.Given, func(g storage.Remembered) bool {
+		g.Access = set.lasting(g.Access, g.At)
 		return g.Covers(s.cfg.Now(), place, t.ClientDigest, offered)
 	}) && s.remembers():
 		return becauseRemembered
@@ -203,20 +204,20 @@ var unaskedLimit = fair.Limit{Burst: 100, Per: time.Hour}
 // grantUnasked answers a request without a page if it may, and reports whether it did. The consent
 // is read again after the grant is stored, because whoever takes it back forgets it first and
 // revokes grants then: one of the two sees the other.
-func (s *Server) grantUnasked(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession, client storage.Client, to proven) (bool, error) {
-	offered, err := s.offered(r.Context(), t, session.person)
+func (s *Server) grantUnasked(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven) (bool, error) {
+	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return false, err
 	}
-	why := s.unasked(session, t, client, to, offered)
+	why := s.unasked(set, session, t, client, to, offered)
 	if why == "" || s.unaskedRate.Take(1, fair.Bucket{Key: session.Subject, Limit: unaskedLimit}) > 0 {
 		return false, nil
 	}
-	grant, code, err := s.issue(w, r, t, session, client, offered)
+	grant, code, err := s.issue(w, r, set, t, session, client, offered)
 	if err != nil {
 		return false, err
 	}
-	still := func(now liveSession) bool { return s.unasked(now, t, client, to, offered) != "" }
+	still := func(now liveSession) bool { return s.unasked(set, now, t, client, to, offered) != "" }
 	if err := s.recheck(r.Context(), session, client, grant, still); err != nil {
 		if errors.Is(err, errForgotten) && t.ID == "" {
 			return false, nil // nothing but the grant was stored: the person is asked
@@ -226,7 +227,7 @@ func (s *Server) grantUnasked(w http.ResponseWriter, r *http.Request, t storage.
 		}
 		return false, err
 	}
-	s.granted(r.Context(), "consent "+why, session, client, grant)
+	s.granted(r.Context(), set, "consent "+why, session, client, grant)
 	s.send(w, to, url.Values{"code": {code}})
 	return true, nil
 }
@@ -284,8 +285,8 @@ func (s *Server) changeConsent(ctx context.Context, subject, clientID string, ch
 }
 
 // granted records a grant in the log, and what follows from it.
-func (s *Server) granted(ctx context.Context, how string, session liveSession, client storage.Client, grant storage.Grant) {
+func (s *Server) granted(ctx context.Context, set *resourceSet, how string, session liveSession, client storage.Client, grant storage.Grant) {
 	s.chores.grantCreated(grant)
-	s.rememberHolder(grant, session.person)
+	s.rememberHolder(set, grant, session.person)
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), how, "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", grant.Access.String())
 }

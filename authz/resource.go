@@ -4,12 +4,18 @@ import (
 	"errors"
 	"fmt"
 
+	"gatehouse.example/authz/internal/uripattern"
 	"gatehouse.example/metadata"
 )
 
 // Resource is a protected server that tokens are issued for.
 type Resource struct {
-	// URI is the resource identifier (RFC 8707 section 2) in canonical form.
+	// URI is the resource identifier (RFC 8707 section 2) in canonical form, or a pattern for
+	// many, such as https://mcp.example.com/{tenant}/mcp. A name in braces stands for one segment
+	// of 1 to 128 letters, digits and -._~ that is not "." or "..". Each URI that matches is a
+	// resource of its own: tokens, grants and pages name it and never the pattern. A resource
+	// with that very URI counts before a pattern, and of two patterns the one that has the plain
+	// segments where they differ.
 	URI string
 	// Name is the name that people see on the consent page.
 	Name string
@@ -50,9 +56,11 @@ type Allow struct {
 // IntrospectionClient holds the credentials of a resource server. They are separate from
 // those of OAuth clients and are accepted at /introspect only.
 type IntrospectionClient struct {
+	// ID is the client_id. With a pattern it is empty: each URI that matches has itself.
 	ID string
 	// Secret must have at least 32 random characters: its length, and not a limit on
-	// attempts, prevents guessing.
+	// attempts, prevents guessing. With a pattern, each URI that matches has its own secret,
+	// [DeriveSecret] of this one.
 	Secret string
 }
 
@@ -66,11 +74,8 @@ func validateResources(resources []Resource) []error {
 			defaults++
 		}
 		if i := r.Introspection; i != nil {
-			if i.ID == "" || i.Secret == "" {
-				errs = append(errs, fmt.Errorf("authz: resource %s: introspection needs a client_id and a secret", r.URI))
-			}
-			if clients[i.ID] {
-				errs = append(errs, fmt.Errorf("authz: resource %s: introspection client_id %q is used twice", r.URI, i.ID))
+			if err := r.introspectionFault(clients); err != nil {
+				errs = append(errs, err)
 			}
 			clients[i.ID] = true
 		}
@@ -78,18 +83,73 @@ func validateResources(resources []Resource) []error {
 	if defaults > 1 {
 		errs = append(errs, errors.New("authz: more than one resource is the default"))
 	}
+	return append(errs, patternMistakes(resources)...)
+}
+
+// introspectionFault returns the mistake in the credentials of a resource server, where others
+// have those client_ids.
+func (r Resource) introspectionFault(taken map[string]bool) error {
+	i := r.Introspection
+	switch {
+	case uripattern.Is(r.URI) && i.ID != "" && i.ID != r.URI:
+		return fmt.Errorf("authz: resource %s: leave out the introspection client_id: for a pattern it is the URI of each resource", r.URI)
+	case i.ID == "" && !uripattern.Is(r.URI) || i.Secret == "":
+		return fmt.Errorf("authz: resource %s: introspection needs a client_id and a secret", r.URI)
+	case taken[i.ID] && i.ID != "":
+		return fmt.Errorf("authz: resource %s: introspection client_id %q is used twice", r.URI, i.ID)
+	}
+	return nil
+}
+
+// patternMistakes returns the mistakes of patterns beside other resources.
+func patternMistakes(resources []Resource) (errs []error) {
+	var patterns uripattern.Tree[string]
+	for _, r := range resources {
+		p, err := uripattern.Parse(r.URI)
+		if err != nil {
+			continue // not a pattern, or its mistake was reported
+		}
+		if r.Default {
+			errs = append(errs, fmt.Errorf("authz: resource %s: a pattern cannot be the default", r.URI))
+		}
+		if other, ok := patterns.Ambiguous(p); ok {
+			errs = append(errs, fmt.Errorf("authz: resource %s: one URI can match it and the pattern %s, and neither is more specific: where they differ, one must have all the plain segments", r.URI, other))
+		}
+		patterns.Add(p, r.URI)
+	}
+	for _, r := range resources {
+		if i := r.Introspection; i != nil && i.ID != r.URI {
+			if pattern, ok := patterns.Find(i.ID); ok {
+				errs = append(errs, fmt.Errorf("authz: resource %s: introspection client_id %q belongs to the pattern %s", r.URI, i.ID, pattern))
+			}
+		}
+	}
 	return errs
+}
+
+// uriFault returns the mistake in the URI or pattern.
+func (r Resource) uriFault() error {
+	if uripattern.Is(r.URI) {
+		if _, err := uripattern.Parse(r.URI); err != nil {
+			return fmt.Errorf("authz: resource %q: %w", r.URI, err)
+		}
+		return nil
+	}
+	canonical, err := metadata.Canonical(r.URI)
+	switch {
+	case err != nil:
+		return fmt.Errorf("authz: resource %q: %w", r.URI, err)
+	case canonical != r.URI:
+		return fmt.Errorf("authz: resource %q: write it in its canonical form, %s", r.URI, canonical)
+	}
+	return nil
 }
 
 func (r Resource) validate(uris map[string]bool, meanings map[string]string) []error {
 	var errs []error
-	canonical, err := metadata.Canonical(r.URI)
-	switch {
-	case err != nil:
-		errs = append(errs, fmt.Errorf("authz: resource %q: %w", r.URI, err))
-	case canonical != r.URI:
-		errs = append(errs, fmt.Errorf("authz: resource %q: write it in its canonical form, %s", r.URI, canonical))
-	case uris[r.URI]:
+	if err := r.uriFault(); err != nil {
+		errs = append(errs, err)
+	} else if uris[r.URI] {
 		errs = append(errs, fmt.Errorf("authz: resource %s is listed twice", r.URI))
 	}
 	known := map[string]bool{}
@@ -97,10 +157,13 @@ func (r Resource) validate(uris map[string]bool, meanings map[string]string) []e
 		if !usableScope(s.Name) || s.Name == offlineAccess {
 			errs = append(errs, fmt.Errorf("authz: resource %s: scope %q is not a usable scope name", r.URI, s.Name))
 		}
-		if other, ok := meanings[s.Name]; ok && (known[s.Name] || other != s.Description) {
+		other, ok := meanings[s.Name]
+		if ok && (known[s.Name] || other != s.Description) {
 			errs = append(errs, fmt.Errorf("authz: resource %s: scope %q is already defined with another meaning", r.URI, s.Name))
 		}
-		known[s.Name], meanings[s.Name] = true, s.Description
+		if known[s.Name] = true; !ok {
+			meanings[s.Name] = s.Description
+		}
 	}
 	for _, name := range r.DefaultScopes {
 		if !known[name] {

@@ -4,55 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
-
-// resourceSet holds the configured resources and their scopes.
-type resourceSet struct {
-	list       []Resource
-	byURI      map[string]Resource
-	defaultURI string // the resource of requests without a resource parameter, or ""
-	byClient   map[string]Resource
-}
-
-func newResourceSet(resources []Resource) resourceSet {
-	c := resourceSet{list: resources, byURI: map[string]Resource{}, byClient: map[string]Resource{}}
-	for _, r := range resources {
-		c.byURI[r.URI] = r
-		if r.Default || len(resources) == 1 {
-			c.defaultURI = r.URI
-		}
-		if r.Introspection != nil {
-			c.byClient[r.Introspection.ID] = r
-		}
-	}
-	return c
-}
-
-func (s resourceSet) introspectable() bool { return len(s.byClient) > 0 }
-
-func (s resourceSet) uris() []string {
-	uris := make([]string, len(s.list))
-	for i, r := range s.list {
-		uris[i] = r.URI
-	}
-	return uris
-}
-
-// scopeNames returns all scopes that a client may ask for, offline_access last.
-func (s resourceSet) scopeNames() []string {
-	var names []string
-	for _, r := range s.list {
-		for _, s := range r.Scopes {
-			if !slices.Contains(names, s.Name) {
-				names = append(names, s.Name)
-			}
-		}
-	}
-	return append(names, offlineAccess)
-}
 
 // parseResources reads resource parameters (RFC 8707 section 2) into canonical URIs without
 // repetition. The problem names the invalid value.
@@ -71,29 +27,44 @@ func parseResources(raw []string) (uris []string, problem string) {
 
 // requested returns the resources of an authorization request: those that it names, all of
 // which must be configured, or the default one.
-func (s resourceSet) requested(raw []string) (uris []string, problem string) {
+func (s *resourceSet) requested(raw []string) (uris []string, problem string) {
 	uris, problem = parseResources(raw)
 	if problem != "" {
 		return nil, problem
 	}
 	for _, uri := range uris {
-		if _, ok := s.byURI[uri]; !ok {
-			return nil, fmt.Sprintf("resource %s is not known here; known are: %s", printable(uri), strings.Join(s.uris(), " "))
+		if _, ok := s.find(uri); !ok {
+			return nil, fmt.Sprintf("resource %s is not known here; %s", printable(uri), s.knownResources())
 		}
 	}
 	if len(uris) > 0 {
 		return uris, ""
 	}
 	if s.defaultURI == "" {
-		return nil, "the resource parameter is required; known are: " + strings.Join(s.uris(), " ")
+		return nil, "the resource parameter is required; " + s.knownResources()
 	}
 	return []string{s.defaultURI}, ""
+}
+
+// maxNamed is the greatest number of resources that an error names.
+const maxNamed = 10
+
+// knownResources returns a clause with resources that an authorization request can name.
+func (s *resourceSet) knownResources() string {
+	uris := s.uris()
+	switch {
+	case len(uris) == 0:
+		return "ask the people who run this server for the URIs that it knows"
+	case len(uris) > maxNamed:
+		return "known are, among others: " + strings.Join(uris[:maxNamed], " ")
+	}
+	return "known are: " + strings.Join(uris, " ")
 }
 
 // asked returns what an authorization request asks for. A named scope counts at each of the
 // resources that defines it, and at least one must. Without a named scope, each resource has
 // its own default scopes.
-func (s resourceSet) asked(resources []string, raw string) (access storage.Access, problem string) {
+func (s *resourceSet) asked(resources []string, raw string) (access storage.Access, problem string) {
 	names, problem := parseScope(raw)
 	if problem != "" {
 		return nil, problem
@@ -105,11 +76,12 @@ func (s resourceSet) asked(resources []string, raw string) (access storage.Acces
 		}
 	}
 	for _, uri := range resources {
+		r, _ := s.find(uri)
 		wanted := names
 		if len(names) == 0 {
-			wanted = s.byURI[uri].defaults()
+			wanted = r.defaults()
 		}
-		access = append(access, storage.Permission{Resource: uri, Scopes: s.byURI[uri].among(wanted)})
+		access = append(access, storage.Permission{Resource: uri, Scopes: r.among(wanted)})
 	}
 	return access, ""
 }
@@ -135,8 +107,9 @@ const maxScope = 128
 func usableScope(name string) bool { return len(name) <= maxScope && metadata.ValidScope(name) }
 
 // defines reports whether a resource is configured and has a scope.
-func (s resourceSet) defines(resource, scope string) bool {
-	return len(s.byURI[resource].among([]string{scope})) > 0
+func (s *resourceSet) defines(resource, scope string) bool {
+	r, _ := s.find(resource)
+	return slices.ContainsFunc(r.Scopes, func(known Scope) bool { return known.Name == scope })
 }
 
 // defaults returns the scopes of a request that names none.
@@ -162,14 +135,29 @@ func (r Resource) among(scopes []string) []string {
 	return names
 }
 
+// allowedBy returns what a grant allows, without resources that were removed from the store since
+// then, also if they have come back.
+func (s *resourceSet) allowedBy(g storage.Grant) storage.Access {
+	return s.lasting(g.Allowed(s.defines), g.Created)
+}
+
+// lasting returns a, which was allowed or asked for at a time, without resources that were removed
+// from the store since then.
+func (s *resourceSet) lasting(a storage.Access, at time.Time) storage.Access {
+	if !slices.ContainsFunc(a, func(p storage.Permission) bool { return s.endedSince(p.Resource, at) }) {
+		return a
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(p storage.Permission) bool { return s.endedSince(p.Resource, at) })
+}
+
 // served returns the part of a that is configured: resources with the scopes that they
 // define. It leaves out a resource that was allowed with scopes and has none any more,
 // because a token without scopes would allow everything there.
-func (s resourceSet) served(a storage.Access) storage.Access {
+func (s *resourceSet) served(a storage.Access) storage.Access {
 	var now storage.Access
 	for _, p := range a {
-		r, configured := s.byURI[p.Resource]
-		if configured && (len(p.Scopes) == 0 || len(r.Scopes) > 0) {
+		r, known := s.find(p.Resource)
+		if known && (len(p.Scopes) == 0 || len(r.Scopes) > 0) {
 			now = append(now, storage.Permission{Resource: p.Resource, Scopes: r.among(p.Scopes)})
 		}
 	}
@@ -179,7 +167,7 @@ func (s resourceSet) served(a storage.Access) storage.Access {
 // tokenScopes returns the scopes that one token for all resources of a can carry. A token
 // does not express at which resource a scope counts, so a scope is left out if it is allowed
 // at one resource and not at another that also defines it.
-func (s resourceSet) tokenScopes(a storage.Access) []string {
+func (s *resourceSet) tokenScopes(a storage.Access) []string {
 	return slices.DeleteFunc(a.Scopes(), func(scope string) bool {
 		return slices.ContainsFunc(a, func(p storage.Permission) bool {
 			return s.defines(p.Resource, scope) && !slices.Contains(p.Scopes, scope)

@@ -3,7 +3,6 @@ package authz
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,30 +65,6 @@ func (s *Server) documentRoutes(router *mux.Router) error {
 	return nil
 }
 
-// changingAge is the time for which caches may keep server metadata that may change.
-const changingAge = 30 * time.Second
-
-// serverMetadata returns a handler that serves the current metadata; it is the same at all
-// its addresses.
-func (s *Server) serverMetadata() (http.Handler, error) {
-	age := metadata.MaxAge
-	if s.egress != nil {
-		age = changingAge
-	}
-	served := map[bool]http.Handler{}
-	for _, documents := range []bool{false, true} {
-		doc := s.document(documents)
-		handler, err := metadata.ServeFor(doc, age)
-		if err := errors.Join(doc.Validate(), err); err != nil {
-			return nil, err
-		}
-		served[documents] = handler
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served[s.OffersDocuments(r.Context())].ServeHTTP(w, r)
-	}), nil
-}
-
 // apiRoutes adds the API routes: CORS for every origin and no cookies.
 func (s *Server) apiRoutes(router *mux.Router) {
 	post := func(path string, h handler) {
@@ -97,10 +72,8 @@ func (s *Server) apiRoutes(router *mux.Router) {
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
-	if s.resources.introspectable() {
-		// A resource server is not a browser: no CORS.
-		router.Path(s.path("/introspect")).Handler(s.timely(methods{http.MethodPost: s.api(s.introspect)}))
-	}
+	// A resource server is not a browser: no CORS.
+	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.timely(methods{http.MethodPost: s.api(s.introspect)})))
 	if s.cfg.Registration != RegistrationClosed {
 		router.Path(s.path("/register")).Handler(cors{"POST", s.timely(s.clients.Register())})
 		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", s.timely(s.clients.Configuration())})

@@ -28,7 +28,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	grant, ok := map[string]func(*Server, *http.Request, storage.Client, form) (tokenResponse, error){
+	grant, ok := map[string]func(*Server, *http.Request, *resourceSet, storage.Client, form) (tokenResponse, error){
 		metadata.GrantAuthorizationCode: (*Server).redeem,
 		metadata.GrantRefreshToken:      (*Server).refresh,
 	}[f.get("grant_type")]
@@ -45,7 +45,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if !slices.Contains(client.Metadata.GrantTypes, f.get("grant_type")) {
 		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", f.get("grant_type"))
 	}
-	response, err := grant(s, r, client, f)
+	response, err := grant(s, r, s.resources.take(r.Context()), client, f)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func invalidGrant() *apiError {
 }
 
 // grant reads the grant of a code or refresh token and, if that matters, whose it is now.
-func (s *Server) grant(r *http.Request, id string) (storage.Grant, people.Holder, error) {
-	g, holder, err := s.people.Grant(r.Context(), id, s.resources.isPersonal)
+func (s *Server) grant(r *http.Request, set *resourceSet, id string) (storage.Grant, people.Holder, error) {
+	g, holder, err := s.people.Grant(r.Context(), id, set.isPersonal)
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.Grant{}, people.Holder{}, invalidGrant()
 	}

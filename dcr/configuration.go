@@ -150,7 +150,7 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	if err := asked.checkServerMembers(client); err != nil {
 		return err
 	}
-	wanted, err := cs.effective(asked)
+	wanted, err := cs.effective(req.Context(), asked)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ type Config struct {
 	// Scopes are the scopes of this server, including offline_access if it is accepted.
 	// Other scopes are left out of registrations.
 	Scopes []string
+	// KnownScopes, if set, is asked for the scopes at each registration in place of Scopes. Set
+	// it where scopes come and go while the server runs. The result is not changed.
+	KnownScopes func(context.Context) map[string]bool
 	// Static are the clients that an operator configured. Their Source is filled in.
 	Static []storage.Client
 	// RequireInitialToken makes registration require an initial access token (RFC 7591
@@ -122,7 +125,7 @@ type Clients struct {
 	store      *storage.Store
 	endpoint   string
 	policy     Policy
-	scopes     map[string]bool
+	scopes     func(context.Context) map[string]bool
 	static     map[string]storage.Client
 	cache      cache
 	documents  Documents
@@ -146,7 +149,7 @@ type Clients struct {
 // New returns the clients that c configures. Its error joins every mistake in c.
 func New(c Config) (*Clients, error) {
 	clients := &Clients{
-		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: map[string]bool{}, cache: newCache(),
+		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: c.KnownScopes, cache: newCache(),
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
 	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
@@ -163,8 +166,12 @@ func New(c Config) (*Clients, error) {
 	if clients.onRegister == nil {
 		clients.onRegister = func(context.Context, storage.Client) {}
 	}
-	for _, scope := range c.Scopes {
-		clients.scopes[scope] = true
+	if clients.scopes == nil {
+		scopes := map[string]bool{}
+		for _, scope := range c.Scopes {
+			scopes[scope] = true
+		}
+		clients.scopes = func(context.Context) map[string]bool { return scopes }
 	}
 	errs := []error{validEndpoint(c.Endpoint), clients.setUpFetching(c)}
 	if c.Store == nil {

@@ -123,7 +123,7 @@ func (cs *Clients) readDocument(address string, body []byte) (storage.Client, er
 	}
 	c := storage.Client{ID: address, Source: storage.ClientDocument, Created: cs.now().UTC()}
 	for _, member := range []func(document, *storage.Client) error{
-		noSecret, cs.documentRedirects, documentTexts, documentGrants, documentMethods, cs.documentKeys, cs.documentScope,
+		noSecret, cs.documentRedirects, documentTexts, documentGrants, documentMethods, cs.documentKeys, documentScope,
 	} {
 		if err := member(d, &c); err != nil {
 			return storage.Client{}, asUnusable(err)

@@ -91,7 +91,7 @@ func TestDocument(t *testing.T) {
 	c := r.resolve(t, id)
 	want := storage.Client{ID: id, Source: storage.ClientDocument, Created: start, AuthMethods: []string{"none"}, Metadata: metadata.Client{
 		ClientName: "Notes", RedirectURIs: []string{"http://127.0.0.1/callback"}, GrantTypes: []string{"authorization_code", "refresh_token"},
-		ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none", Scope: "notes:read", Contacts: []string{"a@example.com"}, SoftwareID: "notes",
+		ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none", Scope: "notes:read other", Contacts: []string{"a@example.com"}, SoftwareID: "notes",
 	}}
 	got, _ := json.Marshal(c)
 	wanted, _ := json.Marshal(want)

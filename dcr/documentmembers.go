@@ -134,8 +134,18 @@ func documentSigningAlgorithm(d document, c *storage.Client) error {
 	return nil
 }
 
-func (cs *Clients) documentScope(d document, c *storage.Client) error {
-	return cs.scope(d.Client, &c.Metadata)
+// documentScope keeps every scope that the document names, also those that this server does not
+// have now: resources come and go, and the digest of a document's client must not change with
+// them, nor differ between processes.
+func documentScope(d document, c *storage.Client) error {
+	var kept []string
+	for scope := range strings.FieldsSeq(d.Scope) {
+		if metadata.ValidScope(scope) && !slices.Contains(kept, scope) {
+			kept = append(kept, scope)
+		}
+	}
+	c.Metadata.Scope = strings.Join(kept, " ")
+	return nil
 }
 
 // usableLink returns raw if it may be shown as a link, and otherwise "".

@@ -2,6 +2,7 @@ package dcr
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func hasSecret(m metadata.Client) bool {
 // metadata with defaults filled in and without what is not supported (RFC 7591 section 3.2.1
 // lets the server replace values). Forbidden values are errors. The client has no id or
 // secret yet.
-func (cs *Clients) effective(asked request) (storage.Client, error) {
+func (cs *Clients) effective(ctx context.Context, asked request) (storage.Client, error) {
 	// The statement comes first: its values take precedence over the others (RFC 7591
 	// section 2.3).
 	asked, statement, err := cs.statements.apply(asked, cs.now())
@@ -37,8 +38,9 @@ func (cs *Clients) effective(asked request) (storage.Client, error) {
 		return storage.Client{}, err
 	}
 	c := storage.Client{Source: storage.ClientRegistered, SoftwareStatement: statement}
+	rules := scopeRules{cs.policy, cs.scopes(ctx)}
 	for _, member := range []func(asked metadata.Client, m *metadata.Client) error{
-		cs.policy.redirectURIs, authMethod, signingAlgorithm, cs.grantTypes, responseTypes, cs.registrable, cs.scope, applicationType,
+		cs.policy.redirectURIs, authMethod, signingAlgorithm, rules.grantTypes, responseTypes, rules.registrable, rules.scope, applicationType,
 		texts, links, keys, boundTokens,
 	} {
 		if err := member(asked.Client, &c.Metadata); err != nil {
@@ -71,15 +73,21 @@ func boundTokens(asked metadata.Client, _ *metadata.Client) error {
 	return nil
 }
 
+// scopeRules are the policy and the scopes of this server at one registration.
+type scopeRules struct {
+	policy Policy
+	scopes map[string]bool
+}
+
 // grantTypes registers the supported grants that were asked for. Clients list grants that
 // this server does not have, such as the device grant, and work without them; the response
 // lists what is left. A grant that OAuth 2.1 removed or the policy forbids is refused, and so
 // is a request without authorization_code.
-func (cs *Clients) grantTypes(asked metadata.Client, m *metadata.Client) error {
-	if err := cs.policy.forbiddenGrant(asked.GrantTypes); err != nil {
+func (r scopeRules) grantTypes(asked metadata.Client, m *metadata.Client) error {
+	if err := r.policy.forbiddenGrant(asked.GrantTypes); err != nil {
 		return err
 	}
-	m.GrantTypes = cs.requestedGrants(asked)
+	m.GrantTypes = r.requestedGrants(asked)
 	if !slices.Contains(m.GrantTypes, metadata.GrantAuthorizationCode) {
 		return invalidMetadata("grant_types", "it must hold authorization_code; supported are %s", strings.Join(supportedGrants, ", "))
 	}
@@ -103,11 +111,11 @@ func (p Policy) forbiddenGrant(grants []string) error {
 
 // requestedGrants returns the grants that were asked for and are supported, or the default
 // if grant_types was omitted.
-func (cs *Clients) requestedGrants(asked metadata.Client) (grants []string) {
+func (r scopeRules) requestedGrants(asked metadata.Client) (grants []string) {
 	if len(asked.GrantTypes) == 0 {
 		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A client
 		// that asks for offline_access wants refresh tokens as well.
-		if cs.scopes[offlineAccess] && cs.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
+		if r.scopes[offlineAccess] && r.policy.allowsGrant(metadata.GrantRefreshToken) && slices.Contains(strings.Fields(asked.Scope), offlineAccess) {
 			return slices.Clone(supportedGrants)
 		}
 		return []string{metadata.GrantAuthorizationCode}
@@ -134,9 +142,9 @@ func responseTypes(asked metadata.Client, m *metadata.Client) error {
 
 // registrable refuses scopes of this server that the policy does not allow. If they were
 // left out without an error, a developer would not see why the client lacks them.
-func (cs *Clients) registrable(asked metadata.Client, _ *metadata.Client) error {
+func (r scopeRules) registrable(asked metadata.Client, _ *metadata.Client) error {
 	for scope := range strings.FieldsSeq(asked.Scope) {
-		if cs.scopes[scope] && !cs.policy.allowsScope(scope) {
+		if r.scopes[scope] && !r.policy.allowsScope(scope) {
 			return invalidMetadata("scope", "%.64q cannot be registered here; register without it", scope)
 		}
 	}
@@ -144,10 +152,10 @@ func (cs *Clients) registrable(asked metadata.Client, _ *metadata.Client) error 
 }
 
 // scope registers the scopes of this server that were asked for, each once.
-func (cs *Clients) scope(asked metadata.Client, m *metadata.Client) error {
+func (r scopeRules) scope(asked metadata.Client, m *metadata.Client) error {
 	var kept []string
 	for scope := range strings.FieldsSeq(asked.Scope) {
-		if cs.scopes[scope] && !slices.Contains(kept, scope) {
+		if r.scopes[scope] && !slices.Contains(kept, scope) {
 			kept = append(kept, scope)
 		}
 	}

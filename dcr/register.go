@@ -84,7 +84,7 @@ func (cs *Clients) register(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := cs.effective(asked)
+	client, err := cs.effective(req.Context(), asked)
 	if err != nil {
 		return err
 	}

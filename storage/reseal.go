@@ -167,24 +167,40 @@ func (s *Store) asWritten(item Item) bool {
 	return s.forms.load() == formPlain || s.underFirst(item)
 }
 
-// resealSecret seals the seed of a grant under the first key, if it is sealed under another one.
-// That of a revoked grant is never opened again, so it may stay when no key opens it.
+// resealSecret seals the secret of a record under the first key, if it is sealed under another one.
 func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed bool, err error) {
-	if kind != kindGrant {
-		return body, false, nil
+	switch kind {
+	case kindGrant:
+		return s.resealIn(kind, id, body, &Grant{})
+	case kindResource:
+		return s.resealIn(kind, id, body, &Resource{})
 	}
-	var g Grant
-	if err := json.Unmarshal(body, &g); err != nil {
+	return body, false, nil
+}
+
+// sealedIn is a record with one sealed secret.
+type sealedIn interface {
+	// sealed returns the secret, and whether it may be one that no key opens: it is never
+	// opened again.
+	sealed() (secret *Sealed, dead bool)
+}
+
+func (g *Grant) sealed() (*Sealed, bool)    { return &g.Seed, g.State == GrantRevoked }
+func (r *Resource) sealed() (*Sealed, bool) { return &r.IntrospectionKey, false }
+
+func (s *Store) resealIn(kind, id string, body []byte, record sealedIn) (out []byte, changed bool, err error) {
+	if err := json.Unmarshal(body, record); err != nil {
 		return body, false, fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
-	changed, err = s.reseal(kind, id, &g.Seed)
-	if errors.Is(err, ErrRecord) && g.State == GrantRevoked {
+	secret, dead := record.sealed()
+	changed, err = s.reseal(kind, id, secret)
+	if errors.Is(err, ErrRecord) && dead {
 		return body, false, nil
 	}
 	if err != nil || !changed {
 		return body, false, err
 	}
-	body, err = encode(g)
+	body, err = encode(record)
 	return body, true, err
 }
 

@@ -145,7 +145,7 @@ func describe(resources []authz.Resource) []yaml.MapSlice {
 		if r.Name != "" {
 			m = append(m, yaml.MapItem{Key: "name", Value: r.Name})
 		}
-		m = append(m, yaml.MapItem{Key: "default", Value: r.Default || len(resources) == 1})
+		m = append(m, yaml.MapItem{Key: "default", Value: r.Default || len(resources) == 1 && !strings.Contains(r.URI, "{")})
 		var scopes yaml.MapSlice
 		for _, s := range r.Scopes {
 			scopes = append(scopes, yaml.MapItem{Key: s.Name, Value: describeScope(s)})

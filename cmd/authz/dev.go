@@ -178,7 +178,7 @@ func demoResources(uris []string) []authz.Resource {
 	var out []authz.Resource
 	for i, uri := range uris {
 		out = append(out, authz.Resource{
-			URI: uri, Name: demoName(uri), Default: i == 0,
+			URI: uri, Name: demoName(uri), Default: i == 0 && !strings.Contains(uri, "{"),
 			Scopes: []authz.Scope{
 				{Name: "notes:read", Description: "Read your notes"},
 				{Name: "notes:write", Description: "Add and change notes"},

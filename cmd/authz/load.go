@@ -95,6 +95,7 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 	if set("dev-resource") && s.Dev && len(s.Resources) > 0 {
 		out = append(out, "dev-resource has no effect, because the file lists resources")
 	}
+	out = append(out, s.resourceDoubts()...)
 	if s.Store.Embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
 	}
@@ -102,6 +103,15 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 		out = append(out, "assertion-audience issuer-or-endpoint allows another authorization server of a client to use its assertions here (CVE-2025-27370): set issuer if all clients can name it")
 	}
 	return out
+}
+
+// resourceDoubts returns a warning if the file lists no resources. In an embedded store nobody can
+// add any, so there that is a mistake.
+func (s *serveSettings) resourceDoubts() []string {
+	if len(s.Resources) > 0 || s.Dev || s.Store == "" || s.Store.Embedded() {
+		return nil
+	}
+	return []string{"resources is not set: tokens are issued only for resources in the store, see authz resource ls; add one with authz resource add URI"}
 }
 
 // settingNames returns the keys of the file of serve: its lists, and its flags but config.

@@ -7,6 +7,8 @@
 //	authz group add|ls|rm|join|leave         groups of people, for who may use what
 //	authz client add|ls|show|disable|rm|token
 //	                                         clients, and tokens for registering them
+//	authz resource add|ls|show|check|disable|enable|rm
+//	                                         the servers that tokens are for, beside those of the file
 //	authz grant ls|revoke                    what people allowed clients to do
 //	authz key ls|rotate|revoke|reseal|seal-records
 //	                                         the keys that sign tokens, and the seals on records
@@ -81,6 +83,7 @@ type grammar struct {
 	User        userVerbs     `cmd:"" help:"Add, list, disable and remove the people who can sign in."`
 	Group       groupVerbs    `cmd:"" help:"Add, list and remove groups of people; let people join and leave them."`
 	Client      clientVerbs   `cmd:"" help:"Add, list, show, disable and remove clients; mint tokens for registering."`
+	Resource    resourceVerbs `cmd:"" help:"Add, list, check, disable and remove the servers that tokens are for."`
 	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that sign tokens; re-seal secrets."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`

@@ -46,7 +46,7 @@ func (s *serveSettings) required() error {
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
 	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is lost at exit, and the records in this store could not be opened without it; give AUTHZ_MASTER_KEYS, or leave out --store")
 	missing(s.Registration == "", "registration is not set: choose who may register clients, registration: open, token or closed")
-	missing(len(s.Resources) == 0, "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
+	missing(len(s.Resources) == 0 && (s.Store == "" || s.Store.Embedded()), "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
 	if !s.Dev {
 		errs = append(errs, s.MasterKeys.Mistakes())
 	}

@@ -185,6 +185,7 @@ func newerRecords(t *testing.T, f *fixture) map[string]newerRecord {
 	maps.Copy(records, f.newerClients(t))
 	maps.Copy(records, f.newerGrants(t))
 	maps.Copy(records, f.newerPeople(t))
+	maps.Copy(records, f.newerResources(t))
 	return records
 }
 

@@ -92,6 +92,7 @@ var otherTests = suite{
 	"SessionList":       testSessionList,
 	"Aliases":           testAliases,
 	"Consents":          testConsents,
+	"Resources":         testResources,
 	"Holder":            testHolder,
 	"HolderUnreadable":  testHolderUnreadable,
 	"Transaction":       testTransaction,

@@ -26,7 +26,7 @@ var samples = map[string]func(*Set, io.Writer) error{
 		}
 		return s.Consent(w, Consent{
 			Action: "/consent", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
-			LoopbackRedirect: true, PrivateUseRedirect: true, Groups: groups, Offline: true,
+			LoopbackRedirect: true, PrivateUseRedirect: true, Groups: groups, Offline: true, Memories: []Memory{{Value: "day", Days: 1, Hours: 24}, {Value: "7h", Hours: 7}, {Value: "always", Always: true}},
 			UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile),
 		})
 	},

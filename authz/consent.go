@@ -180,7 +180,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, t storage.Transac
 	if d.remember {
 		s.remember(r.Context(), session, client, d.given, grant)
 	}
-	s.granted(r.Context(), "consent given", session, client, grant)
+	s.granted(r.Context(), consentGiven, session, client, grant)
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
 }
@@ -190,7 +190,7 @@ func (s *Server) issue(w http.ResponseWriter, r *http.Request, t storage.Transac
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
 		Access: allowed, Resources: allowed.Resources(), Scopes: s.resources.tokenScopes(allowed),
-		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
+		ClientName: client.Metadata.ClientName, From: shownNetwork(r.Context()), RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
 		return grant, "", err

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,9 +284,17 @@ func (s *Server) changeConsent(ctx context.Context, subject, clientID string, ch
 	return fmt.Errorf("authz: consent: %w: it kept changing", storage.ErrUnavailable)
 }
 
-// granted records a grant in the log, and what follows from it.
+// consentGiven is what the log says of a grant that a person decided on a page.
+const consentGiven = "consent given"
+
+// granted records a grant in the log and for its person, and what follows from it.
 func (s *Server) granted(ctx context.Context, how string, session liveSession, client storage.Client, grant storage.Grant) {
 	s.chores.grantCreated(grant)
 	s.rememberHolder(grant, session.person)
+	what := eventApplicationAllowed
+	if how != consentGiven {
+		what = eventApplicationUnasked
+	}
+	s.note(ctx, session.Subject, storage.Event{What: what, About: cmp.Or(grant.ClientName, hostOfClient(client))})
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), how, "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", grant.Access.String())
 }

@@ -71,6 +71,7 @@ type Server struct {
 	throttle          *throttle.Throttle
 	logKey            []byte // keys the hash of user names that are not logged in the clear
 	chores            *chores
+	activity          *activity
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
 	alarm             *alarm
@@ -124,7 +125,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
-	s.chores, s.egress = newChores(cfg, s.clients), newEgress(cfg, s.clients)
+	s.activity = newActivity(cfg)
+	s.chores, s.egress = newChores(cfg, s.clients, s.activity), newEgress(cfg, s.clients)
 	router, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -167,6 +168,9 @@ const (
 // sign-in at this server.
 type signInMethod struct{ name, provider, providerSession string }
 
+// shown returns the provider, or the method of a sign-in at this server.
+func (m signInMethod) shown() string { return cmp.Or(m.provider, m.name) }
+
 // startSession signs a person in. The session has a new secret, so that a secret planted in
 // the browser before the sign-in is worthless. The previous session of the browser ends.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user storage.User, by signInMethod) error {
@@ -192,6 +196,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	}
 	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
 	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
+	s.note(r.Context(), user.Subject, storage.Event{What: eventSignedIn, About: by.shown()})
 	return nil
 }
 

@@ -50,6 +50,14 @@ func (s *hangingBackend) IndexPage(ctx context.Context, index, after string, lim
 	return s.Backend.IndexPage(ctx, index, after, limit)
 }
 
+func (s *hangingBackend) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Backend.IndexPageBefore(ctx, index, before, limit)
+}
+
 // bubble is a server in a synctest bubble, whose time advances when all goroutines wait. It
 // uses no network.
 type bubble struct {

@@ -12,13 +12,14 @@ import (
 )
 
 // chores is background work on the store that requests cause and do not wait for: it records
-// the last use of clients, keeps lists of grants short, and removes unused clients. After a
+// the last use of clients and what happened to people, keeps lists of grants short, and removes unused clients. After a
 // crash, the next use of a client or grant makes up for the lost work.
 type chores struct {
-	store   *storage.Store
-	clients *dcr.Clients
-	log     *slog.Logger
-	now     func() time.Time
+	store    *storage.Store
+	clients  *dcr.Clients
+	activity *activity
+	log      *slog.Logger
+	now      func() time.Time
 
 	mu       sync.Mutex
 	used     map[string]time.Time          // by client id
@@ -37,9 +38,9 @@ type grantLists struct{ subject, clientID string }
 // maxChores is the greatest number of items of each kind that wait; further ones are dropped.
 const maxChores = 4096
 
-func newChores(cfg Config, clients *dcr.Clients) *chores {
+func newChores(cfg Config, clients *dcr.Clients, happened *activity) *chores {
 	return &chores{
-		store: cfg.Store, clients: clients, log: cfg.Logger, now: cfg.Now,
+		store: cfg.Store, clients: clients, activity: happened, log: cfg.Logger, now: cfg.Now,
 		used: map[string]time.Time{}, seen: map[string]storage.Session{}, granted: map[grantLists]struct{}{},
 	}
 }
@@ -147,6 +148,9 @@ func (c *chores) runOnce(ctx context.Context) {
 	c.reportRoom(ctx)
 	if err := c.recordSeen(ctx, c.takeSeen()); err != nil {
 		c.log.WarnContext(ctx, "the last use of sessions cannot be recorded", "error", err)
+	}
+	if err := c.activity.write(ctx); err != nil {
+		c.log.WarnContext(ctx, "what happened to people cannot be recorded yet", "error", err)
 	}
 	used, made, rest := c.take()
 	for _, finish := range rest {

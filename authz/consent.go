@@ -181,7 +181,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet,
 	if d.remember {
 		s.remember(r.Context(), session, client, d.given, grant)
 	}
-	s.granted(r.Context(), set, "consent given", session, client, grant)
+	s.granted(r.Context(), set, consentGiven, session, client, grant)
 	s.send(w, to, url.Values{"code": {code}})
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *Server) issue(w http.ResponseWriter, r *http.Request, set *resourceSet,
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
 		Access: allowed, Resources: allowed.Resources(), Scopes: set.tokenScopes(allowed),
-		RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
+		ClientName: client.Metadata.ClientName, From: shownNetwork(r.Context()), RedirectURI: t.RedirectURI, Challenge: t.Challenge, Refreshable: refreshable(client), CodeTTL: s.cfg.CodeTTL,
 	})
 	if err != nil {
 		return grant, "", err

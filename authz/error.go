@@ -30,6 +30,7 @@ const (
 	codeUnsupportedResponse  = "unsupported_response_type"
 	codeAccessDenied         = "access_denied"
 	codeServerError          = "server_error"
+	codeNotFound             = "not_found"
 	codeUnavailable          = "temporarily_unavailable"
 	codeLoginRequired        = "login_required"
 	codeConsentRequired      = "consent_required"

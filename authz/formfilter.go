@@ -66,6 +66,9 @@ var (
 	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
 	logoutForm     = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
 	languageForm   = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
+	listForm       = formFilter{"before": {max: shortText}}
+	endForm        = formFilter{"csrf": {max: 64}, "end-grant": {max: 64}, "end-application": {max: longText}, "end-all": {max: 8}, "forget": {max: longText}}
+	sessionsForm   = formFilter{"csrf": {max: 64}, "end": {max: 128}, "end-others": {max: 8}}
 	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "remember": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 

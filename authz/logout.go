@@ -52,6 +52,12 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
+	return s.signedOut(w, r)
+}
+
+// signedOut removes the session's cookie and writes the page that says so.
+func (s *Server) signedOut(w http.ResponseWriter, r *http.Request) error {
+	s.cookies.end(w, sessionCookie)
 	return s.pagesFor(r, "").Notice(w, templates.Notice{
 		Title:   language.Say("logout.title"),
 		Message: language.Say("logout.message"),

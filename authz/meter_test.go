@@ -145,6 +145,11 @@ func (m *meter) IndexPage(ctx context.Context, index, after string, limit int) (
 	return m.Backend.IndexPage(ctx, index, after, limit)
 }
 
+func (m *meter) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
+	defer m.note("index page", index, &m.reads)()
+	return m.Backend.IndexPageBefore(ctx, index, before, limit)
+}
+
 func (m *meter) IndexLen(ctx context.Context, index string) (int, error) {
 	defer m.note("index len", index, &m.reads)()
 	return m.Backend.IndexLen(ctx, index)

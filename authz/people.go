@@ -62,6 +62,9 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		attempt.Void()
 		return storage.User{}, busySignIn(err)
 	case !known || !right || user.Disabled:
+		if known {
+			s.noteRefused(r.Context(), user.Subject)
+		}
 		return storage.User{}, &refusedSignIn{user.Name}
 	}
 	attempt.Right()

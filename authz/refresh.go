@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -116,6 +117,7 @@ func (s *Server) revokeReused(r *http.Request, g storage.Grant, token storage.Re
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, because); err != nil {
 		return err
 	}
+	s.note(r.Context(), g.Subject, storage.Event{What: eventTokenReused, About: cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))})
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
 	return invalidGrant()
 }

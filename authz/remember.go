@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
-	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
 	"gatehouse.example/templates/language"
@@ -282,11 +281,4 @@ func (s *Server) changeConsent(ctx context.Context, subject, clientID string, ch
 		}
 	}
 	return fmt.Errorf("authz: consent: %w: it kept changing", storage.ErrUnavailable)
-}
-
-// granted records a grant in the log, and what follows from it.
-func (s *Server) granted(ctx context.Context, set *resourceSet, how string, session liveSession, client storage.Client, grant storage.Grant) {
-	s.chores.grantCreated(grant)
-	s.rememberHolder(set, grant, session.person)
-	s.cfg.Logger.InfoContext(quietlog.Always(ctx), how, "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", grant.Access.String())
 }

@@ -105,8 +105,22 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 		page("/pages/logo", methods{http.MethodGet: http.HandlerFunc(s.ownLogo)})
 	}
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
+	s.accountRoutes(page, form)
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	return nil
+}
+
+// accountRoutes adds the pages on which people see and end what acts for them.
+func (s *Server) accountRoutes(page func(string, methods), form func(handler) http.Handler) {
+	show := func(path string, h accountHandler) http.Handler { return s.page(s.ofPerson(path, h)) }
+	page(overviewPath, methods{http.MethodGet: show(overviewPath, s.showAccount)})
+	page(applicationsPath, methods{
+		http.MethodGet: show(applicationsPath, s.showApplications), http.MethodPost: form(s.accountForm(applicationsPath, "applications", endForm, s.endApplications)),
+	})
+	page(endAllPath, methods{http.MethodGet: show(endAllPath, s.askEndAll), http.MethodPost: form(s.accountForm(endAllPath, "end all", endForm, s.endAll))})
+	page(rememberedPath, methods{http.MethodGet: show(rememberedPath, s.showRemembered), http.MethodPost: form(s.accountForm(rememberedPath, "remembered", endForm, s.forget))})
+	page(sessionsPath, methods{http.MethodGet: show(sessionsPath, s.showSessions), http.MethodPost: form(s.accountForm(sessionsPath, "sessions", sessionsForm, s.endListed))})
+	page(activityPath, methods{http.MethodGet: show(activityPath, s.showActivity)})
 }
 
 // timely returns a handler that limits the total time of a request, however often it uses the

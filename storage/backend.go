@@ -122,6 +122,10 @@ type Backend interface {
 	// index.
 	IndexPage(ctx context.Context, index, after string, limit int) ([]string, error)
 
+	// IndexPageBefore returns up to limit entries in descending byte order that are strictly less
+	// than before ("" starts at the end). It costs what IndexPage does.
+	IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error)
+
 	// IndexLen returns how many entries the index has. The cost does not grow with them.
 	IndexLen(ctx context.Context, index string) (int, error)
 

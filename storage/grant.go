@@ -50,6 +50,10 @@ type Grant struct {
 	// AuthTime is when the person authenticated.
 	AuthTime time.Time `json:"auth_time"`
 	Created  time.Time `json:"created"`
+	// ClientName is the name of the client as the person saw it, From the network of the person's
+	// browser. Records of the release before have neither.
+	ClientName string `json:"client_name,omitempty"`
+	From       string `json:"from,omitempty"`
 
 	// The code: bound to client, redirect URI and PKCE challenge. It stays on record
 	// after it is spent, so that a replay is recognised.
@@ -98,11 +102,14 @@ type NewGrant struct {
 	ClientID string
 	Subject  string
 	UserName string
-	// Access, Resources and Scopes are those of [Grant].
+	// Access, Resources, Scopes, ClientName and From are those of [Grant]. Of the two texts no more
+	// than 200 bytes are kept.
 	Access      Access
 	Resources   []string
 	Scopes      []string
 	AuthTime    time.Time
+	ClientName  string
+	From        string
 	RedirectURI string
 	Challenge   string
 	Refreshable bool
@@ -116,7 +123,7 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 	g = Grant{
 		State: GrantCode, ClientID: n.ClientID, Subject: n.Subject, UserName: n.UserName,
 		Access: slices.Clone(n.Access), Resources: slices.Clone(n.Resources), Scopes: slices.Clone(n.Scopes),
-		AuthTime: n.AuthTime, Created: now,
+		AuthTime: n.AuthTime, Created: now, ClientName: cutText(n.ClientName), From: cutText(n.From),
 		CodeExpires: now.Add(n.CodeTTL), RedirectURI: n.RedirectURI, Challenge: n.Challenge,
 		Refreshable: n.Refreshable, Lifetime: Lifetime{Expires: now.Add(n.CodeTTL)},
 	}

@@ -137,7 +137,7 @@ func (s *Store) UpdateUser(ctx context.Context, u User) error {
 func (s *Store) DeleteUser(ctx context.Context, name string) error {
 	u, err := s.User(ctx, name)
 	if err == nil {
-		err = s.deleteAliases(ctx, u)
+		err = errors.Join(s.deleteAliases(ctx, u), s.deleteActivity(ctx, u.Subject))
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err

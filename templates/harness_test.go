@@ -1,7 +1,9 @@
 package templates_test
 
 import (
+	"fmt"
 	"html"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -77,11 +79,31 @@ func render(t testing.TB, page any) string {
 		err = set.Error(b, page)
 	case templates.Home:
 		err = set.Home(b, page)
+	default:
+		err = renderAccount(set, b, page)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+func renderAccount(set *templates.Set, b *strings.Builder, page any) error {
+	switch page := page.(type) {
+	case templates.Overview:
+		return set.Overview(b, page)
+	case templates.Applications:
+		return set.Applications(b, page)
+	case templates.Remembered:
+		return set.Remembered(b, page)
+	case templates.Sessions:
+		return set.Sessions(b, page)
+	case templates.Activity:
+		return set.Activity(b, page)
+	case templates.Done:
+		return set.Done(b, page)
+	}
+	return fmt.Errorf("no page for %T", page)
 }
 
 // text returns the visible text of a page: no tags, no style, single spaces.
@@ -109,7 +131,7 @@ func everyPage() map[string]any {
 	shut := closed()
 	shut.Client.Name, shut.UserName, shut.RedirectHost, shut.Code = hostile.Client.Name, hostile.Client.Name, hostile.Client.Name, hostile.Client.Name
 	shut.Resources = []templates.Resource{{URI: hostile.Client.Name, Name: hostile.Client.Name}}
-	return map[string]any{
+	every := map[string]any{
 		"closed": closed(), "hostile closed": shut, "empty closed": templates.Closed{},
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
@@ -117,6 +139,9 @@ func everyPage() map[string]any {
 		"enclosed home": templates.Home{Issuer: "https://auth.example.com", Enclosed: true, Registers: true, Pinned: []string{"Notes", "Tasks"}},
 		"error":         problem(), "short error": bare, "empty error": templates.Error{},
 	}
+	maps.Copy(every, accountPages("Bank"))
+	maps.Copy(every, emptyAccountPages())
+	return every
 }
 
 func check(t *testing.T, name, got string, want, never []string) {

@@ -18,6 +18,8 @@ type Home struct {
 	// documents, which need no access.
 	Enclosed, Registers bool
 	Pinned              []string
+	// AccountPage is the URL of the page on which people see and end what acts for them.
+	AccountPage string
 	// Account is the person who is signed in with this browser; the zero value for none.
 	Account Account
 }

@@ -48,6 +48,12 @@ var samples = map[string]func(*Set, io.Writer) error{
 			Pinned: []string{hostile, hostile}, Account: sampleAccount(),
 		})
 	},
+	"account":      sampleOverview,
+	"applications": sampleApplications,
+	"remembered":   sampleRemembered,
+	"sessions":     sampleSessions,
+	"activity":     sampleActivity,
+	"done":         sampleDone,
 	"registry-list": func(s *Set, w io.Writer) error {
 		return (&Registry{s}).List(w, RegistryList{
 			Title: hostile, Home: "/", Search: hostile, Total: 2, Next: "/?cursor=a", Start: "/", API: "/v0.1/servers",

@@ -27,6 +27,8 @@ func functions(l *language.Language) template.FuncMap {
 		"link": link,
 		"api":  apiLink,
 		"day":  language.Day,
+
+		"moment": language.Moment,
 	}
 }
 

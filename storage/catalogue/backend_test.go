@@ -119,6 +119,19 @@ func (p *plainBackend) IndexPage(_ context.Context, index, after string, limit i
 	return page, err
 }
 
+func (p *plainBackend) IndexPageBefore(_ context.Context, index, before string, limit int) (page []string, err error) {
+	err = p.do("index page", func() {
+		i := len(p.indexes[index])
+		if before != "" {
+			i, _ = slices.BinarySearch(p.indexes[index], before)
+		}
+		for ; i > 0 && len(page) < limit; i-- {
+			page = append(page, p.indexes[index][i-1])
+		}
+	})
+	return page, err
+}
+
 func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err error) {
 	err = p.do("index len", func() { n = len(p.indexes[index]) })
 	return n, err

@@ -143,6 +143,27 @@ func (b *backend) IndexPage(ctx context.Context, index, after string, limit int)
 	return cmd.Val(), nil
 }
 
+// IndexPageBefore implements [storage.Backend]. It asks from the next string after before, for the
+// reason that IndexPage has, and drops the two entries that may be there too many.
+func (b *backend) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	last, n := "+", limit
+	if before != "" {
+		last, n = "["+before+"\x00", limit+2
+	}
+	cmd := goredis.NewStringSliceCmd(ctx, "zrevrangebylex", index, last, "-", "limit", "0", strconv.Itoa(n))
+	if err := b.process(ctx, cmd); err != nil {
+		return nil, readError("index page", err)
+	}
+	page := cmd.Val()
+	for before != "" && len(page) > 0 && page[0] >= before {
+		page = page[1:]
+	}
+	return page[:min(len(page), limit)], nil
+}
+
 // IndexLen implements [storage.Backend].
 func (b *backend) IndexLen(ctx context.Context, index string) (int, error) {
 	cmd := goredis.NewIntCmd(ctx, "zcard", index)

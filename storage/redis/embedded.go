@@ -195,6 +195,12 @@ func (e *embedded) IndexPage(ctx context.Context, index, after string, limit int
 	return page, err
 }
 
+// IndexPageBefore implements [storage.Backend].
+func (e *embedded) IndexPageBefore(ctx context.Context, index, before string, limit int) (page []string, err error) {
+	err = e.onIndex(ctx, "index page", index, func(l *list) { page = l.pageBefore(before, limit) })
+	return page, err
+}
+
 // IndexLen implements [storage.Backend].
 func (e *embedded) IndexLen(ctx context.Context, index string) (n int, err error) {
 	err = e.onIndex(ctx, "index len", index, func(l *list) { n = l.n })

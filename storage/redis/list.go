@@ -71,6 +71,32 @@ func (l *list) page(after string, limit int) (page []string) {
 	return page
 }
 
+// pageBefore returns up to limit entries less than before, the greatest first; "" begins at the
+// end.
+func (l *list) pageBefore(before string, limit int) (page []string) {
+	if l.n == 0 {
+		return nil
+	}
+	i := len(l.pieces) - 1
+	at := len(l.pieces[i])
+	if before != "" {
+		i, at, _ = l.find(before)
+	}
+	for len(page) < limit {
+		if at > 0 {
+			at--
+			page = append(page, l.pieces[i][at])
+			continue
+		}
+		if i == 0 {
+			break
+		}
+		i--
+		at = len(l.pieces[i])
+	}
+	return page
+}
+
 // upTo returns the entries up to and including last.
 func (l *list) upTo(last string) (entries []string) {
 	for _, piece := range l.pieces {

@@ -219,12 +219,13 @@ func TestRoundTrips(t *testing.T) {
 	calls := func(want int64) {
 		t.Helper()
 		for what, call := range map[string]func() error{
-			"Get":       func() error { _, err := b.Get(t.Context(), "k"); return err },
-			"GetMany":   func() error { _, err := b.GetMany(t.Context(), []string{"k", "l", "m"}); return err },
-			"IndexPage": func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
-			"IndexLen":  func() error { _, err := b.IndexLen(t.Context(), "i"); return err },
-			"Delete":    func() error { return b.Delete(t.Context(), "k") },
-			"IndexAdd":  func() error { return b.IndexAdd(t.Context(), "i", "e") },
+			"Get":             func() error { _, err := b.Get(t.Context(), "k"); return err },
+			"GetMany":         func() error { _, err := b.GetMany(t.Context(), []string{"k", "l", "m"}); return err },
+			"IndexPageBefore": func() error { _, err := b.IndexPageBefore(t.Context(), "i", "", 10); return err },
+			"IndexPage":       func() error { _, err := b.IndexPage(t.Context(), "i", "", 10); return err },
+			"IndexLen":        func() error { _, err := b.IndexLen(t.Context(), "i"); return err },
+			"Delete":          func() error { return b.Delete(t.Context(), "k") },
+			"IndexAdd":        func() error { return b.IndexAdd(t.Context(), "i", "e") },
 			"Put": func() error {
 				_, err := b.Put(t.Context(), storage.Put{Key: "k", If: storage.Always, Operation: storage.Version{1}})
 				return err
@@ -295,6 +296,9 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 		}
 		if _, err := b.IndexLen(t.Context(), key); !errors.Is(err, storage.ErrRecord) {
 			t.Errorf("%s: IndexLen returned error %v; want %v", what, err, storage.ErrRecord)
+		}
+		if _, err := b.IndexPageBefore(t.Context(), key, "", 1); !errors.Is(err, storage.ErrRecord) {
+			t.Errorf("%s: IndexPageBefore returned %v; want %v", what, err, storage.ErrRecord)
 		}
 		if _, err := b.IndexPage(t.Context(), key, "", 1); !errors.Is(err, storage.ErrRecord) {
 			t.Errorf("%s: IndexPage returned error %v; want %v", what, err, storage.ErrRecord)

@@ -31,6 +31,7 @@ func TestBackend(t *testing.T, open Open) {
 		"Index":             testIndex,
 		"IndexPages":        testIndexPages,
 		"IndexBytes":        testIndexBytes,
+		"IndexPageBefore":   testIndexPageBefore,
 		"IndexWhileRemoved": testIndexWhileRemoved,
 		"Cancelled":         testCancelled,
 		"Scan":              testScan,
@@ -433,6 +434,10 @@ func testCancelled(t *testing.T, b storage.Backend) {
 		"IndexRemove": func(ctx context.Context) error { return b.IndexRemove(ctx, index, "entry") },
 		"IndexLen":    func(ctx context.Context) error { _, err := b.IndexLen(ctx, index); return err },
 		"IndexPage":   func(ctx context.Context) error { _, err := b.IndexPage(ctx, index, "", 1); return err },
+		"IndexPageBefore": func(ctx context.Context) error {
+			_, err := b.IndexPageBefore(ctx, index, "", 1)
+			return err
+		},
 	} {
 		err := call(cancelled(t))
 		if err == nil || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {

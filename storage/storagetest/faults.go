@@ -279,6 +279,14 @@ func (f *Faults) IndexPage(ctx context.Context, index, after string, limit int) 
 	return f.backend.IndexPage(ctx, index, after, limit)
 }
 
+// IndexPageBefore implements [storage.Backend].
+func (f *Faults) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	return f.backend.IndexPageBefore(ctx, index, before, limit)
+}
+
 // IndexLen implements [storage.Backend].
 func (f *Faults) IndexLen(ctx context.Context, index string) (int, error) {
 	if err := f.read(); err != nil {

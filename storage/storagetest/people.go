@@ -42,6 +42,13 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"PutConsent of another": func() error { return f.PutConsent(ctx, f.consent(time.Minute)) },
 	}}
 
+	happens := func() error {
+		return f.AddActivity(ctx, "subject", func(a *storage.Activity) { a.Add(storage.Event{What: "test", At: f.clock.Now()}) })
+	}
+	records["activity"] = newerRecord{f.last(t, happens()), map[string]func() error{
+		"Activity": func() error { _, err := f.Activity(ctx, "subject"); return err },
+	}, map[string]func() error{"AddActivity": happens}}
+
 	once := func() error { return f.TakeOnce(ctx, "test", "value", f.clock.later()) }
 	records["once"] = newerRecord{f.last(t, once()), nil, map[string]func() error{"TakeOnce": once}}
 	return records

@@ -259,3 +259,8 @@ func Day(t time.Time) Text {
 	t = t.UTC()
 	return Say("date.day", "day", t.Day(), "month", Say("date.month."+strconv.Itoa(int(t.Month()))), "year", t.Year())
 }
+
+// Moment returns a time in UTC to the minute, as the language writes it.
+func Moment(t time.Time) Text {
+	return Say("date.moment", "day", Day(t), "time", t.UTC().Format("15:04"))
+}

@@ -79,6 +79,11 @@ func (b *Isolated) IndexPage(ctx context.Context, index, after string, limit int
 	return b.Backend.IndexPage(ctx, b.prefix+index, after, limit)
 }
 
+// IndexPageBefore implements [storage.Backend].
+func (b *Isolated) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
+	return b.Backend.IndexPageBefore(ctx, b.prefix+index, before, limit)
+}
+
 // IndexLen implements [storage.Backend].
 func (b *Isolated) IndexLen(ctx context.Context, index string) (int, error) {
 	return b.Backend.IndexLen(ctx, b.prefix+index)

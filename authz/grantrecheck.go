@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
 
@@ -67,4 +68,19 @@ func (s *Server) recheckClient(ctx context.Context, client storage.Client, grant
 		return revokeErr
 	}
 	return err
+}
+
+// consentGiven is what the log says of a grant that a person decided on a page.
+const consentGiven = "consent given"
+
+// granted records a grant in the log and for its person, and what follows from it.
+func (s *Server) granted(ctx context.Context, set *resourceSet, how string, session liveSession, client storage.Client, grant storage.Grant) {
+	s.chores.grantCreated(grant)
+	s.rememberHolder(set, grant, session.person)
+	what := eventApplicationAllowed
+	if how != consentGiven {
+		what = eventApplicationUnasked
+	}
+	s.note(ctx, session.Subject, storage.Event{What: what, About: cmp.Or(grant.ClientName, hostOfClient(client))})
+	s.cfg.Logger.InfoContext(quietlog.Always(ctx), how, "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", grant.Access.String())
 }

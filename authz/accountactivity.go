@@ -1,0 +1,61 @@
+package authz
+
+import (
+	"net/http"
+
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
+)
+
+// showActivity handles GET /account/activity: what happened lately to the person.
+func (s *Server) showActivity(w http.ResponseWriter, r *http.Request, session liveSession) error {
+	happened, err := s.activity.of(r.Context(), session.Subject)
+	if err != nil {
+		return err
+	}
+	return s.pagesFor(r, here(r)).Activity(w, templates.Activity{
+		AccountPage: s.accountPage(r, session, "", ""), Events: shownEvents(happened.Events),
+		Refused: happened.Refused.Count, RefusedAt: happened.Refused.Last, RefusedFrom: happened.Refused.From,
+	})
+}
+
+// eventTexts are the sentences for the kinds of events.
+var eventTexts = map[string]string{
+	eventPasswordChanged: "event.passwordChanged", eventPasskeyAdded: "event.passkeyAdded", eventPasskeyRemoved: "event.passkeyRemoved",
+	eventFactorOn: "event.factorOn", eventFactorOff: "event.factorOff", eventRecoveryCodeUsed: "event.recoveryCode",
+	eventProviderConnected: "event.providerConnected", eventProviderDisconnected: "event.providerDisconnected",
+	eventApplicationAllowed: "event.applicationAllowed", eventApplicationUnasked: "event.applicationUnasked", eventApplicationEnded: "event.applicationEnded", eventApplicationsEnded: "event.applicationsEnded",
+	eventTokenReused: "event.tokenReused", eventSessionEnded: "event.sessionEnded", eventSessionsEnded: "event.sessionsEnded",
+}
+
+func shownEvents(events []storage.Event) []templates.Event {
+	shown := make([]templates.Event, len(events))
+	for i, e := range events {
+		shown[i] = templates.Event{What: eventText(e), At: e.At, From: e.From, Times: e.Times, Refused: e.Refused.Count}
+	}
+	return shown
+}
+
+// eventText returns the sentence for an event. One that a later program wrote has none.
+func eventText(e storage.Event) language.Text {
+	about := language.Marked{Class: "name", Text: e.About}
+	if e.What == eventSignedIn {
+		return signInText(e.About, about)
+	}
+	if id, known := eventTexts[e.What]; known {
+		return language.Say(id, "about", about)
+	}
+	return language.Say("event.unknown", "about", e.What)
+}
+
+// signInText returns the sentence for a sign-in by a method, or at a provider.
+func signInText(by string, provider language.Marked) language.Text {
+	switch by {
+	case methodPassword:
+		return language.Say("event.password")
+	case methodPasskey:
+		return language.Say("event.passkey")
+	}
+	return language.Say("event.provider", "about", provider)
+}

@@ -3,11 +3,15 @@
 package e2e
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"gatehouse.example/templates"
 	sentences "gatehouse.example/templates/language"
 )
 
@@ -37,4 +41,50 @@ func TestPagesInEveryLanguage(t *testing.T) {
 	chrome.typeInto(`input[name="password"]`, personPassword+"\r")
 	chrome.await(`html[lang="` + last.Tag + `"] button[name="decision"][value="allow"]`)
 	chrome.checkAccessible(source, "consent-"+strings.ToLower(last.Tag))
+}
+
+// TestRightToLeftInChromium: in a script from right to left everything on a page changes sides,
+// and names and addresses stay as they are.
+func TestRightToLeftInChromium(t *testing.T) {
+	hebrew, err := sentences.New("he", "עברית", sentences.RightToLeft, strings.Join([]string{
+		"consent.title = לאפשר גישה?", "consent.lead = {client} מבקש להשתמש ב-{resources} בשמך.", "consent.allow = לאפשר", "consent.deny = לדחות",
+	}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := templates.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	notes := templates.Resource{URI: "https://notes.example.com/mcp", Name: "Notes"}
+	err = pages.For(templates.Reader{Language: hebrew, Action: "/language", Return: "/"}).Consent(&page, templates.Consent{
+		Action: "/consent", Client: templates.Client{Name: "Example Client"}, RedirectHost: "app.example.org", UserName: "reader",
+		Groups: []templates.Group{{Resource: notes, Boxes: []templates.Box{{Value: "notes:read", Name: "notes:read", Description: "Read your notes", Checked: true}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	chrome := openChromium(t)
+	chrome.open("file://" + file)
+	chrome.await("h1")
+	chrome.picture("consent")
+	const at = `const at = s => document.querySelector(s).getBoundingClientRect(); `
+	for what, condition := range map[string]string{
+		"the heading begins at the right": `getComputedStyle(document.querySelector("h1")).direction === "rtl"`,
+		"the box is right of its text":    `(() => {` + at + `return at(".scope input").left > at(".scope label").left})()`,
+		"Deny is right of Allow":          `(() => {` + at + `return at("button[value=deny]").left > at("button[value=allow]").left})()`,
+		"terms are right of their values": `(() => {` + at + `return at("dt").left > at("dd").left})()`,
+		"an address is at the right":      `getComputedStyle(document.querySelector(".uri")).textAlign === "right"`,
+		"an address reads as ever":        `getComputedStyle(document.querySelector(".uri")).direction === "ltr"`,
+	} {
+		if !chrome.holds(condition) {
+			t.Errorf("not so: %s", what)
+		}
+	}
+	chrome.checkWidth("the page")
 }

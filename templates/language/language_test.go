@@ -34,8 +34,8 @@ func TestSay(t *testing.T) {
 		{language.Say("link", "to", language.Element{Start: "<a>", End: "</a>"}), "See <a>here</a>.", "See here."},
 		{language.Say("count", "count", 1), "One, 1", "One, 1"},
 		{language.Say("count", "count", 2), "2 of them", "2 of them"},
-		{language.Say("login.password"), "Password", "Password"}, // in English only
-		{language.Say("no.such"), "no.such", "no.such"},
+		{language.Say("login.password"), `<span lang="en" dir="ltr">Password</span>`, "Password"}, // in English only
+		{language.Say("no.such"), `<span lang="en" dir="ltr">no.such</span>`, "no.such"},
 		{language.Text{}, "", ""},
 	} {
 		if got := string(l.HTML(tt.text)); got != tt.html {

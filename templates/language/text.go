@@ -164,10 +164,26 @@ func (w *writer) text(t Text) {
 	}
 	s := w.language.find(t)
 	if s == nil {
-		if s = English().find(t); s == nil {
-			s = sentence{{text: t.id}}
-		}
+		w.inEnglish(t)
+		return
 	}
+	w.sentence(t, s)
+}
+
+// inEnglish writes a sentence that is missing in the language, marked as English
+// (WCAG 2.2, 3.1.2).
+func (w *writer) inEnglish(t Text) {
+	s := English().find(t)
+	if s == nil {
+		s = sentence{{text: t.id}}
+	}
+	e := Element{Start: `<span lang="en" dir="ltr">`, End: "</span>"}
+	w.tag(e, false)
+	w.sentence(t, s)
+	w.tag(e, true)
+}
+
+func (w *writer) sentence(t Text, s sentence) {
 	for _, p := range s {
 		if p.place == "" {
 			w.escaped(p.text)

@@ -14,6 +14,8 @@ var (
 	}
 	closedPaths = map[string]string{
 		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/language": "POST", "/logo": "GET", "/consent": "POST", "/introspect": "POST", "/healthz": "GET",
+		"/passkey.js": "GET", "/login/passkey": "POST", "/login/code": "POST", "/invite": "POST",
+		"/account/passkeys": "POST", "/account/second-factor": "POST", "/account/password": "POST",
 	}
 )
 

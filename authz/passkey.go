@@ -63,7 +63,7 @@ func (s *Server) ownChallenge(r *http.Request, t storage.Transaction, purpose st
 // useChallenge ends a challenge that was answered. The error is [storage.ErrConflict] if it was
 // answered before.
 func (s *Server) useChallenge(ctx context.Context, challenge []byte) error {
-	return s.cfg.Store.TakeOnce(ctx, "passkey challenge", string(challenge), s.cfg.Now().Add(sessionTTL))
+	return s.cfg.Store.TakeOnce(ctx, "passkey challenge", string(challenge), s.cfg.Now().Add(s.cfg.SessionMax+transactionTTL))
 }
 
 // signInPrompt returns the form to sign in with a passkey, nil if browsers have none for the issuer.

@@ -130,8 +130,11 @@ func TestInviteRaced(t *testing.T) {
 	link := h.invited("ada")
 	var all sync.WaitGroup
 	var in atomic.Int64
-	for i := range 10 {
-		b := h.newBrowser().at(link)
+	var browsers []*browser
+	for range 10 {
+		browsers = append(browsers, h.newBrowser().at(link))
+	}
+	for i, b := range browsers {
 		all.Go(func() {
 			if b.submitOther("do", "password", "new", fmt.Sprint("password ", i)).status == http.StatusSeeOther {
 				in.Add(1)

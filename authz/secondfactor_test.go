@@ -166,6 +166,7 @@ func TestPendingEnds(t *testing.T) {
 func TestCodesAreNotGuessed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
+	before := h.signedInAt("/account/password")
 	known, app, _ := h.withFactor()
 	h.countComparisons()
 	guesses := 0
@@ -188,13 +189,16 @@ func TestCodesAreNotGuessed(t *testing.T) {
 	if guesses > 15 || guesses < 5 {
 		t.Errorf("%d guesses in an hour", guesses)
 	}
+	before.withoutSession().signIn("/account/password", personName, personPassword)
+	before.follow()
+	mustWait(t, "a browser that was known by the password alone", withSeconds(before.submit("code", "000000")))
 	b := known.withoutSession()
 	b.signIn("/account/password", personName, personPassword)
 	b.follow()
 	mustSignIn(t, "the person in a known browser", b.submit("code", app.code()))
 }
 
-// withSeconds checks nothing: the wait may be longer than that of a password.
+// withSeconds lets mustWait accept a wait that is longer than that of a password.
 func withSeconds(r reply) reply {
 	r.header.Set("Retry-After", "1")
 	return r

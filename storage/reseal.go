@@ -187,9 +187,6 @@ type sealedIn interface {
 	sealed() (secret *Sealed, dead bool)
 }
 
-func (g *Grant) sealed() (*Sealed, bool)    { return &g.Seed, g.State == GrantRevoked }
-func (r *Resource) sealed() (*Sealed, bool) { return &r.IntrospectionKey, false }
-
 func (s *Store) resealIn(kind, id string, body []byte, record sealedIn) (out []byte, changed bool, err error) {
 	if err := json.Unmarshal(body, record); err != nil {
 		return body, false, fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)

@@ -48,6 +48,7 @@ import (
 
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/keyring"
+	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/dcr"
@@ -77,6 +78,7 @@ type Server struct {
 	alarm             *alarm
 	egress            *egress // nil: the public web is assumed to be reachable
 	cookies           cookies
+	party             *passkey.Party // nil: browsers have no passkeys for the issuer
 	router            http.Handler
 }
 
@@ -94,6 +96,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
 	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
 		return nil, fmt.Errorf("authz: log key: %w", err)
+	}
+	if s.party, err = newParty(cfg); err != nil {
+		return nil, err
 	}
 	s.largeTransactions = fair.NewLimiter(cfg.Now)
 	s.unaskedRate = fair.NewLimiter(cfg.Now)
@@ -161,7 +166,7 @@ func (s *Server) Ready(ctx context.Context) error {
 // endpoints holds the absolute URLs of the server: the issuer followed by a path.
 type endpoints struct {
 	base                                      *url.URL
-	authorize, login, consent, logout         string
+	authorize, login, consent, logout, script string
 	token, register, revoke, introspect, jwks string
 }
 
@@ -170,7 +175,8 @@ func endpointsOf(issuer string) endpoints {
 	return endpoints{
 		base:      base,
 		authorize: issuer + "/authorize", login: issuer + "/login", consent: issuer + "/consent", logout: issuer + "/logout",
-		token: issuer + "/token", register: issuer + "/register", revoke: issuer + "/revoke",
+		script: issuer + "/passkey.js",
+		token:  issuer + "/token", register: issuer + "/register", revoke: issuer + "/revoke",
 		introspect: issuer + "/introspect", jwks: issuer + "/jwks.json",
 	}
 }

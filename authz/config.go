@@ -139,6 +139,10 @@ type Config struct {
 	// requests by some milliseconds; set it to check passwords in another process.
 	CheckPassword func(hash, password string) bool
 
+	// NoPasswords refuses every password, right or wrong: people sign in with passkeys only. Set it
+	// once everybody has one.
+	NoPasswords bool
+
 	// TrustedProxies are the addresses of proxies in front of the server. The server
 	// distinguishes clients behind them by the X-Forwarded-For header that they write. It
 	// ignores that header from all other addresses.

@@ -30,9 +30,16 @@ func (s *Server) rememberDevice(w http.ResponseWriter, user storage.User) error 
 	return nil
 }
 
-// deviceID returns what a device cookie is bound to, besides the issuer: the person, and the
-// password hash, so that the cookie ends when the password changes.
-func deviceID(user storage.User) string { return user.Subject + " " + user.Password }
+// deviceID returns what a device cookie is bound to, besides the issuer: the person, the password
+// hash and the second factor, so that the cookie ends when one of these changes. A browser in which
+// somebody signed in with the password alone is not known any more once there is a second factor.
+func deviceID(user storage.User) string {
+	id := user.Subject + " " + user.Password
+	if user.SecondFactor != nil {
+		id += " " + user.SecondFactor.Created.UTC().Format(time.RFC3339Nano)
+	}
+	return id
+}
 
 // device returns an identifier of the browser if it has signed in as this person before, and
 // otherwise "". It takes as long for an unknown user.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/internal/passwords"
 )
 
@@ -61,15 +62,22 @@ var (
 	})
 	revokeForm = withClientParameters(formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}})
 	// introspectForm lacks client_id and client_secret: resource servers use HTTP Basic.
-	introspectForm = formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
-	pageForm       = formFilter{"transaction": {max: 64}}
-	loginForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
-	logoutForm     = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
-	languageForm   = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
-	listForm       = formFilter{"before": {max: shortText}}
-	endForm        = formFilter{"csrf": {max: 64}, "end-grant": {max: 64}, "end-application": {max: longText}, "end-all": {max: 8}, "forget": {max: longText}}
-	sessionsForm   = formFilter{"csrf": {max: 64}, "end": {max: 128}, "end-others": {max: 8}}
-	consentForm    = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "remember": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
+	introspectForm   = formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
+	pageForm         = formFilter{"transaction": {max: 64}}
+	loginForm        = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
+	logoutForm       = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
+	languageForm     = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
+	listForm         = formFilter{"before": {max: shortText}}
+	endForm          = formFilter{"csrf": {max: 64}, "end-grant": {max: 64}, "end-application": {max: longText}, "end-all": {max: 8}, "forget": {max: longText}}
+	sessionsForm     = formFilter{"csrf": {max: 64}, "end": {max: 128}, "end-others": {max: 8}}
+	passkeyForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "credential": {max: passkey.MaxAnswer}}
+	codeForm         = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "code": {max: 64}}
+	passkeysForm     = formFilter{"csrf": {max: 64}, "do": {max: 16}, "id": {max: 2048}, "name": {max: shortText}, "credential": {max: passkey.MaxAnswer}}
+	secondFactorForm = formFilter{"csrf": {max: 64}, "do": {max: 16}, "setup": {max: 256}, "code": {max: 64}}
+	passwordForm     = formFilter{"csrf": {max: 64}, "current": {max: passwords.Longest}, "new": {max: passwords.Longest}}
+	inviteForm       = formFilter{"token": {max: 128, issued: true}}
+	acceptForm       = formFilter{"csrf": {max: 64}, "do": {max: 16}, "new": {max: passwords.Longest}, "credential": {max: passkey.MaxAnswer}}
+	consentForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "remember": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
 )
 
 // withClientParameters adds the parameters of client authentication (OAuth 2.1 section 2.4).

@@ -53,6 +53,7 @@ type harness struct {
 	clock      *clock
 	log        *syncBuffer
 
+	rehash    bool
 	handler   atomic.Pointer[authz.Server]
 	transport *http.Transport
 }
@@ -62,13 +63,14 @@ type setup struct {
 	issuer string
 	config func(*authz.Config)
 	store  *storage.Store // shared with another harness
+	rehash bool           // hashes of passwords that took less work are replaced
 }
 
 var masterKey = bytes.Repeat([]byte{7}, 32)
 
 func newHarness(t testing.TB, b setup) *harness {
 	t.Helper()
-	h := &harness{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}}
+	h := &harness{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}, rehash: b.rehash}
 	if h.issuer == "" {
 		h.issuer = secureIssuer
 	}
@@ -141,6 +143,9 @@ func (h *harness) restart() {
 	server, err := authz.New(h.t.Context(), h.cfg)
 	if err != nil {
 		h.t.Fatal(err)
+	}
+	if !h.rehash {
+		server.KeepHashes()
 	}
 	h.handler.Store(server)
 }

@@ -58,7 +58,7 @@ func (s *Server) returnable(to string) bool {
 
 // returnPages are the pages that can be opened again. An authorization request is not among
 // them: its errors would repeat its parameters, which anybody may have written.
-var returnPages = []string{"", "/", "/login", "/consent", "/account"}
+var returnPages = []string{"", "/", "/login", "/login/code", "/consent", "/account", "/invite"}
 
 // chooseLanguage handles POST /language: it remembers the choice in this browser. The choice
 // is harmless, so the form has no token of its own.

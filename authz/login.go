@@ -39,9 +39,14 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 	if err != nil {
 		return err
 	}
+	prompt, err := s.signInPrompt(w, r, t)
+	if err != nil {
+		return err
+	}
 	page := templates.Login{
 		Action: s.urls.login, Transaction: t.ID, CSRF: s.csrf(r, t, "login", liveSession{}),
 		UserName: userName, Account: s.account(r, session), Problem: problem,
+		Passkey: prompt, WithoutPassword: s.cfg.NoPasswords,
 	}
 	if t.ClientID != "" {
 		client, to, err := s.clientAndRedirect(r, t)
@@ -88,6 +93,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if s.cfg.NoPasswords {
+		return noPasswords()
+	}
 	if err := s.refuseEarly(r, f.get("username")); err != nil {
 		return err
 	}
@@ -107,15 +115,44 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startSession(w, r, user, signInMethod{name: methodPassword}); err != nil {
+	return s.passwordRight(w, r, t, user)
+}
+
+// passwordRight goes on after the right password. It is the only way from a password to a session:
+// a person with a second factor is asked for it, and the transaction keeps whose password was right.
+func (s *Server) passwordRight(w http.ResponseWriter, r *http.Request, t storage.Transaction, user storage.User) error {
+	if user.SecondFactor == nil {
+		return s.enter(w, r, t, user, signInMethod{name: methodPassword})
+	}
+	t.Pending = &storage.PendingSignIn{UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch, At: s.cfg.Now()}
+	if err := s.rekeep(w, r, t); err != nil {
+		return err
+	}
+	seeOther(w, s.urls.login+"/code?transaction="+t.ID)
+	return nil
+}
+
+// enter starts the session of a person whose sign-in is complete, and goes on to the page for which
+// the person signed in.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, t storage.Transaction, user storage.User, by signInMethod) error {
+	if err := s.startSession(w, r, user, by); err != nil {
 		return err
 	}
 	if err := s.rememberDevice(w, user); err != nil {
 		return err
 	}
-	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject)
+	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject, "method", by.name)
 	s.afterSignIn(w, t)
 	return nil
+}
+
+func noPasswords() *displayedError {
+	return &displayedError{
+		status: http.StatusForbidden, code: codeAccessDenied,
+		title:   language.Say("error.noPasswords.title"),
+		message: language.Say("error.noPasswords.message"),
+		steps:   []language.Text{language.Say("error.noPasswords.step")},
+	}
 }
 
 // afterSignIn redirects to the page for which the person signed in.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/passwords"
 )
@@ -21,6 +22,8 @@ type passwordChecker struct {
 	queue   *fair.Queue
 	dummy   string // the hash for unknown names, so that their check takes as long
 	matches func(hash, password string) bool
+	// outdated reports whether a hash took less work than new ones do.
+	outdated func(hash string) bool
 }
 
 const (
@@ -42,7 +45,7 @@ func newPasswordChecker(random io.Reader, check func(hash, password string) bool
 	if err != nil {
 		return nil, fmt.Errorf("authz: password: %w", err)
 	}
-	return &passwordChecker{queue: fair.NewQueue(hashing(), maxWaiting), matches: check, dummy: dummy}, nil
+	return &passwordChecker{queue: fair.NewQueue(hashing(), maxWaiting), matches: check, dummy: dummy, outdated: passwords.NeedsRehash}, nil
 }
 
 // errTooManySignIns means that a sign-in did not get a place in time.
@@ -59,4 +62,25 @@ func (p *passwordChecker) check(ctx context.Context, lane string, from netip.Add
 	}
 	defer leave()
 	return p.matches(hash, password), nil
+}
+
+// replacement returns a new hash of a right password whose hash took less work than new ones do,
+// and "" if none is needed. It waits for a place as a check does.
+func (p *passwordChecker) replacement(ctx context.Context, lane string, from netip.Addr, hash, password string) (string, error) {
+	if !p.outdated(hash) {
+		return "", nil
+	}
+	return p.hash(ctx, lane, from, password)
+}
+
+// hash hashes a password. It waits for a place as a check does.
+func (p *passwordChecker) hash(ctx context.Context, lane string, from netip.Addr, password string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, passwordWait)
+	defer cancel()
+	leave, err := p.queue.Enter(ctx, lane, from)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errTooManySignIns, err)
+	}
+	defer leave()
+	return account.HashPassword(password)
 }

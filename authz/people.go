@@ -1,8 +1,11 @@
 package authz
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"gatehouse.example/authz/internal/account"
@@ -49,26 +52,46 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		return storage.User{}, err
 	}
 	if !known {
-		user.Password = s.passwords.dummy
+		user.Name, user.Password = "", s.passwords.dummy
 	}
+	compared := cmp.Or(user.Password, s.passwords.dummy) // a person without a password takes as long
 	from := fair.Requester(r.Context())
 	attempt, wait := s.throttle.Begin(throttle.SignIn{Name: canonical, From: from, Device: s.device(r, user)})
 	if wait > 0 {
 		return storage.User{}, tooMany(wait)
 	}
-	right, err := s.passwords.check(r.Context(), attempt.Lane, from, user.Password, password)
+	right, err := s.passwords.check(r.Context(), attempt.Lane, from, compared, password)
 	switch {
 	case err != nil:
 		attempt.Void()
 		return storage.User{}, busySignIn(err)
-	case !known || !right || user.Disabled:
+	case !known || !right || user.Disabled || user.Password == "":
 		if known {
 			s.noteRefused(r.Context(), user.Subject)
 		}
 		return storage.User{}, &refusedSignIn{user.Name}
 	}
 	attempt.Right()
-	return user, nil
+	return s.rehash(r.Context(), attempt.Lane, from, user, password)
+}
+
+// rehash replaces the hash of a right password by one that takes as much work as new ones do. It is
+// one attempt: after a conflict the next sign-in makes another. Sessions go on.
+func (s *Server) rehash(ctx context.Context, lane string, from netip.Addr, user storage.User, password string) (storage.User, error) {
+	hash, err := s.passwords.replacement(ctx, lane, from, user.Password, password)
+	if errors.Is(err, errTooManySignIns) || err == nil && hash == "" {
+		return user, nil
+	}
+	if err != nil {
+		return storage.User{}, err
+	}
+	changed := user
+	changed.Password = hash
+	err = s.cfg.Store.UpdateUser(ctx, changed)
+	if errors.Is(err, storage.ErrConflict) {
+		return user, nil
+	}
+	return changed, err
 }
 
 // tooMany returns the page that gives the time of the next attempt. It does not reveal

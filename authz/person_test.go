@@ -58,12 +58,14 @@ var (
 // inputs returns the action of the page's form, its hidden and ticked inputs.
 func (r reply) inputs(t testing.TB) (action string, values url.Values) {
 	t.Helper()
-	found := formTag.FindStringSubmatch(r.body)
-	if found == nil {
+	at := formTag.FindStringSubmatchIndex(r.body)
+	if at == nil {
 		t.Fatalf("a page without a form: %s", r)
 	}
+	found := []string{"", r.body[at[2]:at[3]]}
+	first, _, _ := strings.Cut(r.body[at[0]:], "</form>") // a page may have others below
 	values = url.Values{}
-	for _, tag := range inputTag.FindAllString(r.body, -1) {
+	for _, tag := range inputTag.FindAllString(first, -1) {
 		name, value := nameAttr.FindStringSubmatch(tag), valAttr.FindStringSubmatch(tag)
 		if name == nil || value == nil {
 			continue

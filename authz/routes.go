@@ -107,6 +107,13 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
 	s.accountRoutes(page, form)
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
+	page("/passkey.js", methods{http.MethodGet: http.HandlerFunc(passkeyScript)})
+	page("/login/passkey", methods{http.MethodPost: form(s.passkeyLogin)})
+	page("/login/code", methods{http.MethodGet: s.page(s.showCode), http.MethodPost: form(s.codeLogin)})
+	page(passkeysPath, methods{http.MethodGet: s.page(s.showPasskeys), http.MethodPost: form(s.changePasskeys)})
+	page(secondFactorPath, methods{http.MethodGet: s.page(s.showSecondFactor), http.MethodPost: form(s.changeSecondFactor)})
+	page(passwordPath, methods{http.MethodGet: s.page(s.showPassword), http.MethodPost: form(s.changePassword)})
+	page(invitePath, methods{http.MethodGet: s.page(s.invite), http.MethodPost: form(s.acceptInvite)})
 	return nil
 }
 

@@ -16,6 +16,8 @@ var (
 		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/language": "POST", "/logo": "GET", "/consent": "POST", "/account": "GET", "/account/applications": "POST", "/account/applications/end-all": "POST",
 		"/account/remembered": "POST", "/account/sessions": "POST", "/account/activity": "GET",
 		"/introspect": "POST", "/healthz": "GET",
+		"/passkey.js": "GET", "/login/passkey": "POST", "/login/code": "POST", "/invite": "POST",
+		"/account/passkeys": "POST", "/account/second-factor": "POST", "/account/password": "POST",
 	}
 )
 

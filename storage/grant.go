@@ -291,3 +291,6 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	}
 	return current, err
 }
+
+// sealed returns the secret for [Store.Reseal]. The seed of a revoked grant is never opened again.
+func (g *Grant) sealed() (*Sealed, bool) { return &g.Seed, g.State == GrantRevoked }

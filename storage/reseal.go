@@ -170,6 +170,8 @@ func (s *Store) asWritten(item Item) bool {
 // resealSecret seals the secret of a record under the first key, if it is sealed under another one.
 func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed bool, err error) {
 	switch kind {
+	case kindUser:
+		return s.resealFactor(id, body)
 	case kindGrant:
 		return s.resealIn(kind, id, body, &Grant{})
 	case kindResource:
@@ -184,9 +186,6 @@ type sealedIn interface {
 	// opened again.
 	sealed() (secret *Sealed, dead bool)
 }
-
-func (g *Grant) sealed() (*Sealed, bool)    { return &g.Seed, g.State == GrantRevoked }
-func (r *Resource) sealed() (*Sealed, bool) { return &r.IntrospectionKey, false }
 
 func (s *Store) resealIn(kind, id string, body []byte, record sealedIn) (out []byte, changed bool, err error) {
 	if err := json.Unmarshal(body, record); err != nil {

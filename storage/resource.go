@@ -258,3 +258,6 @@ func (s *Store) OpenIntrospectionKey(r Resource) (string, error) {
 	secret, err := s.Open(kindResource, r.ID, r.IntrospectionKey)
 	return string(secret), err
 }
+
+// sealed returns the secret for [Store.Reseal].
+func (r *Resource) sealed() (*Sealed, bool) { return &r.IntrospectionKey, false }

@@ -18,7 +18,7 @@ type User struct {
 	// Subject is the opaque id in tokens. A name that is removed and added again gets another
 	// one.
 	Subject string `json:"sub"`
-	// Password is an argon2id hash in PHC string form.
+	// Password is an argon2id hash in PHC string form, and empty for a person without a password.
 	Password string `json:"password"`
 	// SessionEpoch counts the events that end all sessions of the person, such as a change of the
 	// password. Sessions of an earlier count have ended. It was named for that change at first.
@@ -36,6 +36,8 @@ type User struct {
 	Passkeys   []Passkey  `json:"passkeys,omitempty"`
 	// SecondFactor is required after the password; nil for none.
 	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
+	// Invitation lets the person choose how to sign in, without signing in before; nil for none.
+	Invitation *Invitation `json:"invitation,omitempty"`
 
 	Created  time.Time `json:"created"`
 	Disabled bool      `json:"disabled,omitempty"`
@@ -75,19 +77,6 @@ type Passkey struct {
 	// on several devices.
 	BackupEligible bool `json:"backup_eligible,omitempty"`
 	BackedUp       bool `json:"backed_up,omitempty"`
-}
-
-// SecondFactor is what a person needs besides the password: one-time codes of an app (RFC 6238),
-// or a recovery code.
-type SecondFactor struct {
-	// Secret is the shared secret of the app.
-	Secret Sealed `json:"secret"`
-	// LastStep is the time step of the last accepted code. No code of that step or an earlier one
-	// is accepted.
-	LastStep int64 `json:"last_step,omitempty"`
-	// Recovery are the recovery codes that are left.
-	Recovery []SecretHash `json:"recovery,omitempty"`
-	Created  time.Time    `json:"created"`
 }
 
 // CreateUser stores a new person under u.Name. [ErrConflict] means that the name is taken.

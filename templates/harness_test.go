@@ -79,6 +79,18 @@ func render(t testing.TB, page any) string {
 		err = set.Error(b, page)
 	case templates.Home:
 		err = set.Home(b, page)
+	case templates.Code:
+		err = set.Code(b, page)
+	case templates.Passkeys:
+		err = set.Passkeys(b, page)
+	case templates.SecondFactor:
+		err = set.SecondFactor(b, page)
+	case templates.RecoveryCodes:
+		err = set.RecoveryCodes(b, page)
+	case templates.ChangePassword:
+		err = set.ChangePassword(b, page)
+	case templates.Invite:
+		err = set.Invite(b, page)
 	default:
 		err = renderAccount(set, b, page)
 	}
@@ -135,6 +147,12 @@ func everyPage() map[string]any {
 		"closed": closed(), "hostile closed": shut, "empty closed": templates.Closed{},
 		"login": login(), "login with problem": wrong, "empty login": templates.Login{},
 		"consent": consent(), "loopback": loopback, "private use": private, "hostile": hostile, "empty consent": templates.Consent{},
+		"code": templates.Code{UserName: hostile.Client.Name, Problem: hostile.Problem}, "empty code": templates.Code{},
+		"passkeys": templates.Passkeys{Keys: []templates.Passkey{{ID: "a", Name: hostile.Client.Name}}, Problem: hostile.Problem}, "no passkeys": templates.Passkeys{},
+		"second factor": templates.SecondFactor{Set: true, Left: 1}, "no second factor": templates.SecondFactor{Size: 20, Secret: "ABCD", Problem: hostile.Problem},
+		"recovery codes": templates.RecoveryCodes{Codes: []string{"0000-0000-0000-0000"}},
+		"password":       templates.ChangePassword{UserName: hostile.Client.Name, Least: 8, Problem: hostile.Problem}, "fresh password": templates.ChangePassword{Fresh: true, Least: 8},
+		"invite": templates.Invite{UserName: hostile.Client.Name, Password: true, Least: 8, Problem: hostile.Problem}, "empty invite": templates.Invite{},
 		"home": templates.Home{Issuer: "https://auth.example.com", Catalogue: "https://auth.example.com/registry/"}, "short home": templates.Home{},
 		"enclosed home": templates.Home{Issuer: "https://auth.example.com", Enclosed: true, Registers: true, Pinned: []string{"Notes", "Tasks"}},
 		"error":         problem(), "short error": bare, "empty error": templates.Error{},

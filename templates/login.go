@@ -21,6 +21,10 @@ type Login struct {
 	Resources    []Resource
 	// WithoutClient means that the person signs in for a page of this server.
 	WithoutClient bool
+	// Passkey offers to sign in with a passkey; nil for not. WithoutPassword means that there is
+	// no other way, and no form for name and password.
+	Passkey         *PasskeyPrompt
+	WithoutPassword bool
 	// UserName is filled into the form.
 	UserName string
 	// Account is a person who is already signed in and must sign in again.

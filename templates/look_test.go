@@ -129,7 +129,7 @@ func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(tex
 
 const ownLogin = `{{define "page"}}<h1>Welcome</h1><form method="post" action="{{.Action}}">
 <input type="hidden" name="transaction" value="{{.Transaction}}"><input type="hidden" name="csrf" value="{{.CSRF}}">
-<input name="username"><input name="password" type="password">{{template "account" .Account}}</form>{{end}}{{define "aside"}}{{end}}`
+<input name="username"><input name="password" type="password">{{template "account" .Account}}</form>{{with .Passkey}}{{template "passkeyprompt" .}}{{end}}{{end}}{{define "aside"}}{{end}}`
 
 func TestOwnTemplates(t *testing.T) {
 	set, got := withLook(t, templates.Look{Files: fstest.MapFS{"login.html": file(ownLogin), "style.css": file("body{color:red}")}}, login())

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"errors"
 	"io"
 	"time"
 
@@ -16,7 +17,7 @@ var samples = map[string]func(*Set, io.Writer) error{
 	"login": func(s *Set, w io.Writer) error {
 		return s.Login(w, Login{
 			Action: "/login", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
-			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile),
+			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile), Passkey: samplePrompt(false),
 		})
 	},
 	"consent": func(s *Set, w io.Writer) error {
@@ -54,6 +55,39 @@ var samples = map[string]func(*Set, io.Writer) error{
 	"sessions":     sampleSessions,
 	"activity":     sampleActivity,
 	"done":         sampleDone,
+	"code": func(s *Set, w io.Writer) error {
+		return s.Code(w, Code{
+			Action: "/login/code", Transaction: "transaction", CSRF: "csrf", UserName: hostile, Other: "/login", Problem: language.Detail(hostile),
+		})
+	},
+	"passkeys": func(s *Set, w io.Writer) error {
+		day := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		return s.Passkeys(w, Passkeys{
+			Action: "/account/passkeys", CSRF: "csrf", Back: "/account", Prompt: samplePrompt(true), Problem: language.Detail(hostile),
+			Keys: []Passkey{{ID: "one", Name: hostile, Created: day, Used: day, Synced: true}, {ID: "two", Name: hostile, Created: day}},
+		})
+	},
+	"second-factor": func(s *Set, w io.Writer) error {
+		without := SecondFactor{
+			Action: "/account/second-factor", CSRF: "csrf", Back: "/account", Setup: "setup", Secret: "ABCD EFGH", Picture: "M4 4h1v1h-1z", Size: 9,
+			Problem: language.Detail(hostile),
+		}
+		with := SecondFactor{Action: "/account/second-factor", CSRF: "csrf", Back: "/account", Set: true, Left: 2, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		return errors.Join(s.SecondFactor(w, without), s.SecondFactor(w, with))
+	},
+	"recovery": func(s *Set, w io.Writer) error {
+		return s.RecoveryCodes(w, RecoveryCodes{Codes: []string{hostile, "0000-0000-0000-0000"}, Back: "/account"})
+	},
+	"password": func(s *Set, w io.Writer) error {
+		return s.ChangePassword(w, ChangePassword{
+			Action: "/account/password", CSRF: "csrf", Back: "/account", UserName: hostile, Least: 8, Problem: language.Detail(hostile),
+		})
+	},
+	"invite": func(s *Set, w io.Writer) error {
+		return s.Invite(w, Invite{
+			Action: "/invite", CSRF: "csrf", UserName: hostile, Password: true, Least: 8, Prompt: samplePrompt(true), Problem: language.Detail(hostile),
+		})
+	},
 	"registry-list": func(s *Set, w io.Writer) error {
 		return (&Registry{s}).List(w, RegistryList{
 			Title: hostile, Home: "/", Search: hostile, Total: 2, Next: "/?cursor=a", Start: "/", API: "/v0.1/servers",
@@ -73,6 +107,10 @@ var samples = map[string]func(*Set, io.Writer) error{
 }
 
 func sampleClient() Client { return Client{Name: hostile, Host: "app.example.org", Logo: "/logo"} }
+
+func samplePrompt(enrol bool) *PasskeyPrompt {
+	return &PasskeyPrompt{Action: "/passkey", Script: "/passkey.js", Options: hostile, Transaction: "passkey-transaction", CSRF: "passkey-csrf", Enrol: enrol}
+}
 
 func sampleAccount() Account {
 	return Account{UserName: hostile, SignOut: "/logout", Token: "token"}

@@ -34,6 +34,9 @@ import (
 //go:embed pages
 var embedded embed.FS
 
+//go:embed pages/passkey.js
+var passkeyScript []byte
+
 // Set holds the parsed pages. It is safe for concurrent use.
 type Set struct {
 	languages map[string]func() pages // by tag; each language is parsed when it is first needed
@@ -51,7 +54,7 @@ type pages map[string]*template.Template
 
 // setNames are the pages of a Set. Each has a sample in samples.
 var setNames = []string{
-	"login", "consent", "closed", "error", "home", "account", "applications", "remembered", "sessions", "activity", "done",
+	"login", "consent", "closed", "error", "home", "account", "applications", "remembered", "sessions", "activity", "done", "code", "passkeys", "second-factor", "recovery", "password", "invite",
 }
 
 // New parses the embedded pages. A missing or broken page is an error.
@@ -62,7 +65,7 @@ var newSet = sync.OnceValues(Look{}.Pages)
 // Pages returns the pages with this look. A page that cannot be shown, or that lacks something
 // that its forms send, is an error that names the file and, where it is known, the line.
 func (l Look) Pages() (*Set, error) {
-	return l.rehearsed([]string{"style.css"}, []string{"account-parts.html"}, setNames)
+	return l.rehearsed([]string{"style.css"}, []string{"account-parts.html", "passkeyprompt.html"}, setNames)
 }
 
 // rehearsed parses pages. If files of the operator's are among them, it writes samples of all

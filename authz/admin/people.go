@@ -32,11 +32,14 @@ type User struct {
 	Subject  string    `json:"subject"`
 	Created  time.Time `json:"created"`
 	Disabled bool      `json:"disabled"`
+	// Invited means that the person has not chosen how to sign in yet.
+	Invited bool `json:"invited,omitempty"`
 }
 
 // UserOf returns the view of a person.
 func UserOf(u storage.User) User {
-	return User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled}
+	invited := u.Invitation != nil && u.Password == "" && len(u.Passkeys) == 0
+	return User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled, Invited: invited}
 }
 
 // Users lists all people by name. The list is read while the caller iterates. For a record
@@ -81,14 +84,14 @@ func AddUser(ctx context.Context, store *storage.Store, name, password string) (
 }
 
 // SetPassword gives a person another password. It ends the sessions that began with the
-// previous one, including one that begins at the same moment. Grants remain. The error wraps
+// previous one, including one that begins at the same moment, and a one-time link. Grants remain. The error wraps
 // [storage.ErrNotFound] for an unknown name.
 func SetPassword(ctx context.Context, store *storage.Store, name, password string) error {
 	hash, err := account.HashPassword(password)
 	if err != nil {
 		return err
 	}
-	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.SessionEpoch = hash, u.SessionEpoch+1 })
+	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.Invitation, u.SessionEpoch = hash, nil, u.SessionEpoch+1 })
 }
 
 // HasPassword reports whether password is the password of a person. Use it to avoid setting

@@ -48,6 +48,8 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 			s.StatementIssuers = nil
 		}
 		errs = append(errs, err)
+		s.SignIn, err = signInIn(from.File)
+		errs = append(errs, err)
 		s.Pages, err = pagesIn(from.File)
 		errs = append(errs, err)
 		if s.PreApproved, err = preApprovedIn(from.File); err != nil {
@@ -116,7 +118,7 @@ func (s *serveSettings) resourceDoubts() []string {
 
 // settingNames returns the keys of the file of serve: its lists, and its flags but config.
 func settingNames(app *kong.Application) []string {
-	return append([]string{"resources", "groups", "clients", "software-statements", "pre-approved", "registry", "pages"}, settings.FileKeys(serveFlags(app))...)
+	return append([]string{"resources", "groups", "clients", "software-statements", "pre-approved", "sign-in", "registry", "pages"}, settings.FileKeys(serveFlags(app))...)
 }
 
 // serveFlags returns the flags of serve in the order of the struct serveSettings.

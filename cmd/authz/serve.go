@@ -77,7 +77,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		return err
 	}
 	go front.EgressMissing(ctx) // starts the first check while the rest is made ready
-	if err := s.adviseOnRecords(ctx, store, st.log); err != nil {
+	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
 		return err
 	}
 	if s.Dev {

@@ -110,6 +110,8 @@ type serveSettings struct {
 	StatementIssuers []dcr.StatementIssuer `kong:"-"`
 	// Pages is the section pages of the file, the look of the pages.
 	Pages pagesSection `kong:"-"`
+	// SignIn is the section sign-in of the file.
+	SignIn signInFile `kong:"-"`
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
@@ -197,6 +199,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 		RefreshMax:         time.Duration(s.RefreshMax),
 		TrustedProxies:     proxies,
 		Pages:              s.Pages.look,
+		NoPasswords:        s.SignIn.noPasswords,
 		SessionIdle:        time.Duration(s.SessionIdle),
 		SessionMax:         time.Duration(s.SessionMax),
 		ConsentRemember:    memories,

@@ -22,6 +22,8 @@ type userVerbs struct {
 	Add     userAdd     `cmd:"" help:"Add a person; the password is read from standard input."`
 	Ls      userLs      `cmd:"" help:"List all people."`
 	Passwd  userPasswd  `cmd:"" help:"Set another password for a person, read from standard input, and end their sessions."`
+	Invite  userInvite  `cmd:"" help:"Add a person without a password, and print a one-time link with which they choose how to sign in."`
+	Reset   userReset   `cmd:"" help:"End the password and the sessions of a person, and print a one-time link with which they choose again."`
 	Disable userDisable `cmd:"" help:"Lock a person out and revoke their grants."`
 	Rm      userRm      `cmd:"" help:"Remove a person and revoke their grants."`
 }
@@ -84,8 +86,11 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 
 func userLine(r admin.User) string {
 	state := "active"
-	if r.Disabled {
+	switch {
+	case r.Disabled:
 		state = "disabled"
+	case r.Invited:
+		state = "invited"
 	}
 	return strings.Join([]string{r.Name, state, moment(r.Created.UTC()), r.Subject}, "\t")
 }

@@ -54,6 +54,20 @@ func phcString(salt, key []byte) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 
+// NeedsRehash reports whether hash was made with less work than [Hash] uses today, by an earlier
+// release. Whoever learns its password should replace it. It is false for what is not a hash.
+func NeedsRehash(hash string) bool {
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" {
+		return false
+	}
+	var memory, passes, threads uint32
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &threads); err != nil {
+		return false
+	}
+	return memory < argonMemory || passes < argonTime
+}
+
 // Check reports whether password matches hash, in constant time. It returns false for a hash
 // that cannot be parsed or that requires much more memory than those of [Hash].
 func Check(hash, password string) bool {

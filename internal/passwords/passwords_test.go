@@ -98,6 +98,23 @@ func TestUnmatchable(t *testing.T) {
 	}
 }
 
+func TestNeedsRehash(t *testing.T) {
+	for hash, want := range map[string]bool{
+		hashOf(t, "x"): false,
+		"$argon2id$v=19$m=64,t=1,p=1$c2FsdA$AAAA":     true,
+		"$argon2id$v=19$m=19456,t=1,p=1$c2FsdA$AAAA":  true,
+		"$argon2id$v=19$m=19455,t=2,p=1$c2FsdA$AAAA":  true,
+		"$argon2id$v=19$m=262144,t=3,p=4$c2FsdA$AAAA": false,
+		"$argon2id$v=19$m=x,t=2,p=1$c2FsdA$AAAA":      false,
+		"$argon2i$v=19$m=64,t=1,p=1$c2FsdA$AAAA":      false,
+		"":                                            false,
+	} {
+		if NeedsRehash(hash) != want {
+			t.Errorf("%q: %v, want %v", hash, !want, want)
+		}
+	}
+}
+
 // Checks at the same time have a process each, and later ones have the same processes.
 func TestB5OneProcessForEachCheck(t *testing.T) {
 	p := observed(t, ThisProgram)

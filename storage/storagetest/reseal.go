@@ -36,6 +36,28 @@ func (f *fixture) sealed(t *testing.T) sealed {
 	return s
 }
 
+// testResealFactor: afterwards the new master key alone opens the secret of a second factor.
+func testResealFactor(t *testing.T, f *fixture) {
+	s := f.sealed(t)
+	u, err := f.User(t.Context(), "ann")
+	wantError(t, "User", err, nil)
+	_, err = f.OpenFactor(u)
+	wantError(t, "OpenFactor without one", err, storage.ErrNotFound)
+	secret, err := f.SealFactor("ann", []byte("shared"))
+	wantError(t, "SealFactor", err, nil)
+	u.SecondFactor = &storage.SecondFactor{Secret: secret, LastStep: 7}
+	wantError(t, "UpdateUser", f.UpdateUser(t.Context(), u), nil)
+	s.reseal(t)
+	u, err = s.fresh.User(t.Context(), "ann")
+	wantError(t, "User with the new key alone", err, nil)
+	if opened, err := s.fresh.OpenFactor(u); err != nil || string(opened) != "shared" || u.SecondFactor.LastStep != 7 {
+		t.Errorf("the second factor is %q, %v, %+v", opened, err, u.SecondFactor)
+	}
+	u.Name = "bob"
+	_, err = s.fresh.OpenFactor(u)
+	wantError(t, "OpenFactor of another person", err, storage.ErrRecord)
+}
+
 func (f *fixture) signingKey(t *testing.T, id string) storage.SigningKey {
 	t.Helper()
 	private, err := f.SealKey(id, []byte("private "+id))

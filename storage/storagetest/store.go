@@ -99,6 +99,7 @@ var otherTests = suite{
 	"TransactionTaken":  testTransactionTaken,
 	"KeySet":            testKeySet,
 	"Reseal":            testReseal,
+	"ResealFactor":      testResealFactor,
 	"ResealBetween":     testResealBetween,
 	"ResealUnreadable":  testResealUnreadable,
 	"ResealBroken":      testResealBroken,

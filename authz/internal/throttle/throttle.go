@@ -38,6 +38,15 @@ var (
 	wrongPerNetwork        = fair.Limit{Burst: 200, Per: period}
 )
 
+// The limits on wrong second factors, which only who knows the password can send: for a browser
+// that signed in before, for one network, and for all networks together. A code of six digits has
+// three right values at a time, so the last limit leaves a chance of one in a thousand a day.
+var (
+	codesPerDevice  = fair.Limit{Burst: 10, Per: period}
+	codesPerNetwork = fair.Limit{Burst: 10, Per: period}
+	codesPerPerson  = fair.Limit{Burst: 15, Per: time.Hour}
+)
+
 // The limits of one browser that signed in before as the same person.
 var (
 	failuresPerDevice = fair.Limit{Burst: 20, Per: period}
@@ -56,11 +65,11 @@ var sprayLimit = fair.Limit{Burst: 200, Per: time.Hour}
 // Counts that refuse attempts are kept apart from those that do not (soft), and those of
 // known browsers from those of others: in constant memory keys share places, and a flood of
 // one kind of count must not fill another.
-type Throttle struct{ unknown, known, soft, secrets *fair.Limiter }
+type Throttle struct{ unknown, known, soft, secrets, codes *fair.Limiter }
 
 // New returns a Throttle without counts. now is its clock.
 func New(now func() time.Time) *Throttle {
-	return &Throttle{fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now)}
+	return &Throttle{fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now)}
 }
 
 // SignIn is an attempt to sign in.
@@ -106,6 +115,19 @@ func (t *Throttle) Begin(s SignIn) (*Attempt, time.Duration) {
 		}
 	}
 	return t.unknownBrowser(s).begin()
+}
+
+// BeginCode is [Throttle.Begin] for a second factor, after the right password of a person. Wrong
+// codes of browsers that signed in before do not count for the person, and those of others do not
+// keep them out: whoever guesses cannot lock the person out of their own browser.
+func (t *Throttle) BeginCode(s SignIn) (*Attempt, time.Duration) {
+	a := &Attempt{Lane: LaneQuiet, limiter: t.codes, soft: t.soft}
+	if s.Device != "" {
+		a.failed = []fair.Bucket{{Key: "code of device " + s.Device, Limit: codesPerDevice}}
+		return a.begin()
+	}
+	a.failed = append(fair.ByNetwork(s.From, "code of "+s.Name+" from", codesPerNetwork), fair.Bucket{Key: "code of " + s.Name, Limit: codesPerPerson})
+	return a.begin()
 }
 
 // Wait returns the time to wait before [Throttle.Begin] permits an attempt of a browser that

@@ -1,0 +1,151 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// authenticator adds an authenticator to the browser, as one that is built into a device. It
+// verifies the person until told otherwise.
+func (c *chromium) authenticator() (setVerified func(bool)) {
+	c.t.Helper()
+	if _, err := chromedp.Call(c.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+		c.t.Fatal(err)
+	}
+	added, err := chromedp.Call(c.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return func(verified bool) {
+		c.t.Helper()
+		_, err := chromedp.Call(c.ctx, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: added.AuthenticatorID, IsUserVerified: verified})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// startNamed runs the server under the name localhost: browsers have passkeys for names only.
+func startNamed(t testing.TB) (issuer string) {
+	t.Helper()
+	args, address := withListen(t, nil)
+	_, port, _ := strings.Cut(address, ":")
+	issuer = "http://localhost:" + port
+	startAuthz(t, nil, append(args, "--issuer", issuer)...)
+	return issuer
+}
+
+const passkeyButton = "form[data-passkey] button"
+
+// TestPasskeyInBrowser: a person makes a passkey, signs in with it without a name, and removes it.
+// An authenticator that does not verify the person signs nobody in.
+func TestPasskeyInBrowser(t *testing.T) {
+	issuer, chrome := startNamed(t), openChromium(t)
+	setVerified := chrome.authenticator()
+	chrome.open(issuer + "/account/passkeys")
+	chrome.typeInto(`input[name="username"]`, personName)
+	chrome.typeInto(`input[name="password"]`, personPassword+kb.Enter)
+	chrome.await("#add")
+	chrome.accessibleIfAsked("passkeys-none")
+
+	setVerified(false)
+	chrome.click(passkeyButton)
+	if said := chrome.await(`form[data-passkey] [role="alert"]`); !strings.Contains(said, "No passkey was made") {
+		t.Errorf("without verification the page says %q", said)
+	}
+	setVerified(true)
+	chrome.click(passkeyButton)
+	chrome.await("#key-0")
+	chrome.accessibleIfAsked("passkeys-one")
+
+	chrome.forgetSession()
+	client := register(t, issuer, "http://127.0.0.1/callback", "Example Client")
+	setVerified(false)
+	chrome.open(client.authorizeURL("state"))
+	chrome.click(passkeyButton)
+	if said := chrome.await(`form[data-passkey] [role="alert"]`); !strings.Contains(said, "No passkey was used") {
+		t.Errorf("without verification the page says %q", said)
+	}
+	chrome.accessibleIfAsked("sign-in-no-passkey")
+	setVerified(true)
+	chrome.open(client.authorizeURL("state"))
+	if chrome.has(passkeyButton) { // the browser may have offered the only passkey by itself
+		ask(chrome, "use the passkey", chrome.clickIfThere(passkeyButton))
+	}
+	chrome.await(`button[name="decision"][value="allow"]`)
+
+	chrome.open(issuer + "/account/passkeys")
+	chrome.click(`button[value="remove"]`)
+	chrome.await("#add")
+	if chrome.has("#key-0") {
+		t.Error("the passkey is still there")
+	}
+	chrome.forgetSession()
+	chrome.open(client.authorizeURL("state"))
+	chrome.await(`input[name="username"], main [role="alert"]`)
+	if chrome.has(passkeyButton) {
+		ask(chrome, "use the removed passkey", chrome.clickIfThere(passkeyButton))
+	}
+	if said := chrome.await("p#problem"); !strings.Contains(said, "cannot be used here") {
+		t.Errorf("the removed passkey: %q", said)
+	}
+	chrome.mu.Lock()
+	defer chrome.mu.Unlock()
+	for _, complaint := range chrome.complaints {
+		t.Errorf("the browser complains: %s", complaint)
+	}
+}
+
+// clickIfThere clicks by script, and does nothing on a page that has moved on.
+func (c *chromium) clickIfThere(selector string) chromedp.Action[bool] {
+	return chromedp.Evaluate[bool](fmt.Sprintf("document.querySelector(%q)?.click(), true", selector))
+}
+
+// forgetSession drops the cookies of the browser.
+func (c *chromium) forgetSession() {
+	c.t.Helper()
+	if _, err := chromedp.Call(c.ctx, network.ClearBrowserCookies, cdp.Empty{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// accessibleIfAsked runs axe-core on the page if AXE names it.
+func (c *chromium) accessibleIfAsked(name string) {
+	c.t.Helper()
+	if os.Getenv("AXE") != "" {
+		c.checkAccessible(axe(c.t), name)
+	}
+}
+
+// TestSecondFactorInBrowser walks the pages of the second factor, the password and a one-time link.
+func TestSecondFactorInBrowser(t *testing.T) {
+	issuer, chrome := startNamed(t), openChromium(t)
+	chrome.open(issuer + "/account/second-factor")
+	chrome.typeInto(`input[name="username"]`, personName)
+	chrome.typeInto(`input[name="password"]`, personPassword+kb.Enter)
+	chrome.await(`input[name="code"]`)
+	chrome.accessibleIfAsked("second-factor")
+	if !chrome.holds(`(b => b.width >= 200 && b.height >= 200)(document.querySelector("svg.qr").getBoundingClientRect())`) {
+		t.Error("the QR code is too small to scan")
+	}
+	chrome.open(issuer + "/account/password")
+	chrome.await(`input[name="new"]`)
+	chrome.accessibleIfAsked("password")
+	chrome.typeInto(`input[name="current"]`, personPassword)
+	chrome.typeInto(`input[name="new"]`, "another long password"+kb.Enter)
+	chrome.await("#next")
+	chrome.checkCalm(issuer, 2)
+}

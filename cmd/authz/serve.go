@@ -77,13 +77,13 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		return err
 	}
 	go front.EgressMissing(ctx) // starts the first check while the rest is made ready
-	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
-		return err
-	}
 	if s.Dev {
 		if err := s.admitDemo(ctx, store, &l.relaxed); err != nil {
 			return fmt.Errorf("the person %s: %w", demoPerson, err)
 		}
+	}
+	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
+		return err
 	}
 	public, admin, work := http.Handler(front), st.probes(front.Ready, without(front, store.Room)), []worker{front.Run}
 	if l.registry != nil {

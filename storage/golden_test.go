@@ -111,8 +111,9 @@ func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (
 			}
 			return nil, cmp.Or(err, storage.ErrNotFound)
 		},
-		"pin": func(ctx context.Context, subject string) (any, error) {
-			return s.PinOf(ctx, "company", "https://login.example.com", subject)
+		"pin": func(ctx context.Context, entry string) (any, error) {
+			pins, err := s.Pins(ctx, "company", "https://login.example.com", []string{entry, "free"})
+			return pins, err
 		},
 		"provider-session": func(ctx context.Context, sid string) (any, error) {
 			err := s.JoinProviderSession(ctx, "company", sid, "another", now().Add(time.Hour))

@@ -106,6 +106,18 @@ func (s *Store) ReplaceProviderToken(ctx context.Context, t ProviderToken) error
 	return fmt.Errorf("storage: provider token: %w: it kept changing", ErrUnavailable)
 }
 
+// EndProviderToken forgets the token that was read or written before as t. [ErrConflict] means that
+// it has changed since, and that nothing was written.
+func (s *Store) EndProviderToken(ctx context.Context, t ProviderToken) error {
+	id := string(t.ID())
+	t.Token = nil
+	// Deleting has no condition, so the record gets an end that has come.
+	if _, err := s.write(ctx, record{kind: kindProviderToken, id: id, value: t, expires: s.now()}, Unchanged(t.version)); err != nil {
+		return err
+	}
+	return s.indexRemove(ctx, providerTokensDue, entryOf(t.listed, id))
+}
+
 // DeleteProviderToken forgets the token of an identity. It is not an error if there is none.
 func (s *Store) DeleteProviderToken(ctx context.Context, id AliasID) error {
 	there, err := s.ProviderToken(ctx, id)

@@ -118,6 +118,9 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 	if len(v.Pages.described) > 0 {
 		lists = append(lists, yaml.MapItem{Key: "pages", Value: v.Pages.described})
 	}
+	if signIn := describeSignIn(v.SignIn); len(signIn) > 0 {
+		lists = append(lists, yaml.MapItem{Key: "sign-in", Value: signIn})
+	}
 	if len(lists) == 0 {
 		return nil
 	}

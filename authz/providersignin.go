@@ -42,13 +42,20 @@ func (s *Server) chooseProvider(w http.ResponseWriter, r *http.Request, f form) 
 		return gone()
 	case decision == "":
 		return s.decisionPage(w, r, t, p)
-	case decision == "deny":
+	}
+	return s.decideOnProvider(w, r, t, p, decision)
+}
+
+// decideOnProvider takes the person's decision about the client, before they go to a provider.
+func (s *Server) decideOnProvider(w http.ResponseWriter, r *http.Request, t storage.Transaction, p *provider, decision string) error {
+	switch decision {
+	case "deny":
 		session, err := s.session(r)
 		if err != nil {
 			return err
 		}
 		return s.deny(w, r, t, session)
-	case decision == "allow":
+	case "allow":
 		if _, _, err := s.clientAndRedirect(r, t); err != nil {
 			return err
 		}

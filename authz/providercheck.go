@@ -242,6 +242,8 @@ func (s *Server) endPerson(ctx context.Context, t storage.ProviderToken) error {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), "sessions and grants of a person ended", "user", t.UserName, "sub", t.Subject, "provider", t.Provider, "because", t.Gone)
+	s.note(ctx, t.Subject, storage.Event{What: eventApplicationsEnded})
+	s.note(ctx, t.Subject, storage.Event{What: eventSessionsEnded})
 	return s.cfg.Store.EndProviderToken(ctx, t)
 }
 

@@ -13,7 +13,13 @@ import (
 )
 
 // providerIDs returns the ids of the configured providers, never nil.
-func (c Config) providerIDs() []string { return append([]string{}, c.providers...) }
+func (c Config) providerIDs() []string {
+	ids := make([]string, len(c.Providers))
+	for i, p := range c.Providers {
+		ids[i] = p.ID
+	}
+	return ids
+}
 
 // allowMistakes returns the mistakes in who may use what: names that nobody can have.
 func (c Config) allowMistakes() []error {

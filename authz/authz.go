@@ -79,6 +79,7 @@ type Server struct {
 	egress            *egress // nil: the public web is assumed to be reachable
 	cookies           cookies
 	party             *passkey.Party // nil: browsers have no passkeys for the issuer
+	providers         providers
 	router            http.Handler
 }
 
@@ -106,6 +107,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.cfg.Pages.LogoPath = s.path("/pages/logo") + "?v=" + s.cfg.Pages.LogoTag()
 	if s.pages, err = s.cfg.Pages.Pages(); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
+	}
+	if s.providers, err = newProviders(cfg); err != nil {
+		return nil, err
 	}
 	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
 	cfg.Store.OnForged(s.alarm.raise)

@@ -164,9 +164,21 @@ const (
 	methodProvider = "provider"
 )
 
-// signInMethod is how a person has signed in. The provider and its session are empty for a
-// sign-in at this server.
-type signInMethod struct{ name, provider, providerSession string }
+// signInMethod is how a person has signed in. The provider, the account and the session there are
+// empty for a sign-in at this server. at is when the person signed in at the provider, zero for
+// now.
+type signInMethod struct {
+	name, provider, providerSubject, providerSession string
+	at                                               time.Time
+}
+
+// time returns when the person authenticated, by the clock of this server.
+func (m signInMethod) time(now time.Time) time.Time {
+	if m.at.IsZero() || m.at.After(now) {
+		return now
+	}
+	return m.at
+}
 
 // shown returns the provider, or the method of a sign-in at this server.
 func (m signInMethod) shown() string { return cmp.Or(m.provider, m.name) }
@@ -182,11 +194,14 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	expires := now.Add(s.cfg.SessionMax)
 	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
 		UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch,
-		AuthTime: now, Seen: now, IdleExpires: s.idleEnd(now, expires), Expires: expires,
-		Method: by.name, Provider: by.provider, ProviderSession: by.providerSession,
+		AuthTime: by.time(now), Seen: now, IdleExpires: s.idleEnd(now, expires), Expires: expires,
+		Method: by.name, Provider: by.provider, ProviderSubject: by.providerSubject, ProviderSession: by.providerSession,
 		Browser: describeBrowser(r.UserAgent()), From: shownNetwork(r.Context()),
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.joinProviderSession(r.Context(), secret, by, expires); err != nil {
 		return err
 	}
 	if old := s.cookies.get(r, sessionCookie); strings.HasPrefix(old, sessionPrefix) {
@@ -221,6 +236,14 @@ func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSessio
 	}
 	session, err := s.sessionAt(r, t.ClientID)
 	return t, session, err
+}
+
+// goneOn returns the page of gone for one kind of error, and every other error unchanged.
+func goneOn(err, kind error) error {
+	if errors.Is(err, kind) {
+		return gone()
+	}
+	return err
 }
 
 func gone() *displayedError {

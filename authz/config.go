@@ -3,14 +3,18 @@ package authz
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
+	"gatehouse.example/authz/upstream"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/passwords"
 	"gatehouse.example/internal/requestid"
@@ -36,8 +40,6 @@ type Config struct {
 	// the same name has the members of both. Set it where people are known when the server
 	// starts; authz group changes groups while it runs.
 	Groups map[string][]string
-	// providers are the ids of the providers at which people can sign in.
-	providers []string
 	// Registration decides which clients may register. The zero value is closed.
 	Registration Registration
 	// RegistrationPolicy restricts the metadata that clients may register. StatementIssuers
@@ -132,6 +134,21 @@ type Config struct {
 	// Pages is the look of the pages: name, logo, colour, what stands at their foot, and files
 	// that replace theirs. The zero value is that of Gatehouse. Its LogoPath is ignored.
 	Pages templates.Look
+	// Providers are identity providers at which people sign in, in the order of the sign-in page.
+	// Each knows this server by the redirect URI ISSUER/login/ID/callback. Passwords and
+	// passkeys of this server go on working beside them, unless NoPasswords is set.
+	Providers []upstream.Provider
+	// RecheckGrace is the time for which the sessions and grants of a person go on after a check
+	// at the provider is due ([upstream.Provider.Recheck]) and has no answer. Then they end. Default
+	// 24 hours. Checks require that [Server.Run] runs.
+	RecheckGrace time.Duration
+	// ProviderProxy chooses the proxy for requests to providers, ProviderRoots are the certificate
+	// authorities that providers may use. Nil means no proxy, and the authorities of the system.
+	ProviderProxy func(*http.Request) (*url.URL, error)
+	ProviderRoots *x509.CertPool
+	// InsecureProviders allows providers with http on loopback and rechecks of a second. Set it
+	// for tests on one machine only: over http anybody on the way can sign in as anybody.
+	InsecureProviders bool
 
 	// CheckPassword reports whether a password matches a hash made by
 	// [gatehouse.example/authz/admin.AddUser]. It is called from as many goroutines as there
@@ -139,7 +156,7 @@ type Config struct {
 	// requests by some milliseconds; set it to check passwords in another process.
 	CheckPassword func(hash, password string) bool
 
-	// NoPasswords refuses every password, right or wrong: people sign in with passkeys only. Set it
+	// NoPasswords refuses every password, right or wrong: people sign in with passkeys or at providers only. Set it
 	// once everybody has one.
 	NoPasswords bool
 
@@ -203,6 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ConsentRemember == nil {
 		c.ConsentRemember = []time.Duration{24 * time.Hour, 30 * 24 * time.Hour, RememberAlways}
 	}
+	c.RecheckGrace = cmp.Or(c.RecheckGrace, 24*time.Hour)
 	c.Logger = slog.New(requestid.LogHandler(cmp.Or(c.Logger, slog.Default()).Handler()))
 	if c.CheckPassword == nil {
 		c.CheckPassword = passwords.Check
@@ -243,6 +261,8 @@ func (c Config) validate() error {
 	refuse(c.SessionMax < time.Minute || c.SessionMax > 30*24*time.Hour, "session-max %s: it must be 1m to 30d", c.SessionMax)
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
+	refuse(c.RecheckGrace < time.Second, "recheck-grace %s: it must be at least 1s", c.RecheckGrace)
+	errs = append(errs, c.providerMistakes()...)
 	errs = append(errs, c.Egress.validate())
 	errs = append(errs, c.allowMistakes()...)
 	errs = append(errs, memoryMistakes(c.ConsentRemember)...)

@@ -69,7 +69,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resour
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Groups: set.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
-		UserName: session.UserName, Account: s.account(r, session), Problem: problem,
+		UserName: s.shownName(r, session), Account: s.account(r, session), Problem: problem,
 	})
 }
 

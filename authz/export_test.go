@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"gatehouse.example/authz/upstream"
 )
 
 // Paths returns the paths of all endpoints.
@@ -47,7 +49,16 @@ func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }
 func (s *Server) NextLook() time.Duration { return s.egress.wait() }
 
 // SetProviders makes c one with these providers.
-func (c *Config) SetProviders(ids ...string) { c.providers = ids }
+func (c *Config) SetProviders(ids ...string) {
+	for _, id := range ids {
+		c.Providers = append(c.Providers, upstream.Provider{
+			ID: id, Issuer: "https://login.example.com", ClientID: "gatehouse", ClientSecret: "secret", Allow: upstream.Allow{Anybody: true},
+		})
+	}
+}
+
+// RecheckDue asks the providers about everybody who is due, as Run does periodically.
+func (s *Server) RecheckDue(ctx context.Context) error { return s.recheckDue(ctx) }
 
 // DoChores does the work that requests left behind, as Run does periodically.
 func (s *Server) DoChores(ctx context.Context) { s.chores.runOnce(ctx) }

@@ -64,7 +64,7 @@ var (
 	// introspectForm lacks client_id and client_secret: resource servers use HTTP Basic.
 	introspectForm   = formFilter{"token": {max: 16 << 10, issued: true}, "token_type_hint": {max: 64}}
 	pageForm         = formFilter{"transaction": {max: 64}}
-	loginForm        = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}}
+	loginForm        = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "username": {max: shortText}, "password": {max: passwords.Longest}, "provider": {max: 64}, "decision": {max: 16}}
 	logoutForm       = formFilter{"transaction": {max: 64}, "sign-out": {max: 64}, "not-you": {max: 64}}
 	languageForm     = formFilter{"language": {max: 64}, "return": {max: maxReturn}}
 	listForm         = formFilter{"before": {max: shortText}}
@@ -78,6 +78,11 @@ var (
 	inviteForm       = formFilter{"token": {max: 128, issued: true}}
 	acceptForm       = formFilter{"csrf": {max: 64}, "do": {max: 16}, "new": {max: passwords.Longest}, "credential": {max: passkey.MaxAnswer}}
 	consentForm      = formFilter{"transaction": {max: 64}, "csrf": {max: 64}, "decision": {max: 16}, "remember": {max: 16}, "scope": {max: longText + 1 + maxScope, many: true, times: maxParameters}}
+	// callbackForm is what a provider sends back (OpenID Connect Core section 3.1.2.5, RFC 9207).
+	callbackForm = formFilter{"state": {max: 128, issued: true}, "code": {max: longText}, "iss": {max: longText}, "error": {max: shortText}, "error_description": {max: longText}}
+	// backChannelForm is a logout at a provider (OpenID Connect Back-Channel Logout 1.0 section 2.5).
+	backChannelForm = formFilter{"logout_token": {max: 16 << 10}}
+	providersForm   = formFilter{"csrf": {max: 64}, "connect": {max: 64}, "disconnect": {max: 64}}
 )
 
 // withClientParameters adds the parameters of client authentication (OAuth 2.1 section 2.4).

@@ -56,6 +56,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 		page.Client, page.RedirectHost, page.Resources = s.shownClient(client), to.uri.Host(), s.resources.take(r.Context()).shown(t)
 	}
 	page.WithoutClient = t.ClientID == ""
+	page.Providers = s.providers.shown()
 	w.WriteHeader(status)
 	return s.pagesFor(r, s.path("/login")+"?transaction="+t.ID).Login(w, page)
 }
@@ -92,6 +93,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	f, err := loginForm.body(w, r)
 	if err != nil {
 		return err
+	}
+	if f.get("provider") != "" {
+		return s.chooseProvider(w, r, f)
 	}
 	if s.cfg.NoPasswords {
 		return noPasswords()

@@ -17,7 +17,7 @@ func (s *Server) account(r *http.Request, session liveSession) templates.Account
 	if session.secret == "" {
 		return templates.Account{}
 	}
-	return templates.Account{UserName: session.UserName, SignOut: s.urls.logout, Token: s.logoutToken(r, session)}
+	return templates.Account{UserName: s.shownName(r, session), SignOut: s.urls.logout, Token: s.logoutToken(r, session)}
 }
 
 // logoutToken returns a token that is bound to browser and session only, so that a person can

@@ -28,7 +28,7 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 	if s.cookies.get(r, deviceCookie) != "" {
 		return nil
 	}
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.OwnName(name)
 	if err != nil {
 		canonical = ""
 	}
@@ -42,7 +42,7 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 // and a wrong password give the same answer and take the same time. Failures are throttled by
 // network, by name and for browsers that signed in before; no person is locked out.
 func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.OwnName(name)
 	if err != nil {
 		canonical = ""
 	}

@@ -16,7 +16,8 @@ type browser struct {
 	h    *harness
 	jar  http.CookieJar
 	last reply
-	page reply // the last one with a form
+	page reply  // the last one with a form
+	from string // the address that a proxy names, if it is not empty
 }
 
 func (h *harness) newBrowser() *browser {
@@ -30,6 +31,9 @@ func (h *harness) newBrowser() *browser {
 
 func (b *browser) do(r *http.Request) reply {
 	b.h.t.Helper()
+	if b.from != "" {
+		r.Header.Set("X-Forwarded-For", b.from)
+	}
 	b.last = b.h.with(b.jar, r)
 	if strings.Contains(b.last.body, "<form") {
 		b.page = b.last

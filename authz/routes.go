@@ -72,6 +72,10 @@ func (s *Server) apiRoutes(router *mux.Router) {
 	}
 	post("/token", s.token)
 	post("/revoke", s.revoke)
+	if len(s.providers.ordered) > 0 {
+		// A provider is not a browser: no CORS, no cookies.
+		router.Path(s.path("/login/{provider}/logout")).Handler(s.timely(methods{http.MethodPost: s.api(s.backChannelLogout)}))
+	}
 	// A resource server is not a browser: no CORS.
 	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.timely(methods{http.MethodPost: s.api(s.introspect)})))
 	if s.cfg.Registration != RegistrationClosed {
@@ -99,6 +103,8 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	}
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
+	page("/login/{provider}/callback", methods{http.MethodGet: s.page(s.callback)})
+	page("/account/providers", methods{http.MethodGet: s.page(s.showProviders), http.MethodPost: form(s.changeProviders)})
 	page("/logout", methods{http.MethodPost: form(s.logout)})
 	page("/language", methods{http.MethodPost: form(s.chooseLanguage)})
 	if len(s.cfg.Pages.Logo) > 0 {
@@ -155,6 +161,9 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	t.next.ServeHTTP(w, r)
 }
+
+// providerOf returns the provider in the path of a request.
+func providerOf(r *http.Request) string { return mux.Vars(r)["provider"] }
 
 // path prepends the path of the issuer.
 func (s *Server) path(p string) string { return strings.TrimSuffix(s.urls.base.Path, "/") + p }

@@ -18,6 +18,7 @@ var (
 		"/introspect": "POST", "/healthz": "GET",
 		"/passkey.js": "GET", "/login/passkey": "POST", "/login/code": "POST", "/invite": "POST",
 		"/account/passkeys": "POST", "/account/second-factor": "POST", "/account/password": "POST",
+		"/login/{provider}/callback": "GET", "/account/providers": "POST",
 	}
 )
 

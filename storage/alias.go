@@ -105,12 +105,16 @@ func (u User) Aliases() []AliasID {
 	return ids
 }
 
-// deleteAliases removes the aliases of a person that lead to this person.
+// deleteAliases removes the aliases of a person that lead to this person, and the tokens of
+// providers.
 func (s *Store) deleteAliases(ctx context.Context, u User) error {
 	for _, id := range u.Aliases() {
 		a, err := s.Alias(ctx, id)
 		if err == nil && a.Subject == u.Subject {
 			err = s.DeleteAlias(ctx, id)
+		}
+		if err == nil || errors.Is(err, ErrNotFound) {
+			err = s.DeleteProviderToken(ctx, id)
 		}
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err

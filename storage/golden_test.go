@@ -37,7 +37,7 @@ type golden struct {
 // goldenFiles are files of testdata that never change: a record that was stored once must be
 // readable by every later program. A new encoding version gets its own file, and so does a record
 // with new fields that decide on requests.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json", "records-v2-providers.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -111,11 +111,23 @@ func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (
 			}
 			return nil, cmp.Or(err, storage.ErrNotFound)
 		},
-		"user":        func(ctx context.Context, id string) (any, error) { return s.User(ctx, id) },
-		"session":     func(ctx context.Context, id string) (any, error) { return s.Session(ctx, id) },
-		"transaction": func(ctx context.Context, id string) (any, error) { return s.Transaction(ctx, id) },
-		"keyset":      func(ctx context.Context, _ string) (any, error) { return s.KeySet(ctx) },
-		"grant":       func(ctx context.Context, id string) (any, error) { return s.Grant(ctx, id) },
+		"pin": func(ctx context.Context, entry string) (any, error) {
+			pins, err := s.Pins(ctx, "company", "https://login.example.com", []string{entry, "free"})
+			return pins, err
+		},
+		"provider-session": func(ctx context.Context, sid string) (any, error) {
+			err := s.JoinProviderSession(ctx, "company", sid, "another", now().Add(time.Hour))
+			if errors.Is(err, storage.ErrNotFound) {
+				return map[string]bool{"ended": true}, nil
+			}
+			return nil, cmp.Or(err, storage.ErrRecord)
+		},
+		"provider-token": func(ctx context.Context, id string) (any, error) { return s.ProviderToken(ctx, storage.AliasID(id)) },
+		"user":           func(ctx context.Context, id string) (any, error) { return s.User(ctx, id) },
+		"session":        func(ctx context.Context, id string) (any, error) { return s.Session(ctx, id) },
+		"transaction":    func(ctx context.Context, id string) (any, error) { return s.Transaction(ctx, id) },
+		"keyset":         func(ctx context.Context, _ string) (any, error) { return s.KeySet(ctx) },
+		"grant":          func(ctx context.Context, id string) (any, error) { return s.Grant(ctx, id) },
 	}
 }
 

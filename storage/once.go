@@ -22,6 +22,16 @@ func (s *Store) TakeOnce(ctx context.Context, purpose, value string, expires tim
 	return err
 }
 
+// Taken reports whether a value was taken with [Store.TakeOnce], and has not ended.
+func (s *Store) Taken(ctx context.Context, purpose, value string) (bool, error) {
+	var nothing struct{}
+	_, err := s.read(ctx, kindOnce, string(aliasID(purpose, value)), &nothing)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // TakeAssertion takes the id (jti) of a client's assertion, once: the second caller gets
 // [ErrConflict], until the assertion has expired (RFC 7523 section 3). The time is that up to
 // which the assertion would be accepted.

@@ -134,7 +134,7 @@ func (s *Store) fault(what, kind, id string, err error) error {
 // alive.
 var mustEnd = map[string]bool{
 	kindGrant: true, kindTransaction: true, kindSession: true, kindAssertion: true, kindInitialToken: true,
-	kindOnce: true,
+	kindOnce: true, kindProviderSession: true,
 }
 
 // put sends one operation until its outcome is known or time is over. Sending it again is safe:

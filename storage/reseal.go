@@ -176,6 +176,8 @@ func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed 
 		return s.resealIn(kind, id, body, &Grant{})
 	case kindResource:
 		return s.resealIn(kind, id, body, &Resource{})
+	case kindProviderToken:
+		return s.resealIn(kind, id, body, &ProviderToken{})
 	}
 	return body, false, nil
 }

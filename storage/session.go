@@ -19,9 +19,11 @@ type Session struct {
 	Epoch int `json:"password_changes,omitempty"`
 
 	// Method is how the person signed in: "password", "passkey" or "provider". Provider is the id
-	// of the provider, ProviderSession the session there (sid), if it named one.
+	// of the provider, ProviderSubject the account there, and ProviderSession the session there
+	// (sid), if it named one.
 	Method          string `json:"method,omitempty"`
 	Provider        string `json:"provider,omitempty"`
+	ProviderSubject string `json:"provider_sub,omitempty"`
 	ProviderSession string `json:"provider_session,omitempty"`
 	// Browser describes the browser, From its network, for the person who looks at the list.
 	Browser string `json:"browser,omitempty"`
@@ -40,9 +42,10 @@ type Session struct {
 // ID returns the id of a session that was read. It does not sign anybody in.
 func (s Session) ID() string { return s.id }
 
-func userSessions(subject string) string { return key("user-sessions", subject) }
+// SessionID returns the id of the session whose cookie has this value (see [Session.ID]).
+func SessionID(secret string) string { return hex.EncodeToString(HashSecret(secret)) }
 
-func sessionID(secret string) string { return hex.EncodeToString(HashSecret(secret)) }
+func userSessions(subject string) string { return key("user-sessions", subject) }
 
 // end is when the session ends if it is not used again.
 func (s Session) end() time.Time {
@@ -55,7 +58,7 @@ func (s Session) end() time.Time {
 // CreateSession stores a session under a secret that the caller has drawn. A failover may lose
 // it: then the person signs in again.
 func (s *Store) CreateSession(ctx context.Context, secret string, session Session) error {
-	id := sessionID(secret)
+	id := SessionID(secret)
 	_, err := s.write(ctx, record{
 		kind: kindSession, id: id, value: session, expires: session.end(), forgettable: true,
 		listed: []Listing{{userSessions(session.Subject), entryOf(session.AuthTime, id)}},
@@ -77,7 +80,7 @@ func (s *Store) UpdateSession(ctx context.Context, session Session) error {
 
 // Session returns the session of a cookie's value, or [ErrNotFound].
 func (s *Store) Session(ctx context.Context, secret string) (Session, error) {
-	return s.session(ctx, sessionID(secret))
+	return s.session(ctx, SessionID(secret))
 }
 
 func (s *Store) session(ctx context.Context, id string) (Session, error) {
@@ -133,7 +136,7 @@ func (s *Store) TidySessions(ctx context.Context, subject string) error {
 
 // DeleteSession ends the session of a cookie's value.
 func (s *Store) DeleteSession(ctx context.Context, secret string) error {
-	return s.EndSession(ctx, sessionID(secret))
+	return s.EndSession(ctx, SessionID(secret))
 }
 
 // EndSession ends a session by its [Session.ID]. It is not an error if there is none.

@@ -25,6 +25,9 @@ type Login struct {
 	// no other way, and no form for name and password.
 	Passkey         *PasskeyPrompt
 	WithoutPassword bool
+	// Providers are the identity providers with which a person can sign in instead, in their
+	// order: submit buttons of the form, provider=ID.
+	Providers []Provider
 	// UserName is filled into the form.
 	UserName string
 	// Account is a person who is already signed in and must sign in again.
@@ -70,6 +73,7 @@ type loginView struct {
 	Client    clientView
 	Host      string
 	Resources []Resource
+	Providers []Provider
 	UserName  string
 	Account   Account
 	Problem   language.Text
@@ -82,6 +86,7 @@ func (s *Set) Login(w io.Writer, p Login) error {
 		Client:    p.Client.view(s),
 		Host:      address(p.RedirectHost),
 		Resources: viewResources(p.Resources),
+		Providers: viewProviders(p.Providers),
 		UserName:  firstRunes(clean(firstBytes(p.UserName, 4*maxUser)), maxUser),
 		Account:   p.Account.view(),
 		Problem:   shortText(p.Problem),

@@ -129,7 +129,7 @@ func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(tex
 
 const ownLogin = `{{define "page"}}<h1>Welcome</h1><form method="post" action="{{.Action}}">
 <input type="hidden" name="transaction" value="{{.Transaction}}"><input type="hidden" name="csrf" value="{{.CSRF}}">
-<input name="username"><input name="password" type="password">{{template "account" .Account}}</form>{{with .Passkey}}{{template "passkeyprompt" .}}{{end}}{{end}}{{define "aside"}}{{end}}`
+<input name="username"><input name="password" type="password">{{template "providers" .Providers}}{{template "account" .Account}}</form>{{with .Passkey}}{{template "passkeyprompt" .}}{{end}}{{end}}{{define "aside"}}{{end}}`
 
 func TestOwnTemplates(t *testing.T) {
 	set, got := withLook(t, templates.Look{Files: fstest.MapFS{"login.html": file(ownLogin), "style.css": file("body{color:red}")}}, login())
@@ -155,6 +155,7 @@ func TestBrokenTemplatesAreNamed(t *testing.T) {
 		`no such template "aside"`:               {"login.html": file(`{{define "page"}}{{end}}`)},
 		`lacks <input name="csrf" value="csrf">`: {"login.html": without(`<input type="hidden" name="csrf" value="{{.CSRF}}">`)},
 		`lacks <input name="password">`:          {"login.html": without(`<input name="password" type="password">`)},
+		`lacks <button name="provider"`:          {"login.html": without(`{{template "providers" .Providers}}`)},
 		`lacks <button name="not-you"`:           {"login.html": without(`{{template "account" .Account}}`)},
 		`lacks a form with action="/login"`:      {"login.html": without(`action="{{.Action}}"`)},
 		`lacks <input name="transaction"`:        {"consent.html": file(`{{define "page"}}<form method="post" action="{{.Action}}"></form>{{end}}{{define "aside"}}{{end}}`)},

@@ -17,7 +17,19 @@ var samples = map[string]func(*Set, io.Writer) error{
 	"login": func(s *Set, w io.Writer) error {
 		return s.Login(w, Login{
 			Action: "/login", Transaction: "transaction", CSRF: "csrf", Client: sampleClient(), RedirectHost: "app.example.org",
-			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile), Passkey: samplePrompt(false),
+			Resources: sampleResources(), UserName: hostile, Account: sampleAccount(), Problem: language.Detail(hostile), Passkey: samplePrompt(false), Providers: sampleProviders(),
+		})
+	},
+	"provider": func(s *Set, w io.Writer) error {
+		return s.Provider(w, BeforeProvider{
+			Action: "/login", Transaction: "transaction", CSRF: "csrf", Provider: sampleProviders()[0], Client: sampleClient(), RedirectHost: "app.example.org",
+			LoopbackRedirect: true, PrivateUseRedirect: true, Resources: sampleResources(),
+		})
+	},
+	"connected": func(s *Set, w io.Writer) error {
+		return s.Connected(w, Connected{
+			Action: "/account/providers", CSRF: "csrf", Account: sampleAccount(), Providers: sampleProviders(),
+			Identities: []Identity{{ID: "one", Provider: hostile, Handle: hostile, Removable: true}, {ID: "two", Provider: hostile, Handle: hostile}},
 		})
 	},
 	"consent": func(s *Set, w io.Writer) error {
@@ -110,6 +122,10 @@ func sampleClient() Client { return Client{Name: hostile, Host: "app.example.org
 
 func samplePrompt(enrol bool) *PasskeyPrompt {
 	return &PasskeyPrompt{Action: "/passkey", Script: "/passkey.js", Options: hostile, Transaction: "passkey-transaction", CSRF: "passkey-csrf", Enrol: enrol}
+}
+
+func sampleProviders() []Provider {
+	return []Provider{{ID: "company", Name: hostile}, {ID: "other", Name: hostile}}
 }
 
 func sampleAccount() Account {

@@ -54,7 +54,7 @@ type pages map[string]*template.Template
 
 // setNames are the pages of a Set. Each has a sample in samples.
 var setNames = []string{
-	"login", "consent", "closed", "error", "home", "account", "applications", "remembered", "sessions", "activity", "done", "code", "passkeys", "second-factor", "recovery", "password", "invite",
+	"login", "provider", "connected", "consent", "closed", "error", "home", "account", "applications", "remembered", "sessions", "activity", "done", "code", "passkeys", "second-factor", "recovery", "password", "invite",
 }
 
 // New parses the embedded pages. A missing or broken page is an error.

@@ -34,12 +34,32 @@ type User struct {
 	Disabled bool      `json:"disabled"`
 	// Invited means that the person has not chosen how to sign in yet.
 	Invited bool `json:"invited,omitempty"`
+	// Identities are the accounts at providers with which the person can sign in.
+	Identities []Identity `json:"identities,omitempty"`
+}
+
+// Identity is the view of a person's account at a provider.
+type Identity struct {
+	// Provider is the id of the provider. Issuer and Subject name the account there, Handle is by
+	// what people recognise it.
+	Provider string `json:"provider"`
+	Issuer   string `json:"issuer"`
+	Subject  string `json:"subject"`
+	Handle   string `json:"handle"`
+	// Groups are the person's groups as the provider named them last.
+	Groups []string `json:"groups,omitempty"`
+	// Used is when the person last signed in with it.
+	Used time.Time `json:"used,omitzero"`
 }
 
 // UserOf returns the view of a person.
 func UserOf(u storage.User) User {
 	invited := u.Invitation != nil && u.Password == "" && len(u.Passkeys) == 0
-	return User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled, Invited: invited}
+	view := User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled, Invited: invited}
+	for _, i := range u.Identities {
+		view.Identities = append(view.Identities, Identity{Provider: i.Provider, Issuer: i.Issuer, Subject: i.Subject, Handle: i.Handle, Groups: i.Groups, Used: i.Used})
+	}
+	return view
 }
 
 // Users lists all people by name. The list is read while the caller iterates. For a record
@@ -64,7 +84,7 @@ func views[Record, View any](records iter.Seq2[Record, error], view func(Record)
 // [storage.ErrConflict] if the name is taken, and is [ErrUserName] or [ErrPassword] if the
 // argument is invalid.
 func AddUser(ctx context.Context, store *storage.Store, name, password string) (storage.User, error) {
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.OwnName(name)
 	if err != nil {
 		return storage.User{}, err
 	}

@@ -103,6 +103,20 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 		}
 		fmt.Fprintf(w, "%s: %s  # %s\n", flag.Name, strings.TrimSpace(string(value)), origins[flag.Name].Where)
 	}
+	lists := v.described()
+	if len(lists) == 0 {
+		return nil
+	}
+	text, err := yaml.Marshal(lists)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// described returns the lists and sections of the file, without secrets.
+func (v *checkVerb) described() yaml.MapSlice {
 	lists := yaml.MapSlice{}
 	if len(v.Groups) > 0 {
 		lists = append(lists, yaml.MapItem{Key: "groups", Value: v.Groups})
@@ -118,15 +132,10 @@ func (v *checkVerb) print(w io.Writer, flags []*kong.Flag, origins map[string]se
 	if len(v.Pages.described) > 0 {
 		lists = append(lists, yaml.MapItem{Key: "pages", Value: v.Pages.described})
 	}
-	if len(lists) == 0 {
-		return nil
+	if signIn := describeSignIn(v.SignIn); len(signIn) > 0 {
+		lists = append(lists, yaml.MapItem{Key: "sign-in", Value: signIn})
 	}
-	text, err := yaml.Marshal(lists)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
+	return lists
 }
 
 // plain returns a value as a file has it.

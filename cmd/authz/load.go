@@ -48,13 +48,13 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 			s.StatementIssuers = nil
 		}
 		errs = append(errs, err)
-		s.SignIn, err = signInIn(from.File)
-		errs = append(errs, err)
 		s.Pages, err = pagesIn(from.File)
 		errs = append(errs, err)
 		if s.PreApproved, err = preApprovedIn(from.File); err != nil {
 			s.PreApproved = nil
 		}
+		errs = append(errs, err)
+		s.SignIn, err = signInIn(from.File, s.Dev)
 		errs = append(errs, err)
 		l.warnings = from.File.Doubts
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +94,23 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		}
 		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
 	}
+	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
+}
+
+// reportProviders logs what the operator should know about the identity providers. A provider
+// that does not answer keeps nobody from signing in elsewhere.
+func reportProviders(ctx context.Context, front *authz.Server, log *slog.Logger) {
+	reports := front.ReportProviders(ctx)
+	if ctx.Err() != nil {
+		return // the server ended meanwhile
+	}
+	for _, r := range reports {
+		for _, warning := range r.Warnings {
+			log.Warn("provider "+r.ID+": "+warning, "name", r.Name, "issuer", r.Issuer)
+		}
+	}
 }
 
 // without returns a function that names the features that are not available while the server is
@@ -163,6 +179,9 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	}
 	if s.RegistryAt != "" {
 		line("catalogue", s.catalogueURL())
+	}
+	for _, provider := range s.SignIn.Providers {
+		line("sign in with", provider.Title()+", "+cmp.Or(provider.Issuer, provider.Preset))
 	}
 	for _, r := range s.Resources {
 		line("connect to", r.URI)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -110,8 +111,8 @@ type serveSettings struct {
 	StatementIssuers []dcr.StatementIssuer `kong:"-"`
 	// Pages is the section pages of the file, the look of the pages.
 	Pages pagesSection `kong:"-"`
-	// SignIn is the section sign-in of the file.
-	SignIn signInFile `kong:"-"`
+	// SignIn is the section sign-in of the file. There are no flags for it.
+	SignIn signInSettings `kong:"-"`
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
@@ -199,13 +200,17 @@ func (s *serveSettings) server() (authz.Config, error) {
 		RefreshMax:         time.Duration(s.RefreshMax),
 		TrustedProxies:     proxies,
 		Pages:              s.Pages.look,
-		NoPasswords:        s.SignIn.noPasswords,
 		SessionIdle:        time.Duration(s.SessionIdle),
 		SessionMax:         time.Duration(s.SessionMax),
 		ConsentRemember:    memories,
 		PreApproved:        s.PreApproved,
 
 		InsecureRememberUnvouched: s.InsecureRememberUnvouched,
+		Providers:                 s.SignIn.Providers,
+		NoPasswords:               s.SignIn.NoPasswords,
+		RecheckGrace:              time.Duration(s.SignIn.RecheckGrace),
+		ProviderProxy:             s.client().Transport.(*http.Transport).Proxy,
+		InsecureProviders:         s.Dev,
 	}, err
 }
 

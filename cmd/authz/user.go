@@ -71,7 +71,7 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 		return err
 	}
 	defer store.Close()
-	list := newRecordList(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
+	list := newRecordList(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT\tSIGNS IN WITH", userLine)
 	damaged := &unreadable{kind: "user"}
 	for u, err := range admin.Users(ctx, store) {
 		if err == nil {
@@ -92,7 +92,11 @@ func userLine(r admin.User) string {
 	case r.Invited:
 		state = "invited"
 	}
-	return strings.Join([]string{r.Name, state, moment(r.Created.UTC()), r.Subject}, "\t")
+	with := make([]string, len(r.Identities))
+	for i, identity := range r.Identities {
+		with[i] = identity.Provider + ":" + identity.Handle
+	}
+	return strings.Join([]string{r.Name, state, moment(r.Created.UTC()), r.Subject, wordsOf(with)}, "\t")
 }
 
 type userDisable struct {

@@ -165,6 +165,7 @@ var storeRaces = map[string]func(*testing.T, *fixture){
 	"StoreRemoveClient":        raceRemoveClient,
 	"StoreBoundUnused":         raceBoundUnused,
 	"StoreAssertion":           raceAssertion,
+	"StorePins":                racePins,
 	"StoreInitialToken":        raceInitialToken,
 }
 

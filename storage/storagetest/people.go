@@ -49,6 +49,26 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"Activity": func() error { _, err := f.Activity(ctx, "subject"); return err },
 	}, map[string]func() error{"AddActivity": happens}}
 
+	pin := func() error { return f.TakePin(ctx, "company", loginIssuer, storage.Pin{Entry: "ann", Subject: "1"}) }
+	records["pin"] = newerRecord{f.last(t, pin()), map[string]func() error{
+		"Pins": func() error { _, err := f.Pins(ctx, "company", loginIssuer, []string{"ann"}); return err },
+	}, map[string]func() error{"TakePin": pin}}
+
+	join := func() error { return f.JoinProviderSession(ctx, "company", "sid", "session", f.clock.later()) }
+	records["provider session"] = newerRecord{f.last(t, join()), nil, map[string]func() error{
+		"JoinProviderSession": join,
+		"EndProviderSession":  func() error { _, err := f.EndProviderSession(ctx, "company", "sid"); return err },
+	}}
+
+	token := f.providerToken(t, "1", time.Hour)
+	key = f.last(t, f.ReplaceProviderToken(ctx, token))
+	records["provider token"] = newerRecord{key, map[string]func() error{
+		"ProviderToken": func() error { _, err := f.ProviderToken(ctx, token.ID()); return err },
+	}, map[string]func() error{
+		"ReplaceProviderToken": func() error { return f.ReplaceProviderToken(ctx, token) },
+		"PutProviderToken":     func() error { _, err := f.PutProviderToken(ctx, token); return err },
+	}}
+
 	once := func() error { return f.TakeOnce(ctx, "test", "value", f.clock.later()) }
 	records["once"] = newerRecord{f.last(t, once()), nil, map[string]func() error{"TakeOnce": once}}
 	return records

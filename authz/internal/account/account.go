@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -18,12 +19,33 @@ import (
 // ErrName means that a string cannot be the name of a person.
 var ErrName = errors.New("authz: a name has 1 to 64 characters out of a-z 0-9 . _ @ + - and starts with a letter or digit")
 
-// CanonicalName returns the canonical spelling of a name: without surrounding space, with
-// ASCII letters in lowercase. Names are ASCII, so no two of them look alike.
+// CanonicalName returns the canonical spelling of the name of a person: without surrounding
+// space, with ASCII letters in lowercase. Names are ASCII, so no two of them look alike. A name
+// with a slash is that of a person of a provider, PROVIDER/HANDLE, where people with the same
+// handle have ~2, ~3 and so on at the end. See [OwnName].
 func CanonicalName(raw string) (string, error) {
 	// Only ASCII is folded: strings.ToLower turns the Kelvin sign into k.
 	name := strings.Map(lowerASCII, strings.TrimSpace(raw))
+	if strings.Contains(name, "/") {
+		if !providerName.MatchString(name) {
+			return "", ErrName
+		}
+		return name, nil
+	}
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, notNameCharacter) || strings.ContainsAny(name[:1], "._@+-") {
+		return "", ErrName
+	}
+	return name, nil
+}
+
+// providerName is the form of the name of a person of a provider (see package authz/upstream).
+var providerName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?/[a-z0-9._@+-]{1,48}(~[1-9][0-9]{0,2})?$`)
+
+// OwnName is [CanonicalName] for a name of this server: one that an operator gives, and that the
+// person types to sign in. It refuses names of people of providers.
+func OwnName(raw string) (string, error) {
+	name, err := CanonicalName(raw)
+	if err != nil || strings.Contains(name, "/") {
 		return "", ErrName
 	}
 	return name, nil

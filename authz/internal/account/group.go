@@ -45,13 +45,17 @@ func notProviderCharacter(c rune) bool {
 }
 
 // RecordName returns the name under which a person is on record: the canonical spelling of a name
-// of this server, and that of a person of a provider as it is.
+// of this server or of a person of a provider ([CanonicalName]), and whatever else a provider can name
+// as it is.
 func RecordName(raw string) (string, error) {
-	if trimmed := strings.TrimSpace(raw); strings.Contains(trimmed, "/") {
-		if _, _, ok := OfProvider(trimmed); !ok {
-			return "", ErrName
-		}
-		return trimmed, nil
+	name, err := CanonicalName(raw)
+	if err == nil {
+		return name, nil
 	}
-	return CanonicalName(raw)
+	if trimmed := strings.TrimSpace(raw); strings.Contains(trimmed, "/") {
+		if _, _, ok := OfProvider(trimmed); ok {
+			return trimmed, nil
+		}
+	}
+	return "", err
 }

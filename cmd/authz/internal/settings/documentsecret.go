@@ -10,6 +10,18 @@ import (
 // client-secret-file; "" if neither is set. Both together, and a secret that is too short, are
 // mistakes.
 func (d *Document) ClientSecret(keys map[string]Field) string {
+	line, key, secret := d.clientSecret(keys)
+	return d.checkSecret(line, key, secret)
+}
+
+// GivenSecret is ClientSecret for a secret that another server has chosen, of any length.
+func (d *Document) GivenSecret(keys map[string]Field) string {
+	_, _, secret := d.clientSecret(keys)
+	return secret
+}
+
+// clientSecret returns the secret with the key and the line where it is named.
+func (d *Document) clientSecret(keys map[string]Field) (line int, key, secret string) {
 	own, ownGiven := keys["client-secret"]
 	file, fileGiven := keys["client-secret-file"]
 	switch {
@@ -17,11 +29,11 @@ func (d *Document) ClientSecret(keys map[string]Field) string {
 		d.Fail(file.Line, "client_secret and client_secret_file are both set: keep one")
 	case ownGiven:
 		d.inline = true
-		return d.checkSecret(own.Line, "client_secret", d.Text(own, "client_secret"))
+		return own.Line, "client_secret", d.Text(own, "client_secret")
 	case fileGiven:
-		return d.checkSecret(file.Line, "client_secret_file", d.secretFile(file))
+		return file.Line, "client_secret_file", d.SecretFile(file, "client_secret_file")
 	}
-	return ""
+	return 0, "", ""
 }
 
 const (
@@ -46,15 +58,17 @@ func (d *Document) checkSecret(line int, key, secret string) string {
 	return secret
 }
 
-func (d *Document) secretFile(f Field) string {
-	name := d.Text(f, "client_secret_file")
+// SecretFile returns the secret in the file that a key names, "" if it cannot be read, which is a
+// mistake.
+func (d *Document) SecretFile(f Field, key string) string {
+	name := d.Text(f, key)
 	if name == "" {
 		return ""
 	}
-	d.secrets = append(d.secrets, secretPlace{"client_secret_file", name})
+	d.secrets = append(d.secrets, secretPlace{key, name})
 	text, err := SecretFrom(name)
 	if err != nil {
-		d.Fail(f.Line, "client_secret_file: %v", err)
+		d.Fail(f.Line, "%s: %v", key, err)
 	}
 	return text
 }

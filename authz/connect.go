@@ -1,0 +1,273 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/internal/quietlog"
+	"gatehouse.example/storage"
+	"gatehouse.example/templates"
+	"gatehouse.example/templates/language"
+)
+
+// providersPath is the page on which a person connects and disconnects accounts at providers.
+const providersPath = "/account/providers"
+
+// showProviders handles GET /account/providers.
+func (s *Server) showProviders(w http.ResponseWriter, r *http.Request) error {
+	session, ok, err := s.signedIn(w, r, providersPath, recentSignIn)
+	if err != nil || !ok {
+		return err
+	}
+	page := templates.Connected{
+		Action: s.cfg.Issuer + providersPath, CSRF: s.csrf(r, storage.Transaction{}, providersPath, session),
+		Account: s.account(r, session), Providers: s.providers.shown(),
+	}
+	for _, identity := range session.person.Identities {
+		page.Identities = append(page.Identities, templates.Identity{
+			ID: string(aliasOf(identity)), Provider: s.titleOf(identity.Provider), Handle: identity.Handle,
+			Removable: s.otherWays(session.person, identity) > 0,
+		})
+	}
+	return s.pagesFor(r, s.path(providersPath)).Connected(w, page)
+}
+
+func aliasOf(i storage.Identity) storage.AliasID {
+	return storage.IdentityAlias(i.Provider, i.Issuer, i.Subject)
+}
+
+// titleOf returns the name of a provider for people. One that is not configured any more keeps
+// its id.
+func (s *Server) titleOf(id string) string {
+	if p := s.providers.byID[id]; p != nil {
+		return p.Title()
+	}
+	return id
+}
+
+// otherWays returns the number of ways in which a person can sign in without one identity.
+func (s *Server) otherWays(user storage.User, without storage.Identity) int {
+	ways := len(user.Passkeys)
+	if user.Password != "" && !s.cfg.NoPasswords && !strings.Contains(user.Name, "/") { // names of providers are not typed
+		ways++
+	}
+	for _, identity := range user.Identities {
+		if aliasOf(identity) != aliasOf(without) && s.providers.byID[identity.Provider] != nil {
+			ways++
+		}
+	}
+	return ways
+}
+
+// changeProviders handles POST /account/providers: connect=PROVIDER or disconnect=IDENTITY.
+func (s *Server) changeProviders(w http.ResponseWriter, r *http.Request) error {
+	f, err := providersForm.body(w, r)
+	if err != nil {
+		return err
+	}
+	session, ok, err := s.signedIn(w, r, providersPath, recentSignIn)
+	if err != nil || !ok {
+		return err
+	}
+	if err := s.checkCSRF(r, storage.Transaction{}, providersPath, session, f.get("csrf")); err != nil {
+		return err
+	}
+	switch {
+	case f.get("connect") != "":
+		return s.beginConnecting(w, r, f.get("connect"), session)
+	case f.get("disconnect") != "":
+		return s.disconnect(w, r, storage.AliasID(f.get("disconnect")), session)
+	}
+	return invalidRequest("name what to connect or disconnect")
+}
+
+// beginConnecting sends a signed-in person to a provider, to connect the account there to the
+// account here.
+func (s *Server) beginConnecting(w http.ResponseWriter, r *http.Request, id string, session liveSession) error {
+	p, err := s.providerIn(id)
+	if err != nil {
+		return err
+	}
+	browser, err := s.browser(w, r)
+	if err != nil {
+		return err
+	}
+	if id, err = s.cfg.Store.NewID(); err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	t := storage.Transaction{
+		ID: id, Browser: storage.HashSecret(browser), Return: providersPath, Created: now, Expires: now.Add(transactionTTL),
+	}
+	return s.sendToProvider(w, r, t, p, storage.HashSecret(session.secret))
+}
+
+// connect ends a sign-in at a provider that was begun to connect the account there: to the person
+// who began it, if the same session is still live in this browser.
+func (s *Server) connect(w http.ResponseWriter, r *http.Request, t returned, p *provider, a upstream.Arrival) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session.secret == "" || !t.connecting.Matches(session.secret) {
+		return gone()
+	}
+	if err := s.admit(r.Context(), p, a); err != nil {
+		return s.notWelcome(r, p, a, err)
+	}
+	user, err := s.addIdentity(r.Context(), p, a, session)
+	if err != nil {
+		return err
+	}
+	if err := s.keepProviderToken(r.Context(), p, a, user); err != nil {
+		return err
+	}
+	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "account at a provider connected", "user", user.Name, "sub", user.Subject, "provider", p.ID, "provider_sub", a.Subject)
+	s.note(r.Context(), user.Subject, storage.Event{What: eventProviderConnected, About: p.ID})
+	s.afterSignIn(w, t.Transaction)
+	return nil
+}
+
+// addIdentity connects an identity to the person of a session. The alias comes first and is read
+// again at the end, so that of two people who connect one account only one has it.
+func (s *Server) addIdentity(ctx context.Context, p *provider, a upstream.Arrival, session liveSession) (storage.User, error) {
+	id := storage.IdentityAlias(p.ID, a.Issuer, a.Subject)
+	there, err := s.cfg.Store.UserOf(ctx, id)
+	switch {
+	case err == nil && there.Subject == session.Subject:
+		return s.refreshIdentity(ctx, there, a)
+	case err == nil:
+		return storage.User{}, connectedElsewhere(p)
+	case !errors.Is(err, storage.ErrNotFound):
+		return storage.User{}, err
+	}
+	if err := s.claimAlias(ctx, p, id, session); err != nil {
+		return storage.User{}, err
+	}
+	now := s.cfg.Now().UTC()
+	user, err := s.changeOwn(ctx, session, func(user storage.User) (storage.User, error) {
+		if !slices.Contains(user.Aliases(), id) {
+			user.Identities = append(slices.Clone(user.Identities), storage.Identity{Provider: p.ID, Issuer: a.Issuer, Subject: a.Subject, Linked: now})
+		}
+		return stated(user, a, now), nil
+	})
+	if err != nil {
+		return storage.User{}, err
+	}
+	leads, err := s.cfg.Store.UserOf(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && leads.Subject != user.Subject {
+		_, err := s.changeOwn(ctx, session, func(user storage.User) (storage.User, error) { return without(user, id), nil })
+		return storage.User{}, errors.Join(connectedElsewhere(p), err)
+	}
+	return user, err
+}
+
+// claimAlias lets the alias of an identity that leads to nobody lead to the person of a session.
+func (s *Server) claimAlias(ctx context.Context, p *provider, id storage.AliasID, session liveSession) error {
+	alias, err := s.cfg.Store.Alias(ctx, id)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	err = s.takeAlias(ctx, id, alias, session.UserName, session.Subject)
+	if errors.Is(err, storage.ErrConflict) {
+		return connectedElsewhere(p)
+	}
+	return err
+}
+
+// changeOwn changes the record of a session's person, while the session is valid.
+func (s *Server) changeOwn(ctx context.Context, session liveSession, change func(storage.User) (storage.User, error)) (storage.User, error) {
+	for range arriveAttempts {
+		user, err := s.cfg.Store.User(ctx, session.UserName)
+		if errors.Is(err, storage.ErrNotFound) || err == nil && !sessionValid(user, session.Session) {
+			return storage.User{}, gone()
+		}
+		if err == nil {
+			user, err = change(user)
+		}
+		if err != nil {
+			return storage.User{}, err
+		}
+		if err := s.cfg.Store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
+			return user, err
+		}
+	}
+	return storage.User{}, errTurned
+}
+
+// without returns a person without an identity.
+func without(user storage.User, id storage.AliasID) storage.User {
+	user.Identities = slices.DeleteFunc(slices.Clone(user.Identities), func(i storage.Identity) bool { return aliasOf(i) == id })
+	return user
+}
+
+// disconnect ends the connection to an account at a provider, unless it is the last way in which
+// the person can sign in. Sessions that began with it end.
+func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.AliasID, session liveSession) error {
+	var removed storage.Identity
+	user, err := s.changeOwn(r.Context(), session, func(user storage.User) (storage.User, error) {
+		at := slices.IndexFunc(user.Identities, func(i storage.Identity) bool { return aliasOf(i) == id })
+		if at < 0 {
+			return user, gone()
+		}
+		removed = user.Identities[at]
+		if s.otherWays(user, removed) == 0 {
+			return user, lastWay()
+		}
+		return without(user, id), nil
+	})
+	if err != nil {
+		return err
+	}
+	// The alias leads nowhere any more, now that the person does not list the identity.
+	err = s.cfg.Store.DeleteAlias(r.Context(), id)
+	if err == nil {
+		err = s.cfg.Store.DeleteProviderToken(r.Context(), id)
+	}
+	if err == nil {
+		err = s.endSessionsOf(r.Context(), user, removed, session.ID())
+	}
+	if err != nil {
+		return err
+	}
+	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "account at a provider disconnected", "user", user.Name, "sub", user.Subject, "provider", removed.Provider, "provider_sub", removed.Subject)
+	s.note(r.Context(), user.Subject, storage.Event{What: eventProviderDisconnected, About: removed.Provider})
+	seeOther(w, s.cfg.Issuer+providersPath)
+	return nil
+}
+
+// endSessionsOf ends the sessions of a person that began with an identity, except one.
+func (s *Server) endSessionsOf(ctx context.Context, user storage.User, identity storage.Identity, except string) error {
+	for session, err := range s.cfg.Store.Sessions(ctx, user.Subject) {
+		if errors.Is(err, storage.ErrRecord) {
+			continue // it signs nobody in
+		}
+		if err != nil {
+			return err
+		}
+		if session.Provider != identity.Provider || session.ProviderSubject != identity.Subject || session.ID() == except {
+			continue
+		}
+		if err := s.cfg.Store.EndSession(ctx, session.ID()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func connectedElsewhere(p *provider) *displayedError {
+	return p.page(fault{http.StatusConflict, codeAccessDenied, "error.provider.elsewhere.title", "error.provider.elsewhere.message", []string{"step.provider.useOther", "step.provider.connectOther"}})
+}
+
+func lastWay() *displayedError {
+	return &displayedError{
+		status: http.StatusConflict, code: codeInvalidRequest,
+		title:   language.Say("error.provider.lastWay.title"),
+		message: language.Say("error.provider.lastWay.message"),
+		steps:   []language.Text{language.Say("step.provider.addWay")},
+	}
+}

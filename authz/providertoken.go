@@ -1,0 +1,43 @@
+package authz
+
+import (
+	"context"
+	"time"
+
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/storage"
+)
+
+// keepProviderToken keeps the provider's refresh token, sealed, if the provider is to be asked
+// again. It replaces that of an earlier sign-in.
+func (s *Server) keepProviderToken(ctx context.Context, p *provider, a upstream.Arrival, user storage.User) error {
+	if p.Recheck <= 0 || a.RefreshToken == "" {
+		return nil
+	}
+	now := s.cfg.Now()
+	t := storage.ProviderToken{
+		Provider: p.ID, Issuer: a.Issuer, ProviderSubject: a.Subject, UserName: user.Name, Subject: user.Subject,
+		Confirmed: now, Due: now.Add(p.Recheck),
+	}
+	var err error
+	if t.Token, err = s.cfg.Store.SealProviderToken(t.ID(), a.RefreshToken); err != nil {
+		return err
+	}
+	return s.cfg.Store.ReplaceProviderToken(ctx, t)
+}
+
+// joinProviderSession lists a new session with the session at the provider with which it began.
+// If the provider has ended that one meanwhile, the new session ends too.
+func (s *Server) joinProviderSession(ctx context.Context, secret string, by signInMethod, until time.Time) error {
+	if by.providerSession == "" {
+		return nil
+	}
+	err := s.cfg.Store.JoinProviderSession(ctx, by.provider, by.providerSession, storage.SessionID(secret), until)
+	if err == nil {
+		return nil
+	}
+	if ended := s.cfg.Store.DeleteSession(ctx, secret); ended != nil {
+		return ended
+	}
+	return goneOn(err, storage.ErrNotFound)
+}

@@ -1,0 +1,136 @@
+package storagetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+const loginIssuer = "https://login.example.com"
+
+// testPins: an entry belongs to the first account for good, for one provider and issuer.
+func testPins(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	entry := unique("ada@example.com")
+	take := func(provider, issuer, entry, subject string) error {
+		return f.TakePin(ctx, provider, issuer, storage.Pin{Entry: entry, Subject: subject})
+	}
+	f.faults.LoseReplies(1)
+	wantError(t, "TakePin with a lost reply", take("company", loginIssuer, entry, "1"), nil)
+	wantError(t, "TakePin again", take("company", loginIssuer, entry, "1"), nil)
+	wantError(t, "TakePin of another account", take("company", loginIssuer, entry, "2"), storage.ErrConflict)
+	wantError(t, "TakePin at another provider", take("other", loginIssuer, entry, "2"), nil)
+	wantError(t, "TakePin at another issuer", take("company", loginIssuer+"/2", entry, "3"), nil)
+	pins, err := f.Pins(ctx, "company", loginIssuer, []string{"free", entry})
+	wantError(t, "Pins", err, nil)
+	if fmt.Sprint(pins) != fmt.Sprint(map[string]string{entry: "1"}) {
+		t.Errorf("the pins are %v", pins)
+	}
+}
+
+// racePins: of many accounts that claim one entry exactly one gets it.
+func racePins(t *testing.T, f *fixture) {
+	entry := unique("entry")
+	errs := together(runners, func(i int) error {
+		return f.TakePin(t.Context(), "company", loginIssuer, storage.Pin{Entry: entry, Subject: fmt.Sprint(i)})
+	})
+	wantOneWinner(t, errs, storage.ErrConflict)
+}
+
+// testProviderSessions: the end of a session at a provider ends those that began with it, also one
+// that joins later, and is forgotten in the end.
+func testProviderSessions(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	sid := unique("sid")
+	begin := func(secret string) error {
+		session := storage.Session{Subject: "subject", Provider: "company", AuthTime: f.clock.Now(), Expires: f.clock.Now().Add(time.Hour)}
+		wantError(t, "CreateSession", f.CreateSession(ctx, secret, session), nil)
+		return f.JoinProviderSession(ctx, "company", sid, storage.SessionID(secret), session.Expires)
+	}
+	one, two, late := unique("one"), unique("two"), unique("late")
+	wantError(t, "JoinProviderSession", begin(one), nil)
+	wantError(t, "JoinProviderSession", begin(two), nil)
+	if ended, err := f.EndProviderSession(ctx, "other", sid); err != nil || len(ended) != 0 {
+		t.Errorf("at another provider %d sessions end, %v", len(ended), err)
+	}
+	f.faults.LoseReplies(1)
+	ended, err := f.EndProviderSession(ctx, "company", sid)
+	wantError(t, "EndProviderSession", err, nil)
+	if len(ended) != 2 {
+		t.Errorf("%d sessions ended; want 2", len(ended))
+	}
+	for _, secret := range []string{one, two} {
+		_, err := f.Session(ctx, secret)
+		wantError(t, "a session that was ended", err, storage.ErrNotFound)
+	}
+	wantError(t, "JoinProviderSession after the end", begin(late), storage.ErrNotFound)
+	f.clock.advance(2 * time.Hour)
+	wantError(t, "JoinProviderSession when all is over", begin(unique("new")), nil)
+}
+
+// providerToken returns a token of the identity with that subject.
+func (f *fixture) providerToken(t *testing.T, subject string, due time.Duration) storage.ProviderToken {
+	t.Helper()
+	token := storage.ProviderToken{
+		Provider: "company", Issuer: loginIssuer, ProviderSubject: subject, UserName: "company/" + subject, Subject: subject,
+		Confirmed: f.clock.Now(), Due: f.clock.Now().Add(due),
+	}
+	var err error
+	token.Token, err = f.SealProviderToken(token.ID(), "refresh of "+subject)
+	wantError(t, "SealProviderToken", err, nil)
+	return token
+}
+
+// due returns the subjects whose tokens are due.
+func (f *fixture) due(t *testing.T) (subjects []string) {
+	t.Helper()
+	for token, err := range f.DueProviderTokens(t.Context()) {
+		wantError(t, "DueProviderTokens", err, nil)
+		subjects = append(subjects, token.ProviderSubject)
+	}
+	return subjects
+}
+
+// testProviderTokens: a token is due at its time, is one process's while it has the lease, and
+// whoever lost it writes nothing.
+func testProviderTokens(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	later, sooner := f.providerToken(t, "later", 2*time.Hour), f.providerToken(t, "sooner", time.Hour)
+	for _, token := range []storage.ProviderToken{later, sooner} {
+		wantError(t, "ReplaceProviderToken", f.ReplaceProviderToken(ctx, token), nil)
+	}
+	wantEntries(t, "due at once", f.due(t))
+	f.clock.advance(time.Hour)
+	wantEntries(t, "due after an hour", f.due(t), "sooner")
+	f.clock.advance(time.Hour)
+	wantEntries(t, "due after two", f.due(t), "sooner", "later")
+
+	held, err := f.ProviderToken(ctx, sooner.ID())
+	wantError(t, "ProviderToken", err, nil)
+	secret, err := f.OpenProviderToken(held)
+	if err != nil || secret != "refresh of sooner" {
+		t.Errorf("the token is %q, %v", secret, err)
+	}
+	late := held
+	held.LeaseUntil = f.clock.Now().Add(time.Minute)
+	held, err = f.PutProviderToken(ctx, held)
+	wantError(t, "PutProviderToken", err, nil)
+	_, err = f.PutProviderToken(ctx, late)
+	wantError(t, "PutProviderToken without the lease", err, storage.ErrConflict)
+	wantEntries(t, "due beside a lease", f.due(t), "later")
+	f.clock.advance(time.Minute)
+	wantEntries(t, "due after the lease", f.due(t), "sooner", "later")
+
+	held.Due, held.LeaseUntil = f.clock.Now().Add(time.Hour), time.Time{}
+	f.faults.LoseReplies(1)
+	_, err = f.PutProviderToken(ctx, held)
+	wantError(t, "PutProviderToken with a lost reply", err, nil)
+	wantEntries(t, "due after the answer", f.due(t), "later")
+	wantError(t, "DeleteProviderToken", f.DeleteProviderToken(ctx, later.ID()), nil)
+	wantError(t, "DeleteProviderToken again", f.DeleteProviderToken(ctx, later.ID()), nil)
+	f.wantIndexed(t, "the tokens", "gatehouse:provider-tokens:due", string(sooner.ID()))
+	f.clock.advance(time.Hour)
+	wantEntries(t, "due when one was removed", f.due(t), "sooner")
+}

@@ -184,8 +184,7 @@ func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed 
 
 // sealedIn is a record with one sealed secret.
 type sealedIn interface {
-	// sealed returns the secret, and whether it may be one that no key opens: it is never
-	// opened again.
+	// sealed returns the secret, and whether no key has to open it: it is never opened again.
 	sealed() (secret *Sealed, dead bool)
 }
 

@@ -34,7 +34,7 @@ func TestRulesRefused(t *testing.T) {
 		"a member of the file":      {func(c *authz.Config) { c.Groups = map[string][]string{"x": {"A"}} }, `groups: x: write the name "A" as a`},
 		"an unknown provider there": {func(c *authz.Config) { c.Groups = map[string][]string{"x": {"nowhere/a"}} }, "no provider nowhere"},
 		"what can be": {func(c *authz.Config) {
-			c.Groups = map[string][]string{"x": {"ada", "company/Ada@example.com"}, "y": {}}
+			c.Groups = map[string][]string{"x": {"ada", "company/ada@example.com"}, "y": {}}
 			c.Resources[0].Allow = authz.Allow{Groups: []string{"x", "unknown", "company//team a/b"}, People: []string{"nobody-yet", "partner/1~2"}}
 			c.Resources[0].Claims = []string{"groups", "email", "name"}
 		}, ""},

@@ -81,13 +81,8 @@ func (c *Client) logoutRequest(k claims) (LogoutRequest, error) {
 		return wrong("it has a nonce")
 	}
 	r := LogoutRequest{Issuer: k.text("iss"), Subject: k.text("sub"), SID: k.text("sid"), JTI: k.text("jti")}
-	switch {
-	case k.has("sub") && r.Subject == "", k.has("sid") && r.SID == "", r.Subject == "" && r.SID == "":
-		return wrong("it has neither a sub nor a sid")
-	case !plain(r.Subject, 255) || !plain(r.SID, 255):
-		return wrong("its sub or sid is too long or no text")
-	case r.JTI == "" || !plain(r.JTI, 255):
-		return wrong("its jti is missing or not 1 to 255 bytes of text")
+	if what := r.unnamed(k); what != "" {
+		return wrong(what)
 	}
 	issued, err := k.moment("iat")
 	if err != nil || c.o.Now().Sub(issued) > logoutAge {
@@ -103,6 +98,19 @@ func (c *Client) logoutRequest(k claims) (LogoutRequest, error) {
 		r.Issuer = c.p.Issuer
 	}
 	return r, nil
+}
+
+// unnamed says what keeps the request from naming whose sessions end, or itself; "" if nothing does.
+func (r LogoutRequest) unnamed(k claims) string {
+	switch {
+	case k.has("sub") && r.Subject == "", k.has("sid") && r.SID == "", r.Subject == "" && r.SID == "":
+		return "it has neither a sub nor a sid"
+	case !plain(r.Subject, 255) || !plain(r.SID, 255):
+		return "its sub or sid is too long or no text"
+	case r.JTI == "" || !plain(r.JTI, 255):
+		return "its jti is missing or not 1 to 255 bytes of text"
+	}
+	return ""
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -133,7 +133,7 @@ func (m *mistakes) recheck(p Provider, dev bool) {
 }
 
 func (m *mistakes) allow(p Provider) {
-	a, is := p.Allow, presets[p.Preset]
+	a := p.Allow
 	some := len(a.Domains)+len(a.Organisations)+len(a.Groups)+len(a.People) > 0
 	switch {
 	case !some && !a.Anybody:
@@ -141,6 +141,13 @@ func (m *mistakes) allow(p Provider) {
 	case some && a.Anybody:
 		m.add("allow.anybody: true stands alone; take out the other keys, or this one")
 	}
+	m.unproven(p)
+	m.entries(p)
+}
+
+// unproven refuses keys of allow that the preset cannot prove.
+func (m *mistakes) unproven(p Provider) {
+	a, is := p.Allow, presets[p.Preset]
 	if len(a.Domains) > 0 && is.domain == noDomain {
 		m.add("allow.domains: %s proves no domain; use organisations, groups or people", p.Title())
 	}
@@ -153,7 +160,6 @@ func (m *mistakes) allow(p Provider) {
 	if p.Preset == Entra && !p.oneTenant() && len(a.Domains) == 0 && len(a.Groups)+len(a.People) > 0 {
 		m.add("allow.domains: name the tenants too; groups and people of any tenant could be named alike")
 	}
-	m.entries(p)
 }
 
 // entries checks the form of each value of allow, so that none can never match.
@@ -226,6 +232,13 @@ func (p Provider) personMistake(one string) string {
 		return ""
 	case is.people == "":
 		return fmt.Sprintf("%s proves e-mail addresses only: write one", p.Title())
+	}
+	return p.loginMistake(one)
+}
+
+// loginMistake is for an entry of people that is no e-mail address.
+func (p Provider) loginMistake(one string) string {
+	switch {
 	case one == "" || !plain(one, 255) || strings.TrimSpace(one) != one:
 		return "write 1 to 255 bytes without control characters and spaces at its ends"
 	case p.Preset == Entra && !guid.MatchString(lower(one)):

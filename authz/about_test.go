@@ -105,7 +105,7 @@ func TestToldWithinBounds(t *testing.T) {
 	groups := func(n, size int) {
 		h.changePerson(func(u *storage.User) {
 			u.FullName, u.Email = strings.Repeat("n", 256), strings.Repeat("e", 256)
-			u.Identities = []storage.Identity{{Provider: "company"}}
+			u.Identities = []storage.Identity{{Provider: "company", Issuer: "https://login.example.com"}}
 			for i := range n {
 				u.Identities[0].Groups = append(u.Identities[0].Groups, fmt.Sprintf("%0*d", size, i))
 			}
@@ -158,6 +158,7 @@ func TestProvidersSpeakForThemselves(t *testing.T) {
 		groups   []string
 		in       string
 	}{
+		{"company of another issuer", []string{"admins"}, "[]"},
 		{"company", []string{"admins"}, "[company/admins]"},
 		{"partner", []string{"admins", "company/admins", "../company/admins", "/company/admins", "", "a\nb"}, "[partner/../company/admins partner//company/admins partner/admins partner/company/admins]"},
 		{"former", []string{"admins"}, "[]"},
@@ -165,7 +166,14 @@ func TestProvidersSpeakForThemselves(t *testing.T) {
 		{"company/admins", []string{"x"}, "[]"},
 		{"comp", []string{"any/admins"}, "[]"},
 	} {
-		h.changePerson(func(u *storage.User) { u.Identities = []storage.Identity{{Provider: tt.provider, Groups: tt.groups}} })
+		h.changePerson(func(u *storage.User) {
+			issuer := "https://login.example.com"
+			provider, other := strings.CutSuffix(tt.provider, " of another issuer")
+			if other {
+				issuer = "https://login.example.org"
+			}
+			u.Identities = []storage.Identity{{Provider: provider, Issuer: issuer, Groups: tt.groups}}
+		})
 		if in := fmt.Sprint(h.introspect(held.access).json(t)["groups"]); in != tt.in {
 			t.Errorf("%s %q: %s, want %s", tt.provider, tt.groups, in, tt.in)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"gatehouse.example/storage"
@@ -15,7 +16,7 @@ import (
 // The pages on which a person sees and ends what acts for them. All need a session; whoever has
 // none signs in and comes back.
 const (
-	overviewPath     = "/account"
+	accountPath      = "/account"
 	applicationsPath = "/account/applications"
 	endAllPath       = "/account/applications/end-all"
 	rememberedPath   = "/account/remembered"
@@ -64,7 +65,7 @@ func (s *Server) accountForm(path, purpose string, filter formFilter, h func(w h
 // the page's form, empty for none.
 func (s *Server) accountPage(r *http.Request, session liveSession, action, purpose string) templates.AccountPage {
 	p := templates.AccountPage{
-		Account: s.account(r, session), OverviewURL: s.path(overviewPath), ApplicationsURL: s.path(applicationsPath),
+		Account: s.account(r, session), OverviewURL: s.path(accountPath), ApplicationsURL: s.path(applicationsPath),
 		SessionsURL: s.path(sessionsPath), ActivityURL: s.path(activityPath),
 	}
 	if purpose != "" {
@@ -152,12 +153,18 @@ func (s *Server) ways(person storage.User) []templates.Way {
 		}
 		others = language.Say("way.providersSome", "accounts", list)
 	}
-	return []templates.Way{
-		{Title: language.Say("way.password"), State: password, URL: s.path("/account/password")},
-		{Title: language.Say("way.passkeys"), State: passkeys, URL: s.path("/account/passkeys")},
-		{Title: language.Say("way.secondFactor"), State: factor, URL: s.path("/account/second-factor")},
-		{Title: language.Say("way.providers"), State: others, URL: s.path("/account/providers")},
+	var ways []templates.Way
+	add := func(there bool, title, path string, state language.Text) {
+		if there {
+			ways = append(ways, templates.Way{Title: language.Say(title), State: state, URL: s.path(path)})
+		}
 	}
+	here := !strings.Contains(person.Name, "/") // people of a provider have nothing of their own here
+	add(here && !s.cfg.NoPasswords, "way.password", passwordPath, password)
+	add(here && s.party != nil, "way.passkeys", passkeysPath, passkeys)
+	add(here && !s.cfg.NoPasswords, "way.secondFactor", secondFactorPath, factor)
+	add(len(s.providers.ordered) > 0 || len(person.Identities) > 0, "way.providers", providersPath, others)
+	return ways
 }
 
 // methodText says how a person signed in. Sessions from before there were several ways began with

@@ -109,10 +109,13 @@ func unknownProvider(where, name, provider string, providers []string) error {
 
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "authz: ") }
 
-// newDirectory returns what knows who people are, by the configuration and its store.
-func newDirectory(cfg Config) *people.Directory {
+// newDirectory returns what knows who people are, by the configuration and its store. What a
+// provider said counts while a provider with that id and issuer is configured: another one that
+// takes the id over does not inherit its groups.
+func newDirectory(cfg Config, known providers) *people.Directory {
 	return people.New(people.Config{Store: cfg.Store, Now: cfg.Now, Groups: cfg.Groups, Counts: func(i storage.Identity) bool {
-		return contains(cfg.providerIDs(), i.Provider)
+		p := known.byID[i.Provider]
+		return p != nil && p.Issues(i.Issuer)
 	}})
 }
 

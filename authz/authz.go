@@ -120,7 +120,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.resources, err = watchResources(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("authz: resources: %w", err)
 	}
-	s.people = newDirectory(cfg)
+	s.people = newDirectory(cfg, s.providers)
 	if err := s.reportGroups(ctx); err != nil {
 		return nil, err
 	}

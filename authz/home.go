@@ -23,7 +23,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		return s.pagesFor(r, here(r)).Home(w, templates.Home{
-			Issuer: s.cfg.Issuer, Catalogue: s.cfg.Catalogue, Account: s.account(r, session), AccountPage: s.path(overviewPath),
+			Issuer: s.cfg.Issuer, Catalogue: s.cfg.Catalogue, Account: s.account(r, session), AccountPage: s.path(accountPath),
 			Enclosed: s.egress.isMissing(r.Context()), Registers: s.cfg.Registration != RegistrationClosed, Pinned: pinnedNames(s.clients.Pinned()),
 		})
 	}).ServeHTTP(w, r)

@@ -142,6 +142,7 @@ func (s *Server) acceptInvite(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cookies.end(w, inviteCookie)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "one-time link used", "user", user.Name, "sub", user.Subject, "method", by.name)
+	s.note(r.Context(), user.Subject, linkUsed(user, by))
 	if by.name == methodPassword && user.SecondFactor != nil {
 		return s.beginSignIn(w, r, accountPath, true) // the link stands for the password only
 	}
@@ -197,4 +198,12 @@ func (s *Server) invitedPasskey(r *http.Request, user storage.User, token string
 		return user, err
 	}
 	return changed, nil
+}
+
+// linkUsed is what a person sees of a one-time link: what was made with it.
+func linkUsed(user storage.User, by signInMethod) storage.Event {
+	if by.name == methodPasskey && len(user.Passkeys) > 0 {
+		return storage.Event{What: eventPasskeyAdded, About: user.Passkeys[len(user.Passkeys)-1].Name}
+	}
+	return storage.Event{What: eventPasswordChanged}
 }

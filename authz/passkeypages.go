@@ -17,7 +17,6 @@ import (
 
 // The pages on which people change how they sign in, below the issuer.
 const (
-	accountPath      = "/account"
 	passkeysPath     = "/account/passkeys"
 	secondFactorPath = "/account/second-factor"
 	passwordPath     = "/account/password"
@@ -135,6 +134,7 @@ func (s *Server) addPasskey(r *http.Request, session liveSession, answer []byte)
 	})
 	if err == nil {
 		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey added", "user", user.Name, "sub", user.Subject)
+		s.note(r.Context(), user.Subject, storage.Event{What: eventPasskeyAdded, About: user.Passkeys[len(user.Passkeys)-1].Name})
 	}
 	return err
 }
@@ -170,13 +170,13 @@ func (s *Server) renamePasskey(r *http.Request, session liveSession, id, name st
 // removePasskey removes a passkey and ends the person's other sessions, which may have begun with
 // it. The last way to sign in stays.
 func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session liveSession, id string) error {
-	var removed []byte
+	var removed storage.Passkey
 	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
 		i, err := findPasskey(*u, id)
 		if err != nil {
 			return err
 		}
-		if removed = u.Passkeys[i].ID; len(u.Passkeys) == 1 && !s.hasOtherWay(*u) {
+		if removed = u.Passkeys[i]; len(u.Passkeys) == 1 && !s.hasOtherWay(*u) {
 			return &formProblem{language.Say("passkeys.last")}
 		}
 		u.Passkeys = slices.Delete(slices.Clone(u.Passkeys), i, i+1)
@@ -187,7 +187,8 @@ func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session l
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey removed", "user", user.Name, "sub", user.Subject)
-	if err := s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed)); err != nil {
+	s.note(r.Context(), user.Subject, storage.Event{What: eventPasskeyRemoved, About: removed.Name})
+	if err := s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed.ID)); err != nil {
 		return err
 	}
 	return s.endOthers(w, r, session, user)

@@ -80,6 +80,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "password changed", "user", user.Name, "sub", user.Subject)
+	s.note(r.Context(), user.Subject, storage.Event{What: eventPasswordChanged})
 	if err := s.endOthers(w, r, session, user); err != nil {
 		return err
 	}

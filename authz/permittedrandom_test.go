@@ -84,7 +84,7 @@ func (h *harness) agree(c testClient, other *harness, r *rand.Rand) (open int) {
 func (h *harness) inRandomGroups(r *rand.Rand) {
 	h.t.Helper()
 	h.changePerson(func(u *storage.User) {
-		u.Identities = []storage.Identity{{Provider: "company", Groups: []string{"a", "b"}[:r.IntN(3)]}}
+		u.Identities = []storage.Identity{{Provider: "company", Issuer: "https://login.example.com", Groups: []string{"a", "b"}[:r.IntN(3)]}}
 	})
 }
 

@@ -126,7 +126,7 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 // accountRoutes adds the pages on which people see and end what acts for them.
 func (s *Server) accountRoutes(page func(string, methods), form func(handler) http.Handler) {
 	show := func(path string, h accountHandler) http.Handler { return s.page(s.ofPerson(path, h)) }
-	page(overviewPath, methods{http.MethodGet: show(overviewPath, s.showAccount)})
+	page(accountPath, methods{http.MethodGet: show(accountPath, s.showAccount)})
 	page(applicationsPath, methods{
 		http.MethodGet: show(applicationsPath, s.showApplications), http.MethodPost: form(s.accountForm(applicationsPath, "applications", endForm, s.endApplications)),
 	})

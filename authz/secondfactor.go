@@ -135,6 +135,7 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 	attempt.Right()
 	if left >= 0 {
 		s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "recovery code used", "user", user.Name, "sub", user.Subject, "left", left)
+		s.note(r.Context(), user.Subject, storage.Event{What: eventRecoveryCodeUsed})
 	}
 	return signedIn, nil
 }

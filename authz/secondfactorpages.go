@@ -124,7 +124,7 @@ func (s *Server) addFactor(w http.ResponseWriter, r *http.Request, session liveS
 		u.SessionEpoch++
 		return nil
 	})
-	return s.afterFactor(w, r, session, user, "second factor set up", codes, err)
+	return s.afterFactor(w, r, session, user, factorSetUp, codes, err)
 }
 
 // errHasFactor means that there is a second factor already, errNoFactor that there is none.
@@ -160,8 +160,14 @@ func (s *Server) removeFactor(w http.ResponseWriter, r *http.Request, session li
 		u.SessionEpoch++
 		return nil
 	})
-	return s.afterFactor(w, r, session, user, "second factor removed", nil, err)
+	return s.afterFactor(w, r, session, user, factorRemoved, nil, err)
 }
+
+// What the log says of changes that the person sees too.
+const (
+	factorSetUp   = "second factor set up"
+	factorRemoved = "second factor removed"
+)
 
 // afterFactor ends the person's other sessions after a change, and shows new recovery codes or the
 // page as it is now. A change that another window made before leads to that page too.
@@ -174,6 +180,9 @@ func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, session liv
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), done, "user", user.Name, "sub", user.Subject)
+	if what := map[string]string{factorSetUp: eventFactorOn, factorRemoved: eventFactorOff}[done]; what != "" {
+		s.note(r.Context(), user.Subject, storage.Event{What: what})
+	}
 	if err := s.endOthers(w, r, session, user); err != nil {
 		return err
 	}

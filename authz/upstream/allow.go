@@ -38,7 +38,7 @@ type Decision struct {
 // nobody else, whatever their e-mail address is by now. pinned may be nil if People is empty. The error has the kind [ErrNotAllowed].
 func (c *Client) Admits(a Arrival, pinned func(entry string) (subject string, ok bool)) (Decision, error) {
 	allow := c.p.Allow
-	if a.Provider != c.p.ID || !c.p.issues(a.Issuer) || a.Subject == "" {
+	if a.Provider != c.p.ID || !c.p.Issues(a.Issuer) || a.Subject == "" {
 		return Decision{}, c.error(ErrNotAllowed, ReasonNotAllowed, "the person is another provider's")
 	}
 	if allow.Anybody {

@@ -62,7 +62,7 @@ func (c *Client) person(ctx context.Context, m metadata, a Attempt, t tokens) (A
 func (c *Client) callback(m metadata, b Callback) error {
 	switch {
 	// Another issuer means that the answer is another provider's (RFC 9207 section 2.4).
-	case b.Issuer != "" && !c.p.issues(b.Issuer):
+	case b.Issuer != "" && !c.p.Issues(b.Issuer):
 		return c.error(ErrInvalid, ReasonIssuer, "the callback is from %q, the sign-in was at %q", shown(b.Issuer, 200), c.p.Issuer)
 	case b.Issuer == "" && m.SendsIssuer:
 		return c.error(ErrInvalid, ReasonIssuer, "the callback has no iss, which the provider's metadata promises (RFC 9207 section 2.4)")

@@ -82,7 +82,7 @@ func (c *Client) untrusted(reason Reason, err error) *Error {
 
 // checked checks again, in the strict reading, what every token must have.
 func (c *Client) checked(k claims, reason Reason) (claims, error) {
-	if issuer := k.text("iss"); !c.p.issues(issuer) {
+	if issuer := k.text("iss"); !c.p.Issues(issuer) {
 		return nil, c.error(ErrInvalid, ReasonIssuer, "a token of the issuer %q came from %q", shown(issuer, 200), c.p.Issuer)
 	}
 	// A token of one tenant is signed with the name of that tenant in two places, which must agree.

@@ -115,9 +115,9 @@ func (p Provider) oneTenant() bool {
 	return ok && guid.MatchString(name)
 }
 
-// issues reports whether a token or callback of this issuer comes from the provider. At Entra the
+// Issues reports whether a token or callback of this issuer comes from the provider. At Entra the
 // metadata of several tenants has a template instead of an issuer.
-func (p Provider) issues(issuer string) bool {
+func (p Provider) Issues(issuer string) bool {
 	switch p.Preset {
 	case Entra:
 		before, name, ok := tenant(p.Issuer)

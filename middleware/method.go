@@ -40,8 +40,9 @@ func (p *policy) unclear(method string) error {
 	if slices.ContainsFunc(written, func(at int) bool { return rules[at].pattern == method }) {
 		return nil
 	}
-	for _, at := range p.folded.Match(&v, foldMethod(method)) {
-		if !slices.Contains(written, at) {
+	folded := foldMethod(method)
+	for _, read := range []string{folded, strings.Trim(folded, "/")} {
+		if slices.ContainsFunc(p.folded.Match(&v, read), func(at int) bool { return !slices.Contains(written, at) }) {
 			return errMethodUnclear
 		}
 	}
@@ -70,7 +71,7 @@ func ValidMethodPattern(pattern string) error {
 
 // unlikeJudged returns an error for another spelling of a method in judgedMethods.
 func unlikeJudged(method string) error {
-	folded := foldMethod(method)
+	folded := strings.Trim(foldMethod(method), "/")
 	for _, judged := range judgedMethods {
 		if method != judged && folded == foldMethod(judged) {
 			return errMethodUnclear
@@ -97,16 +98,21 @@ func isMethod(s string) bool {
 	return true
 }
 
-// foldMethod returns a method, or a pattern of methods, in lowercase and with a slash for every
-// separator, as a program could read it that ignores case and does not distinguish separators.
+// foldMethod returns a method, or a pattern of methods, in lowercase and with one slash for any
+// number of separators, as a program could read it that ignores case and looks for words only.
 func foldMethod(s string) string {
-	return strings.Map(func(c rune) rune {
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := range len(s) {
+		c := s[i]
 		switch {
 		case 'A' <= c && c <= 'Z':
-			return c + 'a' - 'A'
-		case strings.ContainsRune("-_.:$", c):
-			return '/'
+			b.WriteByte(c + 'a' - 'A')
+		case strings.IndexByte("-_.:$/", c) < 0:
+			b.WriteByte(c)
+		case i == 0 || strings.IndexByte("-_.:$/", s[i-1]) < 0:
+			b.WriteByte('/')
 		}
-		return c
-	}, s)
+	}
+	return b.String()
 }

@@ -103,7 +103,7 @@ func FuzzMethod(f *testing.F) {
 		c.Policy = middleware.Policy{Tools: map[string][]string{"whoami": nil}, Methods: map[string][]string{"notes/export": {"notes:admin"}, "*": nil}}
 	})
 	token := issuer.Mint(claims{"aud": resource})
-	for _, method := range []string{"tools/call", "Tools/Call", " notes/export", "notes/export/", "notes//export", "notes.export", "no\u0074es/export", "notes%2fexport", "NOTES/EXPORT\x00", "ping"} {
+	for _, method := range []string{"tools/call", "Tools/Call", " notes/export", "notes/export/", "notes//export", "notes.export", "no\u0074es/export", "notes%2fexport", "notes-/export", "notes._export", "$notes/export", "notes/export-", "$tools-/call", "NOTES/EXPORT\x00", "ping"} {
 		f.Add(method)
 	}
 	f.Fuzz(func(t *testing.T, method string) {

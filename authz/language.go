@@ -30,10 +30,17 @@ func (s *Server) languageOf(r *http.Request) *language.Language {
 // pagesFor returns the pages in the language of a request. To is the path that the page returns to
 // after the choice of another language; a page that offers no choice has "".
 func (s *Server) pagesFor(r *http.Request, to string) *templates.Set {
-	if !s.returnable(to) {
+	if !s.returnable(to) || s.asks(to) {
 		to = ""
 	}
 	return s.pages.For(templates.Reader{Language: s.languageOf(r), Action: s.path("/language"), Return: to})
+}
+
+// asks reports whether a page asks the person to sign in or to decide. Its forms are for that and
+// nothing else, so that no program fills in another one.
+func (s *Server) asks(to string) bool {
+	page := strings.TrimPrefix(to, s.path(""))
+	return strings.HasPrefix(page, "/login") || strings.HasPrefix(page, "/consent")
 }
 
 // here returns the path of the requested page with its query, and "" for an answer to a form,

@@ -45,8 +45,13 @@ func TestChoiceOfALanguage(t *testing.T) {
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(testClients()["web"]).Encode())
 	page := b.follow()
-	if !strings.Contains(page.body, `action="/language"`) {
-		t.Fatalf("the sign-in page offers no language: %s", page)
+	if strings.Contains(page.body, `action="/language"`) {
+		t.Fatalf("the sign-in page has a form that is not for signing in: %s", page)
+	}
+	home := h.newRequest("GET", h.issuer+"/", nil)
+	home.Header.Set("Accept", acceptOfBrowsers)
+	if got := b.do(home); !strings.Contains(got.body, `action="/language"`) {
+		t.Fatalf("the page at the issuer offers no language: %s", got)
 	}
 	here := page.url.RequestURI()
 	for path, want := range map[string]string{

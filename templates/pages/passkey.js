@@ -17,7 +17,10 @@
     return o;
   };
 
+  let sent = false; // a challenge is answered once, also if two ways to ask end at the same time
   const send = (form, made) => {
+    if (sent) return;
+    sent = true;
     const r = made.response;
     const response = { clientDataJSON: text(r.clientDataJSON) };
     if (r.attestationObject) {

@@ -2,7 +2,11 @@ package redis
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -87,5 +91,37 @@ func TestNodeAddr(t *testing.T) {
 		if got := nodeAddr(c[0], c[1]); got != c[2] {
 			t.Errorf("%s, told by %s, is %s; want %s", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+// TestAnswersAboutKeysAreChecked: each command that the package sends is about keys, and then a
+// cluster's answers to it are checked, or about servers. It reads the source, so that a new command
+// is in one of the lists.
+func TestAnswersAboutKeysAreChecked(t *testing.T) {
+	aboutServers := []string{"asking", "cluster", "config", "info", "ping", "sentinel", "wait"}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`goredis\.New\w*Cmd\(ctx, "(\w+)"`).FindAllSubmatch(source, -1) {
+			sent[string(match[1])] = true
+		}
+	}
+	for command := range sent {
+		if slices.Contains(aboutKeys, command) == slices.Contains(aboutServers, command) {
+			t.Errorf("%s is in none of the lists, or in both", command)
+		}
+	}
+	if !sent["zrevrangebylex"] || !sent["get"] || !sent["info"] {
+		t.Errorf("not all commands were found: %v", sent)
 	}
 }

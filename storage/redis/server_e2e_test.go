@@ -21,7 +21,7 @@ import (
 // The commands that a user of Redis must be allowed: at each server, in another database than 0,
 // where there are replicas, and in a cluster.
 const (
-	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zcard info scan"
+	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zrevrangebylex zcard info scan"
 	inDatabase = everywhere + " select"
 	withOthers = inDatabase + " wait"
 	inCluster  = everywhere + " wait asking command cluster|slots"
@@ -181,6 +181,7 @@ func everyMethod(t *testing.T, url, key string) error {
 		func() error { return err },
 		func() error { return b.IndexAdd(t.Context(), index, "entry") },
 		func() error { _, err := b.IndexPage(t.Context(), index, "", 10); return err },
+		func() error { _, err := b.IndexPageBefore(t.Context(), index, "", 10); return err },
 		func() error { _, err := b.IndexLen(t.Context(), index); return err },
 		func() error { _, _, err := b.Scan(t.Context(), "gatehouse:", "", 10); return err },
 		func() error { return b.IndexRemove(t.Context(), index, "entry") },

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"gatehouse.example/storage"
@@ -159,7 +158,7 @@ func (s *Server) ways(person storage.User) []templates.Way {
 			ways = append(ways, templates.Way{Title: language.Say(title), State: state, URL: s.path(path)})
 		}
 	}
-	here := !strings.Contains(person.Name, "/") // people of a provider have nothing of their own here
+	here := !ofProvider(person.Name) // people of a provider have nothing of their own here
 	add(here && !s.cfg.NoPasswords, "way.password", passwordPath, password)
 	add(here && s.party != nil, "way.passkeys", passkeysPath, passkeys)
 	add(here && !s.cfg.NoPasswords, "way.secondFactor", secondFactorPath, factor)

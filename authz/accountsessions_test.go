@@ -200,7 +200,7 @@ func TestEndRacesRefresh(t *testing.T) {
 			path, value = path+"/end-all", "yes"
 			page = b.account(personName, path)
 		}
-		stop, ended := make(chan struct{}), make(chan []string)
+		begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan []string)
 		go func() {
 			var access []string
 			token := held.refresh
@@ -213,10 +213,13 @@ func TestEndRacesRefresh(t *testing.T) {
 				}
 				if answer := h.toToken(c, refreshing(c, token)); answer.status == http.StatusOK {
 					access, token = append(access, answer.member(t, "access_token")), answer.member(t, "refresh_token")
+					if len(access) == 2 {
+						close(begun)
+					}
 				}
 			}
 		}()
-		time.Sleep(5 * time.Millisecond)
+		<-begun
 		answer := b.push(page, path, button, value)
 		close(stop)
 		got := <-ended

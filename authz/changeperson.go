@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"net/http"
 
+	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/storage"
 )
 
-// changePerson swaps the record of a person, and does so again if another writer changed it
-// meanwhile. An error of change ends it, and nothing is written. A person who is gone gives the
-// page for an expired sign-in.
-func (s *Server) changePerson(ctx context.Context, name string, change func(*storage.User) error) (storage.User, error) {
-	for range 8 {
+// changeAttempts bounds how often a person's record is read again because it changes.
+const changeAttempts = 16
+
+// swapPerson changes the record of a person, and does so again if another writer changed it
+// meanwhile. An error of change ends it, and nothing is written.
+func (s *Server) swapPerson(ctx context.Context, name string, change func(*storage.User) error) (storage.User, error) {
+	for range changeAttempts {
 		user, err := s.cfg.Store.User(ctx, name)
-		if errors.Is(err, storage.ErrNotFound) {
-			return storage.User{}, gone()
+		if err == nil {
+			err = change(&user)
 		}
 		if err != nil {
-			return storage.User{}, err
-		}
-		if err := change(&user); err != nil {
 			return storage.User{}, err
 		}
 		if err := s.cfg.Store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
@@ -31,41 +31,54 @@ func (s *Server) changePerson(ctx context.Context, name string, change func(*sto
 	return storage.User{}, fmt.Errorf("authz: %w: the record of a person kept changing", storage.ErrUnavailable)
 }
 
-// changeSelf is changePerson for a person who is signed in. The session must still be valid when
-// the record is written: nobody goes on after the operator has ended it.
+// changePerson is swapPerson for a person who is signing in. One who is gone gives the page for an
+// expired sign-in.
+func (s *Server) changePerson(ctx context.Context, name string, change func(*storage.User) error) (storage.User, error) {
+	user, err := s.swapPerson(ctx, name, change)
+	return user, goneOn(err, storage.ErrNotFound)
+}
+
+// changeSelf is swapPerson for a person who is signed in. The session must still be valid when the
+// record is written: nobody goes on after the operator has ended it.
 func (s *Server) changeSelf(ctx context.Context, session liveSession, change func(*storage.User) error) (storage.User, error) {
-	return s.changePerson(ctx, session.UserName, func(u *storage.User) error {
+	user, err := s.swapPerson(ctx, session.UserName, func(u *storage.User) error {
 		if !sessionValid(*u, session.Session) {
-			return gone()
+			return sessionOver()
 		}
 		return change(u)
 	})
+	if errors.Is(err, storage.ErrNotFound) {
+		err = sessionOver()
+	}
+	return user, err
 }
 
-// keepThis lets the session of this browser go on after its person's other sessions were ended by
-// a new [storage.User.SessionEpoch].
-func (s *Server) keepThis(ctx context.Context, session liveSession, user storage.User) error {
-	for range 8 {
-		current, err := s.cfg.Store.Session(ctx, session.secret)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil // it was ended: the person signs in again
-		}
-		if err != nil {
-			return err
-		}
-		current.Epoch = user.SessionEpoch
-		if err := s.cfg.Store.UpdateSession(ctx, current); !errors.Is(err, storage.ErrConflict) {
-			return err
-		}
+// changeSignIn changes how a person signs in, and ends the person's other sessions in the same write.
+// The browser gets a device cookie again, which is bound to the password.
+func (s *Server) changeSignIn(w http.ResponseWriter, r *http.Request, session liveSession, change func(*storage.User) error) (storage.User, error) {
+	next, err := s.endOtherSessions(w, r, session, change)
+	if err != nil {
+		return storage.User{}, err
 	}
-	return nil
+	return next.person, s.rememberDevice(w, next.person)
 }
 
-// endOthers ends the other sessions of the person after a change of how to sign in, and keeps this
-// one. The browser gets a device cookie again, which is bound to the password.
-func (s *Server) endOthers(w http.ResponseWriter, r *http.Request, session liveSession, user storage.User) error {
-	if err := s.keepThis(r.Context(), session, user); err != nil {
-		return err
+// ofProvider reports whether the account of a person was made at a first sign-in with a provider.
+func ofProvider(name string) bool {
+	_, _, ok := account.OfProvider(name)
+	return ok
+}
+
+// waysToSignIn returns the number of ways in which a person can sign in.
+func (s *Server) waysToSignIn(u storage.User) int {
+	ways := len(u.Passkeys)
+	if u.Password != "" && !s.cfg.NoPasswords && !ofProvider(u.Name) { // names of providers are not typed
+		ways++
 	}
-	return s.rememberDevice(w, user)
+	for _, identity := range u.Identities {
+		if s.providers.byID[identity.Provider] != nil {
+			ways++
+		}
+	}
+	return ways
 }

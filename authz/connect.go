@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/quietlog"
@@ -30,7 +29,7 @@ func (s *Server) showProviders(w http.ResponseWriter, r *http.Request) error {
 	for _, identity := range session.person.Identities {
 		page.Identities = append(page.Identities, templates.Identity{
 			ID: string(aliasOf(identity)), Provider: s.titleOf(identity.Provider), Handle: identity.Handle,
-			Removable: s.otherWays(session.person, identity) > 0,
+			Removable: s.waysToSignIn(without(session.person, aliasOf(identity))) > 0,
 		})
 	}
 	return s.pagesFor(r, s.path(providersPath)).Connected(w, page)
@@ -47,20 +46,6 @@ func (s *Server) titleOf(id string) string {
 		return p.Title()
 	}
 	return id
-}
-
-// otherWays returns the number of ways in which a person can sign in without one identity.
-func (s *Server) otherWays(user storage.User, without storage.Identity) int {
-	ways := len(user.Passkeys)
-	if user.Password != "" && !s.cfg.NoPasswords && !strings.Contains(user.Name, "/") { // names of providers are not typed
-		ways++
-	}
-	for _, identity := range user.Identities {
-		if aliasOf(identity) != aliasOf(without) && s.providers.byID[identity.Provider] != nil {
-			ways++
-		}
-	}
-	return ways
 }
 
 // changeProviders handles POST /account/providers: connect=PROVIDER or disconnect=IDENTITY.
@@ -149,18 +134,22 @@ func (s *Server) addIdentity(ctx context.Context, p *provider, a upstream.Arriva
 		return storage.User{}, err
 	}
 	now := s.cfg.Now().UTC()
-	user, err := s.changeOwn(ctx, session, func(user storage.User) (storage.User, error) {
-		if !slices.Contains(user.Aliases(), id) {
-			user.Identities = append(slices.Clone(user.Identities), storage.Identity{Provider: p.ID, Issuer: a.Issuer, Subject: a.Subject, Linked: now})
+	user, err := s.changeSelf(ctx, session, func(u *storage.User) error {
+		if !slices.Contains(u.Aliases(), id) {
+			u.Identities = append(slices.Clone(u.Identities), storage.Identity{Provider: p.ID, Issuer: a.Issuer, Subject: a.Subject, Linked: now})
 		}
-		return stated(user, a, now), nil
+		*u = stated(*u, a, now)
+		return nil
 	})
 	if err != nil {
 		return storage.User{}, err
 	}
 	leads, err := s.cfg.Store.UserOf(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && leads.Subject != user.Subject {
-		_, err := s.changeOwn(ctx, session, func(user storage.User) (storage.User, error) { return without(user, id), nil })
+		_, err := s.changeSelf(ctx, session, func(u *storage.User) error {
+			*u = without(*u, id)
+			return nil
+		})
 		return storage.User{}, errors.Join(connectedElsewhere(p), err)
 	}
 	return user, err
@@ -179,26 +168,6 @@ func (s *Server) claimAlias(ctx context.Context, p *provider, id storage.AliasID
 	return err
 }
 
-// changeOwn changes the record of a session's person, while the session is valid.
-func (s *Server) changeOwn(ctx context.Context, session liveSession, change func(storage.User) (storage.User, error)) (storage.User, error) {
-	for range arriveAttempts {
-		user, err := s.cfg.Store.User(ctx, session.UserName)
-		if errors.Is(err, storage.ErrNotFound) || err == nil && !sessionValid(user, session.Session) {
-			return storage.User{}, gone()
-		}
-		if err == nil {
-			user, err = change(user)
-		}
-		if err != nil {
-			return storage.User{}, err
-		}
-		if err := s.cfg.Store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
-			return user, err
-		}
-	}
-	return storage.User{}, errTurned
-}
-
 // without returns a person without an identity.
 func without(user storage.User, id storage.AliasID) storage.User {
 	user.Identities = slices.DeleteFunc(slices.Clone(user.Identities), func(i storage.Identity) bool { return aliasOf(i) == id })
@@ -209,16 +178,16 @@ func without(user storage.User, id storage.AliasID) storage.User {
 // the person can sign in. Sessions that began with it end.
 func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.AliasID, session liveSession) error {
 	var removed storage.Identity
-	user, err := s.changeOwn(r.Context(), session, func(user storage.User) (storage.User, error) {
-		at := slices.IndexFunc(user.Identities, func(i storage.Identity) bool { return aliasOf(i) == id })
+	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+		at := slices.IndexFunc(u.Identities, func(i storage.Identity) bool { return aliasOf(i) == id })
 		if at < 0 {
-			return user, gone()
+			return gone()
 		}
-		removed = user.Identities[at]
-		if s.otherWays(user, removed) == 0 {
-			return user, lastWay()
+		removed = u.Identities[at]
+		if *u = without(*u, id); s.waysToSignIn(*u) == 0 {
+			return lastWay()
 		}
-		return without(user, id), nil
+		return nil
 	})
 	if err != nil {
 		return err

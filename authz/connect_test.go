@@ -199,6 +199,32 @@ func TestSignInStoreFails(t *testing.T) {
 	}
 }
 
+// TestStrangersStates: attempts that were begun in any number of browsers are stored at their callback
+// only within the share of their network.
+func TestStrangersStates(t *testing.T) {
+	t.Parallel()
+	p, c := newAtProvider(t, nil), testClients()["native"]
+	callbacks := make([]func() int, 320)
+	for i := range callbacks {
+		stranger := p.newBrowser()
+		stranger.choose("company", asks(c))
+		stranger.submit("decision", "allow")
+		u, _ := url.Parse(stranger.last.header.Get("Location"))
+		callbacks[i] = func() int {
+			return stranger.open(p.issuer + "/login/company/callback?code=made-up&iss=" + url.QueryEscape(p.company.URL()) + "&state=" + url.QueryEscape(u.Query().Get("state"))).status
+		}
+	}
+	writes, limited := p.meter.writes.Load(), 0
+	for _, callback := range callbacks {
+		if callback() == http.StatusTooManyRequests {
+			limited++
+		}
+	}
+	if n := p.meter.writes.Load() - writes; n != 300 || limited != 20 {
+		t.Errorf("%d writes, %d callbacks were limited; want 300 and 20", n, limited)
+	}
+}
+
 // TestStrangersCodes: made-up codes use up the share of their network, not the provider's patience
 // with this server, and nobody else's turn.
 func TestStrangersCodes(t *testing.T) {

@@ -33,7 +33,7 @@ func newPasskey(u storage.User) *key {
 	}
 }
 
-var passkeyForm = regexp.MustCompile(`(?s)<form class="passkey" method="post" action="([^"]*)".*?data-options="([^"]*)"(.*?)</form>`)
+var passkeyForm = regexp.MustCompile(`(?s)<form((?:[^<]|<[^/]|</[^f])*?)data-options="([^"]*)"(.*?)formaction="([^"]*)"`)
 
 // prompt returns the form of a page that the script fills in.
 func (r reply) prompt(t testing.TB) (action, options string, values url.Values) {
@@ -43,12 +43,13 @@ func (r reply) prompt(t testing.TB) (action, options string, values url.Values) 
 		t.Fatalf("no form for a passkey: %s", r)
 	}
 	values = url.Values{}
-	for _, tag := range inputTag.FindAllString(found[3], -1) {
+	for _, tag := range inputTag.FindAllString(found[1]+found[3], -1) {
 		if name, value := nameAttr.FindStringSubmatch(tag), valAttr.FindStringSubmatch(tag); name != nil && value != nil {
 			values.Set(name[1], html.UnescapeString(value[1]))
 		}
 	}
-	return html.UnescapeString(found[1]), html.UnescapeString(found[2]), values
+	values.Set("do", "add")
+	return html.UnescapeString(found[4]), html.UnescapeString(found[2]), values
 }
 
 func (k *key) make(t testing.TB, options string) string {

@@ -90,7 +90,7 @@ func (s *Server) invitePage(w http.ResponseWriter, r *http.Request, user storage
 	}
 	if s.linkMakesPasskey(user) {
 		var err error
-		if page.Prompt, err = s.enrolPrompt(w, r, page.Action, page.CSRF, user, linkSession(r, s)); err != nil {
+		if page.Prompt, err = s.enrolPrompt(w, r, page.Action, user, linkSession(r, s)); err != nil {
 			return err
 		}
 	}
@@ -129,15 +129,10 @@ func (s *Server) acceptInvite(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return invalidRequest("do must be password or add")
 	}
-	var refused *passkey.Refused
-	var problem *formProblem
-	switch {
-	case errors.As(err, &refused):
-		s.cfg.Logger.InfoContext(r.Context(), "passkey refused", "user", user.Name, "reason", refused.Reason)
-		return s.invitePage(w, r, user, http.StatusBadRequest, language.Say("passkey.refused"))
-	case errors.As(err, &problem):
-		return s.invitePage(w, r, user, http.StatusBadRequest, problem.text)
-	case err != nil:
+	if problem := s.mendable(r, user.Name, err); !problem.IsZero() {
+		return s.invitePage(w, r, user, http.StatusBadRequest, problem)
+	}
+	if err != nil {
 		return err
 	}
 	s.cookies.end(w, inviteCookie)

@@ -30,17 +30,10 @@ func (s *Server) languageOf(r *http.Request) *language.Language {
 // pagesFor returns the pages in the language of a request. To is the path that the page returns to
 // after the choice of another language; a page that offers no choice has "".
 func (s *Server) pagesFor(r *http.Request, to string) *templates.Set {
-	if !s.returnable(to) || s.asks(to) {
+	if !s.returnable(to) {
 		to = ""
 	}
 	return s.pages.For(templates.Reader{Language: s.languageOf(r), Action: s.path("/language"), Return: to})
-}
-
-// asks reports whether a page asks the person to sign in or to decide. Its forms are for that and
-// nothing else, so that no program fills in another one.
-func (s *Server) asks(to string) bool {
-	page := strings.TrimPrefix(to, s.path(""))
-	return strings.HasPrefix(page, "/login") || strings.HasPrefix(page, "/consent")
 }
 
 // here returns the path of the requested page with its query, and "" for an answer to a form,
@@ -53,7 +46,7 @@ func here(r *http.Request) string {
 }
 
 // returnable reports whether a choice of language may return to a path: to a page of this
-// server, so that the form cannot lead a person elsewhere.
+// server, so that the link cannot lead a person elsewhere.
 func (s *Server) returnable(to string) bool {
 	u, err := url.ParseRequestURI(to)
 	if err != nil || len(to) > maxReturn || u.Host != "" || u.Scheme != "" || u.Path != u.EscapedPath() || strings.TrimSuffix(u.Path, "/") != strings.TrimSuffix(path.Clean(u.Path), "/") {
@@ -67,12 +60,16 @@ func (s *Server) returnable(to string) bool {
 // them: its errors would repeat its parameters, which anybody may have written.
 var returnPages = []string{"", "/", "/login", "/login/code", "/consent", "/account", "/invite"}
 
-// chooseLanguage handles POST /language: it remembers the choice in this browser. The choice
-// is harmless, so the form has no token of its own.
+// chooseLanguage handles GET /language: it remembers the choice in this browser and returns to the
+// page. It is a link and no form, so that the form of a page is the only one on it. The choice is
+// harmless, but a link on another site does not change it.
 func (s *Server) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
-	f, err := languageForm.body(w, r)
+	f, err := languageForm.parse(r.URL.RawQuery)
 	if err != nil {
-		return err
+		return malformed(err.Error())
+	}
+	if problem := f.problem(); problem != "" {
+		return malformed(problem)
 	}
 	chosen := language.Tagged(f.get("language"))
 	if chosen == nil {
@@ -82,7 +79,9 @@ func (s *Server) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
 	if !s.returnable(to) {
 		to = s.path("/")
 	}
-	s.cookies.set(w, languageCookie, chosen.Tag, languageTTL)
+	if from := r.Header.Get("Sec-Fetch-Site"); from == "" || from == "same-origin" {
+		s.cookies.set(w, languageCookie, chosen.Tag, languageTTL)
+	}
 	seeOther(w, s.urls.base.Scheme+"://"+s.urls.base.Host+to)
 	return nil
 }

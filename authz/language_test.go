@@ -37,21 +37,19 @@ func TestLanguageOfAPage(t *testing.T) {
 	}
 }
 
-// TestChoiceOfALanguage: the form of the page sets the cookie and returns to the page, and
-// leads nowhere else.
+// TestChoiceOfALanguage: the link of the page sets the cookie and returns to the page, leads nowhere
+// else, and is no form.
 func TestChoiceOfALanguage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	b := h.newBrowser()
 	b.open(h.issuer + "/authorize?" + asks(testClients()["web"]).Encode())
 	page := b.follow()
-	if strings.Contains(page.body, `action="/language"`) {
-		t.Fatalf("the sign-in page has a form that is not for signing in: %s", page)
+	if strings.Count(page.body, "<form") != 1 || !strings.Contains(page.body, `href="/language?language=fr&amp;return=`) {
+		t.Fatalf("the sign-in page offers no language, or has another form than that to sign in: %s", page)
 	}
-	home := h.newRequest("GET", h.issuer+"/", nil)
-	home.Header.Set("Accept", acceptOfBrowsers)
-	if got := b.do(home); !strings.Contains(got.body, `action="/language"`) {
-		t.Fatalf("the page at the issuer offers no language: %s", got)
+	choose := func(language, to string) *http.Request {
+		return h.newRequest(http.MethodGet, h.issuer+"/language?"+url.Values{"language": {language}, "return": {to}}.Encode(), nil)
 	}
 	here := page.url.RequestURI()
 	for path, want := range map[string]string{
@@ -60,7 +58,7 @@ func TestChoiceOfALanguage(t *testing.T) {
 		"/token": "/", "/authorize?client_id=x": "/", "login": "/", "javascript:alert(1)": "/", "/login#x": "/", "/account/../logout": "/", "/accountant": "/",
 		"/login?" + strings.Repeat("x", 4096): "",
 	} {
-		r := postForm(h, "/language", url.Values{"language": {"fr"}, "return": {path}})
+		r := choose("fr", path)
 		got := b.do(r)
 		if want == "" {
 			if got.status != http.StatusBadRequest {
@@ -76,13 +74,13 @@ func TestChoiceOfALanguage(t *testing.T) {
 		t.Errorf("the choice is not remembered: %s", page)
 	}
 	for _, language := range []string{"", "xx", "FR", "fr\x00"} {
-		if got := b.do(postForm(h, "/language", url.Values{"language": {language}, "return": {"/"}})); got.status != http.StatusBadRequest || got.header.Get("Set-Cookie") != "" {
+		if got := b.do(choose(language, "/")); got.status != http.StatusBadRequest || got.header.Get("Set-Cookie") != "" {
 			t.Errorf("language %q: %s", language, got)
 		}
 	}
-	foreign := postForm(h, "/language", url.Values{"language": {"de"}, "return": {"/"}})
+	foreign := choose("de", "/")
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
-	if got := b.do(foreign); got.status != http.StatusForbidden || got.header.Get("Set-Cookie") != "" {
+	if got := b.do(foreign); got.status != http.StatusSeeOther || got.header.Get("Set-Cookie") != "" {
 		t.Errorf("from another site: %s", got)
 	}
 }

@@ -3,15 +3,11 @@ package authz
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"gatehouse.example/storage"
 	"gatehouse.example/templates/language"
 )
-
-// endOthersAttempts bounds how often the person's record is read again because it changes.
-const endOthersAttempts = 8
 
 // endOtherSessions ends all sessions of the person except the one of this browser, which goes on
 // under a new cookie. In the same write it makes a change of the person's record, such as a new
@@ -31,7 +27,13 @@ func (s *Server) endOtherSessions(w http.ResponseWriter, r *http.Request, sessio
 	if err := s.cfg.Store.CreateSession(r.Context(), secret, next); err != nil {
 		return liveSession{}, err
 	}
-	person, err := s.nextEpoch(r.Context(), session, change)
+	person, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+		u.SessionEpoch++
+		if change == nil {
+			return nil
+		}
+		return change(u)
+	})
 	if err != nil {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			s.forgetSession(r.Context(), secret)
@@ -41,30 +43,6 @@ func (s *Server) endOtherSessions(w http.ResponseWriter, r *http.Request, sessio
 	s.chores.deferWork(s.removeEnded(session.Subject, next.Epoch))
 	s.cookies.set(w, sessionCookie, secret, next.Expires.Sub(s.cfg.Now()))
 	return liveSession{Session: next, secret: secret, person: person}, nil
-}
-
-// nextEpoch swaps the person's record for one of the next epoch. When the session has ended
-// meanwhile, it changes nothing.
-func (s *Server) nextEpoch(ctx context.Context, session liveSession, change func(*storage.User) error) (storage.User, error) {
-	for range endOthersAttempts {
-		person, err := s.cfg.Store.User(ctx, session.UserName)
-		switch {
-		case errors.Is(err, storage.ErrNotFound), err == nil && !sessionValid(person, session.Session):
-			return storage.User{}, sessionOver()
-		case err != nil:
-			return storage.User{}, err
-		}
-		person.SessionEpoch++
-		if change != nil {
-			if err := change(&person); err != nil {
-				return storage.User{}, err
-			}
-		}
-		if err = s.cfg.Store.UpdateUser(ctx, person); !errors.Is(err, storage.ErrConflict) {
-			return person, err
-		}
-	}
-	return storage.User{}, fmt.Errorf("authz: end sessions: %w: the person's record kept changing", storage.ErrUnavailable)
 }
 
 // forgetSession removes a session that signs nobody in. It ends by itself if that fails.

@@ -66,7 +66,7 @@ func (s *Server) useChallenge(ctx context.Context, challenge []byte) error {
 	return s.cfg.Store.TakeOnce(ctx, "passkey challenge", string(challenge), s.cfg.Now().Add(s.cfg.SessionMax+transactionTTL))
 }
 
-// signInPrompt returns the form to sign in with a passkey, nil if browsers have none for the issuer.
+// signInPrompt returns the part of the sign-in form for a passkey, nil if browsers have none for the issuer.
 func (s *Server) signInPrompt(w http.ResponseWriter, r *http.Request, t storage.Transaction) (*templates.PasskeyPrompt, error) {
 	if s.party == nil {
 		return nil, nil
@@ -81,13 +81,13 @@ func (s *Server) signInPrompt(w http.ResponseWriter, r *http.Request, t storage.
 	}
 	s.allowScript(w)
 	return &templates.PasskeyPrompt{
-		Action: s.urls.login + "/passkey", Script: s.urls.script, Options: options, Transaction: t.ID, CSRF: s.csrf(r, t, "passkey", liveSession{}),
+		Action: s.urls.login + "/passkey", Script: s.urls.script, Options: options,
 	}, nil
 }
 
-// enrolPrompt returns the form to make a passkey for a person, nil if browsers have none for the
+// enrolPrompt returns the part of a form to make a passkey for a person, nil if browsers have none for the
 // issuer. The session is that of the person, or made up from the link that stands for one.
-func (s *Server) enrolPrompt(w http.ResponseWriter, r *http.Request, action, token string, user storage.User, session liveSession) (*templates.PasskeyPrompt, error) {
+func (s *Server) enrolPrompt(w http.ResponseWriter, r *http.Request, action string, user storage.User, session liveSession) (*templates.PasskeyPrompt, error) {
 	if s.party == nil || len(user.Passkeys) >= maxPasskeys {
 		return nil, nil
 	}
@@ -100,7 +100,7 @@ func (s *Server) enrolPrompt(w http.ResponseWriter, r *http.Request, action, tok
 		return nil, err
 	}
 	s.allowScript(w)
-	return &templates.PasskeyPrompt{Action: action, Script: s.urls.script, Options: options, CSRF: token, Enrol: true}, nil
+	return &templates.PasskeyPrompt{Action: action, Script: s.urls.script, Options: options, Enrol: true}, nil
 }
 
 // allowScript lets the page that is being written run the script for passkeys, and no other.

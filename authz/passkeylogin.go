@@ -31,7 +31,7 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkCSRF(r, t, "passkey", liveSession{}, f.get("csrf")); err != nil {
+	if err := s.checkCSRF(r, t, "login", liveSession{}, f.get("csrf")); err != nil {
 		return err
 	}
 	user, err := s.signInWithPasskey(r, t, []byte(f.get("credential")))

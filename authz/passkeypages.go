@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"gatehouse.example/authz/internal/passkey"
@@ -44,7 +43,7 @@ func (s *Server) selfForm(w http.ResponseWriter, r *http.Request, ff formFilter,
 // provider vouches for must not get a way in that stays when the provider lets them go.
 func (s *Server) signedInHere(w http.ResponseWriter, r *http.Request, path string) (liveSession, bool, error) {
 	session, ok, err := s.signedIn(w, r, path, recentSignIn)
-	if err != nil || !ok || !strings.Contains(session.UserName, "/") {
+	if err != nil || !ok || !ofProvider(session.UserName) {
 		return session, ok, err
 	}
 	return liveSession{}, false, &displayedError{
@@ -75,7 +74,7 @@ func (s *Server) passkeysPage(w http.ResponseWriter, r *http.Request, session li
 		})
 	}
 	var err error
-	if page.Prompt, err = s.enrolPrompt(w, r, page.Action, page.CSRF, session.person, session); err != nil {
+	if page.Prompt, err = s.enrolPrompt(w, r, page.Action, session.person, session); err != nil {
 		return err
 	}
 	w.WriteHeader(status)
@@ -98,19 +97,29 @@ func (s *Server) changePasskeys(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return invalidRequest("do must be add, rename or remove")
 	}
-	var refused *passkey.Refused
-	var problem *formProblem
-	switch {
-	case errors.As(err, &refused):
-		s.cfg.Logger.InfoContext(r.Context(), "passkey refused", "user", session.UserName, "reason", refused.Reason)
-		return s.passkeysPage(w, r, session, http.StatusBadRequest, language.Say("passkey.refused"))
-	case errors.As(err, &problem):
-		return s.passkeysPage(w, r, session, http.StatusBadRequest, problem.text)
-	case err != nil:
+	if problem := s.mendable(r, session.UserName, err); !problem.IsZero() {
+		return s.passkeysPage(w, r, session, http.StatusBadRequest, problem)
+	}
+	if err != nil {
 		return err
 	}
 	seeOther(w, s.cfg.Issuer+passkeysPath)
 	return nil
+}
+
+// mendable returns what the page says of an error that the person can mend in the form, no text for
+// any other one.
+func (s *Server) mendable(r *http.Request, userName string, err error) language.Text {
+	var refused *passkey.Refused
+	var problem *formProblem
+	switch {
+	case errors.As(err, &refused):
+		s.cfg.Logger.InfoContext(r.Context(), "passkey refused", "user", userName, "reason", refused.Reason)
+		return language.Say("passkey.refused")
+	case errors.As(err, &problem):
+		return problem.text
+	}
+	return language.Text{}
 }
 
 // formProblem is a mistake that the person can mend in the form.
@@ -171,16 +180,16 @@ func (s *Server) renamePasskey(r *http.Request, session liveSession, id, name st
 // it. The last way to sign in stays.
 func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session liveSession, id string) error {
 	var removed storage.Passkey
-	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		i, err := findPasskey(*u, id)
 		if err != nil {
 			return err
 		}
-		if removed = u.Passkeys[i]; len(u.Passkeys) == 1 && !s.hasOtherWay(*u) {
+		removed = u.Passkeys[i]
+		u.Passkeys = slices.Delete(slices.Clone(u.Passkeys), i, i+1)
+		if s.waysToSignIn(*u) == 0 {
 			return &formProblem{language.Say("passkeys.last")}
 		}
-		u.Passkeys = slices.Delete(slices.Clone(u.Passkeys), i, i+1)
-		u.SessionEpoch++
 		return nil
 	})
 	if err != nil {
@@ -188,13 +197,5 @@ func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session l
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey removed", "user", user.Name, "sub", user.Subject)
 	s.note(r.Context(), user.Subject, storage.Event{What: eventPasskeyRemoved, About: removed.Name})
-	if err := s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed.ID)); err != nil {
-		return err
-	}
-	return s.endOthers(w, r, session, user)
-}
-
-// hasOtherWay reports whether a person can sign in without a passkey.
-func (s *Server) hasOtherWay(u storage.User) bool {
-	return u.Password != "" && !s.cfg.NoPasswords || len(u.Identities) > 0
+	return s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed.ID))
 }

@@ -68,12 +68,11 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		if u.Password != compared {
 			return gone() // another one was set while this one was checked
 		}
 		u.Password, u.Invitation = hash, nil
-		u.SessionEpoch++
 		return nil
 	})
 	if err != nil {
@@ -81,9 +80,6 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "password changed", "user", user.Name, "sub", user.Subject)
 	s.note(r.Context(), user.Subject, storage.Event{What: eventPasswordChanged})
-	if err := s.endOthers(w, r, session, user); err != nil {
-		return err
-	}
 	return s.pagesFor(r, "").Notice(w, templates.Notice{
 		Title:   language.Say("password.changed"),
 		Message: language.Say("password.changedLead"),

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -148,20 +149,26 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	if problem := f.problem(); problem != "" {
 		return malformed(problem)
 	}
-	t, attempt, err := s.takeAttempt(w, r, p, f.get("state"))
+	t, err := s.returning(r, p, f.get("state"))
 	if err != nil {
 		return err
 	}
-	arrival, err := s.finish(r, p, attempt, upstream.Callback{
-		Code: f.get("code"), Issuer: f.get("iss"), Error: f.get("error"), ErrorDescription: f.get("error_description"),
-	})
+	// Counted before anything is stored for it: a state of one's own and a made-up code cost nothing.
+	share := s.attemptShare(r, p)
+	if wait := s.providers.unproven.Take(1, share...); wait > 0 {
+		return tooManyAtProvider(p, wholeSeconds(wait))
+	}
+	back, arrival, err := s.finish(w, r, p, t, f)
+	if err == nil || errors.Is(err, storage.ErrUnavailable) {
+		s.providers.unproven.Return(1, share...)
+	}
 	if err != nil {
 		return err
 	}
-	if len(t.connecting) > 0 {
-		return s.connect(w, r, t, p, arrival)
+	if len(back.connecting) > 0 {
+		return s.connect(w, r, back, p, arrival)
 	}
-	return s.welcome(w, r, t.Transaction, p, arrival)
+	return s.welcome(w, r, back.Transaction, p, arrival)
 }
 
 // returned is a transaction whose browser came back from a provider. The attempt is taken out of
@@ -171,26 +178,31 @@ type returned struct {
 	connecting storage.SecretHash
 }
 
-// takeAttempt returns the transaction and the attempt of a callback, once. A state that this
-// browser did not begin at this provider, that was used, or that is too old is refused: all of
-// them with the same page, which reveals nothing.
-func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, p *provider, state string) (returned, upstream.Attempt, error) {
+// returning returns the transaction of a callback. A state that this browser did not begin at this
+// provider, or that is too old, is refused like one that was used: with a page that reveals
+// nothing.
+func (s *Server) returning(r *http.Request, p *provider, state string) (storage.Transaction, error) {
 	id, secret, _ := strings.Cut(state, ".")
 	t, err := s.transaction(r, id)
 	if err != nil {
-		return returned{}, upstream.Attempt{}, err
+		return storage.Transaction{}, err
 	}
 	began := t.Upstream
 	if began == nil || began.Provider != p.ID || !began.State.Matches(secret) || s.cfg.Now().Sub(began.At) >= attemptTTL {
-		return returned{}, upstream.Attempt{}, gone()
+		return storage.Transaction{}, gone()
 	}
+	return t, nil
+}
+
+// takeAttempt takes the attempt out of a transaction, once.
+func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, t storage.Transaction, state string) (returned, upstream.Attempt, error) {
 	// The state is taken before its code is used: of two callbacks, in whichever processes, one
 	// goes on. RFC 9700 section 4.7 and RFC 6749 section 10.12.
-	err = s.cfg.Store.TakeOnce(r.Context(), "state at a provider", state, began.At.Add(attemptTTL+transactionTTL))
+	err := s.cfg.Store.TakeOnce(r.Context(), "state at a provider", state, t.Upstream.At.Add(attemptTTL+transactionTTL))
 	if err != nil {
 		return returned{}, upstream.Attempt{}, goneOn(err, storage.ErrConflict)
 	}
-	attempt := s.attemptOf(t, state)
+	attempt, began := s.attemptOf(t, state), t.Upstream
 	t.Upstream = nil
 	if err := s.rekeep(w, r, t); err != nil {
 		return returned{}, upstream.Attempt{}, err
@@ -198,24 +210,24 @@ func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, p *provider
 	return returned{t, began.Session}, attempt, nil
 }
 
-// finish asks the provider who came. What comes to nothing counts against the network of the
-// requester.
-func (s *Server) finish(r *http.Request, p *provider, attempt upstream.Attempt, back upstream.Callback) (upstream.Arrival, error) {
-	share := s.attemptShare(r, p)
-	if wait := s.providers.unproven.Take(1, share...); wait > 0 {
-		return upstream.Arrival{}, tooManyAtProvider(p, wholeSeconds(wait))
+// finish takes the attempt of a callback and asks the provider who came.
+func (s *Server) finish(w http.ResponseWriter, r *http.Request, p *provider, t storage.Transaction, f form) (returned, upstream.Arrival, error) {
+	back, attempt, err := s.takeAttempt(w, r, t, f.get("state"))
+	if err != nil {
+		return returned{}, upstream.Arrival{}, err
 	}
 	leave, err := p.enter(r.Context())
 	if err != nil {
-		return upstream.Arrival{}, providerFault(p, err)
+		return returned{}, upstream.Arrival{}, providerFault(p, err)
 	}
 	defer leave()
-	arrival, err := p.client.Finish(r.Context(), attempt, back)
+	arrival, err := p.client.Finish(r.Context(), attempt, upstream.Callback{
+		Code: f.get("code"), Issuer: f.get("iss"), Error: f.get("error"), ErrorDescription: f.get("error_description"),
+	})
 	if err != nil {
-		return upstream.Arrival{}, providerFault(p, err)
+		return returned{}, upstream.Arrival{}, providerFault(p, err)
 	}
-	s.providers.unproven.Return(1, share...)
-	return arrival, nil
+	return back, arrival, nil
 }
 
 // shownName returns how pages call the person of a session. Somebody of a provider is shown by

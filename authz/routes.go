@@ -106,7 +106,7 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page("/login/{provider}/callback", methods{http.MethodGet: s.page(s.callback)})
 	page("/account/providers", methods{http.MethodGet: s.page(s.showProviders), http.MethodPost: form(s.changeProviders)})
 	page("/logout", methods{http.MethodPost: form(s.logout)})
-	page("/language", methods{http.MethodPost: form(s.chooseLanguage)})
+	page("/language", methods{http.MethodGet: s.page(s.chooseLanguage)})
 	if len(s.cfg.Pages.Logo) > 0 {
 		page("/pages/logo", methods{http.MethodGet: http.HandlerFunc(s.ownLogo)})
 	}

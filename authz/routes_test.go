@@ -13,7 +13,7 @@ var (
 		"/token": "POST", "/revoke": "POST", "/register": "POST", "/register/anything": "GET",
 	}
 	closedPaths = map[string]string{
-		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/language": "POST", "/logo": "GET", "/consent": "POST", "/account": "GET", "/account/applications": "POST", "/account/applications/end-all": "POST",
+		"/authorize": "GET", "/login": "POST", "/logout": "POST", "/language": "GET", "/logo": "GET", "/consent": "POST", "/account": "GET", "/account/applications": "POST", "/account/applications/end-all": "POST",
 		"/account/remembered": "POST", "/account/sessions": "POST", "/account/activity": "GET",
 		"/introspect": "POST", "/healthz": "GET",
 		"/passkey.js": "GET", "/login/passkey": "POST", "/login/code": "POST", "/invite": "POST",

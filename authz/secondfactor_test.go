@@ -100,7 +100,11 @@ func TestCodeOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	_, app, codes := h.withFactor()
-	for what, code := range map[string]string{"a code": app.code(), "a recovery code": strings.ToUpper(strings.ReplaceAll(codes[3], "-", ""))} {
+	for what, next := range map[string]func() string{
+		"a code":          app.code,
+		"a recovery code": func() string { return strings.ToUpper(strings.ReplaceAll(codes[3], "-", "")) },
+	} {
+		code := next()
 		var in atomic.Int64
 		var all sync.WaitGroup
 		for range 10 {

@@ -116,15 +116,14 @@ func (s *Server) addFactor(w http.ResponseWriter, r *http.Request, session liveS
 	if err != nil {
 		return err
 	}
-	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		if u.SecondFactor != nil {
 			return errHasFactor
 		}
 		u.SecondFactor = &storage.SecondFactor{Secret: kept, LastStep: step, Recovery: hashes, Created: s.cfg.Now().UTC().Truncate(time.Second)}
-		u.SessionEpoch++
 		return nil
 	})
-	return s.afterFactor(w, r, session, user, factorSetUp, codes, err)
+	return s.afterFactor(w, r, user, factorSetUp, codes, err)
 }
 
 // errHasFactor means that there is a second factor already, errNoFactor that there is none.
@@ -138,29 +137,27 @@ func (s *Server) renewRecovery(w http.ResponseWriter, r *http.Request, session l
 	if err != nil {
 		return err
 	}
-	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		if u.SecondFactor == nil {
 			return errNoFactor
 		}
 		factor := *u.SecondFactor
 		factor.Recovery = hashes
 		u.SecondFactor = &factor
-		u.SessionEpoch++
 		return nil
 	})
-	return s.afterFactor(w, r, session, user, "recovery codes renewed", codes, err)
+	return s.afterFactor(w, r, user, "recovery codes renewed", codes, err)
 }
 
 func (s *Server) removeFactor(w http.ResponseWriter, r *http.Request, session liveSession) error {
-	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
+	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		if u.SecondFactor == nil {
 			return errNoFactor
 		}
 		u.SecondFactor = nil
-		u.SessionEpoch++
 		return nil
 	})
-	return s.afterFactor(w, r, session, user, factorRemoved, nil, err)
+	return s.afterFactor(w, r, user, factorRemoved, nil, err)
 }
 
 // What the log says of changes that the person sees too.
@@ -169,9 +166,8 @@ const (
 	factorRemoved = "second factor removed"
 )
 
-// afterFactor ends the person's other sessions after a change, and shows new recovery codes or the
-// page as it is now. A change that another window made before leads to that page too.
-func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, session liveSession, user storage.User, done string, codes []string, err error) error {
+// afterFactor shows new recovery codes after a change, or the page as it is now. A change that another window made before leads to that page too.
+func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, user storage.User, done string, codes []string, err error) error {
 	if errors.Is(err, errHasFactor) || errors.Is(err, errNoFactor) {
 		seeOther(w, s.cfg.Issuer+secondFactorPath)
 		return nil
@@ -182,9 +178,6 @@ func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, session liv
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), done, "user", user.Name, "sub", user.Subject)
 	if what := map[string]string{factorSetUp: eventFactorOn, factorRemoved: eventFactorOff}[done]; what != "" {
 		s.note(r.Context(), user.Subject, storage.Event{What: what})
-	}
-	if err := s.endOthers(w, r, session, user); err != nil {
-		return err
 	}
 	if len(codes) == 0 {
 		seeOther(w, s.cfg.Issuer+secondFactorPath)

@@ -7,17 +7,13 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// PasskeyPrompt is the form that a browser fills in with a passkey, by the script of
-// [PasskeyScript]. Without script it stays hidden. It has the hidden inputs of its page and the
-// input credential.
+// PasskeyPrompt is the part of a form that a browser fills in with a passkey, by the script of
+// [PasskeyScript]. It stays hidden without the script.
 type PasskeyPrompt struct {
-	// Action is the URL that the form is posted to, Script that of the script.
+	// Action is the URL that its button posts the form to, Script that of the script.
 	Action, Script string
 	// Options is what the browser needs, as JSON (Web Authentication sections 5.4 and 5.5).
 	Options string
-	// Transaction and CSRF are sent back unchanged with the form, those of them that are not
-	// empty.
-	Transaction, CSRF string
 	// Enrol means that the browser makes a new passkey.
 	Enrol bool
 }

@@ -129,7 +129,7 @@ func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(tex
 
 const ownLogin = `{{define "page"}}<h1>Welcome</h1><form method="post" action="{{.Action}}">
 <input type="hidden" name="transaction" value="{{.Transaction}}"><input type="hidden" name="csrf" value="{{.CSRF}}">
-<input name="username"><input name="password" type="password">{{template "providers" .Providers}}{{template "account" .Account}}</form>{{with .Passkey}}{{template "passkeyprompt" .}}{{end}}{{end}}{{define "aside"}}{{end}}`
+<input name="username"><input name="password" type="password">{{with .Passkey}}{{template "passkeyprompt" .}}{{end}}{{template "providers" .Providers}}{{template "account" .Account}}</form>{{end}}{{define "aside"}}{{end}}`
 
 func TestOwnTemplates(t *testing.T) {
 	set, got := withLook(t, templates.Look{Files: fstest.MapFS{"login.html": file(ownLogin), "style.css": file("body{color:red}")}}, login())
@@ -201,8 +201,8 @@ func TestChoiceOfALanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, "choice", b.String(), []string{
-		`<html lang="ja" dir="ltr">`, `action="/language"`, `name="return" value="/login?transaction=a&amp;b"`,
-		`name="language" value="de" lang="de" dir="ltr">Deutsch</button>`, `name="language" value="ja" lang="ja" dir="ltr" aria-current="true">日本語</button>`,
+		`<html lang="ja" dir="ltr">`, `href="/language?language=de&amp;return=%2flogin%3ftransaction%3da%26b" rel="nofollow" lang="de"`,
+		`lang="de" hreflang="de" dir="ltr">Deutsch</a>`, `lang="ja" hreflang="ja" dir="ltr" aria-current="true">日本語</a>`,
 	}, nil)
 	check(t, "no choice", render(t, login()), nil, []string{"/language"})
 }

@@ -121,7 +121,7 @@ var samples = map[string]func(*Set, io.Writer) error{
 func sampleClient() Client { return Client{Name: hostile, Host: "app.example.org", Logo: "/logo"} }
 
 func samplePrompt(enrol bool) *PasskeyPrompt {
-	return &PasskeyPrompt{Action: "/passkey", Script: "/passkey.js", Options: hostile, Transaction: "passkey-transaction", CSRF: "passkey-csrf", Enrol: enrol}
+	return &PasskeyPrompt{Action: "/passkey", Script: "/passkey.js", Options: hostile, Enrol: enrol}
 }
 
 func sampleProviders() []Provider {

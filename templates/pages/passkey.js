@@ -9,64 +9,71 @@
     return btoa(s).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
   };
 
-  const options = (form) => {
-    const o = JSON.parse(form.dataset.options);
-    o.challenge = bytes(o.challenge);
-    if (o.user) o.user.id = bytes(o.user.id);
-    for (const c of o.excludeCredentials || []) c.id = bytes(c.id);
-    return o;
-  };
+  // A part of a form asks for a passkey and sends the form with its answer.
+  const begin = (part) => {
+    const form = part.closest("form");
+    const button = part.querySelector("button");
+    const problem = part.querySelector("[role=alert]");
+    let offered; // the passkeys that the browser offers beside the name
+    let sent = false; // a challenge is answered once, also if two ways to ask end at the same time
 
-  let sent = false; // a challenge is answered once, also if two ways to ask end at the same time
-  const send = (form, made) => {
-    if (sent) return;
-    sent = true;
-    const r = made.response;
-    const response = { clientDataJSON: text(r.clientDataJSON) };
-    if (r.attestationObject) {
-      response.attestationObject = text(r.attestationObject);
-      response.transports = r.getTransports ? r.getTransports() : [];
-    } else {
-      response.authenticatorData = text(r.authenticatorData);
-      response.signature = text(r.signature);
-      if (r.userHandle) response.userHandle = text(r.userHandle);
-    }
-    form.elements.credential.value = JSON.stringify({ id: made.id, rawId: text(made.rawId), type: made.type, response });
-    form.submit();
-  };
+    const send = (made) => {
+      if (sent) return;
+      sent = true;
+      const r = made.response;
+      const response = { clientDataJSON: text(r.clientDataJSON) };
+      if (r.attestationObject) {
+        response.attestationObject = text(r.attestationObject);
+        response.transports = r.getTransports ? r.getTransports() : [];
+      } else {
+        response.authenticatorData = text(r.authenticatorData);
+        response.signature = text(r.signature);
+        if (r.userHandle) response.userHandle = text(r.userHandle);
+      }
+      for (const typed of form.querySelectorAll("input[type=password]")) typed.disabled = true;
+      part.querySelector("input[name=credential]").value = JSON.stringify({ id: made.id, rawId: text(made.rawId), type: made.type, response });
+      form.requestSubmit(button);
+    };
 
-  let offered; // the passkeys that the browser offers beside the name
-  const ask = async (form) => {
-    const problem = form.querySelector("[role=alert]");
-    problem.hidden = true;
-    if (offered) offered.abort();
-    try {
-      const publicKey = options(form);
-      send(form, await (form.dataset.passkey === "create" ? navigator.credentials.create({ publicKey }) : navigator.credentials.get({ publicKey })));
-    } catch {
-      problem.hidden = false;
-    }
-  };
+    const options = () => {
+      const o = JSON.parse(part.dataset.options);
+      o.challenge = bytes(o.challenge);
+      if (o.user) o.user.id = bytes(o.user.id);
+      for (const c of o.excludeCredentials || []) c.id = bytes(c.id);
+      return o;
+    };
 
-  const offer = async (form) => {
-    const name = document.querySelector("input[autocomplete~=webauthn]");
-    // After a mistake the person chooses again: a browser that answers by itself would go on for ever.
-    if (!name || document.getElementById("problem") || !PublicKeyCredential.isConditionalMediationAvailable) return;
-    if (!(await PublicKeyCredential.isConditionalMediationAvailable())) return;
-    offered = new AbortController();
-    try {
-      send(form, await navigator.credentials.get({ publicKey: options(form), mediation: "conditional", signal: offered.signal }));
-    } catch {
-      // The person chose another way.
-    }
-  };
+    const ask = async () => {
+      problem.hidden = true;
+      if (offered) offered.abort();
+      try {
+        const publicKey = options();
+        send(await (part.dataset.passkey === "create" ? navigator.credentials.create({ publicKey }) : navigator.credentials.get({ publicKey })));
+      } catch {
+        problem.hidden = sent;
+      }
+    };
 
-  for (const form of document.querySelectorAll("form[data-passkey]")) {
-    form.hidden = false;
-    form.addEventListener("submit", (event) => {
+    const offer = async () => {
+      const name = form.querySelector("input[autocomplete~=webauthn]");
+      // After a mistake the person chooses again: a browser that answers by itself would go on for ever.
+      if (!name || document.getElementById("problem") || !PublicKeyCredential.isConditionalMediationAvailable) return;
+      if (!(await PublicKeyCredential.isConditionalMediationAvailable())) return;
+      offered = new AbortController();
+      try {
+        send(await navigator.credentials.get({ publicKey: options(), mediation: "conditional", signal: offered.signal }));
+      } catch {
+        // The person chose another way.
+      }
+    };
+
+    part.hidden = false;
+    button.addEventListener("click", (event) => {
       event.preventDefault();
-      ask(form);
+      ask();
     });
-    if (form.dataset.passkey === "get") offer(form);
-  }
+    if (part.dataset.passkey === "get") offer();
+  };
+
+  for (const part of document.querySelectorAll("[data-passkey]")) begin(part);
 })();

@@ -1,0 +1,134 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// entryKey is the length of an index's name (2 bytes), the name, and the entry. So the entries of
+// one index follow each other in order, and no index begins another one.
+func entryKey(index, entry string) ([]byte, error) {
+	if len(index) >= 1<<15 || len(index)+len(entry)+2 > bolt.MaxKeySize {
+		return nil, fmt.Errorf("storage/file: an entry of %d bytes in an index of %d is too long", len(entry), len(index))
+	}
+	key := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(index)+len(entry)), uint16(len(index)))
+	return append(append(key, index...), entry...), nil
+}
+
+func addEntry(tx *bolt.Tx, index, entry string) error {
+	key, err := entryKey(index, entry)
+	if err != nil {
+		return err
+	}
+	entries := tx.Bucket(entryBucket)
+	if entries.Get(key) != nil {
+		return nil
+	}
+	if err := entries.Put(key, []byte{}); err != nil {
+		return err
+	}
+	return count(tx, index, +1)
+}
+
+func removeEntry(tx *bolt.Tx, index, entry string) error {
+	key, err := entryKey(index, entry)
+	if err != nil {
+		return err
+	}
+	entries := tx.Bucket(entryBucket)
+	if entries.Get(key) == nil {
+		return nil
+	}
+	if err := entries.Delete(key); err != nil {
+		return err
+	}
+	return count(tx, index, -1)
+}
+
+// count adds to the number of entries of an index, which is not there when it is zero.
+func count(tx *bolt.Tx, index string, by int64) error {
+	counts := tx.Bucket(countBucket)
+	n := countOf(counts, index) + by
+	if n <= 0 {
+		return counts.Delete([]byte(index))
+	}
+	return counts.Put([]byte(index), binary.BigEndian.AppendUint64(nil, uint64(n)))
+}
+
+func countOf(counts *bolt.Bucket, index string) int64 {
+	raw := counts.Get([]byte(index))
+	if len(raw) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(raw))
+}
+
+// IndexAdd adds an entry to an index.
+func (b *Backend) IndexAdd(ctx context.Context, index, entry string) error {
+	return b.change(ctx, func(tx *bolt.Tx) error { return addEntry(tx, index, entry) })
+}
+
+// IndexRemove removes an entry from an index.
+func (b *Backend) IndexRemove(ctx context.Context, index, entry string) error {
+	return b.change(ctx, func(tx *bolt.Tx) error { return removeEntry(tx, index, entry) })
+}
+
+// IndexPage returns up to limit entries after one; see [storage.Backend].
+func (b *Backend) IndexPage(ctx context.Context, index, after string, limit int) (page []string, err error) {
+	prefix, err := entryKey(index, "")
+	if err != nil {
+		return nil, err
+	}
+	from, err := entryKey(index, after)
+	if err != nil {
+		return nil, err
+	}
+	err = b.view(ctx, func(tx *bolt.Tx) error {
+		cursor := tx.Bucket(entryBucket).Cursor()
+		key, _ := cursor.Seek(from)
+		if after != "" && bytes.Equal(key, from) {
+			key, _ = cursor.Next()
+		}
+		for ; bytes.HasPrefix(key, prefix) && len(page) < limit; key, _ = cursor.Next() {
+			if entry := string(key[len(prefix):]); entry > after {
+				page = append(page, entry)
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// IndexLen returns how many entries an index has.
+func (b *Backend) IndexLen(ctx context.Context, index string) (n int, err error) {
+	err = b.view(ctx, func(tx *bolt.Tx) error {
+		n = int(countOf(tx.Bucket(countBucket), index))
+		return nil
+	})
+	return n, err
+}
+
+// Scan returns some keys of items; the cursor is the last of them.
+func (b *Backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
+	err = b.view(ctx, func(tx *bolt.Tx) error {
+		c := tx.Bucket(itemBucket).Cursor()
+		from := max(prefix, cursor)
+		key, _ := c.Seek([]byte(from))
+		if cursor != "" && string(key) == cursor {
+			key, _ = c.Next()
+		}
+		for ; bytes.HasPrefix(key, []byte(prefix)) && key != nil; key, _ = c.Next() {
+			if len(keys) >= max(limit, 1) {
+				next = keys[len(keys)-1]
+				return nil
+			}
+			keys = append(keys, string(key))
+		}
+		return nil
+	})
+	return keys, next, err
+}

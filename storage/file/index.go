@@ -103,6 +103,45 @@ func (b *Backend) IndexPage(ctx context.Context, index, after string, limit int)
 	return page, err
 }
 
+// IndexPageBefore returns up to limit entries before one, from the end; see [storage.Backend].
+func (b *Backend) IndexPageBefore(ctx context.Context, index, before string, limit int) (page []string, err error) {
+	prefix, err := entryKey(index, "")
+	if err != nil {
+		return nil, err
+	}
+	end := following(prefix)
+	if before != "" {
+		if end, err = entryKey(index, before); err != nil {
+			return nil, err
+		}
+	}
+	err = b.view(ctx, func(tx *bolt.Tx) error {
+		cursor := tx.Bucket(entryBucket).Cursor()
+		key, _ := cursor.Seek(end)
+		if key == nil {
+			key, _ = cursor.Last()
+		} else {
+			key, _ = cursor.Prev()
+		}
+		for ; bytes.HasPrefix(key, prefix) && len(page) < limit; key, _ = cursor.Prev() {
+			page = append(page, string(key[len(prefix):]))
+		}
+		return nil
+	})
+	return page, err
+}
+
+// following returns the first string in byte order after all that begin with a prefix. The first
+// byte of an [entryKey] is never the greatest one, so there always is such a string.
+func following(prefix []byte) []byte {
+	next := bytes.Clone(prefix)
+	for i := len(next) - 1; ; i-- {
+		if next[i]++; next[i] != 0 {
+			return next[:i+1]
+		}
+	}
+}
+
 // IndexLen returns how many entries an index has.
 func (b *Backend) IndexLen(ctx context.Context, index string) (n int, err error) {
 	err = b.view(ctx, func(tx *bolt.Tx) error {

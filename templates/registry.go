@@ -18,12 +18,14 @@ type Registry struct {
 // registryNames are the pages of a Registry. Each has a sample in samples.
 var registryNames = []string{"registry-list", "registry-server", "error"}
 
+var registryPages = newKind([]string{"style.css", "registry.css"}, []string{"registry.html"}, registryNames)
+
 // NewRegistry parses the embedded pages. A missing or broken page is an error.
 func NewRegistry() (*Registry, error) { return Look{}.Registry() }
 
 // Registry is [Look.Pages] for the pages of a registry.
 func (l Look) Registry() (*Registry, error) {
-	set, err := l.rehearsed([]string{"style.css", "registry.css"}, []string{"registry.html"}, registryNames)
+	set, err := l.rehearsed(registryPages)
 	if err != nil {
 		return nil, err
 	}

@@ -104,12 +104,7 @@ func (s *Set) For(r Reader) *Set {
 		r.Language = language.English()
 	}
 	set := *s
-	if of, ok := s.languages[r.Language.Tag]; ok {
-		set.pages = of()
-	} else {
-		set.pages = s.parse(r.Language)
-	}
-	set.reader = r
+	set.pages, set.reader = s.translations.in(r.Language), r
 	return &set
 }
 

@@ -26,7 +26,6 @@ import (
 	"html/template"
 	"io"
 	"strings"
-	"sync"
 
 	"gatehouse.example/templates/language"
 )
@@ -39,11 +38,10 @@ var passkeyScript []byte
 
 // Set holds the parsed pages. It is safe for concurrent use.
 type Set struct {
-	languages map[string]func() pages // by tag; each language is parsed when it is first needed
-	pages                             // in the language of the reader
-	reader    Reader
-	brand     brand
-	parse     func(*language.Language) pages
+	translations *translations
+	pages        // in the language of the reader
+	reader       Reader
+	brand        brand
 
 	style  template.CSS
 	policy string
@@ -57,56 +55,52 @@ var setNames = []string{
 	"login", "provider", "connected", "consent", "closed", "error", "home", "account", "applications", "remembered", "sessions", "activity", "done", "code", "passkeys", "second-factor", "recovery", "password", "invite",
 }
 
-// New parses the embedded pages. A missing or broken page is an error.
-func New() (*Set, error) { return newSet() }
+// serverPages are the pages of a Set.
+var serverPages = newKind([]string{"style.css"}, []string{"account-parts.html", "passkeyprompt.html"}, setNames)
 
-var newSet = sync.OnceValues(Look{}.Pages)
+// New parses the embedded pages. A missing or broken page is an error.
+func New() (*Set, error) { return Look{}.Pages() }
 
 // Pages returns the pages with this look. A page that cannot be shown, or that lacks something
 // that its forms send, is an error that names the file and, where it is known, the line.
-func (l Look) Pages() (*Set, error) {
-	return l.rehearsed([]string{"style.css"}, []string{"account-parts.html", "passkeyprompt.html"}, setNames)
-}
+func (l Look) Pages() (*Set, error) { return l.rehearsed(serverPages) }
 
 // rehearsed parses pages. If files of the operator's are among them, it writes samples of all
 // pages.
-func (l Look) rehearsed(styles, shared, names []string) (*Set, error) {
-	s, err := l.parse(styles, shared, names)
+func (l Look) rehearsed(k *kind) (*Set, error) {
+	s, err := l.parse(k)
 	if err != nil || l.Files == nil {
 		return s, err
 	}
-	ours, err := Look{}.parse(styles, shared, names)
+	ours, err := Look{}.parse(k)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.rehearse(ours, names)
+	return s, s.rehearse(ours, k.names)
 }
 
-// parse parses the pages with those names, and the shared files with them, in every language.
-func (l Look) parse(styles, shared, names []string) (*Set, error) {
+// parse parses the pages of one kind.
+func (l Look) parse(k *kind) (*Set, error) {
 	from, err := filesOf(l.Files)
 	if err := errors.Join(l.Check(), err); err != nil {
 		return nil, err
 	}
-	css, err := l.style(from, styles)
+	css, err := l.style(from, k.styles)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := k.embedded()
+	if l.Files != nil {
+		parsed, err = k.translate(from)
+	}
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(css)
 	s := &Set{
-		languages: map[string]func() pages{}, brand: l.brand(), style: template.CSS(css),
+		translations: parsed, brand: l.brand(), style: template.CSS(css),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
-	}
-	s.parse = func(reader *language.Language) pages {
-		parsed, _ := from.parsePages(reader, shared, names) // what parses in English does in every language
-		return parsed
-	}
-	for _, reader := range language.Languages() {
-		s.languages[reader.Tag] = sync.OnceValue(func() pages { return s.parse(reader) })
-	}
-	if _, err := from.parsePages(language.English(), shared, names); err != nil {
-		return nil, err
 	}
 	return s.For(Reader{}), nil
 }

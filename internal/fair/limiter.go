@@ -40,11 +40,12 @@ func ByNetwork(addr netip.Addr, kind string, each Limit) []Bucket {
 const (
 	sketchRows  = 3
 	sketchWidth = 1 << 15
+	blockSize   = 1 << 9 // places of a row that are allocated together: a page of memory
 )
 
 // Limiter is a rate limiter for any number of keys in constant memory. It keeps its buckets in
-// a sketch (768 KiB, of which the system commits only the pages that are used): a bucket has a
-// place in each of three rows, and its debt is the least of the three. So a flood of new keys
+// a sketch (at most 768 KiB, allocated in blocks of 4 KiB as they are used): a bucket has a place
+// in each of three rows, and its debt is the least of the three. So a flood of new keys
 // never resets another bucket. While ten thousand buckets are in debt, about one other bucket
 // in fifty shares the debt of one of them. It is safe for concurrent use and counts in this
 // process only.
@@ -54,18 +55,33 @@ type Limiter struct {
 	seed  maphash.Seed
 
 	mu   sync.Mutex
-	paid [sketchRows][]time.Duration // when each place is full again, since begin
-	last time.Duration               // the latest time that was read, since begin
-	back time.Duration               // the sum of the times by which the clock was set back
+	rows [sketchRows]row
+	last time.Duration // the latest time that was read, since begin
+	back time.Duration // the sum of the times by which the clock was set back
+}
+
+// row says when each place is full again, in the time since the beginning of its limiter. Places of
+// a block that is not there are full.
+type row [sketchWidth / blockSize]*[blockSize]time.Duration
+
+func (r *row) full(place int) time.Duration {
+	if block := r[place/blockSize]; block != nil {
+		return block[place%blockSize]
+	}
+	return 0
+}
+
+func (r *row) setFull(place int, at time.Duration) {
+	block := &r[place/blockSize]
+	if *block == nil {
+		*block = new([blockSize]time.Duration)
+	}
+	(*block)[place%blockSize] = at
 }
 
 // NewLimiter returns a Limiter with full buckets, which reads the time from now.
 func NewLimiter(now func() time.Time) *Limiter {
-	l := &Limiter{now: now, begin: now(), seed: maphash.MakeSeed()}
-	for i := range l.paid {
-		l.paid[i] = make([]time.Duration, sketchWidth)
-	}
-	return l
+	return &Limiter{now: now, begin: now(), seed: maphash.MakeSeed()}
 }
 
 // Take spends weight from all buckets and returns 0. If one of them has too little, it spends
@@ -108,7 +124,7 @@ func (l *Limiter) Return(weight int64, buckets ...Bucket) {
 		owed := l.owed(now, s, places)
 		for row, place := range places {
 			if l.debt(now, s, row, place) == owed {
-				l.paid[row][place] = now + max(owed-s.Limit.cost(weight), 0)
+				l.rows[row].setFull(place, now+max(owed-s.Limit.cost(weight), 0))
 			}
 		}
 	}
@@ -141,7 +157,7 @@ func (l *Limiter) spend(now time.Duration, weight int64, buckets []Bucket) {
 		owes := min(l.owed(now, s, places)+s.Limit.cost(weight), s.Limit.Per)
 		for row, place := range places {
 			if l.debt(now, s, row, place) < owes {
-				l.paid[row][place] = now + owes
+				l.rows[row].setFull(place, now+owes)
 			}
 		}
 	}
@@ -158,7 +174,7 @@ func (l *Limiter) owed(now time.Duration, s Bucket, places [sketchRows]int) time
 
 // debt returns the debt of a bucket in one row, at most one burst.
 func (l *Limiter) debt(now time.Duration, s Bucket, row, place int) time.Duration {
-	return min(max(l.paid[row][place]-now, 0), s.Limit.Per)
+	return min(max(l.rows[row].full(place)-now, 0), s.Limit.Per)
 }
 
 func (l *Limiter) places(key string) (places [sketchRows]int) {

@@ -34,8 +34,12 @@ func Hash(random io.Reader, password string) (string, error) {
 	if _, err := io.ReadFull(random, salt); err != nil {
 		return "", fmt.Errorf("passwords: %w", err)
 	}
-	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
-	return phcString(salt, key), nil
+	return hashWith(password, salt, argonMemory, argonTime), nil
+}
+
+// hashWith returns a hash that costs this memory, in KiB, and as many passes.
+func hashWith(password string, salt []byte, memory, passes uint32) string {
+	return phcString(memory, passes, salt, argon2.IDKey([]byte(password), salt, passes, memory, argonThreads, argonKey))
 }
 
 // Unmatchable returns a random string in the form of a hash, which no known password matches.
@@ -46,11 +50,11 @@ func Unmatchable(random io.Reader) (string, error) {
 	if _, err := io.ReadFull(random, drawn); err != nil {
 		return "", fmt.Errorf("passwords: %w", err)
 	}
-	return phcString(drawn[:argonSalt], drawn[argonSalt:]), nil
+	return phcString(argonMemory, argonTime, drawn[:argonSalt], drawn[argonSalt:]), nil
 }
 
-func phcString(salt, key []byte) string {
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
+func phcString(memory, passes uint32, salt, key []byte) string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, passes, argonThreads,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 

@@ -66,8 +66,11 @@ func observed(t *testing.T, command func() *exec.Cmd) *started {
 
 func TestCheck(t *testing.T) {
 	p := observed(t, ThisProgram)
+	if hash := hashOf(t, strange[0]); !p.Check(hash, strange[0]) || !Check(hash, strange[0]) || Check(hash, strange[1]) {
+		t.Error("a new hash is not that of its password alone")
+	}
 	for _, password := range strange {
-		hash := hashOf(t, password)
+		hash := hashWith(password, []byte("salt of everyone"), 64, 1) // the lowest cost
 		if !p.Check(hash, password) || !Check(hash, password) {
 			t.Errorf("the password %q is not right", password)
 		}

@@ -214,25 +214,30 @@ func TestD5StateIsOfThisBrowser(t *testing.T) {
 	}
 	before := p.company.Requests("/token")
 	for name, attack := range map[string]func() reply{
-		"another browser": func() reply { _, back := begin(); return p.newBrowser().open(back.String()) },
-		"another browser with a transaction": func() reply {
+		"J19/another browser": func() reply { _, back := begin(); return p.newBrowser().open(back.String()) },
+		"J19/another browser with a transaction": func() reply {
 			_, back := begin()
 			other, _ := begin()
 			return other.open(back.String())
 		},
-		"no state": func() reply {
+		"J20/before the decision": func() reply {
+			b := p.newBrowser()
+			_, values := b.choose("company", asks(c)).inputs(t)
+			return b.open(p.issuer + "/login/company/callback?" + form("code", "made-up", "state", values.Get("transaction")+".").Encode())
+		},
+		"J20/no state": func() reply {
 			b, back := begin()
 			return b.open(with(back, func(v url.Values) { v.Del("state") }))
 		},
-		"wrong random part": func() reply {
+		"J20/wrong random part": func() reply {
 			b, back := begin()
 			return b.open(with(back, func(v url.Values) { v.Set("state", v.Get("state")[:len(v.Get("state"))-1]+"?") }))
 		},
-		"only the transaction": func() reply {
+		"J20/only the transaction": func() reply {
 			b, back := begin()
 			return b.open(with(back, func(v url.Values) { v.Set("state", strings.Split(v.Get("state"), ".")[0]+".") }))
 		},
-		"the random part of another transaction": func() reply {
+		"J21/the random part of another transaction": func() reply {
 			b, back := begin()
 			b.choose("company", asks(c))
 			second := b.leave(p.company)
@@ -242,28 +247,30 @@ func TestD5StateIsOfThisBrowser(t *testing.T) {
 				v.Set("state", id+"."+secret)
 			}))
 		},
-		"mix-up: the other provider's callback": func() reply {
+		"J21/mix-up: the other provider's callback": func() reply {
 			b, back := begin()
 			return b.open(strings.Replace(back.String(), "/login/company/", "/login/other/", 1))
 		},
-		"an unknown provider": func() reply {
+		"J21/an unknown provider": func() reply {
 			b, back := begin()
 			return b.open(strings.Replace(back.String(), "/login/company/", "/login/none/", 1))
 		},
-		"expired": func() reply {
+		"J20/expired": func() reply {
 			b, back := begin()
 			p.clock.advance(10 * time.Minute)
 			return b.open(back.String())
 		},
-		"state twice": func() reply {
+		"J20/state twice": func() reply {
 			b, back := begin()
 			return b.open(back.String() + "&state=" + back.Query().Get("state"))
 		},
 	} {
-		r := attack()
-		if r.status < 400 || r.status >= 500 || cookiesOf(t, r)[hostSession] != nil || !strings.Contains(r.body, "<h1") {
-			t.Errorf("%s: %s", name, r)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := attack()
+			if r.status < 400 || r.status >= 500 || cookiesOf(t, r)[hostSession] != nil || !strings.Contains(r.body, "<h1") {
+				t.Errorf("%s", r)
+			}
+		})
 	}
 	if n := p.company.Requests("/token") - before; n != 0 {
 		t.Errorf("%d codes were sent to the provider", n)
@@ -271,15 +278,16 @@ func TestD5StateIsOfThisBrowser(t *testing.T) {
 	if _, err := p.store.User(t.Context(), adaName); err == nil {
 		t.Error("an account was made")
 	}
-	// A replay: the second callback of the same sign-in.
-	b, back := begin()
-	if r := b.open(back.String()); r.status != http.StatusSeeOther {
-		t.Fatalf("the callback itself: %s", r)
-	}
-	mustShowPage(t, b.open(back.String()), http.StatusBadRequest)
-	if n := p.company.Requests("/token") - before; n != 1 {
-		t.Errorf("the provider was asked for tokens %d times; want once", n)
-	}
+	t.Run("J20/replay", func(t *testing.T) {
+		b, back := begin()
+		if r := b.open(back.String()); r.status != http.StatusSeeOther {
+			t.Fatalf("the callback itself: %s", r)
+		}
+		mustShowPage(t, b.open(back.String()), http.StatusBadRequest)
+		if n := p.company.Requests("/token") - before; n != 1 {
+			t.Errorf("the provider was asked for tokens %d times; want once", n)
+		}
+	})
 }
 
 func mustShowPage(t testing.TB, r reply, status int) {

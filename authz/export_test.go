@@ -42,6 +42,33 @@ func Hashing() int { return hashing() }
 // SignInsMost returns the greatest number of sign-ins that wait.
 func SignInsMost() int { return maxWaiting }
 
+// SignInWait is the time that a sign-in waits for a place.
+const SignInWait = passwordWait
+
+// AtProviderWaiting returns the number of sign-ins that wait for a place at a provider.
+func (s *Server) AtProviderWaiting(id string) int { return s.providers.byID[id].places.Waiting() }
+
+// AtProviderMost returns the greatest number of sign-ins for which one provider is asked at a time.
+func AtProviderMost() int { return providerPlaces }
+
+// finishing is a provider that calls a function around each [upstream.Client.Finish].
+type finishing struct {
+	speaker
+	around func() (done func())
+}
+
+func (f finishing) Finish(ctx context.Context, a upstream.Attempt, b upstream.Callback) (upstream.Arrival, error) {
+	defer f.around()()
+	return f.speaker.Finish(ctx, a, b)
+}
+
+// OnFinish makes a provider call around while it is asked who came back, and the function that it
+// returns afterwards. The sign-in holds a place meanwhile.
+func (s *Server) OnFinish(id string, around func() (done func())) {
+	p := s.providers.byID[id]
+	p.client = finishing{p.client, around}
+}
+
 // LookOut checks for access to the public web, as Run does periodically.
 func (s *Server) LookOut(ctx context.Context) { s.egress.look(ctx) }
 

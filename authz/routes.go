@@ -90,12 +90,13 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	if err := protection.AddTrustedOrigin(s.urls.base.Scheme + "://" + s.urls.base.Host); err != nil {
 		return fmt.Errorf("authz: %w", err)
 	}
-	protection.SetDenyHandler(s.page(func(http.ResponseWriter, *http.Request) error {
+	foreign := s.page(func(http.ResponseWriter, *http.Request) error {
 		return &displayedError{status: http.StatusForbidden, code: codeInvalidRequest, title: language.Say("error.foreignForm.title"),
 			message: language.Say("error.otherSite.message"), steps: []language.Text{language.Say("step.connectAgain")}}
-	}))
+	})
+	protection.SetDenyHandler(foreign)
 	page := func(path string, m methods) { router.Path(s.path(path)).Handler(m) }
-	form := func(h handler) http.Handler { return protection.Handler(s.page(h)) }
+	form := func(h handler) http.Handler { return protection.Handler(s.ownScheme(s.page(h), foreign)) }
 	for _, path := range slices.Compact([]string{s.path("/"), s.path("")}) {
 		if path != "" {
 			router.Path(path).HandlerFunc(s.home)
@@ -121,6 +122,19 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page(passwordPath, methods{http.MethodGet: s.page(s.showPassword), http.MethodPost: form(s.changePassword)})
 	page(invitePath, methods{http.MethodGet: s.page(s.invite), http.MethodPost: form(s.acceptInvite)})
 	return nil
+}
+
+// ownScheme hands forms to next, and to foreign those that an http page of an https issuer's host
+// sends: whoever is between a person and the network can make such a page. Of browsers that send no
+// Sec-Fetch-Site, [http.CrossOriginProtection] compares the host alone.
+func (s *Server) ownScheme(next, foreign http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.urls.base.Scheme == "https" && strings.HasPrefix(r.Header.Get("Origin"), "http://") {
+			foreign.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // accountRoutes adds the pages on which people see and end what acts for them.

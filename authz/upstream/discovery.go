@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -72,6 +73,9 @@ func (c *Client) checkMetadata(m metadata) error {
 			return c.error(ErrInvalid, ReasonNonsense, "its metadata has a wrong %s: %s", name, err)
 		}
 	}
+	if !free(m.AuthorizationEndpoint) {
+		return c.error(ErrInvalid, ReasonNonsense, "its authorization_endpoint has a query that cannot be read, or parameters of the request itself")
+	}
 	if len(m.algorithms()) == 0 {
 		return c.error(ErrMisconfigured, ReasonUnsupported, "it signs ID tokens with %q, of which none is accepted", shown(strings.Join(m.Algorithms, " "), 200))
 	}
@@ -79,6 +83,20 @@ func (c *Client) checkMetadata(m metadata) error {
 		return c.error(ErrMisconfigured, ReasonUnsupported, "it takes none of the ways this server can prove who it is with the configured secret or key: %q", shown(strings.Join(m.AuthMethods, " "), 200))
 	}
 	return nil
+}
+
+// free reports that the query of an authorization endpoint has none of the parameters that
+// [Client.Begin] adds: none may be there twice (RFC 6749 section 3.1).
+func free(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	return err == nil && !slices.ContainsFunc([]string{
+		"response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method",
+		"prompt", "max_age", "login_hint", "access_type", "hd",
+	}, query.Has)
 }
 
 // asymmetric are the algorithms that an ID token may have. A secret between two parties proves

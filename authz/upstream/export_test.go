@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"net"
+	"net/http"
 )
 
 // Dial replaces the network under a client.
@@ -15,3 +16,21 @@ func (c *Client) Hurry() { c.document.pause, c.keys.pause = 0, 0 }
 
 // Idle closes the connections that nobody uses.
 func (c *Client) Idle() { c.transport.CloseIdleConnections() }
+
+// Answer lets a function take the place of the network, for addresses with http.
+func (c *Client) Answer(answer func(*http.Request) *http.Response) {
+	c.transport.RegisterProtocol("http", roundTripper(answer))
+}
+
+type roundTripper func(*http.Request) *http.Response
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// UsableKeys returns the public keys of the provider that may sign.
+func (c *Client) UsableKeys(ctx context.Context) (keys []any, err error) {
+	list, _, err := c.keys.get(ctx)
+	for _, k := range list {
+		keys = append(keys, k.Key)
+	}
+	return keys, err
+}

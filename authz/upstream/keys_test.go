@@ -207,6 +207,7 @@ func TestMetadata(t *testing.T) {
 		"token endpoint http":   {func(m map[string]any) { m["token_endpoint"] = "http://192.0.2.1/token" }, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"no keys":               {func(m map[string]any) { delete(m, "jwks_uri") }, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"endpoint is script":    {func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }, upstream.ErrInvalid, upstream.ReasonNonsense},
+		"endpoint with a state": {func(m map[string]any) { m["authorization_endpoint"] = "https://example.com/?p=x&state=y" }, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"endpoint with a user":  {func(m map[string]any) { m["userinfo_endpoint"] = "https://a@example.com/" }, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"endpoint is a number":  {func(m map[string]any) { m["token_endpoint"] = 1 }, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"only HMAC":             {func(m map[string]any) { m["id_token_signing_alg_values_supported"] = []string{"HS256"} }, upstream.ErrMisconfigured, upstream.ReasonUnsupported},

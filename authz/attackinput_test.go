@@ -100,7 +100,7 @@ func TestD9NoRedirectElsewhere(t *testing.T) {
 	t.Run("J22", func(t *testing.T) {
 		for _, name := range []string{"return", "return_to", "redirect", "redirect_uri", "next", "back", "url", "continue", "target"} {
 			for _, path := range []string{"/", "/login", "/consent", "/account", "/account/applications", "/language", "/logout", "/login/company/callback"} {
-				for _, value := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "/%5Cevil.example", "javascript:evil"} {
+				for _, value := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "/%5Cevil.example", "javascript:evil", "@evil.example", ".evil.example", ":pass@evil.example"} {
 					elsewhere(t, path+" "+name, b.open(p.issuer+path+"?language=fr&"+url.Values{name: {value}}.Encode()))
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"gatehouse.example/authz/admin"
 )
 
-// The tests of this file are attacks on pages, forms and sessions: rows D-1 to D-3, D-10 and D-11 of
-// docs/conformance/pages.md. A subtest begins with the id of its attack.
+// The tests of this file are attacks on pages, forms and sessions: rows D-1 to D-3, D-10, D-11
+// and PG-14 of docs/conformance/pages.md. A subtest begins with the id of its attack.
 
 // everyPage returns every page that the server has for a person, by path, and the pages on the way
 // to a consent.
@@ -52,6 +53,56 @@ func TestD1NoPageIsFramed(t *testing.T) {
 			if page.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(page.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 				t.Errorf("%s can be framed: %v", name, page.header)
 			}
+		}
+	})
+}
+
+// TestA20NothingIsKept: no cache keeps a page, and no answer on the way to a code or token.
+func TestA20NothingIsKept(t *testing.T) {
+	t.Parallel()
+	t.Run("J29", func(t *testing.T) {
+		p, c := newAtProvider(t, nil), testClients()["native"]
+		answers := everyPage(t, p)
+		b := p.newBrowser()
+		answers["the request"] = b.open(p.issuer + "/authorize?" + asks(c).Encode())
+		b.follow()
+		b.submit("provider", "company")
+		answers["to the provider"] = b.submit("decision", "allow")
+		answers["the callback"] = b.open(p.company.Return(t, b.last.header.Get("Location")).String())
+		b.follow()
+		answers["the code"] = b.submit("decision", "allow")
+		answers["the token"] = p.toToken(c, redemption(c, answers["the code"].location(t).Query().Get("code")))
+		answers["the token again"] = p.toToken(c, redemption(c, "x"))
+		for name, answer := range answers {
+			if answer.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s can be cached: %s", name, answer)
+			}
+		}
+		if answers["the token"].status != http.StatusOK {
+			t.Errorf("%s", answers["the token"])
+		}
+	})
+}
+
+// TestA21NoAddressLeaks: the addresses of pages, with transactions and codes, reach no other site: no
+// page loads anything from there, and none is named as the page where a link was.
+func TestA21NoAddressLeaks(t *testing.T) {
+	t.Parallel()
+	t.Run("J30", func(t *testing.T) {
+		loaded := regexp.MustCompile(`(?i)(?:\ssrc=|<link[^>]*\shref=|url\(|@import)\s*["']?([^"')\s>]+)`)
+		for name, page := range everyPage(t, newAtProvider(t, nil)) {
+			if policy := page.header.Get("Referrer-Policy"); policy != "same-origin" && policy != "no-referrer" {
+				t.Errorf("%s: Referrer-Policy %q", name, policy)
+			}
+			for _, found := range loaded.FindAllStringSubmatch(page.body, -1) {
+				if !strings.HasPrefix(found[1], secureIssuer+"/") && !strings.HasPrefix(found[1], "/") && !strings.HasPrefix(found[1], "data:") || strings.HasPrefix(found[1], "//") {
+					t.Errorf("%s loads %s", name, found[1])
+				}
+			}
+		}
+		c := testClients()["web"]
+		if r := newHarness(t, setup{}).newBrowser().walk(asks(c), "allow"); r.header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("the address of the consent page goes to the client: %v", r.header)
 		}
 	})
 }
@@ -270,15 +321,17 @@ func TestD3SessionsArePrivate(t *testing.T) {
 			attacker.choose("company", asks(web))
 			back := attacker.leave(p.company)
 			victim.choose("company", asks(web))
-			var both []string
-			for _, b := range []*browser{victim, attacker} {
-				for _, c := range b.jar.Cookies(here) {
-					both = append(both, c.Name+"="+c.Value)
+			for _, order := range [][]*browser{{victim, attacker}, {attacker, victim}} {
+				var both []string
+				for _, b := range order {
+					for _, c := range b.jar.Cookies(here) {
+						both = append(both, c.Name+"="+c.Value)
+					}
 				}
+				r := p.newRequest(http.MethodGet, back.String(), nil)
+				r.Header.Set("Cookie", strings.Join(both, "; "))
+				mustShow(t, p.send(r), http.StatusBadRequest, "invalid_request")
 			}
-			r := p.newRequest(http.MethodGet, back.String(), nil)
-			r.Header.Set("Cookie", strings.Join(both, "; "))
-			mustShow(t, p.send(r), http.StatusBadRequest, "invalid_request")
 		},
 		"J09/the session of another issuer on the host": func(t *testing.T) {
 			one, other := newHarness(t, setup{}), newHarness(t, setup{issuer: secureIssuer + "/tenant"})

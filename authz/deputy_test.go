@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 )
 
@@ -303,6 +304,22 @@ func TestD6LoopbackClientsAreAskedAbout(t *testing.T) {
 			p.asksAgain(t, asks(c))
 		})
 	}
+	t.Run("J14/nobody vouches any more", func(t *testing.T) {
+		t.Parallel()
+		p, c := newAtProvider(t, nil), testClients()["native"]
+		p.must(dcr.Vouch(t.Context(), p.store, c.ID, true))
+		b := p.newBrowser()
+		b.arrive(p.company, "company", asks(c))
+		b.decide(asks(c), "always")
+		if got := b.unasked(asks(c)); got != "code" {
+			t.Errorf("while the operator vouches: %s", got)
+		}
+		p.must(dcr.Vouch(t.Context(), p.store, c.ID, false))
+		if got := b.unasked(asks(c)); got != "consent_required" {
+			t.Errorf("%s", got)
+		}
+		p.asksAgain(t, asks(c))
+	})
 	t.Run("J14/another program on another port", func(t *testing.T) {
 		t.Parallel()
 		p, c := newAtProvider(t, nil), testClients()["native"]

@@ -86,9 +86,12 @@ func (h *harness) others(c testClient, held tokens) map[string]func() bool {
 }
 
 // waitFor waits until a condition holds that the requests under way bring about.
-func waitFor(condition func() bool) {
-	for !condition() {
-		runtime.Gosched()
+func waitFor(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for begin := time.Now(); !condition(); runtime.Gosched() {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("it does not come to this: %s", what)
+		}
 	}
 }
 
@@ -122,7 +125,7 @@ func TestD7TwoHundredSignIns(t *testing.T) {
 				mustSignIn(t, fmt.Sprint("person ", i), r)
 			})
 		}
-		waitFor(func() bool { return p.handler.Load().SignInsWaiting() == 100-authz.Hashing() })
+		waitFor(t, "all but a few of a hundred wait", func() bool { return p.handler.Load().SignInsWaiting() == 100-authz.Hashing() })
 		for i := range 100 {
 			all.Go(func() {
 				r := flood.send("192.0.2.1", fmt.Sprint("invented", i), "x")
@@ -131,7 +134,7 @@ func TestD7TwoHundredSignIns(t *testing.T) {
 				}
 			})
 		}
-		waitFor(func() bool { return p.handler.Load().SignInsWaiting() == authz.SignInsMost() })
+		waitFor(t, "as many wait as may", func() bool { return p.handler.Load().SignInsWaiting() == authz.SignInsMost() })
 		work := p.others(c, held)
 		work["a sign-in with a provider"] = func() bool {
 			return p.newBrowser().arrive(p.company, "company", asks(c)).status == http.StatusOK
@@ -182,7 +185,7 @@ func TestD7TwoHundredAtAHangingProvider(t *testing.T) {
 			}
 		})
 	}
-	waitFor(func() bool { return p.handler.Load().AtProviderWaiting("company") == people-authz.AtProviderMost() })
+	waitFor(t, "all but those for whom it is asked wait", func() bool { return p.handler.Load().AtProviderWaiting("company") == people-authz.AtProviderMost() })
 	work := p.others(c, held)
 	work["a password"] = func() bool { return p.newBrowser().code(asks(c)) != "" }
 	work["the other provider"] = func() bool { return p.newBrowser().arrive(p.other, "other", asks(c)).status == http.StatusOK }

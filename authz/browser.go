@@ -154,7 +154,8 @@ func (l liveSession) satisfies(t storage.Transaction) bool {
 	case t.MaxAge != nil && t.Created.Sub(l.AuthTime) > time.Duration(*t.MaxAge)*time.Second:
 		return false // OpenID Connect Core section 3.1.2.1: the person MUST be asked to sign in again
 	}
-	return !l.isAnother(t.LoginHint)
+	// At a provider the person may have signed in before the request, and came from there for it.
+	return !l.Begun.Before(t.Created) || !l.isAnother(t.LoginHint)
 }
 
 // methodPassword and the other constants are the values of [storage.Session.Method].
@@ -194,7 +195,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	expires := now.Add(s.cfg.SessionMax)
 	err = s.cfg.Store.CreateSession(r.Context(), secret, storage.Session{
 		UserName: user.Name, Subject: user.Subject, Epoch: user.SessionEpoch,
-		AuthTime: by.time(now), Seen: now, IdleExpires: s.idleEnd(now, expires), Expires: expires,
+		AuthTime: by.time(now), Begun: now, Seen: now, IdleExpires: s.idleEnd(now, expires), Expires: expires,
 		Method: by.name, Provider: by.provider, ProviderSubject: by.providerSubject, ProviderSession: by.providerSession,
 		Browser: describeBrowser(r.UserAgent()), From: shownNetwork(r.Context()),
 	})

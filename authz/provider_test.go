@@ -175,6 +175,27 @@ func TestSignInWithProvider(t *testing.T) {
 	}
 }
 
+// TestHintOfAnotherName: whoever signs in for a request decides who it is, also if they signed in at the
+// provider long before it and the client expected another name. Later requests with that name ask.
+func TestHintOfAnotherName(t *testing.T) {
+	t.Parallel()
+	p, web := newAtProvider(t, nil), testClients()["web"]
+	p.company.Change(func(a *upstreamtest.Answers) {
+		a.IDToken = func(m map[string]any) { m["auth_time"] = p.clock.Now().Add(-time.Hour).Unix() }
+	})
+	b, hinted := p.newBrowser(), replaced(asks(web), "login_hint", "ada")
+	if page := b.arrive(p.company, "company", hinted); page.status != http.StatusOK || !strings.Contains(page.body, `name="decision"`) {
+		t.Errorf("the sign-in does not count: %s", page)
+	}
+	p.clock.advance(time.Second)
+	if got := b.unasked(hinted); got != "login_required" {
+		t.Errorf("a later request: %s", got)
+	}
+	if got := b.unasked(replaced(asks(web), "max_age", "60")); got != "login_required" {
+		t.Errorf("a sign-in of a minute ago: %s", got)
+	}
+}
+
 // TestNamesThatCollide: two accounts with one handle are two people with two names.
 func TestNamesThatCollide(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,10 @@ type Session struct {
 	Browser string `json:"browser,omitempty"`
 	From    string `json:"from,omitempty"`
 
+	// AuthTime is when the person signed in: at a provider that may be long before Begun, when the
+	// session began here. Begun is zero in records of an earlier release.
 	AuthTime time.Time `json:"auth_time"`
+	Begun    time.Time `json:"begun,omitzero"`
 	// Seen is the last use, up to a step. IdleExpires is the end if there is no further one.
 	Seen        time.Time `json:"seen,omitzero"`
 	IdleExpires time.Time `json:"idle_expires,omitzero"`

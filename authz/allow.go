@@ -119,12 +119,18 @@ func newDirectory(cfg Config, known providers) *people.Directory {
 	}})
 }
 
-// ownGroups returns the groups of this server that a resource names.
-func (r Resource) ownGroups() []string {
+// groups returns the groups that a resource and its scopes name.
+func (r Resource) groups() []string {
 	names := slices.Clone(r.Allow.Groups)
 	for _, scope := range r.Scopes {
 		names = append(names, scope.Allow.Groups...)
 	}
+	return names
+}
+
+// ownGroups returns those of this server.
+func (r Resource) ownGroups() []string {
+	names := r.groups()
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") })
 }
 

@@ -114,7 +114,9 @@ func (s *Server) ask(ctx context.Context, p *provider, t storage.ProviderToken, 
 	}
 	asking, cancel := context.WithTimeout(ctx, recheckTime)
 	defer cancel()
-	arrival, err := p.client.Recheck(asking, upstream.Held{Issuer: t.Issuer, Subject: t.ProviderSubject, RefreshToken: secret})
+	arrival, err := p.client.Recheck(asking, upstream.Held{
+		Issuer: t.Issuer, Subject: t.ProviderSubject, RefreshToken: secret, NeedGroups: t.Groups && s.needsGroups(ctx, p.ID),
+	})
 	switch {
 	case err == nil:
 		return s.confirmed(ctx, p, t, user, arrival)

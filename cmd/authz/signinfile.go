@@ -22,6 +22,8 @@ type signInSettings struct {
 	// RecheckGrace is the time for which people stay signed in while their provider does not say
 	// whether they may; zero for the default.
 	RecheckGrace settings.Duration
+	// broken reports that the section has mistakes, so that it is incomplete.
+	broken bool
 }
 
 // signInIn reads the section sign-in. It is read apart from the other settings because it may
@@ -55,7 +57,7 @@ func signInIn(d *settings.Document, dev bool) (signInSettings, error) {
 	}
 	err := d.Mistakes()
 	if err != nil {
-		s.Providers = nil // they are incomplete
+		s.Providers, s.broken = nil, true
 	}
 	return s, err
 }

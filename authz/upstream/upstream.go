@@ -116,6 +116,11 @@ func (p Provider) Title() string {
 	return p.ID
 }
 
+// NamesGroups reports whether the provider names groups in a sign-in. Google does not.
+func (p Provider) NamesGroups() bool {
+	return p.Claims.Groups != "" || presets[p.preset()].groups != ""
+}
+
 func (p Provider) preset() string {
 	if p.Preset == "" {
 		return OIDC

@@ -34,7 +34,7 @@ func signInIn(d *settings.Document, dev bool) (signInSettings, error) {
 	if !ok {
 		return s, nil
 	}
-	keys := d.Section(section, "sign-in", []string{"passwords", "providers", "recheck-grace"})
+	keys := d.Section(section, "sign-in", signInKeys)
 	if f, ok := keys["passwords"]; ok {
 		s.NoPasswords = !d.Truth(f, "passwords")
 	}
@@ -62,12 +62,18 @@ func signInIn(d *settings.Document, dev bool) (signInSettings, error) {
 	return s, err
 }
 
+// signInKeys are the keys of the section.
+var signInKeys = []string{"passwords", "providers", "recheck-grace"}
+
+// providerKeys are the keys of a provider.
+var providerKeys = []string{
+	"id", "preset", "name", "issuer", "client-id", "client-secret", "client-secret-file", "client-key-file",
+	"allow", "recheck", "claims", "logout-ends-grants", "scopes",
+}
+
 // providerIn reads one provider, and checks it by the rules of package upstream.
 func providerIn(d *settings.Document, f settings.Field, dev bool) upstream.Provider {
-	keys := d.Section(f, "a provider", []string{
-		"id", "preset", "name", "issuer", "client-id", "client-secret", "client-secret-file", "client-key-file",
-		"allow", "recheck", "claims", "logout-ends-grants", "scopes",
-	})
+	keys := d.Section(f, "a provider", providerKeys)
 	before := d.Failures()
 	var p upstream.Provider
 	for key, target := range map[string]*string{"id": &p.ID, "preset": &p.Preset, "name": &p.Name, "issuer": &p.Issuer, "client-id": &p.ClientID} {

@@ -117,7 +117,7 @@ func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session liv
 	p := templates.Overview{
 		AccountPage: s.accountPage(r, session, "", ""), Email: session.person.Email, Method: methodText(session.Session), Since: session.AuthTime,
 		Browsers: len(sessions.Items), MoreBrowsers: sessions.Next != "", Ways: s.ways(session.person),
-		Events: shownEvents(happened.Events[:min(len(happened.Events), 3)]), Refused: happened.Refused.Count, Catalogue: s.cfg.Catalogue,
+		Events: s.shownEvents(happened.Events[:min(len(happened.Events), 3)]), Refused: happened.Refused.Count, Catalogue: s.cfg.Catalogue,
 	}
 	p.Unreadable = grants.Unreadable + sessions.Unreadable
 	groups := byClient(grants.Items)

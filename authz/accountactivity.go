@@ -15,7 +15,7 @@ func (s *Server) showActivity(w http.ResponseWriter, r *http.Request, session li
 		return err
 	}
 	return s.pagesFor(r, here(r)).Activity(w, templates.Activity{
-		AccountPage: s.accountPage(r, session, "", ""), Events: shownEvents(happened.Events),
+		AccountPage: s.accountPage(r, session, "", ""), Events: s.shownEvents(happened.Events),
 		Refused: happened.Refused.Count, RefusedAt: happened.Refused.Last, RefusedFrom: happened.Refused.From,
 	})
 }
@@ -27,21 +27,26 @@ var eventTexts = map[string]string{
 	eventProviderConnected: "event.providerConnected", eventProviderDisconnected: "event.providerDisconnected",
 	eventApplicationAllowed: "event.applicationAllowed", eventApplicationUnasked: "event.applicationUnasked", eventApplicationEnded: "event.applicationEnded", eventApplicationsEnded: "event.applicationsEnded",
 	eventTokenReused: "event.tokenReused", eventSessionEnded: "event.sessionEnded", eventSessionsEnded: "event.sessionsEnded",
+	eventProviderEnded: "event.providerEnded", eventProviderSignedOut: "event.providerSignedOut", eventProviderLogoutEnded: "event.providerLogoutEnded",
 }
 
-func shownEvents(events []storage.Event) []templates.Event {
+func (s *Server) shownEvents(events []storage.Event) []templates.Event {
 	shown := make([]templates.Event, len(events))
 	for i, e := range events {
-		shown[i] = templates.Event{What: eventText(e), At: e.At, From: e.From, Times: e.Times, Refused: e.Refused.Count}
+		shown[i] = templates.Event{What: s.eventText(e), At: e.At, From: e.From, Times: e.Times, Refused: e.Refused.Count}
 	}
 	return shown
 }
 
 // eventText returns the sentence for an event. One that a later program wrote has none.
-func eventText(e storage.Event) language.Text {
+func (s *Server) eventText(e storage.Event) language.Text {
 	about := language.Marked{Class: "name", Text: e.About}
-	if e.What == eventSignedIn {
+	switch e.What {
+	case eventSignedIn:
+		about.Text = s.titleOf(e.About)
 		return signInText(e.About, about)
+	case eventProviderConnected, eventProviderDisconnected, eventProviderEnded, eventProviderSignedOut, eventProviderLogoutEnded:
+		about.Text = s.titleOf(e.About)
 	}
 	if id, known := eventTexts[e.What]; known {
 		return language.Say(id, "about", about)

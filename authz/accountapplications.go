@@ -101,8 +101,8 @@ func (s *Server) kept(c storage.Consent) []templates.Kept {
 	return kept
 }
 
-// clientOf returns what the page shows of the client of a grant: the name that the person saw when
-// deciding. Nothing is fetched: whoever publishes a document would learn that the person looks,
+// clientOf returns what a page shows of the client of a grant or of a remembered decision: the name
+// that the person saw when deciding. Nothing is fetched: whoever publishes a document would learn that the person looks,
 // and could hold up the page.
 func (s *Server) clientOf(ctx context.Context, g storage.Grant) (templates.Client, error) {
 	known := s.clients.Known(g.ClientID)
@@ -158,7 +158,7 @@ func (s *Server) showRemembered(w http.ResponseWriter, r *http.Request, session 
 	}
 	p := templates.Remembered{AccountPage: s.listPage(r, session, rememberedPath, "remembered", before, consents.Next, consents.Unreadable)}
 	for _, c := range consents.Items {
-		client, err := s.clientOf(r.Context(), storage.Grant{ClientID: c.ClientID})
+		client, err := s.clientOf(r.Context(), storage.Grant{ClientID: c.ClientID, ClientName: c.ClientName})
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,9 @@ const (
 	eventTokenReused          = "refresh-token-reused" // About: the client; its grant ended
 	eventSessionEnded         = "session-ended"        // About: the browser
 	eventSessionsEnded        = "other-sessions-ended"
+	eventProviderEnded        = "ended-by-provider"      // About: the provider, whose check did not succeed
+	eventProviderSignedOut    = "signed-out-at-provider" // About: the provider
+	eventProviderLogoutEnded  = "ended-by-logout"        // About: the provider, where the person signed out
 )
 
 // activity keeps what happened to people until it is written beside the requests, so that no
@@ -53,6 +56,12 @@ func (s *Server) note(ctx context.Context, subject string, e storage.Event) {
 	if e.From == "" {
 		e.From = shownNetwork(ctx)
 	}
+	s.activity.change(subject, func(a *storage.Activity) { a.Add(e) })
+}
+
+// noteByProvider records what a provider caused. No browser and no network of the person did.
+func (s *Server) noteByProvider(subject, what, provider string) {
+	e := storage.Event{What: what, At: s.cfg.Now(), About: provider}
 	s.activity.change(subject, func(a *storage.Activity) { a.Add(e) })
 }
 

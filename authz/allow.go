@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,34 +118,11 @@ func newDirectory(cfg Config, known providers) *people.Directory {
 	}})
 }
 
-// ownGroups returns the groups of this server that a resource names.
-func (r Resource) ownGroups() []string {
+// groups returns the groups that a resource and its scopes name.
+func (r Resource) groups() []string {
 	names := slices.Clone(r.Allow.Groups)
 	for _, scope := range r.Scopes {
 		names = append(names, scope.Allow.Groups...)
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") })
-}
-
-// reportGroups warns of groups that do not exist, and says which ones are in the configuration
-// and in the store: the verbs see the store only.
-func (s *Server) reportGroups(ctx context.Context) error {
-	users := map[string][]string{} // of a group: the resources
-	for _, r := range s.resources.current.Load().entries {
-		for _, name := range r.ownGroups() {
-			users[name] = append(users[name], r.URI)
-		}
-	}
-	missing, twice, err := s.people.Missing(ctx, s.cfg.Groups, slices.Collect(maps.Keys(users)))
-	if err != nil {
-		return fmt.Errorf("authz: groups: %w", err)
-	}
-	for _, name := range missing {
-		s.cfg.Logger.WarnContext(ctx, "a group that may use something does not exist, so nobody is in it; make it with: authz group add "+name,
-			"group", name, "resources", slices.Compact(users[name]))
-	}
-	for _, name := range twice {
-		s.cfg.Logger.InfoContext(ctx, "a group is in the configuration and in the store: the members of both are its members", "group", name)
-	}
-	return nil
+	return names
 }

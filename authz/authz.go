@@ -41,6 +41,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,6 +63,7 @@ import (
 type Server struct {
 	cfg               Config
 	resources         *resourceWatch
+	emptyGroups       map[string]bool // of which the log has said that nobody is in them; guarded by the watch
 	urls              endpoints
 	keys              *keyring.Ring
 	engine            *engine.Engine
@@ -121,9 +123,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: resources: %w", err)
 	}
 	s.people = newDirectory(cfg, s.providers)
-	if err := s.reportGroups(ctx); err != nil {
+	if err := errors.Join(s.reportGroups(ctx, s.resources.current.Load()), s.reportGroupsTwice(ctx)); err != nil {
 		return nil, err
 	}
+	s.resources.changed = s.reportGroups
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,

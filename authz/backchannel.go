@@ -76,8 +76,10 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 	if err != nil {
 		return err
 	}
+	happened := eventProviderSignedOut
 	for _, subject := range subjects {
 		if p.LogoutEndsGrants {
+			happened = eventProviderLogoutEnded
 			if err := s.cfg.Store.RevokeUser(ctx, subject, "the person signed out at "+p.Title()); err != nil {
 				return err
 			}
@@ -88,7 +90,13 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 	if errors.Is(err, storage.ErrConflict) {
 		return nil // the same token in another process, at the same time
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, subject := range subjects {
+		s.noteByProvider(subject, happened, p.ID)
+	}
+	return nil
 }
 
 // endSessionsAt ends the session that a logout token names (sid), or else all sessions that began

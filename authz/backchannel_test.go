@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/upstream/upstreamtest"
@@ -134,6 +135,30 @@ func TestBackChannelLogoutRefuses(t *testing.T) {
 	}
 	// The provider may send again what could not be done.
 	if r := p.sendLogout("company", form("logout_token", good)); r.status != http.StatusOK || b.live() {
+		t.Errorf("the same token later: %s", r)
+	}
+}
+
+// TestLogoutWhileTheProviderIsDown: a token that cannot be checked is 503, ends nothing, and counts
+// when the provider sends it again.
+func TestLogoutWhileTheProviderIsDown(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	p.company.Change(func(a *upstreamtest.Answers) {
+		a.First = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+	})
+	token := p.logoutOf(map[string]any{"sub": "1"})
+	if r := p.sendLogout("company", token); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || r.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("without the keys: %s", r)
+	}
+	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
+	p.clock.advance(10 * time.Second)
+	b := p.newBrowser()
+	b.arrive(p.company, "company", asks(testClients()["native"]))
+	if r := p.sendLogout("company", token); r.status != http.StatusOK || b.live() {
 		t.Errorf("the same token later: %s", r)
 	}
 }

@@ -157,7 +157,7 @@ type Config struct {
 	CheckPassword func(hash, password string) bool
 
 	// NoPasswords refuses every password, right or wrong: people sign in with passkeys or at providers only. Set it
-	// once everybody has one.
+	// once everybody has one. It is refused without Providers if browsers have no passkeys for the Issuer.
 	NoPasswords bool
 
 	// TrustedProxies are the addresses of proxies in front of the server. The server
@@ -263,6 +263,7 @@ func (c Config) validate() error {
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(c.RecheckGrace < time.Second, "recheck-grace %s: it must be at least 1s", c.RecheckGrace)
 	errs = append(errs, c.providerMistakes()...)
+	errs = append(errs, c.SignInMistake())
 	errs = append(errs, c.Egress.validate())
 	errs = append(errs, c.allowMistakes()...)
 	errs = append(errs, memoryMistakes(c.ConsentRemember)...)

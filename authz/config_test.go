@@ -57,6 +57,8 @@ func TestConfigRefused(t *testing.T) {
 		"a long window":              {func(c *authz.Config) { c.RefreshWindow = time.Hour }, "refresh-window"},
 		"a negative idle time":       {func(c *authz.Config) { c.RefreshIdle = -1 }, "refresh-idle"},
 		"a negative lifetime":        {func(c *authz.Config) { c.RefreshMax = -1 }, "refresh-max"},
+		"nobody can sign in":         {func(c *authz.Config) { c.Issuer, c.NoPasswords = "https://192.0.2.1", true }, "its host is an address"},
+		"nobody on this machine":     {func(c *authz.Config) { c.Issuer, c.NoPasswords = "http://[::1]:8080", true }, "leave passwords on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,6 +193,21 @@ func TestLogHoldsNoSecrets(t *testing.T) {
 	for _, event := range []string{"signed in", "consent given", "sign-in refused", "authorization code replayed", "refused"} {
 		if !strings.Contains(log.String(), event) {
 			t.Errorf("the log does not know %q", event)
+		}
+	}
+}
+
+// TestSignInMistake: passwords can be off where there is another way to sign in, for the issuer or
+// with a provider.
+func TestSignInMistake(t *testing.T) {
+	t.Parallel()
+	with := authz.Config{Issuer: "https://192.0.2.1", NoPasswords: true}
+	with.SetProviders("company")
+	for _, c := range []authz.Config{
+		{Issuer: "https://192.0.2.1"}, {Issuer: "https://auth.example.com", NoPasswords: true}, {Issuer: "http://localhost:8080", NoPasswords: true}, with,
+	} {
+		if err := c.SignInMistake(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -249,6 +249,27 @@ func TestDocumentChangesAtConsent(t *testing.T) {
 	}
 }
 
+// TestRememberedDocument: the list of what is remembered names a client of a document as the person
+// saw it, with the host that published it, and reads no document for that.
+func TestRememberedDocument(t *testing.T) {
+	t.Parallel()
+	h, web := withDocuments(t, nil)
+	id := web.Publish("../dcr/testdata/documents/chatgpt.json")
+	c, b := described(id, "https://chatgpt.com/connector/oauth/notes-connector"), h.newBrowser()
+	b.decide(asks(c), "always")
+	read := web.Hits(id)
+	h.clock.advance(24 * time.Hour)
+	page := h.newBrowser().account(personName, "/account/remembered").body
+	for _, shown := range []string{"<h2><bdi>ChatGPT</bdi></h2>", `<bdi class="host">chatgpt.com`, "ChatGPT</bdi> asks again"} {
+		if !strings.Contains(page, shown) {
+			t.Errorf("the list does not show %q:\n%s", shown, page)
+		}
+	}
+	if web.Hits(id) != read {
+		t.Error("the list reads the document")
+	}
+}
+
 // TestDocumentIsNoOpenRedirector: an error is redirected to a web address in an unknown
 // document only after the person has acted, and at once if the operator vouches for the
 // document's host.

@@ -26,6 +26,20 @@ func newParty(cfg Config) (*passkey.Party, error) {
 	return party, err
 }
 
+// SignInMistake returns an error if nobody could ever sign in: browsers have passkeys for names of
+// hosts only (Web Authentication Level 2 section 5.1.2, effective domain), so with passwords off
+// and without providers the issuer must not be at an address. [New] returns it too.
+func (c Config) SignInMistake() error {
+	if !c.NoPasswords || len(c.Providers) > 0 {
+		return nil
+	}
+	if _, err := passkey.New(c.Issuer, "Gatehouse"); !errors.Is(err, passkey.ErrNoDomain) {
+		return nil
+	}
+	return fmt.Errorf("authz: nobody could sign in: passwords are off (sign-in.passwords: false), there is no provider, and browsers have no passkeys for the issuer %s, "+
+		"because its host is an address: give the issuer a name (on this machine localhost), list a provider under sign-in.providers, or leave passwords on", c.Issuer)
+}
+
 // The purposes of a challenge, which its answer cannot change.
 const (
 	purposeSignIn = "passkey of a sign-in"

@@ -114,7 +114,9 @@ func (s *Server) ask(ctx context.Context, p *provider, t storage.ProviderToken, 
 	}
 	asking, cancel := context.WithTimeout(ctx, recheckTime)
 	defer cancel()
-	arrival, err := p.client.Recheck(asking, upstream.Held{Issuer: t.Issuer, Subject: t.ProviderSubject, RefreshToken: secret})
+	arrival, err := p.client.Recheck(asking, upstream.Held{
+		Issuer: t.Issuer, Subject: t.ProviderSubject, RefreshToken: secret, NeedGroups: t.Groups && s.needsGroups(ctx, p.ID),
+	})
 	switch {
 	case err == nil:
 		return s.confirmed(ctx, p, t, user, arrival)
@@ -242,9 +244,11 @@ func (s *Server) endPerson(ctx context.Context, t storage.ProviderToken) error {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), "sessions and grants of a person ended", "user", t.UserName, "sub", t.Subject, "provider", t.Provider, "because", t.Gone)
-	s.note(ctx, t.Subject, storage.Event{What: eventApplicationsEnded})
-	s.note(ctx, t.Subject, storage.Event{What: eventSessionsEnded})
-	return s.cfg.Store.EndProviderToken(ctx, t)
+	if err := s.cfg.Store.EndProviderToken(ctx, t); err != nil {
+		return err // the next round ends what is left, and records it
+	}
+	s.noteByProvider(t.Subject, eventProviderEnded, t.Provider)
+	return nil
 }
 
 // endSessions ends all sessions of a person, also one that begins at the same moment.

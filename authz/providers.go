@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"gatehouse.example/authz/upstream"
@@ -77,14 +75,11 @@ func (c Config) providerMistakes() []error {
 	return errs
 }
 
-// namesGroupsOf reports whether a rule of a resource or scope names a group of a provider.
-func (c Config) namesGroupsOf(id string) bool {
-	of := func(a Allow) bool {
-		return slices.ContainsFunc(a.Groups, func(group string) bool { return strings.HasPrefix(group, id+"/") })
-	}
-	return slices.ContainsFunc(c.Resources, func(r Resource) bool {
-		return of(r.Allow) || slices.ContainsFunc(r.Scopes, func(scope Scope) bool { return of(scope.Allow) })
-	})
+// needsGroups reports whether anything depends on the groups that a provider names, by the resources
+// of this moment: those of the store come and go. A sign-in decides it once, at its beginning.
+func (s *Server) needsGroups(ctx context.Context, provider string) bool {
+	set := s.resources.take(ctx)
+	return set.tellsGroups || set.groupsOf[provider]
 }
 
 // newProviders returns the configured providers. It does not speak with them.
@@ -92,7 +87,7 @@ func newProviders(cfg Config) (providers, error) {
 	all := providers{byID: map[string]*provider{}, unproven: fair.NewLimiter(cfg.Now)}
 	for _, p := range cfg.Providers {
 		client, err := upstream.New(p, upstream.Options{
-			Redirect: cfg.Issuer + "/login/" + p.ID + "/callback", Dev: cfg.InsecureProviders, NeedGroups: cfg.namesGroupsOf(p.ID),
+			Redirect: cfg.Issuer + "/login/" + p.ID + "/callback", Dev: cfg.InsecureProviders,
 			Proxy: cfg.ProviderProxy, Roots: cfg.ProviderRoots, Logger: cfg.Logger, Now: cfg.Now,
 		})
 		if err != nil {

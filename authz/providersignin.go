@@ -98,6 +98,7 @@ func (s *Server) sendToProvider(w http.ResponseWriter, r *http.Request, t storag
 	attempt := upstream.NewAttempt(t.ID + "." + secret)
 	t.Upstream = &storage.UpstreamAttempt{
 		Provider: p.ID, State: storage.HashSecret(secret), Nonce: attempt.Nonce, Verifier: attempt.Verifier, Session: session, At: s.cfg.Now(),
+		Groups: s.needsGroups(r.Context(), p.ID),
 	}
 	leave, err := p.enter(r.Context())
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Server) sendToProvider(w http.ResponseWriter, r *http.Request, t storag
 func (s *Server) attemptOf(t storage.Transaction, state string) upstream.Attempt {
 	a := upstream.Attempt{
 		State: state, Nonce: t.Upstream.Nonce, Verifier: t.Upstream.Verifier, Begun: t.Upstream.At,
-		LoginHint: t.LoginHint, ForceLogin: t.ForceLogin,
+		LoginHint: t.LoginHint, ForceLogin: t.ForceLogin, NeedGroups: t.Upstream.Groups,
 	}
 	if t.ClientID == "" && s.providers.byID[t.Upstream.Provider].Preset == upstream.GitHub {
 		a.ForceLogin = false // it cannot be asked; for pages of this server coming back from there is enough

@@ -17,7 +17,7 @@ func (s *Server) keepProviderToken(ctx context.Context, p *provider, a upstream.
 	now := s.cfg.Now()
 	t := storage.ProviderToken{
 		Provider: p.ID, Issuer: a.Issuer, ProviderSubject: a.Subject, UserName: user.Name, Subject: user.Subject,
-		Confirmed: now, Due: now.Add(p.Recheck),
+		Groups: a.NeedGroups, Confirmed: now, Due: now.Add(p.Recheck),
 	}
 	var err error
 	if t.Token, err = s.cfg.Store.SealProviderToken(t.ID(), a.RefreshToken); err != nil {

@@ -238,7 +238,10 @@ var errForgotten = errors.New("authz: the consent was taken back")
 // person is asked again, which harms nothing. It looks for the grant again, because whoever takes
 // a consent back forgets it once more after the grants are revoked.
 func (s *Server) remember(ctx context.Context, session liveSession, client storage.Client, given storage.Remembered, grant storage.Grant) {
-	err := s.changeConsent(ctx, session.Subject, client.ID, func(c storage.Consent) (storage.Consent, bool) { return c.With(given), true })
+	err := s.changeConsent(ctx, session.Subject, client.ID, func(c storage.Consent) (storage.Consent, bool) {
+		c.ClientName = grant.ClientName
+		return c.With(given), true
+	})
 	if err == nil {
 		var now storage.Grant
 		if now, err = s.cfg.Store.Grant(ctx, grant.ID); err != nil || now.State == storage.GrantRevoked {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/authz/internal/uripattern"
 	"gatehouse.example/storage"
 )
@@ -27,6 +28,9 @@ type resourceSet struct {
 	known      map[string]bool // the same
 	problems   []ResourceProblem
 	introspect bool // there is a resource that may introspect
+
+	groupsOf    map[string]bool // the providers whose groups a rule about people names
+	tellsGroups bool            // a resource is told the groups of people
 }
 
 // resourceEntry is a resource, or a pattern for many. A disabled one still claims its URIs, so
@@ -59,7 +63,7 @@ type storedResource struct {
 // which are sorted by age. Where they contradict each other, those of the configuration count,
 // and of two in the store the older one.
 func newResourceSet(configured []Resource, stored []storedResource) *resourceSet {
-	s := &resourceSet{exact: map[string]*resourceEntry{}, byClient: map[string]*resourceEntry{}, ended: map[string]time.Time{}}
+	s := &resourceSet{exact: map[string]*resourceEntry{}, byClient: map[string]*resourceEntry{}, ended: map[string]time.Time{}, groupsOf: map[string]bool{}}
 	for _, r := range configured {
 		s.admit(configuredEntry(r))
 		if r.Default || len(configured) == 1 && !uripattern.Is(r.URI) {
@@ -103,6 +107,7 @@ func configuredEntry(r Resource) *resourceEntry {
 // admit adds an entry that contradicts no other one.
 func (s *resourceSet) admit(e *resourceEntry) {
 	s.entries = append(s.entries, e)
+	s.dependOnGroups(e)
 	if e.pattern {
 		if p, err := uripattern.Parse(e.URI); err == nil {
 			s.patterns.Add(p, e)
@@ -115,6 +120,19 @@ func (s *resourceSet) admit(e *resourceEntry) {
 		s.byClient[e.clientID()] = e
 		s.introspect = true
 	}
+}
+
+// dependOnGroups records which groups have to be known because of an entry that can be used.
+func (s *resourceSet) dependOnGroups(e *resourceEntry) {
+	if e.disabled {
+		return
+	}
+	for _, group := range e.groups() {
+		if provider, _, ok := account.OfProvider(group); ok {
+			s.groupsOf[provider] = true
+		}
+	}
+	s.tellsGroups = s.tellsGroups || slices.Contains(e.Claims, claimGroups)
 }
 
 // meanings returns the description of each scope.

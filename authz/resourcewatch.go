@@ -29,6 +29,8 @@ type resourceWatch struct {
 	configured []Resource
 	log        *slog.Logger
 	now        func() time.Time
+	// changed is told each set that was read, while mu is held; nil for nobody.
+	changed func(context.Context, *resourceSet) error
 
 	current atomic.Pointer[resourceSet]
 	looked  atomic.Int64 // when the store was asked last, in nanoseconds since 1970
@@ -115,7 +117,10 @@ func (w *resourceWatch) look(ctx context.Context) error {
 	w.current.Store(set)
 	w.version, w.read = version, now
 	w.report(ctx, set.problems)
-	return nil
+	if w.changed == nil {
+		return nil
+	}
+	return w.changed(ctx, set)
 }
 
 // report logs each problem once.

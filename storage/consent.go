@@ -17,6 +17,9 @@ func clientConsents(clientID string) string { return key("client-consents", clie
 type Consent struct {
 	Subject  string `json:"sub"`
 	ClientID string `json:"client"`
+	// ClientName is the name of the client as the person saw it last, as in [Grant]. Records from
+	// before it have none.
+	ClientName string `json:"client_name,omitempty"`
 	// Given are the decisions, one for each destination of the answer and state of the client.
 	Given []Remembered `json:"given"`
 

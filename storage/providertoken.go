@@ -27,6 +27,8 @@ type ProviderToken struct {
 
 	// Token is the refresh token. See [Store.SealProviderToken].
 	Token Sealed `json:"token"`
+	// Groups says that the sign-in with which it came asked for groups, so that each question does.
+	Groups bool `json:"groups,omitempty"`
 	// Confirmed is when the provider said last that the person may sign in.
 	Confirmed time.Time `json:"confirmed"`
 	// Asked means that a question was sent with the token, and that its answer is not on record:

@@ -75,6 +75,8 @@ type UpstreamAttempt struct {
 	// provider is to be connected; empty for a sign-in.
 	Session SecretHash `json:"session,omitempty"`
 	At      time.Time  `json:"at"`
+	// Groups says that the provider is asked for groups, because resources depend on them.
+	Groups bool `json:"groups,omitempty"`
 }
 
 // takenTime is how much longer than a transaction its decision is on record: the clock of another

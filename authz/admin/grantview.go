@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -30,10 +31,11 @@ type Grant struct {
 	RevokedBecause string    `json:"revoked_because,omitempty"`
 }
 
-// GrantOf returns the view of a grant at the time now. clientName is the name of its client.
+// GrantOf returns the view of a grant at the time now. clientName is the name of its client; if it
+// is empty, as for a client without a record, the name that the person saw stands in.
 func GrantOf(g storage.Grant, clientName string, now time.Time) Grant {
 	r := Grant{
-		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: clientName,
+		ID: g.ID, State: stateOf(g, now), User: g.UserName, Subject: g.Subject, ClientID: g.ClientID, ClientName: cmp.Or(clientName, g.ClientName),
 		Resources: append([]string{}, g.Resources...), Scopes: append([]string{}, scopesOf(g)...), Access: g.Access,
 		Created: g.Created.UTC(), Ends: endOf(g).UTC(), RevokedBecause: g.RevokedBecause,
 	}

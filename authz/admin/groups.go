@@ -76,11 +76,16 @@ func Members(ctx context.Context, store *storage.Store, name string) iter.Seq2[U
 			yield(User{}, err)
 			return
 		}
+		ids, err := groupIDs(ctx, store)
+		if err != nil {
+			yield(User{}, err)
+			return
+		}
 		for u, err := range store.Users(ctx) {
 			if err == nil && !slices.Contains(u.Groups, membershipOf(g)) {
 				continue
 			}
-			if !yield(UserOf(u), err) {
+			if !yield(userIn(u, ids), err) {
 				return
 			}
 		}
@@ -142,6 +147,20 @@ func LeaveGroup(ctx context.Context, store *storage.Store, group, userName strin
 		return ErrNotMember
 	}
 	return unknownUser(changeUser(ctx, store, userName, func(u *storage.User) { u.Groups = slices.DeleteFunc(u.Groups, inGroup) }))
+}
+
+// groupIDs returns the ids of all groups by name. A group that cannot be read is left out.
+func groupIDs(ctx context.Context, store *storage.Store) (map[string]string, error) {
+	ids := map[string]string{}
+	for g, err := range store.Groups(ctx) {
+		switch {
+		case err == nil:
+			ids[g.Name] = g.ID
+		case !errors.Is(err, storage.ErrRecord):
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 func membershipOf(g storage.Group) storage.Membership {

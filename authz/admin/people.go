@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"gatehouse.example/authz/internal/account"
@@ -34,6 +35,9 @@ type User struct {
 	Disabled bool      `json:"disabled"`
 	// Invited means that the person has not chosen how to sign in yet.
 	Invited bool `json:"invited,omitempty"`
+	// Groups are the groups of this server, those of the store, of which the person is a member.
+	// Only [Users], [Members] and [ProfileOf] fill it in.
+	Groups []string `json:"groups,omitempty"`
 	// Identities are the accounts at providers with which the person can sign in.
 	Identities []Identity `json:"identities,omitempty"`
 }
@@ -48,8 +52,9 @@ type Identity struct {
 	Handle   string `json:"handle"`
 	// Groups are the person's groups as the provider named them last.
 	Groups []string `json:"groups,omitempty"`
-	// Used is when the person last signed in with it.
-	Used time.Time `json:"used,omitzero"`
+	// Linked is when the account was connected, Used when the person last signed in with it.
+	Linked time.Time `json:"linked,omitzero"`
+	Used   time.Time `json:"used,omitzero"`
 }
 
 // UserOf returns the view of a person.
@@ -57,8 +62,21 @@ func UserOf(u storage.User) User {
 	invited := u.Invitation != nil && u.Password == "" && len(u.Passkeys) == 0
 	view := User{Name: u.Name, Subject: u.Subject, Created: u.Created, Disabled: u.Disabled, Invited: invited}
 	for _, i := range u.Identities {
-		view.Identities = append(view.Identities, Identity{Provider: i.Provider, Issuer: i.Issuer, Subject: i.Subject, Handle: i.Handle, Groups: i.Groups, Used: i.Used})
+		view.Identities = append(view.Identities, Identity{Provider: i.Provider, Issuer: i.Issuer, Subject: i.Subject, Handle: i.Handle, Groups: i.Groups, Linked: i.Linked, Used: i.Used})
 	}
+	return view
+}
+
+// userIn returns the view of a person with their groups, of which ids has all that there are. A
+// membership in an earlier group of the same name does not count.
+func userIn(u storage.User, ids map[string]string) User {
+	view := UserOf(u)
+	for _, m := range u.Groups {
+		if id := ids[m.Group]; id != "" && id == m.ID {
+			view.Groups = append(view.Groups, m.Group)
+		}
+	}
+	slices.Sort(view.Groups)
 	return view
 }
 
@@ -66,7 +84,18 @@ func UserOf(u storage.User) User {
 // that cannot be read, Users yields an error that wraps [storage.ErrRecord] in its place;
 // every other error ends the list.
 func Users(ctx context.Context, store *storage.Store) iter.Seq2[User, error] {
-	return views(store.Users(ctx), UserOf)
+	return func(yield func(User, error) bool) {
+		ids, err := groupIDs(ctx, store)
+		if err != nil {
+			yield(User{}, err)
+			return
+		}
+		for u, err := range store.Users(ctx) {
+			if !yield(userIn(u, ids), err) {
+				return
+			}
+		}
+	}
 }
 
 // views returns the views of records.

@@ -39,8 +39,9 @@ func (s sources) email() (mail string, verified bool) {
 	return mail, false
 }
 
-// arrival is the person whom ID token and userinfo describe. id may be nil after a recheck.
-func (c *Client) arrival(s sources, id claims) (Arrival, error) {
+// arrival is the person whom ID token and userinfo describe. id may be nil after a recheck. needed
+// is that of needsGroups.
+func (c *Client) arrival(s sources, id claims, needed bool) (Arrival, error) {
 	sub, err := s[0].subject()
 	if err != nil {
 		return Arrival{}, c.error(ErrInvalid, ReasonPerson, "%s", err)
@@ -56,7 +57,7 @@ func (c *Client) arrival(s sources, id claims) (Arrival, error) {
 		a.AuthTime = time.Time{}
 	}
 	c.mail(&a, s)
-	if err := c.groups(&a, s); err != nil {
+	if err := c.groups(&a, s, needed); err != nil {
 		return Arrival{}, err
 	}
 	if login := s.text(presets[c.p.Preset].login); login != "" && plain(login, 255) {
@@ -103,14 +104,14 @@ func (c *Client) mail(a *Arrival, s sources) {
 }
 
 // groups fills in the groups: the provider's names, checked and bounded.
-func (c *Client) groups(a *Arrival, s sources) error {
+func (c *Client) groups(a *Arrival, s sources, needed bool) error {
 	name := c.p.Claims.Groups
 	if name == "" {
 		return nil
 	}
 	from := s.with(name)
 	hidden := from == nil && slices.ContainsFunc(s, func(k claims) bool { return k.hides(name) })
-	if hidden && c.needsGroups() {
+	if hidden && needed {
 		return c.error(ErrMisconfigured, ReasonGroups, "the person is in more groups than the provider puts into a token (%s is in _claim_names)", name)
 	}
 	list, err := from.list(name)
@@ -118,13 +119,13 @@ func (c *Client) groups(a *Arrival, s sources) error {
 		return c.error(ErrInvalid, ReasonNonsense, "the groups claim: %s", err)
 	}
 	a.GroupsKnown = from != nil
-	return c.setGroups(a, list)
+	return c.setGroups(a, list, needed)
 }
 
 // setGroups keeps the names that are fit, and refuses too many: a part of them would be a lie.
-func (c *Client) setGroups(a *Arrival, list []string) error {
+func (c *Client) setGroups(a *Arrival, list []string, needed bool) error {
 	if len(list) > maxGroups {
-		if c.needsGroups() {
+		if needed {
 			return c.error(ErrMisconfigured, ReasonGroups, "the person is in %d groups; at most %d are read", len(list), maxGroups)
 		}
 		a.GroupsKnown = false
@@ -143,8 +144,9 @@ func (c *Client) setGroups(a *Arrival, list []string) error {
 	return nil
 }
 
-// needsGroups reports that somebody is let in, or may use something, by their groups.
-func (c *Client) needsGroups() bool { return c.o.NeedGroups || len(c.p.Allow.Groups) > 0 }
+// needsGroups reports that somebody is let in by their groups, or may use something by them, which
+// is what use says.
+func (c *Client) needsGroups(use bool) bool { return use || len(c.p.Allow.Groups) > 0 }
 
 // handle chooses the name for people to read: the first that the provider proves as unique now.
 func (c *Client) handle(a Arrival, s sources) string {

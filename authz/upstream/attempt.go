@@ -22,6 +22,10 @@ type Attempt struct {
 	// MaxAge asks for a sign-in at the provider that is at most so long ago. A provider that does
 	// not say when the person signed in is refused then. Nil asks nothing.
 	MaxAge *time.Duration
+	// NeedGroups says that resources or scopes depend on groups of this provider: they are asked
+	// for (read:org at GitHub), and an answer that hides them is an error, even if [Allow] names
+	// none. Keep it with the attempt: it must be the same in [Client.Begin] and [Client.Finish].
+	NeedGroups bool
 }
 
 // Callback is what the browser brought back from the provider, after the caller matched state.
@@ -73,6 +77,8 @@ type Arrival struct {
 	// RefreshToken is for [Client.Recheck]: a secret, to be kept sealed. Empty if the provider
 	// gave none or Recheck is 0. After Recheck it is the newest one, perhaps the same.
 	RefreshToken string
+	// NeedGroups is that of the [Attempt], to be kept with the RefreshToken.
+	NeedGroups bool
 }
 
 // LogoutRequest is a logout token that was checked (OpenID Connect Back-Channel Logout 1.0
@@ -89,4 +95,7 @@ type LogoutRequest struct {
 type Held struct {
 	Issuer, Subject string
 	RefreshToken    string
+	// NeedGroups is as in [Attempt]. Leave it false if it was false when the refresh token came:
+	// what was not asked for then cannot be expected now.
+	NeedGroups bool
 }

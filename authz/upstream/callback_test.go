@@ -26,6 +26,10 @@ func TestBegin(t *testing.T) {
 			map[string]string{"scope": "openid profile email offline_access", "prompt": "login consent"}},
 		"oidc with groups": {upstream.OIDC, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
 			map[string]string{"scope": "openid profile email groups"}},
+		"oidc with groups of resources": {upstream.OIDC, nil, upstream.Attempt{NeedGroups: true},
+			map[string]string{"scope": "openid profile email groups"}},
+		"github with groups of resources": {upstream.GitHub, nil, upstream.Attempt{NeedGroups: true},
+			map[string]string{"scope": "user:email read:org", "nonce": ""}},
 		"keycloak with groups": {upstream.Keycloak, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
 			map[string]string{"scope": "openid profile email"}},
 		"keycloak with recheck": {upstream.Keycloak, func(p *upstream.Provider) { p.Recheck, p.Scopes = time.Hour, []string{"roles", "email"} }, upstream.Attempt{},
@@ -50,7 +54,7 @@ func TestBegin(t *testing.T) {
 				a.Metadata = func(m map[string]any) { m["scopes_supported"] = []string{"openid", "offline_access", "groups"} }
 			})
 			attempt := upstream.NewAttempt("the state")
-			attempt.LoginHint, attempt.MaxAge, attempt.ForceLogin = test.ask.LoginHint, test.ask.MaxAge, test.ask.ForceLogin
+			attempt.LoginHint, attempt.MaxAge, attempt.ForceLogin, attempt.NeedGroups = test.ask.LoginHint, test.ask.MaxAge, test.ask.ForceLogin, test.ask.NeedGroups
 			address, err := s.client.Begin(t.Context(), attempt)
 			if err != nil {
 				t.Fatal(err)

@@ -100,7 +100,9 @@ func (c *Client) Begin(ctx context.Context, a Attempt) (string, error) {
 	if c.p.Preset == Google {
 		c.addGoogle(add)
 	}
-	return c.config(m).AuthCodeURL(a.State, options...), nil
+	config := c.config(m)
+	config.Scopes = c.scopes(m, c.needsGroups(a.NeedGroups))
+	return config.AuthCodeURL(a.State, options...), nil
 }
 
 // addGoogle adds what only Google knows: the wish for a refresh token, and a hint to the one
@@ -138,19 +140,19 @@ func (c *Client) prompt(m metadata, a Attempt) string {
 	case a.ForceLogin:
 		values = append(values, "login")
 	}
-	offline := c.p.Preset == Google || slices.Contains(c.scopes(m), "offline_access")
+	offline := c.p.Preset == Google || slices.Contains(c.scopes(m, false), "offline_access")
 	if c.p.Recheck > 0 && presets[c.p.Preset].offlineConsent && offline {
 		values = append(values, "consent")
 	}
 	return strings.Join(values, " ")
 }
 
-// scopes are what is asked for.
-func (c *Client) scopes(m metadata) []string {
+// scopes are what is asked for. groups says that groups are needed.
+func (c *Client) scopes(m metadata, groups bool) []string {
 	scopes := []string{"openid", "profile", "email"}
 	if c.p.Preset == GitHub {
 		scopes = []string{"user:email"}
-		if c.needsGroups() || len(c.p.Allow.Organisations) > 0 {
+		if groups || len(c.p.Allow.Organisations) > 0 {
 			scopes = append(scopes, "read:org")
 		}
 	}
@@ -158,7 +160,7 @@ func (c *Client) scopes(m metadata) []string {
 		scopes = append(scopes, "offline_access")
 	}
 	// Others refuse a scope that they list but did not give to this client, so it is configured.
-	if presets[c.p.Preset].groupsScope && c.needsGroups() && slices.Contains(m.Scopes, "groups") {
+	if presets[c.p.Preset].groupsScope && groups && slices.Contains(m.Scopes, "groups") {
 		scopes = append(scopes, "groups")
 	}
 	for _, scope := range c.p.Scopes {

@@ -31,7 +31,7 @@ func (c *Client) Finish(ctx context.Context, a Attempt, b Callback) (Arrival, er
 		return Arrival{}, err
 	}
 	if c.p.Recheck > 0 {
-		arrived.RefreshToken = t.refresh
+		arrived.RefreshToken, arrived.NeedGroups = t.refresh, a.NeedGroups
 	}
 	return arrived, nil
 }
@@ -39,7 +39,7 @@ func (c *Client) Finish(ctx context.Context, a Attempt, b Callback) (Arrival, er
 // person says who the tokens are for.
 func (c *Client) person(ctx context.Context, m metadata, a Attempt, t tokens) (Arrival, error) {
 	if c.p.Preset == GitHub {
-		return c.githubPerson(ctx, laneSignIn, t.access)
+		return c.githubPerson(ctx, laneSignIn, t.access, c.needsGroups(a.NeedGroups))
 	}
 	if t.id == "" {
 		return Arrival{}, c.error(ErrInvalid, ReasonToken, "the answer has no ID token")
@@ -55,7 +55,7 @@ func (c *Client) person(ctx context.Context, m metadata, a Attempt, t tokens) (A
 	if err != nil {
 		return Arrival{}, err
 	}
-	return c.arrival(s, id)
+	return c.arrival(s, id, c.needsGroups(a.NeedGroups))
 }
 
 // callback checks what came back before anything of it is used.

@@ -41,8 +41,9 @@ func githubAPI(issuer string) string {
 	return u.Scheme + "://" + u.Host + "/api/v3"
 }
 
-// githubPerson asks GitHub's API who an access token is for.
-func (c *Client) githubPerson(ctx context.Context, lane, token string) (Arrival, error) {
+// githubPerson asks GitHub's API who an access token is for, and for their teams if groups are
+// needed.
+func (c *Client) githubPerson(ctx context.Context, lane, token string, groups bool) (Arrival, error) {
 	var user struct {
 		ID    int64  `json:"id"`
 		Login string `json:"login"`
@@ -62,7 +63,7 @@ func (c *Client) githubPerson(ctx context.Context, lane, token string) (Arrival,
 	if err := c.githubMail(ctx, lane, token, &a); err != nil {
 		return Arrival{}, err
 	}
-	return a, c.githubTeams(ctx, lane, token, &a)
+	return a, c.githubTeams(ctx, lane, token, &a, groups)
 }
 
 // githubMail fills in the primary address.
@@ -85,7 +86,7 @@ func (c *Client) githubMail(ctx context.Context, lane, token string, a *Arrival)
 }
 
 // githubTeams fills in organisations and teams, if anything depends on them.
-func (c *Client) githubTeams(ctx context.Context, lane, token string, a *Arrival) error {
+func (c *Client) githubTeams(ctx context.Context, lane, token string, a *Arrival, groups bool) error {
 	if len(c.p.Allow.Organisations) > 0 {
 		orgs, err := githubList(ctx, c, lane, token, "/user/orgs", func(o githubOrg) string { return o.Login })
 		if err != nil {
@@ -98,7 +99,7 @@ func (c *Client) githubTeams(ctx context.Context, lane, token string, a *Arrival
 		}
 		slices.Sort(a.Organisations)
 	}
-	if !c.needsGroups() {
+	if !groups {
 		return nil
 	}
 	teams, err := githubList(ctx, c, lane, token, "/user/teams", func(t githubTeam) string {
@@ -108,7 +109,7 @@ func (c *Client) githubTeams(ctx context.Context, lane, token string, a *Arrival
 		return err
 	}
 	a.GroupsKnown = true
-	return c.setGroups(a, teams)
+	return c.setGroups(a, teams, groups)
 }
 
 type githubOrg struct {

@@ -114,9 +114,11 @@ func TestEntraGroupsOverage(t *testing.T) {
 		"not needed": {false, upstream.Allow{Anybody: true}, hidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startWith(t, upstreamtest.New(t), upstream.Entra, upstream.Options{NeedGroups: test.needed}, func(p *upstream.Provider) { p.Allow = test.allow })
+			s := startWith(t, upstreamtest.New(t), upstream.Entra, upstream.Options{}, func(p *upstream.Provider) { p.Allow = test.allow })
 			s.fake.SignIn(upstreamtest.Person{Subject: "1", Claims: test.claims})
-			a, err := s.signIn()
+			attempt := upstream.NewAttempt("state")
+			attempt.NeedGroups = test.needed
+			a, err := s.finish(attempt)
 			if name != "not needed" {
 				refuses(t, err, upstream.ErrMisconfigured, upstream.ReasonGroups)
 			} else if err != nil || a.GroupsKnown {

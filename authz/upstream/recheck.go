@@ -37,7 +37,7 @@ func (c *Client) recheck(ctx context.Context, h Held) (Arrival, error) {
 	if err != nil {
 		return Arrival{}, c.gone(err)
 	}
-	arrived, err := c.again(ctx, m, t)
+	arrived, err := c.again(ctx, m, t, c.needsGroups(h.NeedGroups))
 	if err == nil && (arrived.Issuer != h.Issuer || arrived.Subject != h.Subject) {
 		err = c.error(ErrInvalid, ReasonPerson, "the refresh token brought another person")
 	}
@@ -59,9 +59,9 @@ func (c *Client) gone(err error) error {
 
 // again says who new tokens are for. A refresh need not bring an ID token (OpenID Connect Core
 // section 12.2); userinfo then speaks alone.
-func (c *Client) again(ctx context.Context, m metadata, t tokens) (Arrival, error) {
+func (c *Client) again(ctx context.Context, m metadata, t tokens, groups bool) (Arrival, error) {
 	if c.p.Preset == GitHub {
-		return c.githubPerson(ctx, laneRecheck, t.access)
+		return c.githubPerson(ctx, laneRecheck, t.access, groups)
 	}
 	var id claims
 	if t.id != "" {
@@ -74,7 +74,7 @@ func (c *Client) again(ctx context.Context, m metadata, t tokens) (Arrival, erro
 	if err != nil {
 		return Arrival{}, err
 	}
-	return c.arrival(s, id)
+	return c.arrival(s, id, groups)
 }
 
 // CanRecheck reports whether the provider gives refresh tokens. why is a sentence if it does not.

@@ -25,7 +25,6 @@ func (c *Client) config(m metadata) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID:    c.p.ClientID,
 		RedirectURL: c.o.Redirect,
-		Scopes:      c.scopes(m),
 		Endpoint: oauth2.Endpoint{
 			AuthURL: m.AuthorizationEndpoint, TokenURL: m.TokenEndpoint, AuthStyle: oauth2.AuthStyleInParams,
 		},

@@ -94,9 +94,6 @@ type Options struct {
 	// Dev allows http for a provider on a loopback address, and what [Provider.Validate] allows
 	// with dev.
 	Dev bool
-	// NeedGroups says that resources or scopes name groups of this provider, so they are asked for
-	// (read:org at GitHub) and an answer that hides them is an error, even if Allow names none.
-	NeedGroups bool
 	// Proxy chooses the proxy for a request, as [http.ProxyFromEnvironment]. Nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Roots are the certificate authorities that providers may use. Nil is those of the system.
@@ -117,6 +114,11 @@ func (p Provider) Title() string {
 		return title
 	}
 	return p.ID
+}
+
+// NamesGroups reports whether the provider names groups in a sign-in. Google does not.
+func (p Provider) NamesGroups() bool {
+	return p.Claims.Groups != "" || presets[p.preset()].groups != ""
 }
 
 func (p Provider) preset() string {

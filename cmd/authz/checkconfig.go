@@ -78,6 +78,9 @@ func (v *checkVerb) rehearse(ctx context.Context, l *loaded) error {
 	if len(config.Resources) == 0 || l.broken {
 		config.Resources = demoResources(nil)
 	}
+	if v.signInMistake() != nil || v.SignIn.broken {
+		config.NoPasswords = false
+	}
 	config.Registration = cmp.Or(config.Registration, authz.RegistrationClosed)
 	store, err := storage.New(backend, storage.Options{Issuer: config.Issuer, MasterKeys: [][]byte{make([]byte, 32)}})
 	if err != nil {

@@ -63,7 +63,7 @@ func (v *groupLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	}
 	defer store.Close()
 	if v.Name != "" {
-		list := newRecordList(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT", userLine)
+		list := newRecordList(p.stdout, v.JSON, userHead, userLine)
 		return groupError(printAll(list, "user", admin.Members(ctx, store, v.Name)), v.Name, "")
 	}
 	list := newRecordList(p.stdout, v.JSON, "NAME\tCREATED\tID", groupLine)

@@ -100,6 +100,9 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 	out = append(out, s.resourceDoubts()...)
 	if s.Store.Embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
+		if len(s.SignIn.Providers) == 0 && !s.SignIn.broken {
+			out = append(out, "nobody can sign in: no command can add people to a store in this process, and there is no provider: give a store that other programs reach, list a provider under sign-in.providers, or use --dev")
+		}
 	}
 	if s.AssertionAudience == string(authz.AudienceIssuerOrEndpoint) {
 		out = append(out, "assertion-audience issuer-or-endpoint allows another authorization server of a client to use its assertions here (CVE-2025-27370): set issuer if all clients can name it")

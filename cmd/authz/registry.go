@@ -49,6 +49,8 @@ type registrySettings struct {
 	// keepsOwn reports that there are such lists, even if they are empty: own servers that are in
 	// the catalogue and no longer in a list are removed.
 	keepsOwn bool
+	// file is the file with the settings, nil for none.
+	file *settings.Document
 }
 
 // open opens the store, and checks that the catalogue in it can be read.

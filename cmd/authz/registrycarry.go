@@ -24,7 +24,7 @@ import (
 // file. Shared settings, such as the store, are those of the server.
 
 // separateOnly are the keys that only a separate registry may have.
-var separateOnly = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format", "proxy", "proxy-file", "proxy-by-name"}
+var separateOnly = []string{"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "store", "store-file", "master-keys", "master-keys-file", "issuer", "log-format", "proxy", "proxy-file", "proxy-by-name", "pages"}
 
 // registry returns the registry that the server carries, nil without registry-at, and every
 // mistake under the key registry of the file. File may be nil.

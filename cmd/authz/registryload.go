@@ -24,7 +24,7 @@ import (
 
 // registryKeys returns the keys that the file of a registry may have.
 func registryKeys(app *kong.Application) []string {
-	keys := []string{"servers"}
+	keys := []string{"servers", "pages"}
 	for _, node := range app.Children {
 		if node.Name != "registry" {
 			continue
@@ -58,6 +58,7 @@ func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, 
 	origins, err := from.Fill(flags)
 	errs = append(errs, err)
 	if from.File != nil {
+		s.file = from.File
 		errs = append(errs, s.ownFrom(from.File))
 	}
 	s.keepsOwn = s.keepsOwn || s.ServersFile != ""
@@ -99,7 +100,7 @@ func hasOtherKeys(values map[string]settings.Field, keys []string) bool {
 
 // sharedKeys are the settings that a registry shares with the authorization server in whose file
 // it is. The keys of one group are two ways to set one value.
-var sharedKeys = [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}}
+var sharedKeys = [][]string{{"store", "store-file"}, {"master-keys", "master-keys-file"}, {"issuer"}, {"log-format"}, {"proxy", "proxy-file"}, {"proxy-by-name"}, {"pages"}}
 
 // takeShared adds to the values of a registry the shared settings at the top level of the file,
 // unless the registry has its own, and the list resources.

@@ -44,7 +44,8 @@ type registryServe struct {
 
 	listenSettings
 
-	// pages is the look of the authorization server that carries the registry.
+	// pages is the look of the pages: of the file, or of the authorization server that carries the
+	// registry.
 	pages templates.Look
 }
 
@@ -54,7 +55,7 @@ const registryScope = "mcp-registry:read"
 // Run serves until ctx ends.
 func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) error {
 	warnings, err := p.loadRegistry(k, &v.registrySettings)
-	if err = errors.Join(err, v.mistakes()); err != nil {
+	if err = errors.Join(err, v.readPages(), v.mistakes()); err != nil {
 		return err
 	}
 	log, flush := p.logger(v.LogFormat)
@@ -86,7 +87,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	}
 	v.announce(p.stdout, st)
 	probes := st.catalogueProbes(st.probes(store.Ping, tight(store.Room)), m)
-	return runWith(ctx, func() error { return st.serve(ctx, health(readers), probes) }, m.Run)
+	return runWith(ctx, func() error { return st.serve(ctx, health(v.withLogo(readers)), probes) }, m.Run)
 }
 
 // publish adds the operator's own servers to the catalogue before it is served. If another

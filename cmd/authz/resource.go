@@ -53,7 +53,7 @@ func (v *resourceAdd) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err != nil {
 		return usageError{err}
 	}
-	store, configured, err := p.resourceStore(ctx, k, &v.storeSettings)
+	store, file, err := p.resourceStore(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (v *resourceAdd) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err != nil {
 		return err
 	}
-	r, err := authz.AddResource(ctx, store, authz.NewResource{Resource: resource, Disabled: v.Disabled, Replace: v.Replace, Configured: configured})
+	r, err := authz.AddResource(ctx, store, authz.NewResource{Resource: resource, Disabled: v.Disabled, Replace: v.Replace, Configured: file.resources})
 	switch {
 	case errors.Is(err, storage.ErrConflict):
 		return fmt.Errorf("there is already a resource %s: change it with --replace, or remove it with authz resource rm", wordOf(resource.URI))
@@ -72,12 +72,14 @@ func (v *resourceAdd) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	if v.JSON {
-		return p.printJSON(struct {
+		err = p.printJSON(struct {
 			admin.Resource
 			Secret string `json:"introspection_secret,omitempty"`
 		}{admin.ResourceOf(r), drawn})
+	} else {
+		err = p.printAdded(r, drawn)
 	}
-	return p.printAdded(r, drawn)
+	return errors.Join(err, p.warnOfGroups(ctx, store, file, resource)) // last, because the secret is not shown again
 }
 
 func (p *program) printAdded(r storage.Resource, drawn string) error {
@@ -172,7 +174,7 @@ type resourceLs struct {
 
 // Run lists the resources in the store, and warns of those that do not count.
 func (v *resourceLs) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, configured, err := p.resourceStore(ctx, k, &v.storeSettings)
+	store, file, err := p.resourceStore(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ func (v *resourceLs) Run(ctx context.Context, p *program, k *kong.Context) error
 	if err := errors.Join(list.end(true), damaged.error()); err != nil {
 		return err
 	}
-	all, err := authz.ReadResources(ctx, store, configured)
+	all, err := authz.ReadResources(ctx, store, file.resources)
 	if err != nil {
 		return err
 	}

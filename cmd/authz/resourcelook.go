@@ -17,23 +17,24 @@ import (
 // resourceStore opens the store of a verb, and reads the resources of the file if there is one.
 // If they cannot be read, for example because they name files with secrets that only the server
 // may open, the verb goes on without them and says so.
-func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, []authz.Resource, error) {
+func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, serverFile, error) {
 	from, err := settings.FindSources(k.Path, k.Selected().Flags, p.env, settingNames(k.Model))
 	if err != nil {
-		return nil, nil, err
+		return nil, serverFile{}, err
 	}
 	if _, err := from.Fill(k.Selected().Flags); err != nil {
-		return nil, nil, err
+		return nil, serverFile{}, err
 	}
-	var configured []authz.Resource
+	var file serverFile
 	if from.File != nil {
-		if configured, err = resourcesIn(from.File); err != nil {
+		if file.resources, err = resourcesIn(from.File); err != nil {
 			fmt.Fprintf(p.stderr, "authz: warning: the resources of the file are left out, because they cannot be read: %v\n", err)
-			configured = nil
+			file.resources = nil
 		}
+		file.readPeople(from.File)
 	}
 	store, err := s.open(ctx)
-	return store, configured, err
+	return store, file, err
 }
 
 type resourceShow struct {
@@ -45,12 +46,12 @@ type resourceShow struct {
 
 // Run prints a resource, or a credential.
 func (v *resourceShow) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, configured, err := p.resourceStore(ctx, k, &v.storeSettings)
+	store, file, err := p.resourceStore(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	list, err := authz.ReadResources(ctx, store, configured)
+	list, err := authz.ReadResources(ctx, store, file.resources)
 	if err != nil {
 		return err
 	}
@@ -120,20 +121,26 @@ type checkedResource struct {
 	DefaultScopes []string              `json:"default_scopes,omitempty"`
 	Allow         *authz.Allow          `json:"allow,omitempty"`
 	ClientID      string                `json:"introspection_client_id,omitempty"`
+	Warnings      []string              `json:"warnings,omitempty"`
 }
 
 // Run says whether the server accepts a resource parameter.
 func (v *resourceCheck) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, configured, err := p.resourceStore(ctx, k, &v.storeSettings)
+	store, file, err := p.resourceStore(ctx, k, &v.storeSettings)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	list, err := authz.ReadResources(ctx, store, configured)
+	list, err := authz.ReadResources(ctx, store, file.resources)
 	if err != nil {
 		return err
 	}
 	answer := checkResource(list, v.URI)
+	if m, ok, _ := list.Lookup(v.URI); ok {
+		if answer.Warnings, err = file.emptyGroups(ctx, store, m.Resource); err != nil {
+			return err
+		}
+	}
 	if v.JSON {
 		err = p.printJSON(answer)
 	} else if answer.Accepted {
@@ -202,6 +209,9 @@ func (p *program) printChecked(c checkedResource) error {
 	} else {
 		line("introspects as", "- (it cannot)")
 	}
+	for _, warning := range c.Warnings {
+		line("warning", warning)
+	}
 	_, err := fmt.Fprint(p.stdout, text.String())
 	return err
 }
@@ -244,7 +254,7 @@ func (p *program) changeResource(ctx context.Context, k *kong.Context, s *storeS
 	if err != nil {
 		return err
 	}
-	store, configured, err := p.resourceStore(ctx, k, s)
+	store, file, err := p.resourceStore(ctx, k, s)
 	if err != nil {
 		return err
 	}
@@ -253,7 +263,7 @@ func (p *program) changeResource(ctx context.Context, k *kong.Context, s *storeS
 	if changed != nil && !errors.Is(changed, storage.ErrNotFound) {
 		return changed
 	}
-	list, err := authz.ReadResources(ctx, store, configured)
+	list, err := authz.ReadResources(ctx, store, file.resources)
 	if err != nil {
 		return errors.Join(changed, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/metadata"
 )
@@ -14,7 +15,7 @@ import (
 // mistakes returns the mistakes that authz.New does not report. The settings that --dev allows
 // to be left out have been filled in before.
 func (s *serveSettings) mistakes() error {
-	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes())
+	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes(), s.signInMistake())
 }
 
 func (s *serveSettings) issuerMistake() error {
@@ -30,6 +31,23 @@ func (s *serveSettings) issuerMistake() error {
 	}
 	if strings.HasPrefix(s.Issuer, "http:") && !s.Dev {
 		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
+	}
+	return nil
+}
+
+// signInMistake returns an error if nobody could ever sign in. With a store in this process no
+// command can invite anybody, and the person of --dev has a password only.
+func (s *serveSettings) signInMistake() error {
+	if s.SignIn.broken || s.Issuer == "" {
+		return nil // that is reported
+	}
+	if s.SignIn.NoPasswords && len(s.SignIn.Providers) == 0 && s.Store.Embedded() {
+		return errors.New("nobody could sign in: passwords are off (sign-in.passwords: false), there is no provider, and in this store, which ends with the process, nobody can be invited to make a passkey: " +
+			"give a store that other programs reach, list a provider under sign-in.providers, or leave passwords on")
+	}
+	err := authz.Config{Issuer: s.Issuer, NoPasswords: s.SignIn.NoPasswords, Providers: s.SignIn.Providers}.SignInMistake()
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "authz: "))
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ type signInSettings struct {
 	// RecheckGrace is the time for which people stay signed in while their provider does not say
 	// whether they may; zero for the default.
 	RecheckGrace settings.Duration
+	// broken reports that the section has mistakes, so that it is incomplete.
+	broken bool
 }
 
 // signInIn reads the section sign-in. It is read apart from the other settings because it may
@@ -32,7 +34,7 @@ func signInIn(d *settings.Document, dev bool) (signInSettings, error) {
 	if !ok {
 		return s, nil
 	}
-	keys := d.Section(section, "sign-in", []string{"passwords", "providers", "recheck-grace"})
+	keys := d.Section(section, "sign-in", signInKeys)
 	if f, ok := keys["passwords"]; ok {
 		s.NoPasswords = !d.Truth(f, "passwords")
 	}
@@ -55,17 +57,23 @@ func signInIn(d *settings.Document, dev bool) (signInSettings, error) {
 	}
 	err := d.Mistakes()
 	if err != nil {
-		s.Providers = nil // they are incomplete
+		s.Providers, s.broken = nil, true
 	}
 	return s, err
 }
 
+// signInKeys are the keys of the section.
+var signInKeys = []string{"passwords", "providers", "recheck-grace"}
+
+// providerKeys are the keys of a provider.
+var providerKeys = []string{
+	"id", "preset", "name", "issuer", "client-id", "client-secret", "client-secret-file", "client-key-file",
+	"allow", "recheck", "claims", "logout-ends-grants", "scopes",
+}
+
 // providerIn reads one provider, and checks it by the rules of package upstream.
 func providerIn(d *settings.Document, f settings.Field, dev bool) upstream.Provider {
-	keys := d.Section(f, "a provider", []string{
-		"id", "preset", "name", "issuer", "client-id", "client-secret", "client-secret-file", "client-key-file",
-		"allow", "recheck", "claims", "logout-ends-grants", "scopes",
-	})
+	keys := d.Section(f, "a provider", providerKeys)
 	before := d.Failures()
 	var p upstream.Provider
 	for key, target := range map[string]*string{"id": &p.ID, "preset": &p.Preset, "name": &p.Name, "issuer": &p.Issuer, "client-id": &p.ClientID} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -21,6 +22,7 @@ import (
 type userVerbs struct {
 	Add     userAdd     `cmd:"" help:"Add a person; the password is read from standard input."`
 	Ls      userLs      `cmd:"" help:"List all people."`
+	Show    userShow    `cmd:"" help:"Print how a person signs in, their groups, and their sessions and grants."`
 	Passwd  userPasswd  `cmd:"" help:"Set another password for a person, read from standard input, and end their sessions."`
 	Invite  userInvite  `cmd:"" help:"Add a person without a password, and print a one-time link with which they choose how to sign in."`
 	Reset   userReset   `cmd:"" help:"End the password and the sessions of a person, and print a one-time link with which they choose again."`
@@ -71,7 +73,7 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 		return err
 	}
 	defer store.Close()
-	list := newRecordList(p.stdout, v.JSON, "NAME\tSTATE\tCREATED\tSUBJECT\tSIGNS IN WITH", userLine)
+	list := newRecordList(p.stdout, v.JSON, userHead, userLine)
 	damaged := &unreadable{kind: "user"}
 	for u, err := range admin.Users(ctx, store) {
 		if err == nil {
@@ -84,19 +86,41 @@ func (v *userLs) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return errors.Join(list.end(true), damaged.error())
 }
 
+const userHead = "NAME\tSTATE\tCREATED\tSUBJECT\tSIGNS IN WITH\tGROUPS"
+
 func userLine(r admin.User) string {
-	state := "active"
-	switch {
-	case r.Disabled:
-		state = "disabled"
-	case r.Invited:
-		state = "invited"
-	}
 	with := make([]string, len(r.Identities))
 	for i, identity := range r.Identities {
 		with[i] = identity.Provider + ":" + identity.Handle
 	}
-	return strings.Join([]string{r.Name, state, moment(r.Created.UTC()), r.Subject, wordsOf(with)}, "\t")
+	return strings.Join([]string{wordOf(r.Name), userState(r), moment(r.Created.UTC()), wordOf(r.Subject), wordsOf(with), groupWords(r, groupsInLine)}, "\t")
+}
+
+func userState(r admin.User) string {
+	switch {
+	case r.Disabled:
+		return "disabled"
+	case r.Invited:
+		return "invited"
+	}
+	return "active"
+}
+
+// groupsInLine is how many groups of a person stand in a line of a list.
+const groupsInLine = 8
+
+// groupWords returns the groups of a person, the own ones first, and how many are left out.
+func groupWords(r admin.User, most int) string {
+	names := slices.Clone(r.Groups)
+	for _, i := range r.Identities {
+		for _, group := range i.Groups {
+			names = append(names, i.Provider+"/"+group)
+		}
+	}
+	if len(names) <= most {
+		return wordsOf(names)
+	}
+	return fmt.Sprintf("%s and %d more", wordsOf(names[:most]), len(names)-most)
 }
 
 type userDisable struct {
@@ -167,7 +191,7 @@ func (p *program) storeOf(ctx context.Context, k *kong.Context, s *storeSettings
 }
 
 func (p *program) printJSON(v any) error {
-	encoder := json.NewEncoder(p.stdout)
+	encoder := json.NewEncoder(inertWriter{p.stdout})
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
 }

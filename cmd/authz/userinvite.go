@@ -79,10 +79,11 @@ func (p *program) printLink(link admin.OneTimeLink, issuer string, asJSON bool) 
 	return err
 }
 
-// adviseOnPeople logs how to add the first person, as long as nobody can sign in.
+// adviseOnPeople logs how to add the first person, as long as nobody can sign in: not with
+// providers, where whoever may come in gets an account, and not where the command could not work.
 func (s *serveSettings) adviseOnPeople(ctx context.Context, store *storage.Store, log *slog.Logger) error {
-	if s.Store.Embedded() {
-		return nil // other programs cannot reach it; with --dev there is somebody
+	if s.Store.Embedded() || len(s.SignIn.Providers) > 0 {
+		return nil // other programs cannot reach an embedded store; with --dev there is somebody
 	}
 	for _, err := range store.Users(ctx) {
 		if errors.Is(err, storage.ErrRecord) {

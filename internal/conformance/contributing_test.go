@@ -61,3 +61,24 @@ func isFolder(name string) bool {
 	info, err := os.Stat(path.Join(root, name))
 	return err == nil && info.IsDir()
 }
+
+// placedTest is a test with its folder, as pages for operators name one beside a promise.
+var placedTest = regexp.MustCompile(`^[a-z]+(/[a-z]+)*/(Test|Fuzz)[A-Z0-9]\w+$`)
+
+// TestPromisesOfPeople wants each test that the page about people names to exist.
+func TestPromisesOfPeople(t *testing.T) {
+	module := readModule(t)
+	checked := 0
+	for _, name := range names(read(t, "docs/people.md")) {
+		if !placedTest.MatchString(name) {
+			continue
+		}
+		checked++
+		if !module.tests[name] {
+			t.Errorf("docs/people.md: there is no test %s", name)
+		}
+	}
+	if checked < 20 {
+		t.Errorf("docs/people.md names only %d tests", checked)
+	}
+}

@@ -141,15 +141,18 @@ func (d *Directory) ids(ctx context.Context, names []string) (map[string]string,
 }
 
 // Missing returns those of the groups of this server that neither the configuration nor the store
-// has, in their order; Twice those that both have.
-func (d *Directory) Missing(ctx context.Context, configured map[string][]string, names []string) (missing, twice []string, err error) {
+// has, in their order, and those of all that both have.
+func Missing(ctx context.Context, store *storage.Store, configured map[string][]string, names []string) (missing, twice []string, err error) {
 	asked := slices.Clone(names)
 	for name := range configured {
 		asked = append(asked, name)
 	}
 	slices.Sort(asked)
 	asked = slices.Compact(asked)
-	h, err := d.store.Holder(ctx, "", asked)
+	if len(asked) == 0 {
+		return nil, nil, nil
+	}
+	h, err := store.Holder(ctx, "", asked)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -216,13 +216,13 @@ func TestMissing(t *testing.T) {
 	for _, name := range []string{"both", "store"} {
 		must(t, w.CreateGroup(t.Context(), storage.Group{Name: name, ID: name}))
 	}
-	missing, twice, err := w.Missing(t.Context(), configured, []string{"none", "store", "file", "both", "none"})
+	missing, twice, err := people.Missing(t.Context(), w.Store, configured, []string{"none", "store", "file", "both", "none"})
 	if must(t, err); !slices.Equal(missing, []string{"none"}) || !slices.Equal(twice, []string{"both"}) {
 		t.Errorf("missing %v, twice %v", missing, twice)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := w.Missing(over, nil, []string{"none"}); err == nil {
+	if _, _, err := people.Missing(over, w.Store, nil, []string{"none"}); err == nil {
 		t.Error("a read without time succeeds")
 	}
 }

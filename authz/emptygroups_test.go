@@ -1,0 +1,92 @@
+package authz_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
+	"gatehouse.example/authz/upstream"
+	"gatehouse.example/storage"
+)
+
+// said returns how often the log says that nobody is in a group.
+func (h *harness) said(group string) int {
+	return strings.Count(h.log.String(), "group="+group+" ")
+}
+
+// TestEmptyGroups: groups that nothing can fill are named with the reason, others are not.
+func TestEmptyGroups(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	if _, err := admin.AddGroup(t.Context(), h.store, "stored"); err != nil {
+		t.Fatal(err)
+	}
+	r := wikiResource()
+	r.Allow.Groups = []string{"stored", "listed", "missing", "company/staff", "google/staff", "nobody/staff"}
+	r.Scopes[0].Allow.Groups = []string{"missing"}
+	from := authz.GroupSources{Store: h.store, Groups: map[string][]string{"listed": nil}, Providers: []upstream.Provider{
+		{ID: "company", Preset: upstream.Okta}, {ID: "google", Preset: upstream.Google},
+	}}
+	for name, test := range map[string]struct {
+		change func()
+		want   map[string]string
+	}{
+		"all known": {func() {}, map[string]string{"missing": "authz group add missing", "google/staff": "Google names no groups", "nobody/staff": "there is no provider nobody; there are company, google"}},
+		"no providers": {func() { from.Providers = []upstream.Provider{} }, map[string]string{
+			"missing": "does not exist", "company/staff": "no provider is configured", "google/staff": "no provider is configured", "nobody/staff": "no provider is configured",
+		}},
+		"unknown": {func() { from.Providers, from.Groups = nil, nil }, map[string]string{"missing": "does not exist", "listed": "does not exist"}},
+	} {
+		before := from
+		test.change()
+		got, err := authz.EmptyGroups(t.Context(), from, r, r)
+		if err != nil || len(got) != len(test.want) {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		for _, g := range got {
+			if why := test.want[g.Group]; why == "" || !strings.Contains(g.Why, why) || len(g.Resources) != 1 || g.Resources[0] != wiki {
+				t.Errorf("%s: %+v", name, g)
+			}
+		}
+		from = before
+	}
+	h.faults.SetDown(true)
+	from.Store = h.storeWithin(time.Second)
+	if _, err := authz.EmptyGroups(t.Context(), from, r); err == nil {
+		t.Error("a store that does not answer has all groups")
+	}
+}
+
+// TestEmptyGroupsWhileRunning: a running server says once that nobody is in a group that a new
+// resource names, and again when that was otherwise in between.
+func TestEmptyGroupsWhileRunning(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	r := wikiResource()
+	r.Allow.Groups = []string{"editors", "nowhere/staff"}
+	look := func() {
+		h.clock.advance(time.Minute)
+		h.get("/.well-known/oauth-authorization-server")
+	}
+	h.add(authz.NewResource{Resource: r})
+	for range 3 {
+		look()
+	}
+	if h.said("editors") != 1 || h.said("nowhere/staff") != 1 || !strings.Contains(h.log.String(), wiki) {
+		t.Fatalf("the log: %s", h.log)
+	}
+	if err := h.store.CreateGroup(t.Context(), storage.Group{Name: "editors", ID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if h.said("editors") != 1 {
+		t.Errorf("the log: %s", h.log)
+	}
+	h.must(admin.RemoveGroup(t.Context(), h.store, "editors"))
+	look()
+	if h.said("editors") != 2 || h.said("nowhere/staff") != 1 {
+		t.Errorf("the log: %s", h.log)
+	}
+}

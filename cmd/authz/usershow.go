@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+
+	"gatehouse.example/authz/admin"
+	"gatehouse.example/storage"
+)
+
+type userShow struct {
+	storeSettings
+	Name string `arg:"" help:"The name of the person; PROVIDER/HANDLE for a person of a provider."`
+	All  bool   `help:"Print all sessions and grants, not only the newest twenty of each."`
+	JSON bool   `name:"json" help:"Print the record as JSON."`
+}
+
+// shownRecords is how many sessions and grants are printed without --all.
+const shownRecords = 20
+
+// Run prints a person. Names of clients, passkeys and browsers come from outside, so they are
+// printed quoted.
+func (v *userShow) Run(ctx context.Context, p *program, k *kong.Context) error {
+	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	most := shownRecords
+	if v.All {
+		most = 0
+	}
+	person, err := admin.ProfileOf(ctx, store, v.Name, most)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("there is no person with the name %s", wordOf(v.Name))
+	case err != nil:
+		return err
+	case v.JSON:
+		err = p.printJSON(person)
+	default:
+		err = printProfile(p.stdout, person)
+	}
+	if err == nil && person.Unreadable > 0 {
+		err = fmt.Errorf("%s of sessions and grants skipped, because they cannot be read", counted(person.Unreadable, "record"))
+	}
+	return err
+}
+
+// groupsShown is how many groups of a person are printed; --json has all.
+const groupsShown = 50
+
+func printProfile(w io.Writer, r admin.Profile) error {
+	var text strings.Builder // written at once
+	line := func(label, value string) { fmt.Fprintf(&text, "  %-15s %s\n", label, value) }
+	fmt.Fprintln(&text, wordOf(r.Name))
+	line("subject", wordOf(r.Subject))
+	line("state", userState(r.User))
+	line("created", moment(r.Created.UTC()))
+	if r.FullName != "" {
+		line("full name", quoted(r.FullName))
+	}
+	if r.Email != "" {
+		line("e-mail", wordOf(r.Email))
+	}
+	for _, way := range waysOf(r) {
+		line("signs in with", way)
+	}
+	line("groups", groupWords(r.User, groupsShown))
+	printSessions(&text, r)
+	printGrants(&text, r)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// waysOf returns the ways in which a person can sign in, each as a line.
+func waysOf(r admin.Profile) (ways []string) {
+	if r.Password {
+		ways = append(ways, "password")
+	}
+	if f := r.SecondFactor; f != nil {
+		ways = append(ways, fmt.Sprintf("second factor, since %s, %s left", moment(f.Created), counted(f.RecoveryCodes, "recovery code")))
+	}
+	for _, k := range r.Passkeys {
+		ways = append(ways, fmt.Sprintf("passkey %s, since %s, last used %s", quoted(k.Name), moment(k.Created), moment(k.Used)))
+	}
+	for _, i := range r.Identities {
+		ways = append(ways, fmt.Sprintf("provider %s: %s at %s, subject %s, since %s, last used %s",
+			wordOf(i.Provider), wordOf(i.Handle), wordOf(i.Issuer), wordOf(i.Subject), moment(i.Linked.UTC()), moment(i.Used.UTC())))
+	}
+	if !r.LinkExpires.IsZero() {
+		ways = append(ways, "one-time link, until "+moment(r.LinkExpires))
+	}
+	if len(ways) == 0 {
+		ways = []string{"- (nothing: authz user reset makes a one-time link)"}
+	}
+	return ways
+}
+
+func printSessions(w io.Writer, r admin.Profile) {
+	fmt.Fprintf(w, "\nSessions, the newest first: %s\n", howMany(len(r.Sessions), r.MoreSessions, "authz user show --all"))
+	if len(r.Sessions) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  SINCE\tLAST USED\tENDS\tBY\tBROWSER\tFROM")
+	for _, s := range r.Sessions {
+		by := wordOf(s.Method)
+		if s.Provider != "" {
+			by = wordOf(s.Provider)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", moment(s.Since), moment(s.Used), moment(s.Ends), by, quoted(s.Browser), wordOf(s.From))
+	}
+	_ = t.Flush() // into memory
+}
+
+func printGrants(w io.Writer, r admin.Profile) {
+	fmt.Fprintf(w, "\nGrants, the newest first: %s\n", howMany(len(r.Grants), r.MoreGrants, "authz user show --all, or authz grant ls --user"))
+	if len(r.Grants) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  GRANT\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tSINCE\tLAST USED\tENDS\tFROM")
+	for _, g := range r.Grants {
+		client := wordOf(g.ClientID)
+		if g.ClientName != "" {
+			client += " " + quoted(g.ClientName)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", wordOf(g.ID), client, wordsOf(g.Resources), scopesByResource(g.Grant), g.State,
+			moment(g.Created), moment(g.LastUsed), moment(g.Ends), wordOf(g.From))
+	}
+	_ = t.Flush() // into memory
+}
+
+// howMany says how many records are printed, and how to see the rest.
+func howMany(n int, more bool, how string) string {
+	switch {
+	case more:
+		return fmt.Sprintf("%d, and there are more: %s", n, how)
+	case n == 0:
+		return "none"
+	}
+	return fmt.Sprint(n)
+}

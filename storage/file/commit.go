@@ -168,24 +168,21 @@ func (c *committer) commit(batch []*change) error {
 	if err != nil {
 		return b.named(err)
 	}
-	begun := false // whether writing to the file may have begun
+	var refused error // by a change, so that nothing was written
 	err = guarded(func() error {
 		return b.db.Update(func(tx *bolt.Tx) error {
 			for _, one := range batch {
-				if err := guarded(func() error { return one.do(tx) }); err != nil {
-					return err
+				if refused = guarded(func() error { return one.do(tx) }); refused != nil {
+					return refused
 				}
 			}
-			begun = true
 			return nil
 		})
 	})
-	switch {
-	case err == nil:
-	case begun:
-		err = c.judge(err, before) // before anybody reads again
-	default:
+	if err != nil && err == refused {
 		err = b.named(err)
+	} else if err != nil {
+		err = c.judge(err, before) // before anybody reads again
 	}
 	b.readers.end(err == nil)
 	return err
@@ -196,10 +193,11 @@ func (c *committer) commit(batch []*change) error {
 // bbolt writes a new state to free pages first, and its root only when those are on the disk. After
 // any other failure the disk may hold the old state or the new one, whatever a later read returns.
 func (c *committer) judge(err error, before int) error {
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, ErrDamaged) { // bbolt panicked
 		c.lost(err)
-	} else if now, unknown := c.backend.readers.newest(); unknown == nil && now == before && noSpace(err) {
+	} else if now, size, unknown := c.backend.readers.newest(); unknown == nil && now == before && noSpace(err) {
 		c.backend.space.refused()
+		_ = c.backend.opened.Truncate(size) // gives back what was written in vain
 		return fmt.Errorf("%w: %w", storage.ErrFull, c.backend.named(err))
 	}
 	c.fail(fmt.Errorf("a write failed: %w", err))

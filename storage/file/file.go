@@ -101,7 +101,7 @@ func Open(o Options) (*Backend, error) {
 	b.space.path = o.Path
 	b.space.measure()
 	b.committer = newCommitter(b)
-	b.readers.db, b.readers.lost = db, b.committer.lost
+	b.readers.db, b.readers.lost, b.readers.gone = db, b.committer.lost, &b.committer.broken
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.stopped.Go(func() { b.committer.run(ctx) })
@@ -182,14 +182,16 @@ func (b *Backend) close() error {
 	b.stop()
 	b.stopped.Wait()
 	if b.committer.broken.Load() {
-		// The lock on the file ends with it. The memory is given back when the process ends.
-		return b.named(b.opened.Close())
+		return b.named(b.opened.Close()) // the lock on the file ends with it
 	}
 	var err error
 	if b.committer.failure() == nil && b.space.refuses() == nil {
 		// Of the two roots in the file, the older one leads to the state before the last change.
 		// With one more change that changes nothing, both lead to the last state.
 		err = guarded(func() error { return b.db.Update(func(*bolt.Tx) error { return nil }) })
+	}
+	if errors.Is(err, ErrDamaged) { // bbolt panicked
+		return b.named(errors.Join(err, b.opened.Close()))
 	}
 	b.readers.close()
 	return b.named(errors.Join(err, b.db.Close()))

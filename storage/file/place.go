@@ -15,6 +15,9 @@ import (
 
 // openPath checks what is under a path, makes the file if it may, and returns it locked.
 func openPath(o Options) (*os.File, error) {
+	if err := checkFolder(filepath.Dir(o.Path)); err != nil {
+		return nil, fmt.Errorf("storage/file: %s: its folder: %w", o.Path, err)
+	}
 	err := checkPlace(o.Path)
 	if errors.Is(err, fs.ErrNotExist) && o.Create {
 		if err = makeFile(o.Path, o.Rand); err == nil {
@@ -34,18 +37,23 @@ func openPath(o Options) (*os.File, error) {
 	return opened, nil
 }
 
-// checkPlace checks what is under a path before it is opened. The file holds secrets, so others
-// must not read it; and nobody else may put another one in its place.
-func checkPlace(path string) error {
-	folder, err := os.Stat(filepath.Dir(path))
+// checkFolder checks a folder: nobody else may put another file in the place of ours.
+func checkFolder(path string) error {
+	folder, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return fmt.Errorf("its folder: %w", err)
+		return err
 	case !folder.IsDir():
-		return errors.New("its folder is not a folder")
+		return errors.New("it is not a folder")
 	case folder.Mode().Perm()&0o002 != 0 && folder.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("everybody may replace files in its folder; run chmod o-w %s", filepath.Dir(path))
+		return fmt.Errorf("everybody may replace files in it; run chmod o-w %s", path)
 	}
+	return nil
+}
+
+// checkPlace checks what is under a path before it is opened. The file holds secrets, so others
+// must not read it.
+func checkPlace(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, link := os.Lstat(path); link == nil {

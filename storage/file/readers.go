@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -12,7 +13,8 @@ import (
 // on the disk. So while a commit is under way, reads use transactions that were begun before.
 type readers struct {
 	db   *bolt.DB
-	lost func(error) // told that the file cannot be read at all
+	lost func(error)  // told that the file cannot be read at all
+	gone *atomic.Bool // set then
 
 	mu         sync.Mutex
 	free       []*bolt.Tx    // of the state that is on the disk
@@ -83,7 +85,7 @@ func (r *readers) give(tx reader) {
 		tx.Tx = nil
 	}
 	r.mu.Unlock()
-	if tx.Tx != nil {
+	if tx.Tx != nil && !r.gone.Load() {
 		_ = tx.Rollback()
 	}
 }
@@ -104,14 +106,15 @@ func (r *readers) begin() (state int, err error) {
 	return r.free[0].ID(), nil
 }
 
-// newest returns the number of the state that bbolt shows, on the disk or not.
-func (r *readers) newest() (state int, err error) {
+// newest returns the number of the state that bbolt shows, on the disk or not, and how much of the
+// file it takes in bytes.
+func (r *readers) newest() (state int, size int64, err error) {
 	tx, err := r.read()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer tx.Rollback()
-	return tx.ID(), nil
+	return tx.ID(), tx.Size(), nil
 }
 
 // end ends a commit. With changed, the state before it is no longer given out.

@@ -23,16 +23,20 @@ func (b *Backend) housekeeping(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			b.space.measure()
-			if err := b.inPlace(); err != nil {
-				b.committer.fail(err)
-			}
-			for more := true; more && ctx.Err() == nil; {
-				more = b.sweep(ctx) == sweepStep
-			}
+			b.housekeep(ctx)
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+func (b *Backend) housekeep(ctx context.Context) {
+	b.space.measure()
+	if err := b.inPlace(); err != nil {
+		b.committer.fail(err)
+	}
+	for more := true; more && ctx.Err() == nil; {
+		more = b.sweep(ctx) == sweepStep
 	}
 }
 

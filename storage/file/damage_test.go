@@ -137,6 +137,7 @@ func anyPage(data []byte) []byte {
 // TestDamaged: whatever page is damaged in whatever way, opening says so and names the file, or
 // nothing that counts was damaged. It never hangs, and no content is another one.
 func TestDamaged(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(memory(t), "gatehouse.db")
 	want := sample(t, path)
 	good, err := os.ReadFile(path)
@@ -199,6 +200,7 @@ func wasFound(t *testing.T, path string, data []byte, want everything, what stri
 
 // TestDamagedWhileOpen: what is overwritten under a server is an error of the read that meets it.
 func TestDamagedWhileOpen(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(memory(t), "gatehouse.db")
 	want := sample(t, path)
 	b, err := file.Open(file.Options{Path: path})

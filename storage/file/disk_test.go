@@ -33,6 +33,7 @@ func write(t *testing.T, b storage.Backend, key string, size int) error {
 // write finds out; reads go on, and so do removals where they can. With space again, nothing needs
 // to be opened again.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	folder := smallDisk(t, "32m")
 	b := openAt(t, folder)
 	if err := write(t, b, "before", 1000); err != nil {

@@ -72,6 +72,9 @@ type Backend struct {
 // opened, because bbolt would wait for all readers to end before it reserves more.
 const maxSize = 1 << 36
 
+// growth is how much the file grows at a time, in bytes.
+const growth = 4 << 20
+
 // lockWait is how long opening waits for the process before, which may be about to end.
 const lockWait = time.Second
 
@@ -96,6 +99,7 @@ func Open(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
 	}
+	db.AllocSize = growth
 	b := &Backend{db: db, path: o.Path, opened: opened, lineage: checked.lineage}
 	b.clock.wall = o.Now
 	b.space.path = o.Path

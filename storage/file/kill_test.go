@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 // TestKilled: whenever a process that writes is killed, what it acknowledged is there, and no item
 // was replaced twice.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gatehouse.db")
 	j := journal.New()
 	for range *kills {

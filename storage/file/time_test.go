@@ -83,6 +83,7 @@ var grants = flag.Int("file.grants", 20_000, "how many items are issued and expi
 // file does not grow with their number, and nothing of them is left. After that, an index of many
 // entries costs what one of a few costs.
 func TestFileStaysSmall(t *testing.T) {
+	t.Parallel()
 	w, folder := newWatch(), memory(t)
 	b := w.open(t, folder)
 	defer b.Close()
@@ -131,17 +132,15 @@ func TestLongIndex(t *testing.T) {
 	b := openAt(t, memory(t))
 	defer b.Close()
 	add := func(index string, n int) {
-		var all sync.WaitGroup
-		for part := range 100 {
-			all.Go(func() {
-				for i := part; i < n; i += 100 {
-					if err := b.IndexAdd(t.Context(), index, fmt.Sprintf("%06d", i)); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+		for i := 0; i < n; i += 200 {
+			put := storage.Put{Key: fmt.Sprint(index, i), Operation: storage.Version{1}}
+			for entry := range 200 {
+				put.Listed = append(put.Listed, storage.Listing{Index: index, Entry: fmt.Sprintf("%06d", i+entry)})
+			}
+			if _, err := b.Put(t.Context(), put); err != nil {
+				t.Fatal(err)
+			}
 		}
-		all.Wait()
 	}
 	add("few", 200)
 	add("many", 100_000)

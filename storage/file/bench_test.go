@@ -7,6 +7,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -141,6 +142,9 @@ func TestManyGrants(t *testing.T) {
 	rotate("one rotation after the other, each:")
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if out, err := exec.Command("dd", "of="+path, "oflag=nocache", "conv=notrunc", "count=0").CombinedOutput(); err != nil {
+		t.Log("the file is still in memory:", string(out))
 	}
 	info, _ := os.Stat(path)
 	t.Log(info.Size()/int64(*many), "bytes for each grant")

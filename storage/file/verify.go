@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -72,6 +73,7 @@ func verify(opened *os.File) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
+	readAhead(opened, min(info.Size(), int64(r.pages*r.pageSize)))
 	c, w := &content{seed: maphash.MakeSeed()}, newWalker(opened, r)
 	parts, err := w.parts()
 	if err != nil {
@@ -97,6 +99,14 @@ func verify(opened *os.File) (*content, error) {
 		return nil, damaged("the numbers of entries are wrong")
 	}
 	return c, w.free()
+}
+
+// readAhead reads a file once in its order on the disk, so that the walk, in the order of the tree,
+// finds it in memory. Errors are left to the walk.
+func readAhead(file io.ReaderAt, size int64) {
+	if size <= 8<<30 {
+		_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.NewSectionReader(file, 0, size), make([]byte, 1<<20))
+	}
 }
 
 // parts returns the buckets of the file.

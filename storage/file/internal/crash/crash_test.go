@@ -24,7 +24,7 @@ import (
 	"gatehouse.example/storage/file/internal/journal"
 )
 
-var crashes = flag.Int("crashes", 100, "how often the machine loses power, and how often an fsync fails")
+var crashes = flag.Int("crashes", 20, "how often the machine loses power, and four times how often an fsync fails")
 
 const (
 	loadEnv = "CRASH_LOAD"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -24,16 +25,15 @@ type content struct {
 // disk is a folder that knows what a crash would leave: only what was fsynced is certain, names in
 // the folder included. It can crash or fail at one of its operations.
 type disk struct {
-	mu        sync.Mutex
-	files     map[string]*content
-	safe      map[string]*content // the names that are on the disk
-	number    int                 // of operations that change something
-	crashAt   int                 // the operation in which the machine loses power; none if zero
-	failAt    int                 // the fsync after which nothing of it is on the disk; none if zero
-	fsyncs    int
-	image     map[string][]byte // what the crash left
-	onlySafe  bool              // a crash leaves nothing but what was fsynced
-	readsFail bool
+	mu       sync.Mutex
+	files    map[string]*content
+	safe     map[string]*content // the names that are on the disk
+	number   int                 // of operations that change something
+	crashAt  int                 // the operation in which the machine loses power; none if zero
+	failAt   int                 // the fsync after which nothing of it is on the disk; none if zero
+	fsyncs   int
+	image    map[string][]byte // what the crash left
+	onlySafe bool              // a crash leaves nothing but what was fsynced
 }
 
 func newDisk(image map[string][]byte) *disk {
@@ -95,7 +95,12 @@ func (c *content) left(onlySafe bool) []byte {
 func (d *disk) sync(c *content) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.begin() {
+	if alive := d.image == nil; !d.begin() {
+		if alive { // programs get time to act on what is not on the disk
+			d.mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+			d.mu.Lock()
+		}
 		return syscall.EIO
 	}
 	if d.fsyncs++; d.fsyncs == d.failAt {
@@ -235,9 +240,6 @@ func (c *content) resize(size int) {
 func (f *node) Read(_ context.Context, _ fs.FileHandle, into []byte, at int64) (fuse.ReadResult, syscall.Errno) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	if f.disk.readsFail {
-		return nil, syscall.EIO
-	}
 	if at >= int64(len(f.content.now)) {
 		return fuse.ReadResultData(nil), 0
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,28 @@ func (w *Writer) Run(ctx context.Context) error {
 			}
 		})
 	}
+	for range 2 {
+		all.Go(func() { w.watch(ctx, stop) })
+	}
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// watch reads while others write: what it was told must be there afterwards.
+func (w *Writer) watch(ctx context.Context, stop func(error)) {
+	saw := map[string]storage.Version{}
+	for ctx.Err() == nil {
+		key := fmt.Sprintf("key/%d", mathrand.IntN(keys))
+		switch item, err := w.Backend.Get(ctx, key); {
+		case errors.Is(err, storage.ErrNotFound):
+		case err != nil:
+			stop(err)
+		case item.Version != saw[key]:
+			saw[key] = item.Version
+			w.line(fmt.Sprintf("saw %s %x\n", key, item.Version))
+		}
+		runtime.Gosched()
+	}
 }
 
 func (w *Writer) write(ctx context.Context) error {
@@ -106,17 +127,28 @@ func (w *Writer) line(line string) {
 	_, _ = io.WriteString(w.Out, line) // whoever reads has ended the process, or is about to
 }
 
-// Journal is what was tried and what was acknowledged.
+// Journal is what was tried, what was acknowledged, and what was read.
 type Journal struct {
-	before map[string]string // version → the one that it was to replace
-	did    map[string][]string
-	winner map[string]string // key and version → what replaced it
+	before map[string]string          // version → the one that it was to replace
+	known  map[string]map[string]bool // key → versions that somebody was told of
+	winner map[string]string          // key and version → what replaced it
 	count  int
 }
 
 // New returns an empty journal.
 func New() *Journal {
-	return &Journal{before: map[string]string{}, did: map[string][]string{}, winner: map[string]string{}}
+	return &Journal{before: map[string]string{}, known: map[string]map[string]bool{}, winner: map[string]string{}}
+}
+
+// told adds a version that somebody was told of: it must be there from now on, or what came after it.
+func (j *Journal) told(key, version string) {
+	if strings.Trim(version, "0") == "" {
+		return // there was none
+	}
+	if j.known[key] == nil {
+		j.known[key] = map[string]bool{}
+	}
+	j.known[key][version] = true
 }
 
 // Acknowledged returns how many writes were acknowledged.
@@ -135,30 +167,33 @@ func (j *Journal) Read(in io.Reader) (others []string, err error) {
 		switch {
 		case len(f) == 4 && f[0] == "try":
 			j.before[f[3]] = f[2]
+			j.told(f[1], f[2])
 		case len(f) == 4 && f[0] == "did":
 			j.count++
-			j.did[f[1]] = append(j.did[f[1]], f[3])
+			j.told(f[1], f[3])
 			if other, both := j.winner[f[1]+f[2]]; both {
 				err = fmt.Errorf("%s: both %s and %s replaced %s", f[1], other, f[3], f[2])
 			}
 			j.winner[f[1]+f[2]] = f[3]
+		case len(f) == 3 && f[0] == "saw":
+			j.told(f[1], f[2])
 		default:
 			others = append(others, strings.TrimSpace(line))
 		}
 	}
 }
 
-// Check compares a store with the journal: under each key is the last acknowledged item, or one
-// that was tried after it, and every index entry is there.
+// Check compares a store with the journal: under each key is the last item that was acknowledged or
+// read, or one that was tried after it, and every index entry is there.
 func (j *Journal) Check(ctx context.Context, b storage.Backend) error {
 	listed, err := entries(ctx, b)
 	if err != nil {
 		return err
 	}
-	for key, versions := range j.did {
+	for key, versions := range j.known {
 		item, err := b.Get(ctx, key)
 		if err != nil {
-			return fmt.Errorf("%s: %w, after %d acknowledged writes", key, err, len(versions))
+			return fmt.Errorf("%s: %w, after %d versions that were known", key, err, len(versions))
 		}
 		name := hex.EncodeToString(item.Version[:])
 		if string(item.Data) != string(value(name)) {
@@ -168,9 +203,9 @@ func (j *Journal) Check(ctx context.Context, b storage.Backend) error {
 		for at, known := name, true; known && !past[at]; at, known = j.previous(at) {
 			past[at] = true
 		}
-		for _, v := range versions {
+		for v := range versions {
 			if !past[v] {
-				return fmt.Errorf("%s: %s was acknowledged, and %s, which is there, does not come after it", key, v, name)
+				return fmt.Errorf("%s: %s was acknowledged or read, and %s, which is there, does not come after it", key, v, name)
 			}
 			if !listed[v] {
 				return fmt.Errorf("%s: the entry of %s is lost", key, v)

@@ -38,6 +38,7 @@ func TestJournalFinds(t *testing.T) {
 	tests := []struct{ name, lines, want string }{
 		{"all is there", "did k " + none + " " + a + "\ndid k " + a + " " + b + "\n", ""},
 		{"the last one is not acknowledged", "did k " + none + " " + a + "\n", ""},
+		{"a lost write that was only read", "saw k " + c + "\n", "does not come after"},
 		{"a lost write", "did k " + none + " " + a + "\ndid k " + a + " " + c + "\n", "does not come after"},
 		{"two winners", "did k " + a + " " + b + "\ndid k " + a + " " + c + "\n", "both"},
 		{"a lost item", "did other " + none + " " + a + "\n", "not found"},

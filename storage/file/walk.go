@@ -127,8 +127,14 @@ func within(key, low, high []byte) error {
 	return nil
 }
 
-// bucket visits the elements of a bucket, which a small one has in its value.
-func (w *walker) bucket(value []byte, visit func(element) error) error {
+// bucket visits the elements of a bucket, which a small one has in its value. None is a bucket.
+func (w *walker) bucket(value []byte, each func(element) error) error {
+	visit := func(e element) error {
+		if e.flags != 0 {
+			return damaged("a value says that it is a part")
+		}
+		return each(e)
+	}
 	if len(value) < bucketHeader {
 		return damaged("a part has %d bytes", len(value))
 	}

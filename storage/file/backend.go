@@ -19,17 +19,18 @@ func (b *Backend) view(ctx context.Context, read func(tx *bolt.Tx) error) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.committer.failure(); err != nil && !errors.Is(err, storage.ErrUncertain) {
+	if err := b.committer.failure(); err != nil {
 		return err
-	} else if err != nil {
-		return fmt.Errorf("%w: %w", storage.ErrUnavailable, errors.Unwrap(err))
 	}
 	tx, err := b.readers.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer b.readers.give(tx)
-	return guarded(func() error { return read(tx.Tx) })
+	if err := guarded(func() error { return read(tx.Tx) }); err != nil {
+		return b.named(err)
+	}
+	return nil
 }
 
 // Get returns the item under key, or [storage.ErrNotFound].
@@ -46,7 +47,7 @@ func (b *Backend) Get(ctx context.Context, key string) (storage.Item, error) {
 
 // GetMany returns the items under keys, all of one state of the file.
 func (b *Backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
-	items, now := make([]storage.Item, len(keys)), b.now()
+	items, now := make([]storage.Item, len(keys)), b.clock.now()
 	err := b.view(ctx, func(tx *bolt.Tx) error {
 		for i, key := range keys {
 			s, err := item(tx, key, now)
@@ -69,6 +70,9 @@ func kept(i storage.Item) storage.Item {
 	return i
 }
 
+// maxKey is the greatest length of a key in bytes: the queue puts a time before it.
+const maxKey = bolt.MaxKeySize - 8
+
 // Put applies one write; see [storage.Backend].
 func (b *Backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	switch {
@@ -78,13 +82,20 @@ func (b *Backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 		return storage.Item{}, errors.New("storage/file: put: the lifetime is negative")
 	case put.On != "" && put.On != b.lineage:
 		return b.putElsewhere(ctx, put)
+	case len(put.Key) == 0 || len(put.Key) > maxKey:
+		return storage.Item{}, fmt.Errorf("storage/file: put: a key of %d bytes", len(put.Key))
 	case put.Confirmation:
 		return storage.Item{Data: put.Data, Version: put.Operation}, nil
+	}
+	for _, l := range put.Listed {
+		if _, err := entryKey(l.Index, l.Entry); err != nil {
+			return storage.Item{}, err
+		}
 	}
 	var there storage.Item
 	var refused error
 	err := b.change(ctx, func(tx *bolt.Tx) (err error) {
-		there, refused, err = apply(tx, put, b.now())
+		there, refused, err = apply(tx, put, b.clock.now())
 		return err
 	})
 	if err != nil {
@@ -105,7 +116,8 @@ func (b *Backend) putElsewhere(ctx context.Context, put storage.Put) (storage.It
 	return storage.Item{}, storage.ErrLineage
 }
 
-// apply applies a write in a transaction. A refusal changes nothing but the listed entries.
+// apply applies a write in a transaction. A refusal changes nothing but the listed entries. An item
+// that is damaged is not overwritten.
 func apply(tx *bolt.Tx, put storage.Put, now time.Time) (there storage.Item, refused, err error) {
 	for _, l := range put.Listed {
 		if err := addEntry(tx, l.Index, l.Entry); err != nil {
@@ -115,7 +127,7 @@ func apply(tx *bolt.Tx, put storage.Put, now time.Time) (there storage.Item, ref
 	present, err := item(tx, put.Key, now)
 	switch {
 	case err != nil:
-		return storage.Item{}, err, nil // a value that cannot be read is not overwritten
+		return storage.Item{}, nil, err
 	case present.Version == put.Operation:
 		return kept(present.Item), nil, nil
 	case !put.If.Any() && present.Version != put.If.Version():
@@ -130,5 +142,5 @@ func apply(tx *bolt.Tx, put storage.Put, now time.Time) (there storage.Item, ref
 
 // Delete removes the item under key.
 func (b *Backend) Delete(ctx context.Context, key string) error {
-	return b.change(ctx, func(tx *bolt.Tx) error { return remove(tx, key) })
+	return b.changeAnyway(ctx, func(tx *bolt.Tx) error { return remove(tx, key) })
 }

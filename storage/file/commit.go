@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -17,7 +16,9 @@ import (
 type committer struct {
 	backend *Backend
 	waiting chan *change
-	failed  atomic.Pointer[error] // the failure after which nothing is known about the disk
+	ended   chan struct{} // closed when no change is made any more
+	failed  atomic.Pointer[error]
+	broken  atomic.Bool // bbolt panicked while it held locks: it must not be called
 }
 
 // change is something that is done in a transaction.
@@ -44,16 +45,24 @@ const (
 )
 
 func newCommitter(b *Backend) committer {
-	return committer{backend: b, waiting: make(chan *change, maxWaiting)}
+	return committer{backend: b, waiting: make(chan *change, maxWaiting), ended: make(chan struct{})}
 }
 
 // errClosed is the error of a backend that was closed.
-var errClosed = errors.New("storage/file: the file is closed")
+var errClosed = fmt.Errorf("%w: storage/file: the file is closed", storage.ErrUnavailable)
 
 // change makes one change and returns when it is on the disk. The error wraps
 // [storage.ErrUncertain] if ctx ended after the change was begun, or if the transaction failed in a
-// way that may have left it on the disk.
+// way that may have left it on the disk. With any other error the change was not made.
 func (b *Backend) change(ctx context.Context, do func(tx *bolt.Tx) error) error {
+	if err := b.space.refuses(); err != nil {
+		return err
+	}
+	return b.changeAnyway(ctx, do)
+}
+
+// changeAnyway is change for what makes room in the file: it is tried on a full disk too.
+func (b *Backend) changeAnyway(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if err := b.committer.failure(); err != nil {
 		return err
 	}
@@ -62,6 +71,8 @@ func (b *Backend) change(ctx context.Context, do func(tx *bolt.Tx) error) error 
 	case b.committer.waiting <- c:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-b.committer.ended:
+		return errClosed
 	}
 	select {
 	case err := <-c.done:
@@ -71,9 +82,15 @@ func (b *Backend) change(ctx context.Context, do func(tx *bolt.Tx) error) error 
 			return ctx.Err()
 		}
 		return fmt.Errorf("%w: %w", storage.ErrUncertain, ctx.Err())
+	case <-b.committer.ended:
+		if c.state.CompareAndSwap(changeWaits, changeAbandoned) {
+			return errClosed
+		}
+		return <-c.done // every change that was begun has its answer
 	}
 }
 
+// failure returns why nothing may be read or written any more, or nil.
 func (c *committer) failure() error {
 	if err := c.failed.Load(); err != nil {
 		return *err
@@ -81,28 +98,26 @@ func (c *committer) failure() error {
 	return nil
 }
 
+// fail refuses everything from now on. The first reason is kept.
+func (c *committer) fail(reason error) {
+	err := fmt.Errorf("%w: the file is not used any more until it is opened again: %w", storage.ErrUnavailable, c.backend.named(reason))
+	c.failed.CompareAndSwap(nil, &err)
+}
+
+// lost refuses everything from now on, also to bbolt.
+func (c *committer) lost(reason error) {
+	c.broken.Store(true)
+	c.fail(reason)
+}
+
 // run makes changes until ctx ends.
 func (c *committer) run(ctx context.Context) {
+	defer close(c.ended)
 	for {
 		select {
 		case first := <-c.waiting:
 			c.together(first)
 		case <-ctx.Done():
-			c.refuse(errClosed)
-			return
-		}
-	}
-}
-
-// refuse answers everything that waits with an error.
-func (c *committer) refuse(err error) {
-	failed := err
-	c.failed.CompareAndSwap(nil, &failed)
-	for {
-		select {
-		case w := <-c.waiting:
-			w.done <- err
-		default:
 			return
 		}
 	}
@@ -114,11 +129,8 @@ func (c *committer) together(first *change) {
 	if len(batch) == 0 {
 		return
 	}
-	err := c.failure()
-	if err == nil {
-		err = c.commit(batch)
-	}
-	if len(batch) > 1 && err != nil && c.failure() == nil {
+	err := c.commit(batch)
+	if len(batch) > 1 && err != nil && !errors.Is(err, storage.ErrFull) && c.failure() == nil {
 		// One of them may have caused it: each is tried alone.
 		for _, one := range batch {
 			one.done <- c.commit([]*change{one})
@@ -148,42 +160,46 @@ func (c *committer) collect(first *change) (batch []*change) {
 
 // commit makes changes in one transaction.
 func (c *committer) commit(batch []*change) error {
-	b := c.backend
-	if err := b.space.refuses(); err != nil {
+	if err := c.failure(); err != nil {
 		return err
 	}
-	if err := b.readers.begin(); err != nil {
+	b := c.backend
+	before, err := b.readers.begin()
+	if err != nil {
 		return b.named(err)
 	}
-	begun := false // whether writing to the file may have begun
-	err := guarded(func() error {
+	var refused error // by a change, so that nothing was written
+	err = guarded(func() error {
 		return b.db.Update(func(tx *bolt.Tx) error {
-			begun = false
 			for _, one := range batch {
-				if err := one.do(tx); err != nil {
-					return err
+				if refused = guarded(func() error { return one.do(tx) }); refused != nil {
+					return refused
 				}
 			}
-			begun = true
 			return nil
 		})
 	})
-	b.readers.end(err == nil)
-	if err == nil || !begun {
-		return b.named(err)
+	if err != nil && err == refused {
+		err = b.named(err)
+	} else if err != nil {
+		err = c.judge(err, before) // before anybody reads again
 	}
-	return c.failedCommit(err)
+	b.readers.end(err == nil)
+	return err
 }
 
-// failedCommit judges the failure of a commit. Without space nothing was committed: bbolt writes the
-// new state to free pages first and its root last, into a page that exists. After any other failure
-// the disk may hold the old state or the new one, whatever a later read returns.
-func (c *committer) failedCommit(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+// judge decides what the failure of a commit means, where before is the number of the state that is
+// on the disk. Without space, and with the same state as before in memory, nothing was committed:
+// bbolt writes a new state to free pages first, and its root only when those are on the disk. After
+// any other failure the disk may hold the old state or the new one, whatever a later read returns.
+func (c *committer) judge(err error, before int) error {
+	if errors.Is(err, ErrDamaged) { // bbolt panicked
+		c.lost(err)
+	} else if now, size, unknown := c.backend.readers.newest(); unknown == nil && now == before && noSpace(err) {
 		c.backend.space.refused()
+		_ = c.backend.opened.Truncate(size) // gives back what was written in vain
 		return fmt.Errorf("%w: %w", storage.ErrFull, c.backend.named(err))
 	}
-	failed := fmt.Errorf("%w: the file is not used any more until it is opened again: a write failed: %w", storage.ErrUncertain, c.backend.named(err))
-	c.failed.CompareAndSwap(nil, &failed)
-	return failed
+	c.fail(fmt.Errorf("a write failed: %w", err))
+	return fmt.Errorf("%w: %w", storage.ErrUncertain, c.failure())
 }

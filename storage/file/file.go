@@ -9,8 +9,8 @@
 // writes [storage.ErrFull], until there is space again. After any other failure of a write the
 // state of the disk is unknown, so the backend refuses everything until it is opened anew.
 //
-// A file that is damaged is refused when it is opened, or when the damaged part is read. It is
-// never repaired and never replaced.
+// A file that is damaged is refused when it is opened, because every page is checked then, or when
+// the damaged part is read. It is never repaired and never replaced.
 package file
 
 import (
@@ -20,9 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -56,7 +54,8 @@ var (
 type Backend struct {
 	db      *bolt.DB
 	path    string
-	now     func() time.Time
+	opened  *os.File // which bbolt closes
+	clock   clock
 	lineage storage.Lineage
 
 	readers   readers
@@ -65,16 +64,22 @@ type Backend struct {
 
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
+	closing sync.Once
+	closed  error
 }
 
 // maxSize is the size up to which the file may grow. That much address space is reserved when it is
 // opened, because bbolt would wait for all readers to end before it reserves more.
 const maxSize = 1 << 36
 
+// growth is how much the file grows at a time, in bytes.
+const growth = 4 << 20
+
 // lockWait is how long opening waits for the process before, which may be about to end.
 const lockWait = time.Second
 
-// Open opens the file. The errors [ErrInUse] and [ErrDamaged] name the path.
+// Open opens the file. The errors [ErrInUse] and [ErrDamaged] name the path. The whole file is read
+// and checked, as by [Verify].
 func Open(o Options) (*Backend, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,110 +87,62 @@ func Open(o Options) (*Backend, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
-	if err := checkFile(o.Path, o.Create); err != nil {
-		return nil, err
-	}
-	db, err := openBolt(o.Path)
+	opened, err := openPath(o)
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{db: db, path: o.Path, now: o.Now}
-	if b.lineage, err = prepare(db, o.Rand); err != nil {
-		return nil, errors.Join(b.named(err), db.Close())
+	checked, err := settled(opened, o.Path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	b.stop = stop
+	db, err := openBolt(opened)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
+	}
+	db.AllocSize = growth
+	b := &Backend{db: db, path: o.Path, opened: opened, lineage: checked.lineage}
+	b.clock.wall = o.Now
 	b.space.path = o.Path
 	b.space.measure()
-	b.readers.open(db)
 	b.committer = newCommitter(b)
+	b.readers.db, b.readers.lost, b.readers.gone = db, b.committer.lost, &b.committer.broken
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
 	b.stopped.Go(func() { b.committer.run(ctx) })
 	b.stopped.Go(func() { b.housekeeping(ctx) })
 	return b, nil
 }
 
-// checkFile checks what is under a path before it is opened. The file holds secrets, so others
-// must not read it.
-func checkFile(path string, create bool) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && create:
-		folder, err := os.Stat(filepath.Dir(path))
-		if err == nil && !folder.IsDir() {
-			err = errors.New("its folder is not a folder")
-		}
-		if err != nil {
-			return fmt.Errorf("storage/file: %s: %w", path, err)
-		}
-		return nil
-	case err != nil:
-		return fmt.Errorf("storage/file: %s: %w", path, err)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("storage/file: %s: it is not a regular file", path)
-	case info.Size() == 0:
-		// An empty file would be taken for a new one.
-		return fmt.Errorf("storage/file: %s: %w: it is empty", path, ErrDamaged)
-	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("storage/file: %s: its permissions are %o: others may read it; run chmod 600 %s", path, info.Mode().Perm(), path)
+// settled checks a file after it made sure that the disk has what is read. A process that was
+// killed may have left a state that only the memory of the system has.
+func settled(opened *os.File, path string) (*content, error) {
+	if err := errors.Join(opened.Sync(), syncFolderOf(path)); err != nil {
+		return nil, err
 	}
-	return nil
+	info, err := opened.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if r, err := readRoots(opened, info.Size()); err == nil && !r.clean {
+		forgetCache(opened)
+	}
+	return verify(opened)
 }
 
-// openBolt opens the database. A new file is made under another name and renamed when it is
-// complete, so that a crash leaves no file that looks damaged.
-func openBolt(path string) (*bolt.DB, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := makeFile(path); err != nil {
-			return nil, fmt.Errorf("storage/file: %s: %w", path, err)
-		}
-	}
-	var db *bolt.DB
-	err := guarded(func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{
-			Timeout: lockWait, FreelistType: bolt.FreelistMapType, PreLoadFreelist: true, InitialMmapSize: maxSize,
+// openBolt opens the database in a file that is locked and checked.
+func openBolt(opened *os.File) (db *bolt.DB, err error) {
+	err = guarded(func() (err error) {
+		db, err = bolt.Open(opened.Name(), 0o600, &bolt.Options{
+			Timeout: lockWait, FreelistType: bolt.FreelistMapType, PreLoadFreelist: true,
+			InitialMmapSize: maxSize, MaxSize: maxSize, NoStatistics: true,
+			OpenFile: func(string, int, os.FileMode) (*os.File, error) { return opened, nil },
 		})
 		return err
 	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: %s", ErrInUse, path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, ErrDamaged):
-		return nil, fmt.Errorf("storage/file: %s: %w: %w", path, ErrDamaged, err)
-	case err != nil:
-		return nil, fmt.Errorf("storage/file: %s: %w", path, err)
+	if errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) || errors.Is(err, berrors.ErrVersionMismatch) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return db, nil
-}
-
-// makeFile makes an empty database and syncs its folder, so that the name survives a crash too.
-func makeFile(path string) error {
-	draft := path + ".new"
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: lockWait})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(db.Sync(), db.Close()); err != nil {
-		return err
-	}
-	// A link, unlike a rename, never replaces a file that another process has made meanwhile.
-	if err := os.Link(draft, path); err != nil {
-		return err
-	}
-	if err := os.Remove(draft); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return db, err
 }
 
 // The buckets of the file.
@@ -195,40 +152,15 @@ var (
 	expiryBucket  = []byte("expiry")  // time and key of items that end
 	entryBucket   = []byte("entries") // entries of indexes
 	countBucket   = []byte("counts")  // index → number of its entries
+	buckets       = [][]byte{metaBucket, itemBucket, expiryBucket, entryBucket, countBucket}
 	lineageKey    = []byte("lineage")
 	formatKey     = []byte("format")
 	currentFormat = []byte("gatehouse 1")
 )
 
-// prepare makes the buckets of a new file and returns the lineage. A file of another program or
-// of a later format is refused.
-func prepare(db *bolt.DB, random io.Reader) (lineage storage.Lineage, err error) {
-	err = guarded(func() error {
-		return db.Update(func(tx *bolt.Tx) error {
-			meta := tx.Bucket(metaBucket)
-			if meta == nil {
-				if name, _ := tx.Cursor().First(); name != nil {
-					return errors.New("it belongs to another program")
-				}
-				return create(tx, random, &lineage)
-			}
-			if format := meta.Get(formatKey); string(format) != string(currentFormat) {
-				return fmt.Errorf("its format %.40q is not known to this program", format)
-			}
-			for _, name := range [][]byte{itemBucket, expiryBucket, entryBucket, countBucket} {
-				if tx.Bucket(name) == nil {
-					return fmt.Errorf("%w: the part %s is missing", ErrDamaged, name)
-				}
-			}
-			lineage = storage.Lineage(meta.Get(lineageKey))
-			return nil
-		})
-	})
-	return lineage, err
-}
-
-func create(tx *bolt.Tx, random io.Reader, lineage *storage.Lineage) error {
-	for _, name := range [][]byte{metaBucket, itemBucket, expiryBucket, entryBucket, countBucket} {
+// create makes the buckets of a new file and its lineage.
+func create(tx *bolt.Tx, random io.Reader) error {
+	for _, name := range buckets {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
@@ -237,8 +169,8 @@ func create(tx *bolt.Tx, random io.Reader, lineage *storage.Lineage) error {
 	if _, err := io.ReadFull(random, id); err != nil {
 		return err
 	}
-	*lineage = storage.Lineage("file " + hex.EncodeToString(id))
-	return errors.Join(tx.Bucket(metaBucket).Put(formatKey, currentFormat), tx.Bucket(metaBucket).Put(lineageKey, []byte(*lineage)))
+	meta, lineage := tx.Bucket(metaBucket), []byte("file "+hex.EncodeToString(id))
+	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)))
 }
 
 // Lineage returns the lineage of the file. A copy that is opened as a backup has another one.
@@ -246,10 +178,27 @@ func (b *Backend) Lineage(context.Context) (storage.Lineage, error) { return b.l
 
 // Close finishes the writes that have begun and closes the file.
 func (b *Backend) Close() error {
+	b.closing.Do(func() { b.closed = b.close() })
+	return b.closed
+}
+
+func (b *Backend) close() error {
 	b.stop()
 	b.stopped.Wait()
+	if b.committer.broken.Load() {
+		return b.named(b.opened.Close()) // the lock on the file ends with it
+	}
+	var err error
+	if b.committer.failure() == nil && b.space.refuses() == nil {
+		// Of the two roots in the file, the older one leads to the state before the last change.
+		// With one more change that changes nothing, both lead to the last state.
+		err = guarded(func() error { return b.db.Update(func(*bolt.Tx) error { return nil }) })
+	}
+	if errors.Is(err, ErrDamaged) { // bbolt panicked
+		return b.named(errors.Join(err, b.opened.Close()))
+	}
 	b.readers.close()
-	return b.db.Close()
+	return b.named(errors.Join(err, b.db.Close()))
 }
 
 // named adds the path to an error.

@@ -12,8 +12,8 @@ import (
 // entryKey is the length of an index's name (2 bytes), the name, and the entry. So the entries of
 // one index follow each other in order, and no index begins another one.
 func entryKey(index, entry string) ([]byte, error) {
-	if len(index) >= 1<<15 || len(index)+len(entry)+2 > bolt.MaxKeySize {
-		return nil, fmt.Errorf("storage/file: an entry of %d bytes in an index of %d is too long", len(entry), len(index))
+	if len(index) == 0 || len(index)+len(entry)+2 > bolt.MaxKeySize {
+		return nil, fmt.Errorf("storage/file: an index of %d bytes cannot have an entry of %d", len(index), len(entry))
 	}
 	key := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(index)+len(entry)), uint16(len(index)))
 	return append(append(key, index...), entry...), nil
@@ -28,7 +28,7 @@ func addEntry(tx *bolt.Tx, index, entry string) error {
 	if entries.Get(key) != nil {
 		return nil
 	}
-	if err := entries.Put(key, []byte{}); err != nil {
+	if err := entries.Put(key, withSum(entryBucket, key, nil)); err != nil {
 		return err
 	}
 	return count(tx, index, +1)
@@ -51,30 +51,59 @@ func removeEntry(tx *bolt.Tx, index, entry string) error {
 
 // count adds to the number of entries of an index, which is not there when it is zero.
 func count(tx *bolt.Tx, index string, by int64) error {
-	counts := tx.Bucket(countBucket)
-	n := countOf(counts, index) + by
-	if n <= 0 {
-		return counts.Delete([]byte(index))
+	n, err := countOf(tx, index)
+	if err != nil {
+		return err
 	}
-	return counts.Put([]byte(index), binary.BigEndian.AppendUint64(nil, uint64(n)))
+	counts, key := tx.Bucket(countBucket), []byte(index)
+	if n += by; n <= 0 {
+		return counts.Delete(key)
+	}
+	return counts.Put(key, withSum(countBucket, key, binary.BigEndian.AppendUint64(make([]byte, 0, 8+sumSize), uint64(n))))
 }
 
-func countOf(counts *bolt.Bucket, index string) int64 {
-	raw := counts.Get([]byte(index))
-	if len(raw) != 8 {
-		return 0
+func countOf(tx *bolt.Tx, index string) (int64, error) {
+	key := []byte(index)
+	raw := tx.Bucket(countBucket).Get(key)
+	if raw == nil {
+		return 0, nil
 	}
-	return int64(binary.BigEndian.Uint64(raw))
+	return decodeCount(key, raw)
+}
+
+func decodeCount(index, raw []byte) (int64, error) {
+	raw, err := checked(countBucket, index, raw)
+	if err != nil {
+		return 0, err
+	}
+	if len(raw) != 8 {
+		return 0, fmt.Errorf("%w: a number has %d bytes", ErrDamaged, len(raw))
+	}
+	return int64(binary.BigEndian.Uint64(raw)), nil
+}
+
+// entryOf returns the entry of a key, after the prefix of its index.
+func entryOf(prefix, key, value []byte) (string, error) {
+	if _, err := checked(entryBucket, key, value); err != nil {
+		return "", err
+	}
+	return string(key[len(prefix):]), nil
 }
 
 // IndexAdd adds an entry to an index.
 func (b *Backend) IndexAdd(ctx context.Context, index, entry string) error {
+	if _, err := entryKey(index, entry); err != nil {
+		return err
+	}
 	return b.change(ctx, func(tx *bolt.Tx) error { return addEntry(tx, index, entry) })
 }
 
 // IndexRemove removes an entry from an index.
 func (b *Backend) IndexRemove(ctx context.Context, index, entry string) error {
-	return b.change(ctx, func(tx *bolt.Tx) error { return removeEntry(tx, index, entry) })
+	if _, err := entryKey(index, entry); err != nil {
+		return err
+	}
+	return b.changeAnyway(ctx, func(tx *bolt.Tx) error { return removeEntry(tx, index, entry) })
 }
 
 // IndexPage returns up to limit entries after one; see [storage.Backend].
@@ -89,16 +118,12 @@ func (b *Backend) IndexPage(ctx context.Context, index, after string, limit int)
 	}
 	err = b.view(ctx, func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(entryBucket).Cursor()
-		key, _ := cursor.Seek(from)
-		if after != "" && bytes.Equal(key, from) {
-			key, _ = cursor.Next()
+		key, value := cursor.Seek(from)
+		if bytes.Equal(key, from) {
+			key, value = cursor.Next()
 		}
-		for ; bytes.HasPrefix(key, prefix) && len(page) < limit; key, _ = cursor.Next() {
-			if entry := string(key[len(prefix):]); entry > after {
-				page = append(page, entry)
-			}
-		}
-		return nil
+		page, err = entriesFrom(key, value, prefix, limit, cursor.Next)
+		return err
 	})
 	return page, err
 }
@@ -117,18 +142,29 @@ func (b *Backend) IndexPageBefore(ctx context.Context, index, before string, lim
 	}
 	err = b.view(ctx, func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(entryBucket).Cursor()
-		key, _ := cursor.Seek(end)
+		key, value := cursor.Seek(end)
 		if key == nil {
-			key, _ = cursor.Last()
+			key, value = cursor.Last()
 		} else {
-			key, _ = cursor.Prev()
+			key, value = cursor.Prev()
 		}
-		for ; bytes.HasPrefix(key, prefix) && len(page) < limit; key, _ = cursor.Prev() {
-			page = append(page, string(key[len(prefix):]))
-		}
-		return nil
+		page, err = entriesFrom(key, value, prefix, limit, cursor.Prev)
+		return err
 	})
 	return page, err
+}
+
+// entriesFrom returns the entries of an index from a key on, in the order of next.
+func entriesFrom(key, value, prefix []byte, limit int, next func() (key, value []byte)) (page []string, err error) {
+	for bytes.HasPrefix(key, prefix) && len(page) < limit {
+		entry, err := entryOf(prefix, key, value)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, entry)
+		key, value = next()
+	}
+	return page, nil
 }
 
 // following returns the first string in byte order after all that begin with a prefix. The first
@@ -145,8 +181,9 @@ func following(prefix []byte) []byte {
 // IndexLen returns how many entries an index has.
 func (b *Backend) IndexLen(ctx context.Context, index string) (n int, err error) {
 	err = b.view(ctx, func(tx *bolt.Tx) error {
-		n = int(countOf(tx.Bucket(countBucket), index))
-		return nil
+		of, err := countOf(tx, index)
+		n = int(of)
+		return err
 	})
 	return n, err
 }

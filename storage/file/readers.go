@@ -2,7 +2,9 @@ package file
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -10,7 +12,9 @@ import (
 // readers gives out read transactions. bbolt shows a new state to readers before it is known to be
 // on the disk. So while a commit is under way, reads use transactions that were begun before.
 type readers struct {
-	db *bolt.DB
+	db   *bolt.DB
+	lost func(error)  // told that the file cannot be read at all
+	gone *atomic.Bool // set then
 
 	mu         sync.Mutex
 	free       []*bolt.Tx    // of the state that is on the disk
@@ -19,10 +23,9 @@ type readers struct {
 }
 
 // keptReaders is how many transactions are ready when a commit begins. Reads beyond that number
-// wait for the end of the commit.
+// wait for the end of the commit. Each is short, so a transaction of an old state, whose pages
+// cannot be used again, is never held for long.
 const keptReaders = 16
-
-func (r *readers) open(db *bolt.DB) { r.db = db }
 
 // reader is a read transaction of one state.
 type reader struct {
@@ -30,29 +33,48 @@ type reader struct {
 	generation int
 }
 
+// read begins a transaction. If the beginning of the file cannot be read any more, bbolt panics
+// while it holds locks, so that nothing else may be asked of it.
+func (r *readers) read() (tx *bolt.Tx, err error) {
+	err = guarded(func() (err error) {
+		tx, err = r.db.Begin(false)
+		return err
+	})
+	if errors.Is(err, ErrDamaged) {
+		r.lost(err)
+	}
+	return tx, err
+}
+
 // take returns a transaction, or the error of ctx.
 func (r *readers) take(ctx context.Context) (reader, error) {
 	for {
-		r.mu.Lock()
-		if n := len(r.free); n > 0 {
-			tx := r.free[n-1]
-			r.free = r.free[:n-1]
-			defer r.mu.Unlock()
-			return reader{tx, r.generation}, nil
-		}
-		wait := r.committing
+		tx, wait, err := r.next()
 		if wait == nil {
-			defer r.mu.Unlock()
-			tx, err := r.db.Begin(false)
-			return reader{tx, r.generation}, err
+			return tx, err
 		}
-		r.mu.Unlock()
 		select {
 		case <-wait:
 		case <-ctx.Done():
 			return reader{}, ctx.Err()
 		}
 	}
+}
+
+// next returns a transaction, or what to wait for.
+func (r *readers) next() (reader, <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		tx := r.free[n-1]
+		r.free = r.free[:n-1]
+		return reader{tx, r.generation}, nil, nil
+	}
+	if r.committing != nil {
+		return reader{}, r.committing, nil
+	}
+	tx, err := r.read()
+	return reader{tx, r.generation}, nil, err
 }
 
 // give returns a transaction. It is used again while its state is the last one.
@@ -63,24 +85,36 @@ func (r *readers) give(tx reader) {
 		tx.Tx = nil
 	}
 	r.mu.Unlock()
-	if tx.Tx != nil {
+	if tx.Tx != nil && !r.gone.Load() {
 		_ = tx.Rollback()
 	}
 }
 
-// begin prepares for a commit: from now on, no transaction is begun.
-func (r *readers) begin() error {
+// begin prepares for a commit: from now on, no transaction is begun. It returns the number of the
+// state that is on the disk.
+func (r *readers) begin() (state int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.free) < keptReaders {
-		tx, err := r.db.Begin(false)
+		tx, err := r.read()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		r.free = append(r.free, tx)
 	}
 	r.committing = make(chan struct{})
-	return nil
+	return r.free[0].ID(), nil
+}
+
+// newest returns the number of the state that bbolt shows, on the disk or not, and how much of the
+// file it takes in bytes.
+func (r *readers) newest() (state int, size int64, err error) {
+	tx, err := r.read()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer tx.Rollback()
+	return tx.ID(), tx.Size(), nil
 }
 
 // end ends a commit. With changed, the state before it is no longer given out.

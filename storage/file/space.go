@@ -1,11 +1,15 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
+
+	berrors "go.etcd.io/bbolt/errors"
 
 	"gatehouse.example/storage"
 )
@@ -17,19 +21,18 @@ type space struct {
 	full atomic.Bool  // a write found no space since the last measurement
 }
 
-// With less than tightSpace free, new clients are refused; with less than lastSpace, all writes:
-// they would only find out in the middle.
+// With less than tightSpace free, new clients are refused; with less than lastSpace, all writes but
+// those that remove something: they would only find out in the middle.
 const (
 	tightSpace = 64 << 20
 	lastSpace  = 8 << 20
 )
 
 func (s *space) measure() {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(s.path), &disk); err != nil {
+	free, err := freeSpace(s.path)
+	if err != nil {
 		return // the next write tells what is wrong
 	}
-	free := int64(min(disk.Bavail*uint64(disk.Bsize), 1<<62))
 	if info, err := os.Stat(s.path); err == nil {
 		free = min(free, maxSize-info.Size())
 	}
@@ -37,12 +40,32 @@ func (s *space) measure() {
 	s.full.Store(false)
 }
 
+// freeSpace returns how many bytes the disk of a file has left for this process.
+func freeSpace(path string) (int64, error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(path), &disk); err != nil {
+		return 0, err
+	}
+	return int64(min(uint64(disk.Bavail)*uint64(disk.Bsize), 1<<62)), nil
+}
+
+// noSpace reports whether an error means that the disk is full, a quota is used up, or the file is
+// as large as it may be. bbolt keeps only the text of some errors.
+func noSpace(err error) bool {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, berrors.ErrMaxSizeReached} {
+		if errors.Is(err, full) || strings.HasSuffix(err.Error(), full.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
 // refused records that a write found no space.
 func (s *space) refused() { s.full.Store(true) }
 
 func (s *space) refuses() error {
 	if s.room() == storage.RoomNone {
-		return fmt.Errorf("%w: the disk of %s has %d bytes left", storage.ErrFull, s.path, s.free.Load())
+		return fmt.Errorf("%w: the disk of %s has %d bytes left, and at least %d are needed", storage.ErrFull, s.path, s.free.Load(), lastSpace)
 	}
 	return nil
 }

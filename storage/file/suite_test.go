@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,14 +11,32 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// open opens a new file for one test.
-func open(t *testing.T) storage.Backend {
+// memory returns a folder in memory where there is one, for tests that write a lot and are not about
+// what survives.
+func memory(t testing.TB) string {
 	t.Helper()
-	b, err := file.Open(file.Options{Path: filepath.Join(t.TempDir(), "gatehouse.db"), Create: true})
+	folder, err := os.MkdirTemp("/dev/shm", "gatehouse")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
+}
+
+// openAt opens the file in a folder, which it makes if there is none.
+func openAt(t testing.TB, folder string) *file.Backend {
+	t.Helper()
+	b, err := file.Open(file.Options{Path: filepath.Join(folder, "gatehouse.db"), Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// open opens a new file for one test.
+func open(t *testing.T) storage.Backend {
+	t.Helper()
+	return openAt(t, memory(t))
 }
 
 func TestSuite(t *testing.T) {

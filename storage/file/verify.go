@@ -1,0 +1,197 @@
+package file
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"gatehouse.example/storage"
+)
+
+// Verify reads the whole file and checks every page, every checksum and every number. The error
+// wraps [ErrDamaged] and names the path if something is not what was written, and [ErrInUse] if a
+// process has the file open. Nothing is changed.
+//
+// [Open] does the same. It takes as long as reading the file, and memory of one bit per page.
+func Verify(path string) error {
+	opened, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a fifo does not hang
+	if err != nil {
+		return fmt.Errorf("storage/file: %w", err)
+	}
+	defer opened.Close()
+	info, err := opened.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return fmt.Errorf("storage/file: %s: %w", path, err)
+	}
+	if err := lock(opened, syscall.LOCK_SH); err != nil {
+		return err
+	}
+	if _, err := verify(opened); err != nil {
+		return fmt.Errorf("storage/file: %s: %w", path, err)
+	}
+	return nil
+}
+
+// content is what a check learns about a file.
+type content struct {
+	lineage storage.Lineage
+	seed    maphash.Seed
+	entries tally // of what the bucket entries has
+	counted tally // of what the bucket counts says
+	index   []byte
+	n       int64
+}
+
+// tally is the number of entries of indexes, whatever their order.
+type tally struct {
+	entries int64
+	indexes uint64
+}
+
+func (c *content) add(t *tally, index []byte, n int64) {
+	t.entries += n
+	t.indexes += maphash.Bytes(c.seed, binary.BigEndian.AppendUint64(bytes.Clone(index), uint64(n)))
+}
+
+// verify checks a file that is not written meanwhile.
+func verify(opened *os.File) (*content, error) {
+	var info fs.FileInfo
+	info, err := opened.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r, err := readRoots(opened, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	readAhead(opened, min(info.Size(), int64(r.pages*r.pageSize)))
+	c, w := &content{seed: maphash.MakeSeed()}, newWalker(opened, r)
+	parts, err := w.parts()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkMeta(w, parts); err != nil {
+		return nil, err
+	}
+	for name, check := range map[string]func(element) error{
+		string(itemBucket): checkItem, string(expiryBucket): checkSum(expiryBucket),
+		string(entryBucket): c.checkEntry, string(countBucket): c.checkCount,
+	} {
+		value, there := parts[name]
+		if !there {
+			return nil, damaged("the part %s is missing", name)
+		}
+		if err := w.bucket(value, check); err != nil {
+			return nil, fmt.Errorf("%w (in the part %s)", err, name)
+		}
+	}
+	c.endIndex()
+	if c.entries != c.counted {
+		return nil, damaged("the numbers of entries are wrong")
+	}
+	return c, w.free()
+}
+
+// readAhead reads a file once in its order on the disk, so that the walk, in the order of the tree,
+// finds it in memory. Errors are left to the walk.
+func readAhead(file io.ReaderAt, size int64) {
+	if size <= 8<<30 {
+		_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.NewSectionReader(file, 0, size), make([]byte, 1<<20))
+	}
+}
+
+// parts returns the buckets of the file.
+func (w *walker) parts() (map[string][]byte, error) {
+	parts := map[string][]byte{}
+	err := w.walk(w.root.top, 0, nil, nil, func(e element) error {
+		if e.flags&bucketFlag == 0 || len(parts) > len(buckets) {
+			return errForeign
+		}
+		parts[string(e.key)] = bytes.Clone(e.value)
+		return nil
+	})
+	return parts, err
+}
+
+var errForeign = errors.New("it belongs to another program")
+
+// checkMeta checks the format, and reads the lineage.
+func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
+	value, there := parts[string(metaBucket)]
+	if !there {
+		return errForeign
+	}
+	var format string
+	err := w.bucket(value, func(e element) error {
+		switch {
+		case bytes.Equal(e.key, formatKey):
+			format = string(e.value)
+		case bytes.Equal(e.key, lineageKey):
+			lineage, err := checked(metaBucket, e.key, e.value)
+			c.lineage = storage.Lineage(lineage)
+			return err
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case format != string(currentFormat):
+		return fmt.Errorf("its format %.40q is not known to this program", format)
+	case c.lineage == "":
+		return damaged("its lineage is missing")
+	}
+	return nil
+}
+
+func checkItem(e element) error {
+	_, err := decodeItem(e.key, e.value)
+	return err
+}
+
+func checkSum(bucket []byte) func(element) error {
+	return func(e element) error {
+		_, err := checked(bucket, e.key, e.value)
+		return err
+	}
+}
+
+// checkEntry checks an entry of an index. Those of one index follow each other.
+func (c *content) checkEntry(e element) error {
+	if _, err := checked(entryBucket, e.key, e.value); err != nil {
+		return err
+	}
+	if len(e.key) < 2 || len(e.key) < 2+int(binary.BigEndian.Uint16(e.key)) {
+		return damaged("an entry has %d bytes", len(e.key))
+	}
+	if index := e.key[2 : 2+int(binary.BigEndian.Uint16(e.key))]; !bytes.Equal(index, c.index) {
+		c.endIndex()
+		c.index = append(c.index[:0], index...)
+	}
+	c.n++
+	return nil
+}
+
+func (c *content) endIndex() {
+	if c.n > 0 {
+		c.add(&c.entries, c.index, c.n)
+	}
+	c.n = 0
+}
+
+func (c *content) checkCount(e element) error {
+	n, err := decodeCount(e.key, e.value)
+	if err == nil {
+		c.add(&c.counted, e.key, n)
+	}
+	return err
+}

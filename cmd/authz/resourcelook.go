@@ -32,7 +32,7 @@ func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSe
 			configured = nil
 		}
 	}
-	store, err := s.open(ctx)
+	store, err := s.open(ctx, p)
 	return store, configured, err
 }
 

@@ -28,7 +28,6 @@ func TestConfigRefused(t *testing.T) {
 		"a query":                  {func(c *authz.Config) { c.Issuer = "https://auth.example.com?x" }, "query"},
 		"no store":                 {func(c *authz.Config) { c.Store = nil }, "store"},
 		"the store of another":     {func(c *authz.Config) { c.Issuer = "https://other.example.com" }, "another issuer"},
-		"no resources":             {func(c *authz.Config) { c.Resources = nil }, "resources"},
 		"a relative resource":      {func(c *authz.Config) { c.Resources = []authz.Resource{{URI: "/mcp"}} }, "/mcp"},
 		"a resource not canonical": {func(c *authz.Config) { c.Resources = []authz.Resource{{URI: "https://Notes.example.com"}} }, "canonical"},
 		"a fragment":               {func(c *authz.Config) { c.Resources = []authz.Resource{{URI: notes + "#x"}} }, "fragment"},

@@ -266,9 +266,9 @@ func (s *resourceSet) allScopes() []string {
 // has to be complete (RFC 8414 section 2, RFC 9728 section 4).
 const maxListed = 100
 
-// uris returns resources for the metadata: the first of those that are not patterns.
+// uris returns resources for the metadata: the first of those that are not patterns, nil for none.
 func (s *resourceSet) uris() []string {
-	uris := []string{}
+	var uris []string
 	for _, e := range s.entries {
 		if len(uris) == maxListed {
 			break

@@ -181,6 +181,39 @@ func TestR10ScopesOfNewResources(t *testing.T) {
 	}
 }
 
+// TestR14NoResources: a server needs no resource in its configuration, or only a pattern, and its
+// metadata leaves the list out until there is one (RFC 8414 section 3.2).
+func TestR14NoResources(t *testing.T) {
+	t.Parallel()
+	pattern := authz.Resource{URI: "https://mcp.example.com/{tenant}/mcp", Scopes: []authz.Scope{{Name: "use", Description: "Use it"}}}
+	for name, configured := range map[string][]authz.Resource{"none": nil, "a pattern": {pattern}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, setup{config: func(c *authz.Config) { c.Resources = configured }})
+			listed := func() any {
+				return h.get("/.well-known/oauth-authorization-server").json(t)["protected_resources"]
+			}
+			if got := listed(); got != nil {
+				t.Errorf("listed are %v", got)
+			}
+			c := testClients()["native"]
+			refused := h.send(h.newRequest(http.MethodGet, h.issuer+"/authorize", asksFor(c, "", wiki))).location(t)
+			if got := refused.Query().Get("error"); got != "invalid_target" {
+				t.Errorf("a resource that is not there: %s", refused)
+			}
+			h.add(authz.NewResource{Resource: wikiResource()})
+			h.clock.advance(seen)
+			if got := fmt.Sprint(listed()); got != "["+wiki+"]" {
+				t.Errorf("after the first was added, listed are %s", got)
+			}
+			held := h.redeemFor(c, h.newBrowser().consentAll(asksFor(c, "", wiki)), wiki)
+			if scope := held.token(wiki).member(t, "scope"); scope != "wiki:read" {
+				t.Errorf("the token has the scope %q", scope)
+			}
+		})
+	}
+}
+
 // TestR11AddResourceRefuses: what contradicts another resource, or is too large, is not stored.
 func TestR11AddResourceRefuses(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func (r *relaxation) store() error {
 		r.Store = "embedded:"
 		r.makeUp("store")
 	}
-	r.warn(r.Store.Embedded(), "people, clients and grants are kept in this process and lost at exit: --store redis://… keeps them")
+	r.warn(r.Store.Embedded(), "people, clients and grants are kept in this process and lost at exit: --store file:PATH keeps them")
 	if len(r.MasterKeys) > 0 || !r.Store.Embedded() {
 		return nil
 	}

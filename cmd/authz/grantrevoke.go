@@ -26,7 +26,7 @@ func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err := v.misnamed(); err != nil {
 		return usageError{err}
 	}
-	store, err := v.open(ctx)
+	store, err := v.open(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(server.Close)
+	env.Setenv("STATE_DIRECTORY", env.WorkDir+"/state") // the default store is not that of this machine
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"gatehouse.example/registry/upstream"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue"
-	"gatehouse.example/storage/redis"
 )
 
 // registryVerbs serve and fill a catalogue of servers.
@@ -54,10 +53,10 @@ type registrySettings struct {
 }
 
 // open opens the store, and checks that the catalogue in it can be read.
-func (s *registrySettings) open(ctx context.Context, warn func(string)) (*storage.Store, error) {
-	backend, err := redis.Open(ctx, redis.Options{URL: string(cmp.Or(s.Store, embeddedStore)), OnWarning: warn})
+func (s *registrySettings) open(ctx context.Context, o storeOptions) (*storage.Store, error) {
+	backend, err := openBackend(ctx, cmp.Or(s.Store, embeddedStore), o)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	store, err := storage.New(backend, storage.Options{Issuer: first(s.Issuer), MasterKeys: s.MasterKeys})
 	if err != nil {

@@ -243,7 +243,7 @@ func (v *registryServe) doubts(addr net.Addr) []string {
 	out.keys(v.MasterKeys)
 	out.admin(v.AdminListen)
 	out.store(v.Store)
-	doubt(v.Store == "" || v.Store.Embedded(), "the catalogue is kept in this process and lost at exit: --store redis://… keeps it")
+	doubt(v.Store == "" || v.Store.Embedded(), "the catalogue is kept in this process and lost at exit: --store file:PATH keeps it")
 	doubt(v.Upstream == "" && !v.keepsOwn, "the catalogue stays as it is: there is neither an upstream to mirror nor a server of your own")
 	upstream, err := url.Parse(v.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),

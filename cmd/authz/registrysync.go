@@ -35,14 +35,14 @@ func (v *registrySync) Run(ctx context.Context, p *program, k *kong.Context) err
 	case v.Store == "":
 		return usageError{errors.New("store is not set: name the store of the registry with --store or --config")}
 	case v.Store.Embedded():
-		return usageError{errors.New("store embedded: is in the memory of the running registry, and no other process can reach it: run the registry with --store redis://…")}
+		return usageError{errors.New("store embedded: is in the memory of the running registry, and no other process can reach it: run the registry with --store file:PATH or redis://…")}
 	case v.Upstream == "" && !v.keepsOwn:
 		return usageError{errors.New("upstream is not set: name the registry to mirror with --upstream, or servers of your own with --servers-file")}
 	}
 	quiet := quietlog.New(atLeast{slog.LevelWarn, p.logHandler(v.LogFormat)})
 	defer quiet.Flush()
 	log := slog.New(quiet)
-	store, err := v.open(ctx, nil)
+	store, err := v.open(ctx, storeOptions{})
 	if err != nil {
 		return err
 	}

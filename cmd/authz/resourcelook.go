@@ -33,7 +33,7 @@ func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSe
 		}
 		file.readPeople(from.File)
 	}
-	store, err := s.open(ctx)
+	store, err := s.open(ctx, p)
 	return store, file, err
 }
 

@@ -52,6 +52,11 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // serve runs the server on listeners that are open.
 func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *loaded) error {
+	if l.origins["store"] == stateOfUser {
+		if err := makeStateFolder(s.Store); err != nil {
+			return err
+		}
+	}
 	store, err := s.openStore(ctx, st.log)
 	if err != nil {
 		return err
@@ -169,6 +174,9 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	line("listening on", st.public.Addr().String())
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
+	}
+	if path, _ := s.Store.File(); path != "" {
+		line("store", path)
 	}
 	s.announceEgress(&text, front.EgressMissing(ctx), front.OffersDocuments(ctx))
 	if s.Dev {

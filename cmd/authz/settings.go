@@ -23,7 +23,7 @@ import (
 // storePlace are the settings that name the store.
 type storePlace struct {
 	Config    string            `placeholder:"FILE" help:"YAML file with settings."`
-	Store     settings.StoreURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, or embedded: (lost at exit)."`
+	Store     settings.StoreURL `placeholder:"URL" help:"Where state is kept: redis://, redis+sentinel://, redis+cluster://, with rediss in place of redis over TLS, file:PATH (one machine), or embedded: (lost at exit)."`
 	StoreFile string            `placeholder:"FILE" help:"File that contains the store URL."`
 }
 

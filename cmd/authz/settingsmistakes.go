@@ -15,7 +15,15 @@ import (
 // mistakes returns the mistakes that authz.New does not report. The settings that --dev allows
 // to be left out have been filled in before.
 func (s *serveSettings) mistakes() error {
-	return errors.Join(s.issuerMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes(), s.signInMistake())
+	return errors.Join(s.issuerMistake(), s.fileMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes(), s.signInMistake())
+}
+
+// fileMistake returns an error if the path of a store in a file is malformed.
+func (s *serveSettings) fileMistake() error {
+	if _, err := s.Store.File(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 func (s *serveSettings) issuerMistake() error {
@@ -60,7 +68,7 @@ func (s *serveSettings) required() error {
 			errs = append(errs, errors.New(sentence))
 		}
 	}
-	missing(s.Store == "", "store is not set: give the URL of the store, for example --store redis://127.0.0.1:6379")
+	missing(s.Store == "", "store is not set: name a file, for example --store file:/var/lib/gatehouse/gatehouse.db, or a server, for example --store redis://127.0.0.1:6379")
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
 	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is lost at exit, and the records in this store could not be opened without it; give AUTHZ_MASTER_KEYS, or leave out --store")
 	missing(s.Registration == "", "registration is not set: choose who may register clients, registration: open, token or closed")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -15,11 +16,9 @@ import (
 // openStore opens the store of a server. Warnings about settings of the store that may lose
 // writes go to the log.
 func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
-	backend, err := redis.Open(ctx, redis.Options{
-		URL: string(s.Store), OnWarning: func(sentence string) { log.Warn(sentence) },
-	})
+	backend, err := openBackend(ctx, s.Store, storeOptions{create: true, warn: func(sentence string) { log.Warn(sentence) }})
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
@@ -27,13 +26,22 @@ func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*stora
 // recordsSealed is the value of the setting records that refuses records without a seal.
 const recordsSealed = "sealed"
 
-// open opens the store for a verb. A server may be running over the same store.
-func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
+// open opens the store for a verb, and says which file that is. A server may be running over the
+// same store.
+func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, error) {
+	named := s.Store != ""
+	if !named {
+		var err error
+		if s.Store, err = defaultStore(); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	path, err := s.Store.File()
 	switch {
-	case s.Store == "":
-		return nil, usageError{errors.New("store is not set: name the store of the server with --store or --config")}
+	case err != nil:
+		return nil, usageError{fmt.Errorf("store: %w", err)}
 	case s.Store.Embedded():
-		return nil, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store redis://… to administer it")}
+		return nil, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store file:PATH or redis://… to administer it")}
 	case s.Issuer == "":
 		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
 	case len(s.MasterKeys) == 0:
@@ -42,9 +50,15 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 	if err := recordsMistake(s.Records); err != nil {
 		return nil, usageError{err}
 	}
-	backend, err := redis.Open(ctx, redis.Options{URL: string(s.Store)})
+	if path != "" {
+		fmt.Fprintf(p.stderr, "authz: the store is %s\n", wordOf(path))
+	}
+	backend, err := openBackend(ctx, s.Store, storeOptions{})
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil, usageError{err}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
@@ -52,6 +66,9 @@ func (s *storeSettings) open(ctx context.Context) (*storage.Store, error) {
 // storeMistake returns an error if the URL of the store is malformed. It does not connect.
 func (s *serveSettings) storeMistake() error {
 	if s.Store == "" {
+		return nil // reported already
+	}
+	if path, err := s.Store.File(); path != "" || err != nil {
 		return nil // reported already
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -187,7 +187,7 @@ func (p *program) storeOf(ctx context.Context, k *kong.Context, s *storeSettings
 	if err := p.loadStore(k); err != nil {
 		return nil, err
 	}
-	return s.open(ctx)
+	return s.open(ctx, p)
 }
 
 func (p *program) printJSON(v any) error {

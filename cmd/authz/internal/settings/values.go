@@ -39,7 +39,7 @@ const hidden = "xxxxx"
 // String returns the parts of the URL that cannot be a password: scheme, users, hosts, path and
 // database number. A URL that may contain a password elsewhere is [Redacted].
 func (s StoreURL) String() string {
-	if s == "" || s == "embedded:" {
+	if path, err := s.File(); s == "" || s == "embedded:" || path != "" && err == nil {
 		return string(s)
 	}
 	scheme, rest, ok := strings.Cut(string(s), "://")
@@ -98,6 +98,28 @@ func (s StoreURL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // Embedded reports whether the store is in the memory of the process that opens it.
 func (s StoreURL) Embedded() bool { return strings.HasPrefix(string(s), "embedded:") }
+
+// File returns the path of a store in a file, and "" for any other store. It is written file:PATH
+// or, as a URL, file:///PATH (RFC 8089), without percent-encoding.
+func (s StoreURL) File() (path string, err error) {
+	path, ok := strings.CutPrefix(string(s), "file:")
+	if !ok {
+		return "", nil
+	}
+	if strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") {
+		return "", errors.New("a store in a file is on this machine: write file:PATH or file:///PATH, without a host")
+	}
+	path = strings.TrimPrefix(path, "//")
+	switch {
+	case path == "" || strings.HasSuffix(path, "/"):
+		return "", errors.New("name a file, such as file:/var/lib/gatehouse/gatehouse.db")
+	case strings.ContainsAny(path, "?#%\x00"):
+		return "", errors.New("the path of a store in a file has none of the characters ?, # and %")
+	case strings.HasPrefix(path, "~"):
+		return "", errors.New("~ is not replaced here: write the whole path of the file")
+	}
+	return path, nil
+}
 
 // MasterKeys are the keys of 32 bytes that seal secrets at rest: the first seals, all open. They
 // are written in base64, standard or URL-safe, with or without padding, comma separated.

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/storage"
+	"gatehouse.example/storage/file"
+	"gatehouse.example/storage/file/local"
+	"gatehouse.example/storage/redis"
+)
+
+// storeOptions say how a store is opened.
+type storeOptions struct {
+	create bool // as a server, which makes the file of a store that is not there
+	warn   func(sentence string)
+}
+
+// openBackend opens the store that a URL names.
+func openBackend(ctx context.Context, url settings.StoreURL, o storeOptions) (storage.Backend, error) {
+	path, err := url.File()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("store: %w", err)
+	case path != "":
+		if o.create {
+			return openOwnFile(path, o.warn)
+		}
+		return openSharedFile(ctx, path)
+	}
+	backend, err := redis.Open(ctx, redis.Options{URL: string(url), OnWarning: o.warn})
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return backend, nil
+}
+
+// ownFile is a store in a file that this process has open, and shares with others of its machine.
+type ownFile struct {
+	storage.Backend
+	share *local.Server // nil if nobody else can reach it
+}
+
+func (f ownFile) Close() error {
+	if f.share == nil {
+		return f.Backend.Close()
+	}
+	return errors.Join(f.share.Close(), f.Backend.Close())
+}
+
+// openOwnFile opens the store of a server, and makes it if it is not there.
+func openOwnFile(path string, warn func(sentence string)) (storage.Backend, error) {
+	backend, err := file.Open(file.Options{Path: path, Create: true})
+	if err != nil {
+		return nil, fileProblem(path, true, err)
+	}
+	share, err := local.Serve(path, backend)
+	if err != nil {
+		warn("other commands cannot use the store while this server runs: " + err.Error())
+	}
+	return ownFile{backend, share}, nil
+}
+
+// A server that starts has the file open for a moment before it can be reached.
+const (
+	shareAttempts = 5
+	sharePause    = 100 * time.Millisecond
+)
+
+// openSharedFile opens the store for a verb: at the server that has the file open, or else the file.
+func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
+	for attempt := 1; ; attempt++ {
+		shared, err := local.Open(ctx, path)
+		if err == nil {
+			return shared, nil
+		}
+		own, err := file.Open(file.Options{Path: path})
+		if err == nil {
+			return own, nil
+		}
+		if !errors.Is(err, file.ErrInUse) || attempt == shareAttempts {
+			return nil, fileProblem(path, false, err)
+		}
+		select {
+		case <-time.After(sharePause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// missing is the error of a verb for a store that is not there.
+type missing struct{ path string }
+
+func (m missing) Error() string {
+	return fmt.Sprintf("store: there is no %s, and only servers make one: start authz serve first, or name the store of the server with --store", m.path)
+}
+
+func (missing) Unwrap() error { return fs.ErrNotExist }
+
+// fileProblem says what a person can do about a file that cannot be opened.
+func fileProblem(path string, create bool, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && create:
+		return fmt.Errorf("store: the folder of %s does not exist: make it, with permissions 700, for the user of the server", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return missing{path}
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("store: %s: this user may not open it: run the command as the user of the server", path)
+	case errors.Is(err, file.ErrInUse) && create:
+		return fmt.Errorf("store: another process has %s open: a store in a file has one server at a time", path)
+	case errors.Is(err, file.ErrInUse):
+		return fmt.Errorf("store: another process has %s open and cannot be reached: run the command as the user of the server or as root, on its machine, or stop that process", path)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// defaultStore returns the store of a server outside --dev for which none is named: the file
+// gatehouse.db in the folder that systemd prepared, in /var/lib/gatehouse for root, and in the
+// state folder of any other user (XDG Base Directory Specification).
+func defaultStore() (settings.StoreURL, error) {
+	folder, err := stateFolder(os.Getenv, os.Geteuid(), runtime.GOOS)
+	if err != nil {
+		return "", fmt.Errorf("store is not set, and there is no default: %w: name a store with --store file:PATH", err)
+	}
+	return settings.StoreURL("file:" + filepath.Join(folder, "gatehouse.db")), nil
+}
+
+// stateOfUser is the origin of the default store.
+var stateOfUser = settings.Origin{Rank: settings.ByDefault, Where: "the state folder of this user"}
+
+// stateFolder returns the folder for the state of this user.
+func stateFolder(getenv func(string) string, user int, system string) (string, error) {
+	first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":") // systemd.exec(5): several are separated by colons
+	home := getenv("HOME")
+	switch state := getenv("XDG_STATE_HOME"); {
+	case filepath.IsAbs(first):
+		return first, nil
+	case user == 0:
+		return "/var/lib/gatehouse", nil
+	case filepath.IsAbs(state): // a relative one is ignored, as the specification says
+		return filepath.Join(state, "gatehouse"), nil
+	case !filepath.IsAbs(home):
+		return "", errors.New("this user has no home folder")
+	case system == "darwin":
+		return filepath.Join(home, "Library", "Application Support", "gatehouse"), nil
+	}
+	return filepath.Join(home, ".local", "state", "gatehouse"), nil
+}
+
+// makeStateFolder makes the folder of the default store, which only its user may enter.
+func makeStateFolder(url settings.StoreURL) error {
+	path, err := url.File()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("store: the folder for %s cannot be made: %w: name another place with --store file:PATH", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+package local
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+func TestDeps(t *testing.T) {
+	deptest.Check(t)
+}

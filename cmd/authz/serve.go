@@ -52,12 +52,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // serve runs the server on listeners that are open.
 func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *loaded) error {
-	if l.origins["store"] == stateOfUser {
-		if err := makeStateFolder(s.Store); err != nil {
-			return err
-		}
-	}
-	store, err := s.openStore(ctx, st.log)
+	store, err := s.openStore(ctx, st.log, l.origins["store"] == stateOfUser)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,14 @@ import (
 	"gatehouse.example/storage/redis"
 )
 
-// openStore opens the store of a server. Warnings about settings of the store that may lose
+// openStore opens the store of a server, and makes the folder of the default one. Warnings about settings of the store that may lose
 // writes go to the log.
-func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
+func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger, byDefault bool) (*storage.Store, error) {
+	if byDefault {
+		if err := makeStateFolder(s.Store); err != nil {
+			return nil, err
+		}
+	}
 	backend, err := openBackend(ctx, s.Store, storeOptions{create: true, warn: func(sentence string) { log.Warn(sentence) }})
 	if err != nil {
 		return nil, err

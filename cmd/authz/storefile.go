@@ -162,8 +162,13 @@ func makeStateFolder(url settings.StoreURL) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("store: the folder for %s cannot be made: %w: name another place with --store file:PATH", path, err)
 	}
-	return nil
+	parent, err := os.Open(filepath.Dir(folder))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return errors.Join(parent.Sync(), parent.Close()) // a folder that was just made survives a crash too
 }

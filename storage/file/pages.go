@@ -35,38 +35,38 @@ func damaged(format string, args ...any) error {
 // root is one of the two roots of the file, of which the one with the higher number counts.
 type root struct {
 	pageSize, top, free, pages, number uint64
+	torn                               bool // it was being written when the machine crashed
 	clean                              bool // the file was closed: both roots lead to the same state
 }
 
 // readRoot reads the root in a slot. Without a checksum that fits, it is torn: it was being written
 // when the machine crashed. A root of which more is wrong than that is damaged.
-func readRoot(page []byte, slot uint64) (r root, torn bool, err error) {
-	body := page[pageHeader : pageHeader+rootSize]
+func readRoot(file io.ReaderAt, at int64, slot uint64) (r root, err error) {
+	page := make([]byte, pageHeader+rootSize)
+	if _, err := file.ReadAt(page, at); err != nil {
+		return root{}, damaged("it ends before root %d", slot)
+	}
+	body := page[pageHeader:]
 	if order.Uint32(body) != boltMagic {
-		return root{}, false, damaged("it does not begin like a store: it is another program's, or its beginning was overwritten")
+		return root{}, damaged("it does not begin like a store: it is another program's, or its beginning was overwritten")
 	}
 	if v := order.Uint32(body[4:]); v != boltVersion {
-		return root{}, false, fmt.Errorf("version %d of its layout is not known to this program", v)
+		return root{}, fmt.Errorf("version %d of its layout is not known to this program", v)
 	}
-	r = root{
-		pageSize: uint64(order.Uint32(body[8:])), top: order.Uint64(body[16:]), free: order.Uint64(body[32:]),
-		pages: order.Uint64(body[40:]), number: order.Uint64(body[48:]),
+	if order.Uint64(page) != slot || order.Uint16(page[8:]) != rootPage || order.Uint32(body[12:]) != 0 {
+		return root{}, damaged("root %d is not a root", slot)
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write(body[:56])
-	if order.Uint64(page) != slot || order.Uint16(page[8:]) != rootPage || order.Uint32(body[12:]) != 0 {
-		return root{}, false, damaged("root %d is not a root", slot)
-	}
-	return r, hash.Sum64() != order.Uint64(body[56:]), nil
+	return root{
+		pageSize: uint64(order.Uint32(body[8:])), top: order.Uint64(body[16:]), free: order.Uint64(body[32:]),
+		pages: order.Uint64(body[40:]), number: order.Uint64(body[48:]), torn: hash.Sum64() != order.Uint64(body[56:]),
+	}, nil
 }
 
 // readRoots returns the root that counts.
 func readRoots(file io.ReaderAt, size int64) (root, error) {
-	page := make([]byte, pageHeader+rootSize)
-	if _, err := file.ReadAt(page, 0); err != nil {
-		return root{}, damaged("it has %d bytes", size)
-	}
-	first, firstTorn, err := readRoot(page, 0)
+	first, err := readRoot(file, 0, 0)
 	if err != nil {
 		return root{}, err
 	}
@@ -74,24 +74,34 @@ func readRoots(file io.ReaderAt, size int64) (root, error) {
 	if pageSize < 1024 || pageSize > 1<<16 || pageSize&(pageSize-1) != 0 {
 		return root{}, damaged("its pages have %d bytes", pageSize)
 	}
-	if _, err := file.ReadAt(page, int64(pageSize)); err != nil {
-		return root{}, damaged("it has %d bytes", size)
-	}
-	second, secondTorn, err := readRoot(page, 1)
-	switch {
-	case err != nil:
+	second, err := readRoot(file, int64(pageSize), 1)
+	if err != nil {
 		return root{}, err
-	case second.pageSize != pageSize:
-		return root{}, damaged("its roots differ in the size of pages")
-	case firstTorn && secondTorn:
+	}
+	counts, err := countingRoot(first, second)
+	if err == nil && (counts.pages < 4 || counts.pages > uint64(size)/pageSize) {
+		err = damaged("it has %d bytes, and its %d pages of %d need more", size, counts.pages, pageSize)
+	}
+	return counts, err
+}
+
+// countingRoot returns the later of two roots that is not torn.
+func countingRoot(first, second root) (root, error) {
+	switch {
+	case first.torn && second.torn:
 		return root{}, damaged("both roots are torn")
-	case firstTorn || !secondTorn && second.number > first.number:
-		first, second = second, first
+	case second.pageSize != first.pageSize:
+		return root{}, damaged("its roots differ in the size of pages")
+	case first.torn:
+		return second, nil
+	case second.torn:
+		return first, nil
 	}
-	first.clean = !firstTorn && !secondTorn && first.top == second.top
-	if first.pages < 4 || first.pages > uint64(size)/pageSize {
-		return root{}, damaged("it has %d bytes, and its %d pages of %d need more", size, first.pages, pageSize)
+	clean := first.top == second.top
+	if second.number > first.number {
+		first = second
 	}
+	first.clean = clean
 	return first, nil
 }
 

@@ -239,14 +239,24 @@ func TestStrangersCodes(t *testing.T) {
 		u, _ := url.Parse(stranger.last.header.Get("Location"))
 		return stranger.open(p.issuer + "/login/company/callback?code=made-up&iss=" + url.QueryEscape(p.company.URL()) + "&state=" + url.QueryEscape(u.Query().Get("state"))).status
 	}
+	for range 2 { // who comes back as a person costs the share nothing
+		p.newBrowser().arrive(p.company, "company", asks(c))
+	}
 	limited := 0
 	for range 320 {
 		if attempt() == http.StatusTooManyRequests {
 			limited++
 		}
 	}
-	if n := p.company.Requests("/token"); n != 300 || limited != 20 {
+	if n := p.company.Requests("/token") - 2; n != 300 || limited != 20 {
 		t.Errorf("%d made-up codes reached the provider, %d were limited", n, limited)
+	}
+	stranger.choose("company", asks(c))
+	if r := stranger.submit("decision", "allow"); r.status != http.StatusTooManyRequests {
+		t.Errorf("with the share used up the stranger is sent to the provider: %s", r)
+	}
+	if page := stranger.arrive(p.other, "other", asks(c)); page.status != http.StatusOK {
+		t.Errorf("the share at another provider: %s", page)
 	}
 	person := p.newBrowser()
 	person.from = "198.51.100.9"

@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -249,5 +250,58 @@ func TestRecheckStoreFails(t *testing.T) {
 			p.after(t, time.Hour)
 		}
 		p.wantEnded(t, "after a failure of the store", b, &held, true)
+	}
+}
+
+// TestRecheckRecord: while a question is under way its record has the lease; an answer is on record
+// as it is, and no answer is counted, with the time of the next question.
+func TestRecheckRecord(t *testing.T) {
+	t.Parallel()
+	p, _, _ := newRechecked(t, anybody)
+	id := storage.IdentityAlias("company", p.company.URL(), "1")
+	record := func() storage.ProviderToken {
+		token, err := p.store.ProviderToken(t.Context(), id)
+		if err != nil {
+			t.Error(err)
+		}
+		return token
+	}
+	p.company.Change(func(a *upstreamtest.Answers) {
+		a.First = func(w http.ResponseWriter, r *http.Request) bool {
+			if at := record(); r.URL.Path == "/token" && (!at.Asked || !at.LeaseUntil.After(p.clock.Now())) {
+				t.Errorf("asked without a lease: %+v", at)
+			}
+			return down("/token")(w, r)
+		}
+	})
+	for failures, wait := range []time.Duration{time.Minute, 2 * time.Minute} {
+		p.after(t, []time.Duration{time.Hour, time.Minute}[failures])
+		if at := record(); at.Failures != failures+1 || !at.LeaseUntil.IsZero() || !at.Due.Equal(p.clock.Now().Add(wait)) {
+			t.Errorf("without an answer: %+v; want the next question in %s", at, wait)
+		}
+	}
+	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
+	p.after(t, 2*time.Minute)
+	now := p.clock.Now()
+	if at := record(); at.Failures != 0 || !at.LeaseUntil.IsZero() || !at.Confirmed.Equal(now) || !at.Due.Equal(now.Add(time.Hour)) {
+		t.Errorf("after an answer: %+v; want it confirmed at %s", at, now)
+	}
+}
+
+// TestRecheckOfDisabled: nobody is asked about who is disabled, and their token is forgotten.
+func TestRecheckOfDisabled(t *testing.T) {
+	t.Parallel()
+	p, _, _ := newRechecked(t, anybody)
+	user, asked := p.user(t, adaName), p.company.Requests("/token")
+	user.Disabled = true
+	if err := p.store.UpdateUser(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	p.after(t, time.Hour)
+	if n := p.company.Requests("/token") - asked; n != 0 {
+		t.Errorf("the provider was asked %d times", n)
+	}
+	if _, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1")); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the token: %v", err)
 	}
 }

@@ -99,7 +99,7 @@ func (a anything) client(t testing.TB) *upstream.Client {
 	}
 	client, err := upstream.New(upstream.Provider{
 		ID: "company", Preset: a.preset, Issuer: issuerOf(a.preset), ClientID: "gatehouse", ClientSecret: upstreamtest.ClientSecret, Allow: allow, Recheck: time.Hour,
-	}, upstream.Options{Redirect: redirect, Dev: true, NeedGroups: true})
+	}, upstream.Options{Redirect: redirect, Dev: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ const fuzzNonce = "a nonce of some length"
 func (a anything) arrive(t *testing.T) {
 	t.Helper()
 	client := a.client(t)
-	attempt := upstream.Attempt{State: "state", Nonce: fuzzNonce, Verifier: strings.Repeat("v", 43), Begun: time.Now()}
+	attempt := upstream.Attempt{State: "state", Nonce: fuzzNonce, Verifier: strings.Repeat("v", 43), Begun: time.Now(), NeedGroups: true}
 	arrived, err := client.Finish(t.Context(), attempt, upstream.Callback{Code: "the code"})
 	if err != nil {
 		blamed(t, err)

@@ -142,12 +142,11 @@ func (b *Backend) IndexPageBefore(ctx context.Context, index, before string, lim
 	}
 	err = b.view(ctx, func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(entryBucket).Cursor()
-		key, value := cursor.Seek(end)
-		if key == nil {
-			key, value = cursor.Last()
-		} else {
-			key, value = cursor.Prev()
+		last := cursor.Prev
+		if key, _ := cursor.Seek(end); key == nil {
+			last = cursor.Last
 		}
+		key, value := last()
 		page, err = entriesFrom(key, value, prefix, limit, cursor.Prev)
 		return err
 	})

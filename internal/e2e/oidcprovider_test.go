@@ -271,6 +271,27 @@ func TestUpstreamOIDCProviderFailures(t *testing.T) {
 	p.refuses(finish(a, func(*upstream.Callback) {}), upstream.ErrMisconfigured, upstream.ReasonClient)
 }
 
+// logOut is a browser whose person logs out at the provider.
+func (p *panva) logOut(browser *http.Client) {
+	p.Helper()
+	there := *browser
+	there.CheckRedirect = nil
+	answer, err := there.Get(p.issuer + "/session/end")
+	if err != nil {
+		p.Fatal(err)
+	}
+	page, _ := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	secret := regexp.MustCompile(`name="xsrf" value="([^"]+)"`).FindStringSubmatch(string(page))
+	if secret == nil {
+		p.Fatalf("no form in %s", page)
+	}
+	if answer, err = there.PostForm(p.issuer+"/session/end/confirm", url.Values{"xsrf": {secret[1]}, "logout": {"yes"}}); err != nil {
+		p.Fatal(err)
+	}
+	answer.Body.Close()
+}
+
 // A logout at panva's provider arrives as a logout token for the session and the person.
 func TestUpstreamOIDCProviderLogout(t *testing.T) {
 	tokens := make(chan string, 1)
@@ -278,20 +299,7 @@ func TestUpstreamOIDCProviderLogout(t *testing.T) {
 	defer ours.Close()
 	p := startOtherProvider(t, map[string]any{"backchannel_logout_uri": ours.URL, "backchannel_logout_session_required": true}, func(*upstream.Provider) {})
 	a := p.signIn()
-	answer, err := p.browser.Get(p.issuer + "/session/end")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, _ := io.ReadAll(answer.Body)
-	answer.Body.Close()
-	secret := regexp.MustCompile(`name="xsrf" value="([^"]+)"`).FindStringSubmatch(string(page))
-	if secret == nil {
-		t.Fatalf("no form in %s", page)
-	}
-	if answer, err = p.browser.PostForm(p.issuer+"/session/end/confirm", url.Values{"xsrf": {secret[1]}, "logout": {"yes"}}); err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
+	p.logOut(p.browser)
 	select {
 	case token := <-tokens:
 		r, err := p.client.Logout(t.Context(), token)

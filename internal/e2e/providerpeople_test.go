@@ -182,3 +182,53 @@ func TestSignInThroughOIDCProvider(t *testing.T) {
 		t.Errorf("%d grants are left, want one", n)
 	}
 }
+
+// TestOIDCProviderRestsAndRotates: while panva's provider is down, what was begun goes on and new
+// sign-ins wait; after it the people whom it removed meanwhile lose their grants, and its new key
+// counts.
+func TestOIDCProviderRestsAndRotates(t *testing.T) {
+	s := startThroughProviders(t, nil)
+	ada, kim := s.newVisitor(), s.newVisitor()
+	left, stays := s.signIn(ada, "ada"), s.signIn(kim, "kim")
+	tokens, others := left.tokens(t), stays.tokens(t)
+
+	s.company.tell("down")
+	until(t, "both were asked about in vain", func() bool {
+		log := s.Stderr()
+		return strings.Count(log, "it is not known whether a person may still sign in") >= 2
+	})
+	status, tokens := left.refresh(t, tokens["refresh_token"].(string))
+	if status != http.StatusOK || !s.signedIn(ada) || !s.signedIn(kim) {
+		t.Errorf("while the provider is down: refresh %d %v", status, tokens)
+	}
+	if page, _ := load(t, s.newVisitor(), newGet(t, s.client.authorizeURL("state"))); len(page.fields["username"]) != 1 {
+		t.Errorf("while the provider is down nobody signs in with a password: %s", page.text)
+	}
+
+	s.company.tell("remove ada")
+	s.company.tell("rotate")
+	s.company.tell("up")
+	until(t, "the grant of the person who was removed meanwhile ends", func() bool { return !left.active(t, tokens["access_token"].(string)) })
+	left.checkDead(t, tokens["access_token"].(string), tokens["refresh_token"].(string))
+	if status, answer := stays.refresh(t, others["refresh_token"].(string)); status != http.StatusOK || !s.signedIn(kim) {
+		t.Errorf("somebody else's grant: %d %v", status, answer)
+	}
+	s.signIn(s.newVisitor(), "kim").tokens(t)
+}
+
+// TestOIDCProviderLogsOut: a logout at panva's provider ends the session that began with it here, not
+// the same person's in another browser, and not what works for them.
+func TestOIDCProviderLogsOut(t *testing.T) {
+	s := startThroughProviders(t, nil)
+	one, two := s.newVisitor(), s.newVisitor()
+	held := s.signIn(one, "ada").tokens(t)["access_token"].(string)
+	s.signIn(two, "ada")
+	s.company.logOut(one)
+	until(t, "the session ends", func() bool { return !s.signedIn(one) })
+	if !s.signedIn(two) {
+		t.Error("the session in another browser ended")
+	}
+	if !(&flow{authz: s.process, resource: devResource}).active(t, held) {
+		t.Error("the grant ended")
+	}
+}

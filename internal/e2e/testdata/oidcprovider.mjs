@@ -9,7 +9,7 @@
 //   rotate        use a new signing key, and publish no other
 //   forget        end all refresh tokens
 //   remove NAME   have no person with that name any more
-//   down          listen no more, and end all connections
+//   down          answer what has begun, and listen no more
 //   up            listen again at the same address, if it does not
 //
 // Everybody signs in with the name that they type, has NAME@example.com and the group staff.
@@ -73,7 +73,10 @@ const commands = {
   rotate,
   forget: () => { for (const key of records.keys()) if (key.startsWith('RefreshToken:')) records.delete(key); },
   remove: (name) => { removed.add(name); },
-  down: () => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }),
+  down: () => new Promise((closed) => {
+    const idle = setInterval(() => server.closeIdleConnections(), 5); // what has begun is answered
+    server.close(() => { clearInterval(idle); closed(); });
+  }),
   up: () => server.listening || new Promise((listening) => { server.listen(new URL(issuer).port, '127.0.0.1', listening); }),
 };
 for await (const line of createInterface({ input: process.stdin })) {

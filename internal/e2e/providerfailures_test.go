@@ -130,7 +130,7 @@ var signInFailures = map[string]failure{
 		}
 		return s.company.visit(b, link[1], s.URL+"/login/", "eve").String()
 	}), 403, "access_denied", "denied"},
-	"the provider is asked for nothing that a page is needed for": {sent("prompt", "none"), 403, "access_denied", "denied"},
+	"the provider may show no page": {sent("prompt", "none"), 403, "access_denied", "denied"},
 	"the person was removed": {opens(func(s *throughProviders, b *http.Client) string {
 		callback := s.comeBack(b, "company", "gone").String()
 		s.company.tell("remove gone")

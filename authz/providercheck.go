@@ -150,6 +150,9 @@ func neverAsked(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
+	if e.Unsent {
+		return true
+	}
 	switch e.Reason {
 	case upstream.ReasonBusy, upstream.ReasonClient, upstream.ReasonSettings, upstream.ReasonUnsupported, upstream.ReasonNoRecheck:
 		return true

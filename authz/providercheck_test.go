@@ -180,6 +180,22 @@ func TestRecheckLostAnswer(t *testing.T) {
 	p.wantEnded(t, "after the grace", b, &held, true)
 }
 
+// TestRecheckUnsent: a provider that was not even reached has not replaced the token, so its refusal
+// after that counts: who was removed while it was down does not stay for the grace.
+func TestRecheckUnsent(t *testing.T) {
+	t.Parallel()
+	p, b, held := newRechecked(t, anybody)
+	p.company.Change(func(a *upstreamtest.Answers) { a.First = down("/.well-known/openid-configuration") })
+	p.restart()
+	p.after(t, time.Hour)
+	p.after(t, time.Hour)
+	p.wantEnded(t, "while it is down", b, &held, false)
+	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
+	p.company.Forget()
+	p.after(t, time.Hour)
+	p.wantEnded(t, "a refusal after questions that were not sent", b, &held, true)
+}
+
 // TestRecheckLease: of two processes that look at the same time one asks; a process that was
 // overtaken by a new sign-in writes nothing, and ends nobody.
 func TestRecheckLease(t *testing.T) {

@@ -115,14 +115,18 @@ func (c *caller) do(ctx, whole context.Context, r *http.Request) (reply, error) 
 
 // failed says why there is no answer.
 func (c *caller) failed(whole context.Context, r *http.Request, err error) error {
-	var timeout net.Error
-	switch {
-	case whole.Err() != nil:
+	if whole.Err() != nil {
 		return c.interrupted(whole)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return c.error(ErrUnavailable, ReasonSlow, "%s: %s", place(r), shown(err.Error(), 200))
 	}
-	return c.error(ErrUnavailable, ReasonDown, "%s: %s", place(r), shown(err.Error(), 200))
+	reason := ReasonDown
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		reason = ReasonSlow
+	}
+	// A POST of which anything was written is not sent again, so no connection before this one had it.
+	var on *net.OpError
+	unsent := errors.As(err, &on) && on.Op == "dial"
+	return c.error(ErrUnavailable, reason, "%s: %s", place(r), shown(err.Error(), 200)).with(unsent)
 }
 
 // get fetches an address of the metadata.

@@ -71,6 +71,9 @@ type Error struct {
 	// Code is the provider's error code, such as "access_denied", if it sent a registered one or
 	// one of the same form: at most 64 of a-z, 0-9, "_", "-", ".".
 	Code string
+	// Unsent says that the provider cannot have got the code or refresh token: there was no
+	// connection, or not even metadata. So the provider has used neither.
+	Unsent bool
 	// Detail is for the log only. It may quote the provider, cleaned and shortened.
 	Detail string
 }
@@ -85,6 +88,13 @@ func (e *Error) Error() string {
 		text += ": " + e.Detail
 	}
 	return text
+}
+
+// with returns a copy of an error, which others may have too, with another Unsent.
+func (e *Error) with(unsent bool) *Error {
+	changed := *e
+	changed.Unsent = unsent
+	return &changed
 }
 
 // Unwrap returns the kind.

@@ -8,9 +8,10 @@ import (
 // Recheck asks the provider with a refresh token whether it still knows the person, and returns
 // who they are now; [Client.Admits] then judges them anew. The error is [ErrGone] for
 // invalid_grant and [ErrUnknown] for everything else, also for a client that the provider
-// refuses. The refresh token in the Arrival replaces the one that was given, at once: many
-// providers take each only once. It is in the Arrival also beside an ErrUnknown that came after the
-// provider took the old one; keep it then too.
+// refuses; [Error.Unsent] then says whether the provider cannot have used the token. The refresh
+// token in the Arrival replaces the one that was given, at once: many providers take each only
+// once. It is in the Arrival also beside an ErrUnknown that came after the provider took the old
+// one; keep it then too.
 func (c *Client) Recheck(ctx context.Context, h Held) (Arrival, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -31,7 +32,7 @@ func (c *Client) recheck(ctx context.Context, h Held) (Arrival, error) {
 	}
 	m, err := c.metadata(ctx)
 	if err != nil {
-		return Arrival{}, err
+		return Arrival{}, c.own(err).with(true)
 	}
 	t, err := c.refresh(ctx, m, h.RefreshToken)
 	if err != nil {
@@ -42,7 +43,7 @@ func (c *Client) recheck(ctx context.Context, h Held) (Arrival, error) {
 		err = c.error(ErrInvalid, ReasonPerson, "the refresh token brought another person")
 	}
 	if err != nil {
-		arrived = Arrival{}
+		arrived, err = Arrival{}, c.own(err).with(false)
 	}
 	arrived.RefreshToken = t.refresh
 	return arrived, err

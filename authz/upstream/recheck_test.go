@@ -88,6 +88,48 @@ func TestRecheckErrors(t *testing.T) {
 	})
 }
 
+// Whether the provider can have used the refresh token is known where there was no connection, and
+// where not even its metadata came.
+func TestRecheckUnsent(t *testing.T) {
+	const whole = ""
+	for name, fault := range map[string]struct {
+		path   string // where the provider ends the connection; whole is that it does not listen
+		again  bool   // with a client that does not know the metadata
+		unsent bool
+	}{
+		"it does not listen":              {whole, false, true},
+		"it does not listen, at a start":  {whole, true, true},
+		"no metadata, at a start":         {"/.well-known/openid-configuration", true, true},
+		"no answer to the token":          {"/token", false, false},
+		"no answer after it took a token": {"/userinfo", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.OIDC, rechecking)
+			s.fake.Server.Config.SetKeepAlivesEnabled(false) // a kept connection may look open for a moment
+			a, client := s.arrives(), s.client
+			if fault.again {
+				client = start(t, upstream.OIDC, rechecking, func(p *upstream.Provider) { p.Issuer = s.fake.URL() }).client
+			}
+			if fault.path == whole {
+				s.fake.Server.Close()
+			}
+			s.fake.Change(func(a *upstreamtest.Answers) {
+				a.First = func(_ http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path == fault.path {
+						panic(http.ErrAbortHandler)
+					}
+					return false
+				}
+			})
+			_, err := client.Recheck(t.Context(), held(a))
+			refuses(t, err, upstream.ErrUnknown, upstream.ReasonDown)
+			if e := err.(*upstream.Error); e.Unsent != fault.unsent {
+				t.Errorf("unsent is %t: %v", e.Unsent, err)
+			}
+		})
+	}
+}
+
 // What the provider says now is what counts: groups, address, and the newest refresh token, also
 // when the answer after it is lost.
 func TestRecheckReadsAnew(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -29,25 +28,20 @@ import (
 
 const upstreamRedirect = "https://auth.example.com/login/company/callback"
 
-// otherProvider is panva's oidc-provider, our client of it, and a browser.
-type otherProvider struct {
+// panva is a running oidc-provider.
+type panva struct {
 	*testing.T
-	issuer  string
-	tell    func(command string)
-	stop    func()
-	client  *upstream.Client
-	browser *http.Client
-	back    *url.URL
-	ahead   time.Duration // of our clock, so that no test waits for a pause
+	issuer string
+	tell   func(command string) // see testdata/oidcprovider.mjs
+	stop   func()
 }
 
-// startOtherProvider starts the provider with more metadata of our client, and our client with
-// changes to its configuration.
-func startOtherProvider(t *testing.T, more map[string]any, change func(*upstream.Provider)) *otherProvider {
+// startPanva starts the provider with a client gatehouse that has a redirect URI and more metadata.
+func startPanva(t *testing.T, redirect string, more map[string]any) *panva {
 	t.Helper()
 	node, folder := typescript(t)
 	metadata := map[string]any{
-		"client_id": "gatehouse", "client_secret": "secret", "redirect_uris": []string{upstreamRedirect}, "grant_types": []string{"authorization_code", "refresh_token"},
+		"client_id": "gatehouse", "client_secret": "secret", "redirect_uris": []string{redirect}, "grant_types": []string{"authorization_code", "refresh_token"},
 	}
 	for name, value := range more {
 		metadata[name] = value
@@ -77,7 +71,7 @@ func startOtherProvider(t *testing.T, more map[string]any, change func(*upstream
 		}
 		return lines.Text()
 	}
-	p := &otherProvider{T: t, issuer: next()}
+	p := &panva{T: t, issuer: next()}
 	p.tell = func(command string) {
 		t.Helper()
 		if io.WriteString(in, command+"\n"); next() != command {
@@ -86,44 +80,32 @@ func startOtherProvider(t *testing.T, more map[string]any, change func(*upstream
 	}
 	p.stop = func() { in.Close(); cmd.Wait() }
 	t.Cleanup(p.stop)
-	configuration := upstream.Provider{
-		ID: "company", Issuer: p.issuer, ClientID: "gatehouse", ClientSecret: "secret", Recheck: time.Hour, Scopes: []string{"groups"},
-		Allow: upstream.Allow{Domains: []string{"example.com"}, Groups: []string{"staff"}},
-	}
-	change(&configuration)
-	p.client, err = upstream.New(configuration, upstream.Options{Redirect: upstreamRedirect, Dev: true, Now: func() time.Time { return time.Now().Add(p.ahead) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.browser = &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), upstreamRedirect) {
-			p.back = r.URL
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}}
 	return p
 }
 
 var formAction = regexp.MustCompile(`action="([^"]+)"`)
 
-// visit is the browser: it signs in as ada where it is asked, allows everything, and comes back.
-func (p *otherProvider) visit(address string) upstream.Callback {
+// visit is a browser at the provider: its person signs in with a name where that is asked, allows
+// everything, and comes back to a redirect URI, which is returned unopened.
+func (p *panva) visit(browser *http.Client, address, redirect, name string) (back *url.URL) {
 	p.Helper()
-	p.back = nil
-	answer, err := p.browser.Get(address)
+	there := *browser
+	there.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(r.URL.String(), redirect) {
+			back = r.URL
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	answer, err := there.Get(address)
 	for range 4 {
 		if err != nil {
 			p.Fatal(err)
 		}
 		page, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if p.back != nil {
-			break
+		if back != nil {
+			return back
 		}
 		action := formAction.FindStringSubmatch(string(page))
 		if action == nil {
@@ -131,14 +113,44 @@ func (p *otherProvider) visit(address string) upstream.Callback {
 		}
 		form := url.Values{"prompt": {"consent"}}
 		if strings.Contains(string(page), `name="login"`) {
-			form = url.Values{"prompt": {"login"}, "login": {"ada"}, "password": {"any"}}
+			form = url.Values{"prompt": {"login"}, "login": {name}, "password": {"any"}}
 		}
-		answer, err = p.browser.PostForm(action[1], form)
+		answer, err = there.PostForm(action[1], form)
 	}
-	if p.back == nil {
-		p.Fatal("the browser did not come back")
+	p.Fatal("the browser did not come back")
+	return nil
+}
+
+// otherProvider is panva's oidc-provider, our client of it, and a browser.
+type otherProvider struct {
+	*panva
+	client  *upstream.Client
+	browser *http.Client
+	ahead   time.Duration // of our clock, so that no test waits for a pause
+}
+
+// startOtherProvider starts the provider with more metadata of our client, and our client with
+// changes to its configuration.
+func startOtherProvider(t *testing.T, more map[string]any, change func(*upstream.Provider)) *otherProvider {
+	t.Helper()
+	p := &otherProvider{panva: startPanva(t, upstreamRedirect, more), browser: newBrowser(t)}
+	configuration := upstream.Provider{
+		ID: "company", Issuer: p.issuer, ClientID: "gatehouse", ClientSecret: "secret", Recheck: time.Hour, Scopes: []string{"groups"},
+		Allow: upstream.Allow{Domains: []string{"example.com"}, Groups: []string{"staff"}},
 	}
-	q := p.back.Query()
+	change(&configuration)
+	var err error
+	p.client, err = upstream.New(configuration, upstream.Options{Redirect: upstreamRedirect, Dev: true, Now: func() time.Time { return time.Now().Add(p.ahead) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// come is the browser: it signs in as ada, and comes back.
+func (p *otherProvider) come(address string) upstream.Callback {
+	p.Helper()
+	q := p.visit(p.browser, address, upstreamRedirect, "ada").Query()
 	return upstream.Callback{Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), ErrorDescription: q.Get("error_description")}
 }
 
@@ -154,7 +166,7 @@ func (p *otherProvider) begin(a upstream.Attempt) string {
 func (p *otherProvider) signIn() upstream.Arrival {
 	p.Helper()
 	a := upstream.NewAttempt("state")
-	arrived, err := p.client.Finish(p.Context(), a, p.visit(p.begin(a)))
+	arrived, err := p.client.Finish(p.Context(), a, p.come(p.begin(a)))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -220,7 +232,7 @@ func TestUpstreamOIDCProviderFailures(t *testing.T) {
 	p := startOtherProvider(t, nil, func(*upstream.Provider) {})
 	a := upstream.NewAttempt("state")
 	finish := func(a upstream.Attempt, change func(*upstream.Callback)) error {
-		back := p.visit(p.begin(a))
+		back := p.come(p.begin(a))
 		change(&back)
 		_, err := p.client.Finish(t.Context(), a, back)
 		return err
@@ -234,15 +246,15 @@ func TestUpstreamOIDCProviderFailures(t *testing.T) {
 	p.refuses(finish(a, func(b *upstream.Callback) { b.Issuer = "" }), upstream.ErrInvalid, upstream.ReasonIssuer)
 	p.refuses(finish(a, func(b *upstream.Callback) { b.Issuer = "https://other.example.com" }), upstream.ErrInvalid, upstream.ReasonIssuer)
 
-	back := p.visit(p.begin(a))
+	back := p.come(p.begin(a))
 	_, err = p.client.Finish(t.Context(), upstream.NewAttempt("state"), back)
 	p.refuses(err, upstream.ErrInvalid, upstream.ReasonCode)
 	other := a
 	other.Nonce = "that of another sign-in"
-	_, err = p.client.Finish(t.Context(), other, p.visit(p.begin(a)))
+	_, err = p.client.Finish(t.Context(), other, p.come(p.begin(a)))
 	p.refuses(err, upstream.ErrInvalid, upstream.ReasonNonce)
 
-	back = p.visit(strings.Replace(p.begin(a), "prompt=consent", "prompt=none&max_age=0", 1))
+	back = p.come(strings.Replace(p.begin(a), "prompt=consent", "prompt=none&max_age=0", 1))
 	_, err = p.client.Finish(t.Context(), a, back)
 	p.refuses(err, upstream.ErrDenied, upstream.ReasonDenied)
 
@@ -250,13 +262,34 @@ func TestUpstreamOIDCProviderFailures(t *testing.T) {
 	p.ahead += 5 * time.Second
 	p.signIn()
 
-	back = p.visit(p.begin(a))
+	back = p.come(p.begin(a))
 	p.stop()
 	_, err = p.client.Finish(t.Context(), a, back)
 	p.refuses(err, upstream.ErrUnavailable, upstream.ReasonDown)
 
 	p = startOtherProvider(t, nil, func(p *upstream.Provider) { p.ClientSecret = "wrong" })
 	p.refuses(finish(a, func(*upstream.Callback) {}), upstream.ErrMisconfigured, upstream.ReasonClient)
+}
+
+// logOut is a browser whose person logs out at the provider.
+func (p *panva) logOut(browser *http.Client) {
+	p.Helper()
+	there := *browser
+	there.CheckRedirect = nil
+	answer, err := there.Get(p.issuer + "/session/end")
+	if err != nil {
+		p.Fatal(err)
+	}
+	page, _ := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	secret := regexp.MustCompile(`name="xsrf" value="([^"]+)"`).FindStringSubmatch(string(page))
+	if secret == nil {
+		p.Fatalf("no form in %s", page)
+	}
+	if answer, err = there.PostForm(p.issuer+"/session/end/confirm", url.Values{"xsrf": {secret[1]}, "logout": {"yes"}}); err != nil {
+		p.Fatal(err)
+	}
+	answer.Body.Close()
 }
 
 // A logout at panva's provider arrives as a logout token for the session and the person.
@@ -266,20 +299,7 @@ func TestUpstreamOIDCProviderLogout(t *testing.T) {
 	defer ours.Close()
 	p := startOtherProvider(t, map[string]any{"backchannel_logout_uri": ours.URL, "backchannel_logout_session_required": true}, func(*upstream.Provider) {})
 	a := p.signIn()
-	answer, err := p.browser.Get(p.issuer + "/session/end")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, _ := io.ReadAll(answer.Body)
-	answer.Body.Close()
-	secret := regexp.MustCompile(`name="xsrf" value="([^"]+)"`).FindStringSubmatch(string(page))
-	if secret == nil {
-		t.Fatalf("no form in %s", page)
-	}
-	if answer, err = p.browser.PostForm(p.issuer+"/session/end/confirm", url.Values{"xsrf": {secret[1]}, "logout": {"yes"}}); err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
+	p.logOut(p.browser)
 	select {
 	case token := <-tokens:
 		r, err := p.client.Logout(t.Context(), token)

@@ -6,8 +6,11 @@
 // first line of standard output is the issuer. Each line of standard input is a command, which
 // is repeated on standard output when it is done:
 //
-//   rotate   use a new signing key, and publish no other
-//   forget   end all refresh tokens
+//   rotate        use a new signing key, and publish no other
+//   forget        end all refresh tokens
+//   remove NAME   have no person with that name any more
+//   down          answer what has begun, and listen no more
+//   up            listen again at the same address, if it does not
 //
 // Everybody signs in with the name that they type, has NAME@example.com and the group staff.
 import { createServer } from 'node:http';
@@ -38,6 +41,7 @@ const server = createServer();
 await new Promise((listening) => { server.listen(0, '127.0.0.1', listening); });
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
+const removed = new Set();
 const cookieKey = randomUUID();
 let handle;
 const rotate = () => {
@@ -52,7 +56,7 @@ const rotate = () => {
     scopes: ['openid', 'offline_access', 'groups'],
     claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
     features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
-    findAccount: (ctx, sub) => ({
+    findAccount: (ctx, sub) => (removed.has(sub) ? undefined : {
       accountId: sub,
       claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: ['staff'] }),
     }),
@@ -65,9 +69,19 @@ server.on('request', (request, response) => handle(request, response));
 console.warn = console.info = console.log = () => {};
 const say = (line) => process.stdout.write(`${line}\n`);
 say(issuer);
-const commands = { rotate, forget: () => { for (const key of records.keys()) if (key.startsWith('RefreshToken:')) records.delete(key); } };
+const commands = {
+  rotate,
+  forget: () => { for (const key of records.keys()) if (key.startsWith('RefreshToken:')) records.delete(key); },
+  remove: (name) => { removed.add(name); },
+  down: () => new Promise((closed) => {
+    const idle = setInterval(() => server.closeIdleConnections(), 5); // what has begun is answered
+    server.close(() => { clearInterval(idle); closed(); });
+  }),
+  up: () => server.listening || new Promise((listening) => { server.listen(new URL(issuer).port, '127.0.0.1', listening); }),
+};
 for await (const line of createInterface({ input: process.stdin })) {
-  commands[line]();
+  const [command, name] = line.split(' ');
+  await commands[command](name);
   say(line);
 }
 process.exit(0);

@@ -72,19 +72,22 @@ func (p published) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
 func (p published) Use() string                        { return "sig" }
 func (p published) Key() any                           { return p.key.Public() }
 
-// provider is a running provider and our client of it.
+// provider is a running provider with a client gatehouse, and our client of it.
 type provider struct {
 	*testing.T
-	server *httptest.Server
-	store  *rotating
-	client *upstream.Client
-	ahead  time.Duration // of our clock for caches, so that no test waits for a pause
+	server   *httptest.Server
+	redirect string
+	store    *rotating
+	client   *upstream.Client
+	ahead    time.Duration // of our clock for caches, so that no test waits for a pause
 }
 
-func start(t *testing.T) *provider {
+// serve starts a provider. Clients of one id are the same at all providers: the last redirect URI
+// counts.
+func serve(t *testing.T, redirect string) *provider {
 	t.Helper()
 	var handler http.Handler
-	p := &provider{T: t}
+	p := &provider{T: t, redirect: redirect}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(p.server.Close)
 	web := storage.WebClient("gatehouse", "secret", redirect)
@@ -92,6 +95,12 @@ func start(t *testing.T) *provider {
 	p.store = &rotating{Storage: storage.NewStorage(storage.NewUserStore(p.server.URL))}
 	p.store.rotate(t)
 	handler = exampleop.SetupServer(p.server.URL, p.store, slog.New(slog.DiscardHandler), false)
+	return p
+}
+
+func start(t *testing.T) *provider {
+	t.Helper()
+	p := serve(t, redirect)
 	var err error
 	p.client, err = upstream.New(upstream.Provider{
 		ID: "company", Issuer: p.server.URL, ClientID: "gatehouse", ClientSecret: "secret", Recheck: time.Hour,
@@ -103,28 +112,40 @@ func start(t *testing.T) *provider {
 	return p
 }
 
+func newBrowser(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar}
+}
+
 // browse is a person with a browser who signs in and comes back to us.
 func (p *provider) browse(address string) upstream.Callback {
 	p.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		p.Fatal(err)
-	}
-	var back *url.URL
-	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), redirect) {
+	q := p.visit(newBrowser(p.T), address).Query()
+	return upstream.Callback{Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), ErrorDescription: q.Get("error_description")}
+}
+
+// visit is a browser at the provider until it is sent back. That address is returned unopened.
+func (p *provider) visit(browser *http.Client, address string) (back *url.URL) {
+	p.Helper()
+	there := *browser
+	there.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(r.URL.String(), p.redirect) {
 			back = r.URL
 			return http.ErrUseLastResponse
 		}
 		return nil
-	}}
-	page, err := browser.Get(address)
+	}
+	page, err := there.Get(address)
 	if err != nil {
 		p.Fatal(err)
 	}
 	if page.Body.Close(); back == nil {
 		form := url.Values{"username": {"test-user2"}, "password": {"verysecure"}, "id": {page.Request.URL.Query().Get("authRequestID")}}
-		if page, err = browser.PostForm(p.server.URL+"/login/username", form); err != nil {
+		if page, err = there.PostForm(p.server.URL+"/login/username", form); err != nil {
 			p.Fatal(err)
 		}
 		if text, _ := io.ReadAll(page.Body); back == nil {
@@ -132,8 +153,7 @@ func (p *provider) browse(address string) upstream.Callback {
 		}
 		page.Body.Close()
 	}
-	q := back.Query()
-	return upstream.Callback{Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), ErrorDescription: q.Get("error_description")}
+	return back
 }
 
 func (p *provider) signIn() (upstream.Arrival, error) {

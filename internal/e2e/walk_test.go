@@ -215,7 +215,7 @@ func templateNames(t *testing.T) (names []string) {
 
 // severally asks for two resources at once.
 func (c client) severally() string {
-	return c.authorizeURL("state") + "+calendar%3Aread&resource=" + url.QueryEscape("https://calendar.example.com/mcp")
+	return strings.ReplaceAll(c.authorizeURL("state"), "notes%3Awrite", "notes%3Awrite+calendar%3Aread") + "&resource=" + url.QueryEscape("https://calendar.example.com/mcp")
 }
 
 // atProvider signs in with the provider, and ends with the pages of nobody.

@@ -173,7 +173,8 @@ func create(tx *bolt.Tx, random io.Reader) error {
 	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)))
 }
 
-// Lineage returns the lineage of the file. A copy that is opened as a backup has another one.
+// Lineage returns the lineage of the file, which was drawn when it was made. A copy of the file has
+// the same one: what was used since the copy was made can be used again there.
 func (b *Backend) Lineage(context.Context) (storage.Lineage, error) { return b.lineage, nil }
 
 // Close finishes the writes that have begun and closes the file.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 
 	"gatehouse.example/storage"
 )
@@ -23,6 +24,9 @@ var _ storage.Backend = (*client)(nil)
 // Open returns the store of the server that has the file at path open. The error wraps
 // [ErrNoServer] if there is none, or none that answers this user.
 func Open(ctx context.Context, path string) (storage.Backend, error) {
+	if err := sameOwner(path, folderOf(path)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socketOf(path))
 	}
@@ -31,6 +35,23 @@ func Open(ctx context.Context, path string) (storage.Backend, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrNoServer, path, err), c.Close())
 	}
 	return c, nil
+}
+
+// sameOwner returns an error unless the folder of the socket belongs to whom the file belongs:
+// anybody else could answer there.
+func sameOwner(path, folder string) error {
+	file, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	beside, err := os.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	if owner := ownerOf(file); owner < 0 || owner != ownerOf(beside) {
+		return fmt.Errorf("%s does not belong to the owner of %s", folder, path)
+	}
+	return nil
 }
 
 // ask sends one request. It is never repeated: the outcome of a write whose answer is lost is

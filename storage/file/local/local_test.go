@@ -95,6 +95,18 @@ func TestServerComesAndGoes(t *testing.T) {
 	if err := c.IndexAdd(t.Context(), "index", "another"); !errors.Is(err, storage.ErrUncertain) {
 		t.Errorf("a write without a server: %v", err)
 	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(folder, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := local.Serve(path, b); err == nil {
+			t.Error("a folder of another user is used")
+		}
+		wantNoServer("the folder belongs to another user")
+		if err := os.Chown(folder, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.Chmod(folder, 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"gatehouse.example/storage"
@@ -53,6 +54,8 @@ func listen(path string) (net.Listener, error) {
 		return nil, err
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is not a folder: remove it", folder)
+	case ownerOf(info) != os.Geteuid():
+		return nil, fmt.Errorf("%s belongs to another user: remove it", folder)
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("%s has the permissions %o, so others may enter it: run chmod 700 %s", folder, info.Mode().Perm(), folder)
 	}
@@ -60,6 +63,14 @@ func listen(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return (&net.ListenConfig{}).Listen(context.Background(), "unix", socketOf(path))
+}
+
+// ownerOf returns the user to whom a file belongs, -1 if that is not known.
+func ownerOf(info fs.FileInfo) int {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return -1
 }
 
 // known accepts the connections of this process's user and of root.

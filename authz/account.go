@@ -148,7 +148,7 @@ func (s *Server) ways(person storage.User) []templates.Way {
 	if len(person.Identities) > 0 {
 		var list language.List
 		for _, i := range person.Identities {
-			list = append(list, i.Provider)
+			list = append(list, s.titleOf(i.Provider))
 		}
 		others = language.Say("way.providersSome", "accounts", list)
 	}

@@ -297,6 +297,10 @@ func (w *walk) account() {
 	w.leave(`button[name="connect"]`)
 	w.await("#connected")
 	w.look("connected", "connected")
+	w.open(w.issuer + "/account")
+	if !strings.Contains(w.await(`section[aria-labelledby="ways"]`), "Example Company") {
+		w.t.Error("the page of the account does not name the provider as its button does")
+	}
 }
 
 // passkeysAndPassword changes how the person signs in.

@@ -57,7 +57,7 @@ func openChromium(t testing.TB, flags ...string) *chromium {
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	ctx, cancel := context.WithTimeout(tab, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(tab, 6*time.Minute)
 	t.Cleanup(cancel)
 
 	c := &chromium{t: t, ctx: ctx, posts: map[string]string{}, origins: map[string][]string{}}

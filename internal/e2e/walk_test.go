@@ -337,7 +337,7 @@ func (w *walk) secondFactor() {
 	w.await("p#problem")
 	w.look("second-factor", "factor-wrong")
 	secret := w.await(".note code")
-	w.enter(`input[name="code"]`, oneTimeCode(w.t, secret, -1))
+	w.enter(`input[name="code"]`, oneTimeCode(w.t, secret, 0))
 	w.await(".codes")
 	w.look("recovery", "recovery")
 	w.at("/account/second-factor", "second-factor", "factor-set")
@@ -352,7 +352,7 @@ func (w *walk) secondFactor() {
 	w.enter(`input[name="code"]`, "000000")
 	w.await("p#problem")
 	w.look("code", "code-wrong")
-	w.enter(`input[name="code"]`, oneTimeCode(w.t, secret, 0))
+	w.enter(`input[name="code"]`, oneTimeCode(w.t, secret, 1))
 	w.leave(`button[value="remove"]`)
 	if !w.has("svg.qr") {
 		w.t.Error("after its removal, no second factor can be set up")

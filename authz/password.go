@@ -20,7 +20,8 @@ import (
 // networks.
 type passwordChecker struct {
 	queue   *fair.Queue
-	dummy   string // the hash for unknown names, so that their check takes as long
+	wait    time.Duration // for a place in the queue
+	dummy   string        // the hash for unknown names, so that their check takes as long
 	matches func(hash, password string) bool
 	// outdated reports whether a hash took less work than new ones do.
 	outdated func(hash string) bool
@@ -45,7 +46,10 @@ func newPasswordChecker(random io.Reader, check func(hash, password string) bool
 	if err != nil {
 		return nil, fmt.Errorf("authz: password: %w", err)
 	}
-	return &passwordChecker{queue: fair.NewQueue(hashing(), maxWaiting), matches: check, dummy: dummy, outdated: passwords.NeedsRehash}, nil
+	return &passwordChecker{
+		queue: fair.NewQueue(hashing(), maxWaiting), wait: passwordWait,
+		matches: check, dummy: dummy, outdated: passwords.NeedsRehash,
+	}, nil
 }
 
 // errTooManySignIns means that a sign-in did not get a place in time.
@@ -54,7 +58,7 @@ var errTooManySignIns = errors.New("authz: too many sign-ins at a time")
 // check reports whether password matches hash. It waits in a lane with other sign-ins from
 // the same network, and returns errTooManySignIns if it gets no place.
 func (p *passwordChecker) check(ctx context.Context, lane string, from netip.Addr, hash, password string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, passwordWait)
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	leave, err := p.queue.Enter(ctx, lane, from)
 	if err != nil {
@@ -75,7 +79,7 @@ func (p *passwordChecker) replacement(ctx context.Context, lane string, from net
 
 // hash hashes a password. It waits for a place as a check does.
 func (p *passwordChecker) hash(ctx context.Context, lane string, from netip.Addr, password string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, passwordWait)
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	leave, err := p.queue.Enter(ctx, lane, from)
 	if err != nil {

@@ -32,6 +32,7 @@ type provider struct {
 	// places bounds the sign-ins for which the provider is asked at a time. Each provider has its
 	// own, so that one that is slow delays nobody who signs in elsewhere.
 	places *fair.Queue
+	wait   time.Duration // for one of them
 }
 
 // providers are the configured providers, in the order of the configuration.
@@ -99,7 +100,7 @@ func newProviders(cfg Config) (providers, error) {
 }
 
 func (p *providers) add(configured upstream.Provider, client speaker) {
-	one := &provider{Provider: configured, client: client, places: fair.NewQueue(providerPlaces, providerWaiting)}
+	one := &provider{Provider: configured, client: client, places: fair.NewQueue(providerPlaces, providerWaiting), wait: providerWait}
 	p.ordered = append(p.ordered, one)
 	p.byID[configured.ID] = one
 }
@@ -116,7 +117,7 @@ func (p providers) shown() []templates.Provider {
 // enter returns when a sign-in from the requester's network may ask the provider, and the
 // function that gives its place back. The error says that too many wait, or is the context's.
 func (p *provider) enter(ctx context.Context) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, providerWait)
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	return p.places.Enter(ctx, "sign-in", fair.Requester(ctx))
 }

@@ -2,9 +2,11 @@ package authz
 
 import (
 	"context"
+	"maps"
 	"net/http"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/templates"
 )
 
 // logo handles GET /logo: the logo of the client of a transaction, for the browser of that
@@ -34,15 +36,9 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ownLogo handles GET /pages/logo: the logo of the operator, the same for everybody. Its
-// address changes with the picture.
+// ownLogo handles GET /pages/logo: the logo of the operator, the same for everybody.
 func (s *Server) ownLogo(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "image/png")
-	h.Set("Content-Security-Policy", "default-src 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "public, max-age=86400")
+	maps.Copy(w.Header(), templates.LogoHeader())
 	_, _ = w.Write(s.cfg.Pages.Logo)
 }
 

@@ -89,6 +89,18 @@ func supportLink(support string) string {
 	return "mailto:" + support
 }
 
+// LogoHeader returns the header fields under which the logo is served, with canonical names, as in
+// [net/http.Header]. The answer may be kept for a day, because its address changes with the picture.
+func LogoHeader() map[string][]string {
+	return map[string][]string{
+		"Content-Type":                 {"image/png"},
+		"Content-Security-Policy":      {"default-src 'none'"},
+		"X-Content-Type-Options":       {"nosniff"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+		"Cache-Control":                {"public, max-age=86400"},
+	}
+}
+
 // LogoTag is a name for this version of the logo: it changes when the picture does.
 func (l Look) LogoTag() string {
 	sum := sha256.Sum256(l.Logo)

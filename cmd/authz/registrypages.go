@@ -1,7 +1,10 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+
+	"gatehouse.example/templates"
 )
 
 // readPages sets the look of a separate registry: the section pages of its file, or of the file of
@@ -30,17 +33,12 @@ func (v *registryServe) withLogo(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			h.Set("Allow", "GET, HEAD")
+			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "the logo can only be read", http.StatusMethodNotAllowed)
 			return
 		}
-		h.Set("Content-Type", "image/png")
-		h.Set("Content-Security-Policy", "default-src 'none'")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "public, max-age=86400") // its address changes with the picture
+		maps.Copy(w.Header(), templates.LogoHeader())
 		_, _ = w.Write(v.pages.Logo)
 	})
 }

@@ -104,36 +104,39 @@ func waysOf(r admin.Profile) (ways []string) {
 }
 
 func printSessions(w io.Writer, r admin.Profile) {
-	fmt.Fprintf(w, "\nSessions, the newest first: %s\n", howMany(len(r.Sessions), r.MoreSessions, "authz user show --all"))
-	if len(r.Sessions) == 0 {
-		return
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  SINCE\tLAST USED\tENDS\tBY\tBROWSER\tFROM")
-	for _, s := range r.Sessions {
+	title := "Sessions, the newest first: " + howMany(len(r.Sessions), r.MoreSessions, "authz user show --all")
+	printTable(w, title, "SINCE\tLAST USED\tENDS\tBY\tBROWSER\tFROM", r.Sessions, func(s admin.Session) string {
 		by := wordOf(s.Method)
 		if s.Provider != "" {
 			by = wordOf(s.Provider)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", moment(s.Since), moment(s.Used), moment(s.Ends), by, quoted(s.Browser), wordOf(s.From))
-	}
-	_ = t.Flush() // into memory
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", moment(s.Since), moment(s.Used), moment(s.Ends), by, quoted(s.Browser), wordOf(s.From))
+	})
 }
 
 func printGrants(w io.Writer, r admin.Profile) {
-	fmt.Fprintf(w, "\nGrants, the newest first: %s\n", howMany(len(r.Grants), r.MoreGrants, "authz user show --all, or authz grant ls --user"))
-	if len(r.Grants) == 0 {
-		return
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  GRANT\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tSINCE\tLAST USED\tENDS\tFROM")
-	for _, g := range r.Grants {
+	title := "Grants, the newest first: " + howMany(len(r.Grants), r.MoreGrants, "authz user show --all, or authz grant ls --user")
+	head := "GRANT\tCLIENT\tRESOURCES\tSCOPES\tSTATE\tSINCE\tLAST USED\tENDS\tFROM"
+	printTable(w, title, head, r.Grants, func(g admin.HeldGrant) string {
 		client := wordOf(g.ClientID)
 		if g.ClientName != "" {
 			client += " " + quoted(g.ClientName)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", wordOf(g.ID), client, wordsOf(g.Resources), scopesByResource(g.Grant), g.State,
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", wordOf(g.ID), client, wordsOf(g.Resources), scopesByResource(g.Grant), g.State,
 			moment(g.Created), moment(g.LastUsed), moment(g.Ends), wordOf(g.From))
+	})
+}
+
+// printTable prints the records of a person under a title, in columns that tabs divide.
+func printTable[R any](w io.Writer, title, head string, records []R, line func(R) string) {
+	fmt.Fprintf(w, "\n%s\n", title)
+	if len(records) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  "+head)
+	for _, r := range records {
+		fmt.Fprintln(t, "  "+line(r))
 	}
 	_ = t.Flush() // into memory
 }

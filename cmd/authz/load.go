@@ -64,9 +64,9 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 	}
 	errs = append(errs, s.readPinned())
 	if s.Store == "" && !s.Dev {
-		if s.Store, err = defaultStore(); err == nil {
-			l.origins["store"] = stateOfUser
-		}
+		s.Store, err = defaultStore()
+		errs = append(errs, err)
+		l.origins["store"] = stateOfUser
 	}
 	set := func(name string) bool { return l.origins[name].Rank > settings.ByDefault }
 	l.warnings = append(append(l.warnings, p.env.UnknownVariables(settings.EveryFlag(k.Model.Node))...), append(s.doubts(set), s.egressDoubts(set)...)...)

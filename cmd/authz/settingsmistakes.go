@@ -60,7 +60,7 @@ func (s *serveSettings) signInMistake() error {
 	return nil
 }
 
-// required returns an error for each required setting that is missing.
+// required returns an error for each required setting that is missing. The store has a default.
 func (s *serveSettings) required() error {
 	var errs []error
 	missing := func(absent bool, sentence string) {
@@ -68,11 +68,10 @@ func (s *serveSettings) required() error {
 			errs = append(errs, errors.New(sentence))
 		}
 	}
-	missing(s.Store == "", "store is not set: name a file, for example --store file:/var/lib/gatehouse/gatehouse.db, or a server, for example --store redis://127.0.0.1:6379")
 	missing(len(s.MasterKeys) == 0 && !s.Dev, "master-keys is not set: make a key with openssl rand -base64 32 and give it as AUTHZ_MASTER_KEYS, or the file that holds it as AUTHZ_MASTER_KEYS_FILE")
 	missing(len(s.MasterKeys) == 0 && s.Dev && !s.Store.Embedded(), "master-keys is not set: the key that --dev makes up is lost at exit, and the records in this store could not be opened without it; give AUTHZ_MASTER_KEYS, or leave out --store")
 	missing(s.Registration == "", "registration is not set: choose who may register clients, registration: open, token or closed")
-	missing(len(s.Resources) == 0 && (s.Store == "" || s.Store.Embedded()), "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
+	missing(len(s.Resources) == 0 && s.Store.Embedded(), "resources is not set: list the servers that tokens are for under resources: in the file that --config names")
 	if !s.Dev {
 		errs = append(errs, s.MasterKeys.Mistakes())
 	}

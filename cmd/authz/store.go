@@ -17,8 +17,12 @@ import (
 // writes go to the log.
 func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger, byDefault bool) (*storage.Store, error) {
 	if byDefault {
-		if err := makeStateFolder(s.Store); err != nil {
+		doubt, err := makeStateFolder(s.Store)
+		if err != nil {
 			return nil, err
+		}
+		if doubt != "" {
+			log.Warn(doubt)
 		}
 	}
 	backend, err := openBackend(ctx, s.Store, storeOptions{create: true, warn: func(sentence string) { log.Warn(sentence) }})

@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"gatehouse.example/cmd/authz/internal/settings"
@@ -78,15 +74,19 @@ const (
 // openSharedFile opens the store for a verb: at the server that has the file open, or else the file.
 func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
 	for attempt := 1; ; attempt++ {
-		shared, err := local.Open(ctx, path)
-		if err == nil {
+		shared, unshared := local.Open(ctx, path)
+		if unshared == nil {
 			return shared, nil
 		}
 		own, err := file.Open(file.Options{Path: path})
-		if err == nil {
+		switch {
+		case err == nil:
 			return own, nil
-		}
-		if !errors.Is(err, file.ErrInUse) || attempt == shareAttempts {
+		case !errors.Is(err, file.ErrInUse):
+			return nil, fileProblem(path, false, err)
+		case !errors.Is(unshared, local.ErrNoServer):
+			return nil, fmt.Errorf("store: another process has %s open and cannot be used: %w", path, unshared)
+		case attempt == shareAttempts:
 			return nil, fileProblem(path, false, err)
 		}
 		select {
@@ -118,57 +118,9 @@ func fileProblem(path string, create bool, err error) error {
 	case errors.Is(err, file.ErrInUse) && create:
 		return fmt.Errorf("store: another process has %s open: a store in a file has one server at a time", path)
 	case errors.Is(err, file.ErrInUse):
-		return fmt.Errorf("store: another process has %s open and cannot be reached: run the command as the user of the server or as root, on its machine, or stop that process", path)
+		return fmt.Errorf("store: another process has %s open and cannot be reached: run the command as the user of the server or as root, on its machine, or wait until it has started (a server reads the whole file first), or stop that process", path)
+	case errors.Is(err, errors.ErrUnsupported):
+		return fmt.Errorf("store: %w", errNoFiles)
 	}
 	return fmt.Errorf("store: %w", err)
-}
-
-// defaultStore returns the store of a server outside --dev for which none is named: the file
-// gatehouse.db in the folder that systemd prepared, in /var/lib/gatehouse for root, and in the
-// state folder of any other user (XDG Base Directory Specification).
-func defaultStore() (settings.StoreURL, error) {
-	folder, err := stateFolder(os.Getenv, os.Geteuid(), runtime.GOOS)
-	if err != nil {
-		return "", fmt.Errorf("store is not set, and there is no default: %w: name a store with --store file:PATH", err)
-	}
-	return settings.StoreURL("file:" + filepath.Join(folder, "gatehouse.db")), nil
-}
-
-// stateOfUser is the origin of the default store.
-var stateOfUser = settings.Origin{Rank: settings.ByDefault, Where: "the state folder of this user"}
-
-// stateFolder returns the folder for the state of this user.
-func stateFolder(getenv func(string) string, user int, system string) (string, error) {
-	first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":") // systemd.exec(5): several are separated by colons
-	home := getenv("HOME")
-	switch state := getenv("XDG_STATE_HOME"); {
-	case filepath.IsAbs(first):
-		return first, nil
-	case user == 0:
-		return "/var/lib/gatehouse", nil
-	case filepath.IsAbs(state): // a relative one is ignored, as the specification says
-		return filepath.Join(state, "gatehouse"), nil
-	case !filepath.IsAbs(home):
-		return "", errors.New("this user has no home folder")
-	case system == "darwin":
-		return filepath.Join(home, "Library", "Application Support", "gatehouse"), nil
-	}
-	return filepath.Join(home, ".local", "state", "gatehouse"), nil
-}
-
-// makeStateFolder makes the folder of the default store, which only its user may enter.
-func makeStateFolder(url settings.StoreURL) error {
-	path, err := url.File()
-	if err != nil {
-		return err
-	}
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("store: the folder for %s cannot be made: %w: name another place with --store file:PATH", path, err)
-	}
-	parent, err := os.Open(filepath.Dir(folder))
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return errors.Join(parent.Sync(), parent.Close()) // a folder that was just made survives a crash too
 }

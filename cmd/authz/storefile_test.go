@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/base64"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,33 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// TestStateFolder: the default store is where systemd says, in /var/lib for root, and in the state
-// folder of any other user.
-func TestStateFolder(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		env    map[string]string
-		user   int
-		system string
-		want   string
-	}{
-		{nil, 0, "linux", "/var/lib/gatehouse"},
-		{map[string]string{"STATE_DIRECTORY": "/var/lib/notes:/var/lib/more", "HOME": "/root"}, 0, "linux", "/var/lib/notes"},
-		{map[string]string{"STATE_DIRECTORY": "relative"}, 0, "linux", "/var/lib/gatehouse"},
-		{map[string]string{"HOME": "/home/ada"}, 1000, "linux", "/home/ada/.local/state/gatehouse"},
-		{map[string]string{"HOME": "/home/ada", "XDG_STATE_HOME": "/data"}, 1000, "linux", "/data/gatehouse"},
-		{map[string]string{"HOME": "/home/ada", "XDG_STATE_HOME": "data"}, 1000, "linux", "/home/ada/.local/state/gatehouse"},
-		{map[string]string{"HOME": "/Users/ada"}, 501, "darwin", "/Users/ada/Library/Application Support/gatehouse"},
-		{nil, 1000, "linux", ""},
-	} {
-		got, err := stateFolder(func(name string) string { return c.env[name] }, c.user, c.system)
-		if got != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%v, user %d: %q, %v; want %q", c.env, c.user, got, err, c.want)
-		}
-	}
-}
+	"gatehouse.example/storage/file"
+)
 
 // TestFileStore: verbs work beside a server and without it, a second server is refused, and what
 // was acknowledged before the server was killed is there afterwards.
@@ -85,4 +63,39 @@ func outputOf(environ []string, input string, args ...string) (string, error) {
 	cmd.Env, cmd.Stdin = slices.Concat(os.Environ(), []string{noLookout}, environ), strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// TestFileInUse: what a verb says of a file that another process has open and does not share, and
+// of one whose server it cannot use.
+func TestFileInUse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "gatehouse.db")
+	open, err := file.Open(file.Options{Path: path, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	want := func(sentences ...string) {
+		t.Helper()
+		b, err := openSharedFile(t.Context(), path)
+		if err == nil {
+			t.Fatal(b.Close(), "it was opened")
+		}
+		for _, s := range append(sentences, "another process has "+path+" open") {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("it said %q, without %q", err, s)
+			}
+		}
+	}
+	want("as the user of the server or as root", "wait until it has started", "or stop that process")
+	if err := os.Mkdir(path+".socket", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(path+".socket", "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { _ = http.Serve(l, http.NotFoundHandler()) }()
+	want("cannot be used", "404")
 }

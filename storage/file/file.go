@@ -68,9 +68,10 @@ type Backend struct {
 	closed  error
 }
 
-// maxSize is the size up to which the file may grow. That much address space is reserved when it is
-// opened, because bbolt would wait for all readers to end before it reserves more.
-const maxSize = 1 << 36
+// maxSize is the size up to which the file may grow: 64 GiB, or 1 GiB on systems of 32 bits. That
+// much address space is reserved when it is opened, because bbolt would wait for all readers to end
+// before it reserves more.
+const maxSize = 1 << (30 + 6*(^uint(0)>>63))
 
 // growth is how much the file grows at a time, in bytes.
 const growth = 4 << 20

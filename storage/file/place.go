@@ -7,14 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"gatehouse.example/internal/owner"
 )
 
 // openPath checks what is under a path, makes the file if it may, and returns it locked.
 func openPath(o Options) (*os.File, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
 	if err := checkFolder(filepath.Dir(o.Path)); err != nil {
 		return nil, fmt.Errorf("storage/file: %s: its folder: %w", o.Path, err)
 	}
@@ -31,7 +35,7 @@ func openPath(o Options) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage/file: %w", err)
 	}
-	if err := lock(opened, syscall.LOCK_EX); err != nil {
+	if err := lock(opened, false); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return opened, nil
@@ -78,22 +82,22 @@ func checkInfo(path string, info fs.FileInfo) error {
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("its permissions are %o: others may read it; run chmod 600 %s", info.Mode().Perm(), path)
 	}
-	owner, known := info.Sys().(*syscall.Stat_t)
-	if me := os.Geteuid(); known && me != 0 && int(owner.Uid) != me {
-		return fmt.Errorf("it belongs to the user %d, and this process runs as %d", owner.Uid, me)
+	user, known := owner.Of(info)
+	if me := os.Geteuid(); known && me != 0 && user != me {
+		return fmt.Errorf("it belongs to the user %d, and this process runs as %d", user, me)
 	}
 	return nil
 }
 
 // lock locks a file for this process, or for all that only read it.
-func lock(opened *os.File, how int) error {
+func lock(opened *os.File, shared bool) error {
 	for deadline := time.Now().Add(lockWait); ; <-time.After(20 * time.Millisecond) {
-		err := syscall.Flock(int(opened.Fd()), how|syscall.LOCK_NB)
+		locked, err := tryLock(opened, shared)
 		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+		case err != nil:
 			return fmt.Errorf("storage/file: %s: it cannot be locked: %w", opened.Name(), err)
+		case locked:
+			return nil
 		case time.Now().After(deadline):
 			return fmt.Errorf("%w: %s", ErrInUse, opened.Name())
 		}

@@ -3,6 +3,8 @@ package file_test
 import (
 	"errors"
 	"io/fs"
+	"math"
+	"math/bits"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -238,5 +240,25 @@ func TestAppearing(t *testing.T) {
 		if err := file.CheckPlace(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestSpaceOf: what a system reports about a disk is never taken for more than it is, even where
+// the blocks that are left are fewer than none.
+func TestSpaceOf(t *testing.T) {
+	for _, c := range []struct {
+		blocks int64
+		size   uint64
+		want   int64
+	}{
+		{0, 4096, 0}, {3, 4096, 12288}, {-3, 4096, 0}, {math.MinInt64, math.MaxUint64, 0}, {math.MaxInt64, 1, math.MaxInt64},
+		{math.MaxInt64, 2, math.MaxInt64}, {math.MaxInt64, 4096, math.MaxInt64}, {1 << 51, 1 << 12, math.MaxInt64},
+	} {
+		if got := file.SpaceOf(c.blocks, c.size); got != c.want {
+			t.Errorf("%d blocks of %d bytes are %d bytes, want %d", c.blocks, c.size, got, c.want)
+		}
+	}
+	if bits.UintSize == 64 && file.MaxSize != 64<<30 || bits.UintSize == 32 && file.MaxSize != 1<<30 {
+		t.Error("a file may not grow as far as its documentation says")
 	}
 }

@@ -3,8 +3,9 @@ package file
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -40,13 +41,13 @@ func (s *space) measure() {
 	s.full.Store(false)
 }
 
-// freeSpace returns how many bytes the disk of a file has left for this process.
-func freeSpace(path string) (int64, error) {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(path), &disk); err != nil {
-		return 0, err
+// spaceOf returns how many bytes so many blocks of a size are. Some systems count the blocks that
+// are kept for root as less than none.
+func spaceOf(blocks int64, size uint64) int64 {
+	if high, low := bits.Mul64(uint64(max(blocks, 0)), size); high == 0 {
+		return int64(min(low, math.MaxInt64))
 	}
-	return int64(min(uint64(disk.Bavail)*uint64(disk.Bsize), 1<<62)), nil
+	return math.MaxInt64
 }
 
 // noSpace reports whether an error means that the disk is full, a quota is used up, or the file is

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"gatehouse.example/storage"
 )
@@ -20,7 +19,10 @@ import (
 //
 // [Open] does the same. It takes as long as reading the file, and memory of one bit per page.
 func Verify(path string) error {
-	opened, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a fifo does not hang
+	if err := supported(); err != nil {
+		return err
+	}
+	opened, err := os.OpenFile(path, os.O_RDONLY|withoutWaiting, 0)
 	if err != nil {
 		return fmt.Errorf("storage/file: %w", err)
 	}
@@ -32,7 +34,7 @@ func Verify(path string) error {
 	if err != nil {
 		return fmt.Errorf("storage/file: %s: %w", path, err)
 	}
-	if err := lock(opened, syscall.LOCK_SH); err != nil {
+	if err := lock(opened, true); err != nil {
 		return err
 	}
 	if _, err := verify(opened); err != nil {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -83,7 +84,7 @@ func (s settings) clustered(replicas int) (sentences []string) {
 		}
 	}
 	timeout, barrier := s["cluster-node-timeout"], s["cluster-migration-barrier"]
-	add(s.outside("cluster-node-timeout", minNodeTimeout, 1<<31), "cluster-node-timeout is "+timeout+": a process that is cut off together with an old primary may read outdated records for up to three seconds; "+
+	add(s.outside("cluster-node-timeout", minNodeTimeout, math.MaxInt), "cluster-node-timeout is "+timeout+": a process that is cut off together with an old primary may read outdated records for up to three seconds; "+
 		"set cluster-node-timeout 5000")
 	add(s.outside("cluster-node-timeout", 0, maxNodeTimeout), "cluster-node-timeout is "+timeout+": without its primary a part of the records is away for at least so many milliseconds; "+
 		"set cluster-node-timeout 5000")

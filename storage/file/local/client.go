@@ -3,15 +3,25 @@ package local
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
 
 	"gatehouse.example/storage"
+)
+
+// What a client does with connections. It gives one up before the server does.
+const (
+	clientConnections = 8
+	clientIdleTime    = 30 * time.Second
+	// openTime is how long the first answer may take: nothing needs the disk for it.
+	openTime = 5 * time.Second
 )
 
 // client is the store of the server that has a file open.
@@ -22,53 +32,66 @@ type client struct {
 var _ storage.Backend = (*client)(nil)
 
 // Open returns the store of the server that has the file at path open. The error wraps
-// [ErrNoServer] if there is none, or none that answers this user.
+// [ErrNoServer] if nothing listens there. Any other error says why the one who listens cannot be
+// used: it does not answer this user, speaks another version of the protocol, is not the owner of
+// the file, or hangs.
 func Open(ctx context.Context, path string) (storage.Backend, error) {
-	if err := sameOwner(path, folderOf(path)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
+	err := sameOwner(path)
+	if err == nil {
+		var c *client
+		if c, err = connect(ctx, path); err == nil {
+			return c, nil
+		}
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socketOf(path))
+	if nobody(err) {
+		err = fmt.Errorf("%w: %s: %w", ErrNoServer, path, err)
 	}
-	c := &client{&http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}}
-	if _, err := c.Lineage(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrNoServer, path, err), c.Close())
-	}
-	return c, nil
+	return nil, err
 }
 
-// sameOwner returns an error unless the folder of the socket belongs to whom the file belongs:
-// anybody else could answer there.
-func sameOwner(path, folder string) error {
-	file, err := os.Stat(path)
-	if err != nil {
-		return err
+// connect returns a client of a server that answered.
+func connect(ctx context.Context, path string) (*client, error) {
+	c := &client{&http.Client{Transport: &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, path) },
+		MaxConnsPerHost: clientConnections, MaxIdleConnsPerHost: clientConnections, IdleConnTimeout: clientIdleTime,
+	}}}
+	first, cancel := context.WithTimeoutCause(ctx, openTime, fmt.Errorf("no answer for %s", openTime))
+	defer cancel()
+	_, err := c.Lineage(first)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		err = context.Cause(first)
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		err = fmt.Errorf("the server hung up, as it does unless its own user or root asks: %w", err)
 	}
-	beside, err := os.Lstat(folder)
-	if err != nil {
-		return err
-	}
-	if owner := ownerOf(file); owner < 0 || owner != ownerOf(beside) {
-		return fmt.Errorf("%s does not belong to the owner of %s", folder, path)
-	}
-	return nil
+	_ = c.Close() // it only gives up connections
+	return nil, fmt.Errorf("storage/file/local: the server of %s: %w", path, err)
 }
+
+// refused is the error of a request that the server did not begin.
+type refused struct{ status, text string }
+
+func (r refused) Error() string { return "it answered " + r.status + ": " + r.text }
 
 // ask sends one request. It is never repeated: the outcome of a write whose answer is lost is
-// unknown.
+// unknown. What was not sent, or was refused, was not written.
 func (c *client) ask(ctx context.Context, q request) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	var body bytes.Buffer
-	if err := gob.NewEncoder(&body).Encode(q); err != nil {
+	body, err := pack(q, maxRequest)
+	if err != nil {
 		return answer{}, fmt.Errorf("storage/file/local: %w", err)
 	}
-	a, err := c.post(ctx, &body)
+	a, err := c.post(ctx, body)
 	switch {
 	case err == nil:
 		return a, a.err()
-	case q.writes():
+	case errors.As(err, new(refused)):
+		return answer{}, fmt.Errorf("storage/file/local: %w", err)
+	case q.writes() && !errors.As(err, new(unreached)):
 		return answer{}, fmt.Errorf("%w: storage/file/local: %w", storage.ErrUncertain, err)
 	case ctx.Err() != nil:
 		return answer{}, ctx.Err()
@@ -76,24 +99,34 @@ func (c *client) ask(ctx context.Context, q request) (answer, error) {
 	return answer{}, fmt.Errorf("%w: storage/file/local: %w", storage.ErrUnavailable, err)
 }
 
-func (c *client) post(ctx context.Context, body *bytes.Buffer) (a answer, err error) {
+// post sends a request and returns the answer, or the error [refused] or [unreached] if it was not
+// begun.
+func (c *client) post(ctx context.Context, body []byte) (a answer, err error) {
 	// The host has no meaning: the connection is to the socket. A body that cannot be read again
 	// keeps the transport from sending it twice.
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://store/", io.NopCloser(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://store"+operationPath, io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
 		return answer{}, err
 	}
+	r.ContentLength = int64(len(body))
 	resp, err := c.http.Do(r)
+	if sent := (*url.Error)(nil); errors.As(err, &sent) {
+		err = sent.Err // the URL means nothing to people
+	}
 	if err != nil {
 		return answer{}, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return answer{}, fmt.Errorf("the server answered %s: %.200q", resp.Status, text)
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch said := strings.TrimSpace(fmt.Sprintf("%.200s", data)); {
+	case resp.StatusCode/100 == 4 || resp.StatusCode == http.StatusNotImplemented:
+		return answer{}, refused{resp.Status, said}
+	case err != nil:
+		return answer{}, err
+	case resp.StatusCode != http.StatusOK:
+		return answer{}, fmt.Errorf("the server answered %s: %s", resp.Status, said)
 	}
-	err = gob.NewDecoder(io.LimitReader(resp.Body, maxMessage)).Decode(&a)
-	return a, err
+	return a, unpack(data, &a)
 }
 
 func (q request) writes() bool {

@@ -3,27 +3,37 @@
 // each operation there.
 //
 // The socket is in a folder that only the server's user may enter. The server also asks the system
-// who connected, and refuses everybody but its own user and root.
+// who connected, and refuses everybody but its own user and root. Where the system does not tell,
+// [Serve] refuses to listen.
 package local
 
 import (
+	"bytes"
+	"encoding/gob"
 	"errors"
-	"path/filepath"
+	"fmt"
 	"time"
 
 	"gatehouse.example/storage"
 )
 
-// maxMessage is the greatest size of a request and of an answer, in bytes.
-const maxMessage = 64 << 20
+// The protocol: a request is a POST to [operationPath] with a [request] in its body, and the answer
+// is 200 with an [answer]. Any status from 400 to 499, and 501, means that nothing was done.
+// Other paths are for what one day does not fit into an operation; a path that this version does
+// not know is 404.
+const (
+	// version changes with every field of a message: one that the other side does not know would
+	// be left out silently.
+	version       = "1"
+	operationPath = "/" + version + "/operation"
 
-// ErrNoServer means that no server listens beside the file.
+	// The greatest size of a request and of an answer, in bytes.
+	maxRequest = 16 << 20
+	maxAnswer  = 64 << 20
+)
+
+// ErrNoServer means that nothing listens beside the file.
 var ErrNoServer = errors.New("storage/file/local: no server has the file open")
-
-// folderOf returns the folder of the socket for a file.
-func folderOf(path string) string { return path + ".socket" }
-
-func socketOf(path string) string { return filepath.Join(folderOf(path), "store") }
 
 // request is one operation: the name of a method of [storage.Backend] and its arguments.
 type request struct {
@@ -53,6 +63,30 @@ type answer struct {
 	Lineage storage.Lineage
 	Fault   string // which of the known errors it is, other for an unknown one, empty for none
 	Text    string // of the error
+}
+
+// pack returns the bytes of a message, of at most so many.
+func pack(message any, limit int) ([]byte, error) {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(message); err != nil {
+		return nil, err
+	}
+	if b.Len() > limit {
+		return nil, fmt.Errorf("a message of %d bytes, and at most %d are sent", b.Len(), limit)
+	}
+	return b.Bytes(), nil
+}
+
+// unpack reads the message that the bytes are, and nothing else.
+func unpack(data []byte, message any) error {
+	r := bytes.NewReader(data)
+	if err := gob.NewDecoder(r).Decode(message); err != nil {
+		return err
+	}
+	if r.Len() > 0 {
+		return fmt.Errorf("%d bytes follow the message", r.Len())
+	}
+	return nil
 }
 
 // other is the fault of an error that is none of the known ones.

@@ -1,116 +1,135 @@
 package local
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
+	"io"
 	"net/http"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"gatehouse.example/storage"
 )
 
+// limits are what clients may cost.
+type limits struct {
+	connections int
+	// header, body and answer are how long the parts of a request may take on the way.
+	header, body, answer time.Duration
+	// idle is how long a connection without a request is kept, for longer than clients keep it.
+	idle time.Duration
+	// close is how long [Server.Close] waits for requests under way.
+	close time.Duration
+}
+
+// usual are the limits of every server. A verb has a few operations under way at a time.
+var usual = limits{
+	connections: 32, header: 5 * time.Second, body: 20 * time.Second, answer: 20 * time.Second, idle: time.Minute, close: 4 * time.Second,
+}
+
 // Server answers the programs that open a file's store while a process has the file open.
 type Server struct {
 	http     *http.Server
 	finished sync.WaitGroup
+	limits   limits
 }
 
 // Serve begins to listen beside the file at path, which this process has open as backend. It
 // replaces a socket that a process before has left: who has the file open is the only server.
 // The error says why programs on this machine cannot reach the server.
 func Serve(path string, backend storage.Backend) (*Server, error) {
+	return serve(path, backend, usual)
+}
+
+func serve(path string, backend storage.Backend, l limits) (*Server, error) {
+	if !peersKnown {
+		return nil, errors.New("storage/file/local: this system does not tell who connects to a socket")
+	}
 	listener, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("storage/file/local: %w", err)
 	}
-	s := &Server{http: &http.Server{Handler: handler{backend}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
-	s.finished.Go(func() { _ = s.http.Serve(known{listener}) })
+	h := handler{backend, l}
+	s := &Server{limits: l, http: &http.Server{
+		Handler: h.routes(), ReadHeaderTimeout: l.header, IdleTimeout: l.idle, MaxHeaderBytes: 16 << 10,
+	}}
+	limited := connections{listener, make(chan struct{}, l.connections)}
+	s.finished.Go(func() { _ = s.http.Serve(limited) })
 	return s, nil
 }
 
-// Close stops listening and ends the operations under way.
+// Close stops listening, waits up to five seconds for the requests under way, and ends those that
+// are left. The file is closed after it.
 func (s *Server) Close() error {
-	err := s.http.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), s.limits.close)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
 	s.finished.Wait()
 	return err
 }
 
-func listen(path string) (net.Listener, error) {
-	folder := folderOf(path)
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	info, err := os.Lstat(folder)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.IsDir():
-		return nil, fmt.Errorf("%s is not a folder: remove it", folder)
-	case ownerOf(info) != os.Geteuid():
-		return nil, fmt.Errorf("%s belongs to another user: remove it", folder)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s has the permissions %o, so others may enter it: run chmod 700 %s", folder, info.Mode().Perm(), folder)
-	}
-	if err := os.Remove(socketOf(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return (&net.ListenConfig{}).Listen(context.Background(), "unix", socketOf(path))
+// handler carries out what is asked for.
+type handler struct {
+	backend storage.Backend
+	limits  limits
 }
 
-// ownerOf returns the user to whom a file belongs, -1 if that is not known.
-func ownerOf(info fs.FileInfo) int {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(stat.Uid)
-	}
-	return -1
+// routes returns what the server answers.
+func (h handler) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+operationPath, h.operate)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, fmt.Sprintf("version %s of the protocol has no %.10s %.40s: use the program of the server's release", version, r.Method, r.URL.Path), http.StatusNotFound)
+	})
+	return mux
 }
 
-// known accepts the connections of this process's user and of root.
-type known struct{ net.Listener }
-
-func (l known) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if user, err := userOf(conn); err == nil && (user == 0 || user == os.Geteuid()) {
-			return conn, nil
-		}
-		_ = conn.Close()
-	}
-}
-
-// handler carries out operations.
-type handler struct{ backend storage.Backend }
-
-func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var q request
-	if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, maxMessage)).Decode(&q); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	run, ok := operations[q.Method]
-	if !ok {
-		http.Error(w, "there is no operation "+q.Method, http.StatusNotImplemented)
+// operate carries out an operation. Whatever is refused here was not begun.
+func (h handler) operate(w http.ResponseWriter, r *http.Request) {
+	q, status, err := h.receive(w, r)
+	if err != nil {
+		http.Error(w, err.Error(), status)
 		return
 	}
 	var a answer
-	a.explain(run(r.Context(), h.backend, q, &a))
-	var body bytes.Buffer
-	if err := gob.NewEncoder(&body).Encode(a); err != nil {
+	a.explain(operations[q.Method](r.Context(), h.backend, q, &a))
+	body, err := pack(a, maxAnswer)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_, _ = w.Write(body.Bytes())
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.limits.answer))
+	_, _ = w.Write(body)
+}
+
+// receive returns the request, or the status with which it is refused.
+func (h handler) receive(w http.ResponseWriter, r *http.Request) (q request, status int, err error) {
+	c := http.NewResponseController(w)
+	if err := errors.Join(c.SetReadDeadline(time.Now().Add(h.limits.body)), c.SetWriteDeadline(time.Time{})); err != nil {
+		return q, http.StatusInternalServerError, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return q, http.StatusRequestEntityTooLarge, fmt.Errorf("a request has at most %d bytes", large.Limit)
+	}
+	if err != nil {
+		return q, http.StatusBadRequest, err
+	}
+	// What follows takes as long as the disk does; only a client that hangs up ends it.
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return q, http.StatusInternalServerError, err
+	}
+	if err := unpack(body, &q); err != nil {
+		return q, http.StatusBadRequest, err
+	}
+	if operations[q.Method] == nil {
+		return q, http.StatusNotImplemented, fmt.Errorf("there is no operation %.40q", q.Method)
+	}
+	return q, http.StatusOK, nil
 }
 
 // operations are what can be asked for, by the names of the methods of [storage.Backend].

@@ -30,7 +30,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -193,13 +192,6 @@ func (s *Server) Restart() {
 		s.t.Fatalf("redistest: restart: %v\n%s", err, s.output())
 	}
 }
-
-// Pause stops the process with SIGSTOP: connections stay and are accepted by the kernel, but get
-// no answer. Resume lets it go on.
-func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
-
-// Resume lets a paused server go on.
-func (s *Server) Resume() { s.t.Helper(); s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig os.Signal) {
 	s.t.Helper()

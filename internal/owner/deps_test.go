@@ -1,0 +1,11 @@
+package owner_test
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+func TestDeps(t *testing.T) {
+	deptest.Check(t)
+}

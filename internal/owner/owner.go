@@ -1,0 +1,2 @@
+// Package owner tells to whom a file belongs.
+package owner

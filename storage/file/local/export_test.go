@@ -1,0 +1,54 @@
+package local
+
+import (
+	"reflect"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// The protocol, for tests that speak it by themselves.
+const (
+	Version       = version
+	OperationPath = operationPath
+	MaxRequest    = maxRequest
+)
+
+// PackAdd returns the body of a request for [storage.Backend.IndexAdd].
+func PackAdd(index, entry string) []byte {
+	body, err := pack(request{Method: "IndexAdd", Index: index, Entry: entry}, maxRequest)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+// PackOther returns the body of a request for an operation that does not exist.
+func PackOther() []byte {
+	body, err := pack(request{Method: "Close"}, maxRequest)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+// PackAnswer returns the body of an answer that has one lineage.
+func PackAnswer(lineage storage.Lineage) []byte {
+	body, err := pack(answer{Lineage: lineage}, maxAnswer)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+// Messages returns the types of the messages.
+func Messages() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[answer]()}
+}
+
+// ServeHasty serves with fewer connections, less patience with clients, and as little at the end.
+func ServeHasty(path string, backend storage.Backend, connections int, patience time.Duration) (*Server, error) {
+	l := usual
+	l.connections, l.header, l.body, l.close = connections, patience, patience, patience
+	return serve(path, backend, l)
+}

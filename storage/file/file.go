@@ -170,7 +170,8 @@ func create(tx *bolt.Tx, random io.Reader) error {
 		return err
 	}
 	meta, lineage := tx.Bucket(metaBucket), []byte("file "+hex.EncodeToString(id))
-	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)))
+	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)),
+		meta.Put(digestKey, digest{}.encode()))
 }
 
 // Lineage returns the lineage of the file, which was drawn when it was made. A copy of the file has

@@ -14,9 +14,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// Verify reads the whole file and checks every page, every checksum and every number. The error
-// wraps [ErrDamaged] and names the path if something is not what was written, and [ErrInUse] if a
-// process has the file open. Nothing is changed.
+// Verify reads the whole file and checks every page, every checksum, every number and the digest.
+// The error wraps [ErrDamaged] and names the path if something is not what was written, and
+// [ErrInUse] if a process has the file open. Nothing is changed.
 //
 // [Open] does the same. It takes as long as reading the file, and memory of one bit per page.
 func Verify(path string) error {
@@ -49,6 +49,8 @@ type content struct {
 	counted tally // of what the bucket counts says
 	index   []byte
 	n       int64
+	digest  digest // of what the buckets have
+	last    digest // of what was written
 }
 
 // tally is the number of entries of indexes, whatever their order.
@@ -90,7 +92,7 @@ func verify(opened *os.File) (*content, error) {
 		if !there {
 			return nil, damaged("the part %s is missing", name)
 		}
-		if err := w.bucket(value, check); err != nil {
+		if err := w.bucket(value, c.summed([]byte(name), check)); err != nil {
 			return nil, fmt.Errorf("%w (in the part %s)", err, name)
 		}
 	}
@@ -98,7 +100,21 @@ func verify(opened *os.File) (*content, error) {
 	if c.entries != c.counted {
 		return nil, damaged("the numbers of entries are wrong")
 	}
-	return c, w.free()
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	if c.digest != c.last {
+		return nil, damaged("a part of it is of an earlier time: the disk lost a write, or a copy was put back")
+	}
+	return c, nil
+}
+
+// summed checks the values of a bucket and adds them to the digest.
+func (c *content) summed(bucket []byte, check func(element) error) func(element) error {
+	return func(e element) error {
+		c.digest.add(hashOf(bucket, e.key, e.value))
+		return check(e)
+	}
 }
 
 // readAhead reads a file once in its order on the disk, so that the walk, in the order of the tree,
@@ -131,13 +147,18 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 		return errForeign
 	}
 	var format string
-	err := w.bucket(value, func(e element) error {
+	var digested bool
+	err := w.bucket(value, func(e element) (err error) {
 		switch {
 		case bytes.Equal(e.key, formatKey):
 			format = string(e.value)
 		case bytes.Equal(e.key, lineageKey):
 			lineage, err := checked(metaBucket, e.key, e.value)
 			c.lineage = storage.Lineage(lineage)
+			return err
+		case bytes.Equal(e.key, digestKey):
+			digested = true
+			c.last, err = decodeDigest(e.value)
 			return err
 		}
 		return nil
@@ -149,6 +170,8 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 		return fmt.Errorf("its format %.40q is not known to this program", format)
 	case c.lineage == "":
 		return damaged("its lineage is missing")
+	case !digested:
+		return damaged("its digest is missing")
 	}
 	return nil
 }

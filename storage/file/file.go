@@ -126,7 +126,7 @@ func settled(opened *os.File, path string) (*content, error) {
 	if r, err := readRoots(opened, info.Size()); err == nil && !r.clean {
 		forgetCache(opened)
 	}
-	return verify(opened)
+	return verify(opened, untold)
 }
 
 // openBolt opens the database in a file that is locked and checked.

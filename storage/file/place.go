@@ -54,9 +54,9 @@ func checkFolder(path string) error {
 // checkPlace checks what is under a path before it is opened. The file holds secrets, so others
 // must not read it.
 func checkPlace(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, link := os.Lstat(path); link == nil {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return errors.New("it is a symbolic link to a file that does not exist")
 		}
 	}

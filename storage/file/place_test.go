@@ -209,3 +209,34 @@ func TestMadeAtOnce(t *testing.T) {
 		t.Errorf("%d have it open, and the folder has %d files", n, len(left))
 	}
 }
+
+// TestAppearing: a file that another process makes during the check is there or not. It is not
+// taken for a symbolic link.
+func TestAppearing(t *testing.T) {
+	folder := memory(t)
+	if err := openAt(t, folder).Close(); err != nil {
+		t.Fatal(err)
+	}
+	made, path := filepath.Join(folder, "gatehouse.db"), filepath.Join(folder, "appears.db")
+	done := make(chan error)
+	go func() {
+		var err error
+		for range 3000 {
+			err = errors.Join(err, os.Link(made, path), os.Remove(path))
+		}
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+		if err := file.CheckPlace(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+	}
+}

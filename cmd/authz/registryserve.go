@@ -69,7 +69,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	for _, sentence := range append(warnings, v.doubts(st.public.Addr())...) {
 		log.Warn(sentence)
 	}
-	store, err := v.open(ctx, storeOptions{create: true, warn: func(sentence string) { log.Warn(sentence) }})
+	store, err := v.open(ctx, ofServer(log))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger, byDefau
 			log.Warn(doubt)
 		}
 	}
-	backend, err := openBackend(ctx, s.Store, storeOptions{create: true, warn: func(sentence string) { log.Warn(sentence) }})
+	backend, err := openBackend(ctx, s.Store, ofServer(log))
 	if err != nil {
 		return nil, err
 	}

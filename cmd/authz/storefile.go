@@ -18,6 +18,7 @@ import (
 type storeOptions struct {
 	create bool // as a server, which makes the file of a store that is not there
 	warn   func(sentence string)
+	say    func(sentence string) // how far a long start is
 }
 
 // openBackend opens the store that a URL names.
@@ -28,7 +29,7 @@ func openBackend(ctx context.Context, url settings.StoreURL, o storeOptions) (st
 		return nil, fmt.Errorf("store: %w", err)
 	case path != "":
 		if o.create {
-			return openOwnFile(path, o.warn)
+			return openOwnFile(path, o)
 		}
 		return openSharedFile(ctx, path)
 	}
@@ -53,14 +54,14 @@ func (f ownFile) Close() error {
 }
 
 // openOwnFile opens the store of a server, and makes it if it is not there.
-func openOwnFile(path string, warn func(sentence string)) (storage.Backend, error) {
-	backend, err := file.Open(file.Options{Path: path, Create: true})
+func openOwnFile(path string, o storeOptions) (storage.Backend, error) {
+	backend, err := file.Open(file.Options{Path: path, Create: true, Progress: checking(path, time.Now, o.say)})
 	if err != nil {
 		return nil, fileProblem(path, true, err)
 	}
 	share, err := local.Serve(path, backend)
 	if err != nil {
-		warn("other commands cannot use the store while this server runs: " + err.Error())
+		o.warn("other commands cannot use the store while this server runs: " + err.Error())
 	}
 	return ownFile{backend, share}, nil
 }

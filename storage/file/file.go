@@ -37,6 +37,9 @@ type Options struct {
 	// Create makes the file if it does not exist. Without it a missing file is an error that wraps
 	// [fs.ErrNotExist], so that a command that was given another path does not make a second store.
 	Create bool
+	// Progress, if it is not nil, is called now and then while the file is checked, with how much of
+	// the check is done, in bytes that have no other meaning.
+	Progress func(done, total int64)
 	// Now is the clock by which items end; nil means time.Now.
 	Now func() time.Time
 	// Rand is the source of the lineage; nil means crypto/rand.Reader.
@@ -88,11 +91,14 @@ func Open(o Options) (*Backend, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
+	if o.Progress == nil {
+		o.Progress = untold
+	}
 	opened, err := openPath(o)
 	if err != nil {
 		return nil, err
 	}
-	checked, err := settled(opened, o.Path)
+	checked, err := settled(opened, o.Path, o.Progress)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
 	}
@@ -116,7 +122,7 @@ func Open(o Options) (*Backend, error) {
 
 // settled checks a file after it made sure that the disk has what is read. A process that was
 // killed may have left a state that only the memory of the system has.
-func settled(opened *os.File, path string) (*content, error) {
+func settled(opened *os.File, path string, told progress) (*content, error) {
 	if err := errors.Join(opened.Sync(), syncFolderOf(path)); err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func settled(opened *os.File, path string) (*content, error) {
 	if r, err := readRoots(opened, info.Size()); err == nil && !r.clean {
 		forgetCache(opened)
 	}
-	return verify(opened)
+	return verify(opened, told)
 }
 
 // openBolt opens the database in a file that is locked and checked.
@@ -171,7 +177,8 @@ func create(tx *bolt.Tx, random io.Reader) error {
 		return err
 	}
 	meta, lineage := tx.Bucket(metaBucket), []byte("file "+hex.EncodeToString(id))
-	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)))
+	return errors.Join(meta.Put(formatKey, currentFormat), meta.Put(lineageKey, withSum(metaBucket, lineageKey, lineage)),
+		meta.Put(digestKey, digest{}.encode()))
 }
 
 // Lineage returns the lineage of the file, which was drawn when it was made. A copy of the file has

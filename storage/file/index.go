@@ -24,11 +24,10 @@ func addEntry(tx *bolt.Tx, index, entry string) error {
 	if err != nil {
 		return err
 	}
-	entries := tx.Bucket(entryBucket)
-	if entries.Get(key) != nil {
+	if tx.Bucket(entryBucket).Get(key) != nil {
 		return nil
 	}
-	if err := entries.Put(key, withSum(entryBucket, key, nil)); err != nil {
+	if err := putValue(tx, entryBucket, key, nil); err != nil {
 		return err
 	}
 	return count(tx, index, +1)
@@ -39,11 +38,10 @@ func removeEntry(tx *bolt.Tx, index, entry string) error {
 	if err != nil {
 		return err
 	}
-	entries := tx.Bucket(entryBucket)
-	if entries.Get(key) == nil {
+	if tx.Bucket(entryBucket).Get(key) == nil {
 		return nil
 	}
-	if err := entries.Delete(key); err != nil {
+	if err := dropValue(tx, entryBucket, key); err != nil {
 		return err
 	}
 	return count(tx, index, -1)
@@ -55,11 +53,10 @@ func count(tx *bolt.Tx, index string, by int64) error {
 	if err != nil {
 		return err
 	}
-	counts, key := tx.Bucket(countBucket), []byte(index)
 	if n += by; n <= 0 {
-		return counts.Delete(key)
+		return dropValue(tx, countBucket, []byte(index))
 	}
-	return counts.Put(key, withSum(countBucket, key, binary.BigEndian.AppendUint64(make([]byte, 0, 8+sumSize), uint64(n))))
+	return putValue(tx, countBucket, []byte(index), binary.BigEndian.AppendUint64(make([]byte, 0, 8+sumSize), uint64(n)))
 }
 
 func countOf(tx *bolt.Tx, index string) (int64, error) {

@@ -35,12 +35,13 @@ func decodeItem(key, raw []byte) (stored, error) {
 	return s, nil
 }
 
-func (s stored) encode(key []byte) []byte {
+// encode returns the value of an item in its bucket, without the checksum.
+func (s stored) encode() []byte {
 	raw := make([]byte, 0, itemHeader+len(s.Data)+sumSize)
 	raw = append(raw, s.Version[:]...)
 	raw = binary.BigEndian.AppendUint64(raw, s.ends)
 	raw = binary.BigEndian.AppendUint64(raw, s.queued)
-	return withSum(itemBucket, key, append(raw, s.Data...))
+	return append(raw, s.Data...)
 }
 
 func (s stored) over(now time.Time) bool { return s.ends != 0 && uint64(now.UnixMilli()) >= s.ends }
@@ -70,8 +71,7 @@ func expiryKey(at uint64, key []byte) []byte {
 
 // enqueue puts the key of an item into the bucket expiry.
 func enqueue(tx *bolt.Tx, at uint64, key []byte) error {
-	queued := expiryKey(at, key)
-	return tx.Bucket(expiryBucket).Put(queued, withSum(expiryBucket, queued, nil))
+	return putValue(tx, expiryBucket, expiryKey(at, key), nil)
 }
 
 // store puts an item. Most items are written again before they end, each time with a later end, so
@@ -88,7 +88,7 @@ func store(tx *bolt.Tx, key string, s stored) error {
 			return err
 		}
 	}
-	return tx.Bucket(itemBucket).Put(name, s.encode(name))
+	return putValue(tx, itemBucket, name, s.encode())
 }
 
 // remove removes an item. Its place in the queue is removed with it.
@@ -99,9 +99,9 @@ func remove(tx *bolt.Tx, key string) error {
 		return err
 	}
 	if s.queued != 0 {
-		if err := tx.Bucket(expiryBucket).Delete(expiryKey(s.queued, name)); err != nil {
+		if err := dropValue(tx, expiryBucket, expiryKey(s.queued, name)); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(itemBucket).Delete(name)
+	return dropValue(tx, itemBucket, name)
 }

@@ -85,6 +85,14 @@ func readRoots(file io.ReaderAt, size int64) (root, error) {
 	return counts, err
 }
 
+// rootsFollow reports whether one of two roots is of the transaction after the other, as each
+// transaction writes the slot of its parity. In a copy that bbolt makes of an open file, the first
+// slot has the later root whatever its parity, so the second one may be written a transaction late.
+func rootsFollow(first, second root) bool {
+	late := second.number%2 == 0 && first.number == second.number+2
+	return first.number+1 == second.number || second.number+1 == first.number || late
+}
+
 // countingRoot returns the later of two roots that is not torn.
 func countingRoot(first, second root) (root, error) {
 	switch {
@@ -96,6 +104,8 @@ func countingRoot(first, second root) (root, error) {
 		return second, nil
 	case second.torn:
 		return first, nil
+	case !rootsFollow(first, second):
+		return root{}, damaged("its roots are %d and %d: the disk lost a write, or a copy was put back", first.number, second.number)
 	}
 	clean := first.top == second.top
 	if second.number > first.number {

@@ -3,7 +3,6 @@ package file_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	mathrand "math/rand/v2"
@@ -12,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/internal/histories"
 )
 
 // newStore returns a store on a backend.
@@ -112,46 +110,7 @@ func TestOneRedemption(t *testing.T) {
 	}
 }
 
-var histories = flag.Int("file.histories", 5, "how many histories to check")
-
-// register is what one key has.
-type register storage.Version
-
-// asked is a call, with a write if put has an operation; told is the answer to it.
-type asked struct {
-	put    storage.Put
-	delete bool
-}
-
-type told struct {
-	version  storage.Version
-	conflict bool
-	unknown  bool
-}
-
-// after is the contract of [storage.Backend] as one step.
-func (r register) after(a asked, out told) (bool, register) {
-	now := storage.Version(r)
-	switch {
-	case a.delete:
-		return true, register{}
-	case a.put.Operation == storage.Version{}:
-		return out.version == now, r
-	case now == a.put.Operation:
-		return out.unknown || out.version == now && !out.conflict, r
-	case a.put.If.Any() || now == a.put.If.Version():
-		return out.unknown || out.version == a.put.Operation && !out.conflict, register(a.put.Operation)
-	}
-	return out.unknown || out.version == now && out.conflict, r
-}
-
-var model = porcupine.Model{
-	Init: func() any { return register{} },
-	Step: func(state, in, out any) (bool, any) {
-		ok, next := state.(register).after(in.(asked), out.(told))
-		return ok, next
-	},
-}
+var howMany = flag.Int("file.histories", 5, "how many histories to check")
 
 // TestHistories: the answers to many who use one key at once are as if one call happened after the
 // other, also when they give up waiting and do not learn whether their write happened.
@@ -159,109 +118,31 @@ func TestHistories(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, memory(t))
 	defer b.Close()
-	unknown := 0
-	for range *histories {
-		history := record(t, b, rand.Text())
-		for _, op := range history {
-			if op.Output.(told).unknown {
-				unknown++
-			}
+	for range *howMany {
+		c := histories.New(b, 1)
+		var all sync.WaitGroup
+		for client := range 6 {
+			all.Go(func() { live(t, c, client) })
 		}
-		if got := porcupine.CheckOperationsTimeout(model, history, 20*time.Second); got != porcupine.Ok {
-			t.Fatalf("the history is %s: %v", got, history)
+		all.Wait()
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v", c.Count())
+	}
+}
+
+// live makes some calls, of which one in four waits for a part of a millisecond only.
+func live(t *testing.T, c *histories.Chronicle, client int) {
+	for range 40 {
+		ctx, stop := t.Context(), func() {}
+		if mathrand.IntN(4) == 0 {
+			ctx, stop = context.WithTimeout(ctx, time.Duration(mathrand.IntN(300))*time.Microsecond)
+		}
+		err := c.Do(ctx, client, c.Choose())
+		stop()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 	}
-	t.Log(*histories, "histories,", unknown, "writes without an answer")
-}
-
-// TestHistoryModel: the model refuses what must not happen.
-func TestHistoryModel(t *testing.T) {
-	one, two := storage.Version{1}, storage.Version{2}
-	first := asked{put: storage.Put{Operation: one}}
-	for name, wrong := range map[string][]porcupine.Operation{
-		"two winners":                       {{Input: first, Output: told{version: one}, Return: 1}, {Input: asked{put: storage.Put{Operation: two}}, Output: told{version: two}, Call: 2, Return: 3}},
-		"a lost write":                      {{Input: first, Output: told{version: one}, Return: 1}, {Input: asked{}, Output: told{}, Call: 2, Return: 3}},
-		"a write that was refused, and yet": {{Input: asked{}, Output: told{version: one}, Return: 1}},
-	} {
-		if porcupine.CheckOperations(model, wrong) {
-			t.Errorf("%s is accepted", name)
-		}
-	}
-}
-
-// record has some clients use one key, and returns what they asked and were told.
-func record(t *testing.T, b storage.Backend, key string) (history []porcupine.Operation) {
-	begin := time.Now()
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for client := range 6 {
-		all.Go(func() {
-			known := storage.Version{}
-			for range 40 {
-				a := choose(key, known)
-				call := time.Since(begin).Nanoseconds()
-				out, happened := ask(t, b, key, a)
-				end := time.Since(begin).Nanoseconds()
-				if out.unknown {
-					end = 1 << 62
-				} else {
-					known = out.version
-				}
-				if happened {
-					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: client, Input: a, Call: call, Output: out, Return: end})
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	all.Wait()
-	return history
-}
-
-func choose(key string, known storage.Version) asked {
-	a := asked{put: storage.Put{Key: key}}
-	switch n := mathrand.IntN(20); {
-	case n < 6:
-		return a
-	case n < 7:
-		a.delete = true
-		return a
-	case n < 9:
-		a.put.If = storage.Always
-	default:
-		a.put.If = storage.Unchanged(known)
-	}
-	_, _ = rand.Read(a.put.Operation[:]) // never fails
-	return a
-}
-
-// ask makes a call, and reports whether it may have had an effect.
-func ask(t *testing.T, b storage.Backend, key string, a asked) (out told, happened bool) {
-	ctx, stop := t.Context(), func() {}
-	if mathrand.IntN(4) == 0 {
-		ctx, stop = context.WithTimeout(ctx, time.Duration(mathrand.IntN(300))*time.Microsecond)
-	}
-	defer stop()
-	var item storage.Item
-	var err error
-	switch {
-	case a.delete:
-		err = b.Delete(ctx, key)
-	case a.put.Operation == storage.Version{}:
-		item, err = b.Get(ctx, key)
-	default:
-		item, err = b.Put(ctx, a.put)
-	}
-	switch {
-	case err == nil, errors.Is(err, storage.ErrNotFound):
-		return told{version: item.Version}, true
-	case errors.Is(err, storage.ErrConflict):
-		return told{version: item.Version, conflict: true}, true
-	case errors.Is(err, storage.ErrUncertain):
-		return told{unknown: true}, true
-	case !errors.Is(err, context.DeadlineExceeded):
-		t.Error(err)
-	}
-	return told{}, false // it certainly had no effect
 }

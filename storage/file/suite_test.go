@@ -33,10 +33,16 @@ func openAt(t testing.TB, folder string) *file.Backend {
 	return b
 }
 
-// open opens a new file for one test.
+// open opens a new file for one test. When the test has closed it, everything in it must fit.
 func open(t *testing.T) storage.Backend {
 	t.Helper()
-	return openAt(t, memory(t))
+	folder := memory(t)
+	t.Cleanup(func() {
+		if err := file.Verify(filepath.Join(folder, "gatehouse.db")); err != nil {
+			t.Error(err)
+		}
+	})
+	return openAt(t, folder)
 }
 
 func TestSuite(t *testing.T) {

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -74,18 +75,19 @@ func isDue(first func() (key, value []byte), now uint64) bool {
 }
 
 func sweepOnce(tx *bolt.Tx, now uint64) (looked int, err error) {
-	queue := tx.Bucket(expiryBucket)
 	var due [][]byte
-	cursor := queue.Cursor()
+	cursor := tx.Bucket(expiryBucket).Cursor()
 	for next := cursor.First; len(due) < sweepStep; next = cursor.Next {
-		key, _ := next()
+		key, value := next()
 		if len(key) < 8 || binary.BigEndian.Uint64(key) > now {
 			break
 		}
-		due = append(due, append([]byte(nil), key...))
+		if _, err := checked(expiryBucket, key, value); err == nil { // what is damaged stays
+			due = append(due, bytes.Clone(key))
+		}
 	}
 	for _, key := range due {
-		if err := queue.Delete(key); err != nil {
+		if err := dropValue(tx, expiryBucket, key); err != nil {
 			return 0, err
 		}
 		if err := settle(tx, binary.BigEndian.Uint64(key), key[8:], now); err != nil {
@@ -103,12 +105,12 @@ func settle(tx *bolt.Tx, queued uint64, key []byte, now uint64) error {
 		return nil // it is damaged, gone, or queued under another time
 	}
 	if s.ends != 0 && s.ends <= now {
-		return tx.Bucket(itemBucket).Delete(key)
+		return dropValue(tx, itemBucket, key)
 	}
 	if s.queued = s.ends; s.queued != 0 {
 		if err := enqueue(tx, s.queued, key); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(itemBucket).Put(key, s.encode(key))
+	return putValue(tx, itemBucket, key, s.encode())
 }

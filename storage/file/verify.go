@@ -7,66 +7,45 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"io/fs"
 	"os"
+	"time"
 
 	"gatehouse.example/storage"
 )
 
-// Verify reads the whole file and checks every page, every checksum and every number. The error
-// wraps [ErrDamaged] and names the path if something is not what was written, and [ErrInUse] if a
-// process has the file open. Nothing is changed.
-//
-// [Open] does the same. It takes as long as reading the file, and memory of one bit per page.
-func Verify(path string) error {
-	if err := supported(); err != nil {
-		return err
-	}
-	opened, err := os.OpenFile(path, os.O_RDONLY|withoutWaiting, 0)
-	if err != nil {
-		return fmt.Errorf("storage/file: %w", err)
-	}
-	defer opened.Close()
-	info, err := opened.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		return fmt.Errorf("storage/file: %s: %w", path, err)
-	}
-	if err := lock(opened, true); err != nil {
-		return err
-	}
-	if _, err := verify(opened); err != nil {
-		return fmt.Errorf("storage/file: %s: %w", path, err)
-	}
-	return nil
-}
-
 // content is what a check learns about a file.
 type content struct {
+	format  string
 	lineage storage.Lineage
+	copied  time.Time // of a backup; see [Contents]
+	items   int64
 	seed    maphash.Seed
 	entries tally // of what the bucket entries has
 	counted tally // of what the bucket counts says
 	index   []byte
 	n       int64
+	digest  digest // of what the buckets have
+	last    digest // of what was written
 }
 
 // tally is the number of entries of indexes, whatever their order.
 type tally struct {
+	lists   int64
 	entries int64
 	indexes uint64
 }
 
 func (c *content) add(t *tally, index []byte, n int64) {
+	t.lists++
 	t.entries += n
 	t.indexes += maphash.Bytes(c.seed, binary.BigEndian.AppendUint64(bytes.Clone(index), uint64(n)))
 }
 
+// progress is told how much of a check is done, in bytes.
+type progress func(done, total int64)
+
 // verify checks a file that is not written meanwhile.
-func verify(opened *os.File) (*content, error) {
-	var info fs.FileInfo
+func verify(opened *os.File, told progress) (*content, error) {
 	info, err := opened.Stat()
 	if err != nil {
 		return nil, err
@@ -75,8 +54,10 @@ func verify(opened *os.File) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	readAhead(opened, min(info.Size(), int64(r.pages*r.pageSize)))
+	used := int64(r.pages * r.pageSize)
+	readAhead(opened, used, func(done int64) { told(done, 2*used) })
 	c, w := &content{seed: maphash.MakeSeed()}, newWalker(opened, r)
+	w.told = func(done int64) { told(used+done, 2*used) }
 	parts, err := w.parts()
 	if err != nil {
 		return nil, err
@@ -85,14 +66,14 @@ func verify(opened *os.File) (*content, error) {
 		return nil, err
 	}
 	for name, check := range map[string]func(element) error{
-		string(itemBucket): checkItem, string(expiryBucket): checkSum(expiryBucket),
+		string(itemBucket): c.checkItem, string(expiryBucket): checkSum(expiryBucket),
 		string(entryBucket): c.checkEntry, string(countBucket): c.checkCount,
 	} {
 		value, there := parts[name]
 		if !there {
 			return nil, damaged("the part %s is missing", name)
 		}
-		if err := w.bucket(value, check); err != nil {
+		if err := w.bucket(value, c.summed([]byte(name), check)); err != nil {
 			return nil, fmt.Errorf("%w (in the part %s)", err, name)
 		}
 	}
@@ -100,14 +81,35 @@ func verify(opened *os.File) (*content, error) {
 	if c.entries != c.counted {
 		return nil, damaged("the numbers of entries are wrong")
 	}
-	return c, w.free()
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	if c.digest != c.last {
+		return nil, damaged("a part of it is of an earlier time: the disk lost a write, or a copy was put back")
+	}
+	return c, nil
+}
+
+// summed checks the values of a bucket and adds them to the digest.
+func (c *content) summed(bucket []byte, check func(element) error) func(element) error {
+	return func(e element) error {
+		c.digest.add(hashOf(bucket, e.key, e.value))
+		return check(e)
+	}
 }
 
 // readAhead reads a file once in its order on the disk, so that the walk, in the order of the tree,
 // finds it in memory. Errors are left to the walk.
-func readAhead(file io.ReaderAt, size int64) {
-	if size <= 8<<30 {
-		_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.NewSectionReader(file, 0, size), make([]byte, 1<<20))
+func readAhead(file io.ReaderAt, size int64, told func(done int64)) {
+	if size > 8<<30 {
+		return
+	}
+	buffer := make([]byte, 1<<20)
+	for at := int64(0); at < size; at += int64(len(buffer)) {
+		if _, err := file.ReadAt(buffer[:min(size-at, int64(len(buffer)))], at); err != nil {
+			return
+		}
+		told(at)
 	}
 }
 
@@ -132,14 +134,18 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 	if !there {
 		return errForeign
 	}
-	var format string
-	err := w.bucket(value, func(e element) error {
+	var digested bool
+	err := w.bucket(value, func(e element) (err error) {
 		switch {
 		case bytes.Equal(e.key, formatKey):
-			format = string(e.value)
+			c.format = string(e.value)
 		case bytes.Equal(e.key, lineageKey):
 			lineage, err := checked(metaBucket, e.key, e.value)
 			c.lineage = storage.Lineage(lineage)
+			return err
+		case bytes.Equal(e.key, digestKey):
+			digested = true
+			c.last, err = decodeDigest(e.value)
 			return err
 		}
 		return nil
@@ -147,17 +153,33 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 	switch {
 	case err != nil:
 		return err
-	case format != string(currentFormat):
-		return fmt.Errorf("its format %.40q is not known to this program", format)
+	case c.format != string(currentFormat):
+		return fmt.Errorf("its format %.40q is not known to this program", c.format)
 	case c.lineage == "":
 		return damaged("its lineage is missing")
+	case !digested:
+		return damaged("its digest is missing")
 	}
 	return nil
 }
 
-func checkItem(e element) error {
-	_, err := decodeItem(e.key, e.value)
-	return err
+// checkItem checks an item. Its error names the kind of record, but never whose it is.
+func (c *content) checkItem(e element) error {
+	c.items++
+	if _, err := decodeItem(e.key, e.value); err != nil {
+		return fmt.Errorf("%w, under a key that begins with %.40q", err, kindOf(e.key))
+	}
+	return nil
+}
+
+// kindOf returns the beginning of a key, up to the id of its record.
+func kindOf(key []byte) []byte {
+	_, rest, _ := bytes.Cut(key, []byte(":"))
+	_, id, found := bytes.Cut(rest, []byte(":"))
+	if !found {
+		return nil
+	}
+	return key[:len(key)-len(id)]
 }
 
 func checkSum(bucket []byte) func(element) error {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 )
 
@@ -15,6 +16,7 @@ type walker struct {
 	seen    []uint64 // one bit for each page
 	number  uint64   // of pages that were seen
 	buffers [maxDepth][]byte
+	told    func(done int64) // is told how many bytes were seen
 }
 
 func newWalker(file io.ReaderAt, r root) *walker {
@@ -35,7 +37,9 @@ func (w *walker) mark(page, n uint64) error {
 			w.seen[id/64] |= bit
 		}
 	}
-	w.number += n
+	if w.number += n; w.told != nil && w.number%1024 < n {
+		w.told(int64(w.number * w.root.pageSize))
+	}
 	return nil
 }
 
@@ -83,7 +87,10 @@ func (w *walker) walk(id uint64, depth int, low, high []byte, visit func(element
 	}
 	all, leaf := elements(page)
 	if leaf {
-		return visitLeaf(all, low, high, visit)
+		if err := visitLeaf(all, low, high, visit); err != nil {
+			return fmt.Errorf("%w (on page %d)", err, id)
+		}
+		return nil
 	}
 	before, n := element{}, 0
 	for e, err := range all {

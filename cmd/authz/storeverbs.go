@@ -1,0 +1,6 @@
+package main
+
+// storeVerbs look after the store as a whole.
+type storeVerbs struct {
+	Verify storeVerify `cmd:"" help:"Check every page and record of a store in a file that no server has open, and say what it is."`
+}

@@ -37,7 +37,7 @@ func (r *run) compareRecords(ctx context.Context, total int) (tallies, error) {
 		if err != nil {
 			return nil, err
 		}
-		page = slices.DeleteFunc(page, func(one record) bool { return !one.carried() })
+		page = carried(page)
 		keys := make([]string, len(page))
 		for i, one := range page {
 			keys[i] = one.key

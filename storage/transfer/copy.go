@@ -73,6 +73,7 @@ func (r *run) copyRecords(ctx context.Context) error {
 		if err == nil {
 			err = r.holds(ctx)
 		}
+		page = carried(page)
 		if err == nil {
 			err = each(ctx, page, r.copyRecord)
 		}
@@ -87,9 +88,6 @@ func (r *run) copyRecords(ctx context.Context) error {
 // copyRecord writes a record under the operation that wrote it at the source, which its seal binds,
 // and by which a record that is there already is known to be the same.
 func (r *run) copyRecord(ctx context.Context, one record) error {
-	if !one.carried() {
-		return nil
-	}
 	err := settled(ctx, func() error {
 		_, err := r.to.Put(ctx, storage.Put{Key: one.key, Data: one.item.Data, If: storage.Absent, Operation: one.item.Version, TTL: one.Left})
 		return err

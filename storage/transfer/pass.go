@@ -78,8 +78,10 @@ type record struct {
 	storage.Inspected
 }
 
-// carried reports whether the record belongs to the copy.
-func (r record) carried() bool { return !r.Over && !r.Code }
+// carried returns those of some records that belong to the copy.
+func carried(page []record) []record {
+	return slices.DeleteFunc(page, func(r record) bool { return r.Over || r.Code })
+}
 
 // records returns the records of the source, in pages.
 func (r *run) records(ctx context.Context) iter.Seq2[[]record, error] {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/transfer"
@@ -132,34 +134,57 @@ func wantRefused(t *testing.T, from, to storage.IndexLister) bool {
 // back that a server of the target has ended.
 func TestStalledRun(t *testing.T) {
 	t.Parallel()
-	from, to := openRedis(t, now), openRedis(t, now)
-	s := newStore(t, from, records())
-	for i := range 600 {
-		if err := s.CreateGroup(t.Context(), storage.Group{Name: fmt.Sprintf("group-%03d", i)}); err != nil {
+	const groups = 600
+	for name, at := range map[string]int{"among its records": 1, "among its lists": groups + 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := openRedis(t, now), openRedis(t, now)
+			s := newStore(t, from, records())
+			for i := range groups {
+				if err := s.CreateGroup(t.Context(), storage.Group{Name: fmt.Sprintf("group-%03d", i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := between(paged{from}, to)
+			stalled := false
+			o.Progress = func(p transfer.Progress) {
+				if p.Stage != transfer.Copying || p.Done < at || stalled {
+					return
+				}
+				stalled = true
+				if done := mustCopy(t, between(from, to)); !done.Resumed || done.Records["group"].Count != groups {
+					t.Errorf("the other run: %+v", done)
+				}
+				emptied(t, to)
+			}
+			if _, err := transfer.Copy(t.Context(), o); !errors.Is(err, transfer.ErrTaken) {
+				t.Errorf("the stalled run: %v", err)
+			}
+			if back := contents(t, to); !stalled || len(back) > 0 {
+				t.Errorf("%d records and lists are back", len(back))
+			}
+		})
+	}
+}
+
+// emptied removes everything from a store.
+func emptied(t *testing.T, b storage.IndexLister) {
+	t.Helper()
+	for _, key := range names(t, b.Scan) {
+		if err := b.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o := between(paged{from}, to)
-	stalled := false
-	o.Progress = func(p transfer.Progress) {
-		if p.Stage != transfer.Copying || stalled {
-			return
+	for _, index := range names(t, b.Indexes) {
+		entries, err := b.IndexPage(t.Context(), index, "", 1000)
+		if err != nil {
+			t.Fatal(err)
 		}
-		stalled = true
-		if done := mustCopy(t, between(from, to)); !done.Resumed || done.Records["group"].Count != 600 {
-			t.Errorf("the other run: %+v", done)
-		}
-		for _, key := range names(t, to.Scan) {
-			if err := to.Delete(t.Context(), key); err != nil {
+		for _, entry := range entries {
+			if err := b.IndexRemove(t.Context(), index, entry); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	if _, err := transfer.Copy(t.Context(), o); !errors.Is(err, transfer.ErrTaken) {
-		t.Errorf("the stalled run: %v", err)
-	}
-	if back := names(t, to.Scan); !stalled || len(back) > 0 {
-		t.Errorf("%d records are back", len(back))
 	}
 }
 
@@ -176,4 +201,44 @@ func (p paged) Scan(ctx context.Context, prefix, cursor string, limit int) ([]st
 		return all[min(at, len(all)):], "", err
 	}
 	return all[at : at+100], fmt.Sprint(at + 100), nil
+}
+
+// hesitant is a store that carries every write out, and says so only when it is sent again.
+type hesitant struct {
+	storage.IndexLister
+	asked *sync.Map
+}
+
+func (h hesitant) uncertain(write string, err error) error {
+	if _, again := h.asked.LoadOrStore(write, true); again || err != nil {
+		return err
+	}
+	return storage.ErrUncertain
+}
+
+func (h hesitant) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	item, err := h.IndexLister.Put(ctx, put)
+	return item, h.uncertain(fmt.Sprintf("%s %x", put.Key, put.Operation), err)
+}
+
+func (h hesitant) Delete(ctx context.Context, key string) error {
+	return h.uncertain("delete "+key, h.IndexLister.Delete(ctx, key))
+}
+
+func (h hesitant) IndexAdd(ctx context.Context, index, entry string) error {
+	return h.uncertain(index+" "+entry, h.IndexLister.IndexAdd(ctx, index, entry))
+}
+
+// TestLostReplies: a write whose outcome is not known is sent again, and is one write.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from, to, asked := openRedis(t, now), openRedis(t, now), new(sync.Map)
+		leftOut := fillGolden(t, from, "../testdata/records-v2.json")
+		mustCopy(t, between(hesitant{from, asked}, hesitant{to, asked}))
+		wantSame(t, contents(t, from), contents(t, to), leftOut...)
+		if _, err := transfer.Undo(t.Context(), hesitant{from, new(sync.Map)}); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -137,6 +137,10 @@ func TestMarks(t *testing.T) {
 		t.Errorf("the source cannot be used again: %v", err)
 	}
 	wantMarked("to the target of a copy that was undone", between(from, to), target)
+	if _, err := transfer.Copy(t.Context(), between(from, failing{third, stop})); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	wantMarked("to that target during another copy to a store of its name", between(from, to), target)
 	mustCopy(t, between(from, third))
 	wantMarked("once more", between(from, openRedis(t, now)), transfer.MarkedError{Done: true, Other: half.To.Name})
 	if _, err := transfer.Guard(t.Context(), to); err == nil {
@@ -185,6 +189,25 @@ func TestDiffers(t *testing.T) {
 				t.Error("the target can be used")
 			}
 		})
+	}
+}
+
+// TestForeignRecord: a record that came into the target since it was found empty is not replaced.
+func TestForeignRecord(t *testing.T) {
+	t.Parallel()
+	from, to := filled(t), openRedis(t, now)
+	o := between(from, to)
+	foreign := storage.Put{Key: "gatehouse:client:client", Data: []byte("foreign"), Operation: storage.Version{99}}
+	o.Surveyed = func(transfer.Summary) {
+		if _, err := to.Put(t.Context(), foreign); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := transfer.Copy(t.Context(), o); !errors.Is(err, transfer.ErrDiffers) {
+		t.Errorf("%v", err)
+	}
+	if item, err := to.Get(t.Context(), foreign.Key); err != nil || string(item.Data) != "foreign" {
+		t.Errorf("it is %q now, %v", item.Data, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 func (s *Store) scan(ctx context.Context, cursor string) (keys []string, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
 	defer cancel()
-	if keys, next, err = s.backend.Scan(ctx, keyPrefix, cursor, manyAtOnce); err != nil {
+	if keys, next, err = s.backend.Scan(ctx, KeyPrefix, cursor, manyAtOnce); err != nil {
 		return nil, "", unavailable("scan", err)
 	}
 	return keys, next, nil
@@ -95,7 +95,7 @@ func (s *Store) resealKeys(ctx context.Context, keys []string, done *Resealed, p
 }
 
 func kindAndID(k string) (kind, id string) {
-	kind, id, _ = strings.Cut(strings.TrimPrefix(k, keyPrefix), ":")
+	kind, id, _ = strings.Cut(strings.TrimPrefix(k, KeyPrefix), ":")
 	return kind, id
 }
 

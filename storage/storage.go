@@ -144,7 +144,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Room() Room { return s.backend.Room() }
 
 // key returns the key of a record.
-func key(kind, id string) string { return keyPrefix + kind + ":" + id }
+func key(kind, id string) string { return KeyPrefix + kind + ":" + id }
 
-// keyPrefix begins every key of a Store.
-const keyPrefix = "gatehouse:"
+// KeyPrefix begins every key of a Store, and the name of every index.
+const KeyPrefix = "gatehouse:"

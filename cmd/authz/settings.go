@@ -27,11 +27,15 @@ type storePlace struct {
 	StoreFile string            `placeholder:"FILE" help:"File that contains the store URL."`
 }
 
-// storeSettings are the settings of a verb that works on a store. Reading and writing records
-// needs the issuer and the master keys, because records are sealed for the issuer, under the
-// keys.
+// storeSettings are the settings of a verb that works on a store.
 type storeSettings struct {
 	storePlace
+	sealSettings
+}
+
+// sealSettings are what reading and writing records needs: they are sealed for the issuer, under
+// the master keys.
+type sealSettings struct {
 	Issuer         string              `placeholder:"URL" help:"The issuer of the server: records are sealed for it."`
 	MasterKeys     settings.MasterKeys `placeholder:"KEYS" help:"The master keys of the server."`
 	MasterKeysFile string              `placeholder:"FILE" help:"File that contains them."`

@@ -51,12 +51,8 @@ func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, e
 		return nil, usageError{fmt.Errorf("store: %w", err)}
 	case s.Store.Embedded():
 		return nil, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store file:PATH or redis://… to administer it")}
-	case s.Issuer == "":
-		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
-	case len(s.MasterKeys) == 0:
-		return nil, usageError{errors.New("master-keys is not set: give the keys of the server as AUTHZ_MASTER_KEYS, or the file that holds them as AUTHZ_MASTER_KEYS_FILE; records are sealed under them")}
 	}
-	if err := recordsMistake(s.Records); err != nil {
+	if err := s.mistake(); err != nil {
 		return nil, usageError{err}
 	}
 	if path != "" {
@@ -69,7 +65,23 @@ func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, e
 	if err != nil {
 		return nil, err
 	}
-	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
+	return storage.New(backend, s.options())
+}
+
+// mistake returns an error if a setting is missing or wrong.
+func (s *sealSettings) mistake() error {
+	switch {
+	case s.Issuer == "":
+		return errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")
+	case len(s.MasterKeys) == 0:
+		return errors.New("master-keys is not set: give the keys of the server as AUTHZ_MASTER_KEYS, or the file that holds them as AUTHZ_MASTER_KEYS_FILE; records are sealed under them")
+	}
+	return recordsMistake(s.Records)
+}
+
+// options returns the settings of the server for its records.
+func (s *sealSettings) options() storage.Options {
+	return storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed}
 }
 
 // storeMistake returns an error if the URL of the store is malformed. It does not connect.

@@ -12,6 +12,7 @@ import (
 	"gatehouse.example/storage/file"
 	"gatehouse.example/storage/file/local"
 	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/transfer"
 )
 
 // storeOptions say how a store is opened.
@@ -21,8 +22,21 @@ type storeOptions struct {
 	say    func(sentence string) // how far a long start is
 }
 
-// openBackend opens the store that a URL names.
+// openBackend opens the store that a URL names, unless it takes part in a copy.
 func openBackend(ctx context.Context, url settings.StoreURL, o storeOptions) (storage.Backend, error) {
+	backend, err := openUnguarded(ctx, url, o)
+	if err != nil || url.Embedded() {
+		return backend, err
+	}
+	guarded, err := transfer.Guard(ctx, backend)
+	if err != nil {
+		return nil, errors.Join(copyProblem(err), backend.Close())
+	}
+	return guarded, nil
+}
+
+// openUnguarded opens a store without looking whether it takes part in a copy.
+func openUnguarded(ctx context.Context, url settings.StoreURL, o storeOptions) (storage.Backend, error) {
 	path, err := url.File()
 	switch {
 	case err != nil:

@@ -3,4 +3,5 @@ package main
 // storeVerbs look after the store as a whole.
 type storeVerbs struct {
 	Verify storeVerify `cmd:"" help:"Check every page and record of a store in a file that no server has open, and say what it is."`
+	Copy   storeCopy   `cmd:"" help:"Copy a store from a file to Redis, or back; afterwards servers refuse the one that was copied."`
 }

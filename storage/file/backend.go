@@ -12,7 +12,7 @@ import (
 	"gatehouse.example/storage"
 )
 
-var _ storage.Backend = (*Backend)(nil)
+var _ storage.IndexLister = (*Backend)(nil)
 
 // view reads the state that is on the disk.
 func (b *Backend) view(ctx context.Context, read func(tx *bolt.Tx) error) error {

@@ -23,12 +23,6 @@ func smallDisk(t *testing.T, size string) string {
 	return folder
 }
 
-func write(t *testing.T, b storage.Backend, key string, size int) error {
-	t.Helper()
-	_, err := b.Put(t.Context(), storage.Put{Key: key, Data: make([]byte, size), If: storage.Always, Operation: storage.Version{1}})
-	return err
-}
-
 // TestFullDisk: on a full disk writes are refused as such, whether the disk was known to be full or a
 // write finds out; reads go on, and so do removals where they can. With space again, nothing needs
 // to be opened again.

@@ -186,8 +186,18 @@ func (b *Backend) IndexLen(ctx context.Context, index string) (n int, err error)
 
 // Scan returns some keys of items; the cursor is the last of them.
 func (b *Backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
+	return b.keysIn(ctx, itemBucket, prefix, cursor, limit)
+}
+
+// Indexes returns some names of indexes as [Backend.Scan] does keys; see [storage.IndexLister].
+func (b *Backend) Indexes(ctx context.Context, prefix, cursor string, limit int) (names []string, next string, err error) {
+	return b.keysIn(ctx, countBucket, prefix, cursor, limit)
+}
+
+// keysIn returns some keys of a bucket; the cursor is the last of them.
+func (b *Backend) keysIn(ctx context.Context, bucket []byte, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	err = b.view(ctx, func(tx *bolt.Tx) error {
-		c := tx.Bucket(itemBucket).Cursor()
+		c := tx.Bucket(bucket).Cursor()
 		from := max(prefix, cursor)
 		key, _ := c.Seek([]byte(from))
 		if cursor != "" && string(key) == cursor {

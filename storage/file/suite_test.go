@@ -52,3 +52,9 @@ func TestSuite(t *testing.T) {
 	t.Run("Store", func(t *testing.T) { storagetest.TestStore(t, open) })
 	t.Run("Catalogue", func(t *testing.T) { cataloguetest.TestCatalogue(t, open) })
 }
+
+func write(t *testing.T, b storage.Backend, key string, size int) error {
+	t.Helper()
+	_, err := b.Put(t.Context(), storage.Put{Key: key, Data: make([]byte, size), If: storage.Always, Operation: storage.Version{1}})
+	return err
+}

@@ -241,6 +241,19 @@ func (e *embedded) Scan(ctx context.Context, prefix, _ string, _ int) (keys []st
 	return keys, "", err
 }
 
+// Indexes implements [storage.IndexLister]. Everything is one page.
+func (e *embedded) Indexes(ctx context.Context, prefix, _ string, _ int) (names []string, next string, err error) {
+	err = e.do(ctx, "indexes", func(time.Time) error {
+		for name := range e.indexes {
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		return nil
+	})
+	return names, "", err
+}
+
 // Close implements [storage.Backend].
 func (e *embedded) Close() error {
 	e.mu.Lock()

@@ -15,11 +15,22 @@ import (
 // cursor is the cursor of the server and, in a cluster, the address of the primary. Keys whose
 // slot moves meanwhile may be missed.
 func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
+	keys, next, err = b.scan(ctx, "string", prefix, cursor, limit)
+	return slices.DeleteFunc(keys, func(key string) bool { return key == termKey }), next, err
+}
+
+// Indexes implements [storage.IndexLister] as Scan.
+func (b *backend) Indexes(ctx context.Context, prefix, cursor string, limit int) (names []string, next string, err error) {
+	return b.scan(ctx, "zset", prefix, cursor, limit)
+}
+
+// scan returns some keys of values of one type.
+func (b *backend) scan(ctx context.Context, of, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	cluster, ok := b.client.(*goredis.ClusterClient)
 	if !ok {
 		return b.scanOne(ctx, func(ctx context.Context, cmd goredis.Cmder) error {
 			return b.read(ctx, func(client goredis.UniversalClient) error { return client.Process(ctx, cmd) })
-		}, prefix, cursor, limit)
+		}, of, prefix, cursor, limit)
 	}
 	primaries, err := primariesOf(ctx, cluster)
 	if err != nil {
@@ -33,7 +44,7 @@ func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (k
 	if i < 0 || i >= len(primaries) {
 		return nil, "", fmt.Errorf("storage/redis: scan: %s is not a primary any more", addr)
 	}
-	keys, next, err = b.scanOne(ctx, primaries[i].Process, prefix, at, limit)
+	keys, next, err = b.scanOne(ctx, primaries[i].Process, of, prefix, at, limit)
 	switch {
 	case err != nil || next == "" && i+1 == len(primaries):
 		return keys, "", err
@@ -47,19 +58,18 @@ func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (k
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
 // scanOne scans one server.
-func (b *backend) scanOne(ctx context.Context, process func(context.Context, goredis.Cmder) error, prefix, cursor string, limit int) ([]string, string, error) {
+func (b *backend) scanOne(ctx context.Context, process func(context.Context, goredis.Cmder) error, of, prefix, cursor string, limit int) ([]string, string, error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, "", readError("scan", err)
 	}
 	if cursor == "" {
 		cursor = "0"
 	}
-	cmd := goredis.NewScanCmd(ctx, nil, "scan", cursor, "match", globs.Replace(prefix)+"*", "count", strconv.Itoa(max(limit, 1)), "type", "string")
+	cmd := goredis.NewScanCmd(ctx, nil, "scan", cursor, "match", globs.Replace(prefix)+"*", "count", strconv.Itoa(max(limit, 1)), "type", of)
 	if err := process(ctx, cmd); err != nil {
 		return nil, "", readError("scan", err)
 	}
 	keys, next := cmd.Val()
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == termKey })
 	if next == 0 {
 		return keys, "", nil
 	}

@@ -35,6 +35,7 @@ func TestBackend(t *testing.T, open Open) {
 		"IndexWhileRemoved": testIndexWhileRemoved,
 		"Cancelled":         testCancelled,
 		"Scan":              testScan,
+		"Indexes":           testIndexes,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

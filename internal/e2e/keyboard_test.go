@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
@@ -30,6 +31,7 @@ const keyboardScript = `(window.keyboard ??= (() => {
 	addEventListener("blur", e => { if (e.target === window) went.push(undefined); });
 	return {
 		toTheEnd: () => { went = []; hidden = []; began = here(); return [stops().length - began, began + 1]; },
+		atTheEnd: () => went.includes(undefined) || document.activeElement !== document.body,
 		faults: () => {
 			const cycle = [...stops(), undefined], first = cycle.indexOf(went[0]);
 			const right = cycle.every((e, i) => i < went.length && went[i] === cycle[(first + i) % cycle.length]);
@@ -49,13 +51,22 @@ func (c *chromium) keys(text string) {
 }
 
 // front gives the page the keyboard, which a new page does not always have, nor one that the focus
-// has left. It waits until that is so and evaluates an expression, which must be true then.
+// has left. It waits until that is so and an expression is true, and returns its value.
 func front[T any](c *chromium, expression string) T {
 	c.t.Helper()
-	if _, err := chromedp.Call(c.ctx, page.BringToFront, cdp.Empty{}); err != nil {
-		c.t.Fatal(err)
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		_, err := chromedp.Call(c.ctx, page.BringToFront, cdp.Empty{})
+		var value *T
+		if err == nil {
+			value, err = chromedp.Run(c.ctx, chromedp.Evaluate[*T]("document.hasFocus() && "+expression+" || null"))
+		}
+		switch {
+		case err == nil && value != nil: // while the browser is between two pages there is an error
+			return *value
+		case time.Now().After(end):
+			c.t.Fatalf("wait for the keyboard and %s: %v\n%s", strings.TrimPrefix(expression, keyboardScript), err, c.story())
+		}
 	}
-	return ask(c, "give the page the keyboard: "+expression, chromedp.Poll[T]("document.hasFocus() && "+expression))
 }
 
 // round presses the Tab key until the focus has left the page and, if it did not begin there, until
@@ -65,6 +76,7 @@ func (c *chromium) round() []string {
 	c.t.Helper()
 	presses := front[[2]int](c, keyboardScript+".toTheEnd()")
 	c.keys(strings.Repeat(kb.Tab, presses[0]))
+	ask(c, "wait until the focus has left", chromedp.Poll[bool]("keyboard.atTheEnd()"))
 	if presses[1] > 0 {
 		front[bool](c, "true")
 		c.keys(strings.Repeat(kb.Tab, presses[1]))

@@ -63,7 +63,7 @@ import (
 type Server struct {
 	cfg               Config
 	resources         *resourceWatch
-	emptyGroups       map[string]bool // of which the log has said that nobody is in them; guarded by the watch
+	unfilledRules     map[string]bool // groups and people of whom the log has said that nobody is that; guarded by the watch
 	urls              endpoints
 	keys              *keyring.Ring
 	engine            *engine.Engine
@@ -123,10 +123,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("authz: resources: %w", err)
 	}
 	s.people = newDirectory(cfg, s.providers)
-	if err := errors.Join(s.reportGroups(ctx, s.resources.current.Load()), s.reportGroupsTwice(ctx)); err != nil {
+	if err := errors.Join(s.reportRules(ctx, s.resources.current.Load()), s.reportGroupsTwice(ctx)); err != nil {
 		return nil, err
 	}
-	s.resources.changed = s.reportGroups
+	s.resources.changed = s.reportRules
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,

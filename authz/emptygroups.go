@@ -77,19 +77,18 @@ func (from GroupSources) neverNamed(group string) string {
 	ids := Config{Providers: from.Providers}.providerIDs()
 	i := slices.Index(ids, id)
 	switch {
-	case i < 0 && len(ids) == 0:
-		return "no provider is configured; list " + id + " under sign-in.providers"
 	case i < 0:
-		return fmt.Sprintf("there is no provider %s; there are %s", id, strings.Join(ids, ", "))
+		return noProvider(id, ids)
 	case !from.Providers[i].NamesGroups():
 		return from.Providers[i].Title() + " names no groups in a sign-in; make a group here with: authz group add"
 	}
 	return ""
 }
 
-// reportGroups warns of groups in rules about people that nobody can be in, each once while that
-// holds. It is called at the start and whenever the resources of the store were read again.
-func (s *Server) reportGroups(ctx context.Context, set *resourceSet) error {
+// reportRules warns of groups in rules about people that nobody can be in, and of people whom no
+// provider can sign in, each once while that holds. It is called at the start and whenever the
+// resources of the store were read again.
+func (s *Server) reportRules(ctx context.Context, set *resourceSet) error {
 	var used []Resource
 	for _, e := range set.entries {
 		if !e.disabled {
@@ -105,13 +104,19 @@ func (s *Server) reportGroups(ctx context.Context, set *resourceSet) error {
 		return err
 	}
 	now := map[string]bool{}
-	for _, g := range empty {
-		now[g.Group] = true
-		if !s.emptyGroups[g.Group] {
-			s.cfg.Logger.WarnContext(ctx, "nobody is in a group that may use something: "+g.Why, "group", g.Group, "resources", g.Resources[:min(len(g.Resources), 10)])
+	warn := func(sentence, kind, name string, resources []string) {
+		now[kind+" "+name] = true
+		if !s.unfilledRules[kind+" "+name] {
+			s.cfg.Logger.WarnContext(ctx, sentence, kind, name, "resources", resources[:min(len(resources), 10)])
 		}
 	}
-	s.emptyGroups = now
+	for _, g := range empty {
+		warn("nobody is in a group that may use something: "+g.Why, "group", g.Group, g.Resources)
+	}
+	for _, p := range AbsentPeople(providers, used...) {
+		warn("nobody can be a person who may use something: "+p.Why, "person", p.Person, p.Resources)
+	}
+	s.unfilledRules = now
 	return nil
 }
 

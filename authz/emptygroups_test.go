@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,13 +60,41 @@ func TestEmptyGroups(t *testing.T) {
 	}
 }
 
+// TestAbsentPeople: people of a provider that there is not are named with the resources that name
+// them, others are not.
+func TestAbsentPeople(t *testing.T) {
+	t.Parallel()
+	r, other := wikiResource(), wikiResource()
+	r.Allow.People = []string{"ada", "company/ada@example.com", "nobody/ada"}
+	r.Scopes[0].Allow.People = []string{"nobody/ada", "left/ben"}
+	other.URI, other.Allow.People = "https://other.example.com/mcp", []string{"nobody/ada"}
+	providers := []upstream.Provider{{ID: "company", Preset: upstream.Okta}}
+	var got []string
+	for _, p := range authz.AbsentPeople(providers, r, r, other) {
+		got = append(got, p.Person+" "+strings.Join(p.Resources, " ")+": "+p.Why)
+	}
+	want := []string{
+		"left/ben " + wiki + ": there is no provider left; there are company",
+		"nobody/ada " + wiki + " https://other.example.com/mcp: there is no provider nobody; there are company",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := authz.AbsentPeople([]upstream.Provider{}, other); len(got) != 1 || !strings.Contains(got[0].Why, "no provider is configured") {
+		t.Errorf("without a provider: %+v", got)
+	}
+	if got := authz.AbsentPeople(nil, r); got != nil {
+		t.Errorf("with providers that are not known: %+v", got)
+	}
+}
+
 // TestEmptyGroupsWhileRunning: a running server says once that nobody is in a group that a new
-// resource names, and again when that was otherwise in between.
+// resource names, or can be a person whom it names, and again when that was otherwise in between.
 func TestEmptyGroupsWhileRunning(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	r := wikiResource()
-	r.Allow.Groups = []string{"editors", "nowhere/staff"}
+	r.Allow = authz.Allow{Groups: []string{"editors", "nowhere/staff"}, People: []string{"ada", "nowhere/staff"}}
 	look := func() {
 		h.clock.advance(time.Minute)
 		h.get("/.well-known/oauth-authorization-server")
@@ -74,7 +103,7 @@ func TestEmptyGroupsWhileRunning(t *testing.T) {
 	for range 3 {
 		look()
 	}
-	if h.said("editors") != 1 || h.said("nowhere/staff") != 1 || !strings.Contains(h.log.String(), wiki) {
+	if h.said("editors") != 1 || h.said("nowhere/staff") != 1 || strings.Count(h.log.String(), "person=nowhere/staff ") != 1 || strings.Contains(h.log.String(), "person=ada") || !strings.Contains(h.log.String(), wiki) {
 		t.Fatalf("the log: %s", h.log)
 	}
 	if err := h.store.CreateGroup(t.Context(), storage.Group{Name: "editors", ID: "1"}); err != nil {

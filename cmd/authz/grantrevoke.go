@@ -20,7 +20,7 @@ type grantRevoke struct {
 
 // Run revokes grants. It prints which or how many were revoked even if others failed.
 func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) error {
-	if err := p.loadStore(k); err != nil {
+	if _, err := p.loadStore(k); err != nil {
 		return err
 	}
 	if err := v.misnamed(); err != nil {

@@ -79,15 +79,18 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 	return l, errors.Join(append(errs, err, s.mistakes())...)
 }
 
-// loadStore sets the settings of a verb that only needs the store.
-func (p *program) loadStore(k *kong.Context) error {
+// loadStore sets the settings of a verb that only needs the store, and returns the file of the
+// server, nil if none is named.
+func (p *program) loadStore(k *kong.Context) (*settings.Document, error) {
 	flags := k.Selected().Flags
 	from, err := settings.FindSources(k.Path, flags, p.env, settingNames(k.Model))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = from.Fill(flags)
-	return err
+	if _, err := from.Fill(flags); err != nil {
+		return nil, err
+	}
+	return from.File, nil
 }
 
 // doubts returns a warning for each setting that has no effect or weakens the server. Set

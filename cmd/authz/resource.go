@@ -79,7 +79,7 @@ func (v *resourceAdd) Run(ctx context.Context, p *program, k *kong.Context) erro
 	} else {
 		err = p.printAdded(r, drawn)
 	}
-	return errors.Join(err, p.warnOfGroups(ctx, store, file, resource)) // last, because the secret is not shown again
+	return errors.Join(err, p.warnOfRules(ctx, store, file, resource)) // last, because the secret is not shown again
 }
 
 func (p *program) printAdded(r storage.Resource, drawn string) error {

@@ -57,9 +57,9 @@ func namedProvider(d *settings.Document, f settings.Field) (p upstream.Provider)
 	return p
 }
 
-// emptyGroups returns a sentence for each group that a resource names and that nobody is in, as far
-// as the store and the file tell.
-func (f serverFile) emptyGroups(ctx context.Context, store *storage.Store, r authz.Resource) (warnings []string, err error) {
+// emptyRules returns a sentence for each group that a resource names and that nobody is in, and for
+// each person whom no provider can sign in, as far as the store and the file tell.
+func (f serverFile) emptyRules(ctx context.Context, store *storage.Store, r authz.Resource) (warnings []string, err error) {
 	empty, err := authz.EmptyGroups(ctx, authz.GroupSources{Store: store, Groups: f.groups, Providers: f.providers}, r)
 	for _, g := range empty {
 		why := g.Why
@@ -68,13 +68,16 @@ func (f serverFile) emptyGroups(ctx context.Context, store *storage.Store, r aut
 		}
 		warnings = append(warnings, fmt.Sprintf("nobody is in the group %s: %s", wordOf(g.Group), why))
 	}
+	for _, p := range authz.AbsentPeople(f.providers, r) {
+		warnings = append(warnings, fmt.Sprintf("nobody can be the person %s: %s", wordOf(p.Person), p.Why))
+	}
 	return warnings, err
 }
 
-// warnOfGroups prints what emptyGroups returns. The resource is stored all the same: a group may be
+// warnOfRules prints what emptyRules returns. The resource is stored all the same: a group may be
 // made afterwards.
-func (p *program) warnOfGroups(ctx context.Context, store *storage.Store, f serverFile, r authz.Resource) error {
-	warnings, err := f.emptyGroups(ctx, store, r)
+func (p *program) warnOfRules(ctx context.Context, store *storage.Store, f serverFile, r authz.Resource) error {
+	warnings, err := f.emptyRules(ctx, store, r)
 	for _, warning := range warnings {
 		fmt.Fprintf(p.stderr, "authz: warning: %s\n", warning)
 	}

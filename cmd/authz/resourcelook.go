@@ -10,7 +10,6 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/admin"
-	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 )
 
@@ -18,20 +17,17 @@ import (
 // If they cannot be read, for example because they name files with secrets that only the server
 // may open, the verb goes on without them and says so.
 func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, serverFile, error) {
-	from, err := settings.FindSources(k.Path, k.Selected().Flags, p.env, settingNames(k.Model))
+	d, err := p.loadStore(k)
 	if err != nil {
 		return nil, serverFile{}, err
 	}
-	if _, err := from.Fill(k.Selected().Flags); err != nil {
-		return nil, serverFile{}, err
-	}
 	var file serverFile
-	if from.File != nil {
-		if file.resources, err = resourcesIn(from.File); err != nil {
+	if d != nil {
+		if file.resources, err = resourcesIn(d); err != nil {
 			fmt.Fprintf(p.stderr, "authz: warning: the resources of the file are left out, because they cannot be read: %v\n", err)
 			file.resources = nil
 		}
-		file.readPeople(from.File)
+		file.readPeople(d)
 	}
 	store, err := s.open(ctx, p)
 	return store, file, err
@@ -137,7 +133,7 @@ func (v *resourceCheck) Run(ctx context.Context, p *program, k *kong.Context) er
 	}
 	answer := checkResource(list, v.URI)
 	if m, ok, _ := list.Lookup(v.URI); ok {
-		if answer.Warnings, err = file.emptyGroups(ctx, store, m.Resource); err != nil {
+		if answer.Warnings, err = file.emptyRules(ctx, store, m.Resource); err != nil {
 			return err
 		}
 	}

@@ -184,7 +184,7 @@ func (p *program) changeUser(ctx context.Context, k *kong.Context, s *storeSetti
 
 // storeOf sets the settings of a verb and opens the store that they name.
 func (p *program) storeOf(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, error) {
-	if err := p.loadStore(k); err != nil {
+	if _, err := p.loadStore(k); err != nil {
 		return nil, err
 	}
 	return s.open(ctx, p)

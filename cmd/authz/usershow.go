@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
 	"gatehouse.example/authz/admin"
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 )
 
@@ -24,10 +27,21 @@ type userShow struct {
 // shownRecords is how many sessions and grants are printed without --all.
 const shownRecords = 20
 
+// shownUser is a person with the groups that the file of the server lists them in, nil without a
+// file.
+type shownUser struct {
+	admin.Profile
+	FileGroups []string `json:"file_groups,omitempty"`
+}
+
 // Run prints a person. Names of clients, passkeys and browsers come from outside, so they are
 // printed quoted.
 func (v *userShow) Run(ctx context.Context, p *program, k *kong.Context) error {
-	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	file, err := p.loadStore(k)
+	if err != nil {
+		return err
+	}
+	store, err := v.open(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -36,7 +50,11 @@ func (v *userShow) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if v.All {
 		most = 0
 	}
-	person, err := admin.ProfileOf(ctx, store, v.Name, most)
+	var person shownUser
+	person.Profile, err = admin.ProfileOf(ctx, store, v.Name, most)
+	if file != nil {
+		person.FileGroups = p.groupsOf(person.Name, file)
+	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("there is no person with the name %s", wordOf(v.Name))
@@ -53,10 +71,27 @@ func (v *userShow) Run(ctx context.Context, p *program, k *kong.Context) error {
 	return err
 }
 
+// groupsOf returns the groups in which the file lists a person, never nil unless they cannot be read.
+// A verb goes on then: the server reports mistakes.
+func (p *program) groupsOf(name string, d *settings.Document) []string {
+	groups, err := groupsIn(d)
+	if err != nil {
+		fmt.Fprintf(p.stderr, "authz: warning: the groups of the file are left out, because they cannot be read: %v\n", err)
+		return nil
+	}
+	in := []string{}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		if slices.Contains(groups[group], name) {
+			in = append(in, group)
+		}
+	}
+	return in
+}
+
 // groupsShown is how many groups of a person are printed; --json has all.
 const groupsShown = 50
 
-func printProfile(w io.Writer, r admin.Profile) error {
+func printProfile(w io.Writer, r shownUser) error {
 	var text strings.Builder // written at once
 	line := func(label, value string) { fmt.Fprintf(&text, "  %-15s %s\n", label, value) }
 	fmt.Fprintln(&text, wordOf(r.Name))
@@ -69,12 +104,15 @@ func printProfile(w io.Writer, r admin.Profile) error {
 	if r.Email != "" {
 		line("e-mail", wordOf(r.Email))
 	}
-	for _, way := range waysOf(r) {
+	for _, way := range waysOf(r.Profile) {
 		line("signs in with", way)
 	}
 	line("groups", groupWords(r.User, groupsShown))
-	printSessions(&text, r)
-	printGrants(&text, r)
+	if r.FileGroups != nil {
+		line("in the file", groupWords(admin.User{Groups: r.FileGroups}, groupsShown))
+	}
+	printSessions(&text, r.Profile)
+	printGrants(&text, r.Profile)
 	_, err := io.WriteString(w, text.String())
 	return err
 }

@@ -15,13 +15,13 @@ import (
 func TestProfileIsInert(t *testing.T) {
 	t.Parallel()
 	bad := "a\x1b[31m\u202eb\u009b\n  state  active"
-	p := admin.Profile{
+	p := shownUser{FileGroups: []string{bad}, Profile: admin.Profile{
 		User: admin.User{Name: bad, Subject: bad, Groups: []string{bad},
 			Identities: []admin.Identity{{Provider: bad, Issuer: bad, Subject: bad, Handle: bad, Groups: []string{bad}}}},
 		FullName: bad, Email: bad, Passkeys: []admin.Passkey{{Name: bad}},
 		Sessions: []admin.Session{{Method: bad, Provider: bad, Browser: bad, From: bad}}, MoreSessions: true,
 		Grants: []admin.HeldGrant{{Grant: admin.Grant{ID: bad, ClientID: bad, ClientName: bad, Resources: []string{bad}, Scopes: []string{bad}, State: "active"}, From: bad}}, MoreGrants: true,
-	}
+	}}
 	var text, encoded strings.Builder
 	if err := printProfile(&text, p); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestProfileIsInert(t *testing.T) {
 			t.Errorf("the output does not say %s", says)
 		}
 	}
-	var back admin.Profile
+	var back shownUser
 	if err := json.Unmarshal([]byte(encoded.String()), &back); err != nil || back.Name != bad {
 		t.Errorf("read back: %q, %v", back.Name, err)
 	}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,11 +16,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// authenticator adds an authenticator to the browser, as one that is built into a device. It
-// verifies the person until told otherwise.
+// authenticator gives the browser an authenticator without passkeys, as one that is built into a
+// device, and takes away the one before. It verifies the person until told otherwise.
 func (c *chromium) authenticator() (setVerified func(bool)) {
 	c.t.Helper()
-	if _, err := chromedp.Call(c.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+	_, err1 := chromedp.Call(c.ctx, webauthn.Disable, cdp.Empty{})
+	_, err2 := chromedp.Call(c.ctx, webauthn.Enable, webauthn.EnableParams{})
+	if err := errors.Join(err1, err2); err != nil {
 		c.t.Fatal(err)
 	}
 	added, err := chromedp.Call(c.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{

@@ -236,6 +236,7 @@ func TestListsOfDecisionsAreTidied(t *testing.T) {
 		b.decide(asks(testClients()[gone]), "always")
 		h.must(h.store.DeleteConsent(t.Context(), h.subject(), gone+"-client"))
 	}
+	h.clock.advance(time.Hour) // until then one of them may be about to be written
 	b.decide(asks(c), "always")
 	h.handler.Load().DoChores(t.Context())
 	n, err := h.meter.IndexLen(t.Context(), "gatehouse:user-consents:"+h.subject())

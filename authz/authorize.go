@@ -44,11 +44,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	t := s.asking(a)
-	if session.satisfies(t) {
-		done, err := s.grantUnasked(w, r, a.set, t, session, a.client, a.to)
-		if done || err != nil {
-			return err
-		}
+	if done, err := s.grantUnasked(w, r, a.set, t, session, a.client, a.to); done || err != nil {
+		return err
 	}
 	if slices.Contains(a.prompt, promptNone) {
 		return s.withoutPage(r, a, t, session)

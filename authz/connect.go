@@ -98,7 +98,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, t returned, p *
 	if err != nil {
 		return err
 	}
-	if session.secret == "" || !t.connecting.Matches(session.secret) {
+	if !t.connecting.Matches(session.secret) {
 		return gone()
 	}
 	if err := s.admit(r.Context(), p, a); err != nil {

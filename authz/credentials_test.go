@@ -162,19 +162,25 @@ type app struct {
 
 var shownKey = regexp.MustCompile(`<code>([A-Z2-7 ]{39})</code>`)
 
+// secretOn returns the secret of the key for an app that a page shows.
+func secretOn(t testing.TB, page reply) []byte {
+	t.Helper()
+	found := shownKey.FindStringSubmatch(page.body)
+	if found == nil {
+		t.Fatalf("no key for an app: %s", page)
+	}
+	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(found[1], " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
 // withFactor sets up a second factor for the person of the tests, and returns the recovery codes.
 func (h *harness) withFactor() (*browser, app, []string) {
 	h.t.Helper()
 	b := h.signedInAt("/account/second-factor")
-	found := shownKey.FindStringSubmatch(b.page.body)
-	if found == nil {
-		h.t.Fatalf("no key for an app: %s", b.page)
-	}
-	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(found[1], " ", ""))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	a := app{h, secret}
+	a := app{h, secretOn(h.t, b.page)}
 	r := b.submit("code", a.code())
 	var codes []string
 	for _, c := range regexp.MustCompile(`<li><code>([0-9a-z-]{19})</code></li>`).FindAllStringSubmatch(r.body, -1) {

@@ -51,9 +51,9 @@ func (s *Server) invite(w http.ResponseWriter, r *http.Request) error {
 // invited returns the person of a link, as the record is now. A link that was used, replaced or
 // ended, and one that never was, get the same answer.
 func (s *Server) invited(r *http.Request, token string) (storage.User, error) {
-	_, name, _ := strings.Cut(token, ".")
-	canonical, err := account.CanonicalName(name)
-	if err != nil || canonical != name {
+	_, written, _ := strings.Cut(token, ".")
+	name, err := account.CanonicalName(written)
+	if err != nil {
 		return storage.User{}, linkOver()
 	}
 	user, err := s.cfg.Store.User(r.Context(), name)

@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/storage"
 )
 
@@ -74,13 +73,9 @@ func (l liveSession) isAnother(hint string) bool {
 	if hint == "" {
 		return false
 	}
-	names := append([]string{l.UserName}, l.person.Email)
+	names := []string{l.UserName, l.person.Email}
 	for _, i := range l.person.Identities {
 		names = append(names, i.Handle, i.Provider+"/"+i.Handle)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
-	if canonical, err := account.CanonicalName(hint); err == nil {
-		hint = canonical
 	}
 	if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, hint) }) {
 		return false

@@ -26,21 +26,20 @@ const (
 	becausePreApproved = "pre-approved"
 )
 
-// unasked returns why a request may be answered without a page, or "". This is the only place that
-// decides it, at /authorize, after a sign-in, and again after the grant is stored. All of these
-// must hold:
+// unasked returns why a request of a sufficient session may be answered without a page, or "". This
+// is the only place that decides it, at /authorize, after a sign-in, and again after the grant is
+// stored. All of these must hold:
 //
-//   - the session is sufficient, and the client asked for neither sign-in, account nor consent
-//   - this person agreed to something for this very client before, on a page that showed the
-//     account, with an answer to the same place, and the client states the same about itself
+//   - the client asked for neither sign-in, account nor consent
+//   - this person, by whose subject the consent was read, agreed to something for this very client
+//     before, on a page that showed the account, with an answer to the same place, and the client
+//     states the same about itself
 //   - another program cannot easily take the place of the client (RFC 8252 section 8.6)
 //   - the person remembered everything that is asked for, or the operator approved all of it
 func (s *Server) unasked(set *resourceSet, l liveSession, t storage.Transaction, client storage.Client, to proven, offered storage.Access) string {
 	place := destination(to)
 	switch {
-	case !l.satisfies(t) || t.ForceLogin || t.ForceConsent || len(offered) == 0:
-		return ""
-	case l.consent.Subject != l.Subject || l.consent.ClientID != client.ID || !l.consent.Asked(place, t.ClientDigest):
+	case t.ForceLogin || t.ForceConsent || !l.consent.Asked(place, t.ClientDigest):
 		return ""
 	case !s.recognised(client, to):
 		return ""
@@ -92,7 +91,7 @@ func (s *Server) preApproved(client storage.Client, offered storage.Access) bool
 			approved = append(approved, storage.Permission{Resource: p.Resource, Scopes: p.Scopes})
 		}
 	}
-	return len(approved) > 0 && len(offered) > 0 && s.clients.Vouched(client) && approved.Contains(offered)
+	return len(offered) > 0 && s.clients.Vouched(client) && approved.Contains(offered)
 }
 
 // preApprovedMistakes returns what is wrong in a list of approvals, given the resources.
@@ -130,17 +129,14 @@ func (r Resource) approvalMistakes(p PreApproval) (errs []error) {
 // memories returns how long the person may have a decision remembered, for the consent page. There
 // is no choice where the decision would not be used again.
 func (s *Server) memories(t storage.Transaction, client storage.Client, to proven) []templates.Memory {
-	if t.ClientDigest == "" || !s.recognised(client, to) {
+	if !s.recognised(client, to) {
 		return nil
 	}
 	var offered []templates.Memory
 	for _, d := range s.cfg.ConsentRemember {
-		m := templates.Memory{Value: memoryValue(d), Always: d == RememberAlways}
-		if hours := int(d / time.Hour); !m.Always {
-			m.Days, m.Hours = hours/24, hours
-			if hours%24 != 0 {
-				m.Days = 0
-			}
+		m := templates.Memory{Value: memoryValue(d), Always: d == RememberAlways, Hours: int(d / time.Hour)}
+		if m.Hours%24 == 0 {
+			m.Days = m.Hours / 24
 		}
 		offered = append(offered, m)
 	}
@@ -204,6 +200,9 @@ var unaskedLimit = fair.Limit{Burst: 100, Per: time.Hour}
 // is read again after the grant is stored, because whoever takes it back forgets it first and
 // revokes grants then: one of the two sees the other.
 func (s *Server) grantUnasked(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven) (bool, error) {
+	if !session.satisfies(t) {
+		return false, nil
+	}
 	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return false, err

@@ -152,9 +152,6 @@ func (s *Server) spend(u storage.User, factor *storage.SecondFactor, code string
 		return false, nil
 	}
 	typed, found := secondfactor.CanonicalRecovery(code), -1
-	if typed == "" {
-		return false, errWrongCode
-	}
 	for i, hash := range factor.Recovery {
 		if hash.Matches(typed) {
 			found = i

@@ -87,6 +87,19 @@ func (from GroupSources) neverNamed(group string) string {
 	return ""
 }
 
+// groupsOfChanged is reportGroups for resources that were read again. What fails there keeps no
+// resource from counting: the log says so once, and the groups are looked at with the next reading.
+func (s *Server) groupsOfChanged(ctx context.Context, set *resourceSet) {
+	err := s.reportGroups(ctx, set)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && !s.groupsUnread:
+		s.cfg.Logger.WarnContext(ctx, "it is not known whether somebody is in the groups that resources name", "error", err)
+	}
+	s.groupsUnread = err != nil
+}
+
 // reportGroups warns of groups in rules about people that nobody can be in, each once while that
 // holds. It is called at the start and whenever the resources of the store were read again.
 func (s *Server) reportGroups(ctx context.Context, set *resourceSet) error {

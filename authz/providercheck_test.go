@@ -304,20 +304,80 @@ func TestRecheckRecord(t *testing.T) {
 	}
 }
 
-// TestRecheckOfDisabled: nobody is asked about who is disabled, and their token is forgotten.
-func TestRecheckOfDisabled(t *testing.T) {
+// TestRecheckOfNobody: a provider is not asked about who is disabled, who has disconnected the account
+// there, or after whom somebody else has it, and the token is forgotten. Nor is it if the operator
+// does not want that any more; then everything goes on.
+func TestRecheckOfNobody(t *testing.T) {
 	t.Parallel()
-	p, _, _ := newRechecked(t, anybody)
-	user, asked := p.user(t, adaName), p.company.Requests("/token")
-	user.Disabled = true
-	if err := p.store.UpdateUser(t.Context(), user); err != nil {
-		t.Fatal(err)
+	for name, change := range map[string]func(p *atProvider, user *storage.User){
+		"disabled": func(p *atProvider, user *storage.User) { user.Disabled = true },
+		"disconnected": func(p *atProvider, user *storage.User) {
+			user.Identities, user.Password = nil, "another way to sign in"
+		},
+		"somebody else's": func(p *atProvider, user *storage.User) {
+			alias, err := p.store.Alias(p.t.Context(), user.Aliases()[0])
+			user.Subject = "somebody else"
+			p.must(errors.Join(err, p.store.PutAlias(p.t.Context(), user.Aliases()[0], alias.Leading(user.Name, user.Subject))))
+		},
+		"not configured": func(p *atProvider, _ *storage.User) {
+			p.cfg.Providers[0].Recheck = 0
+			p.restart()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, b, held := newRechecked(t, anybody)
+			user, asked := p.user(t, adaName), p.company.Requests("/token")
+			change(p, &user)
+			p.must(p.store.UpdateUser(t.Context(), user))
+			p.after(t, time.Hour)
+			if n := p.company.Requests("/token") - asked; n != 0 {
+				t.Errorf("the provider was asked %d times", n)
+			}
+			if _, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1")); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("the token: %v", err)
+			}
+			if name == "not configured" {
+				p.after(t, 24*time.Hour)
+				p.wantEnded(t, name, b, &held, false)
+			}
+		})
 	}
+}
+
+// TestRecheckWithoutProvider: of people of a provider that is not configured any more it is unknown
+// whether they are still known there, and what they have ends with the grace.
+func TestRecheckWithoutProvider(t *testing.T) {
+	t.Parallel()
+	p, b, held := newRechecked(t, anybody)
+	p.cfg.Providers = p.cfg.Providers[1:]
+	p.restart()
 	p.after(t, time.Hour)
-	if n := p.company.Requests("/token") - asked; n != 0 {
-		t.Errorf("the provider was asked %d times", n)
+	p.after(t, 3*time.Hour-time.Second)
+	p.wantEnded(t, "within the grace", b, &held, false)
+	p.after(t, time.Second)
+	p.wantEnded(t, "after the grace", b, &held, true)
+	if log := p.log.String(); !strings.Contains(log, "not configured any more") || !strings.Contains(log, "company has not confirmed the person for 4h0m0s") {
+		t.Errorf("the log does not say why:\n%s", log)
 	}
-	if _, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1")); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("the token: %v", err)
+}
+
+// TestRecheckPause: Run looks for people who are due as often as the provider needs that is asked most
+// often, in whichever order they are configured, and not at all if none is asked.
+func TestRecheckPause(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		company, other, want time.Duration
+	}{
+		{0, 0, 0},
+		{8 * time.Hour, 0, 15 * time.Second},
+		{time.Minute, time.Hour, 15 * time.Second},
+		{4 * time.Second, time.Hour, time.Second},
+		{time.Hour, 4 * time.Second, time.Second},
+		{0, time.Second, 250 * time.Millisecond},
+	} {
+		p := newAtProvider(t, func(c *authz.Config) { c.Providers[0].Recheck, c.Providers[1].Recheck = tt.company, tt.other })
+		if got, ok := p.handler.Load().RecheckPause(); ok != (tt.want > 0) || ok && got != tt.want {
+			t.Errorf("%s and %s: %s, %t; want %s", tt.company, tt.other, got, ok, tt.want)
+		}
 	}
 }

@@ -46,9 +46,9 @@ func (c *Client) arrival(s sources, id claims, needed bool) (Arrival, error) {
 	if err != nil {
 		return Arrival{}, c.error(ErrInvalid, ReasonPerson, "%s", err)
 	}
-	a := Arrival{Provider: c.p.ID, Issuer: c.p.Issuer, Subject: sub, FullName: fullName(s)}
+	a := Arrival{Provider: c.p.ID, Issuer: c.issuerOf(s.with("iss")), Subject: sub, FullName: fullName(s)}
 	if c.p.Preset == Entra {
-		a.Issuer, a.Domain = s.text("iss"), lower(s.text("tid"))
+		a.Domain = lower(s.text("tid"))
 	}
 	if sid := id.text("sid"); plain(sid, 255) {
 		a.SID = sid
@@ -65,6 +65,15 @@ func (c *Client) arrival(s sources, id claims, needed bool) (Arrival, error) {
 	}
 	a.Handle = c.handle(a, s)
 	return a, nil
+}
+
+// issuerOf returns the issuer that is part of the identity of the person in a token of the provider:
+// Entra's is that of the tenant, and Google has one name here although its tokens may have two.
+func (c *Client) issuerOf(k claims) string {
+	if c.p.Preset == Entra {
+		return k.text("iss")
+	}
+	return c.p.Issuer
 }
 
 // fullName returns what the person is called.

@@ -1,7 +1,6 @@
 package authz_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -58,14 +57,20 @@ func (p *atProvider) wantEnded(t testing.TB, what string, b *browser, held *toke
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	p, b, held := newRechecked(t, anybody)
-	p.company.SignIn(personOf("1", "ada@example.com", "groups", []string{"admins"}))
 	p.after(t, 59*time.Minute)
 	if n := p.company.Requests("/token"); n != 1 {
 		t.Fatalf("the provider was asked %d times before the time", n-1)
 	}
-	for range 3 {
+	for _, group := range []string{"staff", "admins", "guests"} {
+		p.company.Change(func(a *upstreamtest.Answers) {
+			a.IDToken = func(m map[string]any) { m["groups"] = []string{group} }
+			a.Userinfo = a.IDToken
+		})
 		p.after(t, time.Hour)
 		p.wantEnded(t, "still known", b, &held, false)
+		if groups := p.user(t, adaName).Identities[0].Groups; len(groups) != 1 || groups[0] != group {
+			t.Errorf("the groups are %q; want %s", groups, group)
+		}
 	}
 	if n := p.company.Requests("/token"); n != 4 {
 		t.Errorf("the provider was asked %d times in three hours", n-1)
@@ -101,6 +106,9 @@ func TestRecheckLosesAllow(t *testing.T) {
 	})
 	p.after(t, time.Hour)
 	p.wantEnded(t, "out of the group", b, &held, true)
+	if !strings.Contains(p.log.String(), "may not sign in with The company any more") {
+		t.Errorf("the log does not say why:\n%s", p.log)
+	}
 }
 
 // TestRecheckUnknown: a provider that does not answer, or refuses this server, says nothing about
@@ -119,6 +127,9 @@ func TestRecheckUnknown(t *testing.T) {
 			for range 4 { // hours after the sign-in; it ends an hour and the grace after it
 				p.after(t, time.Hour)
 				p.wantEnded(t, "without an answer", b, &held, false)
+			}
+			if !strings.Contains(p.log.String(), "it is not known whether a person may still sign in") {
+				t.Errorf("the log does not say so:\n%s", p.log)
 			}
 			p.after(t, 59*time.Minute)
 			p.wantEnded(t, "just before the end of the grace", b, &held, false)
@@ -220,6 +231,9 @@ func TestRecheckLease(t *testing.T) {
 	if n := p.company.Requests("/token"); n != 2 {
 		t.Errorf("two processes asked %d times", n-1)
 	}
+	if log := p.log.String() + second.log.String(); strings.Contains(log, "cannot be checked") {
+		t.Errorf("the process without the lease calls it a failure:\n%s", log)
+	}
 	p.wantEnded(t, "after both", b, &held, false)
 
 	// The provider says no, and meanwhile the person signs in again.
@@ -262,122 +276,17 @@ func TestRecheckStoreFails(t *testing.T) {
 		_ = p.handler.Load().RecheckDue(t.Context())
 		p.meter.before.Store(nil)
 		p.faults.SetDown(false)
+		if lost > 2 { // the no is on record: nobody is asked again, and there is no lease to wait for
+			p.company.Change(func(a *upstreamtest.Answers) { a.First = down("/token") })
+			p.after(t, 0)
+		}
 		for range 8 {
-			p.after(t, time.Hour)
+			p.after(t, time.Hour*time.Duration(max(0, min(1, 3-lost))))
 		}
 		p.wantEnded(t, "after a failure of the store", b, &held, true)
-	}
-}
-
-// TestRecheckRecord: while a question is under way its record has the lease; an answer is on record
-// as it is, and no answer is counted, with the time of the next question.
-func TestRecheckRecord(t *testing.T) {
-	t.Parallel()
-	p, _, _ := newRechecked(t, anybody)
-	id := storage.IdentityAlias("company", p.company.URL(), "1")
-	record := func() storage.ProviderToken {
-		token, err := p.store.ProviderToken(t.Context(), id)
-		if err != nil {
-			t.Error(err)
-		}
-		return token
-	}
-	p.company.Change(func(a *upstreamtest.Answers) {
-		a.First = func(w http.ResponseWriter, r *http.Request) bool {
-			if at := record(); r.URL.Path == "/token" && (!at.Asked || !at.LeaseUntil.After(p.clock.Now())) {
-				t.Errorf("asked without a lease: %+v", at)
-			}
-			return down("/token")(w, r)
-		}
-	})
-	for failures, wait := range []time.Duration{time.Minute, 2 * time.Minute} {
-		p.after(t, []time.Duration{time.Hour, time.Minute}[failures])
-		if at := record(); at.Failures != failures+1 || !at.LeaseUntil.IsZero() || !at.Due.Equal(p.clock.Now().Add(wait)) {
-			t.Errorf("without an answer: %+v; want the next question in %s", at, wait)
-		}
-	}
-	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
-	p.after(t, 2*time.Minute)
-	now := p.clock.Now()
-	if at := record(); at.Failures != 0 || !at.LeaseUntil.IsZero() || !at.Confirmed.Equal(now) || !at.Due.Equal(now.Add(time.Hour)) {
-		t.Errorf("after an answer: %+v; want it confirmed at %s", at, now)
-	}
-}
-
-// TestRecheckOfNobody: a provider is not asked about who is disabled, who has disconnected the account
-// there, or after whom somebody else has it, and the token is forgotten. Nor is it if the operator
-// does not want that any more; then everything goes on.
-func TestRecheckOfNobody(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(p *atProvider, user *storage.User){
-		"disabled": func(p *atProvider, user *storage.User) { user.Disabled = true },
-		"disconnected": func(p *atProvider, user *storage.User) {
-			user.Identities, user.Password = nil, "another way to sign in"
-		},
-		"somebody else's": func(p *atProvider, user *storage.User) {
-			alias, err := p.store.Alias(p.t.Context(), user.Aliases()[0])
-			user.Subject = "somebody else"
-			p.must(errors.Join(err, p.store.PutAlias(p.t.Context(), user.Aliases()[0], alias.Leading(user.Name, user.Subject))))
-		},
-		"not configured": func(p *atProvider, _ *storage.User) {
-			p.cfg.Providers[0].Recheck = 0
-			p.restart()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, b, held := newRechecked(t, anybody)
-			user, asked := p.user(t, adaName), p.company.Requests("/token")
-			change(p, &user)
-			p.must(p.store.UpdateUser(t.Context(), user))
-			p.after(t, time.Hour)
-			if n := p.company.Requests("/token") - asked; n != 0 {
-				t.Errorf("the provider was asked %d times", n)
-			}
-			if _, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1")); !errors.Is(err, storage.ErrNotFound) {
-				t.Errorf("the token: %v", err)
-			}
-			if name == "not configured" {
-				p.after(t, 24*time.Hour)
-				p.wantEnded(t, name, b, &held, false)
-			}
-		})
-	}
-}
-
-// TestRecheckWithoutProvider: of people of a provider that is not configured any more it is unknown
-// whether they are still known there, and what they have ends with the grace.
-func TestRecheckWithoutProvider(t *testing.T) {
-	t.Parallel()
-	p, b, held := newRechecked(t, anybody)
-	p.cfg.Providers = p.cfg.Providers[1:]
-	p.restart()
-	p.after(t, time.Hour)
-	p.after(t, 3*time.Hour-time.Second)
-	p.wantEnded(t, "within the grace", b, &held, false)
-	p.after(t, time.Second)
-	p.wantEnded(t, "after the grace", b, &held, true)
-	if log := p.log.String(); !strings.Contains(log, "not configured any more") || !strings.Contains(log, "company has not confirmed the person for 4h0m0s") {
-		t.Errorf("the log does not say why:\n%s", log)
-	}
-}
-
-// TestRecheckPause: Run looks for people who are due as often as the provider needs that is asked most
-// often, in whichever order they are configured, and not at all if none is asked.
-func TestRecheckPause(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		company, other, want time.Duration
-	}{
-		{0, 0, 0},
-		{8 * time.Hour, 0, 15 * time.Second},
-		{time.Minute, time.Hour, 15 * time.Second},
-		{4 * time.Second, time.Hour, time.Second},
-		{time.Hour, 4 * time.Second, time.Second},
-		{0, time.Second, 250 * time.Millisecond},
-	} {
-		p := newAtProvider(t, func(c *authz.Config) { c.Providers[0].Recheck, c.Providers[1].Recheck = tt.company, tt.other })
-		if got, ok := p.handler.Load().RecheckPause(); ok != (tt.want > 0) || ok && got != tt.want {
-			t.Errorf("%s and %s: %s, %t; want %s", tt.company, tt.other, got, ok, tt.want)
+		log := p.log.String()
+		if !strings.Contains(log, "a person cannot be checked at the provider") || lost > 2 && !strings.Contains(log, "does not know the person's sign-in any more") {
+			t.Errorf("failure %d: the log does not say what happened:\n%s", lost, log)
 		}
 	}
 }

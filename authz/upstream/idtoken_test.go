@@ -38,6 +38,8 @@ func TestIDTokens(t *testing.T) {
 		"wrong audience":             {set("aud", "another"), upstream.ReasonToken},
 		"no audience":                {set("aud", []string{}), upstream.ReasonToken},
 		"audience in capitals only":  {func(c map[string]any) { c["AUD"] = c["aud"]; delete(c, "aud") }, upstream.ReasonToken},
+		"auth_time is zero":          {set("auth_time", 0), upstream.ReasonToken},
+		"auth_time never comes":      {set("auth_time", 1<<40), upstream.ReasonToken},
 		"auth_time is text":          {set("auth_time", "yesterday"), upstream.ReasonToken},
 		"two audiences":              {set("aud", []string{upstreamtest.ClientID, "another"}), upstream.ReasonToken},
 		"two audiences, azp another": {func(c map[string]any) { c["aud"], c["azp"] = []string{upstreamtest.ClientID, "another"}, "another" }, upstream.ReasonToken},
@@ -62,7 +64,12 @@ func TestIDTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)
-			s.fake.Change(func(a *upstreamtest.Answers) { a.IDToken = test.change })
+			s.fake.Change(func(a *upstreamtest.Answers) {
+				a.IDToken = test.change
+				if test.reason == upstream.ReasonPerson && !strings.Contains(name, "another") {
+					a.Userinfo = test.change
+				}
+			})
 			_, err := s.signIn()
 			if test.reason != "" {
 				refuses(t, err, upstream.ErrInvalid, test.reason)
@@ -156,7 +163,10 @@ func TestAccessTokens(t *testing.T) {
 		"no type":       func(m map[string]any) { delete(m, "token_type") },
 		"no token":      func(m map[string]any) { delete(m, "access_token") },
 		"a line break":  func(m map[string]any) { m["access_token"] = "a\r\nb" },
-		"a long one":    func(m map[string]any) { m["refresh_token"] = strings.Repeat("r", 17<<10) },
+		"a space":       func(m map[string]any) { m["access_token"] = "a b" },
+		"an accent":     func(m map[string]any) { m["access_token"] = "\u00e9" },
+		"a long one":    func(m map[string]any) { m["access_token"] = strings.Repeat("a", 64<<10+1) },
+		"a long other":  func(m map[string]any) { m["refresh_token"] = strings.Repeat("r", 16<<10+1) },
 		"only capitals": func(m map[string]any) { m["ACCESS_TOKEN"] = m["access_token"]; delete(m, "access_token") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,6 +176,18 @@ func TestAccessTokens(t *testing.T) {
 			refuses(t, err, upstream.ErrInvalid, upstream.ReasonNonsense)
 		})
 	}
+	s := start(t, upstream.OIDC)
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Token = func(m map[string]any) { delete(m, "id_token") } })
+	_, err := s.signIn()
+	refuses(t, err, upstream.ErrInvalid, upstream.ReasonToken)
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.IDToken = func(claims map[string]any) { delete(claims, "at_hash") }
+		a.Token = func(m map[string]any) {
+			m["access_token"], m["refresh_token"] = strings.Repeat("~", 64<<10), strings.Repeat("r", 16<<10)
+		}
+	})
+	_, err = s.signIn()
+	refuses(t, err, upstream.ErrInvalid, upstream.ReasonPerson) // it was used: userinfo does not know it
 }
 
 // A token of the provider counts in the compact form only, and only if it is not too long.

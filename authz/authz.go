@@ -64,6 +64,7 @@ type Server struct {
 	cfg               Config
 	resources         *resourceWatch
 	unfilledRules     map[string]bool // groups and people of whom the log has said that nobody is that; guarded by the watch
+	rulesUnread       bool            // the log has said that they cannot be read; guarded by the watch
 	urls              endpoints
 	keys              *keyring.Ring
 	engine            *engine.Engine
@@ -126,7 +127,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err := errors.Join(s.reportRules(ctx, s.resources.current.Load()), s.reportGroupsTwice(ctx)); err != nil {
 		return nil, err
 	}
-	s.resources.changed = s.reportRules
+	s.resources.changed = s.rulesOfChanged
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,

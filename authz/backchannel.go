@@ -42,24 +42,17 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 		return logoutFault(err)
 	}
 	s.providers.unproven.Return(1, share...)
-	if err := s.endAtProvider(r.Context(), p, request); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusOK)
-	return nil
+	return s.endAtProvider(r.Context(), p, request) // nil is a 200 without a body
 }
 
+// logoutFault is the answer for an error of [upstream.Client.Logout].
 func logoutFault(err error) error {
-	var e *upstream.Error
-	if errors.As(err, &e) && errors.Is(e, upstream.ErrUnavailable) {
+	if errors.Is(err, upstream.ErrUnavailable) {
 		return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable, description: "the keys of the provider cannot be read; try again later", cause: err}
 	}
-	if errors.As(err, &e) {
-		refused := invalidRequest("the logout token is not valid here")
-		refused.cause = err
-		return refused
-	}
-	return err
+	refused := invalidRequest("the logout token is not valid here")
+	refused.cause = err
+	return refused
 }
 
 // endAtProvider does what a logout token says, once. Its id is taken at the end: after a failure

@@ -119,8 +119,11 @@ func TestBackChannelLogoutRefuses(t *testing.T) {
 	if r := p.sendLogout("other", form("logout_token", good)); r.status != http.StatusBadRequest {
 		t.Errorf("at another provider: %s", r)
 	}
-	if r := p.sendLogout("nobody", form("logout_token", good)); r.status != http.StatusNotFound {
+	if r := p.sendLogout("nobody", form("logout_token", good)); r.status != http.StatusNotFound || r.member(t, "error") != "invalid_request" {
 		t.Errorf("at none: %s", r)
+	}
+	if r := p.sendLogout("company", form("other", "x")); !strings.Contains(r.member(t, "error_description"), "logout_token is missing") {
+		t.Errorf("without a token: %s", r)
 	}
 	if r := p.get("/login/company/logout"); r.status != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %s", r)
@@ -130,6 +133,17 @@ func TestBackChannelLogoutRefuses(t *testing.T) {
 		t.Errorf("without a store: %s", r)
 	}
 	p.faults.SetDown(false)
+	for _, kind := range []string{"alias", "provider-session", "once"} {
+		p.meter.failReads(kind)
+		values := p.logoutOf(map[string]any{"sub": "1", "sid": "session of 1"})
+		if kind == "alias" {
+			values = form("logout_token", good)
+		}
+		if r := p.sendLogout("company", values); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+			t.Errorf("where %s cannot be read: %s", kind, r)
+		}
+		p.meter.failReads("")
+	}
 	if !b.live() {
 		t.Error("a session ended")
 	}
@@ -151,7 +165,8 @@ func TestLogoutWhileTheProviderIsDown(t *testing.T) {
 		}
 	})
 	token := p.logoutOf(map[string]any{"sub": "1"})
-	if r := p.sendLogout("company", token); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || r.header.Get("Cache-Control") != "no-store" {
+	r := p.sendLogout("company", token)
+	if r.status != http.StatusServiceUnavailable || r.member(t, "error") != "temporarily_unavailable" || r.header.Get("Retry-After") == "" || r.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("without the keys: %s", r)
 	}
 	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
@@ -182,7 +197,11 @@ func TestStrangersLogoutTokens(t *testing.T) {
 	send := func(from string, values url.Values) int {
 		r := p.newRequest(http.MethodPost, "/login/company/logout", values)
 		r.Header.Set("X-Forwarded-For", from)
-		return p.send(r).status
+		answer := p.send(r)
+		if limited := answer.status == http.StatusTooManyRequests; limited && (answer.member(t, "error") != "temporarily_unavailable" || answer.header.Get("Retry-After") == "") {
+			t.Errorf("a limited one: %s", answer)
+		}
+		return answer.status
 	}
 	limited := 0
 	for range 400 {
@@ -197,5 +216,29 @@ func TestStrangersLogoutTokens(t *testing.T) {
 		if status := send("198.51.100.1", p.logoutOf(map[string]any{"sub": "nobody"})); status != http.StatusOK {
 			t.Fatalf("the provider's token: %d", status)
 		}
+	}
+}
+
+// TestLogoutTwiceAtOnce: a logout token that two processes get at the same time, and one that ends two
+// sessions, are one logout for the person.
+func TestLogoutTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	p, c := newAtProvider(t, nil), testClients()["native"]
+	one, two := p.newBrowser(), p.newBrowser()
+	one.arrive(p.company, "company", asks(c))
+	two.arrive(p.company, "company", asks(c))
+	values := p.logoutOf(map[string]any{"sub": "1", "sid": "session of 1"})
+	p.meter.once(&p.meter.before, "put", "once", func() {
+		if r := p.sendLogout("company", values); r.status != http.StatusOK {
+			t.Errorf("the inner one: %s", r)
+		}
+	})
+	if r := p.sendLogout("company", values); r.status != http.StatusOK || one.live() || two.live() {
+		t.Errorf("the outer one: %s", r)
+	}
+	p.meter.before.Store(nil)
+	p.company.Change(func(a *upstreamtest.Answers) { a.IDToken = func(m map[string]any) { m["sid"] = "the next" } })
+	if page := p.newBrowser().happened(p.company); strings.Count(page, signedOut) != 1 {
+		t.Errorf("the person reads of it %d times", strings.Count(page, signedOut))
 	}
 }

@@ -85,6 +85,19 @@ func (from GroupSources) neverNamed(group string) string {
 	return ""
 }
 
+// rulesOfChanged is reportRules for resources that were read again. What fails there keeps no
+// resource from counting: the log says so once, and the rules are looked at with the next reading.
+func (s *Server) rulesOfChanged(ctx context.Context, set *resourceSet) {
+	err := s.reportRules(ctx, set)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && !s.rulesUnread:
+		s.cfg.Logger.WarnContext(ctx, "it is not known whether the groups and people in the rules of resources exist", "error", err)
+	}
+	s.rulesUnread = err != nil
+}
+
 // reportRules warns of groups in rules about people that nobody can be in, and of people whom no
 // provider can sign in, each once while that holds. It is called at the start and whenever the
 // resources of the store were read again.

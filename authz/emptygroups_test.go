@@ -119,3 +119,34 @@ func TestEmptyGroupsWhileRunning(t *testing.T) {
 		t.Errorf("the log: %s", h.log)
 	}
 }
+
+// TestGroupsUnreadWhileRunning: that the groups of a new resource cannot be read keeps it from
+// nothing, is no failure to read resources, and is said once; what was not said then is said later.
+func TestGroupsUnreadWhileRunning(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	r := wikiResource()
+	r.Scopes[0].Allow.Groups = []string{"editors"}
+	look := func() string {
+		h.clock.advance(time.Minute)
+		return h.get("/.well-known/oauth-authorization-server").body
+	}
+	h.add(authz.NewResource{Resource: r})
+	unread := func() int { return strings.Count(h.log.String(), "it is not known whether the groups and people") }
+	for again := range 2 {
+		h.meter.failReads("group")
+		for range 3 {
+			if !strings.Contains(look(), wiki) {
+				t.Error("the resource does not count")
+			}
+		}
+		if log := h.log.String(); unread() != again+1 || strings.Contains(log, "resources in the store cannot be read") || h.said("editors") != again {
+			t.Errorf("while groups cannot be read: %s", log)
+		}
+		h.meter.failReads("")
+		look()
+		if log := h.log.String(); h.said("editors") != 1 || unread() != again+1 || strings.Contains(log, "can be read again") {
+			t.Errorf("when they can be read again: %s", log)
+		}
+	}
+}

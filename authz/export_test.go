@@ -93,5 +93,8 @@ func (c *Config) SetProviders(ids ...string) {
 // RecheckDue asks the providers about everybody who is due, as Run does periodically.
 func (s *Server) RecheckDue(ctx context.Context) error { return s.recheckDue(ctx) }
 
+// RecheckPause returns the interval at which Run calls it, and whether it does.
+func (s *Server) RecheckPause() (time.Duration, bool) { return s.providers.recheckPause() }
+
 // DoChores does the work that requests left behind, as Run does periodically.
 func (s *Server) DoChores(ctx context.Context) { s.chores.runOnce(ctx) }

@@ -163,6 +163,9 @@ func TestSignInWithProvider(t *testing.T) {
 		t.Errorf("the identity is %+v", i)
 	}
 	got := p.newBrowser().granted(p.company, c)
+	if log := p.log.String(); strings.Count(log, `msg="account made"`) != 1 || strings.Count(log, `msg="signed in" user=`+adaName+" sub="+user.Subject+" provider=company") != 2 {
+		t.Errorf("the log of two sign-ins, one of which made the account:\n%s", log)
+	}
 	if sub := claims(t, got.access)["sub"]; sub != user.Subject {
 		t.Errorf("the token is for %v; want %s, the same account", sub, user.Subject)
 	}

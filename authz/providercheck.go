@@ -19,24 +19,31 @@ const (
 	recheckLease = time.Minute
 	// recheckPlaces is the greatest number of questions of a process at a time.
 	recheckPlaces = 4
-	// recheckPause is the greatest interval between searches for people who are due, recheckRetry
+	// maxRecheckPause is the greatest interval between searches for people who are due, recheckRetry
 	// the first interval between questions that have no answer. Both are shorter for providers
 	// that are asked more often.
-	recheckPause = 15 * time.Second
-	recheckRetry = time.Minute
+	maxRecheckPause = 15 * time.Second
+	recheckRetry    = time.Minute
 )
+
+// recheckPause returns the interval between searches for people who are due, which is that of the
+// provider that is asked most often. It is false if no provider is asked again.
+func (p providers) recheckPause() (pause time.Duration, ok bool) {
+	pause = maxRecheckPause
+	for _, one := range p.ordered {
+		if one.Recheck > 0 {
+			pause, ok = min(pause, max(one.Recheck/4, 250*time.Millisecond)), true
+		}
+	}
+	return pause, ok
+}
 
 // recheckRun asks the providers about the people who are due, until ctx ends. Any number of
 // processes do so; a lease in the record gives each question to one of them.
 func (s *Server) recheckRun(ctx context.Context) {
-	pause := time.Duration(0)
-	for _, p := range s.providers.ordered {
-		if p.Recheck > 0 {
-			pause = min(max(pause, recheckPause), max(p.Recheck/4, 250*time.Millisecond))
-		}
-	}
-	if pause == 0 {
-		return // no provider is asked again
+	pause, ok := s.providers.recheckPause()
+	if !ok {
+		return
 	}
 	for {
 		select {

@@ -1,7 +1,6 @@
 package authz_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -58,14 +57,20 @@ func (p *atProvider) wantEnded(t testing.TB, what string, b *browser, held *toke
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	p, b, held := newRechecked(t, anybody)
-	p.company.SignIn(personOf("1", "ada@example.com", "groups", []string{"admins"}))
 	p.after(t, 59*time.Minute)
 	if n := p.company.Requests("/token"); n != 1 {
 		t.Fatalf("the provider was asked %d times before the time", n-1)
 	}
-	for range 3 {
+	for _, group := range []string{"staff", "admins", "guests"} {
+		p.company.Change(func(a *upstreamtest.Answers) {
+			a.IDToken = func(m map[string]any) { m["groups"] = []string{group} }
+			a.Userinfo = a.IDToken
+		})
 		p.after(t, time.Hour)
 		p.wantEnded(t, "still known", b, &held, false)
+		if groups := p.user(t, adaName).Identities[0].Groups; len(groups) != 1 || groups[0] != group {
+			t.Errorf("the groups are %q; want %s", groups, group)
+		}
 	}
 	if n := p.company.Requests("/token"); n != 4 {
 		t.Errorf("the provider was asked %d times in three hours", n-1)
@@ -101,6 +106,9 @@ func TestRecheckLosesAllow(t *testing.T) {
 	})
 	p.after(t, time.Hour)
 	p.wantEnded(t, "out of the group", b, &held, true)
+	if !strings.Contains(p.log.String(), "may not sign in with The company any more") {
+		t.Errorf("the log does not say why:\n%s", p.log)
+	}
 }
 
 // TestRecheckUnknown: a provider that does not answer, or refuses this server, says nothing about
@@ -119,6 +127,9 @@ func TestRecheckUnknown(t *testing.T) {
 			for range 4 { // hours after the sign-in; it ends an hour and the grace after it
 				p.after(t, time.Hour)
 				p.wantEnded(t, "without an answer", b, &held, false)
+			}
+			if !strings.Contains(p.log.String(), "it is not known whether a person may still sign in") {
+				t.Errorf("the log does not say so:\n%s", p.log)
 			}
 			p.after(t, 59*time.Minute)
 			p.wantEnded(t, "just before the end of the grace", b, &held, false)
@@ -220,6 +231,9 @@ func TestRecheckLease(t *testing.T) {
 	if n := p.company.Requests("/token"); n != 2 {
 		t.Errorf("two processes asked %d times", n-1)
 	}
+	if log := p.log.String() + second.log.String(); strings.Contains(log, "cannot be checked") {
+		t.Errorf("the process without the lease calls it a failure:\n%s", log)
+	}
 	p.wantEnded(t, "after both", b, &held, false)
 
 	// The provider says no, and meanwhile the person signs in again.
@@ -262,62 +276,17 @@ func TestRecheckStoreFails(t *testing.T) {
 		_ = p.handler.Load().RecheckDue(t.Context())
 		p.meter.before.Store(nil)
 		p.faults.SetDown(false)
+		if lost > 2 { // the no is on record: nobody is asked again, and there is no lease to wait for
+			p.company.Change(func(a *upstreamtest.Answers) { a.First = down("/token") })
+			p.after(t, 0)
+		}
 		for range 8 {
-			p.after(t, time.Hour)
+			p.after(t, time.Hour*time.Duration(max(0, min(1, 3-lost))))
 		}
 		p.wantEnded(t, "after a failure of the store", b, &held, true)
-	}
-}
-
-// TestRecheckRecord: while a question is under way its record has the lease; an answer is on record
-// as it is, and no answer is counted, with the time of the next question.
-func TestRecheckRecord(t *testing.T) {
-	t.Parallel()
-	p, _, _ := newRechecked(t, anybody)
-	id := storage.IdentityAlias("company", p.company.URL(), "1")
-	record := func() storage.ProviderToken {
-		token, err := p.store.ProviderToken(t.Context(), id)
-		if err != nil {
-			t.Error(err)
+		log := p.log.String()
+		if !strings.Contains(log, "a person cannot be checked at the provider") || lost > 2 && !strings.Contains(log, "does not know the person's sign-in any more") {
+			t.Errorf("failure %d: the log does not say what happened:\n%s", lost, log)
 		}
-		return token
-	}
-	p.company.Change(func(a *upstreamtest.Answers) {
-		a.First = func(w http.ResponseWriter, r *http.Request) bool {
-			if at := record(); r.URL.Path == "/token" && (!at.Asked || !at.LeaseUntil.After(p.clock.Now())) {
-				t.Errorf("asked without a lease: %+v", at)
-			}
-			return down("/token")(w, r)
-		}
-	})
-	for failures, wait := range []time.Duration{time.Minute, 2 * time.Minute} {
-		p.after(t, []time.Duration{time.Hour, time.Minute}[failures])
-		if at := record(); at.Failures != failures+1 || !at.LeaseUntil.IsZero() || !at.Due.Equal(p.clock.Now().Add(wait)) {
-			t.Errorf("without an answer: %+v; want the next question in %s", at, wait)
-		}
-	}
-	p.company.Change(func(a *upstreamtest.Answers) { a.First = nil })
-	p.after(t, 2*time.Minute)
-	now := p.clock.Now()
-	if at := record(); at.Failures != 0 || !at.LeaseUntil.IsZero() || !at.Confirmed.Equal(now) || !at.Due.Equal(now.Add(time.Hour)) {
-		t.Errorf("after an answer: %+v; want it confirmed at %s", at, now)
-	}
-}
-
-// TestRecheckOfDisabled: nobody is asked about who is disabled, and their token is forgotten.
-func TestRecheckOfDisabled(t *testing.T) {
-	t.Parallel()
-	p, _, _ := newRechecked(t, anybody)
-	user, asked := p.user(t, adaName), p.company.Requests("/token")
-	user.Disabled = true
-	if err := p.store.UpdateUser(t.Context(), user); err != nil {
-		t.Fatal(err)
-	}
-	p.after(t, time.Hour)
-	if n := p.company.Requests("/token") - asked; n != 0 {
-		t.Errorf("the provider was asked %d times", n)
-	}
-	if _, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1")); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("the token: %v", err)
 	}
 }

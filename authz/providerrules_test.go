@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -105,10 +106,14 @@ func TestWhatIsAskedOfTheProvider(t *testing.T) {
 	b := p.newBrowser()
 	b.signInForAccount(personName)
 	p.clock.advance(11 * time.Minute)
-	b.open(p.issuer + "/account/providers")
-	b.follow()
-	if r := b.submit("provider", "other"); r.status != http.StatusSeeOther || !strings.HasPrefix(r.header.Get("Location"), p.other.URL()) {
-		t.Errorf("for a page of this server: %s", r)
+	for id, prompt := range map[string]string{"other": "", "company": "login"} {
+		b.open(p.issuer + "/account/providers")
+		b.follow()
+		fake := map[string]*upstreamtest.Provider{"other": p.other, "company": p.company}[id]
+		r := b.submit("provider", id)
+		if r.status != http.StatusSeeOther || !strings.HasPrefix(r.header.Get("Location"), fake.URL()) || r.location(t).Query().Get("prompt") != prompt {
+			t.Errorf("for a page of this server: %s", r)
+		}
 	}
 }
 
@@ -274,25 +279,48 @@ func TestConnectedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDisabledMeanwhile: a person who is disabled while the callback is under way is not let in.
-func TestDisabledMeanwhile(t *testing.T) {
+// TestGoneMeanwhile: a person who is disabled or removed while the callback is under way is not let in.
+func TestGoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(ctx context.Context, store *storage.Store, name string) error{
+		"disabled": admin.DisableUser, "removed": admin.RemoveUser,
+	} {
+		p, c := newAtProvider(t, nil), testClients()["native"]
+		p.newBrowser().arrive(p.company, "company", asks(c))
+		b := p.newBrowser()
+		p.company.SignIn(personOf("1", "ada@example.com", "name", "Ada L"))
+		b.choose("company", asks(c))
+		back := b.leave(p.company)
+		p.meter.once(&p.meter.before, "put", "user", func() { p.must(end(t.Context(), p.store, adaName)) })
+		r := b.open(back.String())
+		p.meter.before.Store(nil)
+		mustShowPage(t, r, http.StatusBadRequest)
+		if log := p.log.String(); !strings.Contains(log, "sign-in refused") || !strings.Contains(log, "provider_sub=1") {
+			t.Errorf("%s: the log does not say who was refused:\n%s", name, log)
+		}
+	}
+}
+
+// TestHalfMadeAccount: of an account only the alias is on record, after a crash: the next sign-in makes
+// the rest, as it was to be. An alias that leads to somebody who does not list the account is free.
+func TestHalfMadeAccount(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, nil), testClients()["native"]
+	reader := p.user(t, personName)
+	for id, leads := range map[string]storage.Alias{
+		"1": storage.Alias{}.Leading("company/ada", "the subject of before"),
+		"2": storage.Alias{}.Leading(reader.Name, reader.Subject),
+	} {
+		p.must(p.store.PutAlias(t.Context(), storage.IdentityAlias("company", p.company.URL(), id), leads))
+	}
 	p.newBrowser().arrive(p.company, "company", asks(c))
-	b := p.newBrowser()
-	p.company.SignIn(personOf("1", "ada@example.com", "name", "Ada L"))
-	b.choose("company", asks(c))
-	back := b.leave(p.company)
-	p.meter.once(&p.meter.before, "put", "user", func() {
-		if err := admin.DisableUser(t.Context(), p.store, adaName); err != nil {
-			t.Error(err)
-		}
-	})
-	r := b.open(back.String())
-	p.meter.before.Store(nil)
-	mustShowPage(t, r, http.StatusBadRequest)
-	if log := p.log.String(); !strings.Contains(log, "sign-in refused") || !strings.Contains(log, "provider_sub=1") {
-		t.Errorf("the log does not say who was refused:\n%s", log)
+	if user := p.user(t, "company/ada"); user.Subject != "the subject of before" || len(user.Identities) != 1 {
+		t.Errorf("the account is %+v", user)
+	}
+	p.company.SignIn(personOf("2", "grace@example.com"))
+	p.newBrowser().arrive(p.company, "company", asks(c))
+	if user := p.user(t, "company/grace@example.com"); user.Subject == reader.Subject || len(p.user(t, personName).Identities) != 0 {
+		t.Errorf("the account is %+v", user)
 	}
 }
 
@@ -314,7 +342,7 @@ func TestManyOfOneHandle(t *testing.T) {
 	p.company.SignIn(personOf("2", "ada@example.com"))
 	b := p.newBrowser()
 	b.choose("company", asks(c))
-	if r := b.open(b.leave(p.company).String()); r.status < 400 || cookiesOf(t, r)[hostSession] != nil {
+	if r := b.open(b.leave(p.company).String()); r.status != http.StatusConflict || cookiesOf(t, r)[hostSession] != nil {
 		t.Errorf("the sixty-fifth: %s", r)
 	}
 }
@@ -350,4 +378,7 @@ func TestPinIsForOne(t *testing.T) {
 	r := b.open(back)
 	p.meter.failReads("")
 	mustShow(t, r, http.StatusServiceUnavailable, "temporarily_unavailable")
+	if n := strings.Count(p.log.String(), "sign-in refused"); n != 1 {
+		t.Errorf("the log has %d refusals; that nobody was judged is none", n)
+	}
 }

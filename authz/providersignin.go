@@ -13,9 +13,6 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// attemptTTL is the time for a sign-in at a provider, from the redirect to the callback.
-const attemptTTL = 10 * time.Minute
-
 // chooseProvider answers the button of a provider on the sign-in page. If a client asks for
 // access, the person decides about it first, on a page of this server: nobody is sent to a
 // provider, and no state for it exists, before that (guides of the protocol, Confused Deputy).
@@ -37,10 +34,8 @@ func (s *Server) chooseProvider(w http.ResponseWriter, r *http.Request, f form) 
 		return err
 	}
 	switch {
-	case t.ClientID == "" && decision == "":
+	case t.ClientID == "": // nothing to decide, so no page has the token for a decision
 		return s.sendToProvider(w, r, t, p, nil)
-	case t.ClientID == "":
-		return gone()
 	case decision == "":
 		return s.decisionPage(w, r, t, p)
 	}
@@ -180,7 +175,7 @@ type returned struct {
 }
 
 // returning returns the transaction of a callback. A state that this browser did not begin at this
-// provider, or that is too old, is refused like one that was used: with a page that reveals
+// provider, or whose transaction is over, is refused like one that was used: with a page that reveals
 // nothing.
 func (s *Server) returning(r *http.Request, p *provider, state string) (storage.Transaction, error) {
 	id, secret, _ := strings.Cut(state, ".")
@@ -189,7 +184,7 @@ func (s *Server) returning(r *http.Request, p *provider, state string) (storage.
 		return storage.Transaction{}, err
 	}
 	began := t.Upstream
-	if began == nil || began.Provider != p.ID || !began.State.Matches(secret) || s.cfg.Now().Sub(began.At) >= attemptTTL {
+	if began == nil || began.Provider != p.ID || !began.State.Matches(secret) {
 		return storage.Transaction{}, gone()
 	}
 	return t, nil
@@ -199,7 +194,7 @@ func (s *Server) returning(r *http.Request, p *provider, state string) (storage.
 func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, t storage.Transaction, state string) (returned, upstream.Attempt, error) {
 	// The state is taken before its code is used: of two callbacks, in whichever processes, one
 	// goes on. RFC 9700 section 4.7 and RFC 6749 section 10.12.
-	err := s.cfg.Store.TakeOnce(r.Context(), "state at a provider", state, t.Upstream.At.Add(attemptTTL+transactionTTL))
+	err := s.cfg.Store.TakeOnce(r.Context(), "state at a provider", state, t.Upstream.At.Add(2*transactionTTL))
 	if err != nil {
 		return returned{}, upstream.Attempt{}, goneOn(err, storage.ErrConflict)
 	}

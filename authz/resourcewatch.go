@@ -30,7 +30,7 @@ type resourceWatch struct {
 	log        *slog.Logger
 	now        func() time.Time
 	// changed is told each set that was read, while mu is held; nil for nobody.
-	changed func(context.Context, *resourceSet) error
+	changed func(context.Context, *resourceSet)
 
 	current atomic.Pointer[resourceSet]
 	looked  atomic.Int64 // when the store was asked last, in nanoseconds since 1970
@@ -117,10 +117,10 @@ func (w *resourceWatch) look(ctx context.Context) error {
 	w.current.Store(set)
 	w.version, w.read = version, now
 	w.report(ctx, set.problems)
-	if w.changed == nil {
-		return nil
+	if w.changed != nil {
+		w.changed(ctx, set)
 	}
-	return w.changed(ctx, set)
+	return nil
 }
 
 // report logs each problem once.

@@ -48,7 +48,7 @@ func (c *Client) Admits(a Arrival, pinned func(entry string) (subject string, ok
 		key        string
 		wanted, is []string
 	}{
-		{"domains", lowered(allow.Domains), one(a.Domain)},
+		{"domains", lowered(allow.Domains), []string{a.Domain}},
 		{"organisations", lowered(allow.Organisations), a.Organisations},
 		{"groups", c.groupNames(allow.Groups), a.Groups},
 	} {
@@ -93,9 +93,9 @@ func (c *Client) names(entry string, a Arrival) (matches, pin bool) {
 		return a.EmailVerified && mail == whole, true
 	}
 	if presets[c.p.Preset].login != "" {
-		return a.Login != "" && lower(a.Login) == lower(entry), c.p.Preset != Entra // an object ID stays its owner's
+		return lower(a.Login) == lower(entry), c.p.Preset != Entra // an object ID stays its owner's
 	}
-	return c.p.Preset == OIDC && entry == a.Subject, false
+	return entry == a.Subject, false // only of [OIDC]: those of Google are addresses
 }
 
 // seen says what of the person did not match, for the log.
@@ -125,13 +125,6 @@ func lowered(list []string) []string {
 		changed[i] = lower(s)
 	}
 	return changed
-}
-
-func one(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
 }
 
 func overlap(a, b []string) bool {

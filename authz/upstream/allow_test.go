@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"strings"
 	"testing"
 
 	"gatehouse.example/authz/upstream"
@@ -42,6 +43,7 @@ func TestAdmits(t *testing.T) {
 		"anybody":                 {upstream.OIDC, allow{Anybody: true}, person("1"), true},
 		"user name at Keycloak":   {upstream.Keycloak, allow{People: []string{"Ada"}}, person("1", "preferred_username", "ada"), true},
 		"subject at Keycloak":     {upstream.Keycloak, allow{People: []string{"1"}}, person("1", "preferred_username", "ada"), false},
+		"group at GitHub":         {upstream.GitHub, allow{Groups: []string{"Example/Core"}}, upstreamtest.Person{Subject: "1", GitHub: upstreamtest.GitHub{Login: "ada", Teams: []string{"example/CORE"}}}, true},
 		"hosted domain":           {upstream.Google, allow{Domains: []string{"example.com"}}, person("1", "hd", "example.com"), true},
 		"e-mail is no hd":         {upstream.Google, allow{Domains: []string{"example.com"}}, person("1", "email", "ada@example.com", "email_verified", true), false},
 		"gmail is no domain":      {upstream.Google, allow{Domains: []string{"gmail.com"}}, person("1", "email", "ada@gmail.com", "email_verified", true), false},
@@ -94,6 +96,58 @@ func TestPins(t *testing.T) {
 	refuses(t, err, upstream.ErrNotAllowed, upstream.ReasonNotAllowed)
 	if d, err = come(person("77")); err != nil || d != (upstream.Decision{Entry: "77"}) {
 		t.Errorf("a subject is not pinned: %+v, %v", d, err)
+	}
+}
+
+// An entry that can change hands is pinned; one that stays its owner's is not.
+func TestWhatIsPinned(t *testing.T) {
+	for name, test := range map[string]struct {
+		preset, entry string
+		pin           bool
+	}{
+		"user name at Keycloak": {upstream.Keycloak, "Ada", true},
+		"user name at Okta":     {upstream.Okta, "ada", true},
+		"user name at GitLab":   {upstream.GitLab, "ada", true},
+		"login at GitHub":       {upstream.GitHub, "ADA", true},
+		"address":               {upstream.Keycloak, "ada@example.com", true},
+		"object ID at Entra":    {upstream.Entra, strings.ToUpper(otherTenant), false},
+		"subject":               {upstream.OIDC, "1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, test.preset, func(p *upstream.Provider) {
+				p.Allow = upstream.Allow{People: []string{"somebody", test.entry}}
+				if test.preset == upstream.Entra {
+					p.Allow = upstream.Allow{Domains: []string{upstreamtest.Tenant}, People: []string{test.entry}}
+				}
+			})
+			one := person("1", "preferred_username", "ada", "email", "ada@example.com", "email_verified", true, "oid", otherTenant)
+			one.GitHub = upstreamtest.GitHub{Login: "Ada"}
+			s.fake.SignIn(one)
+			if d, err := s.client.Admits(s.arrives(), nil); err != nil || d != (upstream.Decision{Entry: test.entry, Pin: test.pin}) {
+				t.Errorf("decision %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+// The log says which rule did not match, and what the person has instead.
+func TestWhyNotAdmitted(t *testing.T) {
+	type allow = upstream.Allow
+	for want, test := range map[string]struct {
+		allow  allow
+		person upstreamtest.Person
+	}{
+		"allow.groups does not match a person without the claim groups": {allow{Groups: []string{"staff"}}, person("1")},
+		"allow.groups does not match what the person is in":             {allow{Groups: []string{"staff"}}, person("1", "groups", []string{"guests"})},
+		"allow.domains does not match a person without a proven domain": {allow{Domains: []string{"example.com"}}, person("1")},
+		"allow.domains does not match example.org":                      {allow{Domains: []string{"example.com"}}, person("1", "email", "ada@example.org", "email_verified", true)},
+		"allow.people does not name subject 1":                          {allow{People: []string{"2"}}, person("1")},
+	} {
+		s := start(t, upstream.OIDC, func(p *upstream.Provider) { p.Allow = test.allow })
+		s.fake.SignIn(test.person)
+		if _, err := s.client.Admits(s.arrives(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
 	}
 }
 

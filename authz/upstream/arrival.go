@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
 // sources are claims about one person from several places of one provider, the newest first.
@@ -46,25 +45,32 @@ func (c *Client) arrival(s sources, id claims, needed bool) (Arrival, error) {
 	if err != nil {
 		return Arrival{}, c.error(ErrInvalid, ReasonPerson, "%s", err)
 	}
-	a := Arrival{Provider: c.p.ID, Issuer: c.p.Issuer, Subject: sub, FullName: fullName(s)}
+	a := Arrival{Provider: c.p.ID, Issuer: c.issuerOf(s.with("iss")), Subject: sub, FullName: fullName(s)}
 	if c.p.Preset == Entra {
-		a.Issuer, a.Domain = s.text("iss"), lower(s.text("tid"))
+		a.Domain = lower(s.text("tid"))
 	}
 	if sid := id.text("sid"); plain(sid, 255) {
 		a.SID = sid
 	}
-	if a.AuthTime, err = id.moment("auth_time"); err != nil {
-		a.AuthTime = time.Time{}
-	}
+	a.AuthTime, _ = id.moment("auth_time") // with a sign-in ofAttempt has checked it
 	c.mail(&a, s)
 	if err := c.groups(&a, s, needed); err != nil {
 		return Arrival{}, err
 	}
-	if login := s.text(presets[c.p.Preset].login); login != "" && plain(login, 255) {
+	if login := s.text(presets[c.p.Preset].login); plain(login, 255) {
 		a.Login = login
 	}
 	a.Handle = c.handle(a, s)
 	return a, nil
+}
+
+// issuerOf returns the issuer that is part of the identity of the person in a token of the provider:
+// Entra's is that of the tenant, and Google has one name here although its tokens may have two.
+func (c *Client) issuerOf(k claims) string {
+	if c.p.Preset == Entra {
+		return k.text("iss")
+	}
+	return c.p.Issuer
 }
 
 // fullName returns what the person is called.
@@ -80,11 +86,10 @@ func fullName(s sources) string {
 func (c *Client) mail(a *Arrival, s sources) {
 	mail, verified := s.email()
 	whole, domain, ok := address(mail)
-	if !ok {
-		whole, domain, verified = "", "", false
-	} else {
+	if ok {
 		a.Email = mail
 	}
+	verified = verified && ok
 	is := presets[c.p.Preset]
 	switch is.domain {
 	case hostedDomain:
@@ -151,20 +156,16 @@ func (c *Client) needsGroups(use bool) bool { return use || len(c.p.Allow.Groups
 // handle chooses the name for people to read: the first that the provider proves as unique now.
 func (c *Client) handle(a Arrival, s sources) string {
 	var names []string
-	if a.Login != "" {
-		names = append(names, a.Login) // unique at the provider
-	}
-	if c.p.Preset == Entra {
-		// The object ID is unique, but not for people. An address that Microsoft proves is, in
-		// one tenant, both. preferred_username and email are neither.
-		names = nil
-		if proven, err := s.with("verified_primary_email").list("verified_primary_email"); err == nil && len(proven) == 1 && c.p.oneTenant() {
+	// Entra's object ID is unique, but not for people. An address that Microsoft proves is, in one
+	// tenant, both. preferred_username and email are neither.
+	if c.p.Preset == Entra && c.p.oneTenant() {
+		if proven, err := s.with("verified_primary_email").list("verified_primary_email"); err == nil && len(proven) == 1 {
 			if _, _, ok := address(proven[0]); ok {
-				names = append(names, proven[0])
+				names = proven
 			}
 		}
-		names = append(names, a.Login)
 	}
+	names = append(names, a.Login) // unique at the provider
 	if a.EmailVerified {
 		names = append(names, a.Email)
 	}
@@ -215,7 +216,7 @@ func (c *Client) described(ctx context.Context, m metadata, lane string, t token
 		return nil, c.error(ErrInvalid, ReasonPerson, "the answer has no ID token, and there is no userinfo endpoint")
 	}
 	// userinfo must speak of the person of the ID token (OpenID Connect Core section 5.3.2).
-	if len(s) == 2 && (s[0].text("sub") == "" || s[0].text("sub") != s[1].text("sub")) {
+	if len(s) == 2 && s[0].text("sub") != s[1].text("sub") {
 		return nil, c.error(ErrInvalid, ReasonPerson, "userinfo speaks of another subject than the ID token")
 	}
 	return s, nil

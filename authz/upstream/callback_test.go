@@ -30,6 +30,12 @@ func TestBegin(t *testing.T) {
 			map[string]string{"scope": "openid profile email groups"}},
 		"github with groups of resources": {upstream.GitHub, nil, upstream.Attempt{NeedGroups: true},
 			map[string]string{"scope": "user:email read:org", "nonce": ""}},
+		"oidc with a domain": {upstream.OIDC, func(p *upstream.Provider) {
+			p.Allow, p.Recheck = upstream.Allow{Domains: []string{"example.com"}}, time.Hour
+		}, upstream.Attempt{},
+			map[string]string{"hd": "", "access_type": "", "prompt": "consent"}},
+		"gitlab with groups": {upstream.GitLab, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
+			map[string]string{"scope": "openid profile email"}},
 		"keycloak with groups": {upstream.Keycloak, func(p *upstream.Provider) { p.Allow = upstream.Allow{Groups: []string{"staff"}} }, upstream.Attempt{},
 			map[string]string{"scope": "openid profile email"}},
 		"keycloak with recheck": {upstream.Keycloak, func(p *upstream.Provider) { p.Recheck, p.Scopes = time.Hour, []string{"roles", "email"} }, upstream.Attempt{},
@@ -68,12 +74,74 @@ func TestBegin(t *testing.T) {
 			if _, wanted := test.want["nonce"]; !wanted && got.Get("nonce") != attempt.Nonce {
 				t.Error("the nonce is not in the address")
 			}
+			for parameter := range got {
+				if got.Get(parameter) == "" {
+					t.Errorf("%s is empty", parameter)
+				}
+			}
 			for parameter, value := range test.want {
 				if got.Get(parameter) != value {
 					t.Errorf("%s is %q, want %q", parameter, got.Get(parameter), value)
 				}
 			}
 		})
+	}
+}
+
+// What the provider does not list is not asked for, but for Entra's, which has it anyway.
+func TestBeginAsksForWhatIsListed(t *testing.T) {
+	for preset, want := range map[string]string{
+		upstream.OIDC: "openid profile email", upstream.Okta: "openid profile email", upstream.Entra: "openid profile email offline_access",
+	} {
+		s := start(t, preset, rechecking)
+		s.fake.Change(func(a *upstreamtest.Answers) {
+			a.Metadata = func(m map[string]any) { m["scopes_supported"] = []string{"openid"} }
+		})
+		attempt := upstream.NewAttempt("state")
+		attempt.NeedGroups = true
+		address, err := s.client.Begin(t.Context(), attempt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u, _ := url.Parse(address); u.Query().Get("scope") != want || u.Query().Has("prompt") {
+			t.Errorf("%s: %s", preset, address)
+		}
+	}
+}
+
+// An attempt without what binds it is neither begun nor finished.
+func TestAttemptsThatBindNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*upstream.Attempt)
+		fine   bool
+	}{
+		"no state":       {func(a *upstream.Attempt) { a.State = "" }, false},
+		"short nonce":    {func(a *upstream.Attempt) { a.Nonce = strings.Repeat("n", 15) }, false},
+		"nonce":          {func(a *upstream.Attempt) { a.Nonce = strings.Repeat("n", 16) }, true},
+		"short verifier": {func(a *upstream.Attempt) { a.Verifier = strings.Repeat("v", 42) }, false},
+		"verifier":       {func(a *upstream.Attempt) { a.Verifier = strings.Repeat("v", 43) }, true},
+		"long verifier":  {func(a *upstream.Attempt) { a.Verifier = strings.Repeat("v", 128) }, true},
+		"longer":         {func(a *upstream.Attempt) { a.Verifier = strings.Repeat("v", 129) }, false},
+	} {
+		s, whole := start(t, upstream.OIDC), upstream.NewAttempt("state")
+		changed := whole
+		test.change(&changed)
+		address, err := s.client.Begin(t.Context(), changed)
+		if test.fine {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		refuses(t, err, upstream.ErrInvalid, upstream.ReasonCallback)
+		if address, err = s.client.Begin(t.Context(), whole); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.client.Finish(t.Context(), changed, s.fake.Visit(t, address))
+		refuses(t, err, upstream.ErrInvalid, upstream.ReasonCallback)
+		if s.fake.Requests("/token") > 0 {
+			t.Errorf("%s: the code was sent", name)
+		}
 	}
 }
 
@@ -92,7 +160,12 @@ func TestCallbacks(t *testing.T) {
 			*b = upstream.Callback{Error: "access_denied", Issuer: "https://other.example.com"}
 		}, upstream.ErrInvalid, upstream.ReasonIssuer, ""},
 		"neither code nor error":   {func(b *upstream.Callback) { b.Code = "" }, upstream.ErrInvalid, upstream.ReasonCallback, ""},
-		"a code that is too long":  {func(b *upstream.Callback) { b.Code = strings.Repeat("c", 9<<10) }, upstream.ErrInvalid, upstream.ReasonCallback, ""},
+		"a code with a line break": {func(b *upstream.Callback) { b.Code = "a\nb" }, upstream.ErrInvalid, upstream.ReasonCallback, ""},
+		"a code with an accent":    {func(b *upstream.Callback) { b.Code = "é" }, upstream.ErrInvalid, upstream.ReasonCallback, ""},
+		"a code with a tilde":      {func(b *upstream.Callback) { b.Code = "a b~" }, upstream.ErrInvalid, upstream.ReasonCode, "invalid_grant"},
+		"the longest code":         {func(b *upstream.Callback) { b.Code = strings.Repeat("c", 8<<10) }, upstream.ErrInvalid, upstream.ReasonCode, "invalid_grant"},
+		"server_error":             {func(b *upstream.Callback) { b.Error = "server_error" }, upstream.ErrUnavailable, upstream.ReasonDown, "server_error"},
+		"a code that is too long":  {func(b *upstream.Callback) { b.Code = strings.Repeat("c", 8<<10+1) }, upstream.ErrInvalid, upstream.ReasonCallback, ""},
 		"access_denied":            {func(b *upstream.Callback) { b.Error = "access_denied" }, upstream.ErrDenied, upstream.ReasonDenied, "access_denied"},
 		"login_required":           {func(b *upstream.Callback) { b.Error = "login_required" }, upstream.ErrDenied, upstream.ReasonDenied, "login_required"},
 		"temporarily_unavailable":  {func(b *upstream.Callback) { b.Error = "temporarily_unavailable" }, upstream.ErrUnavailable, upstream.ReasonDown, "temporarily_unavailable"},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -40,9 +39,7 @@ func (c claims) has(name string) bool {
 // text returns a claim that is a string, and "" for one that is missing or of another type.
 func (c claims) text(name string) string {
 	var s string
-	if !c.has(name) || json.Unmarshal(c[name], &s) != nil {
-		return ""
-	}
+	_ = json.Unmarshal(c[name], &s) // of anything else s stays empty
 	return s
 }
 
@@ -56,7 +53,7 @@ func (c claims) moment(name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	var seconds float64
-	if json.Unmarshal(c[name], &seconds) != nil || math.IsNaN(seconds) || seconds <= 0 || seconds >= 1<<40 {
+	if json.Unmarshal(c[name], &seconds) != nil || seconds <= 0 || seconds >= 1<<40 {
 		return time.Time{}, fmt.Errorf("%s is no time", name)
 	}
 	return time.Unix(int64(seconds), 0), nil
@@ -85,16 +82,13 @@ func (c claims) list(name string) ([]string, error) {
 	return list, nil
 }
 
-// hides reports that the provider put a claim elsewhere (OpenID Connect Core section 5.6.2), as
+// hides reports that the provider put a claim that is missing elsewhere (OpenID Connect Core section 5.6.2), as
 // Entra does with more than 200 groups.
 func (c claims) hides(name string) bool {
 	var names map[string]json.RawMessage
-	if c.has("_claim_names") && json.Unmarshal(c["_claim_names"], &names) == nil {
-		if _, elsewhere := names[name]; elsewhere {
-			return true
-		}
-	}
-	return c.has("hasgroups") && !c.has(name)
+	_ = json.Unmarshal(c["_claim_names"], &names) // of anything else there are none
+	_, elsewhere := names[name]
+	return elsewhere || c.has("hasgroups")
 }
 
 // subject returns sub: 1 to 255 bytes without control characters.

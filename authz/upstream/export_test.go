@@ -26,6 +26,9 @@ type roundTripper func(*http.Request) *http.Response
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
+// GitHubAPI returns where the API of a GitHub is.
+func GitHubAPI(issuer string) string { return githubAPI(issuer) }
+
 // UsableKeys returns the public keys of the provider that may sign.
 func (c *Client) UsableKeys(ctx context.Context) (keys []any, err error) {
 	list, _, err := c.keys.get(ctx)

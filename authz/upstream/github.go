@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +73,7 @@ func (c *Client) githubMail(ctx context.Context, lane, token string, a *Arrival)
 		Verified bool   `json:"verified"`
 	}
 	// An app without the permission for addresses gets 403 or 404: then none is known.
-	if found, err := c.github(ctx, lane, token, "/user/emails?per_page=100", &mails); err != nil || !found {
+	if _, err := c.github(ctx, lane, token, "/user/emails?per_page=100", &mails); err != nil {
 		return err
 	}
 	for _, mail := range mails {
@@ -97,7 +96,6 @@ func (c *Client) githubTeams(ctx context.Context, lane, token string, a *Arrival
 				a.Organisations = append(a.Organisations, lower(org))
 			}
 		}
-		slices.Sort(a.Organisations)
 	}
 	if !groups {
 		return nil

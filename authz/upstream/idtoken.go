@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -27,10 +27,12 @@ func (c *Client) verifier(m metadata, direct bool) (*keySet, *oidc.IDTokenVerifi
 	})
 }
 
+// compactForm is that of a JWS in the compact serialization (RFC 7515 section 7.1). go-oidc takes
+// the JSON serializations too, which no token of OpenID Connect may have.
+var compactForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+
 // compact reports a JWS in the compact form, of a size that is worth a look.
-func compact(token string) bool {
-	return len(token) <= maxToken && strings.Count(token, ".") == 2 && !strings.HasPrefix(token, "{")
-}
+func compact(token string) bool { return len(token) <= maxToken && compactForm.MatchString(token) }
 
 // idToken verifies an ID token that came from the token endpoint together with an access token
 // (OpenID Connect Core section 3.1.3.7, and 12.2 for one that came with a refresh).
@@ -96,8 +98,8 @@ func (c *Client) checked(k claims, reason Reason) (claims, error) {
 }
 
 func (c *Client) tenantAgrees(k claims) bool {
-	_, name, ok := tenant(k.text("iss"))
-	return ok && name == lower(k.text("tid"))
+	_, name, _ := tenant(k.text("iss"))
+	return name == lower(k.text("tid"))
 }
 
 // audience checks aud and azp (OpenID Connect Core section 3.1.3.7, 3 to 5).

@@ -37,6 +37,10 @@ func TestIDTokens(t *testing.T) {
 		"issuer with a slash":        {func(c map[string]any) { c["iss"] = c["iss"].(string) + "/" }, upstream.ReasonIssuer},
 		"wrong audience":             {set("aud", "another"), upstream.ReasonToken},
 		"no audience":                {set("aud", []string{}), upstream.ReasonToken},
+		"audience in capitals only":  {func(c map[string]any) { c["AUD"] = c["aud"]; delete(c, "aud") }, upstream.ReasonToken},
+		"auth_time is zero":          {set("auth_time", 0), upstream.ReasonToken},
+		"auth_time never comes":      {set("auth_time", 1<<40), upstream.ReasonToken},
+		"auth_time is text":          {set("auth_time", "yesterday"), upstream.ReasonToken},
 		"two audiences":              {set("aud", []string{upstreamtest.ClientID, "another"}), upstream.ReasonToken},
 		"two audiences, azp another": {func(c map[string]any) { c["aud"], c["azp"] = []string{upstreamtest.ClientID, "another"}, "another" }, upstream.ReasonToken},
 		"two audiences, azp us": {func(c map[string]any) {
@@ -60,7 +64,12 @@ func TestIDTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)
-			s.fake.Change(func(a *upstreamtest.Answers) { a.IDToken = test.change })
+			s.fake.Change(func(a *upstreamtest.Answers) {
+				a.IDToken = test.change
+				if test.reason == upstream.ReasonPerson && !strings.Contains(name, "another") {
+					a.Userinfo = test.change
+				}
+			})
 			_, err := s.signIn()
 			if test.reason != "" {
 				refuses(t, err, upstream.ErrInvalid, test.reason)
@@ -125,9 +134,8 @@ func TestAlgorithms(t *testing.T) {
 				return mac.Sum(nil)
 			})
 		},
-		"not compact": func(jose.JSONWebKey, string) string { return `{"payload":"e30","signatures":[]}` },
-		"two dots":    func(jose.JSONWebKey, string) string { return ".." },
-		"huge":        func(_ jose.JSONWebKey, payload string) string { return payload + strings.Repeat("A", 300<<10) },
+		"two dots": func(jose.JSONWebKey, string) string { return ".." },
+		"huge":     func(_ jose.JSONWebKey, payload string) string { return payload + strings.Repeat("A", 300<<10) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)
@@ -155,7 +163,10 @@ func TestAccessTokens(t *testing.T) {
 		"no type":       func(m map[string]any) { delete(m, "token_type") },
 		"no token":      func(m map[string]any) { delete(m, "access_token") },
 		"a line break":  func(m map[string]any) { m["access_token"] = "a\r\nb" },
-		"a long one":    func(m map[string]any) { m["refresh_token"] = strings.Repeat("r", 17<<10) },
+		"a space":       func(m map[string]any) { m["access_token"] = "a b" },
+		"an accent":     func(m map[string]any) { m["access_token"] = "\u00e9" },
+		"a long one":    func(m map[string]any) { m["access_token"] = strings.Repeat("a", 64<<10+1) },
+		"a long other":  func(m map[string]any) { m["refresh_token"] = strings.Repeat("r", 16<<10+1) },
 		"only capitals": func(m map[string]any) { m["ACCESS_TOKEN"] = m["access_token"]; delete(m, "access_token") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,6 +174,98 @@ func TestAccessTokens(t *testing.T) {
 			s.fake.Change(func(a *upstreamtest.Answers) { a.Token = change })
 			_, err := s.signIn()
 			refuses(t, err, upstream.ErrInvalid, upstream.ReasonNonsense)
+		})
+	}
+	s := start(t, upstream.OIDC)
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Token = func(m map[string]any) { delete(m, "id_token") } })
+	_, err := s.signIn()
+	refuses(t, err, upstream.ErrInvalid, upstream.ReasonToken)
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.IDToken = func(claims map[string]any) { delete(claims, "at_hash") }
+		a.Token = func(m map[string]any) {
+			m["access_token"], m["refresh_token"] = strings.Repeat("~", 64<<10), strings.Repeat("r", 16<<10)
+		}
+	})
+	_, err = s.signIn()
+	refuses(t, err, upstream.ErrInvalid, upstream.ReasonPerson) // it was used: userinfo does not know it
+}
+
+// A token of the provider counts in the compact form only, and only if it is not too long.
+func TestTokenForm(t *testing.T) {
+	flattened := func(before string) func(string) string {
+		return func(signed string) string {
+			part := strings.Split(signed, ".")
+			return before + `{"protected":"` + part[0] + `","payload":"` + part[1] + `","signature":"` + part[2] + `","dots":".."}`
+		}
+	}
+	for name, test := range map[string]struct {
+		form    func(signed string) string
+		padding int
+		fine    bool
+	}{
+		"compact":              {func(signed string) string { return signed }, 0, true},
+		"JSON":                 {flattened(""), 0, false},
+		"JSON behind a space":  {flattened(" "), 0, false},
+		"with a line break":    {func(signed string) string { return signed + "\n" }, 0, false},
+		"long":                 {func(signed string) string { return signed }, 190 << 10, true},
+		"longer than is taken": {func(signed string) string { return signed }, 194 << 10, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, upstream.OIDC)
+			s.fake.Change(func(a *upstreamtest.Answers) {
+				a.Raw = test.form
+				a.IDToken = func(claims map[string]any) { claims["padding"] = strings.Repeat("x", test.padding) }
+			})
+			_, err := s.signIn()
+			_, ended := s.client.Logout(t.Context(), test.form(s.fake.LogoutToken(map[string]any{"sub": "1", "padding": strings.Repeat("x", test.padding)})))
+			if test.fine {
+				if err != nil || ended != nil {
+					t.Errorf("sign-in %v, logout %v", err, ended)
+				}
+				return
+			}
+			refuses(t, err, upstream.ErrInvalid, upstream.ReasonToken)
+			refuses(t, ended, upstream.ErrInvalid, upstream.ReasonLogoutToken)
+		})
+	}
+}
+
+// The clocks of provider and server may differ by a minute, and no more; and what max_age allows is
+// counted to the second.
+func TestLimitsOfTime(t *testing.T) {
+	now, hour := time.Now().Truncate(time.Second), time.Hour
+	for name, test := range map[string]struct {
+		claim  string
+		at     time.Duration // from now
+		reason upstream.Reason
+	}{
+		"just valid":    {"exp", -time.Minute + time.Second, ""},
+		"just over":     {"exp", -time.Minute, upstream.ReasonExpired},
+		"just issued":   {"iat", time.Minute, ""},
+		"not issued":    {"iat", time.Minute + time.Second, upstream.ReasonExpired},
+		"begins now":    {"nbf", time.Minute, ""},
+		"begins later":  {"nbf", time.Minute + time.Second, upstream.ReasonExpired},
+		"just in time":  {"auth_time", -hour - time.Minute, ""},
+		"just too late": {"auth_time", -hour - time.Minute - time.Second, upstream.ReasonAge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := upstreamtest.New(t)
+			fake.Now = func() time.Time { return now }
+			s := startWith(t, fake, upstream.OIDC, upstream.Options{Now: fake.Now})
+			fake.Change(func(a *upstreamtest.Answers) {
+				a.IDToken = func(claims map[string]any) { claims[test.claim] = now.Add(test.at).Unix() }
+			})
+			attempt := upstream.NewAttempt("state")
+			attempt.MaxAge = &hour
+			_, err := s.finish(attempt)
+			switch kind := upstream.ErrInvalid; {
+			case test.reason == upstream.ReasonAge:
+				refuses(t, err, upstream.ErrDenied, test.reason)
+			case test.reason != "":
+				refuses(t, err, kind, test.reason)
+			case err != nil:
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -187,12 +290,14 @@ func TestRecentSignIn(t *testing.T) {
 		signedIn any
 		refused  bool
 	}{
-		"max_age, recent":       {func(a *upstream.Attempt) { a.MaxAge = &hour }, time.Now().Add(-time.Hour).Unix(), false},
-		"max_age, long ago":     {func(a *upstream.Attempt) { a.MaxAge = &hour }, time.Now().Add(-2 * time.Hour).Unix(), true},
-		"max_age, not said":     {func(a *upstream.Attempt) { a.MaxAge = &hour }, nil, true},
-		"prompt=login, now":     {func(a *upstream.Attempt) { a.ForceLogin = true }, time.Now().Unix(), false},
-		"prompt=login, before":  {func(a *upstream.Attempt) { a.ForceLogin = true }, time.Now().Add(-hour).Unix(), true},
-		"nothing asked, before": {func(*upstream.Attempt) {}, time.Now().Add(-hour).Unix(), false},
+		"max_age, recent":        {func(a *upstream.Attempt) { a.MaxAge = &hour }, time.Now().Add(-time.Hour).Unix(), false},
+		"max_age, long ago":      {func(a *upstream.Attempt) { a.MaxAge = &hour }, time.Now().Add(-2 * time.Hour).Unix(), true},
+		"max_age, not said":      {func(a *upstream.Attempt) { a.MaxAge = &hour }, nil, true},
+		"prompt=login, now":      {func(a *upstream.Attempt) { a.ForceLogin = true }, time.Now().Unix(), false},
+		"prompt=login, before":   {func(a *upstream.Attempt) { a.ForceLogin = true }, time.Now().Add(-hour).Unix(), true},
+		"nothing asked, before":  {func(*upstream.Attempt) {}, time.Now().Add(-hour).Unix(), false},
+		"nothing asked or said":  {func(*upstream.Attempt) {}, nil, false},
+		"prompt=login, not said": {func(a *upstream.Attempt) { a.ForceLogin = true }, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)

@@ -80,7 +80,7 @@ func (c *Client) logoutRequest(k claims) (LogoutRequest, error) {
 	if _, there := k["nonce"]; there {
 		return wrong("it has a nonce")
 	}
-	r := LogoutRequest{Issuer: k.text("iss"), Subject: k.text("sub"), SID: k.text("sid"), JTI: k.text("jti")}
+	r := LogoutRequest{Issuer: c.issuerOf(k), Subject: k.text("sub"), SID: k.text("sid"), JTI: k.text("jti")}
 	if what := r.unnamed(k); what != "" {
 		return wrong(what)
 	}
@@ -94,9 +94,6 @@ func (c *Client) logoutRequest(k claims) (LogoutRequest, error) {
 	}
 	// exp counts for a minute more, and so does the caller's memory of the JTI.
 	r.Expires = earlier(ends.Add(leeway), issued.Add(logoutAge+leeway))
-	if c.p.Preset == Google && r.Issuer != c.p.Issuer {
-		r.Issuer = c.p.Issuer
-	}
 	return r, nil
 }
 

@@ -31,6 +31,13 @@ func TestLogout(t *testing.T) {
 		"both":                 {map[string]any{"sub": "1", "sid": "s"}, ""},
 		"neither":              {nil, upstream.ReasonLogoutToken},
 		"sub is empty":         {map[string]any{"sub": "", "sid": "s"}, upstream.ReasonLogoutToken},
+		"sid is empty":         {map[string]any{"sub": "1", "sid": ""}, upstream.ReasonLogoutToken},
+		"sub is a line":        {map[string]any{"sub": "1\n", "sid": "s"}, upstream.ReasonLogoutToken},
+		"another event, bad":   {map[string]any{"sub": "1", "events": map[string]any{event: map[string]any{}, "other": true}}, upstream.ReasonLogoutToken},
+		"events in capitals":   {map[string]any{"sub": "1", "events": nil, "EVENTS": map[string]any{event: map[string]any{}}}, upstream.ReasonLogoutToken},
+		"nothing in capitals":  {map[string]any{"SUB": "1"}, upstream.ReasonLogoutToken},
+		"no jti, in capitals":  {map[string]any{"sub": "1", "jti": nil, "JTI": "j"}, upstream.ReasonLogoutToken},
+		"jti too long":         {map[string]any{"sub": "1", "jti": strings.Repeat("j", 256)}, upstream.ReasonLogoutToken},
 		"sub is a number":      {map[string]any{"sub": 1, "sid": "s"}, upstream.ReasonLogoutToken},
 		"nonce":                {map[string]any{"sub": "1", "nonce": "n"}, upstream.ReasonLogoutToken},
 		"nonce is null":        {map[string]any{"sub": "1", "nonce": json.RawMessage("null")}, upstream.ReasonLogoutToken},
@@ -66,6 +73,41 @@ func TestLogout(t *testing.T) {
 				t.Errorf("it counts for %s", left)
 			}
 		})
+	}
+}
+
+// A logout token counts for as long as its exp says, but for an hour at most; the time of both may
+// differ by a minute.
+func TestLogoutTimes(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	fake := upstreamtest.New(t)
+	fake.Now = func() time.Time { return now }
+	s := startWith(t, fake, upstream.OIDC, upstream.Options{Now: fake.Now})
+	for _, test := range []struct{ iat, exp, ends time.Duration }{
+		{0, 2 * time.Minute, 3 * time.Minute},
+		{0, 2 * time.Hour, 61 * time.Minute},
+		{-time.Hour, time.Hour, time.Minute},
+		{-time.Hour - time.Second, time.Hour, 0},
+		{0, -time.Minute, 0},
+	} {
+		r, err := s.client.Logout(t.Context(), fake.LogoutToken(map[string]any{"sub": "1", "iat": now.Add(test.iat).Unix(), "exp": now.Add(test.exp).Unix()}))
+		if test.ends == 0 {
+			refuses(t, err, upstream.ErrInvalid, upstream.ReasonLogoutToken)
+		} else if err != nil || !r.Expires.Equal(now.Add(test.ends)) {
+			t.Errorf("issued %s, ends %s: %+v, %v", test.iat, test.exp, r, err)
+		}
+	}
+}
+
+// At Entra a logout token has the issuer of the tenant, which is part of who ends; tid it need not
+// have.
+func TestLogoutOfTenant(t *testing.T) {
+	s := start(t, upstream.Entra)
+	issuer := s.fake.URL() + "/" + upstreamtest.Tenant + "/v2.0"
+	a := s.arrives()
+	r, err := s.client.Logout(t.Context(), s.fake.LogoutToken(map[string]any{"iss": issuer, "sub": "1"}))
+	if err != nil || r.Issuer != issuer || r.Issuer != a.Issuer {
+		t.Errorf("logout %+v, %v, of %+v", r, err, a)
 	}
 }
 

@@ -1,7 +1,9 @@
 package upstream_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +100,7 @@ func TestGroups(t *testing.T) {
 		"null in the list": {[]any{"staff", nil}, nil, false, upstream.ReasonNonsense},
 		"an object":        {map[string]any{"staff": true}, nil, false, upstream.ReasonNonsense},
 		"1000":             {many[:1000], nil, true, ""},
+		"1001, not needed": {many, []string{}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)
@@ -117,9 +120,88 @@ func TestGroups(t *testing.T) {
 	s.fake.SignIn(person("1", "groups", many))
 	_, err := s.signIn()
 	refuses(t, err, upstream.ErrMisconfigured, upstream.ReasonGroups)
+	log := &bytes.Buffer{}
+	s = startWith(t, upstreamtest.New(t), upstream.OIDC, upstream.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.fake.SignIn(person("1", "groups", []string{"a\nb"}))
+	s.arrives()
+	if !strings.Contains(log.String(), "was left out") || !strings.Contains(log.String(), "a b") {
+		t.Errorf("the log does not say which group was left out: %s", log)
+	}
 	s = start(t, upstream.OIDC, func(p *upstream.Provider) { p.Claims.Groups = "https://example.com/roles" })
 	s.fake.SignIn(person("1", "groups", []string{"no"}, "https://example.com/roles", []string{"yes"}))
 	if a := s.arrives(); !slices.Equal(a.Groups, []string{"yes"}) {
 		t.Errorf("groups %q", a.Groups)
+	}
+}
+
+// What cannot be shown or kept of a person is left out, and what is missing is made of what is there.
+func TestWhatIsLeftOut(t *testing.T) {
+	s := start(t, upstream.Keycloak)
+	for _, claims := range [][]any{
+		{"preferred_username", "a\nda", "sid", "a\nb", "email", "nonsense", "email_verified", true, "given_name", "Ada", "family_name", "L"},
+		{"preferred_username", strings.Repeat("a", 256), "sid", strings.Repeat("s", 256), "email", "ada@localhost", "email_verified", true, "name", " ", "given_name", "Ada", "family_name", "L"},
+	} {
+		s.fake.SignIn(person("1", claims...))
+		if a := s.arrives(); a.Login != "" || a.SID != "" || a.Email != "" || a.EmailVerified || a.Domain != "" || a.FullName != "Ada L" || a.Handle != "1" {
+			t.Errorf("arrived %+v", a)
+		}
+	}
+	s = start(t, upstream.Google)
+	s.fake.SignIn(person("1", "hd", "example com", "", []string{"staff"}))
+	if a := s.arrives(); a.Domain != "" || len(a.Groups) > 0 || a.GroupsKnown {
+		t.Errorf("arrived %+v", a)
+	}
+}
+
+// Groups that one place hides count from another one, and a claim that hides another says nothing of them.
+func TestHiddenElsewhere(t *testing.T) {
+	hide := func(claim string) func(map[string]any) {
+		return func(m map[string]any) {
+			m["_claim_names"], m["_claim_sources"] = map[string]any{claim: "src1"}, map[string]any{"src1": map[string]any{"endpoint": "https://graph.example.com"}}
+			delete(m, "groups")
+		}
+	}
+	for name, test := range map[string]struct {
+		hides string
+		both  bool
+		fine  bool
+	}{"in userinfo": {"groups", false, true}, "in neither": {"groups", true, false}, "another claim": {"roles", true, true}} {
+		s := start(t, upstream.OIDC)
+		s.fake.SignIn(person("1", "groups", []string{"staff"}))
+		s.fake.Change(func(a *upstreamtest.Answers) {
+			a.IDToken = hide(test.hides)
+			if test.both {
+				a.Userinfo = a.IDToken
+			}
+		})
+		attempt := upstream.NewAttempt("state")
+		attempt.NeedGroups = true
+		a, err := s.finish(attempt)
+		if !test.fine {
+			refuses(t, err, upstream.ErrMisconfigured, upstream.ReasonGroups)
+		} else if err != nil || a.GroupsKnown == test.both {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}
+
+// In one tenant the address that Microsoft proves is the handle; of several, in several tenants, or
+// in another form it is not.
+func TestHandlesAtEntra(t *testing.T) {
+	for name, test := range map[string]struct {
+		tenant string
+		proven any
+		want   string
+	}{
+		"one tenant":      {upstreamtest.Tenant, []string{"Ada@example.com"}, "ada@example.com"},
+		"several tenants": {"organizations", []string{"ada@example.com"}, otherTenant},
+		"two addresses":   {upstreamtest.Tenant, []string{"ada@example.com", "b@example.com"}, otherTenant},
+		"no address":      {upstreamtest.Tenant, []string{"boss"}, otherTenant},
+	} {
+		s := start(t, upstream.Entra, func(p *upstream.Provider) { p.Issuer = strings.Replace(p.Issuer, "organizations", test.tenant, 1) })
+		s.fake.SignIn(person("S", "oid", otherTenant, "verified_primary_email", test.proven))
+		if a := s.arrives(); a.Handle != test.want || a.EmailVerified {
+			t.Errorf("%s: %+v", name, a)
+		}
 	}
 }

@@ -3,8 +3,10 @@ package upstream_test
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/authz/upstream/upstreamtest"
@@ -196,7 +198,9 @@ func TestGitHubAnswers(t *testing.T) {
 		"no login":            {"/api/v3/user", 200, `{"id":1}`, upstream.ErrInvalid, upstream.ReasonPerson},
 		"id is text":          {"/api/v3/user", 200, `{"id":"1","login":"ada"}`, upstream.ErrInvalid, upstream.ReasonNonsense},
 		"id twice":            {"/api/v3/user", 200, `{"id":1,"id":2,"login":"ada"}`, upstream.ErrInvalid, upstream.ReasonNonsense},
-		"unauthorised":        {"/api/v3/user", 401, `{}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"unauthorised":        {"/api/v3/user", 401, `{"id":1,"login":"ada"}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"forbidden":           {"/api/v3/user", 403, `{}`, upstream.ErrInvalid, upstream.ReasonPerson},
+		"teams not found":     {"/api/v3/user/teams", 404, `{}`, upstream.ErrMisconfigured, upstream.ReasonGroups},
 		"not found":           {"/api/v3/user", 404, `{}`, upstream.ErrInvalid, upstream.ReasonPerson},
 		"teams not shown":     {"/api/v3/user/teams", 403, `{}`, upstream.ErrMisconfigured, upstream.ReasonGroups},
 		"teams without end":   {"/api/v3/user/teams", 200, teams, upstream.ErrMisconfigured, upstream.ReasonGroups},
@@ -218,10 +222,58 @@ func TestGitHubAnswers(t *testing.T) {
 	if a := s.arrives(); a.Email != "" || a.EmailVerified {
 		t.Errorf("arrived %+v", a)
 	}
-	attempt := upstream.NewAttempt("state")
-	attempt.ForceLogin = true
-	_, err := s.client.Begin(t.Context(), attempt)
-	refuses(t, err, upstream.ErrDenied, upstream.ReasonAge)
+	hour := time.Hour
+	for _, attempt := range []upstream.Attempt{{ForceLogin: true}, {MaxAge: &hour}} {
+		whole := upstream.NewAttempt("state")
+		whole.ForceLogin, whole.MaxAge = attempt.ForceLogin, attempt.MaxAge
+		_, err := s.client.Begin(t.Context(), whole)
+		refuses(t, err, upstream.ErrDenied, upstream.ReasonAge)
+	}
+}
+
+// Of the addresses at GitHub the primary one counts, if it is one, and is proven only if GitHub says
+// so. An organisation whose login cannot be one is left out.
+func TestGitHubPerson(t *testing.T) {
+	for body, want := range map[string]string{
+		`[{"email":"x@example.com","verified":true},{"email":"ada@example.com","primary":true,"verified":true}]`: "ada@example.com true",
+		`[{"email":"ada@example.com","primary":true,"verified":false}]`:                                          "ada@example.com false",
+		`[{"email":"nonsense","primary":true,"verified":true}]`:                                                  " false",
+	} {
+		// A slash at the end of the address of GitHub is none of its path.
+		s := start(t, upstream.GitHub, func(p *upstream.Provider) { p.Issuer += "/" })
+		s.fake.Change(answerWith("/api/v3/user/emails", 200, body))
+		if a := s.arrives(); a.Email+" "+strconv.FormatBool(a.EmailVerified) != want || a.GroupsKnown {
+			t.Errorf("%s: arrived %+v", body, a)
+		}
+	}
+	s := start(t, upstream.GitHub, func(p *upstream.Provider) {
+		p.Allow = upstream.Allow{Organisations: []string{"example"}, Groups: []string{"example/admins"}}
+	})
+	s.fake.SignIn(upstreamtest.Person{Subject: "1", GitHub: upstreamtest.GitHub{Login: "ada", Organisations: []string{"a/b", "Example"}}})
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.First = func(_ http.ResponseWriter, r *http.Request) bool {
+			if h := r.Header; strings.HasPrefix(r.URL.Path, "/api/") && (h.Get("Accept") != "application/vnd.github+json" || h.Get("X-GitHub-Api-Version") != "2022-11-28") {
+				t.Errorf("%s is asked with %v", r.URL.Path, h)
+			}
+			return false
+		}
+	})
+	if a := s.arrives(); !slices.Equal(a.Organisations, []string{"example"}) || !a.GroupsKnown || len(a.Groups) > 0 {
+		t.Errorf("arrived %+v", a)
+	}
+}
+
+// The API of github.com and of sites on ghe.com has a host of its own, that of other servers a path.
+func TestGitHubAPI(t *testing.T) {
+	for issuer, want := range map[string]string{
+		"https://github.com": "https://api.github.com", "https://example.ghe.com": "https://api.example.ghe.com",
+		"https://github.example.com": "https://github.example.com/api/v3", "https://notghe.com": "https://notghe.com/api/v3",
+		"https://ghe.com.example.com/": "https://ghe.com.example.com/api/v3",
+	} {
+		if got := upstream.GitHubAPI(issuer); got != want {
+			t.Errorf("%s: %s, want %s", issuer, got, want)
+		}
+	}
 }
 
 // GitHub Apps get refresh tokens; bad_refresh_token is their invalid_grant.

@@ -57,7 +57,12 @@ func TestRecheckErrors(t *testing.T) {
 		"a page":                 {answerWith("/token", 200, `<html>`), upstream.ErrUnknown, upstream.ReasonNonsense},
 		"a page with 400":        {answerWith("/token", 400, `invalid_grant`), upstream.ErrUnknown, upstream.ReasonNonsense},
 		"a redirect":             {answerWith("/token", 302, ``), upstream.ErrUnknown, upstream.ReasonNonsense},
-		"userinfo refuses":       {answerWith("/userinfo", 401, `{"error":"invalid_token"}`), upstream.ErrUnknown, upstream.ReasonPerson},
+		"tokens with 400":        {answerWith("/token", 400, `{"access_token":"a","token_type":"Bearer"}`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"userinfo is null":       {answerWith("/userinfo", 200, `null`), upstream.ErrUnknown, upstream.ReasonNonsense},
+		"userinfo of nobody":     {func(a *upstreamtest.Answers) { a.Userinfo = func(m map[string]any) { delete(m, "sub") } }, upstream.ErrUnknown, upstream.ReasonPerson},
+		"token for another":      {func(a *upstreamtest.Answers) { a.IDToken = func(m map[string]any) { m["aud"] = "another" } }, upstream.ErrUnknown, upstream.ReasonToken},
+		"token of another":       {func(a *upstreamtest.Answers) { a.IDToken = func(m map[string]any) { m["sub"] = "2" } }, upstream.ErrUnknown, upstream.ReasonPerson},
+		"userinfo refuses":       {answerWith("/userinfo", 401, `{"sub":"1"}`), upstream.ErrUnknown, upstream.ReasonPerson},
 		"userinfo of another":    {func(a *upstreamtest.Answers) { a.Userinfo = func(m map[string]any) { m["sub"] = "2" } }, upstream.ErrUnknown, upstream.ReasonPerson},
 		"both of another": {func(a *upstreamtest.Answers) {
 			a.Userinfo = func(m map[string]any) { m["sub"] = "2" }
@@ -127,6 +132,67 @@ func TestRecheckUnsent(t *testing.T) {
 				t.Errorf("unsent is %t: %v", e.Unsent, err)
 			}
 		})
+	}
+}
+
+// A question that reached the token endpoint was sent, wherever it ends.
+func TestRecheckSent(t *testing.T) {
+	s := start(t, upstream.OIDC, rechecking)
+	a, closed := s.arrives(), upstreamtest.New(t)
+	closed.Server.Close()
+	s.fake.Change(func(a *upstreamtest.Answers) {
+		a.Rotates = true
+		a.Metadata = func(m map[string]any) { m["userinfo_endpoint"] = closed.URL() + "/userinfo" }
+	})
+	client := start(t, upstream.OIDC, rechecking, func(p *upstream.Provider) { p.Issuer = s.fake.URL() }).client
+	again, err := client.Recheck(t.Context(), held(a))
+	refuses(t, err, upstream.ErrUnknown, upstream.ReasonDown)
+	if err.(*upstream.Error).Unsent || again.RefreshToken == "" || again.RefreshToken == a.RefreshToken {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// The answer must speak of the identity that is asked about, whose issuer is a part of it.
+func TestRecheckOfAnother(t *testing.T) {
+	s := start(t, upstream.OIDC, rechecking)
+	a := s.arrives()
+	other := held(a)
+	other.Issuer = "https://other.example.com"
+	_, err := s.client.Recheck(t.Context(), other)
+	refuses(t, err, upstream.ErrUnknown, upstream.ReasonPerson)
+	asked := s.fake.Requests("/token")
+	for _, nobody := range []upstream.Held{{Issuer: a.Issuer, RefreshToken: a.RefreshToken}, {Issuer: a.Issuer, Subject: "1"}} {
+		_, err = s.client.Recheck(t.Context(), nobody)
+		refuses(t, err, upstream.ErrUnknown, upstream.ReasonNoRecheck)
+	}
+	if s.fake.Requests("/token") != asked {
+		t.Error("the provider was asked about nobody")
+	}
+}
+
+// A refresh without an ID token is answered by userinfo, also where a sign-in needs none; without
+// either nobody is known. Entra's userinfo knows no tenants, so it does not count.
+func TestRecheckWithoutIDToken(t *testing.T) {
+	for preset, known := range map[string]bool{upstream.Google: true, upstream.Entra: false} {
+		s := start(t, preset, rechecking)
+		s.fake.SignIn(person("1"))
+		s.fake.Change(func(a *upstreamtest.Answers) { a.NoIDToken = true })
+		a := s.arrives()
+		if s.fake.Requests("/userinfo") != 0 {
+			t.Errorf("%s: userinfo was asked, which says nothing more", preset)
+		}
+		again, err := s.client.Recheck(t.Context(), held(a))
+		if known && (err != nil || again.Subject != "1") {
+			t.Errorf("%s: %+v, %v", preset, again, err)
+		}
+		if !known {
+			refuses(t, err, upstream.ErrUnknown, upstream.ReasonPerson)
+		}
+	}
+	s := start(t, upstream.OIDC)
+	s.fake.Change(func(a *upstreamtest.Answers) { a.Metadata = func(m map[string]any) { delete(m, "userinfo_endpoint") } })
+	if a := s.arrives(); a.Subject != "1" {
+		t.Errorf("without userinfo: %+v", a)
 	}
 }
 

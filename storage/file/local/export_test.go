@@ -46,9 +46,10 @@ func Messages() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[answer]()}
 }
 
-// ServeHasty serves with fewer connections, less patience with clients, and as little at the end.
-func ServeHasty(path string, backend storage.Backend, connections int, patience time.Duration) (*Server, error) {
+// ServeHasty serves with fewer connections, less patience with what clients send, and less at the
+// end.
+func ServeHasty(path string, backend storage.Backend, connections int, patience, end time.Duration) (*Server, error) {
 	l := usual
-	l.connections, l.header, l.body, l.close = connections, patience, patience, patience
+	l.connections, l.header, l.body, l.close = connections, patience, patience, end
 	return serve(path, backend, l)
 }

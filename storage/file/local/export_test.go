@@ -1,6 +1,7 @@
 package local
 
 import (
+	"os"
 	"reflect"
 	"time"
 
@@ -52,4 +53,13 @@ func ServeHasty(path string, backend storage.Backend, connections int, patience,
 	l := usual
 	l.connections, l.header, l.body, l.close = connections, patience, patience, end
 	return serve(path, backend, l)
+}
+
+// Longest is how long the path of a socket may be.
+const Longest = longest
+
+// AddressElsewhere returns the address of the socket in a folder on a system without shortcuts.
+func AddressElsewhere(folder string) (string, error) {
+	address, _, err := address(folder, func(*os.File) string { return "" })
+	return address, err
 }

@@ -237,3 +237,22 @@ func TestLongPath(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPathElsewhere: on a system without shortcuts, a path that is too long is a sentence.
+func TestLongPathElsewhere(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	for _, n := range []int{local.Longest, local.Longest + 1} {
+		folder := filepath.Join(top, strings.Repeat("a", n-len(top+"//store")))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		address, err := local.AddressElsewhere(folder)
+		if long := n > local.Longest; (err != nil) != long || !long && address != filepath.Join(folder, "store") {
+			t.Errorf("%d: %q, %v", n, address, err)
+		}
+		if want := fmt.Sprintf("has %d bytes, and this system allows %d: give the file a shorter path", n, local.Longest); err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("it said %q, without %q", err, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ type composeService struct {
 }
 
 // composeFiles are the names of the compose files.
-var composeFiles = []string{"docker-compose.yaml", "docker-compose.tls.yaml"}
+var composeFiles = []string{"docker-compose.yaml", "docker-compose.tls.yaml", "docker-compose.file.yaml"}
 
 func readCompose(t *testing.T, name string) compose {
 	t.Helper()
@@ -89,20 +90,30 @@ func TestComposeConfiguration(t *testing.T) {
 	}
 }
 
-// The configuration of the server behind TLS is accepted too. It runs without --dev and trusts
-// only the network of its proxy.
+// The configuration of the servers behind TLS is accepted too, with Redis and with a file. They run
+// without --dev and trust only the network of their proxy.
 func TestC5ComposeBehindTLS(t *testing.T) {
-	c := readCompose(t, "docker-compose.tls.yaml")
-	service := c.Services["authz"]
-	if !slices.Equal(service.Command, []string{"serve", "--config", "/gatehouse.yaml"}) || service.Environment["AUTHZ_DEV"] != "" || len(service.Ports) != 0 {
-		t.Errorf("command %q, environment %q, ports %q", service.Command, service.Environment, service.Ports)
-	}
-	status, said := check(t, service.configured(t), "--config", "../../docs/examples/gatehouse.yaml")
-	if status != exitDone || strings.Count(said, "\n") != 2 || !strings.Contains(said, "warning: store redis:6379: without TLS") || !strings.Contains(said, "only a proxy that ends TLS may reach it") {
-		t.Errorf("exit status %d:\n%s", status, said)
-	}
-	if front := c.Networks["front"].IPAM.Config; len(front) != 1 || front[0].Subnet != service.Environment["AUTHZ_TRUSTED_PROXIES"] {
-		t.Errorf("the proxy's network is %v, the server believes %s", front, service.Environment["AUTHZ_TRUSTED_PROXIES"])
+	for name, doubts := range map[string][]string{
+		"docker-compose.tls.yaml":  {"only a proxy that ends TLS may reach it", "warning: store redis:6379: without TLS"},
+		"docker-compose.file.yaml": {"only a proxy that ends TLS may reach it"},
+	} {
+		c := readCompose(t, name)
+		service := c.Services["authz"]
+		if !slices.Equal(service.Command, []string{"serve", "--config", "/gatehouse.yaml"}) || service.Environment["AUTHZ_DEV"] != "" || len(service.Ports) != 0 {
+			t.Errorf("%s: command %q, environment %q, ports %q", name, service.Command, service.Environment, service.Ports)
+		}
+		status, said := check(t, service.configured(t), "--config", "../../docs/examples/gatehouse.yaml")
+		if status != exitDone || strings.Count(said, "\n") != len(doubts) {
+			t.Errorf("%s: exit status %d:\n%s", name, status, said)
+		}
+		for _, doubt := range doubts {
+			if !strings.Contains(said, doubt) {
+				t.Errorf("%s: it said %q, without %q", name, said, doubt)
+			}
+		}
+		if front := c.Networks["front"].IPAM.Config; len(front) != 1 || front[0].Subnet != service.Environment["AUTHZ_TRUSTED_PROXIES"] {
+			t.Errorf("%s: the proxy's network is %v, the server believes %s", name, front, service.Environment["AUTHZ_TRUSTED_PROXIES"])
+		}
 	}
 	caddy, err := os.ReadFile("../../docs/examples/Caddyfile")
 	if err != nil || !strings.Contains(string(caddy), "\nauth.example.com {\n\treverse_proxy authz:8080\n}") {
@@ -150,7 +161,8 @@ func TestC5ComposeOnAFreshClone(t *testing.T) {
 				}
 			}
 		}
-		if on := c.Services["authz"].DependsOn; len(on) != 2 {
+		_, redis := c.Services["redis"]
+		if on := c.Services["authz"].DependsOn; redis && len(on) != 2 || !redis && len(on) != 1 {
 			t.Errorf("%s: authz waits for %v", name, on)
 		}
 	}
@@ -172,7 +184,7 @@ func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 		}
 		var made []string
 		for range 2 {
-			script := strings.ReplaceAll(key.Command[0], "/keys/", dir+"/")
+			script := strings.NewReplacer("/keys/", dir+"/", "/state/", dir+"/state/").Replace(key.Command[0])
 			shell := exec.Command(key.Entrypoint[0], append(key.Entrypoint[1:], script)...)
 			shell.Env = []string{"PATH=" + tools + ":" + os.Getenv("PATH")}
 			if out, err := shell.CombinedOutput(); err != nil {
@@ -190,6 +202,13 @@ func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 		}
 		if info, err := os.Stat(dir + "/master-keys"); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+		path, err := settings.StoreURL(server.Environment["AUTHZ_STORE"]).File()
+		if err != nil || path == "" {
+			continue
+		}
+		if info, err := os.Stat(dir + filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 || !slices.Contains(key.Volumes, "state:/state") || !slices.Contains(server.Volumes, "state:/state") {
+			t.Errorf("%s: the folder of the store: %v, %v; volumes %q", name, info, err, server.Volumes)
 		}
 	}
 }

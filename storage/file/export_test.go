@@ -13,3 +13,18 @@ func SpaceOf(blocks int64, size uint64) int64 { return spaceOf(blocks, size) }
 
 // MaxSize is the size up to which a file may grow.
 const MaxSize = maxSize
+
+// CloseInRead is [Backend.Close] with a read that ends in the middle of it. It returns the error
+// that another read gets meanwhile.
+func (b *Backend) CloseInRead(ctx context.Context) (next, err error) {
+	tx, err := b.readers.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.stop()
+	b.stopped.Wait()
+	b.readers.close()
+	_, next = b.Get(ctx, "key")
+	b.readers.give(tx)
+	return next, b.db.Close()
+}

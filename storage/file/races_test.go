@@ -146,3 +146,17 @@ func live(t *testing.T, c *histories.Chronicle, client int) {
 		}
 	}
 }
+
+// TestReadWhileClosing: a read that ends after the file is being closed does not keep it open, and
+// the next one is refused.
+func TestReadWhileClosing(t *testing.T) {
+	t.Parallel()
+	b := openAt(t, memory(t))
+	next, err := b.CloseInRead(t.Context()) // without an end if the transaction was kept
+	if err != nil || !errors.Is(next, storage.ErrUnavailable) {
+		t.Errorf("another read: %v; the end: %v", next, err)
+	}
+	if _, err := b.Get(t.Context(), "key"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a read of a closed file: %v", err)
+	}
+}

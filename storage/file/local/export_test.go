@@ -1,6 +1,7 @@
 package local
 
 import (
+	"os"
 	"reflect"
 	"time"
 
@@ -46,9 +47,19 @@ func Messages() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[answer]()}
 }
 
-// ServeHasty serves with fewer connections, less patience with clients, and as little at the end.
-func ServeHasty(path string, backend storage.Backend, connections int, patience time.Duration) (*Server, error) {
+// ServeHasty serves with fewer connections, less patience with what clients send, and less at the
+// end.
+func ServeHasty(path string, backend storage.Backend, connections int, patience, end time.Duration) (*Server, error) {
 	l := usual
-	l.connections, l.header, l.body, l.close = connections, patience, patience, patience
+	l.connections, l.header, l.body, l.close = connections, patience, patience, end
 	return serve(path, backend, l)
+}
+
+// Longest is how long the path of a socket may be.
+const Longest = longest
+
+// AddressElsewhere returns the address of the socket in a folder on a system without shortcuts.
+func AddressElsewhere(folder string) (string, error) {
+	address, _, err := address(folder, func(*os.File) string { return "" })
+	return address, err
 }

@@ -59,7 +59,7 @@ func serve(path string, backend storage.Backend, l limits) (*Server, error) {
 	return s, nil
 }
 
-// Close stops listening, waits up to five seconds for the requests under way, and ends those that
+// Close stops listening, waits up to four seconds for the requests under way, and ends those that
 // are left. The file is closed after it.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.close)

@@ -22,8 +22,9 @@ func folderOf(path string) string { return path + ".socket" }
 const longest = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // address returns a path of the socket in a folder that is short enough for the system, and what
-// must be closed when it is not used any more.
-func address(folder string) (string, *os.File, error) {
+// must be closed when it is not used any more. Shortcut returns another path of a folder that is
+// open, "" for none.
+func address(folder string, shortcut func(*os.File) string) (string, *os.File, error) {
 	plain := filepath.Join(folder, socketName)
 	if len(plain) <= longest {
 		return plain, nil, nil
@@ -49,7 +50,7 @@ func listen(path string) (net.Listener, error) {
 	if err := checkFolder(folder); err != nil {
 		return nil, err
 	}
-	socket, held, err := address(folder)
+	socket, held, err := address(folder, shortcut)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func closeHeld(held *os.File) error {
 
 // dial connects to the socket for the file at path.
 func dial(ctx context.Context, path string) (net.Conn, error) {
-	socket, held, err := address(folderOf(path))
+	socket, held, err := address(folderOf(path), shortcut)
 	if err != nil {
 		return nil, unreached{err}
 	}

@@ -73,7 +73,6 @@ func atOnce(n int, run func()) {
 // TestOneRedemption: of 10 000 redemptions of one code one succeeds, and of 1 000 refreshes with one
 // token every one leads to the same next generation.
 func TestOneRedemption(t *testing.T) {
-	t.Parallel()
 	s := newStore(t, openAt(t, memory(t)))
 	g := newGrant(t, s)
 	var won, lost, rotated, followed atomic.Int64

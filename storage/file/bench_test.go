@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/file"
 	"gatehouse.example/storage/redis"
@@ -92,6 +93,16 @@ func BenchmarkRotate(b *testing.B) {
 	})
 }
 
+func BenchmarkRegister(b *testing.B) {
+	compare(b, func(ctx context.Context, s *storage.Store, _ *storage.Grant) error {
+		return s.CreateClient(ctx, storage.Client{
+			ID: rand.Text(), Source: storage.ClientRegistered, Created: time.Now(), Expires: time.Now().Add(24 * time.Hour),
+			Metadata: metadata.Client{RedirectURIs: []string{"http://127.0.0.1/callback"}, ClientName: "An application", TokenEndpointAuthMethod: "none"},
+		})
+	})
+}
+
+// BenchmarkRead is what introspection reads.
 func BenchmarkRead(b *testing.B) {
 	compare(b, func(ctx context.Context, s *storage.Store, g *storage.Grant) error {
 		_, err := s.Grant(ctx, g.ID)
@@ -114,20 +125,10 @@ func TestManyGrants(t *testing.T) {
 	}
 	begin := time.Now()
 	s := newStore(t, b)
-	var all sync.WaitGroup
-	for range 256 {
-		all.Go(func() {
-			for range *many / 256 {
-				for range 20 { // a disk that others use may take seconds
-					if _, err := makeGrant(t.Context(), s); err == nil {
-						break
-					}
-				}
-			}
-		})
+	for quarter := range 4 {
+		makeMany(t.Context(), s, *many/4)
+		t.Logf("%d grants made in %v, heap %d MB", *many/4*(quarter+1), time.Since(begin).Round(time.Second), heap())
 	}
-	all.Wait()
-	t.Logf("%d grants made in %v, heap %d MB", *many, time.Since(begin).Round(time.Second), heap())
 	rotate := func(what string) {
 		g := newGrant(t, s)
 		g, err = s.Redeem(t.Context(), g, life())
@@ -149,18 +150,41 @@ func TestManyGrants(t *testing.T) {
 	info, _ := os.Stat(path)
 	t.Log(info.Size()/int64(*many), "bytes for each grant")
 	begin = time.Now()
-	if b, err = file.Open(file.Options{Path: path}); err != nil {
+	highest := uint64(0)
+	if b, err = file.Open(file.Options{Path: path, Progress: func(int64, int64) { highest = max(highest, allocated()) }}); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("opened in %v, heap %d MB", time.Since(begin).Round(time.Millisecond), heap())
+	t.Logf("opened in %v, heap %d MB meanwhile at most, %d MB then", time.Since(begin).Round(time.Millisecond), highest, heap())
 	keys, _, err := b.Scan(t.Context(), fmt.Sprint(mathrand.IntN(10)), rand.Text(), 10)
 	if err != nil || b.Close() != nil {
 		t.Fatal(keys, err)
 	}
 }
 
+// makeMany makes grants, 256 at a time.
+func makeMany(ctx context.Context, s *storage.Store, n int) {
+	var all sync.WaitGroup
+	for range 256 {
+		all.Go(func() {
+			for range n / 256 {
+				for range 20 { // a disk that others use may take seconds
+					if _, err := makeGrant(ctx, s); err == nil {
+						break
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// heap is what is in use in the heap, and allocated also what is not collected yet, in MB.
 func heap() uint64 {
 	runtime.GC()
+	return allocated()
+}
+
+func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc >> 20

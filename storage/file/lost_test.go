@@ -67,8 +67,7 @@ func uses(t *testing.T, path string) (p past) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		put := storage.Put{Key: "code", Data: bytes.Repeat([]byte{byte(i)}, 2000), If: storage.Always, Operation: storage.Version{2, byte(i)}}
-		_, err := b.Put(t.Context(), put)
+		err := use(t, b, byte(i))
 		image, readErr := os.ReadFile(path)
 		if err := errors.Join(err, readErr); err != nil {
 			t.Fatal(err)
@@ -80,6 +79,13 @@ func uses(t *testing.T, path string) (p past) {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func use(t *testing.T, b storage.Backend, n byte) error {
+	t.Helper()
+	put := storage.Put{Key: "code", Data: bytes.Repeat([]byte{n}, 2000), If: storage.Always, Operation: storage.Version{2, n}}
+	_, err := b.Put(t.Context(), put)
+	return err
 }
 
 // freePages returns the numbers of the pages of a file that nothing uses.
@@ -209,8 +215,8 @@ func TestCopies(t *testing.T) {
 	from, copied := filepath.Join(folder, "gatehouse.db"), filepath.Join(folder, "copy")
 	for i := range 2 { // an even and an odd number of transactions
 		b := openAt(t, folder)
-		for range i + 1 {
-			if err := write(t, b, "before", 10); err != nil {
+		for n := range i + 1 {
+			if err := use(t, b, byte(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -222,8 +228,8 @@ func TestCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
-			if err := write(t, c, "after", 10); err != nil {
+		for n := range byte(3) {
+			if err := use(t, c, 10+n); err != nil {
 				t.Fatal(err)
 			}
 			image, err := os.ReadFile(copied)

@@ -1,26 +1,20 @@
 package file_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/catalogue/cataloguetest"
 	"gatehouse.example/storage/file"
+	"gatehouse.example/storage/internal/testkit"
 	"gatehouse.example/storage/storagetest"
 )
 
-// memory returns a folder in memory where there is one, for tests that write a lot and are not about
-// what survives.
+// memory returns a folder for tests that write a lot and are not about what survives.
 func memory(t testing.TB) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("/dev/shm", "gatehouse")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	return folder
+	return testkit.Memory(t)
 }
 
 // openAt opens the file in a folder, which it makes if there is none.

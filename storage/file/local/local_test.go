@@ -11,6 +11,7 @@ import (
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/file"
 	"gatehouse.example/storage/file/local"
+	"gatehouse.example/storage/internal/testkit"
 	"gatehouse.example/storage/storagetest"
 )
 
@@ -27,7 +28,7 @@ func (s served) Close() error {
 
 func open(t *testing.T) storage.Backend {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "db")
+	path := filepath.Join(testkit.Memory(t), "db")
 	b, err := file.Open(file.Options{Path: path, Create: true})
 	if err != nil {
 		t.Fatal(err)

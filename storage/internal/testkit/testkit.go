@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 
@@ -12,6 +13,18 @@ import (
 
 // Unique returns a key that no other test uses.
 func Unique(name string) string { return "storagetest:" + rand.Text() + ":" + name }
+
+// Memory returns a folder in memory where there is one, so that a write does not wait for a disk. It
+// is removed with what is in it when the test ends.
+func Memory(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("/dev/shm", "gatehouse")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
+}
 
 // Operation returns a new operation id.
 func Operation() (v storage.Version) {

@@ -314,6 +314,28 @@ func TestD5StateIsOfThisBrowser(t *testing.T) {
 	})
 }
 
+// TestRepeatedAtCallback: a parameter that comes back twice, of which readers differ in what it says,
+// is refused before the attempt is used.
+func TestRepeatedAtCallback(t *testing.T) {
+	t.Parallel()
+	p, c := newAtProvider(t, nil), testClients()["native"]
+	p.company.Change(func(a *upstreamtest.Answers) {
+		a.Metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
+	})
+	b := p.newBrowser()
+	b.choose("company", asks(c))
+	back := b.leave(p.company).String()
+	for _, twice := range []string{"iss=" + url.QueryEscape(p.other.URL()), "code=another", "error=access_denied&error=access_denied"} {
+		mustShowPage(t, b.open(back+"&"+twice), http.StatusBadRequest)
+	}
+	if n := p.company.Requests("/token"); n != 0 {
+		t.Errorf("%d codes were sent to the provider", n)
+	}
+	if r := b.open(back); r.status != http.StatusSeeOther {
+		t.Errorf("the callback itself: %s", r)
+	}
+}
+
 func mustShowPage(t testing.TB, r reply, status int) {
 	t.Helper()
 	if r.status != status || !strings.Contains(r.body, "<h1") || r.header.Get("Location") != "" {

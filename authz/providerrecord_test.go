@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -263,4 +264,33 @@ func TestRecheckPause(t *testing.T) {
 			t.Errorf("%s and %s: %s, %t; want %s", tt.company, tt.other, got, ok, tt.want)
 		}
 	}
+}
+
+// TestRunRechecks: Run asks about those who are due, says when it cannot, and ends with its context.
+func TestRunRechecks(t *testing.T) {
+	t.Parallel()
+	p, _, _ := newRechecked(t, anybody)
+	p.cfg.Providers[0].Recheck = time.Second
+	p.restart()
+	asked, once := make(chan struct{}), sync.Once{}
+	p.company.Change(func(a *upstreamtest.Answers) {
+		a.First = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/token" {
+				once.Do(func() { close(asked) })
+			}
+			return false
+		}
+	})
+	p.clock.advance(time.Hour)
+	running, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.handler.Load().Run(running) }()
+	<-asked
+	p.faults.SetDown(true)
+	for !strings.Contains(p.log.String(), "the providers cannot be asked about people") {
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.faults.SetDown(false)
+	end()
+	<-ended
 }

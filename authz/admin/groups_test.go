@@ -57,7 +57,14 @@ func TestGroups(t *testing.T) {
 	wants("JoinGroup without a name", admin.JoinGroup(ctx, store, "admins", "/"), admin.ErrUserName)
 	wants("LeaveGroup of nobody", admin.LeaveGroup(ctx, store, "admins", "nobody"), admin.ErrUnknownUser)
 	wants("LeaveGroup of one who is not in it", admin.LeaveGroup(ctx, store, "admins", "ben"), admin.ErrNotMember)
+	_, err = admin.AddGroup(ctx, store, "staff")
+	wants("AddGroup of another", err, nil)
+	wants("JoinGroup of another", admin.JoinGroup(ctx, store, "staff", "company/ada"), nil)
 	wants("LeaveGroup", admin.LeaveGroup(ctx, store, "admins", "company/ada"), nil)
+	if got := members(t, store, "admins") + ", " + members(t, store, "staff"); got != "ada, company/ada" {
+		t.Errorf("members after one left: %s", got)
+	}
+	wants("RemoveGroup of another", admin.RemoveGroup(ctx, store, "staff"), nil)
 	wants("RemoveGroup", admin.RemoveGroup(ctx, store, "admins"), nil)
 	wants("RemoveGroup again", admin.RemoveGroup(ctx, store, "admins"), admin.ErrUnknownGroup)
 	for _, err := range admin.Members(ctx, store, "admins") {
@@ -102,6 +109,12 @@ func TestManyGroups(t *testing.T) {
 		if err := admin.JoinGroup(ctx, store, name, "ada"); (i == 100) != errors.Is(err, admin.ErrManyGroups) || i < 100 && err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
+	}
+	if ada, err := store.User(ctx, "ada"); err != nil || len(ada.Groups) != 100 || members(t, store, "g100") != "" {
+		t.Errorf("the record has %d groups, %v", len(ada.Groups), err)
+	}
+	if err := admin.JoinGroup(ctx, store, "g5", "ada"); err != nil {
+		t.Errorf("a member of as many as can be joins one of them: %v", err)
 	}
 	if err := admin.RemoveGroup(ctx, store, "g7"); err != nil {
 		t.Fatal(err)

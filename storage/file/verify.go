@@ -126,6 +126,10 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 			lineage, err := checked(metaBucket, e.key, e.value)
 			c.lineage = storage.Lineage(lineage)
 			return err
+		case bytes.Equal(e.key, backupKey):
+			var err error
+			c.copied, err = decodeMark(e.value)
+			return err
 		}
 		return nil
 	})

@@ -39,7 +39,7 @@ const copyConnections = 64
 
 // Run copies the store, or gives a copy up.
 func (v *storeCopy) Run(ctx context.Context, p *program, k *kong.Context) error {
-	if err := p.loadStore(k); err != nil {
+	if _, err := p.loadStore(k); err != nil {
 		return err
 	}
 	if err := v.mistake(); err != nil {

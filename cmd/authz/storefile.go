@@ -20,6 +20,8 @@ type storeOptions struct {
 	create bool // as a server, which makes the file of a store that is not there
 	warn   func(sentence string)
 	say    func(sentence string) // how far a long start is
+	// restore lets a verb open a backup, as a server may, and is told what that means.
+	restore func(sentence string)
 }
 
 // openBackend opens the store that a URL names, unless it takes part in a copy.
@@ -45,7 +47,7 @@ func openUnguarded(ctx context.Context, url settings.StoreURL, o storeOptions) (
 		if o.create {
 			return openOwnFile(path, o)
 		}
-		return openSharedFile(ctx, path)
+		return openSharedFile(ctx, path, o)
 	}
 	backend, err := redis.Open(ctx, redis.Options{URL: string(url), OnWarning: o.warn})
 	if err != nil {
@@ -69,10 +71,11 @@ func (f ownFile) Close() error {
 
 // openOwnFile opens the store of a server, and makes it if it is not there.
 func openOwnFile(path string, o storeOptions) (storage.Backend, error) {
-	backend, err := file.Open(file.Options{Path: path, Create: true, Progress: checking(path, time.Now, o.say)})
+	backend, err := file.Open(file.Options{Path: path, Create: true, Restore: true, Progress: checking(path, time.Now, o.say)})
 	if err != nil {
 		return nil, fileProblem(path, true, err)
 	}
+	adviseOnBackup(path, backend, o.warn)
 	share, err := local.Serve(path, backend)
 	if err != nil {
 		o.warn("other commands cannot use the store while this server runs: " + err.Error())
@@ -87,15 +90,16 @@ const (
 )
 
 // openSharedFile opens the store for a verb: at the server that has the file open, or else the file.
-func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
+func openSharedFile(ctx context.Context, path string, o storeOptions) (storage.Backend, error) {
 	for attempt := 1; ; attempt++ {
 		shared, unshared := local.Open(ctx, path)
 		if unshared == nil {
 			return shared, nil
 		}
-		own, err := file.Open(file.Options{Path: path})
+		own, err := file.Open(file.Options{Path: path, Restore: o.restore != nil})
 		switch {
 		case err == nil:
+			adviseOnBackup(path, own, o.restore)
 			return own, nil
 		case !errors.Is(err, file.ErrInUse):
 			return nil, fileProblem(path, false, err)
@@ -112,6 +116,14 @@ func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
 	}
 }
 
+// adviseOnBackup says what it means that a file was a backup until now.
+func adviseOnBackup(path string, backend *file.Backend, warn func(sentence string)) {
+	if of := backend.Restored(); !of.IsZero() {
+		warn(fmt.Sprintf("the store %s was a backup of %s, and goes on from there: everybody is signed out and codes are refused, but what was revoked, removed or changed since then is as it was before: "+
+			"unless you know that nobody else has tokens, end every grant with authz grant revoke --all", path, moment(of)))
+	}
+}
+
 // missing is the error of a verb for a store that is not there.
 type missing struct{ path string }
 
@@ -123,7 +135,10 @@ func (missing) Unwrap() error { return fs.ErrNotExist }
 
 // fileProblem says what a person can do about a file that cannot be opened.
 func fileProblem(path string, create bool, err error) error {
+	backup := new(file.BackupError)
 	switch {
+	case errors.As(err, &backup):
+		return fmt.Errorf("store: %s is a backup of %s that no server has opened yet: start authz serve with it, or end every grant in it before that with authz grant revoke --all", path, moment(backup.Moment))
 	case errors.Is(err, fs.ErrNotExist) && create:
 		return fmt.Errorf("store: the folder of %s does not exist: make it, with permissions 700, for the user of the server", path)
 	case errors.Is(err, fs.ErrNotExist):

@@ -77,7 +77,7 @@ func TestFileInUse(t *testing.T) {
 	defer open.Close()
 	want := func(sentences ...string) {
 		t.Helper()
-		b, err := openSharedFile(t.Context(), path)
+		b, err := openSharedFile(t.Context(), path, storeOptions{})
 		if err == nil {
 			t.Fatal(b.Close(), "it was opened")
 		}

@@ -28,3 +28,6 @@ func (b *Backend) CloseInRead(ctx context.Context) (next, err error) {
 	b.readers.give(tx)
 	return next, b.db.Close()
 }
+
+// Closing is closed when the backend begins to close.
+func (b *Backend) Closing() <-chan struct{} { return b.ctx.Done() }

@@ -147,6 +147,10 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 			digested = true
 			c.last, err = decodeDigest(e.value)
 			return err
+		case bytes.Equal(e.key, backupKey):
+			var err error
+			c.copied, err = decodeMark(e.value)
+			return err
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (r *run) findMore(ctx context.Context) error {
 		}
 		for _, index := range names {
 			if n, err := r.from.IndexLen(ctx, index); err != nil || n == 0 {
-				return errors.Join(err, ifTrue(err == nil, fmt.Errorf("%w: it has a list of the kind %s that the source does not have", ErrDiffers, kindOf(index))))
+				return cmp.Or(err, fmt.Errorf("%w: it has a list of the kind %s that the source does not have", ErrDiffers, kindOf(index)))
 			}
 		}
 	}

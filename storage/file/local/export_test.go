@@ -63,3 +63,10 @@ func AddressElsewhere(folder string) (string, error) {
 	address, _, err := address(folder, func(*os.File) string { return "" })
 	return address, err
 }
+
+// ServeWithStall is [Serve] with another time for which a client may take no bytes of a snapshot.
+func ServeWithStall(path string, backend storage.Backend, stall time.Duration) (*Server, error) {
+	l := usual
+	l.stall = stall
+	return serve(path, backend, l)
+}

@@ -19,13 +19,16 @@ type limits struct {
 	header, body, answer time.Duration
 	// idle is how long a connection without a request is kept, for longer than clients keep it.
 	idle time.Duration
+	// stall is how long a client may take no bytes of a snapshot. Meanwhile the server's file grows.
+	stall time.Duration
 	// close is how long [Server.Close] waits for requests under way.
 	close time.Duration
 }
 
 // usual are the limits of every server. A verb has a few operations under way at a time.
 var usual = limits{
-	connections: 32, header: 5 * time.Second, body: 20 * time.Second, answer: 20 * time.Second, idle: time.Minute, close: 4 * time.Second,
+	connections: 32, header: 5 * time.Second, body: 20 * time.Second, answer: 20 * time.Second, idle: time.Minute,
+	stall: stallTime, close: 4 * time.Second,
 }
 
 // Server answers the programs that open a file's store while a process has the file open.
@@ -82,6 +85,7 @@ type handler struct {
 func (h handler) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+operationPath, h.operate)
+	mux.HandleFunc("POST "+snapshotPath, h.snapshot)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("version %s of the protocol has no %.10s %.40s: use the program of the server's release", version, r.Method, r.URL.Path), http.StatusNotFound)
 	})

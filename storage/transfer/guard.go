@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -9,17 +10,18 @@ import (
 )
 
 const (
-	// lookTime is how long a look at the mark counts.
-	lookTime = 2 * time.Second
+	// lookTime is how long a look at the mark counts, and lookPause the pause between two.
+	lookTime  = 2 * time.Second
+	lookPause = time.Second
 	// NoticeTime is how long after a source was marked the last write that a [Guard] let through
 	// has been settled: one look, an attempt that began at its end, and as much again.
 	NoticeTime = 10 * time.Second
 )
 
 // Guard returns a backend that passes everything on to another one, and refuses with a
-// [MarkedError] while a copy has marked the store. It looks at the mark before the first operation
-// in two seconds, which is one read more. If the store is marked now, Guard returns that error and
-// leaves the backend open.
+// [MarkedError] while a copy has marked the store. It looks at the mark once a second, beside the
+// operations; only if no look succeeded for two seconds, an operation waits for one. If the store
+// is marked now, Guard returns that error and leaves the backend open.
 //
 // Every program that uses a store puts a Guard in front of it, so that the store can be copied.
 func Guard(ctx context.Context, backend storage.Backend) (storage.Backend, error) {
@@ -27,6 +29,8 @@ func Guard(ctx context.Context, backend storage.Backend) (storage.Backend, error
 	if err := g.look(ctx); err != nil {
 		return nil, err
 	}
+	ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.stopped.Go(func() { g.keepLooking(ctx) })
 	return g, nil
 }
 
@@ -34,6 +38,9 @@ type guard struct {
 	backend storage.Backend
 	turn    chan struct{} // holds one token, for one look at a time
 	last    atomic.Pointer[glance]
+
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
 }
 
 // glance is the result of a look.
@@ -49,20 +56,52 @@ func (g *guard) recent() *glance {
 	return nil
 }
 
+// keepLooking looks until ctx ends. A look that fails is left to the operations.
+func (g *guard) keepLooking(ctx context.Context) {
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if g.take(ctx) == nil {
+			within, cancel := context.WithTimeout(ctx, lookTime)
+			_ = g.read(within)
+			cancel()
+			<-g.turn
+		}
+	}
+}
+
+// take waits for the turn to look, which the caller gives back.
+func (g *guard) take(ctx context.Context) error {
+	select {
+	case g.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // look returns an error if the store is marked, or if that cannot be told.
 func (g *guard) look(ctx context.Context) error {
 	if last := g.recent(); last != nil {
 		return last.refusal
 	}
-	select {
-	case g.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := g.take(ctx); err != nil {
+		return err
 	}
 	defer func() { <-g.turn }()
 	if last := g.recent(); last != nil { // another one has looked meanwhile
 		return last.refusal
 	}
+	return g.read(ctx)
+}
+
+// read reads the mark, and returns an error if there is one or if it cannot be read.
+func (g *guard) read(ctx context.Context) error {
 	now := &glance{began: time.Now()}
 	m, err := readMark(ctx, g.backend)
 	if err != nil {
@@ -150,4 +189,8 @@ func (g *guard) Scan(ctx context.Context, prefix, cursor string, limit int) (key
 }
 
 // Close implements [storage.Backend].
-func (g *guard) Close() error { return g.backend.Close() }
+func (g *guard) Close() error {
+	g.stop()
+	g.stopped.Wait()
+	return g.backend.Close()
+}

@@ -34,9 +34,6 @@ type storeCopy struct {
 	sealSettings
 }
 
-// copyConnections is how many writes to a Redis are under way at the same time.
-const copyConnections = 64
-
 // Run copies the store, or gives a copy up.
 func (v *storeCopy) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if _, err := p.loadStore(k); err != nil {
@@ -133,7 +130,7 @@ func openSide(ctx context.Context, p *program, url settings.StoreURL, create boo
 
 func openRedisSide(ctx context.Context, p *program, url settings.StoreURL) (transfer.Side, error) {
 	warn := func(sentence string) { fmt.Fprintf(p.stderr, "authz: %s: %s\n", url, sentence) }
-	backend, err := redis.Open(ctx, redis.Options{URL: string(url), PoolSize: copyConnections, OnWarning: warn})
+	backend, err := redis.Open(ctx, redis.Options{URL: string(url), PoolSize: transfer.Writers, OnWarning: warn})
 	if err != nil {
 		return transfer.Side{}, fmt.Errorf("store: %w", err)
 	}

@@ -75,7 +75,12 @@ func TestFamiliesGoOn(t *testing.T) {
 
 func newGrant(t *testing.T, s *storage.Store) storage.Grant {
 	t.Helper()
-	g, _, err := s.PrepareGrant(storage.NewGrant{ClientID: "client", Subject: "1", Refreshable: true, CodeTTL: time.Minute})
+	return newGrantOf(t, s, "1")
+}
+
+func newGrantOf(t *testing.T, s *storage.Store, subject string) storage.Grant {
+	t.Helper()
+	g, _, err := s.PrepareGrant(storage.NewGrant{ClientID: "client", Subject: subject, Refreshable: true, CodeTTL: time.Minute})
 	if err == nil {
 		err = s.CreateGrant(t.Context(), g)
 	}

@@ -12,12 +12,12 @@ import (
 	"gatehouse.example/storage"
 )
 
-const (
-	// pageLen is how many records or entries are read at once; no more are in memory.
-	pageLen = 250
-	// writersLen is how many of them are written at the same time. In a file they share an fsync.
-	writersLen = 64
-)
+// pageLen is how many records or entries are read at once; no more are in memory.
+const pageLen = 250
+
+// Writers is how many writes are under way at the same time. In a file they share an fsync; to a
+// server there should be as many connections.
+const Writers = 125
 
 // namesOf is [storage.Backend.Scan], or Indexes of [storage.IndexLister].
 type namesOf func(ctx context.Context, prefix, cursor string, limit int) (names []string, next string, err error)
@@ -121,7 +121,7 @@ func each[T any](ctx context.Context, list []T, do func(context.Context, T) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup
-	places := make(chan struct{}, writersLen)
+	places := make(chan struct{}, Writers)
 	for _, one := range list {
 		places <- struct{}{}
 		workers.Go(func() {

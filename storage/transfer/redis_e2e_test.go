@@ -18,7 +18,7 @@ import (
 // openURL opens a store on a real Redis.
 func openURL(t *testing.T, url string) storage.IndexLister {
 	t.Helper()
-	b, err := redis.Open(t.Context(), redis.Options{URL: url})
+	b, err := redis.Open(t.Context(), redis.Options{URL: url, PoolSize: transfer.Writers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,6 +120,7 @@ func TestAccountForms(t *testing.T) {
 		"without a token":    b.push(reply{}, "/account/applications", "end-application", grant),
 	} {
 		mustShow(t, answer, http.StatusForbidden, "invalid_request")
+		wantOn(t, what, answer, "Open the list again and look.")
 		if !h.active(held.access) {
 			t.Fatalf("a form %s ended something", what)
 		}

@@ -123,10 +123,7 @@ func (h *harness) damageSessions(which func(storage.Session) bool) {
 	h.t.Helper()
 	for _, session := range h.sessions() {
 		if which(session) {
-			key := "gatehouse:session:" + session.ID()
-			item := h.rawItem(key)
-			item.Data = item.Data[:len(item.Data)/2]
-			h.putRaw(key, item)
+			h.damage("gatehouse:session:" + session.ID())
 		}
 	}
 }

@@ -104,12 +104,33 @@ func testAliases(t *testing.T, f *fixture) {
 	lead("an alias that the person does not list", storage.ErrNotFound)
 	ann, err := f.User(ctx, "ann")
 	wantError(t, "User", err, nil)
-	ann.Identities = []storage.Identity{identity}
+	lost := storage.Identity{Provider: "company", Issuer: identity.Issuer, Subject: "2"}
+	missing := storage.Identity{Provider: "company", Issuer: identity.Issuer, Subject: "3"}
+	ann.Identities, ann.Passkeys = []storage.Identity{missing, lost, identity}, []storage.Passkey{{ID: []byte("key")}}
 	wantError(t, "UpdateUser", f.UpdateUser(ctx, ann), nil)
 	lead("an alias that the person lists", nil)
+	key, elsewhere := storage.PasskeyAlias([]byte("key")), storage.IdentityAlias(lost.Provider, lost.Issuer, lost.Subject)
+	wantError(t, "PutAlias of a passkey", f.PutAlias(ctx, key, storage.Alias{}.Leading("ann", "first")), nil)
+	wantError(t, "PutAlias of somebody else", f.PutAlias(ctx, elsewhere, storage.Alias{}.Leading("bob", "second")), nil)
+	for _, subject := range []string{"1", "3"} {
+		wantError(t, "ReplaceProviderToken", f.ReplaceProviderToken(ctx, f.providerToken(t, subject, time.Hour)), nil)
+	}
+	if _, err := f.UserOf(ctx, key); err != nil {
+		t.Errorf("a passkey that the person lists: %v", err)
+	}
 	wantError(t, "DeleteUser", f.DeleteUser(ctx, "ann"), nil)
-	_, err = f.Alias(ctx, id)
-	wantError(t, "the alias of a person who was removed", err, storage.ErrNotFound)
+	for _, gone := range []storage.AliasID{id, key} {
+		_, err = f.Alias(ctx, gone)
+		wantError(t, "an alias of a person who was removed", err, storage.ErrNotFound)
+	}
+	for _, subject := range []string{"1", "3"} {
+		_, err = f.ProviderToken(ctx, storage.IdentityAlias("company", identity.Issuer, subject))
+		wantError(t, "the token of a person who was removed", err, storage.ErrNotFound)
+	}
+	bob, err := f.Alias(ctx, elsewhere)
+	wantError(t, "the alias of somebody else", err, nil)
+	wantError(t, "PutAlias that was read", f.PutAlias(ctx, elsewhere, bob.Leading("zoe", "third")), nil)
+	wantError(t, "PutAlias that was read before", f.PutAlias(ctx, elsewhere, bob), storage.ErrConflict)
 	wantError(t, "PutAlias", f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "first")), nil)
 	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann", Subject: "second", Identities: []storage.Identity{identity}}), nil)
 	lead("an alias to an earlier person of that name", storage.ErrNotFound)
@@ -173,6 +194,12 @@ func testSessionList(t *testing.T, f *fixture) {
 	wantError(t, "Session", err, nil)
 	wantError(t, "EndSession", f.EndSession(ctx, session.ID()), nil)
 	wantError(t, "UpdateSession of one that was ended", f.UpdateSession(ctx, session), storage.ErrConflict)
+	wantError(t, "UpdateSession of one that was not read", f.UpdateSession(ctx, storage.Session{Subject: "subject", Expires: f.clock.later()}), storage.ErrConflict)
+	session = storage.Session{Subject: "subject", Expires: f.clock.Now().Add(time.Minute), IdleExpires: f.clock.Now().Add(time.Hour)}
+	wantError(t, "CreateSession", f.CreateSession(ctx, "four", session), nil)
+	f.clock.advance(time.Minute)
+	_, err = f.Session(ctx, "four")
+	wantError(t, "a session at its end, though not idle", err, storage.ErrNotFound)
 }
 
 func testSession(t *testing.T, f *fixture) {

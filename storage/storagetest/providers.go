@@ -44,11 +44,7 @@ func racePins(t *testing.T, f *fixture) {
 func testProviderSessions(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	sid := unique("sid")
-	begin := func(secret string) error {
-		session := storage.Session{Subject: "subject", Provider: "company", AuthTime: f.clock.Now(), Expires: f.clock.Now().Add(time.Hour)}
-		wantError(t, "CreateSession", f.CreateSession(ctx, secret, session), nil)
-		return f.JoinProviderSession(ctx, "company", sid, storage.SessionID(secret), session.Expires)
-	}
+	begin := func(secret string) error { return f.beginAt(t, sid, secret, time.Hour) }
 	one, two, late := unique("one"), unique("two"), unique("late")
 	wantError(t, "JoinProviderSession", begin(one), nil)
 	wantError(t, "JoinProviderSession", begin(two), nil)
@@ -66,8 +62,47 @@ func testProviderSessions(t *testing.T, f *fixture) {
 		wantError(t, "a session that was ended", err, storage.ErrNotFound)
 	}
 	wantError(t, "JoinProviderSession after the end", begin(late), storage.ErrNotFound)
+	f.clock.advance(30 * time.Minute)
+	wantError(t, "JoinProviderSession while a session of before could be", begin(unique("later")), storage.ErrNotFound)
 	f.clock.advance(2 * time.Hour)
 	wantError(t, "JoinProviderSession when all is over", begin(unique("new")), nil)
+}
+
+// beginAt begins a session here that began with a session at a provider.
+func (f *fixture) beginAt(t *testing.T, sid, secret string, lasts time.Duration) error {
+	t.Helper()
+	session := storage.Session{Subject: "subject", Provider: "company", AuthTime: f.clock.Now(), Expires: f.clock.Now().Add(lasts)}
+	wantError(t, "CreateSession", f.CreateSession(t.Context(), secret, session), nil)
+	return f.JoinProviderSession(t.Context(), "company", sid, storage.SessionID(secret), session.Expires)
+}
+
+// testManyAtProvider: the record of a session at a provider lasts as long as the longest session
+// here, holds the newest 32, and loses none of two that join at once.
+func testManyAtProvider(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	sid, long, meanwhile := unique("sid"), unique("long"), unique("meanwhile")
+	wantError(t, "JoinProviderSession of a short one", f.beginAt(t, sid, unique("short"), time.Hour), nil)
+	wantError(t, "JoinProviderSession of a long one", f.beginAt(t, sid, long, 3*time.Hour), nil)
+	wantError(t, "JoinProviderSession of a short one", f.beginAt(t, sid, unique("short"), time.Hour), nil)
+	f.clock.advance(2 * time.Hour)
+	session := storage.Session{Subject: "subject", AuthTime: f.clock.Now(), Expires: f.clock.Now().Add(time.Hour)}
+	wantError(t, "CreateSession", f.CreateSession(ctx, unique("outer"), session), nil)
+	f.faults.beforePut(func() { wantError(t, "JoinProviderSession meanwhile", f.beginAt(t, sid, meanwhile, time.Hour), nil) })
+	wantError(t, "JoinProviderSession", f.JoinProviderSession(ctx, "company", sid, "gone since", session.Expires), nil)
+	if ended, err := f.EndProviderSession(ctx, "company", sid); err != nil || len(ended) != 2 {
+		t.Errorf("%d sessions ended, %v; want the long one and the one that joined meanwhile", len(ended), err)
+	}
+	sid = unique("sid")
+	var secrets []string
+	for range 33 {
+		secrets = append(secrets, unique("secret"))
+		wantError(t, "JoinProviderSession", f.beginAt(t, sid, secrets[len(secrets)-1], time.Hour), nil)
+	}
+	if ended, err := f.EndProviderSession(ctx, "company", sid); err != nil || len(ended) != 32 {
+		t.Errorf("%d of 33 sessions ended, %v; want the newest 32", len(ended), err)
+	}
+	_, err := f.Session(ctx, secrets[0])
+	wantError(t, "the oldest session", err, nil)
 }
 
 // providerToken returns a token of the identity with that subject.
@@ -127,10 +162,29 @@ func testProviderTokens(t *testing.T, f *fixture) {
 	f.faults.LoseReplies(1)
 	_, err = f.PutProviderToken(ctx, held)
 	wantError(t, "PutProviderToken with a lost reply", err, nil)
+	f.wantIndexed(t, "the tokens at once", "gatehouse:provider-tokens:due", string(later.ID()), string(sooner.ID()))
 	wantEntries(t, "due after the answer", f.due(t), "later")
 	wantError(t, "DeleteProviderToken", f.DeleteProviderToken(ctx, later.ID()), nil)
 	wantError(t, "DeleteProviderToken again", f.DeleteProviderToken(ctx, later.ID()), nil)
 	f.wantIndexed(t, "the tokens", "gatehouse:provider-tokens:due", string(sooner.ID()))
 	f.clock.advance(time.Hour)
 	wantEntries(t, "due when one was removed", f.due(t), "sooner")
+
+	again := f.providerToken(t, "sooner", time.Hour)
+	f.faults.beforePut(func() {
+		wantError(t, "ReplaceProviderToken meanwhile", f.ReplaceProviderToken(ctx, f.providerToken(t, "sooner", 2*time.Hour)), nil)
+	})
+	wantError(t, "ReplaceProviderToken", f.ReplaceProviderToken(ctx, again), nil)
+	f.wantIndexed(t, "the token of another sign-in", "gatehouse:provider-tokens:due", string(sooner.ID()))
+	f.clock.advance(time.Hour)
+	wantEntries(t, "due after another sign-in", f.due(t), "sooner")
+	for token, err := range f.DueProviderTokens(ctx) {
+		wantError(t, "DueProviderTokens", err, nil)
+		wantError(t, "EndProviderToken", f.EndProviderToken(ctx, token), nil)
+		wantError(t, "EndProviderToken again", f.EndProviderToken(ctx, token), storage.ErrConflict)
+		break // a caller may stop
+	}
+	_, err = f.ProviderToken(ctx, sooner.ID())
+	wantError(t, "a token that has ended", err, storage.ErrNotFound)
+	f.wantIndexed(t, "the tokens after the end", "gatehouse:provider-tokens:due")
 }

@@ -92,6 +92,7 @@ var otherTests = suite{
 	"SessionList":       testSessionList,
 	"Pins":              testPins,
 	"ProviderSessions":  testProviderSessions,
+	"ManyAtProvider":    testManyAtProvider,
 	"ProviderTokens":    testProviderTokens,
 	"Aliases":           testAliases,
 	"Consents":          testConsents,

@@ -65,22 +65,21 @@ import (
 
 // Guard protects handlers. It is safe for concurrent use and has nothing to close.
 type Guard struct {
-	resource  string   // canonical
-	accepted  []string // the accepted values of "aud": the resource, then further values
-	origin    string   // of the resource
-	hostname  string   // of the resource, without the port
-	loopback  bool     // whether the resource is on loopback
+	resource  string // canonical
+	origin    string // of the resource
+	hostname  string // of the resource, without the port
+	loopback  bool   // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
 	document  http.Handler
 	origins   []string
 	proxies   proxies
-	start     challenge // for a request without credentials
-	scopes    []string  // of Config.Scopes: those that clients can get
-	issuers   map[string]*issuer
-	opaque    *issuer // the issuer of opaque tokens; nil without one
+	start     challenge          // for a request without credentials
+	scopes    []string           // of Config.Scopes: those that clients can get
+	issuers   map[string]*issuer // by "iss"
+	plain     bool               // whether the claims of all issuers have the names of RFC 9068
+	opaque    *issuer            // the issuer of opaque tokens; nil without one
 	verified  *memory[verified]
-	headers   headers
 	policy    *policy
 	optional  bool
 	ends      bool     // whether streams end with the token
@@ -99,13 +98,13 @@ type Guard struct {
 func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
-		AuthorizationServers:   c.AuthorizationServers,
+		AuthorizationServers:   c.announced(),
 		ScopesSupported:        nilIfEmpty(c.Scopes),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
 	}
-	if err := errors.Join(doc.Validate(), c.validate()); err != nil {
+	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	g := &Guard{
@@ -166,23 +165,28 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 
 // trust makes the key cache of each issuer, and the cache of tokens.
 func (g *Guard) trust(c Config) error {
-	g.accepted = append([]string{g.resource}, c.Audiences...)
+	accepted := append([]string{g.resource}, c.Audiences...)
 	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))
-	g.issuers = make(map[string]*issuer, len(c.AuthorizationServers))
+	g.issuers, g.plain = make(map[string]*issuer), true
 	fetcher := newFetcher(c.Client)
-	for _, name := range c.AuthorizationServers {
-		urls, err := metadata.AuthorizationServerMetadataURLs(name)
+	for _, one := range c.issuers() {
+		urls, err := metadata.AuthorizationServerMetadataURLs(withoutSlash(one.URL))
 		if err != nil {
 			return err
 		}
-		from := &issuer{name: name, urls: urls, fetch: fetcher, stale: cmp.Or(c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
-		if asked, ok := c.Introspection[name]; ok {
-			from.introspector = newIntrospector(asked, from, g.accepted, c.CachedTokens)
+		from := &issuer{name: one.URL, rules: tokenRulesOf(&one, accepted), urls: urls, fetch: fetcher,
+			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
+		if err := from.takeKeys(one.Keys); err != nil {
+			return err
+		}
+		if asked, ok := c.Introspection[one.URL]; ok {
+			from.introspector = newIntrospector(asked, from, c.CachedTokens)
 			if asked.Opaque {
 				g.opaque = from
 			}
 		}
-		g.issuers[name] = from
+		g.issuers[one.URL] = from
+		g.plain = g.plain && from.rules.plain
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ type tokenForm struct {
 	algorithms []jose.SignatureAlgorithm
 	clients    []string // as in tokenRules
 	scopes     []string // as in tokenRules
+	lists      bool     // as in tokenRules
 	evidence   func(*tokenRules, members, *jwtClaims) bool
 }
 
@@ -115,11 +116,11 @@ var tokenForms = [...]tokenForm{
 	},
 	Okta: {
 		name: "Okta", types: []string{"", "jwt"}, algorithms: onlyRS256,
-		clients: []string{"cid"}, scopes: []string{"scp"}, evidence: (*tokenRules).isOkta,
+		clients: []string{"cid"}, scopes: []string{"scp"}, lists: true, evidence: (*tokenRules).isOkta,
 	},
 	Entra: {
 		name: "Entra", types: []string{"jwt"}, algorithms: onlyRS256,
-		scopes: []string{"scp", "roles"}, evidence: (*tokenRules).isEntra,
+		scopes: []string{"scp", "roles"}, lists: true, evidence: (*tokenRules).isEntra,
 	},
 	Cognito: {
 		name: "Cognito", types: []string{""}, algorithms: onlyRS256,

@@ -71,10 +71,6 @@ func curveAlgorithm(curve elliptic.Curve) jose.SignatureAlgorithm {
 	return ""
 }
 
-// maxDER is the maximum size of an ECDSA signature in DER: a sequence of two integers of 66 bytes
-// and a leading zero.
-const maxDER = 3 + 2*(2+67)
-
 // signedECDSA verifies a signature of R and S, each in as many bytes as the order of the curve
 // has: 32, 48 or 66 (RFC 7518 section 3.4).
 func signedECDSA(key *ecdsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
@@ -83,7 +79,7 @@ func signedECDSA(key *ecdsa.PublicKey, algorithm jose.SignatureAlgorithm, input,
 		return false
 	}
 	sum := sumOf(hashOf(algorithm), make([]byte, 0, maxHash), input)
-	der := appendInteger(make([]byte, 3, maxDER), signature[:size])
+	der := appendInteger(make([]byte, 3, 3+2*(size+3)), signature[:size])
 	der = appendInteger(der, signature[size:])
 	return ecdsa.VerifyASN1(key, sum, asSequence(der))
 }
@@ -122,7 +118,7 @@ var (
 // (section 3.5: the salt is as long as the hash).
 func signedRSA(key *rsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
 	hash := hashOf(algorithm)
-	sum := sumOf(hash, make([]byte, 0, maxHash), input)
+	sum := sumOf(hash, make([]byte, 0, hash.Size()), input)
 	switch {
 	case slices.Contains(pkcs1Algorithms, algorithm):
 		return rsa.VerifyPKCS1v15(key, hash, sum, signature) == nil

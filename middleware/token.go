@@ -30,8 +30,8 @@ type Token struct {
 	// ID ("jti") identifies the token. It may be empty.
 	ID string
 
-	effective []string  // the granted scopes and the scopes that they imply
-	ends      time.Time // the expiry and the leeway for clocks
+	effective []string      // the granted scopes and the scopes that they imply
+	leeway    time.Duration // of the issuer
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

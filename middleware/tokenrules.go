@@ -23,6 +23,7 @@ type tokenRules struct {
 	leeway     time.Duration             // the accepted difference between the clocks of the issuer and of this server
 	clients    []string                  // the claims that name the client: those that are there must agree
 	scopes     []string                  // the claims that hold the scopes: the first that is there counts
+	lists      bool                      // whether the scopes may be an array
 	plain      bool                      // whether RFC 9068 names all claims that are read
 
 	tenant, version string // of an issuer of Entra
@@ -32,7 +33,7 @@ type tokenRules struct {
 func tokenRulesOf(i *Issuer, accepted []string) *tokenRules {
 	form := &tokenForms[i.Profile]
 	r := &tokenRules{profile: i.Profile, accepted: accepted, algorithms: form.algorithms, types: form.types,
-		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, plain: i.plain()}
+		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "", plain: i.plain()}
 	if i.InsecureNoAudience {
 		r.apps = slices.Clone(i.Audiences)
 	} else {
@@ -160,14 +161,14 @@ func (r *tokenRules) client(m members) (string, error) {
 }
 
 // scope returns the scopes of a token as RFC 6749 section 3.3 writes them. The claim is such a
-// string, or an array with one scope in each string.
+// string, or where the rules allow it an array with one scope in each string.
 func (r *tokenRules) scope(m members) (string, error) {
 	for _, name := range r.scopes {
 		if !m.has(name) {
 			continue
 		}
 		var list []string
-		if err := m.read(name, &list); err == nil {
+		if r.lists && m.read(name, &list) == nil {
 			return strings.Join(slices.DeleteFunc(list, func(s string) bool { return !metadata.ValidScope(s) }), " "), nil
 		}
 		var text string

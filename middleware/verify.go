@@ -189,8 +189,8 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	token.ends = token.Expiry.Add(t.issuer.rules.leeway)
-	return verified{token: token, begins: t.claims.begins(), until: token.ends, issuer: t.issuer, keys: t.keys}
+	token.leeway = t.issuer.rules.leeway
+	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer, keys: t.keys}
 }
 
 // before returns v with an end that is not after a time.

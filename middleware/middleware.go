@@ -2,9 +2,9 @@
 // context protocol.
 //
 // A [Guard] calls the handler for requests with an access token that a configured
-// authorization server issued for exactly this resource: a JWT of RFC 9068, signed with a key
-// that the issuer publishes, or a token that the issuer reports as active (RFC 7662,
-// [Introspection]). It answers every other request with a challenge, from which a client
+// authorization server issued for exactly this resource: a JWT of RFC 9068, or of the [Profile] of
+// its issuer, signed with a key that the issuer publishes, or a token that the issuer reports as
+// active (RFC 7662, [Introspection]). It answers every other request with a challenge, from which a client
 // learns how to get a token (RFC 6750 section 3, RFC 9728 section 5.1). Clients find the
 // authorization server through the metadata document that [Guard.Metadata] serves (RFC 9728).
 //
@@ -12,8 +12,9 @@
 //
 //   - a token anywhere but in one Authorization header: two headers, a token in the
 //     query, a token in a form body (which is never read);
-//   - tokens for another audience, from another issuer, expired, not yet valid, of
-//     another type than at+jwt, signed with an algorithm or key that is not the issuer's;
+//   - tokens for another audience, from another issuer, expired, not yet valid, without
+//     evidence that they are access tokens (in RFC 9068 the type at+jwt), signed with an
+//     algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
 //   - session ids, ids of events and cursors that were given to another caller, and the

@@ -67,7 +67,8 @@ func TestLooseType(t *testing.T) {
 	guard := guardOf(t, loose)
 	s := shape{header: claims{"typ": "JWT"}, payload: claims{"sub": "reader", "azp": "editor"}}
 	wantVerdict(t, guard, tokenOf(t, s, loose.URL), nil)
-	for _, changes := range []claims{{"aud": []string{resource, "editor"}}, {"nonce": "n"}, {"at_hash": "h"}, {"c_hash": "h"}, {"events": claims{}}, {"azp": nil}, {"azp": 7}} {
+	for _, changes := range []claims{{"aud": []string{resource, "editor"}}, {"nonce": "n"}, {"at_hash": "h"}, {"c_hash": "h"},
+		{"events": claims{}}, {"azp": nil}, {"azp": 7}} {
 		wantVerdict(t, guard, tokenOf(t, s, loose.URL, changes), middleware.ErrToken)
 	}
 	for _, typ := range []string{"at+jwt", "jwtx", "application/", "logout+jwt", "application/application/JWT"} {
@@ -175,7 +176,9 @@ func wantAnnounced(t *testing.T, guard *middleware.Guard, want ...string) {
 func TestAnnouncedIssuers(t *testing.T) {
 	const first, second = "https://first.example.com", "https://second.example.com"
 	issuers := []middleware.Issuer{issuerOf(t, middleware.Okta, first), issuerOf(t, middleware.Keycloak, second)}
-	for _, tt := range []struct{ servers, want []string }{{nil, []string{first, second}}, {[]string{second}, []string{second}}, {[]string{"https://third.example.com"}, []string{"https://third.example.com"}}} {
+	for _, tt := range []struct{ servers, want []string }{
+		{nil, []string{first, second}}, {[]string{second}, []string{second}}, {[]string{"https://third.example.com"}, []string{"https://third.example.com"}},
+	} {
 		guard, err := middleware.New(middleware.Config{Resource: resource, AuthorizationServers: tt.servers, Issuers: issuers})
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +195,9 @@ func TestAnnouncedIssuers(t *testing.T) {
 func TestOpaqueTokensBesideProfiles(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	url := profiles[middleware.Keycloak]
-	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Issuers = []middleware.Issuer{issuerOf(t, middleware.Keycloak, url)} })
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) {
+		c.Issuers = []middleware.Issuer{issuerOf(t, middleware.Keycloak, url)}
+	})
 	wantVerdict(t, guard, tokenOf(t, shapes["Keycloak"], url), nil)
 	for _, changes := range []claims{{"typ": "ID"}, {"scope": []string{"a"}}, {"client_id": 7, "typ": "ID"}, {"exp": "soon"}, {"aud": "https://other.example.org"}} {
 		wantVerdict(t, guard, tokenOf(t, shapes["Keycloak"], url, changes), middleware.ErrToken)
@@ -211,7 +216,8 @@ func TestStrictIssuerBesideProfiles(t *testing.T) {
 	})
 	for _, extra := range []claims{nil, {"nested": claims{"a": []int{1}}}, {"name": "Zoë"}} {
 		wantVerdict(t, guard, issuer.Mint(with(claims{"aud": resource}, extra)), nil)
-		for _, changes := range []claims{{"aud": "https://other.example.org"}, {"client_id": nil, "cid": "c"}, {"iss": "https://other.example.org"}, {"scope": []string{"a"}}, {"iss": nil}} {
+		for _, changes := range []claims{{"aud": "https://other.example.org"}, {"client_id": nil, "cid": "c"}, {"iss": "https://other.example.org"},
+			{"scope": []string{"a"}}, {"iss": nil}} {
 			all := with(claims{"aud": resource}, extra)
 			maps.Copy(all, changes)
 			wantVerdict(t, guard, issuer.Mint(all), middleware.ErrToken)

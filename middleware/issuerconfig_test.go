@@ -115,7 +115,8 @@ func TestAlgorithmTable(t *testing.T) {
 		configured := middleware.Issuer{URL: url, Keys: set, Algorithms: []string{string(algorithm)}}
 		guard := guardOf(t, configured)
 		wantVerdict(t, guard, token, nil)
-		for name, changed := range map[string]string{"cut": token[:len(token)-4], "longer": token + "AAAA", "of zeros": token[:strings.LastIndexByte(token, '.')+1] + encode(make([]byte, 132))} {
+		for name, changed := range map[string]string{"cut": token[:len(token)-4], "longer": token + "AAAA",
+			"of zeros": token[:strings.LastIndexByte(token, '.')+1] + encode(make([]byte, 132))} {
 			if _, err := guard.Verify(t.Context(), changed); err == nil {
 				t.Errorf("%s: a signature that is %s is accepted", algorithm, name)
 			}

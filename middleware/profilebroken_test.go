@@ -105,10 +105,14 @@ func TestClaimsOfProfilesAreText(t *testing.T) {
 	for _, d := range wardrobe {
 		issuer := middlewaretest.NewIssuer(t)
 		guard := guardOf(t, d.dress(issuer))
-		good := string(marshal(t, with(claims{"iss": issuer.URL() + d.path, "aud": resource, "sub": "SUB", "iat": 1e9, "exp": 4e9}, d.more, claims{nameOr(d.names, "client_id"): "c"})))
+		good := string(marshal(t, with(
+			claims{"iss": issuer.URL() + d.path, "aud": resource, "sub": "SUB", "iat": 1e9, "exp": 4e9}, d.more,
+			claims{nameOr(d.names, "client_id"): "c"})))
 		wantVerdict(t, guard, issuer.MintRaw(good), nil)
 		for name, text := range notText {
-			for where, changed := range map[string]string{"the subject": strings.Replace(good, `"SUB"`, text, 1), "another": good[:len(good)-1] + `,"x":{"y":[` + text + `]}}`} {
+			for where, changed := range map[string]string{
+				"the subject": strings.Replace(good, `"SUB"`, text, 1), "another": good[:len(good)-1] + `,"x":{"y":[` + text + `]}}`,
+			} {
 				if _, err := guard.Verify(t.Context(), issuer.MintRaw(changed)); err == nil {
 					t.Errorf("%s: %s in %s is accepted", d.profile, name, where)
 				}

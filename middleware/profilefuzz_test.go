@@ -48,7 +48,8 @@ func FuzzProfileClaims(f *testing.F) {
 		if accepts(f, good) == nil {
 			f.Fatal(good)
 		}
-		for _, change := range []string{``, `,"typ":"ID"`, `,"t\u0079p":"Bearer"`, `,"azp":"x"`, `,"azp":null`, `,"nonce":null`, `,"scp":["a"]`, `,"aud":[]`, `,"exp":1e10`, `,"TYP":"Bearer"`, `,"jti":"\ud800"`} {
+		for _, change := range []string{``, `,"typ":"ID"`, `,"t\u0079p":"Bearer"`, `,"azp":"x"`, `,"azp":null`, `,"nonce":null`,
+			`,"scp":["a"]`, `,"aud":[]`, `,"exp":1e10`, `,"TYP":"Bearer"`, `,"jti":"\ud800"`} {
 			f.Add(uint(n), change, uint(len(good)-1), uint(0))
 			f.Add(uint(n), change, uint(1), uint(3))
 		}

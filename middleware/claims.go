@@ -13,9 +13,6 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// leeway is the accepted difference between the clocks of the issuer and of this server.
-const leeway = 10 * time.Second
-
 // jwtClaims are the claims of RFC 9068 section 2.2 that the guard uses. An introspection
 // response has the same members (RFC 7662 section 2.2).
 type jwtClaims struct {
@@ -30,17 +27,47 @@ type jwtClaims struct {
 	IssuedAt  timestamp `json:"iat"`
 
 	Confirmation json.RawMessage `json:"cnf"`
+
+	unaddressed bool // whether there is no "aud" and none is needed
 }
 
-// readClaims reads the payload of a token.
-func readClaims(payload string) (jwtClaims, error) {
+// readClaims reads the payload of a token, and finds its issuer, on which the names of the claims
+// depend. The issuer is nil if it is not one of the guard's. It may be known although the claims
+// are refused.
+func (g *Guard) readClaims(payload string) (jwtClaims, *issuer, error) {
 	var plain jwtClaims
 	if scanClaims(payload, &plain) {
-		return plain, nil
+		if from := g.issuers[plain.Issuer]; from == nil || from.rules.plain {
+			return plain, from, nil
+		}
 	}
+	if g.plain {
+		claims, err := decodeClaims(payload)
+		return claims, g.issuers[claims.Issuer], err
+	}
+	return g.readProfile(payload)
+}
+
+// readProfile is [Guard.readClaims] for a token of any profile.
+func (g *Guard) readProfile(payload string) (jwtClaims, *issuer, error) {
+	m, err := readMembers(payload)
+	if err != nil {
+		return jwtClaims{}, nil, err
+	}
+	from := g.issuers[m.text("iss")]
+	if from == nil || from.rules.plain {
+		claims, err := decodeClaims(payload)
+		return claims, from, err
+	}
+	claims, err := from.rules.claims(m)
+	return claims, from, err
+}
+
+// decodeClaims reads claims with the names of RFC 9068.
+func decodeClaims(payload string) (jwtClaims, error) {
 	claims := new(jwtClaims)
 	if err := unambiguous([]byte(payload), claims); err != nil {
-		return jwtClaims{}, invalid("The claims of the access token cannot be read.")
+		return jwtClaims{}, errUnreadable
 	}
 	return *claims, nil
 }
@@ -65,9 +92,9 @@ func splitScope(scope string) []string {
 }
 
 // check checks all claims but the issuer, whether they come from a JWT or from introspection.
-func (c *jwtClaims) check(accepted []string, now time.Time) error {
+func (c *jwtClaims) check(r *tokenRules, now time.Time) error {
 	switch {
-	case !c.Audience.meets(accepted):
+	case !r.meets(c):
 		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
 	case c.Confirmation != nil:
@@ -78,10 +105,10 @@ func (c *jwtClaims) check(accepted []string, now time.Time) error {
 		return invalid("The access token names no subject or no client.")
 	case c.Expiry.IsZero():
 		return invalid("The access token has no expiry.")
-	case now.After(c.Expiry.Add(leeway)):
+	case now.After(c.Expiry.Add(r.leeway)):
 		// RFC 9068 section 4: the current time MUST be before "exp", with some leeway.
 		return invalid("The access token has expired.")
-	case c.begins().After(now.Add(leeway)):
+	case c.begins().After(now.Add(r.leeway)):
 		return invalid("The access token is not valid yet.")
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Config configures a [Guard]. Resource and AuthorizationServers are required.
+// Config configures a [Guard]. Resource is required, and so is AuthorizationServers or Issuers.
 type Config struct {
 	// Resource is the URL that clients dial, in canonical form: the audience of every
 	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
@@ -21,9 +21,16 @@ type Config struct {
 	// Audiences are further accepted values of "aud", compared byte for byte. Set it when an
 	// authorization server uses an identifier of its own for the resource.
 	Audiences []string
-	// AuthorizationServers are the issuers whose tokens are accepted, byte for byte as
-	// their metadata spells them. Each is https, or http on loopback.
+	// AuthorizationServers are the issuers that the metadata of the resource names to clients,
+	// byte for byte as their own metadata spells them. Each is https, or http on loopback. Tokens
+	// of each of them are accepted: those of RFC 9068, unless Issuers says something else. The
+	// default are the URLs of Issuers.
 	AuthorizationServers []string
+	// Issuers says how the tokens of single issuers are judged. Set it for identity providers
+	// whose tokens are not those of RFC 9068. An issuer that is not among the
+	// AuthorizationServers is accepted and not announced, for clients that get their tokens
+	// elsewhere.
+	Issuers []Issuer
 	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.
@@ -110,7 +117,8 @@ func (c *Config) validate() error {
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
 	}
-	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(), validIntrospection(c.Introspection, c.AuthorizationServers))...)
+	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
+		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)
 }
 
 func validScope(scope string) error {

@@ -51,21 +51,26 @@ type fetched struct {
 	held time.Duration // their age in an HTTP cache on the way
 }
 
-// keys reads the metadata of an issuer and returns the keys at its jwks_uri.
-func (f *fetcher) keys(ctx context.Context, issuer string, urls []string) (fetched, error) {
+// keys returns the keys of an issuer: those at its configured URL, or at the jwks_uri in its
+// metadata.
+func (f *fetcher) keys(ctx context.Context, from *issuer) (fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
-	address, err := f.discover(ctx, issuer, urls, func(doc metadata.AuthorizationServer) (string, error) {
-		return doc.JWKSURI, validKeyAddress(issuer, doc.JWKSURI)
-	})
-	if err != nil {
-		return fetched{}, err
+	address := from.keysAt
+	if address == "" {
+		var err error
+		address, err = f.discover(ctx, from.name, from.urls, func(doc metadata.AuthorizationServer) (string, error) {
+			return doc.JWKSURI, validKeyAddress(from.name, doc.JWKSURI)
+		})
+		if err != nil {
+			return fetched{}, err
+		}
 	}
 	body, header, err := f.get(ctx, address)
 	if err != nil {
 		return fetched{}, err
 	}
-	keys, err := parseKeys(body)
+	keys, err := parseKeys(body, from.rules.algorithms)
 	if err != nil {
 		return fetched{}, fmt.Errorf("%s: %w", address, err)
 	}

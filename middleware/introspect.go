@@ -67,7 +67,7 @@ func (i Introspection) GoString() string { return "middleware.Introspection" + i
 func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
 // validIntrospection finds mistakes in [Config.Introspection].
-func validIntrospection(asked map[string]Introspection, issuers []string) error {
+func validIntrospection(asked map[string]Introspection, issuers []Issuer) error {
 	var errs []error
 	var opaque []string
 	for _, issuer := range slices.Sorted(maps.Keys(asked)) {
@@ -85,10 +85,14 @@ func validIntrospection(asked map[string]Introspection, issuers []string) error 
 	return errors.Join(errs...)
 }
 
-func (i Introspection) validate(issuer string, issuers []string) error {
+func (i Introspection) validate(issuer string, issuers []Issuer) error {
+	of := slices.IndexFunc(issuers, func(one Issuer) bool { return one.URL == issuer })
 	switch {
-	case !slices.Contains(issuers, issuer):
+	case of < 0:
 		return errors.New("it is not one of the authorization servers")
+	case !issuers[of].plain():
+		// The members of a response are those of RFC 7662, and its scopes narrow those of the token.
+		return errors.New("only tokens with the claims of RFC 9068 can be looked up: leave out its Profile, Type, ClientClaim and ScopeClaim")
 	case i.ClientID == "" || i.ClientSecret == "":
 		return errors.New("the endpoint needs a client id and a secret (RFC 7662 section 2.1)")
 	case i.Fresh < 0:
@@ -105,7 +109,6 @@ func (i Introspection) validate(issuer string, issuers []string) error {
 type introspector struct {
 	Introspection
 	issuer   *issuer
-	accepted []string // the accepted values of "aud", as in Guard
 	inactive *memory[*lookup]
 	active   *memory[*lookup]
 
@@ -124,7 +127,7 @@ type lookup struct {
 	err    error // a challenge for a token that is not valid
 }
 
-func newIntrospector(c Introspection, from *issuer, accepted []string, size int) *introspector {
+func newIntrospector(c Introspection, from *issuer, size int) *introspector {
 	if c.Fresh == 0 {
 		c.Fresh = defaultFresh
 	}
@@ -132,7 +135,7 @@ func newIntrospector(c Introspection, from *issuer, accepted []string, size int)
 		size = defaultCachedTokens // responses are cached even if verified tokens are not
 	}
 	return &introspector{
-		Introspection: c, issuer: from, accepted: accepted, lookups: make(map[digest]*lookup),
+		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
 		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
 	}
 }
@@ -155,7 +158,7 @@ func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Tim
 // before it, so that different lists of them have different ids.
 func (i *introspector) id(token string) digest {
 	h := sha256.New()
-	for _, part := range [...]string{i.issuer.name, i.accepted[0], token} {
+	for _, part := range [...]string{i.issuer.name, i.issuer.rules.accepted[0], token} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
@@ -204,14 +207,14 @@ func (i *introspector) cached(id digest) *lookup {
 func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token string) {
 	l.answer, l.err = i.request(ctx, token)
 	if l.err == nil {
-		l.err = l.answer.check(i.issuer.name, i.accepted, i.issuer.now())
+		l.err = l.answer.check(i.issuer, i.issuer.now())
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now, until := i.issuer.now(), l.asked.Add(i.Fresh)
 	switch {
 	case l.err == nil:
-		if end := l.answer.Expiry.Add(leeway); end.Before(until) {
+		if end := l.answer.Expiry.Add(i.issuer.rules.leeway); end.Before(until) {
 			until = end
 		}
 		i.active.put(id, l, now, until)

@@ -14,16 +14,13 @@ import (
 // maxToken is the maximum size of a token, in bytes.
 const maxToken = 8 << 10
 
-// algorithms are the accepted signature algorithms. All are asymmetric: with "none" or HS256,
-// an attacker could sign (RFC 8725 section 3.1 and 3.2).
-var algorithms = [...]jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}
-
 // jwsHeader is the protected header of a token. A token with any of the members from crit on is
 // refused: they change how the token is read, or contain a key.
 type jwsHeader struct {
 	Algorithm jose.SignatureAlgorithm `json:"alg"`
-	Type      string                  `json:"typ"`
+	Type      *string                 `json:"typ"`
 	KeyID     string                  `json:"kid"`
+	Nonce     json.RawMessage         `json:"nonce"` // of Entra: the signature covers something else
 
 	Critical   json.RawMessage `json:"crit"`
 	Unencoded  json.RawMessage `json:"b64"`
@@ -37,7 +34,6 @@ type jwsHeader struct {
 // jws holds the parts of a token in the compact form (RFC 7515 section 3.1).
 type jws struct {
 	head    string // as it was sent
-	key     keyID  // from the header
 	input   string // the part that the signature covers
 	payload string
 }
@@ -45,9 +41,9 @@ type jws struct {
 // buffer is room on the stack for decoded parts of a token. Longer parts are allocated.
 type buffer [1 << 10]byte
 
-// open checks the shape of a token and its header (RFC 7515 section 3.1, RFC 9068
-// section 4). The signature that it returns is in the buffer.
-func (g *Guard) open(raw string, b *buffer) (t jws, signature []byte, err error) {
+// open checks the shape of a token (RFC 7515 section 3.1). The signature that it returns is in
+// the buffer.
+func open(raw string, b *buffer) (t jws, signature []byte, err error) {
 	head, rest, _ := strings.Cut(raw, ".")
 	body, tail, ok := strings.Cut(rest, ".")
 	if !ok || strings.Contains(tail, ".") {
@@ -61,10 +57,7 @@ func (g *Guard) open(raw string, b *buffer) (t jws, signature []byte, err error)
 	if err != nil {
 		return jws{}, nil, invalid("The access token is not a signed JWT.")
 	}
-	if t.key, ok = g.headers.find(head); !ok {
-		t.key, err = readHeader(head)
-	}
-	return t, signature, err
+	return t, signature, nil
 }
 
 // segment appends one decoded part of a token. It accepts exactly one encoding of each sequence
@@ -83,8 +76,17 @@ func plaintext(s string) (string, error) {
 	return string(out), err
 }
 
-// readHeader returns the key that a header names, or a refusal of the header.
-func readHeader(head string) (keyID, error) {
+// header returns the key that the header of a token of the issuer names, or a refusal of the
+// header (RFC 9068 section 4).
+func (i *issuer) header(head string) (keyID, error) {
+	if key, known := i.headers.find(head); known {
+		return key, nil
+	}
+	return i.rules.readHeader(head)
+}
+
+// readHeader is [issuer.header] for a header that is not in the cache.
+func (r *tokenRules) readHeader(head string) (keyID, error) {
 	plain, err := plaintext(head)
 	if err != nil {
 		return keyID{}, invalid("The access token is not a signed JWT.")
@@ -93,16 +95,17 @@ func readHeader(head string) (keyID, error) {
 	if err := unambiguous([]byte(plain), &header); err != nil {
 		return keyID{}, invalid("The header of the access token cannot be read.")
 	}
-	return keyID{header.KeyID, header.Algorithm}, header.check()
+	return keyID{header.KeyID, header.Algorithm}, r.checkHeader(&header)
 }
 
-func (h jwsHeader) check() error {
+func (r *tokenRules) checkHeader(h *jwsHeader) error {
 	switch {
-	case !slices.Contains(algorithms[:], h.Algorithm):
+	case !slices.Contains(r.algorithms, h.Algorithm):
 		// RFC 9068 section 4: a token with "alg" none MUST be rejected.
 		return invalid("The access token is signed with an algorithm that is not accepted.")
-	case !strings.EqualFold(h.Type, "at+jwt") && !strings.EqualFold(h.Type, "application/at+jwt"):
+	case !r.typed(h.Type), h.Nonce != nil && r.profile == Entra:
 		// RFC 9068 section 4: any other "typ" MUST be rejected. ID tokens are not access tokens.
+		// Entra puts "nonce" into headers of tokens that only Microsoft's services can verify.
 		return invalid("The token is not an access token.")
 	case h.Critical != nil || h.Unencoded != nil || h.Compressed != nil:
 		// RFC 7515 section 4.1.11: extensions that are not understood MUST be refused.
@@ -114,8 +117,8 @@ func (h jwsHeader) check() error {
 	return nil
 }
 
-// headers caches the keys that the last headers of valid tokens named: all tokens of one key
-// have the same header. Headers of invalid tokens are not stored.
+// headers caches the keys that the last headers of valid tokens of one issuer named: all tokens of
+// one key have the same header. Headers of invalid tokens are not stored.
 type headers struct {
 	places [16]atomic.Pointer[knownHeader]
 	next   atomic.Uint32

@@ -35,6 +35,9 @@ var errKeys = errors.New("the keys of the issuer are not available")
 // errTooFresh means that the issuer may have published a key since its keys were fetched.
 var errTooFresh = errors.New("the token names a key that is not known, and may be younger than the known keys")
 
+// errUnknownKey is the refusal of a token whose issuer certainly does not publish its key.
+var errUnknownKey = invalid("The access token is signed with a key that its issuer does not publish.")
+
 // keyID identifies a key of an issuer by its "kid" and its algorithm. With an empty id it
 // stands for the only key for the algorithm (RFC 7515 section 4.1.4: "kid" is optional).
 type keyID struct {
@@ -75,6 +78,7 @@ type signedBy struct {
 	id      keyID
 	issued  time.Time             // by the clock of the issuer
 	arrived time.Time             // by the clock of this server
+	leeway  time.Duration         // the accepted difference of the two
 	check   func(*verifyKey) bool // whether a key made the signature
 }
 
@@ -82,7 +86,7 @@ type signedBy struct {
 // the set was certainly fetched after the token was issued, because it was fetched after the
 // token arrived, or after its time of issue with leeway for the difference of the clocks.
 func (by *signedBy) decidedBy(set *keySet) bool {
-	return set != nil && (!set.asOf.Before(by.arrived) || !set.asOf.Before(by.issued.Add(leeway)))
+	return set != nil && (!set.asOf.Before(by.arrived) || !set.asOf.Before(by.issued.Add(by.leeway)))
 }
 
 // issuer caches the keys of one authorization server. A known key is found without a lock.
@@ -90,7 +94,11 @@ func (by *signedBy) decidedBy(set *keySet) bool {
 // does not cancel the fetch for the others.
 type issuer struct {
 	name         string
-	urls         []string
+	rules        *tokenRules
+	headers      headers
+	urls         []string // of the metadata
+	keysAt       string   // the URL of the keys; "" if the metadata names it
+	fixed        bool     // whether the keys never change
 	fetch        *fetcher
 	introspector *introspector // nil for an issuer without introspection
 	stale        time.Duration // the maximum age of keys while the issuer cannot be reached
@@ -112,7 +120,7 @@ type issuer struct {
 // than the token, an unknown key is 401: otherwise clients of an issuer that lost its keys
 // would never sign in again.
 func (i *issuer) key(ctx context.Context, by signedBy) (*verifyKey, *keySet, error) {
-	by.arrived = i.now()
+	by.arrived, by.leeway = i.now(), i.rules.leeway
 	set := i.current.Load()
 	if key := set.key(&by); key != nil && i.usable(set, by.arrived) {
 		return key, set, nil
@@ -134,6 +142,9 @@ func (i *issuer) usable(set *keySet, now time.Time) bool {
 
 // fetchedKey is [issuer.key] for a key that is not in set, or for a set that has expired.
 func (i *issuer) fetchedKey(ctx context.Context, set *keySet, by *signedBy) (*verifyKey, *keySet, error) {
+	if i.fixed {
+		return nil, nil, errUnknownKey
+	}
 	for range 2 { // the first may join a fetch that began before the token was issued
 		err := i.renewed(ctx, set, set != nil && !by.decidedBy(set))
 		set = i.current.Load()
@@ -142,7 +153,7 @@ func (i *issuer) fetchedKey(ctx context.Context, set *keySet, by *signedBy) (*ve
 		case key != nil && i.now().Before(set.ends):
 			return key, set, nil // perhaps stale: the issuer is down, but its tokens are still good
 		case key == nil && by.decidedBy(set):
-			return nil, nil, invalid("The access token is signed with a key that its issuer does not publish.")
+			return nil, nil, errUnknownKey
 		case err != nil:
 			return nil, nil, err
 		}
@@ -208,7 +219,7 @@ func (i *issuer) start(seen *keySet, early bool) <-chan struct{} {
 	flight, began := make(chan struct{}), i.now()
 	i.flight = flight
 	go func() {
-		got, err := i.fetch.keys(context.Background(), i.name, i.urls)
+		got, err := i.fetch.keys(context.Background(), i)
 		i.land(began, got, err)
 		close(flight)
 	}()

@@ -3,18 +3,17 @@ package middleware
 import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// parseKeys reads a JWK set (RFC 7517 section 5). It ignores keys that the guard cannot use, as
-// the RFC demands; a set without a usable key is an error.
-func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
+// parseKeys reads a JWK set (RFC 7517 section 5). It ignores keys that the guard cannot use with
+// one of the algorithms, as the RFC demands; a set without a usable key is an error.
+func parseKeys(data []byte, algorithms []jose.SignatureAlgorithm) (map[keyID]*verifyKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
@@ -23,7 +22,7 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	}
 	keys, usable := make(map[keyID]*verifyKey, len(set.Keys)), make(map[jose.SignatureAlgorithm][]*verifyKey)
 	for _, raw := range set.Keys {
-		kid, of := verifyKeys(raw)
+		kid, of := verifyKeys(raw, algorithms)
 		for _, key := range of {
 			usable[key.algorithm] = append(usable[key.algorithm], key)
 			id := keyID{kid, key.algorithm}
@@ -33,7 +32,7 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 		}
 	}
 	if len(usable) == 0 {
-		return nil, errors.New("key set: it holds no key for ES256, EdDSA, RS256 or PS256")
+		return nil, fmt.Errorf("key set: it holds no public key for %v", algorithms)
 	}
 	for algorithm, all := range usable {
 		if len(all) == 1 { // the only key that can have signed a token without "kid"
@@ -43,15 +42,15 @@ func parseKeys(data []byte) (map[keyID]*verifyKey, error) {
 	return keys, nil
 }
 
-// verifyKeys reads a JWK. It returns its "kid" and a key for each algorithm that it can be used
-// with, none for a JWK that is not a valid public key for signatures.
-func verifyKeys(raw []byte) (kid string, keys []*verifyKey) {
+// verifyKeys reads a JWK. It returns its "kid" and a key for each of the algorithms that it can be
+// used with, none for a JWK that is not a valid public key for signatures.
+func verifyKeys(raw []byte, algorithms []jose.SignatureAlgorithm) (kid string, keys []*verifyKey) {
 	var jwk jose.JSONWebKey
 	if err := jwk.UnmarshalJSON(raw); err != nil || !jwk.Valid() || !jwk.IsPublic() || (jwk.Use != "" && jwk.Use != "sig") {
 		return "", nil
 	}
 	for _, algorithm := range usableWith(jwk.Key) {
-		if jwk.Algorithm == "" || jwk.Algorithm == string(algorithm) {
+		if slices.Contains(algorithms, algorithm) && (jwk.Algorithm == "" || jwk.Algorithm == string(algorithm)) {
 			keys = append(keys, &verifyKey{public: jwk.Key, algorithm: algorithm})
 		}
 	}
@@ -66,8 +65,8 @@ const maxExponent = 65537
 func usableWith(key any) []jose.SignatureAlgorithm {
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
-		if key.Curve == elliptic.P256() {
-			return []jose.SignatureAlgorithm{jose.ES256}
+		if algorithm := curveAlgorithm(key.Curve); algorithm != "" {
+			return []jose.SignatureAlgorithm{algorithm}
 		}
 	case ed25519.PublicKey:
 		if len(key) == ed25519.PublicKeySize {
@@ -78,7 +77,7 @@ func usableWith(key any) []jose.SignatureAlgorithm {
 		// verification slower, so there is an upper bound: the largest size in common use.
 		bits := key.N.BitLen()
 		if bits >= 2048 && bits <= 4096 && key.E >= 3 && key.E <= maxExponent && key.E%2 == 1 {
-			return []jose.SignatureAlgorithm{jose.RS256, jose.PS256}
+			return slices.Concat(pkcs1Algorithms, pssAlgorithms)
 		}
 	}
 	return nil

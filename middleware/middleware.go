@@ -2,9 +2,9 @@
 // context protocol.
 //
 // A [Guard] calls the handler for requests with an access token that a configured
-// authorization server issued for exactly this resource: a JWT of RFC 9068, signed with a key
-// that the issuer publishes, or a token that the issuer reports as active (RFC 7662,
-// [Introspection]). It answers every other request with a challenge, from which a client
+// authorization server issued for exactly this resource: a JWT of RFC 9068, or of the [Profile] of
+// its issuer, signed with a key that the issuer publishes, or a token that the issuer reports as
+// active (RFC 7662, [Introspection]). It answers every other request with a challenge, from which a client
 // learns how to get a token (RFC 6750 section 3, RFC 9728 section 5.1). Clients find the
 // authorization server through the metadata document that [Guard.Metadata] serves (RFC 9728).
 //
@@ -12,8 +12,9 @@
 //
 //   - a token anywhere but in one Authorization header: two headers, a token in the
 //     query, a token in a form body (which is never read);
-//   - tokens for another audience, from another issuer, expired, not yet valid, of
-//     another type than at+jwt, signed with an algorithm or key that is not the issuer's;
+//   - tokens for another audience, from another issuer, expired, not yet valid, without
+//     evidence that they are access tokens (in RFC 9068 the type at+jwt), signed with an
+//     algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
 //   - session ids, ids of events and cursors that were given to another caller, and the
@@ -65,22 +66,21 @@ import (
 
 // Guard protects handlers. It is safe for concurrent use and has nothing to close.
 type Guard struct {
-	resource  string   // canonical
-	accepted  []string // the accepted values of "aud": the resource, then further values
-	origin    string   // of the resource
-	hostname  string   // of the resource, without the port
-	loopback  bool     // whether the resource is on loopback
+	resource  string // canonical
+	origin    string // of the resource
+	hostname  string // of the resource, without the port
+	loopback  bool   // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
 	document  http.Handler
 	origins   []string
 	proxies   proxies
-	start     challenge // for a request without credentials
-	scopes    []string  // of Config.Scopes: those that clients can get
-	issuers   map[string]*issuer
-	opaque    *issuer // the issuer of opaque tokens; nil without one
+	start     challenge          // for a request without credentials
+	scopes    []string           // of Config.Scopes: those that clients can get
+	issuers   map[string]*issuer // by "iss"
+	plain     bool               // whether the claims of all issuers have the names of RFC 9068
+	opaque    *issuer            // the issuer of opaque tokens; nil without one
 	verified  *memory[verified]
-	headers   headers
 	policy    *policy
 	optional  bool
 	ends      bool     // whether streams end with the token
@@ -99,13 +99,13 @@ type Guard struct {
 func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
-		AuthorizationServers:   c.AuthorizationServers,
+		AuthorizationServers:   c.announced(),
 		ScopesSupported:        nilIfEmpty(c.Scopes),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
 	}
-	if err := errors.Join(doc.Validate(), c.validate()); err != nil {
+	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	g := &Guard{
@@ -166,23 +166,28 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 
 // trust makes the key cache of each issuer, and the cache of tokens.
 func (g *Guard) trust(c Config) error {
-	g.accepted = append([]string{g.resource}, c.Audiences...)
+	accepted := append([]string{g.resource}, c.Audiences...)
 	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))
-	g.issuers = make(map[string]*issuer, len(c.AuthorizationServers))
+	g.issuers, g.plain = make(map[string]*issuer), true
 	fetcher := newFetcher(c.Client)
-	for _, name := range c.AuthorizationServers {
-		urls, err := metadata.AuthorizationServerMetadataURLs(name)
+	for _, one := range c.issuers() {
+		urls, err := metadata.AuthorizationServerMetadataURLs(withoutSlash(one.URL))
 		if err != nil {
 			return err
 		}
-		from := &issuer{name: name, urls: urls, fetch: fetcher, stale: cmp.Or(c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
-		if asked, ok := c.Introspection[name]; ok {
-			from.introspector = newIntrospector(asked, from, g.accepted, c.CachedTokens)
+		from := &issuer{name: one.URL, rules: tokenRulesOf(&one, accepted), urls: urls, fetch: fetcher,
+			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
+		if err := from.takeKeys(one.Keys); err != nil {
+			return err
+		}
+		if asked, ok := c.Introspection[one.URL]; ok {
+			from.introspector = newIntrospector(asked, from, c.CachedTokens)
 			if asked.Opaque {
 				g.opaque = from
 			}
 		}
-		g.issuers[name] = from
+		g.issuers[one.URL] = from
+		g.plain = g.plain && from.rules.plain
 	}
 	return nil
 }

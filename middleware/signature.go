@@ -5,18 +5,49 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 )
+
+// maxHash is the size of the longest hash of a signature algorithm, in bytes.
+const maxHash = sha512.Size
+
+// hashOf returns the hash of an algorithm for ECDSA or RSA (RFC 7518 section 3.1).
+func hashOf(algorithm jose.SignatureAlgorithm) crypto.Hash {
+	switch algorithm {
+	case jose.ES256, jose.RS256, jose.PS256:
+		return crypto.SHA256
+	case jose.ES384, jose.RS384, jose.PS384:
+		return crypto.SHA384
+	}
+	return crypto.SHA512
+}
+
+// sumOf appends the hash of an input.
+func sumOf(hash crypto.Hash, to, input []byte) []byte {
+	switch hash {
+	case crypto.SHA256:
+		sum := sha256.Sum256(input)
+		return append(to, sum[:]...)
+	case crypto.SHA384:
+		sum := sha512.Sum384(input)
+		return append(to, sum[:]...)
+	}
+	sum := sha512.Sum512(input)
+	return append(to, sum[:]...)
+}
 
 // signed reports whether a signature was made with this key and its algorithm. The input is the
 // encoded header, a dot and the encoded payload (RFC 7515 section 5.2).
 func (k *verifyKey) signed(input, signature []byte) bool {
 	switch key := k.public.(type) {
 	case *ecdsa.PublicKey:
-		return k.algorithm == jose.ES256 && signedES256(key, input, signature)
+		return k.algorithm == curveAlgorithm(key.Curve) && signedECDSA(key, k.algorithm, input, signature)
 	case ed25519.PublicKey:
 		// RFC 8037 section 3.1: Ed25519 signs the input itself.
 		return k.algorithm == jose.EdDSA && len(signature) == ed25519.SignatureSize && ed25519.Verify(key, input, signature)
@@ -26,17 +57,44 @@ func (k *verifyKey) signed(input, signature []byte) bool {
 	return false
 }
 
-// signedES256 verifies a signature of R and S in 32 bytes each (RFC 7518 section 3.4).
-func signedES256(key *ecdsa.PublicKey, input, signature []byte) bool {
-	if len(signature) != 64 {
+// curveAlgorithm returns the only algorithm for keys of a curve (RFC 7518 section 3.4), "" for
+// an unknown curve.
+func curveAlgorithm(curve elliptic.Curve) jose.SignatureAlgorithm {
+	switch curve {
+	case elliptic.P256():
+		return jose.ES256
+	case elliptic.P384():
+		return jose.ES384
+	case elliptic.P521():
+		return jose.ES512
+	}
+	return ""
+}
+
+// signedECDSA verifies a signature of R and S, each in as many bytes as the order of the curve
+// has: 32, 48 or 66 (RFC 7518 section 3.4).
+func signedECDSA(key *ecdsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
+	size := (key.Curve.Params().BitSize + 7) / 8
+	if len(signature) != 2*size {
 		return false
 	}
-	sum := sha256.Sum256(input)
-	der := make([]byte, 2, 72)
-	der = appendInteger(der, signature[:32])
-	der = appendInteger(der, signature[32:])
-	der[0], der[1] = 0x30, byte(len(der)-2) // SEQUENCE; the length is below 128
-	return ecdsa.VerifyASN1(key, sum[:], der)
+	sum := sumOf(hashOf(algorithm), make([]byte, 0, maxHash), input)
+	der := appendInteger(make([]byte, 3, 3+2*(size+3)), signature[:size])
+	der = appendInteger(der, signature[size:])
+	return ecdsa.VerifyASN1(key, sum, asSequence(der))
+}
+
+// asSequence writes the head of an ASN.1 SEQUENCE in DER into the first three bytes, which are
+// reserved for it, and returns the sequence. Its length takes one byte below 128, else two.
+func asSequence(der []byte) []byte {
+	length := len(der) - 3
+	if length < 0x80 {
+		der = der[1:]
+		der[0], der[1] = 0x30, byte(length)
+		return der
+	}
+	der[0], der[1], der[2] = 0x30, 0x81, byte(length)
+	return der
 }
 
 // appendInteger appends an unsigned number as an ASN.1 INTEGER in DER: without leading zeros,
@@ -51,15 +109,21 @@ func appendInteger(der, number []byte) []byte {
 	return append(der, number...)
 }
 
-// signedRSA verifies RS256 (RFC 7518 section 3.3) and PS256 (section 3.5: the salt is as long
-// as the hash).
+var (
+	pkcs1Algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512}
+	pssAlgorithms   = []jose.SignatureAlgorithm{jose.PS256, jose.PS384, jose.PS512}
+)
+
+// signedRSA verifies RS256, RS384 and RS512 (RFC 7518 section 3.3), and PS256, PS384 and PS512
+// (section 3.5: the salt is as long as the hash).
 func signedRSA(key *rsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
-	sum := sha256.Sum256(input)
-	switch algorithm {
-	case jose.RS256:
-		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
-	case jose.PS256:
-		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+	hash := hashOf(algorithm)
+	sum := sumOf(hash, make([]byte, 0, hash.Size()), input)
+	switch {
+	case slices.Contains(pkcs1Algorithms, algorithm):
+		return rsa.VerifyPKCS1v15(key, hash, sum, signature) == nil
+	case slices.Contains(pssAlgorithms, algorithm):
+		return rsa.VerifyPSS(key, hash, sum, signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 	}
 	return false
 }

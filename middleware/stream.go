@@ -25,7 +25,7 @@ func (g *Guard) life(ctx context.Context, token *Token) (context.Context, contex
 	if !g.ends || token == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, token.Expiry.Add(leeway).Sub(g.now())) // as long as the token is accepted
+	return context.WithTimeout(ctx, token.Expiry.Add(token.leeway).Sub(g.now())) // as long as the token is accepted
 }
 
 // openEvent replaces the bound event id of a request by the one that the handler issued. It

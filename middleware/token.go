@@ -14,13 +14,15 @@ type Token struct {
 	// Subject ("sub") is the person or program that the token was issued for. It is unique
 	// for the issuer only; see [Token.Principal].
 	Subject string
-	// ClientID ("client_id") is the client that the token was issued to.
+	// ClientID ("client_id", or the claim of the issuer's [Profile]) is the client that the token
+	// was issued to.
 	ClientID string
-	// Issuer ("iss") is one of the configured authorization servers.
+	// Issuer ("iss") is one of the configured issuers.
 	Issuer string
-	// Audience ("aud") holds this resource, and perhaps others.
+	// Audience ("aud") holds this resource, and perhaps others. It is empty only in tokens that
+	// [Issuer.InsecureNoAudience] accepts.
 	Audience []string
-	// Scopes ("scope") are the granted scopes. [Token.HasScope] also considers implied scopes.
+	// Scopes ("scope", or the claim of the issuer's [Profile]) are the granted scopes. [Token.HasScope] also considers implied scopes.
 	Scopes []string
 	// Expiry ("exp") and IssuedAt ("iat").
 	Expiry   time.Time
@@ -28,7 +30,8 @@ type Token struct {
 	// ID ("jti") identifies the token. It may be empty.
 	ID string
 
-	effective []string // the granted scopes and the scopes that they imply
+	effective []string      // the granted scopes and the scopes that they imply
+	leeway    time.Duration // of the issuer
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

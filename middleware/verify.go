@@ -62,7 +62,7 @@ type verified struct {
 // keys of the issuer changed or are due for renewal: the cache must not extend the use of a key
 // that the issuer withdrew.
 func (v *verified) holds(now time.Time) bool {
-	if now.After(v.until) || v.begins.After(now.Add(leeway)) {
+	if now.After(v.until) || v.begins.After(now.Add(v.issuer.rules.leeway)) {
 		return false
 	}
 	return v.keys == nil || v.issuer.current.Load() == v.keys && now.Before(v.keys.renew)
@@ -120,9 +120,8 @@ func (g *Guard) isOpaque(raw string) bool {
 	if err != nil {
 		return true
 	}
-	claims, err := readClaims(payload)
-	from := g.issuers[claims.Issuer]
-	return err != nil || from == nil || from == g.opaque
+	_, from, _ := g.readClaims(payload) // a token that its issuer's rules refuse is still that issuer's
+	return from == nil || from == g.opaque
 }
 
 // lookUp verifies an opaque token by introspection.
@@ -152,34 +151,37 @@ type judged struct {
 // a signature or a fetch.
 func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judged, error) {
 	var b1, b2 buffer
-	token, signature, err := g.open(raw, &b1)
+	token, signature, err := open(raw, &b1)
 	if err != nil {
 		return judged{}, err
 	}
-	claims, err := readClaims(token.payload)
+	claims, from, err := g.readClaims(token.payload)
 	if err != nil {
 		return judged{}, err
 	}
-	from, ok := g.issuers[claims.Issuer]
-	if !ok {
+	if from == nil {
 		// RFC 9068 section 4: the issuer MUST exactly match.
 		return judged{}, invalid("The access token comes from another issuer.")
 	}
-	if err := claims.check(g.accepted, now); err != nil {
+	id, err := from.header(token.head)
+	if err != nil {
+		return judged{}, err
+	}
+	if err := claims.check(from.rules, now); err != nil {
 		return judged{}, err
 	}
 	if claims.IssuedAt.IsZero() {
 		return judged{}, invalid("The access token has no time of issue.")
 	}
 	signed := func(key *verifyKey) bool { return key.signed(append(b2[:0], token.input...), signature) }
-	key, keys, err := from.key(ctx, signedBy{id: token.key, issued: claims.IssuedAt.Time, check: signed})
+	key, keys, err := from.key(ctx, signedBy{id: id, issued: claims.IssuedAt.Time, check: signed})
 	if err != nil {
 		return judged{}, err
 	}
-	if token.key.id != "" && !signed(key) {
+	if id.id != "" && !signed(key) {
 		return judged{}, invalid("The signature of the access token is wrong.")
 	}
-	g.headers.add(token.head, token.key)
+	from.headers.add(token.head, id)
 	return judged{claims, from, keys}, nil
 }
 
@@ -187,7 +189,8 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(leeway), issuer: t.issuer, keys: t.keys}
+	token.leeway = t.issuer.rules.leeway
+	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer, keys: t.keys}
 }
 
 // before returns v with an end that is not after a time.

@@ -93,6 +93,29 @@ func config(secret, otherSecret string, sessions *middleware.Handles) middleware
 	}
 }
 
+// entraTenants are the tenants whose people may come in.
+var entraTenants = []string{"3b1f0c52-7d0e-4a6b-9a57-1c6f0e2d8a44"}
+
+// issuers are the providers that the page describes.
+func issuers() middleware.Config {
+	return middleware.Config{
+		Resource: "https://notes.example.com/mcp",
+
+		AuthorizationServers: []string{"https://login.example.com/realms/staff"},
+		Issuers: []middleware.Issuer{
+			{URL: "https://login.example.com/realms/staff", Profile: middleware.Keycloak},
+			{URL: "https://example.eu.auth0.com/", Profile: middleware.Auth0, Audiences: []string{"api://notes"}},
+			{URL: "https://login.microsoftonline.com/{tenantid}/v2.0", Profile: middleware.Entra, Tenants: entraTenants},
+		},
+	}
+}
+
+func Example_issuers() {
+	_, err := middleware.New(issuers())
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func Example_config() {
 	_, err := middleware.New(config("one secret", "another", nil))
 	fmt.Println(err)

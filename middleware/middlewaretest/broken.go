@@ -62,11 +62,7 @@ func (b *breaker) mint(overrides Claims) string {
 // of the issuer can conclude that the issuer has no key for the token.
 func (b *breaker) payload() []byte {
 	b.issuer.t.Helper()
-	payload, err := json.Marshal(b.issuer.claims(Claims{"aud": b.resource, "iat": time.Now().Add(-time.Minute).Unix()}))
-	if err != nil {
-		b.issuer.t.Fatalf("middlewaretest: %v", err)
-	}
-	return payload
+	return b.issuer.payload(b.issuer.claims(Claims{"aud": b.resource, "iat": time.Now().Add(-time.Minute).Unix()}))
 }
 
 func (b *breaker) claim(name string, overrides Claims) {
@@ -123,8 +119,7 @@ func (b *breaker) wrongTimes() {
 }
 
 func (b *breaker) wrongPayloads() {
-	at := map[jose.HeaderKey]any{"typ": "at+jwt"}
-	sign := func(name, payload string) { b.add(name, b.issuer.sign([]byte(payload), at)) }
+	sign := func(name, payload string) { b.add(name, b.issuer.MintRaw(payload)) }
 	good := string(b.payload())
 	body := strings.TrimSuffix(good, "}")
 	sign("payload: empty object", "{}")
@@ -141,10 +136,7 @@ func (b *breaker) wrongPayloads() {
 
 func (b *breaker) wrongHeaders() {
 	header := func(name string, header map[jose.HeaderKey]any) {
-		if _, ok := header["typ"]; !ok {
-			header["typ"] = "at+jwt"
-		}
-		b.add(name, b.issuer.sign(b.payload(), header))
+		b.add(name, b.issuer.sign(b.payload(), b.issuer.header(header)))
 	}
 	foreign := jose.JSONWebKey{Key: b.issuer.foreign(jose.ES256), Algorithm: string(jose.ES256)}
 	b.add("typ: absent", b.issuer.sign(b.payload(), nil))
@@ -162,37 +154,50 @@ func (b *breaker) wrongHeaders() {
 
 	_, payload, signature := parts(b.good())
 	raw := func(name, header string) { b.add(name, encode(header)+"."+payload+"."+signature) }
-	kid := b.issuer.keys[0].KeyID
-	raw("header: no algorithm", `{"typ":"at+jwt","kid":"`+kid+`"}`)
-	raw("header: lowercase algorithm", `{"alg":"es256","typ":"at+jwt","kid":"`+kid+`"}`)
-	raw("header: algorithm twice", `{"alg":"none","alg":"ES256","typ":"at+jwt","kid":"`+kid+`"}`)
-	raw("header: not an object", `["ES256"]`)
-	raw("header: not JSON", `ES256`)
+	rest, algorithm := b.typeAndKey(), b.issuer.keys[0].Algorithm
+	raw("header: no algorithm", "{"+rest)
+	raw("header: lowercase algorithm", `{"alg":"`+strings.ToLower(algorithm)+`",`+rest)
+	raw("header: algorithm twice", `{"alg":"none","alg":"`+algorithm+`",`+rest)
+	raw("header: not an object", `["`+algorithm+`"]`)
+	raw("header: not JSON", algorithm)
 }
 
 func (b *breaker) wrongKeys() {
 	t, own := b.issuer.t, b.issuer.keys[0]
-	at := map[jose.HeaderKey]any{"typ": "at+jwt"}
-	foreign := jose.JSONWebKey{Key: b.issuer.foreign(jose.ES256), KeyID: own.KeyID, Algorithm: string(jose.ES256)}
+	at, kind := b.issuer.header(nil), jose.SignatureAlgorithm(own.Algorithm)
+	foreign := jose.JSONWebKey{Key: b.issuer.foreign(kind), KeyID: own.KeyID, Algorithm: own.Algorithm}
 	b.add("key: not the issuer's, under the issuer's id", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = "foreign"
 	b.add("key: not the issuer's", signWith(t, foreign, b.payload(), at))
 	foreign.KeyID = ""
 	b.add("key: no id", signWith(t, foreign, b.payload(), at))
-	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA, jose.ES384} {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.ES256, jose.RS256, jose.EdDSA, jose.ES384} {
+		if algorithm == kind {
+			continue
+		}
 		other := jose.JSONWebKey{Key: b.issuer.foreign(algorithm), KeyID: own.KeyID, Algorithm: string(algorithm)}
 		b.add("key: another kind, "+other.Algorithm, signWith(t, other, b.payload(), at))
 	}
 	secrets := map[string][]byte{"JWK": publicJWK(b, own), "PEM": publicPEM(b, own), "empty": {}}
 	for name, secret := range secrets {
-		b.add("HS256 with the public key as the secret: "+name, b.hmac(secret, own.KeyID))
+		b.add("HS256 with the public key as the secret: "+name, b.hmac(secret))
 	}
 	for _, none := range []string{"none", "None", "NONE", ""} {
-		header := encode(`{"alg":"` + none + `","typ":"at+jwt","kid":"` + own.KeyID + `"}`)
+		header := encode(`{"alg":"` + none + `",` + b.typeAndKey())
 		_, payload, signature := parts(b.good())
 		b.add("alg "+none+": no signature", header+"."+payload+".")
 		b.add("alg "+none+": some signature", header+"."+payload+"."+signature)
 	}
+}
+
+// typeAndKey returns the end of the JSON of a header, with the type of the form and the key of
+// the issuer.
+func (b *breaker) typeAndKey() string {
+	key := `"kid":"` + b.issuer.keys[0].KeyID + `"}`
+	if typ := b.issuer.currentForm().Type; typ != "" {
+		return `"typ":"` + typ + `",` + key
+	}
+	return key
 }
 
 // foreign returns a key that is not the issuer's, always the same for an algorithm, because
@@ -207,8 +212,8 @@ func (i *Issuer) foreign(algorithm jose.SignatureAlgorithm) any {
 	return i.foreignKeys[algorithm]
 }
 
-func (b *breaker) hmac(secret []byte, kid string) string {
-	input := encode(`{"alg":"HS256","typ":"at+jwt","kid":"`+kid+`"}`) + "." + encode(string(b.payload()))
+func (b *breaker) hmac(secret []byte) string {
+	input := encode(`{"alg":"HS256",`+b.typeAndKey()) + "." + encode(string(b.payload()))
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(input))
 	return input + "." + encode(string(mac.Sum(nil)))

@@ -42,6 +42,7 @@ type Issuer struct {
 	foreignKeys  map[jose.SignatureAlgorithm]any
 	down         bool
 	cacheControl string
+	form         Form
 	keyRequests  int
 	documents    map[string]any
 
@@ -55,7 +56,7 @@ func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{
 		t: t, documents: make(map[string]any), tokens: make(map[string]Claims),
-		foreignKeys: make(map[jose.SignatureAlgorithm]any), secret: "100% + & " + rand.Text(),
+		foreignKeys: make(map[jose.SignatureAlgorithm]any), form: rfc9068, secret: "100% + & " + rand.Text(),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -78,8 +79,7 @@ func NewIssuer(t testing.TB) *Issuer {
 // URL returns the issuer identifier.
 func (i *Issuer) URL() string { return i.server.URL }
 
-// Rotate replaces all keys by a new one for an algorithm: jose.ES256, jose.EdDSA,
-// jose.RS256 or jose.PS256. Tokens that were minted before become invalid. It returns the id of
+// Rotate replaces all keys by a new one for an algorithm that [NewKey] knows. Tokens that were minted before become invalid. It returns the id of
 // the new key.
 func (i *Issuer) Rotate(algorithm jose.SignatureAlgorithm) string {
 	i.t.Helper()

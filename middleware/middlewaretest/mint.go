@@ -6,7 +6,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/json"
 	"maps"
 	"testing"
 	"time"
@@ -32,17 +31,13 @@ func (i *Issuer) Mint(overrides Claims) string {
 // resource server refuses it.
 func (i *Issuer) MintRaw(payload string) string {
 	i.t.Helper()
-	return i.sign([]byte(payload), map[jose.HeaderKey]any{"typ": "at+jwt"})
+	return i.sign([]byte(payload), i.header(nil))
 }
 
 // mint signs claims. It does not make the token active for introspection.
 func (i *Issuer) mint(claims Claims) string {
 	i.t.Helper()
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		i.t.Fatalf("middlewaretest: %v", err)
-	}
-	return i.MintRaw(string(payload))
+	return i.MintRaw(string(i.payload(claims)))
 }
 
 func (i *Issuer) claims(overrides Claims) Claims {
@@ -87,8 +82,8 @@ func signWith(t testing.TB, key jose.JSONWebKey, payload []byte, header map[jose
 	return token
 }
 
-// NewKey returns a new private key for jose.ES256, jose.ES384, jose.EdDSA, jose.RS256 or
-// jose.PS256, for [Issuer.SetKeys]. It fails the test for any other algorithm.
+// NewKey returns a new private key for an algorithm, for [Issuer.SetKeys]: for one of ECDSA or RSA
+// in RFC 7518, or for EdDSA, with Ed25519. It fails the test for any other algorithm.
 func NewKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
 	t.Helper()
 	var key any
@@ -98,9 +93,11 @@ func NewKey(t testing.TB, algorithm jose.SignatureAlgorithm) any {
 		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case jose.ES384:
 		key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case jose.ES512:
+		key, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	case jose.EdDSA:
 		_, key, err = ed25519.GenerateKey(rand.Reader)
-	case jose.RS256, jose.PS256:
+	case jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512:
 		key, err = rsa.GenerateKey(rand.Reader, 2048)
 	default:
 		t.Fatalf("middlewaretest: there is no key for %s", algorithm)

@@ -176,19 +176,10 @@ func (c *chromium) typeInto(selector, text string) {
 	c.do("type into "+selector, chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// await waits until an element is visible and returns its text.
+// await waits for an element and returns its text.
 func (c *chromium) await(selector string) string {
 	c.t.Helper()
-	const look = `(e => e && e.checkVisibility({visibilityProperty: true}) ? {text: e.innerText} : null)(document.querySelector(%q))`
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		found, err := chromedp.Run(c.ctx, chromedp.Evaluate[*struct{ Text string }](fmt.Sprintf(look, selector)))
-		switch {
-		case err == nil && found != nil: // while the browser is between two pages there is an error
-			return found.Text
-		case time.Now().After(end):
-			c.t.Fatalf("wait for %s: %v\n%s", selector, err, c.story())
-		}
-	}
+	return ask(c, "wait for "+selector, chromedp.Text(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 // has reports whether an element is on the page now.

@@ -206,8 +206,11 @@ func (d *deployment) checkState(server *process) {
 	d.t.Helper()
 	folder := filepath.Join(d.home, "state", "gatehouse")
 	for path, want := range map[string]os.FileMode{folder: 0o700 | os.ModeDir, filepath.Join(folder, "gatehouse.db"): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			d.t.Errorf("%s: %v, %v, want %v", path, info, err, want)
+		info, err := os.Stat(path)
+		if err != nil {
+			d.t.Error(err)
+		} else if info.Mode() != want {
+			d.t.Errorf("%s has the permissions %v, want %v", path, info.Mode(), want)
 		}
 	}
 	if file := filepath.Join(folder, "gatehouse.db"); !strings.Contains(server.Stdout()+server.Stderr(), file) {

@@ -101,6 +101,22 @@ type walk struct {
 	walked map[string]bool // names of templates
 }
 
+// await waits until an element is visible and returns its text. It asks the browser less than that
+// of other tests, and is too soon for a mouse: clicks on a page that was never painted are lost.
+func (w *walk) await(selector string) string {
+	w.t.Helper()
+	const look = `(e => e && e.checkVisibility({visibilityProperty: true}) ? {text: e.innerText} : null)(document.querySelector(%q))`
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		found, err := chromedp.Run(w.ctx, chromedp.Evaluate[*struct{ Text string }](fmt.Sprintf(look, selector)))
+		switch {
+		case err == nil && found != nil: // while the browser is between two pages there is an error
+			return found.Text
+		case time.Now().After(end):
+			w.t.Fatalf("wait for %s: %v\n%s", selector, err, w.story())
+		}
+	}
+}
+
 // look checks the page that is shown, which must be made from a template.
 func (w *walk) look(template, view string) {
 	w.t.Helper()

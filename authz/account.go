@@ -191,7 +191,7 @@ func notYours() *displayedError {
 // uncertain returns the page for a change that the store did not confirm: it may have happened.
 // Other errors are returned as they are.
 func uncertain(err error) error {
-	if !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrUncertain) {
+	if !errors.Is(err, storage.ErrUnavailable) {
 		return err
 	}
 	return &displayedError{

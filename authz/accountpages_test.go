@@ -180,3 +180,13 @@ func TestRemembered(t *testing.T) {
 	h.clock.advance(24 * time.Hour)
 	wantOn(t, "a day later", b.account(personName, "/account/remembered"), "Every application asks you each time.")
 }
+
+// TestMinutesAreWhole: the page says how long access tokens outlive what is ended in whole minutes, and
+// none too few.
+func TestMinutesAreWhole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.AccessTokenTTL = 9*time.Minute + time.Second }})
+	b := h.newBrowser()
+	h.addGrant(h.person(), "native-client", notes)
+	wantOn(t, "applications", b.account(personName, "/account/applications"), "for up to 10 minutes")
+}

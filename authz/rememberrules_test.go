@@ -28,7 +28,7 @@ func TestRememberedPlaces(t *testing.T) {
 	access := func(scopes ...string) storage.Access { return storage.Access{{Resource: notes, Scopes: scopes}} }
 	wide, narrow := access("notes:read", "notes:write"), access("notes:read")
 	given := func(host, digest string, a storage.Access, until time.Time) storage.Remembered {
-		return storage.Remembered{RedirectHost: host, ClientDigest: digest, Access: a, At: at, Until: until}
+		return storage.Remembered{RedirectHost: host, ClientDigest: digest, Access: a, At: at.Add(-time.Hour), Until: until}
 	}
 	now, always := dcr.Digest(stored), time.Time{}
 	request := func(redirect string) string {

@@ -329,3 +329,68 @@ func TestR13MistakesOfPatterns(t *testing.T) {
 		}
 	}
 }
+
+// TestIntrospectionIsListed: the metadata has the introspection endpoint exactly while a resource that
+// can be used has a credential there, of its own or for the URIs of a pattern; and the log warns of
+// no resource of the store that is as it should be, nor of one that was removed.
+func TestIntrospectionIsListed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{config: func(c *authz.Config) {
+		c.Resources = c.Resources[:1]
+		c.Resources[0].Introspection = nil
+	}})
+	want := func(what string, listed bool) {
+		t.Helper()
+		h.clock.advance(seen)
+		if got := strings.Contains(h.get("/.well-known/oauth-authorization-server").body, "introspection_endpoint"); got != listed {
+			t.Errorf("%s: listed %t", what, got)
+		}
+	}
+	want("without a credential", false)
+	bare, pattern := wikiResource(), tenants()
+	bare.Introspection = nil
+	h.add(authz.NewResource{Resource: bare})
+	want("with a resource without one", false)
+	h.add(authz.NewResource{Resource: pattern})
+	want("with a pattern", true)
+	const shape = "https://mcp.example.com/{}/mcp"
+	h.disable(shape)
+	want("with a pattern that is disabled", false)
+	h.enable(shape)
+	want("with one that is enabled", true)
+	h.remove(shape)
+	want("without it", false)
+	pattern.Introspection = nil
+	h.add(authz.NewResource{Resource: pattern})
+	want("with a pattern without a credential", false)
+	h.add(authz.NewResource{Resource: wikiResource(), Replace: true})
+	want("with a credential of its own", true)
+	h.add(authz.NewResource{Resource: bare, Replace: true, Disabled: true})
+	want("of one that is disabled", false)
+	if strings.Contains(h.log.String(), "a resource in the store: ") {
+		t.Errorf("the log warns of something:\n%s", h.log)
+	}
+}
+
+// TestPatternIsNoDefault: a pattern that is the only resource is not what a request without a resource
+// is for, as the only URI is.
+func TestPatternIsNoDefault(t *testing.T) {
+	t.Parallel()
+	c := testClients()["native"]
+	for name, pattern := range map[string]bool{"URI": false, "pattern": true} {
+		h := newHarness(t, setup{config: func(c *authz.Config) {
+			only := bothResources()[1]
+			if pattern {
+				only = tenants()
+			}
+			c.Resources = []authz.Resource{only}
+		}})
+		request := asks(c)
+		request.Del("resource")
+		request.Del("scope")
+		got := h.send(h.newRequest(http.MethodGet, h.issuer+"/authorize", request)).location(t).Query().Get("error")
+		if (got == "invalid_target") != pattern {
+			t.Errorf("only a %s: %q", name, got)
+		}
+	}
+}

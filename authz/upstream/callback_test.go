@@ -126,7 +126,7 @@ func TestAttemptsThatBindNothing(t *testing.T) {
 		s, whole := start(t, upstream.OIDC), upstream.NewAttempt("state")
 		changed := whole
 		test.change(&changed)
-		address, err := s.client.Begin(t.Context(), changed)
+		_, err := s.client.Begin(t.Context(), changed)
 		if test.fine {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -134,7 +134,8 @@ func TestAttemptsThatBindNothing(t *testing.T) {
 			continue
 		}
 		refuses(t, err, upstream.ErrInvalid, upstream.ReasonCallback)
-		if address, err = s.client.Begin(t.Context(), whole); err != nil {
+		address, err := s.client.Begin(t.Context(), whole)
+		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = s.client.Finish(t.Context(), changed, s.fake.Visit(t, address))

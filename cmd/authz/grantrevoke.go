@@ -15,6 +15,7 @@ import (
 
 type grantRevoke struct {
 	grantSettings
+	All bool     `help:"Every grant of everybody, also in a backup that no server has opened yet."`
 	IDs []string `arg:"" optional:"" name:"id" help:"The ids of grants, as ls prints them; write -- before the first if one begins with a dash."`
 }
 
@@ -26,7 +27,11 @@ func (v *grantRevoke) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err := v.misnamed(); err != nil {
 		return usageError{err}
 	}
-	store, err := v.open(ctx, p)
+	var o storeOptions
+	if v.All {
+		o.restore = func(sentence string) { fmt.Fprintf(p.stderr, "authz: %s\n", sentence) }
+	}
+	store, err := v.openWith(ctx, p, o)
 	if err != nil {
 		return err
 	}
@@ -48,8 +53,10 @@ func (v *grantRevoke) misnamed() error {
 	switch {
 	case len(v.IDs) > 0 && v.filter() != admin.GrantFilter{}:
 		return errors.New("grants are named by their ids, or with --user, --client and --resource, not both")
-	case len(v.IDs) == 0 && v.User == "" && v.Client == "":
-		return errors.New("no grant is named: give ids of grants, a person with --user or a client with --client")
+	case v.All && (len(v.IDs) > 0 || v.filter() != admin.GrantFilter{}):
+		return errors.New("--all is every grant: give nothing beside it")
+	case !v.All && len(v.IDs) == 0 && v.User == "" && v.Client == "":
+		return errors.New("no grant is named: give ids of grants, a person with --user, a client with --client, or --all")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@
 //	authz grant ls|revoke                    what people allowed clients to do
 //	authz key ls|rotate|revoke|reseal|seal-records
 //	                                         the keys that sign tokens, and the seals on records
-//	authz store verify                       check a store in a file
+//	authz store backup|verify                copy a store in a file, and check a copy
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
@@ -87,7 +87,7 @@ type grammar struct {
 	Resource    resourceVerbs `cmd:"" help:"Add, list, check, disable and remove the servers that tokens are for."`
 	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that sign tokens; re-seal secrets."`
-	Store       storeVerbs    `cmd:"" help:"Check a store in a file."`
+	Store       storeVerbs    `cmd:"" help:"Copy a store in a file while a server uses it, and check a copy."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
 	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`

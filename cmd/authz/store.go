@@ -31,22 +31,35 @@ func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger, byDefau
 // recordsSealed is the value of the setting records that refuses records without a seal.
 const recordsSealed = "sealed"
 
+// locate completes the place of a store for a verb. It returns the path if that is a file, and
+// whether the operator named it.
+func (s *storePlace) locate() (path string, named bool, err error) {
+	if named = s.Store != ""; !named {
+		if s.Store, err = defaultStore(); err != nil {
+			return "", false, usageError{err}
+		}
+	}
+	path, err = s.Store.File()
+	switch {
+	case err != nil:
+		return "", named, usageError{fmt.Errorf("store: %w", err)}
+	case s.Store.Embedded():
+		return "", named, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store file:PATH or redis://… to administer it")}
+	}
+	return path, named, nil
+}
+
 // open opens the store for a verb, and says which file that is. A server may be running over the
 // same store.
 func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, error) {
-	named := s.Store != ""
-	if !named {
-		var err error
-		if s.Store, err = defaultStore(); err != nil {
-			return nil, usageError{err}
-		}
-	}
-	path, err := s.Store.File()
+	return s.openWith(ctx, p, storeOptions{})
+}
+
+func (s *storeSettings) openWith(ctx context.Context, p *program, o storeOptions) (*storage.Store, error) {
+	path, named, err := s.locate()
 	switch {
 	case err != nil:
-		return nil, usageError{fmt.Errorf("store: %w", err)}
-	case s.Store.Embedded():
-		return nil, usageError{errors.New("store embedded: is in the memory of the running server, and no other process can reach it: run the server with --store file:PATH or redis://… to administer it")}
+		return nil, err
 	case s.Issuer == "":
 		return nil, usageError{errors.New("issuer is not set: name the issuer of the server with --issuer or --config; records are sealed for it")}
 	case len(s.MasterKeys) == 0:
@@ -58,7 +71,7 @@ func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, e
 	if path != "" {
 		fmt.Fprintf(p.stderr, "authz: the store is %s\n", wordOf(path))
 	}
-	backend, err := openBackend(ctx, s.Store, storeOptions{})
+	backend, err := openBackend(ctx, s.Store, o)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, usageError{err}
 	}

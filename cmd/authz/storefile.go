@@ -23,6 +23,8 @@ type storeOptions struct {
 	create bool // as a server, which makes the file of a store that is not there
 	warn   func(sentence string)
 	say    func(sentence string) // how far a long start is
+	// restore lets a verb open a backup, as a server may, and is told what that means.
+	restore func(sentence string)
 }
 
 // openBackend opens the store that a URL names.
@@ -35,7 +37,7 @@ func openBackend(ctx context.Context, url settings.StoreURL, o storeOptions) (st
 		if o.create {
 			return openOwnFile(path, o)
 		}
-		return openSharedFile(ctx, path)
+		return openSharedFile(ctx, path, o)
 	}
 	backend, err := redis.Open(ctx, redis.Options{URL: string(url), OnWarning: o.warn})
 	if err != nil {
@@ -59,10 +61,11 @@ func (f ownFile) Close() error {
 
 // openOwnFile opens the store of a server, and makes it if it is not there.
 func openOwnFile(path string, o storeOptions) (storage.Backend, error) {
-	backend, err := file.Open(file.Options{Path: path, Create: true, Progress: checking(path, time.Now, o.say)})
+	backend, err := file.Open(file.Options{Path: path, Create: true, Restore: true, Progress: checking(path, time.Now, o.say)})
 	if err != nil {
 		return nil, fileProblem(path, true, err)
 	}
+	adviseOnBackup(path, backend, o.warn)
 	share, err := local.Serve(path, backend)
 	if err != nil {
 		o.warn("other commands cannot use the store while this server runs: " + err.Error())
@@ -77,14 +80,15 @@ const (
 )
 
 // openSharedFile opens the store for a verb: at the server that has the file open, or else the file.
-func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
+func openSharedFile(ctx context.Context, path string, o storeOptions) (storage.Backend, error) {
 	for attempt := 1; ; attempt++ {
 		shared, err := local.Open(ctx, path)
 		if err == nil {
 			return shared, nil
 		}
-		own, err := file.Open(file.Options{Path: path})
+		own, err := file.Open(file.Options{Path: path, Restore: o.restore != nil})
 		if err == nil {
+			adviseOnBackup(path, own, o.restore)
 			return own, nil
 		}
 		if !errors.Is(err, file.ErrInUse) || attempt == shareAttempts {
@@ -95,6 +99,14 @@ func openSharedFile(ctx context.Context, path string) (storage.Backend, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+}
+
+// adviseOnBackup says what it means that a file was a backup until now.
+func adviseOnBackup(path string, backend *file.Backend, warn func(sentence string)) {
+	if of := backend.Restored(); !of.IsZero() {
+		warn(fmt.Sprintf("the store %s was a backup of %s, and goes on from there: everybody is signed out and codes are refused, but what was revoked, removed or changed since then is as it was before: "+
+			"unless you know that nobody else has tokens, end every grant with authz grant revoke --all", path, moment(of)))
 	}
 }
 
@@ -109,7 +121,10 @@ func (missing) Unwrap() error { return fs.ErrNotExist }
 
 // fileProblem says what a person can do about a file that cannot be opened.
 func fileProblem(path string, create bool, err error) error {
+	backup := new(file.BackupError)
 	switch {
+	case errors.As(err, &backup):
+		return fmt.Errorf("store: %s is a backup of %s that no server has opened yet: start authz serve with it, or end every grant in it before that with authz grant revoke --all", path, moment(backup.Moment))
 	case errors.Is(err, fs.ErrNotExist) && create:
 		return fmt.Errorf("store: the folder of %s does not exist: make it, with permissions 700, for the user of the server", path)
 	case errors.Is(err, fs.ErrNotExist):

@@ -27,10 +27,7 @@ func (v *storeVerify) Run(p *program) error {
 	if err != nil {
 		return notVerified(v.File, err)
 	}
-	found := fileFound{
-		File: v.File, Format: what.Format, Bytes: what.Bytes, Items: what.Items, Lists: what.Lists, Entries: what.Entries,
-		Lineage: what.Lineage, Backup: what.Backup,
-	}
+	found := foundIn(v.File, what)
 	if v.JSON {
 		return p.printJSON(found)
 	}
@@ -53,6 +50,13 @@ type fileFound struct {
 	Entries int64           `json:"entries"`
 	Lineage storage.Lineage `json:"lineage"`
 	Backup  time.Time       `json:"backup,omitzero"` // the moment of which it is a backup
+}
+
+func foundIn(path string, what file.Contents) fileFound {
+	return fileFound{
+		File: path, Format: what.Format, Bytes: what.Bytes, Items: what.Items, Lists: what.Lists, Entries: what.Entries,
+		Lineage: what.Lineage, Backup: what.Backup,
+	}
 }
 
 // sentences returns what the file is for people.

@@ -40,6 +40,10 @@ type Options struct {
 	// Progress, if it is not nil, is called now and then while the file is checked, with how much of
 	// the check is done, in bytes that have no other meaning.
 	Progress func(done, total int64)
+	// Restore lets the file be a backup, which becomes the store of a server: a new lineage is
+	// drawn for it, and what [storage.EndedByRestoring] names is removed, in one transaction.
+	// Without it a backup is a [BackupError], and is not changed.
+	Restore bool
 	// Now is the clock by which items end; nil means time.Now.
 	Now func() time.Time
 	// Rand is the source of the lineage; nil means crypto/rand.Reader.
@@ -60,11 +64,13 @@ type Backend struct {
 	opened  *os.File // which bbolt closes
 	clock   clock
 	lineage storage.Lineage
+	backup  time.Time
 
 	readers   readers
 	committer committer
 	space     space
 
+	ctx     context.Context // ends when the backend is closed
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	closing sync.Once
@@ -101,21 +107,28 @@ func Open(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
 	}
+	if !checked.copied.IsZero() && !o.Restore {
+		return nil, errors.Join(&BackupError{o.Path, checked.copied}, opened.Close())
+	}
 	db, err := openBolt(opened)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("storage/file: %s: %w", o.Path, err), opened.Close())
 	}
 	db.AllocSize = growth
-	b := &Backend{db: db, path: o.Path, opened: opened, lineage: checked.lineage}
+	if !checked.copied.IsZero() {
+		if checked.lineage, err = restore(db, o.Rand); err != nil {
+			return nil, fmt.Errorf("storage/file: %s: the backup cannot become a store: %w", o.Path, closeBolt(db, opened, err))
+		}
+	}
+	b := &Backend{db: db, path: o.Path, opened: opened, lineage: checked.lineage, backup: checked.copied}
 	b.clock.wall = o.Now
 	b.space.path = o.Path
 	b.space.measure()
 	b.committer = newCommitter(b)
 	b.readers.db, b.readers.lost, b.readers.gone = db, b.committer.lost, &b.committer.broken
-	ctx, stop := context.WithCancel(context.Background())
-	b.stop = stop
-	b.stopped.Go(func() { b.committer.run(ctx) })
-	b.stopped.Go(func() { b.housekeeping(ctx) })
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	b.stopped.Go(func() { b.committer.run(b.ctx) })
+	b.stopped.Go(func() { b.housekeeping(b.ctx) })
 	return b, nil
 }
 
@@ -180,9 +193,14 @@ func create(tx *bolt.Tx, random io.Reader) error {
 		meta.Put(digestKey, digest{}.encode()))
 }
 
-// Lineage returns the lineage of the file, which was drawn when it was made. A copy of the file has
-// the same one: what was used since the copy was made can be used again there.
+// Lineage returns the lineage of the file, which was drawn when it was made or, for a backup, when it
+// was opened. A copy that was made in another way than by [Backup] has the same one: what was used
+// since then can be used again there.
 func (b *Backend) Lineage(context.Context) (storage.Lineage, error) { return b.lineage, nil }
+
+// Restored returns the moment of which the file was a backup before it was opened here, and zero
+// for any other file.
+func (b *Backend) Restored() time.Time { return b.backup }
 
 // Close finishes the writes that have begun and closes the file.
 func (b *Backend) Close() error {

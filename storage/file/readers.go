@@ -20,6 +20,7 @@ type readers struct {
 	free       []*bolt.Tx    // of the state that is on the disk
 	generation int           // counts the states
 	committing chan struct{} // closed at the end of the commit; nil if none is under way
+	closed     bool          // bbolt waits for the transactions that were given out
 }
 
 // keptReaders is how many transactions are ready when a commit begins. Reads beyond that number
@@ -65,6 +66,9 @@ func (r *readers) take(ctx context.Context) (reader, error) {
 func (r *readers) next() (reader, <-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return reader{}, nil, errClosed
+	}
 	if n := len(r.free); n > 0 {
 		tx := r.free[n-1]
 		r.free = r.free[:n-1]
@@ -80,7 +84,7 @@ func (r *readers) next() (reader, <-chan struct{}, error) {
 // give returns a transaction. It is used again while its state is the last one.
 func (r *readers) give(tx reader) {
 	r.mu.Lock()
-	if tx.generation == r.generation && len(r.free) < keptReaders {
+	if !r.closed && tx.generation == r.generation && len(r.free) < keptReaders {
 		r.free = append(r.free, tx.Tx)
 		tx.Tx = nil
 	}
@@ -139,5 +143,6 @@ func (r *readers) drop() {
 func (r *readers) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.closed = true
 	r.drop()
 }

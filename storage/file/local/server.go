@@ -27,11 +27,15 @@ type Server struct {
 // replaces a socket that a process before has left: who has the file open is the only server.
 // The error says why programs on this machine cannot reach the server.
 func Serve(path string, backend storage.Backend) (*Server, error) {
+	return serve(path, handler{backend, stallTime})
+}
+
+func serve(path string, h handler) (*Server, error) {
 	listener, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("storage/file/local: %w", err)
 	}
-	s := &Server{http: &http.Server{Handler: handler{backend}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
+	s := &Server{http: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
 	s.finished.Go(func() { _ = s.http.Serve(known{listener}) })
 	return s, nil
 }
@@ -90,9 +94,16 @@ func (l known) Accept() (net.Conn, error) {
 }
 
 // handler carries out operations.
-type handler struct{ backend storage.Backend }
+type handler struct {
+	backend storage.Backend
+	stall   time.Duration // how long a client may take no bytes of a snapshot
+}
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == snapshotPath {
+		h.snapshot(w, r)
+		return
+	}
 	var q request
 	if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, maxMessage)).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -26,6 +26,8 @@ type content struct {
 	n       int64
 	digest  digest // of what the buckets have
 	last    digest // of what was written
+
+	digested bool // it has one
 }
 
 // tally is the number of entries of indexes, whatever their order.
@@ -134,26 +136,7 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 	if !there {
 		return errForeign
 	}
-	var digested bool
-	err := w.bucket(value, func(e element) (err error) {
-		switch {
-		case bytes.Equal(e.key, formatKey):
-			c.format = string(e.value)
-		case bytes.Equal(e.key, lineageKey):
-			lineage, err := checked(metaBucket, e.key, e.value)
-			c.lineage = storage.Lineage(lineage)
-			return err
-		case bytes.Equal(e.key, digestKey):
-			digested = true
-			c.last, err = decodeDigest(e.value)
-			return err
-		case bytes.Equal(e.key, backupKey):
-			var err error
-			c.copied, err = decodeMark(e.value)
-			return err
-		}
-		return nil
-	})
+	err := w.bucket(value, c.aboutFile)
 	switch {
 	case err != nil:
 		return err
@@ -161,10 +144,28 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 		return fmt.Errorf("its format %.40q is not known to this program", c.format)
 	case c.lineage == "":
 		return damaged("its lineage is missing")
-	case !digested:
+	case !c.digested:
 		return damaged("its digest is missing")
 	}
 	return nil
+}
+
+// aboutFile reads an element of the bucket meta.
+func (c *content) aboutFile(e element) (err error) {
+	switch {
+	case bytes.Equal(e.key, formatKey):
+		c.format = string(e.value)
+	case bytes.Equal(e.key, lineageKey):
+		var lineage []byte
+		lineage, err = checked(metaBucket, e.key, e.value)
+		c.lineage = storage.Lineage(lineage)
+	case bytes.Equal(e.key, digestKey):
+		c.digested = true
+		c.last, err = decodeDigest(e.value)
+	case bytes.Equal(e.key, backupKey):
+		c.copied, err = decodeMark(e.value)
+	}
+	return err
 }
 
 // checkItem checks an item. Its error names the kind of record, but never whose it is.

@@ -135,7 +135,7 @@ func apply(tx *bolt.Tx, put storage.Put, now time.Time) (there storage.Item, ref
 	}
 	next := stored{Item: storage.Item{Data: put.Data, Version: put.Operation}}
 	if put.TTL > 0 {
-		next.ends = uint64(now.Add(put.TTL).UnixMilli())
+		next.ends = uint64(now.Add(put.TTL + time.Millisecond - 1).UnixMilli()) // never earlier
 	}
 	return next.Item, nil, store(tx, put.Key, next)
 }

@@ -21,7 +21,7 @@ import (
 const large = 16 << 20
 
 // servedLarge serves a store with a large item.
-func servedLarge(t *testing.T, stall time.Duration) (b *file.Backend, s *local.Server, from file.Source, folder string) {
+func servedLarge(t *testing.T, stall time.Duration) (b *file.Backend, s *copiedServer, from file.Source, folder string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the server answers on Linux only")
@@ -36,16 +36,49 @@ func servedLarge(t *testing.T, stall time.Duration) (b *file.Backend, s *local.S
 	if _, err := b.Put(t.Context(), storage.Put{Key: "large", Data: bytes.Repeat([]byte("0123456789abcdef"), large/16), Operation: storage.Version{1}}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = local.ServeWithStall(path, b, stall); err != nil {
+	s = &copiedServer{Backend: b, blocked: make(chan struct{})}
+	if s.Server, err = local.ServeWithStall(path, s, stall); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { _ = s.Server.Close() })
 	c, err := local.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return b, s, c.(file.Source), folder
+}
+
+// copiedServer is a server of a store. It tells when it sends a part of a copy that no buffer on the
+// way has room for.
+type copiedServer struct {
+	*file.Backend
+	*local.Server
+	blocked chan struct{}
+}
+
+func (s *copiedServer) Close() error { return s.Backend.Close() }
+
+func (s *copiedServer) Snapshot(ctx context.Context, begin func(of time.Time, size int64) (io.Writer, error)) error {
+	return s.Backend.Snapshot(ctx, func(of time.Time, size int64) (io.Writer, error) {
+		to, err := begin(of, size)
+		return &tellsWhenBlocked{to: to, room: large / 2, blocked: s.blocked}, err
+	})
+}
+
+type tellsWhenBlocked struct {
+	to      io.Writer
+	room    int
+	blocked chan struct{}
+}
+
+func (w *tellsWhenBlocked) Write(p []byte) (int, error) {
+	if before := w.room; before >= 0 {
+		if w.room -= len(p); w.room < 0 {
+			close(w.blocked)
+		}
+	}
+	return w.to.Write(p)
 }
 
 // atFirst is a source that calls do before the first part of a copy is taken.
@@ -103,7 +136,7 @@ func TestBackupCut(t *testing.T) {
 		t.Parallel()
 		b, s, from, folder := servedLarge(t, time.Minute)
 		stop := atFirst{from, func() {
-			if err := errors.Join(s.Close(), b.Close()); err != nil {
+			if err := errors.Join(s.Server.Close(), b.Close()); err != nil {
 				t.Error(err)
 			}
 		}}
@@ -127,8 +160,9 @@ func TestBackupCut(t *testing.T) {
 	})
 	t.Run("the reader stalls", func(t *testing.T) {
 		t.Parallel()
-		b, _, from, folder := servedLarge(t, 50*time.Millisecond)
+		b, s, from, folder := servedLarge(t, 50*time.Millisecond)
 		stalls := atFirst{from, func() {
+			<-s.blocked
 			if err := b.Close(); err != nil { // it waits until the copy was given up
 				t.Error(err)
 			}

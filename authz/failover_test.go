@@ -53,7 +53,7 @@ func (h *harness) refreshed(c testClient, token string) reply {
 }
 
 const (
-	restored  = "a failover lost rotations of a refresh token"
+	restored  = "rotations of a refresh token were lost"
 	alarm     = "the store lost an acknowledged rotation"
 	forgotten = "a refresh token from a forgotten write was used"
 )

@@ -81,7 +81,7 @@ func (s *Server) classify(g storage.Grant, generation uint32) refreshKind {
 	return refreshReuse
 }
 
-// recoverRotations handles a token of rotations that the store lost. If a failover explains
+// recoverRotations handles a token of rotations that the store lost. If a failover or a backup explains
 // the loss, it restores the grant. It never restores a grant whose person is disabled or
 // removed.
 func (s *Server) recoverRotations(r *http.Request, g storage.Grant, token storage.RefreshToken) (storage.Grant, refreshKind, error) {
@@ -96,7 +96,7 @@ func (s *Server) recoverRotations(r *http.Request, g storage.Grant, token storag
 	if err != nil || !ok {
 		return g, refreshReuse, err
 	}
-	s.cfg.Logger.WarnContext(r.Context(), "a failover lost rotations of a refresh token, which are restored", "grant", g.ID, "client", g.ClientID,
+	s.cfg.Logger.WarnContext(r.Context(), "rotations of a refresh token were lost, by a failover or since a backup, and are restored", "grant", g.ID, "client", g.ClientID,
 		"sub", g.Subject, "stored", g.Generation, "presented", token.Generation)
 	return remembered, refreshRotate, nil
 }

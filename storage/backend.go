@@ -65,8 +65,8 @@ type Put struct {
 type Listing struct{ Index, Entry string }
 
 // Lineage names one uninterrupted history of the database. Another copy that takes over begins a
-// new one, and may lack the last writes of the one before. It is empty where no copy can take
-// over.
+// new one, and may lack the last writes of the one before; so does a backup that becomes a store. It
+// is empty where no copy can take over.
 type Lineage string
 
 // Room is how much memory a database has left.

@@ -61,11 +61,7 @@ func (v *storeBackup) source(ctx context.Context, p *program) (storage.Backend, 
 	}
 	fmt.Fprintf(p.stderr, "authz: the store is %s\n", wordOf(path))
 	store, err := openSharedFile(ctx, path, storeOptions{})
-	backup := new(file.BackupError)
-	switch {
-	case errors.As(err, &backup):
-		return nil, fmt.Errorf("store: %s is itself a backup of %s: copy the file, and verify the copy", path, moment(backup.Moment))
-	case errors.Is(err, fs.ErrNotExist) && !named:
+	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, usageError{err}
 	}
 	return store, err

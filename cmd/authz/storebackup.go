@@ -57,7 +57,7 @@ func (v *storeBackup) source(ctx context.Context, p *program) (storage.Backend, 
 	case err != nil:
 		return nil, err
 	case path == "":
-		return nil, usageError{errors.New("store: this verb copies a store in a file: Redis makes its own copies, see Backups in docs/operations.md, or copy it to a file with authz store copy")}
+		return nil, usageError{errors.New("store: this verb copies a store in a file: Redis makes its own copies, see Backups in docs/operations.md; authz store copy moves a store and is no backup")}
 	}
 	fmt.Fprintf(p.stderr, "authz: the store is %s\n", wordOf(path))
 	store, err := openSharedFile(ctx, path, storeOptions{})

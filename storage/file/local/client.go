@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"gatehouse.example/storage"
@@ -63,12 +62,17 @@ func connect(ctx context.Context, path string) (*client, error) {
 		return c, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		err = context.Cause(first)
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+	case errors.As(err, new(cut)) && !errors.As(err, new(unreached)) && ctx.Err() == nil:
 		err = fmt.Errorf("the server hung up, as it does unless its own user or root asks: %w", err)
 	}
 	_ = c.Close() // it only gives up connections
 	return nil, fmt.Errorf("storage/file/local: the server of %s: %w", path, err)
 }
+
+// cut is the error of a request to which no answer began.
+type cut struct{ error }
+
+func (c cut) Unwrap() error { return c.error }
 
 // refused is the error of a request that the server did not begin.
 type refused struct{ status, text string }
@@ -114,7 +118,7 @@ func (c *client) post(ctx context.Context, body []byte) (a answer, err error) {
 		err = sent.Err // the URL means nothing to people
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, cut{err}
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))

@@ -150,15 +150,14 @@ func TestRightOnesCostNothing(t *testing.T) {
 		b := h.atSignIn()
 		mustSignIn(t, "a right passkey", b.answer(k, nil))
 	}
-	for i := range 3 {
-		b := h.atSignIn()
-		h.meter.failReads("alias")
-		if r := b.answer(k, nil); r.status != http.StatusServiceUnavailable {
-			t.Errorf("outage %d: %s", i, r)
-		}
-		h.meter.failReads("")
-	}
-	b, wrong := h.atSignIn(), newPasskey(h.person())
+	b := h.atSignIn()
+	down := h.meanwhile("user", func() { h.faults.SetDown(true) })
+	r := b.answer(k, nil)
+	down()
+	h.faults.SetDown(false)
+	mustShow(t, r, http.StatusServiceUnavailable, "temporarily_unavailable")
+	wrong := newPasskey(h.person())
+	b = h.atSignIn()
 	action, options, values := b.page.prompt(t)
 	refused := 0
 	for range 40 {

@@ -136,9 +136,9 @@ func passkeyScript(w http.ResponseWriter, _ *http.Request) {
 // maxPasskeys is the greatest number of passkeys of a person: the record is read with each request.
 const maxPasskeys = 20
 
-// enrol checks a new passkey and adds it to a person, who must pass allowed at the time when the
-// record is written. change does what else the record needs. The answers to a person who makes a
-// mistake are a *passkey.Refused.
+// enrol checks a new passkey and adds it to a person. change does what else the record needs, and
+// refuses one that is not that person's any more when it is written. The answers to a person who
+// makes a mistake are a *passkey.Refused.
 func (s *Server) enrol(ctx context.Context, user storage.User, challenge, answer []byte, change func(*storage.User) error) (storage.User, error) {
 	made, err := s.party.Created(user, challenge, answer)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Server) enrol(ctx context.Context, user storage.User, challenge, answer
 	}
 	made.Created = s.cfg.Now().UTC()
 	changed, err := s.changePerson(ctx, user.Name, func(u *storage.User) error {
-		if u.Subject != user.Subject || len(u.Passkeys) >= maxPasskeys {
+		if len(u.Passkeys) >= maxPasskeys {
 			return gone()
 		}
 		made.Name = passkeyName(*u)

@@ -114,7 +114,7 @@ func TestChoicesOfRemembering(t *testing.T) {
 	b := h.newBrowser()
 	b.signInForAccount(personName)
 	b.open(h.issuer + "/authorize?" + asks(c).Encode())
-	wantOn(t, "the choices", b.follow(), `value="1h"`, "After an hour", `value="day"`, "After a day", `value="36h"`, "36 hours", `value="365d"`, "365 days", `value="always"`)
+	wantOn(t, "the choices", b.follow(), `value="1h"`, "After an hour", `value="day"`, "After a day", `value="36h"`, "36 hours", `value="365d"`, "365 days", `value="always"`, "Only when I take this back")
 	for _, wrong := range [][]time.Duration{{time.Hour - time.Second}, {time.Hour / 2}, {366 * 24 * time.Hour}, {90 * time.Minute}, {time.Hour, time.Hour}, {-time.Hour}} {
 		cfg := h.cfg
 		cfg.ConsentRemember = wrong

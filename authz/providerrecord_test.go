@@ -46,10 +46,14 @@ func TestRecheckKeepsNewToken(t *testing.T) {
 	p.meter.failReads("pin")
 	p.after(t, time.Hour)
 	p.meter.failReads("")
+	id, now := storage.IdentityAlias("company", p.company.URL(), "1"), p.clock.Now()
+	if token, err := p.store.ProviderToken(t.Context(), id); err != nil || !token.Due.Equal(now.Add(time.Minute)) || !token.LeaseUntil.IsZero() {
+		t.Errorf("the record is %+v, %v; want the next question in a minute", token, err)
+	}
 	for range 2 { // each token counts once
 		p.after(t, time.Minute)
 		p.wantEnded(t, "after a failure of the store", b, &held, false)
-		token, err := p.store.ProviderToken(t.Context(), storage.IdentityAlias("company", p.company.URL(), "1"))
+		token, err := p.store.ProviderToken(t.Context(), id)
 		if err != nil || !token.Confirmed.Equal(p.clock.Now()) || token.Asked {
 			t.Errorf("the record is %+v, %v", token, err)
 		}

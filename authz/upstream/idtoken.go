@@ -27,8 +27,8 @@ func (c *Client) verifier(m metadata, direct bool) (*keySet, *oidc.IDTokenVerifi
 	})
 }
 
-// compactForm is that of a JWS in the compact serialization (RFC 7515 section 7.1). go-oidc takes
-// the JSON serializations too, which no token of OpenID Connect may have.
+// compactForm is that of a JWS in the compact serialization (RFC 7515 section 7.1), without the
+// white space that libraries skip.
 var compactForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
 
 // compact reports a JWS in the compact form, of a size that is worth a look.

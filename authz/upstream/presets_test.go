@@ -235,7 +235,7 @@ func TestGitHubAnswers(t *testing.T) {
 // so. An organisation whose login cannot be one is left out.
 func TestGitHubPerson(t *testing.T) {
 	for body, want := range map[string]string{
-		`[{"email":"x@example.com","verified":true},{"email":"ada@example.com","primary":true,"verified":true}]`: "ada@example.com true",
+		`[{"email":"ada@example.com","primary":true,"verified":true},{"email":"x@example.com","verified":true}]`: "ada@example.com true",
 		`[{"email":"ada@example.com","primary":true,"verified":false}]`:                                          "ada@example.com false",
 		`[{"email":"nonsense","primary":true,"verified":true}]`:                                                  " false",
 	} {

@@ -78,7 +78,10 @@ func TestClockSetBack(t *testing.T) {
 	want("code", true)
 }
 
-var grants = flag.Int("file.grants", 5_000, "how many items are issued and expire")
+var (
+	grants = flag.Int("file.grants", 5_000, "how many items are issued and expire")
+	alive  = flag.Int("file.alive", 500, "how many of them are there at a time")
+)
 
 // TestFileStaysSmall: under a constant load of items that are written, written again and end, the
 // file does not grow with their number, and nothing of them is left. After that, an index of many
@@ -88,12 +91,12 @@ func TestFileStaysSmall(t *testing.T) {
 	w, folder := newWatch(), memory(t)
 	b := w.open(t, folder)
 	defer b.Close()
-	const alive, writers = 500, 50 // items that are there at a time
+	const writers = 50
 	var sizes []int
-	for round := range max(*grants/alive, 10) {
+	for round := range max(*grants / *alive, 10) {
 		var all sync.WaitGroup
 		for writer := range writers {
-			all.Go(func() { issue(t, b, fmt.Sprint(round, " ", writer), alive/writers) })
+			all.Go(func() { issue(t, b, fmt.Sprint(round, " ", writer), *alive/writers) })
 		}
 		all.Wait()
 		w.move(61 * time.Second)
@@ -113,7 +116,7 @@ func TestFileStaysSmall(t *testing.T) {
 		t.Errorf("the file grew from %d to %d pages: %v", first, last, sizes)
 	}
 	t.Logf("the file has %d kB after %d items of 1 kB and %d kB after %d, %d at a time",
-		first*pageSize>>10, len(sizes)/2*alive, last*pageSize>>10, len(sizes)*alive, alive)
+		first*pageSize>>10, len(sizes)/2**alive, last*pageSize>>10, len(sizes)**alive, *alive)
 }
 
 // readUpTo reads the beginning of a file.

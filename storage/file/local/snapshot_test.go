@@ -36,7 +36,7 @@ func servedLarge(t *testing.T, stall time.Duration) (b *file.Backend, s *copiedS
 	if _, err := b.Put(t.Context(), storage.Put{Key: "large", Data: bytes.Repeat([]byte("0123456789abcdef"), large/16), Operation: storage.Version{1}}); err != nil {
 		t.Fatal(err)
 	}
-	s = &copiedServer{Backend: b, blocked: make(chan struct{})}
+	s = &copiedServer{Backend: b, unsent: make(chan error, 1)}
 	if s.Server, err = local.ServeWithStall(path, s, stall); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +49,11 @@ func servedLarge(t *testing.T, stall time.Duration) (b *file.Backend, s *copiedS
 	return b, s, c.(file.Source), folder
 }
 
-// copiedServer is a server of a store. It tells when it sends a part of a copy that no buffer on the
-// way has room for.
+// copiedServer is a server of a store. It tells when a part of a copy could not be sent.
 type copiedServer struct {
 	*file.Backend
 	*local.Server
-	blocked chan struct{}
+	unsent chan error
 }
 
 func (s *copiedServer) Close() error { return s.Backend.Close() }
@@ -62,23 +61,21 @@ func (s *copiedServer) Close() error { return s.Backend.Close() }
 func (s *copiedServer) Snapshot(ctx context.Context, begin func(of time.Time, size int64) (io.Writer, error)) error {
 	return s.Backend.Snapshot(ctx, func(of time.Time, size int64) (io.Writer, error) {
 		to, err := begin(of, size)
-		return &tellsWhenBlocked{to: to, room: large / 2, blocked: s.blocked}, err
+		return sending{to, s.unsent}, err
 	})
 }
 
-type tellsWhenBlocked struct {
-	to      io.Writer
-	room    int
-	blocked chan struct{}
+type sending struct {
+	io.Writer
+	unsent chan error
 }
 
-func (w *tellsWhenBlocked) Write(p []byte) (int, error) {
-	if before := w.room; before >= 0 {
-		if w.room -= len(p); w.room < 0 {
-			close(w.blocked)
-		}
+func (w sending) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.unsent <- err
 	}
-	return w.to.Write(p)
+	return n, err
 }
 
 // atFirst is a source that calls do before the first part of a copy is taken.
@@ -162,8 +159,10 @@ func TestBackupCut(t *testing.T) {
 		t.Parallel()
 		b, s, from, folder := servedLarge(t, 50*time.Millisecond)
 		stalls := atFirst{from, func() {
-			<-s.blocked
-			if err := b.Close(); err != nil { // it waits until the copy was given up
+			if err := <-s.unsent; !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the server gave up because of %v", err)
+			}
+			if err := b.Close(); err != nil { // nothing is held any more
 				t.Error(err)
 			}
 		}}

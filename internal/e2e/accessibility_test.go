@@ -101,6 +101,7 @@ func (c *chromium) checkWidth(view string) {
 
 // TestAxeSeesViolations shows that the other tests would fail: a picture without a text is found.
 func TestAxeSeesViolations(t *testing.T) {
+	t.Parallel()
 	chrome := openChromium(t)
 	chrome.open("data:text/html," + url.PathEscape(`<html lang="en"><title>x</title><main><h1>x</h1><img src="data:,"></main></html>`))
 	for _, v := range chrome.violations(axe(t)) {

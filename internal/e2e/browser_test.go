@@ -30,6 +30,7 @@ const (
 // TestBrowser walks a person through sign-in and consent in Chromium, for each kind of
 // redirect URI that a client may have. No click is needed between consent and client.
 func TestBrowser(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"loopback", "https", "private-use"} {
 		t.Run(kind, func(t *testing.T) {
 			server := startAuthz(t, nil)
@@ -121,6 +122,7 @@ func check(t *testing.T, answer url.Values, name, want string) {
 
 // TestBrowserPages checks each page on a narrow screen, with a client whose name contains markup.
 func TestBrowserPages(t *testing.T) {
+	t.Parallel()
 	server := startAuthz(t, nil)
 	chrome := openChromium(t)
 	nasty := "\u202eevil \u2066<script>alert(1)</script><img src=x onerror=alert(1)> " + strings.Repeat("W", 120)
@@ -177,6 +179,7 @@ func (c *chromium) checkLayout(name string) {
 // TestBrowserSeesViolations shows that the other tests would fail: a page whose policy names
 // form-action cannot send the person on to the client.
 func TestBrowserSeesViolations(t *testing.T) {
+	t.Parallel()
 	chrome := openChromium(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; form-action 'self'")

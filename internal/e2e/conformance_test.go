@@ -35,6 +35,7 @@ var authorizeLine = regexp.MustCompile(`https?://\S+/authorize\?\S+`)
 // Both scenarios of the official suite's authorization mode pass. The suite prints the
 // address that a person opens; the test opens it, allows, and delivers the redirect.
 func TestConformanceSuite(t *testing.T) {
+	t.Parallel()
 	authz := startAuthz(t, nil)
 	port := strings.TrimPrefix(freeAddress(t), "127.0.0.1:")
 	registration := `{"redirect_uris":["http://127.0.0.1:` + port + `/callback"],"token_endpoint_auth_method":"none"}`

@@ -37,6 +37,7 @@ resources:
 // many scopes are requested; everything that they cover can be read and ticked; and their delay
 // still applies.
 func TestB7DecisionIsInSight(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "authz.yaml")
 	if err := os.WriteFile(file, []byte(twoServers), 0o600); err != nil {
 		t.Fatal(err)

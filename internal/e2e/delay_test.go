@@ -19,6 +19,7 @@ const allowButton = `button[name="decision"][value="allow"]`
 // without reduced motion; some time later the same click does. The test stops and starts the time
 // of animations itself, so that the speed of the machine does not matter.
 func TestA6AllowWaits(t *testing.T) {
+	t.Parallel()
 	for _, motion := range []string{"no-preference", "reduce"} {
 		t.Run(motion, func(t *testing.T) {
 			server := startAuthz(t, nil)
@@ -64,6 +65,7 @@ func TestA6AllowWaits(t *testing.T) {
 // TestA6SignOutInChromium: the buttons work without script, and "Not you?" keeps the
 // request of the client.
 func TestA6SignOutInChromium(t *testing.T) {
+	t.Parallel()
 	server := startAuthz(t, nil)
 	chrome := openChromium(t)
 	redirect, arrival := destination(t, "loopback", chrome)

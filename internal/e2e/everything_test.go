@@ -90,6 +90,7 @@ func startRecorded(t *testing.T) (*process, *recorder) {
 // calls tools, reads resources and prompts, receives progress and changes while they happen, steps
 // up, and ends its session.
 func TestGatewayBeforeEverything(t *testing.T) {
+	t.Parallel()
 	gate, server, wire := startEverything(t)
 	watched := &grants{}
 	changed := make(chan string, 16)
@@ -120,6 +121,7 @@ func TestGatewayBeforeEverything(t *testing.T) {
 
 // The official TypeScript clients step up with this server as well.
 func TestGatewayStepsUpTypeScript(t *testing.T) {
+	t.Parallel()
 	for _, tt := range typescriptClients {
 		t.Run(tt.name, func(t *testing.T) {
 			gate, _, wire := startEverything(t)

@@ -139,6 +139,7 @@ func (c *chromium) write(selector, text string) {
 // TestKeyboardSeesFaults shows that other tests would fail: each page has a fault for those who use
 // the keyboard, and the last one has none.
 func TestKeyboardSeesFaults(t *testing.T) {
+	t.Parallel()
 	chrome := openChromium(t)
 	for _, sample := range []struct{ body, want string }{
 		{`<a href="#1">1</a><input onkeydown="return false"><a href="#2">2</a>`, "the focus goes to"},

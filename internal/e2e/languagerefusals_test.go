@@ -97,6 +97,7 @@ func bearer(token string) []string { return []string{"Bearer " + token} }
 // TestB7ServersInOtherLanguages: people sign in to each example with its clients, their tokens
 // allow only what they cover, and tokens for another server of the same issuer are refused.
 func TestB7ServersInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		address, other := lowAddress(t), "http://127.0.0.1:1/mcp"
 		resource := "http://" + address + "/mcp"
@@ -159,6 +160,7 @@ func checkMetadata(t *testing.T, server *process, issuer string) {
 // TestB7RefusalsInOtherLanguages: each example refuses what it must, with the challenge that a
 // client needs to continue.
 func TestB7RefusalsInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
 		resource := server.URL + "/mcp"
@@ -237,6 +239,7 @@ func tricks(reader []string) []attempt {
 // TestB7DuplicatesInOtherLanguages: with a member twice in a message, the guard of an example and
 // its server read the same value, so a call that the token does not cover is never made.
 func TestB7DuplicatesInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
 		reader := bearer(issuer.Mint(middlewaretest.Claims{"aud": server.URL + "/mcp", "scope": "notes:read"}))
@@ -258,6 +261,7 @@ func TestB7DuplicatesInOtherLanguages(t *testing.T) {
 // TestB7PythonHandsOnWhatItJudged: the application behind the guard may parse JSON differently, so
 // it gets the message as the guard parsed it.
 func TestB7PythonHandsOnWhatItJudged(t *testing.T) {
+	t.Parallel()
 	cmd := pythonServer(t)
 	cmd.Args = []string{cmd.Path, "-B", "-c", `
 import guard, sys
@@ -273,6 +277,7 @@ print(guard.authorize({"scope": ""}, sys.stdin.buffer.read()).decode())`}
 // TestB7AttacksInOtherLanguages: an example refuses every attack but those with a reason in its
 // entry, and fetches the keys about once for all of them.
 func TestB7AttacksInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
 		begin := time.Now()
@@ -337,6 +342,7 @@ func passOn(server *process) http.Handler {
 // and one without keys or without the key of the token answers 503 and not 401 after a try. A new
 // key is accepted once the example may fetch again.
 func TestB7KeysInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
 		good := func() attempt {
@@ -385,6 +391,7 @@ func answers(t *testing.T, server *process, next func() attempt, want int) {
 // TestB7RevocationInOtherLanguages: the example with introspection refuses a token as soon as it
 // is revoked, and answers 503 when the issuer does not answer.
 func TestB7RevocationInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		if !l.introspects {
 			t.Skip("it does not ask the issuer")

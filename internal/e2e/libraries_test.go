@@ -34,6 +34,7 @@ func libraries(t *testing.T) (node, folder string) {
 }
 
 func TestB9AISDKSignsIn(t *testing.T) {
+	t.Parallel()
 	node, folder := libraries(t)
 	connectsAlone(t, "ai-sdk-mcp-2.0", "http://127.0.0.1:41999/callback", []string{
 		`{"connected":"notes:read notes:write"}`,
@@ -44,6 +45,7 @@ func TestB9AISDKSignsIn(t *testing.T) {
 }
 
 func TestB9McpGoSignsIn(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "client")
 	if out, err := exec.Command("go", "build", "-C", "../examples/mcpgo", "-o", program, "./client").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -76,6 +78,7 @@ func connectsAlone(t *testing.T, profile, redirect string, want, env []string, c
 
 // use-mcp runs in a page, and has the person sign in in a window of its own.
 func TestB9UseMCPSignsIn(t *testing.T) {
+	t.Parallel()
 	_, folder := libraries(t)
 	_, resource, record := startTaped(t)
 	site := httptest.NewServer(bundle(t, folder))

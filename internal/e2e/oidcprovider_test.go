@@ -184,6 +184,7 @@ func (p *otherProvider) refuses(err, kind error, reason upstream.Reason) {
 // A person signs in at panva's provider, with a secret and with a signed assertion, is asked
 // about again, and is gone when the provider says so.
 func TestUpstreamOIDCProvider(t *testing.T) {
+	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +230,7 @@ func TestUpstreamOIDCProvider(t *testing.T) {
 // What goes wrong with it is told apart: a code that was used, another sign-in's verifier or nonce, a
 // callback without iss, an error, a new key, a wrong secret, and nobody there.
 func TestUpstreamOIDCProviderFailures(t *testing.T) {
+	t.Parallel()
 	p := startOtherProvider(t, nil, func(*upstream.Provider) {})
 	a := upstream.NewAttempt("state")
 	finish := func(a upstream.Attempt, change func(*upstream.Callback)) error {
@@ -294,6 +296,7 @@ func (p *panva) logOut(browser *http.Client) {
 
 // A logout at panva's provider arrives as a logout token for the session and the person.
 func TestUpstreamOIDCProviderLogout(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	ours := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { tokens <- r.FormValue("logout_token") }))
 	defer ours.Close()

@@ -19,6 +19,7 @@ import (
 // back to the same page in it, and finds the next page in it too. No language makes a page
 // wider than a phone or breaks a rule of axe-core.
 func TestPagesInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	source := axe(t)
 	server := startAuthz(t, nil)
 	chrome := openChromium(t)
@@ -45,6 +46,7 @@ func TestPagesInEveryLanguage(t *testing.T) {
 // TestRightToLeftInChromium: in a script from right to left everything on a page changes sides,
 // and names and addresses stay as they are.
 func TestRightToLeftInChromium(t *testing.T) {
+	t.Parallel()
 	hebrew, err := sentences.New("he", "עברית", sentences.RightToLeft, strings.Join([]string{
 		"consent.title = לאפשר גישה?", "consent.lead = {client} מבקש להשתמש ב-{resources} בשמך.", "consent.allow = לאפשר", "consent.deny = לדחות",
 	}, "\n"))

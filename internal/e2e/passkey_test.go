@@ -56,6 +56,7 @@ const passkeyButton = "[data-passkey] button"
 // TestPasskeyInBrowser: a person makes a passkey, signs in with it without a name, and removes it.
 // An authenticator that does not verify the person signs nobody in.
 func TestPasskeyInBrowser(t *testing.T) {
+	t.Parallel()
 	issuer, chrome := startNamed(t), openChromium(t)
 	setVerified := chrome.authenticator()
 	chrome.open(issuer + "/account/passkeys")
@@ -132,6 +133,7 @@ func (c *chromium) accessibleIfAsked(name string) {
 
 // TestSecondFactorInBrowser walks the pages of the second factor, the password and a one-time link.
 func TestSecondFactorInBrowser(t *testing.T) {
+	t.Parallel()
 	issuer, chrome := startNamed(t), openChromium(t)
 	chrome.open(issuer + "/account/second-factor")
 	chrome.typeInto(`input[name="username"]`, personName)

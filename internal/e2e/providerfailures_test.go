@@ -153,6 +153,7 @@ func mixUp(address func(s *throughProviders, company, other *url.URL) string) fu
 // TestSignInThroughOIDCProviderFails: whatever goes wrong on the way to panva's provider and back is
 // a page with a code, leaves no account, session and grant, and keeps nobody from signing in.
 func TestSignInThroughOIDCProviderFails(t *testing.T) {
+	t.Parallel()
 	s := startThroughProviders(t, nil)
 	held := s.signIn(s.newVisitor(), "ada").tokens(t)["access_token"].(string)
 	worked := &flow{authz: s.process, resource: devResource}

@@ -160,6 +160,7 @@ func (s *throughProviders) open(b *http.Client, address string) (*http.Response,
 // them until the provider does not know them any more: then their session and grant end, those of
 // somebody else go on.
 func TestSignInThroughOIDCProvider(t *testing.T) {
+	t.Parallel()
 	s := startThroughProviders(t, nil)
 	ada, kim := s.newVisitor(), s.newVisitor()
 	left, stays := s.signIn(ada, "ada"), s.signIn(kim, "kim")
@@ -187,6 +188,7 @@ func TestSignInThroughOIDCProvider(t *testing.T) {
 // sign-ins wait; after it the people whom it removed meanwhile lose their grants, and its new key
 // counts.
 func TestOIDCProviderRestsAndRotates(t *testing.T) {
+	t.Parallel()
 	s := startThroughProviders(t, nil)
 	ada, kim := s.newVisitor(), s.newVisitor()
 	left, stays := s.signIn(ada, "ada"), s.signIn(kim, "kim")
@@ -219,6 +221,7 @@ func TestOIDCProviderRestsAndRotates(t *testing.T) {
 // TestOIDCProviderLogsOut: a logout at panva's provider ends the session that began with it here, not
 // the same person's in another browser, and not what works for them.
 func TestOIDCProviderLogsOut(t *testing.T) {
+	t.Parallel()
 	s := startThroughProviders(t, nil)
 	one, two := s.newVisitor(), s.newVisitor()
 	held := s.signIn(one, "ada").tokens(t)["access_token"].(string)

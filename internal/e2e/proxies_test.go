@@ -264,6 +264,7 @@ func (p *proxied) clean(what, token, method string) int {
 
 // TestA8RecipesServe: all functions of the protocol work behind each proxy.
 func TestA8RecipesServe(t *testing.T) {
+	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
 		res, body := p.send(p.call("POST", "/mcp", token, "Mcp-Session-Id: abc", "Mcp-Protocol-Version: 2025-11-25", "Accept: application/json, text/event-stream", "Last-Event-Id: 7", "User-Agent: client/1", "Mcp-Param-City: Basel"))

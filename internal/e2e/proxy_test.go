@@ -60,6 +60,7 @@ func startTinyproxy(t *testing.T, beyond *webtest.Proxy, hosts ...string) string
 // proxy refuses the server, documents are not offered, and the same person connects with a client
 // that registers.
 func TestB1BehindARealProxy(t *testing.T) {
+	t.Parallel()
 	web := webtest.New(t)
 	address := startTinyproxy(t, web.Proxy(), "lookout.example.com", "client.example.com")
 	id, refused := web.URL("client.example.com", "/client.json"), web.URL("other.example.com", "/client.json")

@@ -11,6 +11,7 @@ import (
 // TestA8RecipesPaths: one spelling of one path reaches the server, and it is the one that was
 // checked.
 func TestA8RecipesPaths(t *testing.T) {
+	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
 		for _, target := range []string{
@@ -34,6 +35,7 @@ func TestA8RecipesPaths(t *testing.T) {
 // TestA8RecipesQueries: a token in the query is refused, however its name is spelled, and other
 // queries pass.
 func TestA8RecipesQueries(t *testing.T) {
+	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
 		for _, query := range []string{
@@ -61,6 +63,7 @@ func TestA8RecipesQueries(t *testing.T) {
 // TestA8RecipesHeaders: values that a client invents about its identity, its address, its method,
 // the path or a session do not pass the proxy.
 func TestA8RecipesHeaders(t *testing.T) {
+	t.Parallel()
 	names := []string{
 		"Gatehouse-Subject", "Gatehouse-Scope", "Gatehouse-Assertion", "Gatehouse-Roles", "X-Forwarded-User", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Forwarded-Uri",
 		"X-Forwarded-Method", "X-Forwarded-Groups", "Forwarded", "X-Real-Ip", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "Remote-User",
@@ -118,6 +121,7 @@ func lower(names []string) []string {
 // TestA8RecipesFraming: a request in the body of another is part of the body for every program on
 // the way, or it is refused.
 func TestA8RecipesFraming(t *testing.T) {
+	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
 		hidden := fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nGatehouse-Subject: %s\r\nContent-Length: 0\r\n\r\n", publicHost, forged)

@@ -43,6 +43,7 @@ var required = []struct {
 // The official SDK's fixture server passes the same checks of the official suite behind a guard
 // that reads every message, filters lists and binds sessions, and behind the gateway, as directly.
 func TestRequiredSetsBehindTheGuard(t *testing.T) {
+	t.Parallel()
 	for _, set := range required {
 		t.Run(set.revision, func(t *testing.T) {
 			t.Parallel() // they wait most of the time

@@ -24,6 +24,7 @@ var typescriptClients = []struct{ name, pkg, grants string }{
 // refused, and the person is asked once more. Version 2 asks for what it had and for what
 // is missing. Version 1 asks for what the challenge names, and nothing else.
 func TestTypeScriptClientStepsUp(t *testing.T) {
+	t.Parallel()
 	for _, tt := range typescriptClients {
 		t.Run(tt.name, func(t *testing.T) {
 			_, demo := startPair(t)

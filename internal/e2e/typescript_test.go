@@ -32,6 +32,7 @@ func typescript(t *testing.T) (node, sdk string) {
 // on its own: it finds and registers with the server, signs a person in, calls tools, and
 // refreshes when a token is refused. What it is asked to open, the test opens.
 func TestTypeScriptClientConnectsAndRefreshes(t *testing.T) {
+	t.Parallel()
 	node, sdk := typescript(t)
 	for name, redirect := range map[string]string{
 		"loopback":  "http://127.0.0.1:41999/callback",

@@ -23,6 +23,7 @@ import (
 // resume a broken stream, get what the policy allows, and a client of the old transport is refused
 // at once.
 func TestA3TypeScriptResumesThroughTheGateway(t *testing.T) {
+	t.Parallel()
 	node, sdk := typescript(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

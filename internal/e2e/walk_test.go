@@ -188,6 +188,7 @@ func (w *walk) decideHere(value string) {
 // seen, and it leaves the page behind the end. No page breaks a rule of axe-core or is wider than
 // the screen, and the browser has nothing to say. A page that nobody meets here fails the test.
 func TestEveryPageIsWalked(t *testing.T) {
+	t.Parallel()
 	w := &walk{chromium: openChromium(t), site: startSite(t), source: axe(t), walked: map[string]bool{}}
 	w.authenticator()
 	redirect, arrival := destination(t, "loopback", w.chromium)

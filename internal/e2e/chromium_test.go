@@ -164,9 +164,17 @@ func (c *chromium) open(address string) {
 	}
 }
 
-// click waits for an element and clicks on it with the mouse.
+// click waits for an element and clicks on it with the mouse, when the page has been painted: a click
+// before that can be lost.
 func (c *chromium) click(selector string) {
 	c.t.Helper()
+	c.await(selector)
+	c.holds("requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true })) > 0")
+	for deadline := time.Now().Add(patience); !c.holds("window.painted === true"); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("the page of %s is not painted\n%s", selector, c.story())
+		}
+	}
 	c.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 

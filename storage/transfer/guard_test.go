@@ -53,6 +53,12 @@ func (c *counted) Get(ctx context.Context, key string) (storage.Item, error) {
 	return c.Backend.Get(ctx, key)
 }
 
+func (c *counted) counted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.looks
+}
+
 func (c *counted) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +80,8 @@ func TestGuardNotices(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
-		if c.looks != 11 {
-			t.Errorf("%d looks, want one for Guard and ten in ten seconds", c.looks)
+		if looks := c.counted(); looks != 11 {
+			t.Errorf("%d looks, want one for Guard and ten in ten seconds", looks)
 		}
 		began := time.Now()
 		o := between(from, to)

@@ -17,6 +17,7 @@ import (
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/transfer"
 )
 
 func main() {
@@ -28,7 +29,9 @@ func main() {
 }
 
 func openStore(ctx context.Context, url, issuer string, key []byte) *storage.Store {
-	return must(storage.New(must(redis.Open(ctx, redis.Options{URL: url})), storage.Options{Issuer: issuer, MasterKeys: [][]byte{key}}))
+	backend := must(redis.Open(ctx, redis.Options{URL: url}))
+	guarded := must(transfer.Guard(ctx, backend)) // refuses a store that was copied to another one
+	return must(storage.New(guarded, storage.Options{Issuer: issuer, MasterKeys: [][]byte{key}}))
 }
 
 func newServer(ctx context.Context, store *storage.Store, fetching safefetch.Config) *authz.Server {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -15,6 +16,10 @@ var ErrBusy = errors.New("fair: too many are waiting")
 // places, in it to the network that holds the fewest, and so on from wide networks to narrow
 // ones; among equals, to the one whose last turn is longest ago, or that joined first. Requests
 // from one address are served in their order. A Queue is safe for concurrent use.
+//
+// A slash divides a lane into two parts, as "unknown/noisy": a lane within another one. Those within
+// one lane have turns of their own, but share the room to wait: who is turned away is decided by
+// network there, and not by how many wait in each.
 type Queue struct {
 	places, waiting int
 
@@ -26,6 +31,7 @@ type Queue struct {
 type group struct {
 	within   *group
 	key      string
+	lanes    bool // its members are lanes within a lane
 	members  map[string]*group
 	line     []*waiter // of the narrowest network
 	waiting  int
@@ -80,7 +86,12 @@ func (q *Queue) Waiting() int {
 func (q *Queue) enqueue(lane string, addr netip.Addr) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.root.member(lane)
+	outer, inner, parts := strings.Cut(lane, "/")
+	at := q.root.member(outer)
+	if parts {
+		at.lanes = true
+		at = at.member(inner)
+	}
 	for _, network := range slices.Backward(Networks(addr)) {
 		at = at.member(network)
 	}
@@ -215,13 +226,30 @@ func (g *group) before(other *group) bool {
 	return g.joinedAt < other.joinedAt
 }
 
-// fullest returns the member with most waiting requests; among equals, a preferred one.
+// fullest returns the member with most waiting requests; among equals, a preferred one. Of lanes
+// within a lane, it is the one with the network that has most; among equals, the longest.
 func (g *group) fullest(preferred map[*group]bool) *group {
 	var best *group
+	var most int64
 	for _, m := range g.members {
-		if best == nil || m.waiting > best.waiting || m.waiting == best.waiting && preferred[m] {
-			best = m
+		n := int64(m.waiting)
+		if g.lanes {
+			n += int64(m.longest()) * maxCount
+		}
+		if best == nil || n > most || n == most && preferred[m] {
+			best, most = m, n
 		}
 	}
 	return best
+}
+
+// maxCount is more than the requests that any queue has.
+const maxCount = 1 << 31
+
+// longest returns how many requests of one network wait in a lane.
+func (g *group) longest() (n int) {
+	for _, m := range g.members {
+		n = max(n, m.waiting)
+	}
+	return n
 }

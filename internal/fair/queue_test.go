@@ -131,6 +131,35 @@ func TestQueueTurnsAwayWhoWaitsMost(t *testing.T) {
 	})
 }
 
+// TestQueueTurnsAwayByNetworkInALane: of two lanes within one, the shorter one has the network that is
+// turned away, if that has more than any in the longer one. Another lane is not asked to give way.
+func TestQueueTurnsAwayByNetworkInALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newRequests(t, fair.NewQueue(1, 8)), context.Background()
+		c.enter(ctx, "first", "known", "203.0.113.1")
+		c.enter(ctx, "known", "known", "203.0.113.1")
+		for i := range 4 {
+			c.enter(ctx, fmt.Sprint("honest ", i), "unknown/quiet", fmt.Sprintf("198.51.%d.1", i))
+		}
+		for i := range 3 {
+			c.enter(ctx, fmt.Sprint("flood ", i), "unknown/noisy", "192.0.2.1")
+		}
+		c.enter(ctx, "honest 4", "unknown/quiet", "198.51.4.1")
+		if !errors.Is(c.err["flood 2"], fair.ErrBusy) || len(c.err) != 2 {
+			t.Errorf("%v, want only the newest of the flood to be turned away", c.err)
+		}
+		c.enter(ctx, "honest 5", "unknown/quiet", "198.51.5.1")
+		if !errors.Is(c.err["flood 1"], fair.ErrBusy) || len(c.err) != 3 {
+			t.Errorf("%v, want only the flood to be turned away", c.err)
+		}
+		c.enter(ctx, "honest 6", "unknown/quiet", "198.51.6.1") // all networks have one now
+		if !errors.Is(c.err["honest 6"], fair.ErrBusy) || len(c.err) != 4 {
+			t.Errorf("%v, want the newcomer of the longest lane to be turned away", c.err)
+		}
+		c.finish()
+	})
+}
+
 func TestQueueOfNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newRequests(t, fair.NewQueue(1, 0)), context.Background()

@@ -83,11 +83,13 @@ type SignIn struct {
 	Device string
 }
 
-// The lanes in which attempts wait. None takes the places of another.
+// The lanes in which attempts wait. None takes the turns of another, and unknown browsers take no
+// room from those that are known. Among unknown ones the network with most is turned away, quiet or
+// noisy.
 const (
-	LaneKnown = "known" // browsers that signed in before
-	LaneQuiet = "quiet" // networks with few failures in the last hour
-	LaneNoisy = "noisy" // all others
+	LaneKnown = "known"         // browsers that signed in before
+	LaneQuiet = "unknown/quiet" // networks with few failures in the last hour
+	LaneNoisy = "unknown/noisy" // all others
 )
 
 // Attempt is a permitted attempt. It counts as a failure unless [Attempt.Right] or

@@ -10,17 +10,20 @@ import (
 )
 
 const (
-	// lookTime is how long a look at the mark counts, and lookPause the pause between two.
-	lookTime  = 2 * time.Second
+	// lookPause is the pause between two looks at the mark, and lookLimit the time for one. A look
+	// counts for lookTime, in which a part of a cluster that is down has a new primary: while the
+	// mark is in that part, the others go on.
 	lookPause = time.Second
+	lookLimit = 2 * time.Second
+	lookTime  = 30 * time.Second
 	// NoticeTime is how long after a source was marked the last write that a [Guard] let through
-	// has been settled: one look, an attempt that began at its end, and as much again.
-	NoticeTime = 10 * time.Second
+	// has been settled: the time for which a look counts, and that of an attempt that began at its end.
+	NoticeTime = 40 * time.Second
 )
 
 // Guard returns a backend that passes everything on to another one, and refuses with a
 // [MarkedError] while a copy has marked the store. It looks at the mark once a second, beside the
-// operations; only if no look succeeded for two seconds, an operation waits for one. If the store
+// operations; only if no look succeeded for 30 seconds, an operation waits for one. If the store
 // is marked now, Guard returns that error and leaves the backend open.
 //
 // Every program that uses a store puts a Guard in front of it, so that the store can be copied.
@@ -67,7 +70,7 @@ func (g *guard) keepLooking(ctx context.Context) {
 			return
 		}
 		if g.take(ctx) == nil {
-			within, cancel := context.WithTimeout(ctx, lookTime)
+			within, cancel := context.WithTimeout(ctx, lookLimit)
 			_ = g.read(within)
 			cancel()
 			<-g.turn

@@ -112,15 +112,21 @@ func TestGuardNotices(t *testing.T) {
 	})
 }
 
-// TestGuardDoesNotGuess: while the mark cannot be read, nothing is done, and the next operation looks
-// again.
+// TestGuardDoesNotGuess: thirty seconds after the mark could be read last, nothing is done, and the next
+// operation looks again.
 func TestGuardDoesNotGuess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{Backend: filled(t)}
 		b := guarded(t, c)
 		c.fail(errDead)
-		time.Sleep(2 * time.Second)
+		time.Sleep(29 * time.Second)
+		for name, operation := range operations(t.Context(), b) {
+			if err := operation(); err != nil {
+				t.Errorf("%s while the last look counts: %v", name, err)
+			}
+		}
+		time.Sleep(time.Second)
 		for name, operation := range operations(t.Context(), b) {
 			if err := operation(); !errors.Is(err, errDead) {
 				t.Errorf("%s: %v", name, err)

@@ -13,7 +13,8 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Config configures a [Guard]. Resource is required, and so is AuthorizationServers or Issuers.
+// Config configures a [Guard]. Resource is required, and so is one of AuthorizationServers, Issuers
+// and SharedIssuers.
 type Config struct {
 	// Resource is the URL that clients dial, in canonical form: the audience of every
 	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
@@ -31,6 +32,11 @@ type Config struct {
 	// AuthorizationServers is accepted and not announced, for clients that get their tokens
 	// elsewhere.
 	Issuers []Issuer
+	// SharedIssuers replaces Issuers by issuers that several guards share, so that their keys are
+	// fetched once. Set it where one process serves many resources. All of them are accepted, see
+	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client and Now belong
+	// to the issuers, and are refused here.
+	SharedIssuers *Issuers
 	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.

@@ -28,7 +28,8 @@ type jwtClaims struct {
 
 	Confirmation json.RawMessage `json:"cnf"`
 
-	unaddressed bool // whether there is no "aud" and none is needed
+	unaddressed bool   // whether there is no "aud" and none is needed
+	object      string // all claims, as they were sent; empty if they are not kept
 }
 
 // readClaims reads the payload of a token, and finds its issuer, on which the names of the claims
@@ -133,6 +134,7 @@ func (c *jwtClaims) token() *Token {
 		Expiry:   c.Expiry.Time,
 		IssuedAt: c.IssuedAt.Time,
 		ID:       c.ID,
+		own:      c.own(),
 	}
 }
 

@@ -85,6 +85,10 @@ type Config struct {
 	// ResponseWriter that supports deadlines of http.ResponseController. The default is 30
 	// seconds. Set it below zero when your listener bounds that time.
 	BodyTime time.Duration
+	// MaxToken is the maximum size of an access token, in bytes. Set it higher for providers that
+	// put many groups or roles into tokens; MaxHeaderBytes of your http.Server must leave room
+	// for it. The default is 8 KiB, the maximum 64 KiB.
+	MaxToken int
 	// CachedTokens is the maximum number of verified tokens in the cache, which keeps them
 	// until they expire at the latest. The default is 8192; a negative number disables the
 	// cache.
@@ -122,6 +126,9 @@ func (c *Config) validate() error {
 	}
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
+	}
+	if c.MaxToken < 0 || c.MaxToken > maxMaxToken {
+		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))
 	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
 		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)

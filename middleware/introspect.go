@@ -115,6 +115,8 @@ type introspector struct {
 	mu      sync.Mutex
 	lookups map[digest]*lookup // in progress
 	warned  time.Time
+
+	largest int // response that is kept for [Token.Claims], in bytes
 }
 
 // lookup is the introspection of one token. Its other fields do not change once done is closed.
@@ -125,7 +127,7 @@ type lookup struct {
 	err    error // a challenge for a token that is not valid
 }
 
-func newIntrospector(c Introspection, from *trusted, size int) *introspector {
+func newIntrospector(c Introspection, from *trusted, size, largest int) *introspector {
 	if c.Fresh == 0 {
 		c.Fresh = defaultFresh
 	}
@@ -134,7 +136,7 @@ func newIntrospector(c Introspection, from *trusted, size int) *introspector {
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
 	}
 }
 
@@ -244,7 +246,11 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(body)
+	a, err := readAnswer(body)
+	if a.Active {
+		a.keep(string(body), i.largest)
+	}
+	return a, err
 }
 
 func (i *introspector) fault(cause error) error {

@@ -87,6 +87,7 @@ type Guard struct {
 	handles   *Handles // for sealing cursors
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
+	maxToken  int
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
@@ -115,7 +116,8 @@ func New(c Config) (*Guard, error) {
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
-		maxBody: c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
+		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
+		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
 	if !c.InsecureUnboundSessions {
 		g.sessions = g.handles

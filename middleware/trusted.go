@@ -22,7 +22,7 @@ func (g *Guard) trust(c *Config, from *Issuers) {
 	for _, one := range from.all {
 		t := &trusted{issuer: one, accepted: slices.Concat(accepted, one.rules.audiences)}
 		if asked, ok := c.Introspection[one.name]; ok {
-			t.introspector = newIntrospector(asked, t, c.CachedTokens)
+			t.introspector = newIntrospector(asked, t, c.CachedTokens, g.maxToken)
 			if asked.Opaque {
 				g.opaque = t
 			}

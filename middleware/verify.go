@@ -71,7 +71,7 @@ func (v *verified) holds(now time.Time) bool {
 // verify returns the contents of a valid token, from the cache if they are there. The error is
 // a [challenge] for an invalid token; any other error means that it cannot be verified.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
-	if len(raw) > maxToken {
+	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
 	id, now := digestOf(raw), g.now()
@@ -182,6 +182,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 		return judged{}, invalid("The signature of the access token is wrong.")
 	}
 	from.headers.add(token.head, id)
+	claims.keep(token.payload, g.maxToken)
 	return judged{claims, from, keys}, nil
 }
 

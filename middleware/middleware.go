@@ -69,6 +69,8 @@ type Guard struct {
 	resource  string // canonical
 	origin    string // of the resource
 	hostname  string // of the resource, without the port
+	host      string // of the resource, without a port that URLs need not name
+	place     string // host and path of the resource, as in placeOf
 	loopback  bool   // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
@@ -115,12 +117,9 @@ func New(c Config) (*Guard, error) {
 	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
-		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams,
 		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
 		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
-	}
-	if !c.InsecureUnboundSessions {
-		g.sessions = g.handles
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
@@ -128,6 +127,7 @@ func New(c Config) (*Guard, error) {
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
+	g.bindHandles(&c)
 	g.trust(&c, issuers)
 	return g, nil
 }
@@ -152,6 +152,7 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	}
 	g.origin = u.Scheme + "://" + u.Host
 	g.hostname = u.Hostname()
+	g.host, g.place = withoutPort(u.Host), placeOf(u.Host, u.EscapedPath())
 	g.loopback = metadata.IsLoopbackHost(g.hostname)
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported

@@ -108,7 +108,7 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 // ones.
 type introspector struct {
 	Introspection
-	issuer   *issuer
+	issuer   *trusted
 	inactive *memory[*lookup]
 	active   *memory[*lookup]
 
@@ -116,7 +116,7 @@ type introspector struct {
 	lookups map[digest]*lookup // in progress
 	warned  time.Time
 
-	endpoint endpoint
+	largest int // response that is kept for [Token.Claims], in bytes
 }
 
 // lookup is the introspection of one token. Its other fields do not change once done is closed.
@@ -127,7 +127,7 @@ type lookup struct {
 	err    error // a challenge for a token that is not valid
 }
 
-func newIntrospector(c Introspection, from *issuer, size int) *introspector {
+func newIntrospector(c Introspection, from *trusted, size, largest int) *introspector {
 	if c.Fresh == 0 {
 		c.Fresh = defaultFresh
 	}
@@ -136,7 +136,7 @@ func newIntrospector(c Introspection, from *issuer, size int) *introspector {
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
 	}
 }
 
@@ -158,7 +158,7 @@ func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Tim
 // before it, so that different lists of them have different ids.
 func (i *introspector) id(token string) digest {
 	h := sha256.New()
-	for _, part := range [...]string{i.issuer.name, i.issuer.rules.accepted[0], token} {
+	for _, part := range [...]string{i.issuer.name, i.issuer.accepted[0], token} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
@@ -246,7 +246,11 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(body)
+	a, err := readAnswer(body)
+	if a.Active {
+		a.keep(string(body), i.largest)
+	}
+	return a, err
 }
 
 func (i *introspector) fault(cause error) error {
@@ -263,35 +267,10 @@ func (i *introspector) warn(err error) {
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
 }
 
-// endpoint is the introspection endpoint in the metadata of an issuer.
-type endpoint struct {
-	mu    sync.Mutex
-	found string
-	err   error     // why there is no endpoint
-	again time.Time // when to read the metadata again
-}
-
-// address returns the URL of the endpoint. An endpoint that was found before is used while the
-// metadata cannot be read.
+// address returns the URL of the endpoint, configured or in the metadata of the issuer.
 func (i *introspector) address(ctx context.Context) (string, error) {
 	if i.Endpoint != "" {
 		return i.Endpoint, nil
 	}
-	e := &i.endpoint
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if i.issuer.now().Before(e.again) {
-		return e.found, e.err
-	}
-	found, err := i.issuer.fetch.introspectionEndpoint(ctx, i.issuer.name, i.issuer.urls)
-	now := i.issuer.now()
-	switch {
-	case err == nil:
-		e.found, e.err, e.again = found, nil, now.Add(endpointAge)
-	case e.found == "":
-		e.err, e.again = err, now.Add(failurePause)
-	default:
-		e.again = now.Add(stalePause)
-	}
-	return e.found, e.err
+	return i.issuer.introspection(ctx)
 }

@@ -90,7 +90,7 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 	switch {
 	case of < 0:
 		return errors.New("it is not one of the authorization servers")
-	case !issuers[of].plain():
+	case !issuers[of].asInRFC9068():
 		// The members of a response are those of RFC 7662, and its scopes narrow those of the token.
 		return errors.New("only tokens with the claims of RFC 9068 can be looked up: leave out its Profile, Type, ClientClaim and ScopeClaim")
 	case i.ClientID == "" || i.ClientSecret == "":
@@ -246,7 +246,7 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(body)
+	return i.issuer.rules.readAnswer(body)
 }
 
 func (i *introspector) fault(cause error) error {

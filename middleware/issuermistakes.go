@@ -36,7 +36,7 @@ func (i *Issuer) validate() error {
 	if !i.Profile.known() {
 		return fmt.Errorf("there is no profile %s", i.Profile)
 	}
-	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validKeys(), i.validTimes())
+	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validScopeMap(), i.validKeys(), i.validTimes())
 }
 
 func (i *Issuer) validURL() error {

@@ -77,6 +77,7 @@ type Guard struct {
 	proxies   proxies
 	start     challenge          // for a request without credentials
 	scopes    []string           // of Config.Scopes: those that clients can get
+	ruled     []string           // the scopes that no client gets by asking for them, whatever its issuer
 	issuers   map[string]*issuer // by "iss"
 	plain     bool               // whether the claims of all issuers have the names of RFC 9068
 	opaque    *issuer            // the issuer of opaque tokens; nil without one
@@ -100,7 +101,7 @@ func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
 		AuthorizationServers:   c.announced(),
-		ScopesSupported:        nilIfEmpty(c.Scopes),
+		ScopesSupported:        without(c.Scopes, c.ruledByAll()),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
@@ -113,6 +114,7 @@ func New(c Config) (*Guard, error) {
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
 		maxBody: c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: c.Now, watch: c.Observe, log: c.Logger,
 	}
+	g.ruled = c.ruledByAll()
 	if !c.InsecureUnboundSessions {
 		g.sessions = g.handles
 	}
@@ -159,7 +161,7 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported
 	}
-	g.start = challenge{status: http.StatusUnauthorized, scopes: slices.Clone(challengeScopes),
+	g.start = challenge{status: http.StatusUnauthorized, scopes: g.askable(challengeScopes),
 		description: "This resource needs an access token."}
 	return nil
 }
@@ -190,11 +192,4 @@ func (g *Guard) trust(c Config) error {
 		g.plain = g.plain && from.rules.plain
 	}
 	return nil
-}
-
-func nilIfEmpty(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return slices.Clone(list)
 }

@@ -189,7 +189,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	token.leeway = t.issuer.rules.leeway
+	token.leeway, token.ruled = t.issuer.rules.leeway, t.issuer.rules.mapping.ruled
 	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer, keys: t.keys}
 }
 

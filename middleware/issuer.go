@@ -56,9 +56,9 @@ type Issuer struct {
 	// {tenantid}, and refused for others.
 	Tenants []string
 	// InsecureNoAudience accepts tokens without "aud" if their client is one of Audiences, which
-	// then lists clients and no audiences. It is for the profile Cognito alone. Any server that
-	// gets such a token can use it here: list only clients that send their tokens to nobody else.
-	// A token with "aud" is judged as ever.
+	// then lists clients and no audiences. It is for the profiles Cognito, Google and GitHub. Any
+	// server that gets such a token can use it here: list only clients that send their tokens to
+	// nobody else. A JWT with "aud" is judged as ever.
 	InsecureNoAudience bool
 }
 

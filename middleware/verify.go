@@ -126,7 +126,7 @@ func (g *Guard) isOpaque(raw string) bool {
 
 // lookUp verifies an opaque token by introspection.
 func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
-	if !isB64Token(raw) {
+	if !isB64Token(raw) || !g.opaque.rules.profile.looksLike(raw) {
 		// RFC 6750 section 2.1: what an access token may look like.
 		return verified{}, invalid("The access token is malformed.")
 	}

@@ -15,6 +15,8 @@ type answer struct {
 	jwtClaims
 
 	scoped bool // whether it has the member "scope", which may be empty
+
+	ruled, silent []string // the scopes that rules of the issuer name, and those about which the response says nothing
 }
 
 // errAnswer contains nothing of the response, which may contain the token.
@@ -69,8 +71,7 @@ func (a *answer) narrow(c *jwtClaims) {
 	if a.Expiry.Before(c.Expiry.Time) {
 		c.Expiry = a.Expiry
 	}
-	if a.scoped {
-		still := splitScope(a.Scope)
-		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !slices.Contains(still, s) }), " ")
+	if a.scoped || len(a.ruled) > 0 {
+		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !a.keeps(s) }), " ")
 	}
 }

@@ -24,10 +24,13 @@ import (
 // optional; the guard refuses a token whose response lacks one of them.
 type Introspection struct {
 	// Endpoint is the URL of the introspection endpoint: https, or http on loopback if the
-	// issuer is there too. The default is the endpoint in the metadata of the issuer.
+	// issuer is there too. The default is the endpoint in the metadata of the issuer. For the
+	// profile GitHub it is the URL of the API: https://api.github.com unless it is set to that of
+	// an enterprise, such as https://github.example.com/api/v3. For Google it is the URL of
+	// tokeninfo.
 	Endpoint string
 	// ClientID and ClientSecret authenticate this resource server at the endpoint, with HTTP
-	// Basic.
+	// Basic. For the profile GitHub they are those of the application there; Google needs none.
 	ClientID, ClientSecret string
 	// Opaque accepts tokens that are not JWTs, for which the response alone decides. At most
 	// one issuer may have it; the guard looks up every token there that is not a JWT of another
@@ -36,8 +39,15 @@ type Introspection struct {
 	Opaque bool
 	// Fresh is how long the guard uses a response: a revoked token is refused after this time at
 	// the latest. Set it shorter for faster revocation, longer for fewer requests to the
-	// issuer. The default is 10 s.
+	// issuer. The default is 10 s; for the profiles Google and GitHub 5 minutes, and the maximum an
+	// hour.
 	Fresh time.Duration
+	// PerHour is how many tokens are looked up in an hour, a fiftieth of them at once, for the
+	// profiles Google and GitHub alone. A quarter is for tokens that were not valid before, so that
+	// invented tokens take nothing from people who are at work; what is above gets 503 with
+	// Retry-After. The default is 4000, because GitHub allows an application 5000. Set it lower
+	// when several processes share an application.
+	PerHour int
 }
 
 const (
@@ -70,6 +80,7 @@ func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.String(
 func validIntrospection(asked map[string]Introspection, issuers []Issuer) error {
 	var errs []error
 	var opaque []string
+	errs = append(errs, unasked(asked, issuers))
 	for _, issuer := range slices.Sorted(maps.Keys(asked)) {
 		i := asked[issuer]
 		if i.Opaque {
@@ -90,7 +101,11 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 	switch {
 	case of < 0:
 		return errors.New("it is not one of the authorization servers")
-	case !issuers[of].plain():
+	case issuers[of].Profile.asksProvider():
+		return i.validProvider(&issuers[of])
+	case i.PerHour != 0:
+		return errors.New("PerHour is for the profiles Google and GitHub alone")
+	case !issuers[of].asInRFC9068():
 		// The members of a response are those of RFC 7662, and its scopes narrow those of the token.
 		return errors.New("only tokens with the claims of RFC 9068 can be looked up: leave out its Profile, Type, ClientClaim and ScopeClaim")
 	case i.ClientID == "" || i.ClientSecret == "":
@@ -115,6 +130,7 @@ type introspector struct {
 	mu      sync.Mutex
 	lookups map[digest]*lookup // in progress
 	warned  time.Time
+	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
 	largest int // response that is kept for [Token.Claims], in bytes
 }
@@ -129,14 +145,14 @@ type lookup struct {
 
 func newIntrospector(c Introspection, from *trusted, size, largest int) *introspector {
 	if c.Fresh == 0 {
-		c.Fresh = defaultFresh
+		c.Fresh = from.rules.profile.fresh()
 	}
 	if size < 1 {
 		size = defaultCachedTokens // responses are cached even if verified tokens are not
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
 	}
 }
 
@@ -187,6 +203,12 @@ func (i *introspector) lookup(ctx context.Context, id digest, token string) *loo
 		close(l.done)
 		return l
 	}
+	if err := i.budget.take(id, l.asked); err != nil {
+		l.err = i.fault(err)
+		i.warn(l.err)
+		close(l.done)
+		return l
+	}
 	i.lookups[id] = l
 	go i.resolve(withRequestID(ctx), l, id, token)
 	return l
@@ -218,9 +240,11 @@ func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token 
 			until = end
 		}
 		i.active.put(id, l, now, until)
+		i.budget.know(id, now)
 	case isRefusal(l.err):
 		i.inactive.put(id, l, now, until)
 	default:
+		i.budget.pause(l.err, now)
 		l.err = i.fault(l.err)
 		i.warn(l.err)
 	}
@@ -238,6 +262,9 @@ func withRequestID(ctx context.Context) context.Context {
 func (i *introspector) request(ctx context.Context, token string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
+	if i.budget != nil {
+		return i.askProvider(ctx, token)
+	}
 	address, err := i.address(ctx)
 	if err != nil {
 		return answer{}, err
@@ -246,8 +273,8 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := readAnswer(body)
-	if a.Active {
+	a, err := i.issuer.rules.readAnswer(body)
+	if a.Active && !strings.Contains(unescapedJSON(body), token) { // no handler gets the token back
 		a.keep(string(body), i.largest)
 	}
 	return a, err
@@ -265,12 +292,4 @@ func (i *introspector) warn(err error) {
 	}
 	i.warned = now.Add(warnPause)
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
-}
-
-// address returns the URL of the endpoint, configured or in the metadata of the issuer.
-func (i *introspector) address(ctx context.Context) (string, error) {
-	if i.Endpoint != "" {
-		return i.Endpoint, nil
-	}
-	return i.issuer.introspection(ctx)
 }

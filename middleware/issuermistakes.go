@@ -47,7 +47,7 @@ func (i *Issuer) validate() error {
 	if !i.Profile.known() {
 		return fmt.Errorf("there is no profile %s", i.Profile)
 	}
-	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validKeys(), i.validTimes())
+	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validScopeMap(), i.validKeys(), i.validTimes())
 }
 
 func (i *Issuer) validURL() error {
@@ -107,8 +107,10 @@ func (i *Issuer) validAudiences() error {
 	switch {
 	case slices.Contains(i.Audiences, ""):
 		return errors.New("an audience is empty")
-	case i.InsecureNoAudience && i.Profile != Cognito:
-		return errors.New("InsecureNoAudience is for the profile Cognito alone: let the issuer put the resource into \"aud\"")
+	case i.InsecureNoAudience && i.Profile != Cognito && !i.Profile.asksProvider():
+		return errors.New("InsecureNoAudience is for the profiles Cognito, Google and GitHub alone: let the issuer put the resource into \"aud\"")
+	case !i.InsecureNoAudience && i.Profile.asksProvider():
+		return errors.New("its tokens have no audience: set InsecureNoAudience, and name the clients whose tokens are accepted in Audiences")
 	case i.InsecureNoAudience && len(i.Audiences) == 0:
 		return errors.New("with InsecureNoAudience, name the clients whose tokens are accepted in Audiences")
 	}
@@ -129,6 +131,8 @@ var ownClaims = []string{"iss", "aud", "exp", "nbf", "iat", "jti", "cnf"}
 
 func (i *Issuer) validClaims() error {
 	switch {
+	case i.Profile.asksProvider() && !i.asProvided():
+		return errors.New("its tokens are no JWTs: leave out Algorithms, Type, ClientClaim, ScopeClaim and Keys")
 	case slices.Contains(ownClaims, i.ClientClaim):
 		return fmt.Errorf("the claim %q does not name a client", i.ClientClaim)
 	case slices.Contains(ownClaims, i.ScopeClaim) || i.ScopeClaim == "sub":

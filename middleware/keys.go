@@ -290,5 +290,8 @@ func unavailable(err error) challenge {
 	if errors.As(err, &keys) {
 		c.retryAfter = max(1, int((keys.retry+time.Second-1)/time.Second))
 	}
+	if busy := (*busyError)(nil); errors.As(err, &busy) {
+		c.retryAfter = max(1, int((busy.retry+time.Second-1)/time.Second))
+	}
 	return c
 }

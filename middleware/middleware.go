@@ -79,6 +79,7 @@ type Guard struct {
 	proxies   proxies
 	start     challenge           // for a request without credentials
 	scopes    []string            // of Config.Scopes: those that clients can get
+	ruled     []string            // the scopes that no client gets by asking for them, whatever its issuer
 	issuers   map[string]*trusted // by "iss"
 	plain     bool                // whether the claims of all issuers have the names of RFC 9068
 	opaque    *trusted            // the issuer of opaque tokens; nil without one
@@ -103,7 +104,7 @@ func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
 		AuthorizationServers:   c.announced(),
-		ScopesSupported:        nilIfEmpty(c.Scopes),
+		ScopesSupported:        without(c.Scopes, c.ruledByAll()),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
@@ -121,6 +122,7 @@ func New(c Config) (*Guard, error) {
 		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
 		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
+	g.ruled = c.ruledByAll()
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}
@@ -157,7 +159,7 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported
 	}
-	g.start = challenge{status: http.StatusUnauthorized, scopes: slices.Clone(challengeScopes),
+	g.start = challenge{status: http.StatusUnauthorized, scopes: g.askable(challengeScopes),
 		description: "This resource needs an access token."}
 	return nil
 }

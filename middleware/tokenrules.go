@@ -24,6 +24,7 @@ type tokenRules struct {
 	clients    []string                  // the claims that name the client: those that are there must agree
 	scopes     []string                  // the claims that hold the scopes: the first that is there counts
 	lists      bool                      // whether the scopes may be an array
+	mapping    scopeMap                  // of Issuer.ScopeMap
 	plain      bool                      // whether RFC 9068 names all claims that are read
 
 	tenant, version string // of an issuer of Entra
@@ -33,7 +34,8 @@ type tokenRules struct {
 func tokenRulesOf(i *Issuer) *tokenRules {
 	form := &tokenForms[i.Profile]
 	r := &tokenRules{profile: i.Profile, algorithms: form.algorithms, types: form.types,
-		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "", plain: i.plain()}
+		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "",
+		mapping: newScopeMap(i.ScopeMap), plain: i.plain()}
 	if i.InsecureNoAudience {
 		r.apps = slices.Clone(i.Audiences)
 	} else {
@@ -139,6 +141,8 @@ func (r *tokenRules) claims(m members) (jwtClaims, error) {
 	if !tokenForms[r.profile].evidence(r, m, &c) {
 		return jwtClaims{}, invalid("The token is not an access token.")
 	}
+	held, _ := r.granted(m)
+	c.Scope = r.mapped(c.Scope, held)
 	return c, nil
 }
 
@@ -160,20 +164,24 @@ func (r *tokenRules) client(m members) (string, error) {
 	return client, nil
 }
 
-// scope returns the scopes of a token as RFC 6749 section 3.3 writes them. The claim is such a
-// string, or where the rules allow it an array with one scope in each string.
+// scope returns the scopes of a token.
 func (r *tokenRules) scope(m members) (string, error) {
 	for _, name := range r.scopes {
-		if !m.has(name) {
-			continue
+		if m.has(name) {
+			return r.scopesIn(m, name)
 		}
-		var list []string
-		if r.lists && m.read(name, &list) == nil {
-			return strings.Join(slices.DeleteFunc(list, func(s string) bool { return !metadata.ValidScope(s) }), " "), nil
-		}
-		var text string
-		err := m.read(name, &text)
-		return text, err
 	}
 	return "", nil
+}
+
+// scopesIn returns the scopes in a claim as RFC 6749 section 3.3 writes them. The claim is such a
+// string, or where the rules allow it an array with one scope in each string.
+func (r *tokenRules) scopesIn(m members, name string) (string, error) {
+	var list []string
+	if r.lists && m.read(name, &list) == nil {
+		return strings.Join(slices.DeleteFunc(list, func(s string) bool { return !metadata.ValidScope(s) }), " "), nil
+	}
+	var text string
+	err := m.read(name, &text)
+	return text, err
 }

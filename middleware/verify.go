@@ -126,7 +126,7 @@ func (g *Guard) isOpaque(raw string) bool {
 
 // lookUp verifies an opaque token by introspection.
 func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
-	if !isB64Token(raw) {
+	if !isB64Token(raw) || !g.opaque.rules.profile.looksLike(raw) {
 		// RFC 6750 section 2.1: what an access token may look like.
 		return verified{}, invalid("The access token is malformed.")
 	}
@@ -190,7 +190,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	token.leeway = t.issuer.rules.leeway
+	token.leeway, token.ruled = t.issuer.rules.leeway, t.issuer.rules.mapping.ruled
 	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer.issuer, keys: t.keys}
 }
 

@@ -83,6 +83,7 @@ type Guard struct {
 	issuers   map[string]*trusted // by "iss"
 	plain     bool                // whether the claims of all issuers have the names of RFC 9068
 	opaque    *trusted            // the issuer of opaque tokens; nil without one
+	kinds     []*tokenKind        // of tokens that verifiers of the user verify
 	verified  *memory[verified]
 	policy    *policy
 	optional  bool

@@ -255,3 +255,30 @@ func body(t *testing.T, h http.Handler, r *http.Request) string {
 	}
 	return string(text)
 }
+
+// BenchmarkSharedIssuers measures what a further guard costs, and a cached token at one of 100 guards.
+func BenchmarkSharedIssuers(b *testing.B) {
+	issuer := middlewaretest.NewIssuer(b)
+	shared := newIssuers(b, issuer)
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			sharing(b, shared, resource)
+		}
+	})
+	b.Run("cached", func(b *testing.B) {
+		var guards []*middleware.Guard
+		var tokens []string
+		for n := range 100 {
+			of := fmt.Sprintf("https://tenant%d.example.com/mcp", n)
+			guards, tokens = append(guards, sharing(b, shared, of)), append(tokens, issuer.Mint(claims{"aud": of}))
+			verifiedBy(b, guards[n], tokens[n])
+		}
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			if _, err := guards[n%100].Verify(b.Context(), tokens[n%100]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -45,7 +45,7 @@ func readAnswer(text []byte) (answer, error) {
 
 // check checks a response. It refuses a token without an audience, which may have been issued
 // for another resource (MCP, Token Handling: servers MUST validate the audience).
-func (a *answer) check(from *issuer, now time.Time) error {
+func (a *answer) check(from *trusted, now time.Time) error {
 	switch {
 	case !a.Active:
 		return invalid("The access token is not active.")
@@ -54,7 +54,7 @@ func (a *answer) check(from *issuer, now time.Time) error {
 	case a.TokenType != "" && !strings.EqualFold(a.TokenType, "Bearer"), a.TokenUse != "" && a.TokenUse != "access_token":
 		return invalid("The token is not a bearer token for access.")
 	}
-	return a.jwtClaims.check(from.rules, now)
+	return a.jwtClaims.check(from, now)
 }
 
 // confirms compares a response with the claims of the token.

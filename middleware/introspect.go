@@ -123,7 +123,7 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 // ones.
 type introspector struct {
 	Introspection
-	issuer   *issuer
+	issuer   *trusted
 	inactive *memory[*lookup]
 	active   *memory[*lookup]
 
@@ -132,7 +132,7 @@ type introspector struct {
 	warned  time.Time
 	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
-	endpoint endpoint
+	largest int // response that is kept for [Token.Claims], in bytes
 }
 
 // lookup is the introspection of one token. Its other fields do not change once done is closed.
@@ -143,7 +143,7 @@ type lookup struct {
 	err    error // a challenge for a token that is not valid
 }
 
-func newIntrospector(c Introspection, from *issuer, size int) *introspector {
+func newIntrospector(c Introspection, from *trusted, size, largest int) *introspector {
 	if c.Fresh == 0 {
 		c.Fresh = from.rules.profile.fresh()
 	}
@@ -152,7 +152,8 @@ func newIntrospector(c Introspection, from *issuer, size int) *introspector {
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		budget: newBudget(c, from.rules.profile, size),
 	}
 }
 
@@ -174,7 +175,7 @@ func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Tim
 // before it, so that different lists of them have different ids.
 func (i *introspector) id(token string) digest {
 	h := sha256.New()
-	for _, part := range [...]string{i.issuer.name, i.issuer.rules.accepted[0], token} {
+	for _, part := range [...]string{i.issuer.name, i.issuer.accepted[0], token} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
@@ -273,7 +274,7 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return i.issuer.rules.readAnswer(body)
+	return i.issuer.rules.readAnswer(body, i.largest)
 }
 
 func (i *introspector) fault(cause error) error {
@@ -288,4 +289,12 @@ func (i *introspector) warn(err error) {
 	}
 	i.warned = now.Add(warnPause)
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
+}
+
+// address returns the URL of the endpoint, configured or in the metadata of the issuer.
+func (i *introspector) address(ctx context.Context) (string, error) {
+	if i.Endpoint != "" {
+		return i.Endpoint, nil
+	}
+	return i.issuer.introspection(ctx)
 }

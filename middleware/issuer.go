@@ -90,8 +90,11 @@ func (i *Issuer) urls() []string {
 }
 
 // issuers returns all issuers whose tokens are accepted, one for each value of "iss": those of
-// Issuers, and as RFC 9068 those that AuthorizationServers names besides.
+// SharedIssuers, or those of Issuers and as RFC 9068 those that AuthorizationServers names besides.
 func (c *Config) issuers() []Issuer {
+	if c.SharedIssuers != nil {
+		return c.SharedIssuers.configured()
+	}
 	var out []Issuer
 	var configured []string
 	for _, one := range c.Issuers {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -149,32 +150,53 @@ func (i *introspector) askProvider(ctx context.Context, token string) (answer, e
 	case status != http.StatusOK:
 		return answer{}, &busyError{fmt.Sprintf("%s: the status is %d", question.Endpoint, status), pauseOf(status, header, asked)}
 	}
-	a, err := rules.readProvider(form, header, body, asked)
+	m, err := readDocument(header, body)
+	var c jwtClaims
+	if err == nil {
+		c, err = rules.readProvider(form, m, asked)
+	}
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", question.Endpoint, err)
 	}
-	return a, nil
+	c.keep(m.withoutToken(), i.largest)
+	return answer{Active: true, jwtClaims: c}, nil
 }
 
 // errProvider contains nothing of the response, which may contain the token.
 var errProvider = errors.New("the answer is not what the provider documents")
 
-// readProvider reads the response of a provider about a valid token.
-func (r *tokenRules) readProvider(form *opaqueTokens, header http.Header, body []byte, asked time.Time) (answer, error) {
+// readDocument reads the JSON object in a response.
+func readDocument(header http.Header, body []byte) (members, error) {
 	if kind, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return answer{}, errors.New("the answer is not application/json")
+		return nil, errors.New("the answer is not application/json")
 	}
 	m, err := readMembers(string(body))
 	if err != nil {
-		return answer{}, errProvider
+		return nil, errProvider
 	}
+	return m, nil
+}
+
+// withoutToken returns the members as an object, without the token, which GitHub repeats.
+func (m members) withoutToken() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if quoted, err := json.Marshal(name); err == nil && name != "token" {
+			parts = append(parts, string(quoted)+":"+string(m[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// readProvider returns what a provider says about a valid token.
+func (r *tokenRules) readProvider(form *opaqueTokens, m members, asked time.Time) (jwtClaims, error) {
 	c, err := form.answer(r, m, asked)
 	if err != nil {
-		return answer{}, errProvider
+		return jwtClaims{}, errProvider
 	}
 	held, _ := r.granted(m)
 	c.Scope, c.unaddressed = r.mapped(c.Scope, held), true
-	return answer{Active: true, jwtClaims: c}, nil
+	return c, nil
 }
 
 // exchange sends a question, and reads the response whatever its status.

@@ -16,7 +16,7 @@ import (
 // tokenRules are how the tokens of one issuer are judged. They do not change.
 type tokenRules struct {
 	profile    Profile
-	accepted   []string                  // the accepted values of "aud": the resource, then further values
+	audiences  []string                  // accepted values of "aud", besides those of a guard
 	apps       []string                  // the clients whose tokens need no "aud"; nil if all need it
 	algorithms []jose.SignatureAlgorithm // accepted in the header
 	types      []string                  // accepted in the header, in lower case and without "application/"; "" stands for none
@@ -30,16 +30,16 @@ type tokenRules struct {
 	tenant, version string // of an issuer of Entra
 }
 
-// tokenRulesOf returns the rules for an issuer. accepted are the audiences of all issuers.
-func tokenRulesOf(i *Issuer, accepted []string) *tokenRules {
+// tokenRulesOf returns the rules for an issuer.
+func tokenRulesOf(i *Issuer) *tokenRules {
 	form := &tokenForms[i.Profile]
-	r := &tokenRules{profile: i.Profile, accepted: accepted, algorithms: form.algorithms, types: form.types,
+	r := &tokenRules{profile: i.Profile, algorithms: form.algorithms, types: form.types,
 		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "",
 		mapping: newScopeMap(i.ScopeMap), plain: i.plain()}
 	if i.InsecureNoAudience {
 		r.apps = slices.Clone(i.Audiences)
 	} else {
-		r.accepted = slices.Concat(accepted, i.Audiences)
+		r.audiences = slices.Clone(i.Audiences)
 	}
 	if len(i.Algorithms) > 0 {
 		r.algorithms = nil
@@ -84,11 +84,11 @@ func (r *tokenRules) typed(typ *string) bool {
 }
 
 // meets reports whether a token was issued for this resource, or may come without an audience.
-func (r *tokenRules) meets(c *jwtClaims) bool {
+func (t *trusted) meets(c *jwtClaims) bool {
 	if c.unaddressed {
-		return slices.Contains(r.apps, c.ClientID)
+		return slices.Contains(t.rules.apps, c.ClientID)
 	}
-	return c.Audience.meets(r.accepted)
+	return c.Audience.meets(t.accepted)
 }
 
 // members are the claims of a token by their exact names, each as it is written.

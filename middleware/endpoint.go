@@ -14,20 +14,17 @@ type endpoint struct {
 	again time.Time // when to read the metadata again
 }
 
-// address returns the URL of the endpoint. An endpoint that was found before is used while the
-// metadata cannot be read.
-func (i *introspector) address(ctx context.Context) (string, error) {
-	if i.Endpoint != "" {
-		return i.Endpoint, nil
-	}
+// introspection returns the URL of the endpoint in the metadata. An endpoint that was found before
+// is used while the metadata cannot be read.
+func (i *issuer) introspection(ctx context.Context) (string, error) {
 	e := &i.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if i.issuer.now().Before(e.again) {
+	if i.now().Before(e.again) {
 		return e.found, e.err
 	}
-	found, err := i.issuer.fetch.introspectionEndpoint(ctx, i.issuer.name, i.issuer.urls)
-	now := i.issuer.now()
+	found, err := i.fetch.introspectionEndpoint(ctx, i.name, i.urls)
+	now := i.now()
 	switch {
 	case err == nil:
 		e.found, e.err, e.again = found, nil, now.Add(endpointAge)

@@ -55,7 +55,18 @@ const rotate = () => {
     jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' }] },
     scopes: ['openid', 'offline_access', 'groups'],
     claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
-    features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
+    features: {
+      devInteractions: { enabled: true }, backchannelLogout: { enabled: true }, introspection: { enabled: true }, revocation: { enabled: true },
+      // Access tokens for a resource are JWTs, unless its name says that they are opaque.
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => undefined,
+        getResourceServerInfo: (ctx, resource) => ({
+          audience: resource, scope: 'notes:read notes:write', accessTokenFormat: resource.endsWith('/opaque') ? 'opaque' : 'jwt',
+        }),
+      },
+    },
+    extraTokenClaims: () => ({ realm_access: { roles: ['staff'] } }),
     findAccount: (ctx, sub) => (removed.has(sub) ? undefined : {
       accountId: sub,
       claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: ['staff'] }),

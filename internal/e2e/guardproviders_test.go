@@ -25,18 +25,24 @@ const (
 // ID token.
 func (p *panva) issue(browser *http.Client, resource, scope string) (access, id string) {
 	p.Helper()
+	return p.tokens(browser, upstreamRedirect, resource, scope)
+}
+
+// tokens is issue for a client with another redirect URI.
+func (p *panva) tokens(browser *http.Client, redirect, resource, scope string) (access, id string) {
+	p.Helper()
 	const verifier = "a-code-verifier-of-forty-three-characters-or-more"
 	challenge := sha256.Sum256([]byte(verifier))
 	values := url.Values{
-		"response_type": {"code"}, "client_id": {"gatehouse"}, "redirect_uri": {upstreamRedirect}, "state": {"state"}, "scope": {strings.TrimSpace("openid " + scope)},
+		"response_type": {"code"}, "client_id": {"gatehouse"}, "redirect_uri": {redirect}, "state": {"state"}, "scope": {strings.TrimSpace("openid " + scope)},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
 	}
-	redeem := url.Values{"grant_type": {"authorization_code"}, "redirect_uri": {upstreamRedirect}, "code_verifier": {verifier}}
+	redeem := url.Values{"grant_type": {"authorization_code"}, "redirect_uri": {redirect}, "code_verifier": {verifier}}
 	if resource != "" {
 		values.Set("resource", resource)
 		redeem.Set("resource", resource)
 	}
-	back := p.visit(browser, p.issuer+"/auth?"+values.Encode(), upstreamRedirect, "ada")
+	back := p.visit(browser, p.issuer+"/auth?"+values.Encode(), redirect, "ada")
 	if redeem.Set("code", back.Query().Get("code")); redeem.Get("code") == "" {
 		p.Fatalf("no code for %q, but %s", resource, back)
 	}

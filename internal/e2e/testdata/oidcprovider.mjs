@@ -12,7 +12,7 @@
 //   down          answer what has begun, and listen no more
 //   up            listen again at the same address, if it does not
 //
-// Everybody signs in with the name that they type, has NAME@example.com and the group staff.
+// Everybody signs in with the name that they type, has NAME@example.com and, but for guest, the group staff.
 import { createServer } from 'node:http';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -69,7 +69,7 @@ const rotate = () => {
     extraTokenClaims: () => ({ realm_access: { roles: ['staff'] } }),
     findAccount: (ctx, sub) => (removed.has(sub) ? undefined : {
       accountId: sub,
-      claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: ['staff'] }),
+      claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: sub === 'guest' ? [] : ['staff'] }),
     }),
   });
   handle = provider.callback();

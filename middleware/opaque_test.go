@@ -178,6 +178,15 @@ func TestOpaqueProviders(t *testing.T) {
 	}
 }
 
+// TestOpaqueTokensOfOthers checks that no other profile accepts tokens of Google and GitHub.
+func TestOpaqueTokensOfOthers(t *testing.T) {
+	for profile, url := range profiles {
+		guard := guardOf(t, issuerOf(t, profile, url))
+		wantVerdict(t, guard, googleToken, middleware.ErrToken)
+		wantVerdict(t, guard, githubToken, middleware.ErrToken)
+	}
+}
+
 // TestOtherTokensAreNotAskedAbout checks that what cannot be an access token of the provider is
 // refused without a question: tokens of each other profile, of other kinds, and the table of
 // broken tokens.

@@ -41,22 +41,25 @@ type Writer struct {
 func (w *Writer) Around(layer Layer, inner http.ResponseWriter, hijack bool) http.ResponseWriter {
 	w.Layer, w.inner = layer, inner
 	_, reads := inner.(io.ReaderFrom)
-	flushes := has(inner, isFlusher)
-	hijack = hijack && has(inner, isHijacker)
-	switch {
-	case flushes && reads && hijack:
+	return w.with(has(inner, isFlusher), reads, hijack && has(inner, isHijacker))
+}
+
+// with returns the writer with some of the interfaces.
+func (w *Writer) with(flushes, reads, hijacks bool) http.ResponseWriter {
+	switch [...]bool{flushes, reads, hijacks} {
+	case [...]bool{true, true, true}:
 		return all{w}
-	case flushes && reads:
+	case [...]bool{true, true, false}:
 		return flushReads{w}
-	case flushes && hijack:
+	case [...]bool{true, false, true}:
 		return flushHijacks{w}
-	case reads && hijack:
+	case [...]bool{false, true, true}:
 		return readHijacks{w}
-	case flushes:
+	case [...]bool{true, false, false}:
 		return flushOnly{w}
-	case reads:
+	case [...]bool{false, true, false}:
 		return readsOnly{w}
-	case hijack:
+	case [...]bool{false, false, true}:
 		return hijacksOnly{w}
 	}
 	return w

@@ -152,7 +152,8 @@ func newIntrospector(c Introspection, from *trusted, size, largest int) *introsp
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		budget: newBudget(c, from.rules.profile, size),
 	}
 }
 

@@ -164,10 +164,3 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 		description: "This resource needs an access token."}
 	return nil
 }
-
-func nilIfEmpty(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return slices.Clone(list)
-}

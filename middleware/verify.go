@@ -140,6 +140,9 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 		return verified{}, invalid("The access token is malformed.")
 	}
 	answer, fresh, err := g.opaque.introspector.ask(ctx, raw)
+	if errors.Is(err, errUnsupported) {
+		return verified{}, invalid("The access token is not one that its issuer looks up.")
+	}
 	if err != nil {
 		return verified{}, err
 	}

@@ -226,7 +226,7 @@ func TestMistakesAboutSharedIssuers(t *testing.T) {
 }
 
 // TestSharedTenants shares the tenants of one issuer of Entra: the guard of one of them names it to
-// clients and accepts no token of another tenant.
+// clients, and no other.
 func TestSharedTenants(t *testing.T) {
 	const one, two = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: []middleware.Issuer{{

@@ -28,7 +28,8 @@ type jwtClaims struct {
 
 	Confirmation json.RawMessage `json:"cnf"`
 
-	unaddressed bool // whether there is no "aud" and none is needed
+	bound       binding // of Confirmation, once it is checked
+	unaddressed bool    // whether there is no "aud" and none is needed
 }
 
 // readClaims reads the payload of a token, and finds its issuer, on which the names of the claims
@@ -97,10 +98,10 @@ func (c *jwtClaims) check(r *tokenRules, now time.Time) error {
 	case !r.meets(c):
 		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
-	case c.Confirmation != nil:
-		// RFC 7800 section 3: the presenter must prove possession of a key. Such a token is not
-		// a bearer token, and this package cannot check the proof.
-		return invalid("The access token is bound to a key.")
+	case c.bind() != nil:
+		// RFC 7800 section 3: the presenter must prove possession of a key. Guard.possesses
+		// checks the proof of the kinds that are known.
+		return errBindingKind
 	case c.Subject == "" || c.ClientID == "":
 		return invalid("The access token names no subject or no client.")
 	case c.Expiry.IsZero():
@@ -132,6 +133,7 @@ func (c *jwtClaims) token() *Token {
 		Expiry:   c.Expiry.Time,
 		IssuedAt: c.IssuedAt.Time,
 		ID:       c.ID,
+		bound:    c.bound,
 	}
 }
 

@@ -32,6 +32,7 @@ type Token struct {
 
 	effective []string      // the granted scopes and the scopes that they imply
 	leeway    time.Duration // of the issuer
+	bound     binding       // what the sender of the token has to possess
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

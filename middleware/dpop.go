@@ -165,8 +165,11 @@ func (g *Guard) newDPoP(c DPoP) *dpop {
 // header does not count: a client can set it.
 func (g *Guard) requested(r *http.Request) (method, url string) {
 	path, _, _ := strings.Cut(r.RequestURI, "?") // as the client sent it, also behind http.StripPrefix
-	if !strings.HasPrefix(path, "/") {
-		path = r.URL.EscapedPath()
+	if _, rest, whole := strings.Cut(path, "://"); whole {
+		_, path = cutAt(rest, "/") // RFC 9112 section 3.2.2
+	}
+	if r.RequestURI == "" {
+		path = r.URL.EscapedPath() // of a request that did not come over a connection
 	}
 	return r.Method, g.origin + path
 }

@@ -49,9 +49,9 @@ func (b bound) request(overrides claims) *http.Request {
 	return r
 }
 
-// refusedAs fails the test unless a guard refuses a request with one challenge of a scheme, and
+// challengedBy fails the test unless a guard refuses a request with one challenge of a scheme, and
 // returns it.
-func refusedAs(t *testing.T, guard *middleware.Guard, r *http.Request, scheme, code string) metadata.Challenge {
+func challengedBy(t *testing.T, guard *middleware.Guard, r *http.Request, scheme, code string) metadata.Challenge {
 	t.Helper()
 	w := httptest.NewRecorder()
 	guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request reached the handler") })).ServeHTTP(w, r)
@@ -99,9 +99,9 @@ func TestAlgorithmsOfProofs(t *testing.T) {
 	for _, algorithm := range all {
 		client := newBound(t, issuer, jose.SignatureAlgorithm(algorithm))
 		passes(t, wide, client.request(nil))
-		refusedAs(t, narrow, client.request(nil), "DPoP", "invalid_dpop_proof")
+		challengedBy(t, narrow, client.request(nil), "DPoP", "invalid_dpop_proof")
 	}
-	refusedAs(t, wide, newBound(t, issuer, jose.ES256).request(nil), "DPoP", "invalid_dpop_proof")
+	challengedBy(t, wide, newBound(t, issuer, jose.ES256).request(nil), "DPoP", "invalid_dpop_proof")
 }
 
 // TestBoundAndUnbound shows every mixture of token, scheme and proof.
@@ -114,15 +114,15 @@ func TestBoundAndUnbound(t *testing.T) {
 
 	passes(t, accepted, withToken(plain))
 	passes(t, off, withToken(plain))
-	refusedAs(t, only, withToken(plain), "DPoP", "invalid_token")
+	challengedBy(t, only, withToken(plain), "DPoP", "invalid_token")
 	for name, r := range map[string]*http.Request{
 		"bound, as a bearer token":              withToken(client.token),
 		"bound, as a bearer token with a proof": newRequest("POST", resource, "Authorization", "Bearer "+client.token, "DPoP", proof(client.token)),
 		"unbound, with a proof":                 newRequest("POST", resource, "Authorization", "Bearer "+plain, "DPoP", proof(plain)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			refusedAs(t, accepted, r.Clone(t.Context()), "Bearer", "invalid_token")
-			refusedAs(t, only, r.Clone(t.Context()), "DPoP", "invalid_token")
+			challengedBy(t, accepted, r.Clone(t.Context()), "Bearer", "invalid_token")
+			challengedBy(t, only, r.Clone(t.Context()), "DPoP", "invalid_token")
 		})
 	}
 	for name, r := range map[string]*http.Request{
@@ -130,8 +130,8 @@ func TestBoundAndUnbound(t *testing.T) {
 		"unbound, with the scheme and proof": newRequest("POST", resource, "Authorization", "dpop "+plain, "DPoP", proof(plain)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			refusedAs(t, accepted, r.Clone(t.Context()), "DPoP", "invalid_token")
-			refusedAs(t, only, r.Clone(t.Context()), "DPoP", "invalid_token")
+			challengedBy(t, accepted, r.Clone(t.Context()), "DPoP", "invalid_token")
+			challengedBy(t, only, r.Clone(t.Context()), "DPoP", "invalid_token")
 		})
 	}
 	for name, r := range map[string]*http.Request{
@@ -140,7 +140,7 @@ func TestBoundAndUnbound(t *testing.T) {
 		"proofs in a list": newRequest("POST", resource, "Authorization", "DPoP "+client.token, "DPoP", proof(client.token)+", "+proof(client.token)),
 		"a long proof":     newRequest("POST", resource, "Authorization", "DPoP "+client.token, "DPoP", client.Prove("POST", resource, client.token, claims{"x": strings.Repeat("x", 4096)})),
 	} {
-		t.Run(name, func(t *testing.T) { refusedAs(t, accepted, r, "DPoP", "invalid_dpop_proof") })
+		t.Run(name, func(t *testing.T) { challengedBy(t, accepted, r, "DPoP", "invalid_dpop_proof") })
 	}
 	refused(t, off, withToken(client.token), http.StatusUnauthorized)
 	if _, err := accepted.Verify(t.Context(), client.token); err == nil {
@@ -183,7 +183,7 @@ func TestClaimsOfProofs(t *testing.T) {
 		"a digest in another notation": {"content_digest": strings.ReplaceAll(digestOf(""), "sha-256", "SHA-256")},
 		"a digest that is null":        {"content_digest": []string{}},
 	} {
-		t.Run(name, func(t *testing.T) { refusedAs(t, guard, client.request(overrides), "DPoP", "invalid_dpop_proof") })
+		t.Run(name, func(t *testing.T) { challengedBy(t, guard, client.request(overrides), "DPoP", "invalid_dpop_proof") })
 	}
 	for name, overrides := range map[string]claims{
 		"scheme and host in another case": {"htu": "HTTPS://Notes.Example.COM/mcp"},
@@ -244,14 +244,14 @@ func TestHeadersOfProofs(t *testing.T) {
 		"a claim in another case":   client.Sign([]byte(strings.Replace(string(payload), `"htm"`, `"HTM"`, 1)), nil),
 		"unsigned":                  unsigned(payload, client),
 	} {
-		t.Run(name, func(t *testing.T) { refusedAs(t, guard, send(proof), "DPoP", "invalid_dpop_proof") })
+		t.Run(name, func(t *testing.T) { challengedBy(t, guard, send(proof), "DPoP", "invalid_dpop_proof") })
 	}
 	passes(t, guard, send(client.Sign(payload, map[string]any{"typ": "application/DPoP+JWT"})))
 	for name, proof := range map[string]string{ // after the header was seen in a valid proof
 		"a changed signature": tampered(client.Prove("POST", resource, client.token, nil)),
 		"for another token":   client.Prove("POST", resource, "another", nil),
 	} {
-		t.Run(name, func(t *testing.T) { refusedAs(t, guard, send(proof), "DPoP", "invalid_dpop_proof") })
+		t.Run(name, func(t *testing.T) { challengedBy(t, guard, send(proof), "DPoP", "invalid_dpop_proof") })
 	}
 }
 

@@ -44,7 +44,7 @@ func TestProofsAreUsedOnce(t *testing.T) {
 	}
 	for range 21 { // until its time is a minute ago
 		now.Advance(5 * time.Second)
-		refusedAs(t, guard, late.Clone(t.Context()), "DPoP", "invalid_dpop_proof")
+		challengedBy(t, guard, late.Clone(t.Context()), "DPoP", "invalid_dpop_proof")
 	}
 	now.Advance(20 * time.Second)
 	passes(t, guard, client.request(claims{"jti": "late", "iat": now.Now().Unix()})) // forgotten by now
@@ -61,9 +61,9 @@ func TestOnePersonCannotUseUpTheRoom(t *testing.T) {
 	other.token = issuer.Mint(claims{"aud": resource, "sub": "other", "cnf": other.Confirmation()})
 	stranger := middlewaretest.NewProofKey(t, jose.ES256)
 	for range 20 {
-		refusedAs(t, guard, newRequest("POST", resource, "Authorization", "DPoP "+greedy.token,
+		challengedBy(t, guard, newRequest("POST", resource, "Authorization", "DPoP "+greedy.token,
 			"DPoP", stranger.Sign(payloadOf(t, greedy.Prove("POST", resource, greedy.token, nil)), map[string]any{"jwk": greedy.Public()})), "DPoP", "invalid_dpop_proof")
-		refusedAs(t, guard, newRequest("POST", resource, "Authorization", "DPoP invented", "DPoP", stranger.Prove("POST", resource, "invented", nil)), "DPoP", "invalid_token")
+		challengedBy(t, guard, newRequest("POST", resource, "Authorization", "DPoP invented", "DPoP", stranger.Prove("POST", resource, "invented", nil)), "DPoP", "invalid_token")
 	}
 	first := greedy.request(nil)
 	passes(t, guard, first.Clone(t.Context()))
@@ -79,7 +79,7 @@ func TestOnePersonCannotUseUpTheRoom(t *testing.T) {
 		}
 	}
 	passes(t, guard, other.request(nil))
-	refusedAs(t, guard, first, "DPoP", "invalid_dpop_proof")
+	challengedBy(t, guard, first, "DPoP", "invalid_dpop_proof")
 	now.Advance(10 * time.Minute)
 	greedy.token = issuer.Mint(claims{"aud": resource, "cnf": greedy.Confirmation(), "exp": now.Now().Add(time.Hour).Unix()})
 	passes(t, guard, greedy.request(claims{"iat": now.Now().Unix()}))
@@ -114,10 +114,10 @@ func TestNonces(t *testing.T) {
 		"of a guard with another key": ask(stranger), "changed": tampered(nonce), "short": nonce[:10], "invented": "nonce", "with padding": nonce + "=",
 	} {
 		t.Run(name, func(t *testing.T) {
-			refusedAs(t, one, client.request(claims{"nonce": wrong}), "DPoP", "use_dpop_nonce")
+			challengedBy(t, one, client.request(claims{"nonce": wrong}), "DPoP", "use_dpop_nonce")
 		})
 	}
-	refusedAs(t, one, client.request(claims{"nonce": nonce, "iat": nil}), "DPoP", "invalid_dpop_proof")
+	challengedBy(t, one, client.request(claims{"nonce": nonce, "iat": nil}), "DPoP", "invalid_dpop_proof")
 	now.Advance(2 * time.Minute)
 	w := httptest.NewRecorder()
 	one.Protect(&inner{}).ServeHTTP(w, client.request(claims{"nonce": nonce}))
@@ -126,7 +126,7 @@ func TestNonces(t *testing.T) {
 	}
 	now.Advance(4 * time.Minute)
 	client.token = issuer.Mint(claims{"aud": resource, "cnf": client.Confirmation(), "exp": now.Now().Add(time.Hour).Unix()})
-	refusedAs(t, one, client.request(claims{"nonce": nonce}), "DPoP", "use_dpop_nonce")
+	challengedBy(t, one, client.request(claims{"nonce": nonce}), "DPoP", "use_dpop_nonce")
 }
 
 // TestContentDigest shows proofs that cover the message.
@@ -136,7 +136,9 @@ func TestContentDigest(t *testing.T) {
 	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	optional := newGuard(t, issuer, accepting(), func(c *middleware.Config) { c.MaxBody = 64 })
 	demanded := newGuard(t, issuer, accepting(func(d *middleware.DPoP) { d.RequireContentDigest = true }),
-		func(c *middleware.Config) { c.Policy = middleware.Policy{Methods: map[string][]string{"tools/list": {"notes:read"}}} })
+		func(c *middleware.Config) {
+			c.Policy = middleware.Policy{Methods: map[string][]string{"tools/list": {"notes:read"}}}
+		})
 	for name, tt := range map[string]struct {
 		guard  *middleware.Guard
 		body   string
@@ -172,7 +174,7 @@ func TestContentDigest(t *testing.T) {
 	r := httptest.NewRequest("POST", resource, strings.NewReader("forged"))
 	client.Send(r, resource, client.token, claims{"content_digest": digestOf("")})
 	honest := newRequest("POST", resource, "Authorization", r.Header.Get("Authorization"), "DPoP", r.Header.Get("DPoP"))
-	refusedAs(t, optional, r, "DPoP", "invalid_dpop_proof")
+	challengedBy(t, optional, r, "DPoP", "invalid_dpop_proof")
 	passes(t, optional, honest)
 }
 
@@ -187,8 +189,8 @@ func TestWhereProofsAreFor(t *testing.T) {
 		return r
 	}
 	passes(t, guard, prove(newRequest("GET", "http://10.0.0.1:9000/mcp?x=y", "X-Forwarded-Host", "example.org"), resource))
-	refusedAs(t, guard, prove(newRequest("GET", "http://10.0.0.1:9000/mcp", "X-Forwarded-Host", "example.org"), "http://10.0.0.1:9000/mcp"), "DPoP", "invalid_dpop_proof")
-	refusedAs(t, guard, prove(newRequest("GET", "http://example.org/mcp", "X-Forwarded-Host", "example.org"), "https://example.org/mcp"), "DPoP", "invalid_dpop_proof")
+	challengedBy(t, guard, prove(newRequest("GET", "http://10.0.0.1:9000/mcp", "X-Forwarded-Host", "example.org"), "http://10.0.0.1:9000/mcp"), "DPoP", "invalid_dpop_proof")
+	challengedBy(t, guard, prove(newRequest("GET", "http://example.org/mcp", "X-Forwarded-Host", "example.org"), "https://example.org/mcp"), "DPoP", "invalid_dpop_proof")
 	w := httptest.NewRecorder()
 	http.StripPrefix("/mcp", guard.Protect(&inner{})).ServeHTTP(w, prove(newRequest("GET", "/mcp?x=y"), resource))
 	if w.Code != http.StatusTeapot {

@@ -147,7 +147,7 @@ func TestKeycloakTokensOfTypeDPoP(t *testing.T) {
 	r := newRequest("POST", resource)
 	key.Send(r, resource, token, nil)
 	passes(t, guard, r)
-	refusedAs(t, guard, withToken(issuer.Mint(claims{"aud": resource, "typ": "DPoP"})), "Bearer", "invalid_token")
+	challengedBy(t, guard, withToken(issuer.Mint(claims{"aud": resource, "typ": "DPoP"})), "Bearer", "invalid_token")
 }
 
 // FuzzProof sends invented proofs with a good token: nothing but the answers 401 and 418 comes of

@@ -67,7 +67,7 @@ func TestCertificatesOfConnections(t *testing.T) {
 		})
 	}
 	refused(t, newGuard(t, issuer), overTLS(token, own), 401)
-	refusedAs(t, newGuard(t, issuer, accepting()), overTLS(token, own), "Bearer", "invalid_token")
+	challengedBy(t, newGuard(t, issuer, accepting()), overTLS(token, own), "Bearer", "invalid_token")
 }
 
 // TestCertificatesInHandshakes takes a certificate from a real connection.
@@ -187,8 +187,8 @@ func TestBothBindings(t *testing.T) {
 		return r
 	}
 	passes(t, guard, request(true, rfc8705Certificate(t)))
-	refusedAs(t, guard, request(true), "DPoP", "invalid_token")
-	refusedAs(t, guard, request(false, rfc8705Certificate(t)), "Bearer", "invalid_token")
+	challengedBy(t, guard, request(true), "DPoP", "invalid_token")
+	challengedBy(t, guard, request(false, rfc8705Certificate(t)), "Bearer", "invalid_token")
 	refused(t, newGuard(t, issuer, func(c *middleware.Config) { c.ClientCertificates.TLS = true }), request(true, rfc8705Certificate(t)), 401)
 	for name, cnf := range map[string]any{
 		"another kind":     map[string]any{"kid": "one"},
@@ -205,7 +205,7 @@ func TestBothBindings(t *testing.T) {
 			strange := issuer.Mint(claims{"aud": resource, "cnf": cnf})
 			r := overTLS(strange, rfc8705Certificate(t))
 			key.Send(r, resource, strange, nil)
-			refusedAs(t, guard, r, "DPoP", "invalid_token")
+			challengedBy(t, guard, r, "DPoP", "invalid_token")
 		})
 	}
 }

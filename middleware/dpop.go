@@ -54,10 +54,9 @@ type DPoP struct {
 	// protocol's DPoP extension has it. A digest that is there is always checked; the guard then
 	// reads the body, up to Config.MaxBody.
 	RequireContentDigest bool
-	// Proofs is the maximum number of proofs that are remembered, each for up to twice the Window,
-	// in about 100 bytes. Nobody may have more of them than are free; further proofs of that person
-	// are refused with 429. The default is 262144.
-	Proofs int
+	// Proofs is the memory of proofs that were used. Set it to share one between guards of one
+	// resource, or for another size. The default is one of this guard, for 262144 proofs.
+	Proofs *Proofs
 	// Request returns the method and the URL that the client used. Set it behind a proxy that
 	// changes paths. The default is the method of the request, and the path of the request at the
 	// origin of the resource. It must not rely on anything that a client can set.
@@ -66,7 +65,7 @@ type DPoP struct {
 
 const (
 	defaultProofWindow = 5 * time.Minute
-	defaultProofs      = 1 << 18
+	defaultProofs      = 1 << 18 // remembered at a time
 	// maxProof is the maximum size of a proof, in bytes. One with an RSA key of 4096 bits has 2 KiB.
 	maxProof = 4 << 10
 	// maxKnownKeys is the number of keys of clients that are kept ready.
@@ -91,7 +90,6 @@ func (d *DPoP) validate() error {
 	}
 	mistake(d.Use < DPoPOff || d.Use > DPoPRequired, "there is no use %d", d.Use)
 	mistake(d.Window < 0, "the window is below zero")
-	mistake(d.Proofs < 0, "the number of proofs is below zero")
 	mistake(d.Nonces != nil && !d.Nonces.usable(), "the handles for nonces have no key: make them with NewHandles")
 	mistake(d.Nonces != nil && !d.RequireNonce, "Nonces have no effect without RequireNonce")
 	for _, name := range d.Algorithms {
@@ -136,7 +134,7 @@ type dpop struct {
 	window     time.Duration
 	request    func(*http.Request) (method, url string)
 	keys       *memory[*proofKey] // by the header of proofs; only of proofs that were valid
-	used       *replays
+	used       *Proofs
 	nonces     *nonces // nil without
 	maxBody    int
 	now        func() time.Time
@@ -151,7 +149,9 @@ func (g *Guard) newDPoP(c DPoP) *dpop {
 		required: c.Use == DPoPRequired, digests: c.RequireContentDigest, algorithms: c.algorithms(), names: strings.Join(c.announced(), " "),
 		window: cmp.Or(c.Window, defaultProofWindow), request: c.Request, keys: newMemory[*proofKey](maxKnownKeys), maxBody: g.maxBody, now: g.now,
 	}
-	d.used = newReplays(cmp.Or(c.Proofs, defaultProofs), d.window)
+	if d.used = c.Proofs; d.used == nil {
+		d.used = NewProofs(defaultProofs)
+	}
 	if c.RequireNonce {
 		d.nonces = newNonces(cmp.Or(c.Nonces, g.handles), g.resource, d.window)
 	}

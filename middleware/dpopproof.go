@@ -149,6 +149,8 @@ func readPublicKey(jwk []byte, algorithm jose.SignatureAlgorithm) (*proofKey, er
 func (d *dpop) judge(r *http.Request, c *proofClaims, raw string) (ends time.Time, err error) {
 	method, url := d.request(r)
 	switch {
+	case method == "" || url == "":
+		return ends, badProof("What the proof is for is not known here.")
 	case c.ID == "" || len(c.ID) > maxProofID:
 		return ends, badProof("The proof has no usable jti.")
 	case c.Method != method:

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// replaySlots is the number of slots in which a window of time is divided.
-const replaySlots = 8
+// proofSlot is the precision of the time for which a proof is remembered.
+const proofSlot = 5 * time.Second
 
 // proofID identifies a proof, or a person, by half of a SHA-256.
 type proofID [sha256.Size / 2]byte
 
-// replays remembers proofs until they are too old to be accepted. Only proofs with a valid token
-// and a valid signature get here, and nobody may have more of them than are free, so that one
-// person cannot use up the room of the others: whoever comes new finds some. A proof that does not
-// fit is refused. None is forgotten early.
-type replays struct {
-	slot time.Duration // the precision of ends
-	max  int
+// Proofs remembers proofs of DPoP until they are too old to be accepted, each for up to twice
+// [DPoP.Window], in about 100 bytes. Only proofs with a valid token and a valid signature get
+// there. Nobody may have more proofs there than there is room left, so that one person cannot use
+// up that of others: who comes new finds some. A proof that does not fit is refused with 429, and
+// none is forgotten early.
+type Proofs struct {
+	most int
 
 	mu   sync.Mutex
 	seen map[proofID]struct{}
@@ -30,14 +30,14 @@ type replays struct {
 
 type usedProof struct{ id, by proofID }
 
-func newReplays(most int, window time.Duration) *replays {
-	return &replays{slot: max(window/replaySlots, time.Second), max: most,
-		seen: make(map[proofID]struct{}), held: make(map[proofID]int), ends: make(map[int64][]usedProof)}
+// NewProofs returns a memory for a number of proofs, at least one.
+func NewProofs(most int) *Proofs {
+	return &Proofs{most: max(most, 1), seen: make(map[proofID]struct{}), held: make(map[proofID]int), ends: make(map[int64][]usedProof)}
 }
 
 // use remembers a proof until it ends. It returns a refusal for one that it remembers already, and
 // for one that does not fit.
-func (u *replays) use(token *Token, jti string, now, ends time.Time) error {
+func (u *Proofs) use(token *Token, jti string, now, ends time.Time) error {
 	id, by := idOf(token.bound.key, jti), idOf(token.Issuer, token.Subject)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,22 +45,22 @@ func (u *replays) use(token *Token, jti string, now, ends time.Time) error {
 	if _, used := u.seen[id]; used {
 		return badProof("The proof was used before.")
 	}
-	if free := u.max - len(u.seen); u.held[by] >= free {
+	if free := u.most - len(u.seen); u.held[by] >= free {
 		return challenge{status: http.StatusTooManyRequests, description: "There are too many recent proofs for this access token.",
-			retryAfter: int(u.slot/time.Second) + 1}
+			retryAfter: int(proofSlot/time.Second) + 1}
 	}
 	u.seen[id] = struct{}{}
 	u.held[by]++
-	slot := u.slotOf(ends) + 1 // it has ended when this slot begins
+	slot := slotOf(ends) + 1 // it has ended when this slot begins
 	u.ends[slot] = append(u.ends[slot], usedProof{id, by})
 	return nil
 }
 
-func (u *replays) slotOf(t time.Time) int64 { return t.UnixNano() / int64(u.slot) }
+func slotOf(t time.Time) int64 { return t.UnixNano() / int64(proofSlot) }
 
 // clean forgets proofs that have ended.
-func (u *replays) clean(now time.Time) {
-	slot := u.slotOf(now)
+func (u *Proofs) clean(now time.Time) {
+	slot := slotOf(now)
 	if slot == u.last {
 		return
 	}

@@ -56,7 +56,9 @@ func TestProofsAreUsedOnce(t *testing.T) {
 // some, that nothing is forgotten, and that proofs without a good token or signature take none.
 func TestOnePersonCannotUseUpTheRoom(t *testing.T) {
 	issuer, now := middlewaretest.NewIssuer(t), newClock()
-	guard := newGuard(t, issuer, accepting(func(d *middleware.DPoP) { d.Proofs = 8 }), func(c *middleware.Config) { c.Now = now.Now })
+	eight := middleware.NewProofs(8)
+	guard := newGuard(t, issuer, accepting(func(d *middleware.DPoP) { d.Proofs = eight }), func(c *middleware.Config) { c.Now = now.Now })
+	twin := newGuard(t, issuer, accepting(func(d *middleware.DPoP) { d.Proofs = eight }), func(c *middleware.Config) { c.Now = now.Now })
 	greedy, other := newBound(t, issuer, jose.ES256), newBound(t, issuer, jose.ES256)
 	other.token = issuer.Mint(claims{"aud": resource, "sub": "other", "cnf": other.Confirmation()})
 	stranger := middlewaretest.NewProofKey(t, jose.ES256)
@@ -67,6 +69,7 @@ func TestOnePersonCannotUseUpTheRoom(t *testing.T) {
 	}
 	first := greedy.request(nil)
 	passes(t, guard, first.Clone(t.Context()))
+	challengedBy(t, twin, first.Clone(t.Context()), "DPoP", "invalid_dpop_proof") // it has the same memory
 	for range 3 {
 		passes(t, guard, greedy.request(nil))
 	}
@@ -201,6 +204,8 @@ func TestWhereProofsAreFor(t *testing.T) {
 	}))
 	r := newRequest("POST", "http://10.0.0.1:9000/inner", "Authorization", "DPoP "+client.token, "DPoP", client.Prove("PUT", resource+"/public/inner", client.token, nil))
 	passes(t, told, r)
+	untold := newGuard(t, issuer, accepting(func(d *middleware.DPoP) { d.Request = func(*http.Request) (string, string) { return "", "" } }))
+	challengedBy(t, untold, newRequest("POST", resource, "Authorization", "DPoP "+client.token, "DPoP", client.Prove("", "", client.token, nil)), "DPoP", "invalid_dpop_proof")
 }
 
 // TestProofsStopAtTheGuard shows that no handler gets a proof, in any spelling.
@@ -271,7 +276,6 @@ func TestMistakesInDPoP(t *testing.T) {
 	for want, d := range map[string]middleware.DPoP{
 		"no use 7":                     {Use: 7},
 		"window is below zero":         {Use: middleware.DPoPAccepted, Window: -1},
-		"number of proofs":             {Use: middleware.DPoPAccepted, Proofs: -1},
 		`"HS256" is not`:               {Use: middleware.DPoPAccepted, Algorithms: []string{"HS256"}},
 		`"none" is not`:                {Use: middleware.DPoPAccepted, Algorithms: []string{"none"}},
 		"have no key":                  {Use: middleware.DPoPAccepted, RequireNonce: true, Nonces: &middleware.Handles{}},

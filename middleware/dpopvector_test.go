@@ -177,7 +177,7 @@ func BenchmarkDPoP(b *testing.B) {
 	for _, algorithm := range benchmarked {
 		issuer := middlewaretest.NewIssuer(b)
 		client := newBound(b, issuer, algorithm)
-		handler := newGuard(b, issuer, accepting(func(d *middleware.DPoP) { d.Proofs = 1 << 24 })).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		handler := newGuard(b, issuer, accepting(func(d *middleware.DPoP) { d.Proofs = middleware.NewProofs(1 << 24) })).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		proofs := make([]string, 512)
 		b.Run("request/"+string(algorithm), func(b *testing.B) {
 			w, r := &counted{discard: discard{http.Header{}}}, client.request(nil)

@@ -55,7 +55,7 @@ type DPoP struct {
 	// reads the body, up to Config.MaxBody.
 	RequireContentDigest bool
 	// Proofs is the memory of proofs that were used. Set it to share one between guards of one
-	// resource, or for another size. The default is one of this guard, for 262144 proofs.
+	// resource, or for another size. The default is one of this guard, for [DefaultProofs].
 	Proofs *Proofs
 	// Request returns the method and the URL that the client used. Set it behind a proxy that
 	// changes paths. The default is the method of the request, and the path of the request at the
@@ -63,9 +63,11 @@ type DPoP struct {
 	Request func(*http.Request) (method, url string)
 }
 
+// DefaultProofs is the size of a memory of proofs where none is configured.
+const DefaultProofs = 1 << 18
+
 const (
 	defaultProofWindow = 5 * time.Minute
-	defaultProofs      = 1 << 18 // remembered at a time
 	// maxProof is the maximum size of a proof, in bytes. One with an RSA key of 4096 bits has 2 KiB.
 	maxProof = 4 << 10
 	// maxKnownKeys is the number of keys of clients that are kept ready.
@@ -150,7 +152,7 @@ func (g *Guard) newDPoP(c DPoP) *dpop {
 		window: cmp.Or(c.Window, defaultProofWindow), request: c.Request, keys: newMemory[*proofKey](maxKnownKeys), maxBody: g.maxBody, now: g.now,
 	}
 	if d.used = c.Proofs; d.used == nil {
-		d.used = NewProofs(defaultProofs)
+		d.used = NewProofs(DefaultProofs)
 	}
 	if c.RequireNonce {
 		d.nonces = newNonces(cmp.Or(c.Nonces, g.handles), g.resource, d.window)

@@ -81,6 +81,9 @@ type Config struct {
 	// timeouts. The default uses no proxy of the environment, follows no redirect, and verifies
 	// certificates.
 	Transport http.RoundTripper
+	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
+	// of its answer, 0 if there was none, and the time to its header. It must not block.
+	Forwarded func(status int, took time.Duration)
 	// PassHeaders are request headers to forward although their names look as if they carry an
 	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.
 	// Name one only when the upstream does not derive an identity from it, or when clients are
@@ -160,7 +163,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	if !c.VerifyOnly {
-		g.proxy = g.newProxy(c.Transport)
+		g.proxy = g.newProxy(c.reporting(c.Transport))
 	}
 	return g, nil
 }

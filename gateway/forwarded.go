@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+)
+
+// timed is a transport that reports each round trip: the status of the answer, 0 without one, and
+// the time to its header.
+type timed struct {
+	http.RoundTripper
+	report func(status int, took time.Duration)
+}
+
+// reporting returns a transport that reports to c.Forwarded, if that is set.
+func (c *Config) reporting(transport http.RoundTripper) http.RoundTripper {
+	if c.Forwarded == nil {
+		return transport
+	}
+	if transport == nil {
+		transport = newTransport()
+	}
+	return timed{transport, c.Forwarded}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
+	began, status := time.Now(), 0
+	res, err := t.RoundTripper.RoundTrip(r)
+	if err == nil {
+		status = res.StatusCode
+	}
+	t.report(status, time.Since(began))
+	return res, err
+}

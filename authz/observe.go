@@ -16,8 +16,8 @@ import (
 // observation does not name are zero.
 type Observation struct {
 	What What
-	// Endpoint, Status and Took are those of an [Answered] request. Status is 0 if the answer was
-	// cut off, and Took is the time to its end.
+	// Endpoint, Status and Took are those of an [Answered] request. Status is 0 if the connection
+	// was cut off before an answer, and Took is the time to its end.
 	Endpoint Endpoint
 	Status   int
 	Took     time.Duration
@@ -151,10 +151,10 @@ func (s *Server) observed(next http.Handler) http.Handler {
 
 // WriteHeader implements [http.ResponseWriter].
 func (s *sighting) WriteHeader(status int) {
+	s.ResponseWriter.WriteHeader(status)
 	if s.status == 0 && status >= http.StatusOK {
 		s.status = status
 	}
-	s.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].

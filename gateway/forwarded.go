@@ -6,7 +6,8 @@ import (
 )
 
 // timed is a transport that reports each round trip: the status of the answer, 0 without one, and
-// the time to its header.
+// the time to its header. A request whose client left before is no fault of the upstream, and is not
+// reported.
 type timed struct {
 	http.RoundTripper
 	report func(status int, took time.Duration)
@@ -30,6 +31,8 @@ func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		status = res.StatusCode
 	}
-	t.report(status, time.Since(began))
+	if err == nil || r.Context().Err() == nil {
+		t.report(status, time.Since(began))
+	}
 	return res, err
 }

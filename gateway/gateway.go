@@ -82,7 +82,8 @@ type Config struct {
 	// certificates.
 	Transport http.RoundTripper
 	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
-	// of its answer, 0 if there was none, and the time to its header. It must not block.
+	// of its answer, 0 if there was none, and the time to its header. It is not called when the
+	// client left before the answer. It must not block.
 	Forwarded func(status int, took time.Duration)
 	// PassHeaders are request headers to forward although their names look as if they carry an
 	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.

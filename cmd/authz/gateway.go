@@ -32,7 +32,9 @@ type gatewayVerb struct {
 type gatewaySettings struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings."`
 
-	Listen     string   `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	Listen      string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	AdminListen string `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /metrics, or off (default ${default})."`
+
 	Resource   string   `placeholder:"URL" help:"The URL that clients dial: the audience of their tokens."`
 	Upstream   string   `placeholder:"URL" help:"The URL of the server that is guarded; its path takes the place of the resource's."`
 	Issuer     []string `sep:"none" placeholder:"URL" help:"An authorization server whose tokens are accepted; repeatable."`
@@ -85,22 +87,25 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
 	config.Guard.Logger = log
-	gate, err := gateway.New(config)
-	if err != nil {
-		return err
-	}
-	st, err := newSite(ctx, s.Listen, off, s.TLSCert, s.TLSKey)
+	st, err := newSite(ctx, s.Listen, s.AdminListen, s.TLSCert, s.TLSKey)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	st.log, st.grace, st.streams, st.notice = log, p.grace, newStreams(), gate.Stop
+	st.log = log
+	st.measure()
+	countGateway(st.gatewayCounts(), &config)
+	gate, err := gateway.New(config)
+	if err != nil {
+		return err
+	}
+	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
 	st.bounds, st.trusted = s.listenSettings, config.Guard.TrustedProxies
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
 	s.announce(p.stdout, st.public.Addr())
-	return st.serve(ctx, gate, nil)
+	return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing))
 }
 
 // loadGateway sets s from all sources. It returns the configuration of the gateway, warnings,
@@ -207,6 +212,7 @@ func (s *gatewaySettings) doubts() []string {
 	var out risks
 	doubt := func(applies bool, sentence string, values ...any) { out.add(applies, sentence, values...) }
 	out.proxies(s.TrustedProxies)
+	out.admin(s.AdminListen)
 	upstream, err := url.Parse(s.Upstream)
 	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
 		"the upstream is http on another machine: an attacker on the network path can read and change messages, and any client that reaches it directly can call it as any user")

@@ -11,7 +11,7 @@ import (
 )
 
 // issuerKeys are the keys of an issuer in the list of a resource.
-var issuerKeys = []string{"url", "profile", "audiences", "algorithms", "type", "client-claim", "scope-claim", "leeway", "max-stale", "keys-url", "keys-file", "tenants",
+var issuerKeys = []string{"url", "profile", "audiences", "algorithms", "type", "client-claim", "scope-claim", "scope-map", "leeway", "max-stale", "keys-url", "keys-file", "tenants",
 	"insecure-no-audience", "introspection"}
 
 // readIssuers reads the issuers of a resource. Each is a URL, or a mapping.
@@ -56,6 +56,8 @@ func issuerIn(d *settings.Document, f settings.Field, keys map[string]settings.F
 			*times[key] = time.Duration(durationIn(d, value, key))
 		case key == "profile":
 			one.Profile = profileIn(d, value)
+		case key == "scope-map":
+			one.ScopeMap = scopeMapIn(d, value)
 		case key == "insecure-no-audience":
 			one.InsecureNoAudience = d.Truth(value, key)
 		}
@@ -65,6 +67,27 @@ func issuerIn(d *settings.Document, f settings.Field, keys map[string]settings.F
 	}
 	one.Keys = keySourceIn(d, keys)
 	return one
+}
+
+// scopeMapIn reads which values of claims grant scopes. A claim is a name, or a list of names for a
+// claim within another one.
+func scopeMapIn(d *settings.Document, f settings.Field) (rules []middleware.ScopeRule) {
+	for _, element := range d.Elements(f, "scope-map") {
+		keys := d.Section(element, "a rule of scope-map", []string{"claim", "value", "scopes"})
+		var rule middleware.ScopeRule
+		for key, value := range keys {
+			switch key {
+			case "claim":
+				rule.Claim = d.OneOrMore(value, key)
+			case "value":
+				rule.Value = d.Text(value, key)
+			case "scopes":
+				rule.Scopes = scopeListIn(d, value, key)
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules
 }
 
 // keySourceIn reads where the keys of an issuer come from.
@@ -103,7 +126,7 @@ func profileIn(d *settings.Document, f settings.Field) middleware.Profile {
 
 // ask reads the introspection at an issuer.
 func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middleware.Issuer) {
-	keys := d.Section(f, "introspection", []string{"endpoint", "client-id", "client-secret", "client-secret-file", "opaque", "fresh"})
+	keys := d.Section(f, "introspection", []string{"endpoint", "client-id", "client-secret", "client-secret-file", "opaque", "fresh", "per-hour"})
 	asked := middleware.Introspection{ClientID: r.Resource}
 	for key, value := range keys {
 		switch key {
@@ -115,6 +138,8 @@ func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middlew
 			asked.Opaque = d.Truth(value, key)
 		case "fresh":
 			asked.Fresh = time.Duration(durationIn(d, value, key))
+		case "per-hour":
+			asked.PerHour = sizeIn(d, value, key)
 		}
 	}
 	before := d.Failures()

@@ -31,8 +31,14 @@ type gate interface {
 
 // build returns the gateway.
 func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
+	configs, err := plan.configs, error(nil)
+	if plan.resources != nil {
+		if configs, err = shareIssuers(configs, log); err != nil {
+			return nil, err
+		}
+	}
 	var gates []*gateway.Gateway
-	for _, config := range plan.configs {
+	for _, config := range configs {
 		config.Guard.Logger = log
 		g, err := gateway.New(config)
 		if err != nil {

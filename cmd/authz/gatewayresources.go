@@ -94,7 +94,7 @@ func (r *guardedResource) readScopes(d *settings.Document, f settings.Field) {
 func sizeIn(d *settings.Document, f settings.Field, key string) int {
 	n, err := strconv.Atoi(d.Text(f, key))
 	if err != nil || n <= 0 {
-		d.Fail(f.Line, "%s is not a size: it must be a number of bytes, more than 0", key)
+		d.Fail(f.Line, "%s must be a number of more than 0", key)
 	}
 	return n
 }

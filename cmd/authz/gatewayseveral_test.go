@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,7 +261,7 @@ func TestGatewayResourcesMistakes(t *testing.T) {
 		"resources: [a]\n":                             "gateway.yaml:1: a resource must be keys with values",
 		"resources:\n  - upstreem: a\n":                `gateway.yaml:2: unknown key "upstreem": the nearest valid key is "upstream"`,
 		"resources:\n  - upstream: http://127.0.0.1\n": `gateway.yaml:2: a resource needs the key "resource"`,
-		leastResource + "    max-body: much\n":         "gateway.yaml:5: max-body is not a size",
+		leastResource + "    max-body: much\n":         "gateway.yaml:5: max-body must be a number of more than 0",
 		leastResource + "    identity: token\n":        `gateway.yaml:2: resource https://notes.example.com/mcp: identity "token" is not known`,
 		leastResource + "    scopes: {tool: x}\n":      `gateway.yaml:5: unknown key "tool": the nearest valid key is "tools"`,
 		leastResource + "    scopes:\n      tools:\n        a: offline_access\n":                              "gateway.yaml:7: a: \"offline_access\" is not a scope",
@@ -275,7 +277,7 @@ func TestGatewayResourcesMistakes(t *testing.T) {
 		issuer + "        leeway: 5\n":                                                                        "gateway.yaml:6: leeway: \"5\" is not a duration",
 		issuer + "        leeway: 5m\n":                                                                       "the leeway for clocks is more than 1m0s",
 		issuer + "        algorithms: HS256\n":                                                                `"HS256" is not an accepted algorithm`,
-		issuer + "        insecure-no-audience: true\n":                                                       "InsecureNoAudience is for the profile Cognito alone",
+		issuer + "        insecure-no-audience: true\n":                                                       "InsecureNoAudience is for the profile",
 		issuer + "        keys-file: nowhere\n":                                                               "gateway.yaml:6: keys-file: open nowhere",
 		issuer + "        keys-file: a\n        keys-url: https://b.example\n":                                "keys-url and keys-file are both set",
 		issuer + "        introspection: {fresh: 5s}\n":                                                       "gateway.yaml:6: introspection needs client_secret or client_secret_file",
@@ -325,5 +327,45 @@ func TestGatewayResourcesDoubts(t *testing.T) {
 	first, second := plan.configs[0], plan.configs[1]
 	if strings.Count(text, "\n") != 2 || len(first.PassHeaders) != 0 || first.Guard.Issuers[0].InsecureNoAudience || second.Guard.Issuers[0].Profile != middleware.Cognito {
 		t.Errorf("%s\n%+v", text, plan.configs)
+	}
+}
+
+// Resources of one issuer share its keys, and a resource with other rules for it does not.
+func TestGatewayResourcesShareKeys(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	entry := func(name, more string) string {
+		return "  - resource: https://" + name + ".example.com/mcp\n    upstream: http://127.0.0.1:9\n    issuers:\n      - url: " + issuer.URL() + "\n" + more
+	}
+	plan, _, err := planned(t, "resources:\n"+entry("a", "")+entry("b", "        audiences: b\n")+entry("c", "")+entry("d", "        leeway: 1s\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := plan.build(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(name, audience string) int {
+		r := httptest.NewRequest("GET", "https://"+name+".example.com/mcp", nil)
+		r.RemoteAddr = "192.0.2.1:1234"
+		r.Header.Set("Authorization", "Bearer "+issuer.Mint(middlewaretest.Claims{"aud": audience}))
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, tt := range []struct {
+		name, audience string
+		want, fetched  int
+	}{
+		{"a", "https://a.example.com/mcp", 502, 1}, {"b", "b", 502, 1}, {"c", "https://c.example.com/mcp", 502, 1}, {"a", "b", 401, 1}, {"c", "b", 401, 1},
+		{"d", "https://d.example.com/mcp", 502, 2},
+	} {
+		if got := ask(tt.name, tt.audience); got != tt.want || issuer.KeyRequests() != tt.fetched {
+			t.Errorf("%s for %s: %d after %d fetches of keys, want %d after %d", tt.audience, tt.name, got, issuer.KeyRequests(), tt.want, tt.fetched)
+		}
+	}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, httptest.NewRequest("GET", "https://a.example.com/.well-known/oauth-protected-resource/mcp", nil))
+	if !strings.Contains(w.Body.String(), `"authorization_servers":["`+issuer.URL()+`"]`) {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

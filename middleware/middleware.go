@@ -17,6 +17,8 @@
 //     algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
+//   - tokens that are bound to a key or a certificate, unless [Config] accepts them and the
+//     sender shows that it has it (RFC 9449, RFC 8705);
 //   - session ids, ids of events and cursors that were given to another caller, and the
 //     transport of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
@@ -89,13 +91,16 @@ type Guard struct {
 	optional  bool
 	ends      bool     // whether streams end with the token
 	handles   *Handles // for sealing cursors
+	dpop      *dpop    // nil when proofs are not accepted
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
 	maxToken  int
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
-	log       *slog.Logger
+
+	certificates certificates
+	log          *slog.Logger
 }
 
 // New checks the configuration and returns a guard. The error describes every mistake in the
@@ -109,6 +114,10 @@ func New(c Config) (*Guard, error) {
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
+
+		DPoPSigningAlgValuesSupported:         c.DPoP.announced(),
+		DPoPBoundAccessTokensRequired:         c.DPoP.Use == DPoPRequired,
+		TLSClientCertificateBoundAccessTokens: c.ClientCertificates.accepted(),
 	}
 	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
@@ -131,6 +140,7 @@ func New(c Config) (*Guard, error) {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	g.bindHandles(&c)
+	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
 	g.trust(&c, issuers)
 	return g, nil
 }

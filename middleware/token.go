@@ -34,6 +34,7 @@ type Token struct {
 	ruled     []string      // the scopes that rules of the issuer name, see ScopeMap
 	leeway    time.Duration // of the issuer
 	own       *payload      // all claims; nil if they are not known
+	bound     binding       // what the sender of the token has to possess
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

@@ -18,6 +18,8 @@ var (
 
 // Verify verifies an access token in the same way as [Guard.Protect], for other transports and
 // for guards of other libraries. It neither applies the policy nor calls [Config.Observe].
+// It refuses a token that is bound to a key or a certificate: only a request shows that its sender
+// has them.
 //
 // The error matches [ErrToken] or [ErrUnavailable] with errors.Is. Its text has details, and is
 // for the log.
@@ -68,9 +70,19 @@ func (v *verified) holds(now time.Time) bool {
 	return v.keys == nil || v.issuer.current.Load() == v.keys && now.Before(v.keys.renew)
 }
 
-// verify returns the contents of a valid token, from the cache if they are there. The error is
-// a [challenge] for an invalid token; any other error means that it cannot be verified.
+// verify returns the contents of a valid bearer token.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
+	token, err := g.verifyAny(ctx, raw)
+	if err == nil && token.bound.any() {
+		return nil, invalid("The access token is bound to a key or a certificate, and there is no request that could show it.")
+	}
+	return token, err
+}
+
+// verifyAny returns the contents of a valid token, from the cache if they are there. Whether its
+// sender has what the token is bound to is for [Guard.possesses] to check. The error is a
+// [challenge] for an invalid token; any other error means that it cannot be verified.
+func (g *Guard) verifyAny(ctx context.Context, raw string) (*Token, error) {
 	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
@@ -180,6 +192,9 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 		return judged{}, err
 	}
 	if err := claims.check(from, now); err != nil {
+		return judged{}, err
+	}
+	if err := g.admits(claims.bound); err != nil {
 		return judged{}, err
 	}
 	if claims.IssuedAt.IsZero() {

@@ -35,3 +35,11 @@ func (i *issuer) introspection(ctx context.Context) (string, error) {
 	}
 	return e.found, e.err
 }
+
+// address returns the URL of the endpoint, configured or in the metadata of the issuer.
+func (i *introspector) address(ctx context.Context) (string, error) {
+	if i.Endpoint != "" {
+		return i.Endpoint, nil
+	}
+	return i.issuer.introspection(ctx)
+}

@@ -274,7 +274,11 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return i.issuer.rules.readAnswer(body, i.largest)
+	a, err := i.issuer.rules.readAnswer(body)
+	if a.Active && !strings.Contains(unescapedJSON(body), token) { // no handler gets the token back
+		a.keep(string(body), i.largest)
+	}
+	return a, err
 }
 
 func (i *introspector) fault(cause error) error {
@@ -289,12 +293,4 @@ func (i *introspector) warn(err error) {
 	}
 	i.warned = now.Add(warnPause)
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
-}
-
-// address returns the URL of the endpoint, configured or in the metadata of the issuer.
-func (i *introspector) address(ctx context.Context) (string, error) {
-	if i.Endpoint != "" {
-		return i.Endpoint, nil
-	}
-	return i.issuer.introspection(ctx)
 }

@@ -138,16 +138,11 @@ func isText(raw json.RawMessage, value string) bool {
 	return json.Unmarshal(raw, &text) == nil && text != nil && *text == value
 }
 
-// readAnswer reads an introspection response, applies the rules of the issuer to it, and keeps its
-// members unless it is too large.
-func (r *tokenRules) readAnswer(body []byte, largest int) (answer, error) {
+// readAnswer reads an introspection response, and applies the rules of the issuer to it.
+func (r *tokenRules) readAnswer(body []byte) (answer, error) {
 	a, err := readAnswer(body)
-	if err != nil || !a.Active {
+	if err != nil || !a.Active || len(r.mapping.rules) == 0 {
 		return a, err
-	}
-	a.keep(string(body), largest)
-	if len(r.mapping.rules) == 0 {
-		return a, nil
 	}
 	m, err := readMembers(string(body))
 	if err != nil {

@@ -61,6 +61,8 @@ type gatewaySettings struct {
 
 	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: rely on the headers Mcp-Method and Mcp-Name for the content of a message. Only a server that speaks no revision before 2026-07-28 checks them."`
 
+	boundSettings
+
 	listenSettings
 
 	AllowedOrigins []string `placeholder:"ORIGIN" help:"On loopback: web pages that may call, such as https://inspector.example.org, or * for all; repeatable."`
@@ -124,16 +126,19 @@ func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
 	rules, err1 := s.rules()
 	sessions, err2 := s.sessions(random)
 	key, err3 := s.assertionKey(random)
+	dpop, also := s.dpop(sessions)
 	return gateway.Config{
 		Guard: middleware.Config{
 			Resource: s.Resource, ResourceName: s.ResourceName, AuthorizationServers: s.Issuer, Introspection: s.introspection(),
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
 			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // zero is the default of middleware.Config
 			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+			DPoP: dpop, ClientCertificates: middleware.ClientCertificates{Header: s.ClientCertHeader},
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,
 		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders, PassHeaders: s.PassHeaders,
-	}, errors.Join(err1, err2, err3)
+		OriginalRequest: gateway.OriginalRequest{MethodHeader: s.VerifyMethodHeader, URIHeader: s.VerifyURIHeader},
+	}, errors.Join(err1, err2, err3, also)
 }
 
 // rules reads the file of scopes. Without one, every valid token may do everything.
@@ -149,7 +154,7 @@ func (s *gatewaySettings) rules() (scopeRules, error) {
 }
 
 func (s *gatewaySettings) sessions(random io.Reader) (*middleware.Handles, error) {
-	if s.VerifyOnly {
+	if s.VerifyOnly && !s.DPoPNonce {
 		return nil, nil
 	}
 	key := make([]byte, 32)
@@ -215,8 +220,9 @@ func (s *gatewaySettings) doubts() []string {
 	doubt(len(telling) > 0, "clients can set %s: the server must not take it for the identity of the caller", strings.Join(telling, " and "))
 	doubt(s.InsecureTrustMCPHeaders && s.Scopes == "", "insecure-trust-mcp-headers has no effect without scopes")
 	doubt(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
-	doubt(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
+	doubt(s.SessionKey != "" && s.VerifyOnly && !s.DPoPNonce, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
 	doubt(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
+	s.boundDoubts(&out)
 	return out
 }
 

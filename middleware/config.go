@@ -41,6 +41,8 @@ type Config struct {
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.
 	Introspection map[string]Introspection
+	// TokenKinds are further kinds of tokens, which a [Verifier] of yours verifies.
+	TokenKinds []TokenKind
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string
 	// ChallengeScopes are the scopes in the challenge for a client without a token. The
@@ -138,7 +140,7 @@ func (c *Config) validate() error {
 	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
 		c.DPoP.validate(), c.ClientCertificates.validate(len(c.TrustedProxies) > 0),
-		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)
+		c.validIssuers(), c.validKinds(), validIntrospection(c.Introspection, c.issuers()))...)
 }
 
 func validScope(scope string) error {

@@ -73,7 +73,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next h
 	defer stop()
 	r = r.WithContext(ctx)
 	out := g.answer(w, r, got, token, stop)
-	next.ServeHTTP(out, r)
+	next.ServeHTTP(out.writer(), r)
 	out.finish()
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/abilities"
 	"gatehouse.example/message"
 )
 
@@ -25,6 +26,7 @@ type response struct {
 	opens   bool               // whether the response may be a stream that ends with the token
 	began   bool               // whether the handler wrote the header
 	body    rewrite            // nil for a response that is forwarded as it is
+	able    abilities.Writer
 }
 
 // rewrite changes the body of a response.
@@ -210,12 +212,6 @@ func (o *response) FlushError() error {
 	}
 	return http.NewResponseController(o.ResponseWriter).Flush()
 }
-
-// Flush implements http.Flusher.
-func (o *response) Flush() { _ = o.FlushError() } // http.Flusher returns no error
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (o *response) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // finish ends the response.
 func (o *response) finish() {

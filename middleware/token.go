@@ -17,7 +17,7 @@ type Token struct {
 	// ClientID ("client_id", or the claim of the issuer's [Profile]) is the client that the token
 	// was issued to.
 	ClientID string
-	// Issuer ("iss") is one of the configured issuers.
+	// Issuer ("iss") is one of the configured issuers, or that of a [TokenKind].
 	Issuer string
 	// Audience ("aud") holds this resource, and perhaps others. It is empty only in tokens that
 	// [Issuer.InsecureNoAudience] accepts.

@@ -102,6 +102,9 @@ func (g *Guard) verifyAny(ctx context.Context, raw string) (*Token, error) {
 
 // examine verifies a token that is not in the cache.
 func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verified, error) {
+	if kind := g.kindOf(raw); kind != nil {
+		return g.verifyKind(ctx, kind, raw, now)
+	}
 	if g.opaque != nil && g.isOpaque(raw) {
 		return g.lookUp(ctx, raw)
 	}
@@ -126,14 +129,20 @@ func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verifie
 // isOpaque reports whether a token is to be looked up at the issuer of opaque tokens. It is
 // false for a JWT that names another configured issuer.
 func (g *Guard) isOpaque(raw string) bool {
+	from := g.namedIssuer(raw)
+	return from == nil || from == g.opaque
+}
+
+// namedIssuer returns the issuer that a JWT names, nil for other tokens and other issuers.
+func (g *Guard) namedIssuer(raw string) *trusted {
 	_, rest, _ := strings.Cut(raw, ".")
 	body, _, _ := strings.Cut(rest, ".")
 	payload, err := plaintext(body)
 	if err != nil {
-		return true
+		return nil
 	}
 	_, from, _ := g.readClaims(payload) // a token that its issuer's rules refuse is still that issuer's
-	return from == nil || from == g.opaque
+	return from
 }
 
 // lookUp verifies an opaque token by introspection.
@@ -143,6 +152,9 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 		return verified{}, invalid("The access token is malformed.")
 	}
 	answer, fresh, err := g.opaque.introspector.ask(ctx, raw)
+	if errors.Is(err, errUnsupported) {
+		return verified{}, invalid("The access token is not one that its issuer looks up.")
+	}
 	if err != nil {
 		return verified{}, err
 	}

@@ -98,6 +98,10 @@ type Config struct {
 	UpstreamTLS *tls.Config
 	// UpstreamHeaders are credentials of the gateway for the upstream. The default is none.
 	UpstreamHeaders *UpstreamHeaders
+	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
+	// of its answer, 0 if there was none, and the time to its header. It is not called when the
+	// client left before the answer. It must not block.
+	Forwarded func(status int, took time.Duration)
 	// PassHeaders are request headers to forward although their names look as if they carry an
 	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.
 	// Name one only when the upstream does not derive an identity from it, or when clients are
@@ -188,7 +192,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	if !c.VerifyOnly {
-		g.proxy = g.newProxy(c.Transport, c.UpstreamTLS)
+		g.proxy = g.newProxy(c.transport())
 	}
 	return g, nil
 }

@@ -25,8 +25,8 @@ type boundSettings struct {
 var dpopUses = map[string]middleware.DPoPUse{"off": middleware.DPoPOff, "accepted": middleware.DPoPAccepted, "required": middleware.DPoPRequired}
 
 // dpop returns the part of the guard's configuration for proofs. The nonces are made with the key
-// of the sessions.
-func (s *boundSettings) dpop(sessions *middleware.Handles) (middleware.DPoP, error) {
+// of the sessions, which is the default.
+func (s *boundSettings) dpop() (middleware.DPoP, error) {
 	use, known := dpopUses[s.DPoP]
 	if !known && s.DPoP != "" {
 		return middleware.DPoP{}, fmt.Errorf("dpop %q is not known: it is off, accepted or required", s.DPoP)
@@ -34,11 +34,7 @@ func (s *boundSettings) dpop(sessions *middleware.Handles) (middleware.DPoP, err
 	if s.DPoPWindow < 0 {
 		return middleware.DPoP{}, fmt.Errorf("dpop-window %s is below 0", s.DPoPWindow)
 	}
-	out := middleware.DPoP{Use: use, Window: time.Duration(s.DPoPWindow), RequireNonce: s.DPoPNonce, RequireContentDigest: s.DPoPContentDigest}
-	if s.DPoPNonce {
-		out.Nonces = sessions
-	}
-	return out, nil
+	return middleware.DPoP{Use: use, Window: time.Duration(s.DPoPWindow), RequireNonce: s.DPoPNonce, RequireContentDigest: s.DPoPContentDigest}, nil
 }
 
 // boundDoubts adds a warning for each setting that has no effect.

@@ -16,16 +16,16 @@ func TestBoundTokensOfTheGateway(t *testing.T) {
 		DPoP: "required", DPoPWindow: 60e9, DPoPNonce: true, DPoPContentDigest: true, ClientCertHeader: "X-Ssl-Cert",
 		VerifyMethodHeader: "X-Forwarded-Method", VerifyURIHeader: "X-Forwarded-Uri",
 	}}
-	config, err := s.gateway(rand.Reader)
+	config, err := s.gateway(rand.Reader, &watched{})
 	d := config.Guard.DPoP
-	if err != nil || d.Use != middleware.DPoPRequired || d.Window != time.Minute || !d.RequireNonce || !d.RequireContentDigest || d.Nonces != config.Guard.Sessions || d.Nonces == nil {
+	if err != nil || d.Use != middleware.DPoPRequired || d.Window != time.Minute || !d.RequireNonce || !d.RequireContentDigest || config.Guard.Sessions == nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if config.Guard.ClientCertificates.Header != "X-Ssl-Cert" || config.OriginalRequest != (gateway.OriginalRequest{MethodHeader: "X-Forwarded-Method", URIHeader: "X-Forwarded-Uri"}) {
 		t.Errorf("%+v %+v", config.Guard.ClientCertificates, config.OriginalRequest)
 	}
 	s.VerifyOnly = true
-	if config, err := s.gateway(rand.Reader); err != nil || config.Guard.DPoP.Nonces == nil {
+	if config, err := s.gateway(rand.Reader, &watched{}); err != nil || config.Guard.Sessions == nil {
 		t.Errorf("no key for nonces at /verify: %v", err)
 	}
 	for want, args := range map[string][]string{

@@ -127,6 +127,9 @@ func (c *Config) validate() error {
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
 	}
+	if c.Sessions != nil && len(c.Policy.Routes) > 0 {
+		errs = append(errs, errors.New("a policy with routes binds no sessions: leave out Sessions"))
+	}
 	if c.MaxToken < 0 || c.MaxToken > maxMaxToken {
 		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))
 	}

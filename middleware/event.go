@@ -16,6 +16,8 @@ type Event struct {
 	Err error
 	// Operation describes the message, if the policy needed it.
 	Operation Operation
+	// Route is the pattern of [Policy.Routes] that applies, as the policy writes it.
+	Route string
 	// Needed are the scopes that the operation needs.
 	Needed []string
 	// Token is the verified token, nil without a valid one. It is shared: do not change it.
@@ -36,6 +38,7 @@ func (e Event) LogValue() slog.Value {
 	add("code", e.Code)
 	add("method", e.Operation.Method)
 	add("name", e.Operation.Name)
+	add("route", e.Route)
 	if len(e.Needed) > 0 {
 		attributes = append(attributes, slog.Any("needed", e.Needed))
 	}

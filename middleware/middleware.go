@@ -121,7 +121,7 @@ func New(c Config) (*Guard, error) {
 		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
 	g.ruled = c.ruledByAll()
-	if !c.InsecureUnboundSessions {
+	if !c.InsecureUnboundSessions && g.policy.routes == nil {
 		g.sessions = g.handles
 	}
 	if g.maxBody <= 0 {

@@ -37,7 +37,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		setCORS(w.Header())
 		if r.Method == http.MethodOptions {
-			preflight(w, r)
+			preflight(w, r, g.policy.routes != nil)
 			return
 		}
 		token, err := g.authenticate(r)
@@ -55,6 +55,10 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
 	token := proof.token
 	event := Event{Token: token}
+	if g.policy.routes != nil {
+		g.passRoute(w, r, event, next)
+		return
+	}
 	got, err := g.read(w, r)
 	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
@@ -116,17 +120,23 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 // judge returns the scopes that a message needs, and a refusal if the token lacks some of them.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
-	switch {
-	case !known:
+	if !known {
 		return nil, unknown(got.id)
+	}
+	return needed, g.covered(needed, token)
+}
+
+// covered returns a refusal if the token lacks some scopes, or if there is none for them.
+func (g *Guard) covered(needed []string, token *Token) error {
+	switch {
 	case len(needed) > 0 && token == nil:
 		refusal := g.start
 		refusal.scopes = g.askable(needed)
-		return needed, refusal
+		return refusal
 	case len(token.missing(needed)) > 0:
-		return needed, g.uncovered(token, needed)
+		return g.uncovered(token, needed)
 	}
-	return needed, nil
+	return nil
 }
 
 // unknown returns the refusal for a name that is not in the policy. It has an error response:

@@ -27,12 +27,13 @@ import (
 // [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := g.begins()
 		r = requestid.Begin(w, r)
 		if g.bodyTime > 0 {
 			r, _ = arrival.Bound(w, r, g.bodyTime)
 		}
 		if err := g.admitOrigin(r); err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{Reason: ReasonForeignPage, began: began}, err)
 			return
 		}
 		setCORS(w.Header())
@@ -42,19 +43,18 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		token, err := g.authenticate(r)
 		if err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{began: began}, err)
 			return
 		}
 		proof := &pass{guard: g, token: token}
-		g.pass(w, admitted(r, proof), proof, next)
+		g.pass(w, admitted(r, proof), proof, Event{Token: token, began: began}, next)
 	})
 }
 
 // pass applies the policy to a request with a good token, or without credentials, and calls
 // next if it is allowed.
-func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event Event, next http.Handler) {
 	token := proof.token
-	event := Event{Token: token}
 	if g.policy.routes != nil {
 		g.passRoute(w, r, event, next)
 		return
@@ -265,6 +265,9 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err 
 		c.scopes = g.start.scopes
 	}
 	event.Status, event.Code, event.Err = c.status, c.code, err
+	if event.Reason == "" {
+		event.Reason = c.reason()
+	}
 	g.observe(r, event)
 	c.write(w, g.metaURL)
 }

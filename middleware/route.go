@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -95,13 +96,13 @@ func (rs *routes) plainPath(u *url.URL) (string, bool) {
 				return "", false
 			}
 		}
-		if c < ' ' || c == 0x7f || c == '\\' || c == ';' {
-			return "", false
-		}
 		path = append(path, c)
 	}
-	return string(path), utf8.Valid(path) && plainSegments(string(path))
+	return string(path), utf8.Valid(path) && !bytes.ContainsFunc(path, splits) && plainSegments(string(path))
 }
+
+// splits reports whether some server ends a path or a segment at a character.
+func splits(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' || c == ';' }
 
 // plainSegments reports whether no segment of a path is empty, dots and spaces only, or trimmed by
 // a file system. The last one may be empty.

@@ -34,7 +34,7 @@ type Policy struct {
 	// Routes are the scopes for requests to a handler that is no server of the protocol, by method
 	// and path, in patterns of [http.ServeMux] without a host: "GET /notes/{id}". The closest
 	// pattern applies, GET has HEAD, and once there is one, what no pattern matches is refused.
-	// Paths are those that the handler gets. A request also needs the scopes of the patterns that
+	// Paths are those that the guard gets. A request also needs the scopes of the patterns that
 	// match its path in another case, with or without a slash at its end, and without the ending of
 	// its last name, because some servers treat these as equal. A path that servers read
 	// differently is refused with 400. It excludes Methods, Tools, Prompts and Resources, no body

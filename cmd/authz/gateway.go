@@ -28,7 +28,9 @@ type gatewayVerb struct {
 type gatewaySettings struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings."`
 
-	Listen     string   `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	Listen      string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
+	AdminListen string `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /metrics, or off (default ${default})."`
+
 	Resource   string   `placeholder:"URL" help:"The URL that clients dial: the audience of their tokens."`
 	Upstream   string   `placeholder:"URL" help:"The URL of the server that is guarded; its path takes the place of the resource's."`
 	Issuer     []string `sep:"none" placeholder:"URL" help:"An authorization server whose tokens are accepted; repeatable."`
@@ -83,22 +85,26 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
-	gate, err := plan.build(log)
-	if err != nil {
-		return err
-	}
-	st, err := newSite(ctx, s.Listen, off, s.TLSCert, s.TLSKey)
+	st, err := newSite(ctx, s.Listen, s.AdminListen, s.TLSCert, s.TLSKey)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	st.log, st.grace, st.streams, st.notice = log, p.grace, newStreams(), gate.Stop
+	st.log = log
+	st.measure()
+	plan.count(st.gatewayCounts())
+	gate, err := plan.build(log)
+	if err != nil {
+		return err
+	}
+	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
 	st.bounds, st.trusted = s.listenSettings, plan.configs[0].Guard.TrustedProxies
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
 	s.announce(p.stdout, st.public.Addr(), plan.resources)
-	return runWith(ctx, func() error { return st.serve(ctx, gate, nil) }, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
+	serve := func() error { return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing)) }
+	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
 }
 
 // loadGateway sets s from all sources. It returns what the gateway guards, warnings, and every

@@ -60,6 +60,9 @@ func (s *gatewaySettings) formMistakes() error {
 	if err := validAddress(s.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen %w", err))
 	}
+	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
+		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
+	}
 	switch gateway.Identity(s.Identity) {
 	case gateway.IdentityHeaders, gateway.IdentityAssertion, gateway.IdentityNone:
 	default:

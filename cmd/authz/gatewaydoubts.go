@@ -26,6 +26,7 @@ func (s *gatewaySettings) doubts() []string {
 func (s *gatewaySettings) sharedDoubts() []string {
 	var out risks
 	out.proxies(s.TrustedProxies)
+	out.admin(s.AdminListen)
 	out.add(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 )
@@ -50,6 +51,13 @@ func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
 		return gates[0], nil
 	}
 	return gateway.NewRouter(gates...)
+}
+
+// count counts what the gateways of the plan do, unless all is nil.
+func (plan *gatewayPlan) count(all *metrics.Gateways) {
+	for i := range plan.configs {
+		countGateway(all, &plan.configs[i])
+	}
 }
 
 // plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,

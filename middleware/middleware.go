@@ -17,6 +17,8 @@
 //     algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
+//   - tokens that are bound to a key or a certificate, unless [Config] accepts them and the
+//     sender shows that it has it (RFC 9449, RFC 8705);
 //   - session ids, ids of events and cursors that were given to another caller, and the
 //     transport of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
@@ -69,28 +71,36 @@ type Guard struct {
 	resource  string // canonical
 	origin    string // of the resource
 	hostname  string // of the resource, without the port
+	host      string // of the resource, without a port that URLs need not name
+	place     string // host and path of the resource, as in placeOf
 	loopback  bool   // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
 	document  http.Handler
 	origins   []string
 	proxies   proxies
-	start     challenge          // for a request without credentials
-	scopes    []string           // of Config.Scopes: those that clients can get
-	issuers   map[string]*issuer // by "iss"
-	plain     bool               // whether the claims of all issuers have the names of RFC 9068
-	opaque    *issuer            // the issuer of opaque tokens; nil without one
+	start     challenge           // for a request without credentials
+	scopes    []string            // of Config.Scopes: those that clients can get
+	ruled     []string            // the scopes that no client gets by asking for them, whatever its issuer
+	issuers   map[string]*trusted // by "iss"
+	plain     bool                // whether the claims of all issuers have the names of RFC 9068
+	opaque    *trusted            // the issuer of opaque tokens; nil without one
+	kinds     []*tokenKind        // of tokens that verifiers of the user verify
 	verified  *memory[verified]
 	policy    *policy
 	optional  bool
 	ends      bool     // whether streams end with the token
 	handles   *Handles // for sealing cursors
+	dpop      *dpop    // nil when proofs are not accepted
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
+	maxToken  int
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
-	log       *slog.Logger
+
+	certificates certificates
+	log          *slog.Logger
 }
 
 // New checks the configuration and returns a guard. The error describes every mistake in the
@@ -100,38 +110,38 @@ func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
 		AuthorizationServers:   c.announced(),
-		ScopesSupported:        nilIfEmpty(c.Scopes),
+		ScopesSupported:        without(c.Scopes, c.ruledByAll()),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
+
+		DPoPSigningAlgValuesSupported:         c.DPoP.announced(),
+		DPoPBoundAccessTokensRequired:         c.DPoP.Use == DPoPRequired,
+		TLSClientCertificateBoundAccessTokens: c.ClientCertificates.accepted(),
 	}
 	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
+	issuers, err := c.trustedIssuers()
+	if err != nil {
+		return nil, fmt.Errorf("middleware: config: %w", err)
+	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
-		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
-		maxBody: c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: c.Now, watch: c.Observe, log: c.Logger,
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams,
+		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
+		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
-	if !c.InsecureUnboundSessions {
-		g.sessions = g.handles
-	}
+	g.ruled = c.ruledByAll()
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}
-	if g.now == nil {
-		g.now = time.Now
-	}
-	if g.log == nil {
-		g.log = slog.New(slog.DiscardHandler)
-	}
-	g.log = slog.New(LogHandler(g.log.Handler()))
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
-	if err := g.trust(c); err != nil {
-		return nil, fmt.Errorf("middleware: config: %w", err)
-	}
+	g.bindHandles(&c)
+	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
+	g.trust(&c, issuers)
 	return g, nil
 }
 
@@ -155,46 +165,12 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	}
 	g.origin = u.Scheme + "://" + u.Host
 	g.hostname = u.Hostname()
+	g.host, g.place = withoutPort(u.Host), placeOf(u.Host, u.EscapedPath())
 	g.loopback = metadata.IsLoopbackHost(g.hostname)
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported
 	}
-	g.start = challenge{status: http.StatusUnauthorized, scopes: slices.Clone(challengeScopes),
+	g.start = challenge{status: http.StatusUnauthorized, scopes: g.askable(challengeScopes),
 		description: "This resource needs an access token."}
 	return nil
-}
-
-// trust makes the key cache of each issuer, and the cache of tokens.
-func (g *Guard) trust(c Config) error {
-	accepted := append([]string{g.resource}, c.Audiences...)
-	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))
-	g.issuers, g.plain = make(map[string]*issuer), true
-	fetcher := newFetcher(c.Client)
-	for _, one := range c.issuers() {
-		urls, err := metadata.AuthorizationServerMetadataURLs(withoutSlash(one.URL))
-		if err != nil {
-			return err
-		}
-		from := &issuer{name: one.URL, rules: tokenRulesOf(&one, accepted), urls: urls, fetch: fetcher,
-			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
-		if err := from.takeKeys(one.Keys); err != nil {
-			return err
-		}
-		if asked, ok := c.Introspection[one.URL]; ok {
-			from.introspector = newIntrospector(asked, from, c.CachedTokens)
-			if asked.Opaque {
-				g.opaque = from
-			}
-		}
-		g.issuers[one.URL] = from
-		g.plain = g.plain && from.rules.plain
-	}
-	return nil
-}
-
-func nilIfEmpty(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return slices.Clone(list)
 }

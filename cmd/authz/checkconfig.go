@@ -15,6 +15,7 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/internal/certificate"
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 )
@@ -54,10 +55,10 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // certificateMistake loads the certificate and key, if both are named.
 func (v *checkVerb) certificateMistake() error {
-	if v.tlsMistake() != nil {
+	if v.tlsMistake() != nil || v.TLSCert == "" {
 		return nil
 	}
-	_, err := certificate(v.TLSCert, v.TLSKey)
+	_, err := certificate.Load(v.TLSCert, v.TLSKey)
 	return err
 }
 

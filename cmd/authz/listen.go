@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,29 +11,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/certificate"
 	"gatehouse.example/internal/listener"
 )
 
-// certificate loads the key pair of the public listener, nil without TLS.
-func certificate(cert, key string) (*tls.Config, error) {
-	if cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("tls-cert %s, tls-key %s: %w", cert, key, err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
-}
-
 // site is a running server: its listeners and their settings.
 type site struct {
-	public, admin net.Listener // admin is nil when it is off
-	tls           *tls.Config  // for the public listener, nil for none
+	public, admin net.Listener      // admin is nil when it is off
+	pair          *certificate.Pair // for the public listener, nil for plain HTTP
 	draining      atomic.Bool
 	log           *slog.Logger
+	metrics       *metrics.Registry // nil without an admin listener
 	bounds        listenSettings
 	trusted       []netip.Prefix
 	grace         time.Duration
@@ -73,11 +63,13 @@ func newStreams() *streams {
 
 // newSite loads the certificate and opens the listeners.
 func newSite(ctx context.Context, public, admin, cert, key string) (*site, error) {
-	certificate, err := certificate(cert, key)
-	if err != nil {
-		return nil, err
+	st := &site{}
+	var err error
+	if cert != "" {
+		if st.pair, err = certificate.Load(cert, key); err != nil {
+			return nil, err
+		}
 	}
-	st := &site{tls: certificate}
 	if st.public, err = listener.Open(ctx, "listen", public); err != nil {
 		return nil, err
 	}
@@ -106,6 +98,14 @@ const adminConnections = 256
 // stays open to the end, so that /readyz can report that the server is stopping.
 func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 	front, back := st.front(public), listener.New(admin, listener.Config{Connections: adminConnections, Log: st.log})
+	if st.metrics != nil {
+		st.metrics.Listener(front.Figures)
+	}
+	if st.pair != nil {
+		watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // to the end, also while the server drains
+		defer stop()
+		go func() { _ = st.pair.Run(watch, st.log) }()
+	}
 	failed := make(chan error, 2)
 	go func() { failed <- front.Serve(st.public) }()
 	if st.admin != nil {
@@ -123,7 +123,10 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 
 // front returns the server of the public listener.
 func (st *site) front(h http.Handler) *listener.Server {
-	c := listener.Config{TLS: st.tls, Connections: st.bounds.MaxConnections, TrustedProxies: st.trusted, Log: st.log}
+	c := listener.Config{Connections: st.bounds.MaxConnections, TrustedProxies: st.trusted, Log: st.log}
+	if st.pair != nil {
+		c.TLS = st.pair.Config()
+	}
 	if st.streams != nil {
 		c.Streams = st.streams
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatehouse.example/internal/fair"
@@ -13,7 +14,7 @@ import (
 // DefaultConnections is the default of [Config].Connections.
 const DefaultConnections = 10_000
 
-// connections counts the open connections. One address, or one /64 of IPv6, gets an eighth of the
+// connections counts the open connections, and requests of HTTP/2 as [connections.weigh] says. One address, or one /64 of IPv6, gets an eighth of the
 // places, and the networks around it a quarter and a half, so that a client with many idle
 // connections does not keep other clients out.
 type connections struct {
@@ -27,6 +28,9 @@ type connections struct {
 	from    map[string]int // by network; networks without connections are removed
 	refused int            // since the last line in the log
 	logged  time.Time
+
+	refusedEver    int64
+	streamsRefused atomic.Int64 // requests of HTTP/2
 }
 
 // divisors determine the part of the places that a network may take, the narrowest first.
@@ -139,6 +143,7 @@ func (c *connections) logRefusal(last net.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused++
+	c.refusedEver++
 	if now := c.now(); now.Sub(c.logged) >= logEvery {
 		c.log.Warn("connections are refused: there are too many, in all or from one network", "refused", c.refused, "open", c.all, "last", last.String())
 		c.logged, c.refused = now, 0

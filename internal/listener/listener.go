@@ -49,7 +49,7 @@ func Open(ctx context.Context, setting, addr string) (net.Listener, error) {
 
 // Config configures a [Server]. Only Log is required.
 type Config struct {
-	// TLS configures TLS and must have Certificates; nil means plain HTTP.
+	// TLS configures TLS and must have Certificates or GetCertificate; nil means plain HTTP.
 	TLS *tls.Config
 	// Connections bounds the number of open connections; 0 means [DefaultConnections]. It is
 	// at most half of the files that the process may open, to leave some for other uses.
@@ -77,8 +77,9 @@ type Server struct {
 func New(handler http.Handler, c Config) *Server {
 	s := &Server{log: c.Log, connections: newConnections(c)}
 	s.http = &http.Server{
-		Handler:           framing.Close(handler, s.stopping.Load),
 		TLSConfig:         c.TLS,
+		HTTP2:             http2Limits(),
+		ConnContext:       s.connections.withTurns,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
@@ -86,6 +87,7 @@ func New(handler http.Handler, c Config) *Server {
 		MaxHeaderBytes:    headerSize,
 		ErrorLog:          quietlog.ServerLog(c.Log.Handler()),
 	}
+	s.http.Handler = s.connections.weigh(framing.Close(handler, s.stopping.Load))
 	if c.Streams != nil {
 		s.http.ReadTimeout, s.http.WriteTimeout = 0, 0
 		s.http.BaseContext = func(net.Listener) context.Context { return c.Streams }
@@ -101,6 +103,24 @@ func (s *Server) Serve(l net.Listener) error {
 		return s.http.ServeTLS(admitted, "", "")
 	}
 	return s.http.Serve(admitted)
+}
+
+// Figures are counts of a server, for metrics.
+type Figures struct {
+	// Open is the number of places that are taken now: by connections, and by requests of HTTP/2
+	// beside the first of their connection. Places is how many there are.
+	Open, Places int
+	// Refused is the number of connections that were closed for want of a place, and
+	// StreamsRefused that of requests that were answered 503 for the same reason.
+	Refused, StreamsRefused int64
+}
+
+// Figures returns the counts of the server.
+func (s *Server) Figures() Figures {
+	c := s.connections
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Figures{Open: c.all, Places: c.most, Refused: c.refusedEver, StreamsRefused: c.streamsRefused.Load()}
 }
 
 // Close closes the server and all connections at once.

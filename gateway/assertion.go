@@ -1,21 +1,13 @@
 package gateway
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"cmp"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
-	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
 
@@ -45,50 +37,49 @@ type Assertion struct {
 	Expiry   int64 `json:"exp"`
 	// ID is unique for each request.
 	ID string `json:"jti"`
+	// RequestMethod, RequestTarget and RequestBody are there with [BoundToRequest] only: the
+	// method of the request, its path with the query exactly as the upstream gets it in the request
+	// line, and the SHA-256 digest of its body, in base64url without padding.
+	RequestMethod string `json:"request_method,omitempty"`
+	RequestTarget string `json:"request_target,omitempty"`
+	RequestBody   string `json:"request_body_sha256,omitempty"`
 }
 
 // asserter signs assertions.
 type asserter struct {
 	issuer, audience string
-	signer           jose.Signer
-	keys             http.Handler // serves the public key
+	keys             *AssertionKeys
 	now              func() time.Time
 }
 
-func newAsserter(key *ecdsa.PrivateKey, issuer, audience string, now func() time.Time) (*asserter, error) {
-	if key == nil || key.Curve != elliptic.P256() {
-		return nil, errors.New("assertion key: it must be a key on P-256")
+func newAsserter(c *Config) (a *asserter, err error) {
+	a = &asserter{issuer: c.Guard.Resource, audience: cmp.Or(c.Upstream, c.Guard.Resource), keys: c.AssertionKeys, now: c.Guard.Now}
+	if a.now == nil {
+		a.now = time.Now
 	}
-	public := jose.JSONWebKey{Key: &key.PublicKey, Algorithm: string(jose.ES256), Use: "sig"}
-	thumbprint, err := public.Thumbprint(crypto.SHA256)
-	if err != nil {
-		return nil, fmt.Errorf("assertion key: %w", err)
+	switch {
+	case a.keys == nil:
+		a.keys, err = NewAssertionKeys(c.AssertionKey)
+	case c.AssertionKey != nil:
+		err = errors.New("assertion key: set AssertionKey or AssertionKeys")
 	}
-	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
-	a := &asserter{issuer: issuer, audience: audience, now: now}
-	a.signer, err = jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: public.KeyID}},
-		(&jose.SignerOptions{}).WithType(AssertionType))
-	if err != nil {
-		return nil, fmt.Errorf("assertion key: %w", err)
-	}
-	a.keys, err = metadata.Serve(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}})
 	return a, err
 }
 
-// sign returns a signed assertion about the caller with a token.
-func (a *asserter) sign(t *middleware.Token) (string, error) {
+// sign returns a signed assertion about the caller with a token, and about a request unless it is
+// nil.
+func (a *asserter) sign(t *middleware.Token, about *boundRequest) (string, error) {
 	now := a.now()
-	payload, err := json.Marshal(Assertion{
+	says := Assertion{
 		Issuer: a.issuer, Audience: a.audience, Subject: t.Subject, TokenIssuer: t.Issuer, ClientID: t.ClientID,
 		Scope: strings.Join(t.Scopes, " "), IssuedAt: now.Unix(), Expiry: now.Add(AssertionLifetime).Unix(), ID: rand.Text(),
-	})
+	}
+	if about != nil {
+		says.RequestMethod, says.RequestTarget, says.RequestBody = about.method, about.target, about.body
+	}
+	payload, err := json.Marshal(says)
 	if err != nil {
 		return "", err
 	}
-	signed, err := a.signer.Sign(payload)
-	if err != nil {
-		return "", fmt.Errorf("gateway: assertion: %w", err)
-	}
-	return signed.CompactSerialize()
+	return a.keys.sign(payload)
 }

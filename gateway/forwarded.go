@@ -13,15 +13,12 @@ type timed struct {
 	report func(status int, took time.Duration)
 }
 
-// reporting returns a transport that reports to c.Forwarded, if that is set.
-func (c *Config) reporting(transport http.RoundTripper) http.RoundTripper {
-	if c.Forwarded == nil {
+// reporting returns a transport that calls report, if that is set.
+func reporting(transport http.RoundTripper, report func(int, time.Duration)) http.RoundTripper {
+	if report == nil {
 		return transport
 	}
-	if transport == nil {
-		transport = newTransport()
-	}
-	return timed{transport, c.Forwarded}
+	return timed{transport, report}
 }
 
 // RoundTrip implements http.RoundTripper.

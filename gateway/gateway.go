@@ -9,7 +9,7 @@
 //	/.well-known/oauth-protected-resource...   the metadata of the resource (RFC 9728)
 //	/healthz                                   200 while it runs, 503 while it stops
 //	/verify                                    whether a request is allowed, for the forward authentication of other proxies
-//	/jwks.json                                 the public key for assertions, with [IdentityAssertion]
+//	/jwks.json                                 the public keys for assertions, with [IdentityAssertion]
 //
 // The gateway refuses, or does not forward:
 //
@@ -17,12 +17,12 @@
 //     slashes, in every spelling; methods that the protocol does not use;
 //   - the token, and every other credential of the client; headers that name a person,
 //     an address or another method, in every spelling that some server treats as equal;
-//   - upgrades of the connection, trailers, and informational responses (1xx);
+//   - websockets and other upgrades of the connection, trailers, and informational responses (1xx);
 //   - a redirect of the upstream to another server, and its 401, on which a client would discard
 //     a good token.
 //
 // The upstream gets the identity of the caller in headers or in a signed assertion. It must be
-// reachable through the gateway only.
+// reachable through the gateway only. A [Router] is several gateways behind one address.
 //
 //	gate, err := gateway.New(gateway.Config{
 //		Guard: middleware.Config{
@@ -38,11 +38,13 @@ package gateway
 import (
 	"cmp"
 	"crypto/ecdsa"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,22 +71,33 @@ type Config struct {
 	// Identity selects how the upstream gets the identity of the caller. The default is
 	// IdentityHeaders.
 	Identity Identity
-	// AssertionKey signs assertions, and is required for IdentityAssertion. It is on P-256.
+	// AssertionKey signs assertions. It is on P-256, and required for IdentityAssertion unless
+	// AssertionKeys is set.
 	AssertionKey *ecdsa.PrivateKey
+	// AssertionKeys replaces AssertionKey. Set it to publish several keys, to replace keys while
+	// the gateway runs, and to share them between gateways.
+	AssertionKeys *AssertionKeys
+	// AssertionBinding selects what an assertion is good for. The default is BoundToCaller.
+	AssertionBinding AssertionBinding
 	// InsecureTrustMCPHeaders lets /verify decide by the headers MCP-Protocol-Version,
 	// Mcp-Method and Mcp-Name, because it never gets the message. It is safe only when the
 	// upstream refuses every message that differs from its headers, as servers that support
 	// only revision 2026-07-28 must. Without it, a token must cover the scopes of all
 	// operations.
 	InsecureTrustMCPHeaders bool
-	// Transport connects to the upstream. Set it to use your own certificate authorities or
-	// timeouts. The default uses no proxy of the environment, follows no redirect, and verifies
-	// certificates.
+	// Transport connects to the upstream. Set it to use your own timeouts. The default uses no
+	// proxy of the environment, follows no redirect, and verifies certificates.
 	Transport http.RoundTripper
 	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
 	// of its answer, 0 if there was none, and the time to its header. It is not called when the
 	// client left before the answer. It must not block.
 	Forwarded func(status int, took time.Duration)
+	// UpstreamTLS has the certificate authorities, the client certificate and the server name for
+	// connections to an upstream with https. Set it or Transport. The default are the authorities
+	// of the system, and no client certificate.
+	UpstreamTLS *tls.Config
+	// UpstreamHeaders are credentials of the gateway for the upstream. The default is none.
+	UpstreamHeaders *UpstreamHeaders
 	// PassHeaders are request headers to forward although their names look as if they carry an
 	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.
 	// Name one only when the upstream does not derive an identity from it, or when clients are
@@ -122,6 +135,10 @@ type Gateway struct {
 	asserter  *asserter              // nil without assertions
 	proxy     *httputil.ReverseProxy // nil when nothing is forwarded
 	reads     bool                   // whether the guard reads messages
+	binds     bool                   // whether assertions are bound to requests
+	maxBody   int64                  // of a request to bind to
+	headers   *UpstreamHeaders       // nil for none
+	trusted   []netip.Prefix
 	passes    passing
 	bodyTime  time.Duration
 	stopping  atomic.Bool
@@ -133,9 +150,13 @@ type Gateway struct {
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
-		reads: c.Guard.Policy.ReadsMessages(), log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
+		reads: c.Guard.Policy.ReadsMessages(), binds: c.AssertionBinding == BoundToRequest, maxBody: int64(c.Guard.MaxBody),
+		headers: c.UpstreamHeaders, trusted: c.Guard.TrustedProxies, log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
 	}
 	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
+	if g.maxBody <= 0 {
+		g.maxBody = defaultMaxBody
+	}
 	var err error
 	if g.guard, err = middleware.New(c.Guard); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -147,15 +168,11 @@ func New(c Config) (*Gateway, error) {
 	if g.passes, err = newPassing(c.PassHeaders); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards()); err != nil {
+	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards(), c.AssertionBinding.validate(&c), c.toUpstream()); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if g.identity == IdentityAssertion {
-		audience, now := cmp.Or(c.Upstream, c.Guard.Resource), c.Guard.Now
-		if now == nil {
-			now = time.Now
-		}
-		if g.asserter, err = newAsserter(c.AssertionKey, c.Guard.Resource, audience, now); err != nil {
+		if g.asserter, err = newAsserter(&c); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
 	}
@@ -164,7 +181,8 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	if !c.VerifyOnly {
-		g.proxy = g.newProxy(c.reporting(c.Transport))
+		g.proxy = g.newProxy(c.Transport, c.UpstreamTLS)
+		g.proxy.Transport = reporting(g.proxy.Transport, c.Forwarded)
 	}
 	return g, nil
 }
@@ -177,6 +195,23 @@ func (c *Config) forwards() error {
 		return errors.New("there is no upstream")
 	case c.Upstream != "" && c.VerifyOnly:
 		return errors.New("there is an upstream, and nothing is forwarded to it")
+	}
+	return nil
+}
+
+// toUpstream returns an error for credentials that would have no effect, or that clients could set.
+func (c *Config) toUpstream() error {
+	header := c.UpstreamHeaders.now()
+	passed := slices.IndexFunc(c.PassHeaders, header.names.Has)
+	switch {
+	case passed >= 0:
+		return fmt.Errorf("header %q cannot be passed on: it is a credential of the gateway", c.PassHeaders[passed])
+	case c.VerifyOnly && (c.UpstreamTLS != nil || len(header.header) > 0):
+		return errors.New("there are credentials for an upstream, and nothing is forwarded to it")
+	case c.UpstreamTLS != nil && c.Transport != nil:
+		return errors.New("there are two transports to the upstream: set Transport or UpstreamTLS")
+	case c.UpstreamTLS != nil && !strings.HasPrefix(strings.ToLower(c.Upstream), "https:"):
+		return errors.New("there are settings of TLS, and the upstream is not https")
 	}
 	return nil
 }
@@ -205,8 +240,8 @@ var forwarded = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = requestid.Begin(w, r)
 	r, body := arrival.Bound(w, r, g.bodyTime)
-	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
-		g.refuse(w, r, notAllowed(forwarded))
+	if why, ok := refusedMethod(r); ok {
+		g.refuse(w, r, why)
 		return
 	}
 	parts, err := segments(r.URL.EscapedPath())
@@ -237,8 +272,10 @@ func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, parts []segment,
 		g.refuse(w, r, refusal{status: http.StatusNotFound, description: "There is nothing here."})
 	case !slices.Contains(forwarded, r.Method):
 		g.refuse(w, r, notAllowed(forwarded))
+	case asksForWebsocket(r):
+		g.refuse(w, r, noWebsockets)
 	default:
-		v := &visit{rest: rest, body: body, streams: !g.reads}
+		v := &visit{rest: rest, body: body, streams: !g.reads && !g.binds}
 		g.protected.ServeHTTP(w, v.begin(r))
 	}
 }

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -22,7 +24,7 @@ import (
 
 // The reasons for which the gateway does not forward a response.
 var (
-	errCredentials = errors.New("the upstream requires credentials of its own: it must accept the requests of the gateway without any")
+	errCredentials = errors.New("the upstream requires credentials of its own: it must accept the requests of the gateway, without any or with those in the settings for the upstream")
 	errElsewhere   = errors.New("the upstream redirects to a URL that is not below its own: configure the URL at which it answers without a redirect")
 	errSwitched    = errors.New("the upstream switched to another protocol without a request for it")
 )
@@ -32,10 +34,11 @@ const retryAfter = 5
 
 // newTransport returns the default transport to the upstream. It does not limit the time of a
 // response, because tools may be slow.
-func newTransport() http.RoundTripper {
+func newTransport(settings *tls.Config) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
 		DialContext:         dialer.DialContext,
+		TLSClientConfig:     settings,
 		ForceAttemptHTTP2:   true,
 		TLSHandshakeTimeout: 5 * time.Second,
 		MaxIdleConns:        256,
@@ -75,9 +78,9 @@ func (u untraced) Value(key any) any {
 }
 
 // newProxy returns the reverse proxy for admitted requests. It does not log: its hooks do.
-func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
+func (g *Gateway) newProxy(transport http.RoundTripper, settings *tls.Config) *httputil.ReverseProxy {
 	if transport == nil {
-		transport = newTransport()
+		transport = newTransport(settings.Clone())
 	}
 	return &httputil.ReverseProxy{
 		Transport:      reopening{silent{transport}},
@@ -92,28 +95,36 @@ func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 // forward sends a request that the guard admitted to the upstream.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	v := visitOf(r.Context())
+	var about *boundRequest
+	if g.binds {
+		var ok bool
+		if about, ok = g.bind(w, r, v); !ok {
+			return
+		}
+	}
 	if token, ok := middleware.TokenFrom(r.Context()); ok {
 		var err error
-		if v.identity, err = g.identify(token); err != nil {
+		if v.identity, err = g.identify(token, about); err != nil {
 			g.log.ErrorContext(r.Context(), "cannot sign an assertion", "error", err)
 			g.refuse(w, r, refusal{status: http.StatusInternalServerError, description: "The gateway failed."})
 			return
 		}
 	}
-	if v.body != nil && !g.reads {
+	if v.body != nil && v.streams {
 		_ = http.NewResponseController(w).EnableFullDuplex() // fails only where it is always on
 	}
 	r.Header.Del("Upgrade") // RFC 9110 section 7.8: a server MAY ignore it
 	g.proxy.ServeHTTP(w, r)
 }
 
-// identify returns the headers with the identity of the caller with a token.
-func (g *Gateway) identify(token *middleware.Token) (http.Header, error) {
+// identify returns the headers with the identity of the caller with a token, for a request unless
+// it is nil.
+func (g *Gateway) identify(token *middleware.Token, about *boundRequest) (http.Header, error) {
 	switch g.identity {
 	case IdentityHeaders:
 		return identityHeaders(token), nil
 	case IdentityAssertion:
-		signed, err := g.asserter.sign(token)
+		signed, err := g.asserter.sign(token, about)
 		return http.Header{HeaderAssertion: {signed}}, err
 	}
 	return nil, nil
@@ -126,15 +137,16 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.Path, out.URL.RawPath = under(g.places.upstream, v.rest)
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it is: no decision depends on it
 	out.Trailer = nil
-	strip(out.Header, g.passes.drops)
+	own := g.headers.now()
+	strip(out.Header, func(name string) bool { return g.passes.drops(name) || own.names.Has(name) })
 	// RFC 9110 section 7.6.3: a gateway MUST send Via with each request that it forwards.
 	out.Header.Add("Via", strings.TrimPrefix(pr.In.Proto, "HTTP/")+" gatehouse")
 	out.Header["X-Forwarded-For"] = []string{forwardedFor(pr.In, v.remote)}
 	out.Header["X-Forwarded-Host"] = []string{g.places.resource.Host}
 	out.Header["X-Forwarded-Proto"] = []string{g.places.resource.Scheme}
 	setRequestID(pr.In.Context(), out.Header)
-	for name, values := range v.identity {
-		out.Header[name] = values
+	for _, added := range []http.Header{v.identity, own.header} {
+		maps.Copy(out.Header, added)
 	}
 }
 
@@ -172,7 +184,8 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	case http.StatusSwitchingProtocols:
 		return errSwitched
 	}
-	strip(res.Header, droppedAnswerHeaders.Has)
+	own := g.headers.now()
+	strip(res.Header, func(name string) bool { return droppedAnswerHeaders.Has(name) || own.names.Has(name) })
 	if err := g.relocate(res); err != nil {
 		return err
 	}

@@ -19,6 +19,9 @@ import (
 // challenge names all of them. It uses only the credentials of the request: a client may have
 // set all other headers about the original request.
 func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
+	if g.binds {
+		return http.HandlerFunc(g.unbound), nil
+	}
 	config := c.Guard
 	config.Optional = false // the proxy needs an identity
 	if needed := config.Policy.AllScopes(); g.reads {
@@ -78,7 +81,7 @@ func (g *Gateway) confirm(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, refusal{status: http.StatusForbidden, description: "The request has no credentials."})
 		return
 	}
-	headers, err := g.identify(token)
+	headers, err := g.identify(token, nil)
 	if err != nil {
 		g.log.ErrorContext(r.Context(), "cannot sign an assertion", "error", err)
 		g.refuse(w, r, refusal{status: http.StatusServiceUnavailable, description: "The gateway failed.", retryAfter: retryAfter})

@@ -15,6 +15,8 @@ type answer struct {
 	jwtClaims
 
 	scoped bool // whether it has the member "scope", which may be empty
+
+	ruled, silent []string // the scopes that rules of the issuer name, and those about which the response says nothing
 }
 
 // errAnswer contains nothing of the response, which may contain the token.
@@ -43,7 +45,7 @@ func readAnswer(text []byte) (answer, error) {
 
 // check checks a response. It refuses a token without an audience, which may have been issued
 // for another resource (MCP, Token Handling: servers MUST validate the audience).
-func (a *answer) check(from *issuer, now time.Time) error {
+func (a *answer) check(from *trusted, now time.Time) error {
 	switch {
 	case !a.Active:
 		return invalid("The access token is not active.")
@@ -52,7 +54,7 @@ func (a *answer) check(from *issuer, now time.Time) error {
 	case a.TokenType != "" && !strings.EqualFold(a.TokenType, "Bearer"), a.TokenUse != "" && a.TokenUse != "access_token":
 		return invalid("The token is not a bearer token for access.")
 	}
-	return a.jwtClaims.check(from.rules, now)
+	return a.jwtClaims.check(from, now)
 }
 
 // confirms compares a response with the claims of the token.
@@ -69,8 +71,7 @@ func (a *answer) narrow(c *jwtClaims) {
 	if a.Expiry.Before(c.Expiry.Time) {
 		c.Expiry = a.Expiry
 	}
-	if a.scoped {
-		still := splitScope(a.Scope)
-		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !slices.Contains(still, s) }), " ")
+	if a.scoped || len(a.ruled) > 0 {
+		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !a.keeps(s) }), " ")
 	}
 }

@@ -28,13 +28,14 @@ type jwtClaims struct {
 
 	Confirmation json.RawMessage `json:"cnf"`
 
-	unaddressed bool // whether there is no "aud" and none is needed
+	unaddressed bool   // whether there is no "aud" and none is needed
+	object      string // all claims, as they were sent; empty if they are not kept
 }
 
 // readClaims reads the payload of a token, and finds its issuer, on which the names of the claims
 // depend. The issuer is nil if it is not one of the guard's. It may be known although the claims
 // are refused.
-func (g *Guard) readClaims(payload string) (jwtClaims, *issuer, error) {
+func (g *Guard) readClaims(payload string) (jwtClaims, *trusted, error) {
 	var plain jwtClaims
 	if scanClaims(payload, &plain) {
 		if from := g.issuers[plain.Issuer]; from == nil || from.rules.plain {
@@ -49,7 +50,7 @@ func (g *Guard) readClaims(payload string) (jwtClaims, *issuer, error) {
 }
 
 // readProfile is [Guard.readClaims] for a token of any profile.
-func (g *Guard) readProfile(payload string) (jwtClaims, *issuer, error) {
+func (g *Guard) readProfile(payload string) (jwtClaims, *trusted, error) {
 	m, err := readMembers(payload)
 	if err != nil {
 		return jwtClaims{}, nil, err
@@ -92,9 +93,10 @@ func splitScope(scope string) []string {
 }
 
 // check checks all claims but the issuer, whether they come from a JWT or from introspection.
-func (c *jwtClaims) check(r *tokenRules, now time.Time) error {
+func (c *jwtClaims) check(from *trusted, now time.Time) error {
+	leeway := from.rules.leeway
 	switch {
-	case !r.meets(c):
+	case !from.meets(c):
 		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
 	case c.Confirmation != nil:
@@ -105,10 +107,10 @@ func (c *jwtClaims) check(r *tokenRules, now time.Time) error {
 		return invalid("The access token names no subject or no client.")
 	case c.Expiry.IsZero():
 		return invalid("The access token has no expiry.")
-	case now.After(c.Expiry.Add(r.leeway)):
+	case now.After(c.Expiry.Add(leeway)):
 		// RFC 9068 section 4: the current time MUST be before "exp", with some leeway.
 		return invalid("The access token has expired.")
-	case c.begins().After(now.Add(r.leeway)):
+	case c.begins().After(now.Add(leeway)):
 		return invalid("The access token is not valid yet.")
 	}
 	return nil
@@ -132,6 +134,7 @@ func (c *jwtClaims) token() *Token {
 		Expiry:   c.Expiry.Time,
 		IssuedAt: c.IssuedAt.Time,
 		ID:       c.ID,
+		own:      c.own(),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// Config configures a [Guard]. Resource is required, and so is AuthorizationServers or Issuers.
+// Config configures a [Guard]. Resource is required, and so is one of AuthorizationServers, Issuers
+// and SharedIssuers.
 type Config struct {
 	// Resource is the URL that clients dial, in canonical form: the audience of every
 	// accepted token (RFC 8707 section 2). It is https, or http on loopback.
@@ -31,6 +32,11 @@ type Config struct {
 	// AuthorizationServers is accepted and not announced, for clients that get their tokens
 	// elsewhere.
 	Issuers []Issuer
+	// SharedIssuers replaces Issuers by issuers that several guards share, so that their keys are
+	// fetched once. Set it where one process serves many resources. All of them are accepted, see
+	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client and Now belong
+	// to the issuers, and are refused here.
+	SharedIssuers *Issuers
 	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.
@@ -79,6 +85,10 @@ type Config struct {
 	// ResponseWriter that supports deadlines of http.ResponseController. The default is 30
 	// seconds. Set it below zero when your listener bounds that time.
 	BodyTime time.Duration
+	// MaxToken is the maximum size of an access token, in bytes. Set it higher for providers that
+	// put many groups or roles into tokens; MaxHeaderBytes of your http.Server must leave room
+	// for it. The default is 8 KiB, the maximum 64 KiB.
+	MaxToken int
 	// CachedTokens is the maximum number of verified tokens in the cache, which keeps them
 	// until they expire at the latest. The default is 8192; a negative number disables the
 	// cache.
@@ -116,6 +126,9 @@ func (c *Config) validate() error {
 	}
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
+	}
+	if c.MaxToken < 0 || c.MaxToken > maxMaxToken {
+		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))
 	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
 		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)

@@ -24,10 +24,13 @@ import (
 // optional; the guard refuses a token whose response lacks one of them.
 type Introspection struct {
 	// Endpoint is the URL of the introspection endpoint: https, or http on loopback if the
-	// issuer is there too. The default is the endpoint in the metadata of the issuer.
+	// issuer is there too. The default is the endpoint in the metadata of the issuer. For the
+	// profile GitHub it is the URL of the API: https://api.github.com unless it is set to that of
+	// an enterprise, such as https://github.example.com/api/v3. For Google it is the URL of
+	// tokeninfo.
 	Endpoint string
 	// ClientID and ClientSecret authenticate this resource server at the endpoint, with HTTP
-	// Basic.
+	// Basic. For the profile GitHub they are those of the application there; Google needs none.
 	ClientID, ClientSecret string
 	// Opaque accepts tokens that are not JWTs, for which the response alone decides. At most
 	// one issuer may have it; the guard looks up every token there that is not a JWT of another
@@ -36,8 +39,15 @@ type Introspection struct {
 	Opaque bool
 	// Fresh is how long the guard uses a response: a revoked token is refused after this time at
 	// the latest. Set it shorter for faster revocation, longer for fewer requests to the
-	// issuer. The default is 10 s.
+	// issuer. The default is 10 s; for the profiles Google and GitHub 5 minutes, and the maximum an
+	// hour.
 	Fresh time.Duration
+	// PerHour is how many tokens are looked up in an hour, a fiftieth of them at once, for the
+	// profiles Google and GitHub alone. A quarter is for tokens that were not valid before, so that
+	// invented tokens take nothing from people who are at work; what is above gets 503 with
+	// Retry-After. The default is 4000, because GitHub allows an application 5000. Set it lower
+	// when several processes share an application.
+	PerHour int
 }
 
 const (
@@ -70,6 +80,7 @@ func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.String(
 func validIntrospection(asked map[string]Introspection, issuers []Issuer) error {
 	var errs []error
 	var opaque []string
+	errs = append(errs, unasked(asked, issuers))
 	for _, issuer := range slices.Sorted(maps.Keys(asked)) {
 		i := asked[issuer]
 		if i.Opaque {
@@ -90,7 +101,11 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 	switch {
 	case of < 0:
 		return errors.New("it is not one of the authorization servers")
-	case !issuers[of].plain():
+	case issuers[of].Profile.asksProvider():
+		return i.validProvider(&issuers[of])
+	case i.PerHour != 0:
+		return errors.New("PerHour is for the profiles Google and GitHub alone")
+	case !issuers[of].asInRFC9068():
 		// The members of a response are those of RFC 7662, and its scopes narrow those of the token.
 		return errors.New("only tokens with the claims of RFC 9068 can be looked up: leave out its Profile, Type, ClientClaim and ScopeClaim")
 	case i.ClientID == "" || i.ClientSecret == "":
@@ -108,15 +123,16 @@ func (i Introspection) validate(issuer string, issuers []Issuer) error {
 // ones.
 type introspector struct {
 	Introspection
-	issuer   *issuer
+	issuer   *trusted
 	inactive *memory[*lookup]
 	active   *memory[*lookup]
 
 	mu      sync.Mutex
 	lookups map[digest]*lookup // in progress
 	warned  time.Time
+	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
-	endpoint endpoint
+	largest int // response that is kept for [Token.Claims], in bytes
 }
 
 // lookup is the introspection of one token. Its other fields do not change once done is closed.
@@ -127,16 +143,16 @@ type lookup struct {
 	err    error // a challenge for a token that is not valid
 }
 
-func newIntrospector(c Introspection, from *issuer, size int) *introspector {
+func newIntrospector(c Introspection, from *trusted, size, largest int) *introspector {
 	if c.Fresh == 0 {
-		c.Fresh = defaultFresh
+		c.Fresh = from.rules.profile.fresh()
 	}
 	if size < 1 {
 		size = defaultCachedTokens // responses are cached even if verified tokens are not
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
 	}
 }
 
@@ -158,7 +174,7 @@ func (i *introspector) ask(ctx context.Context, token string) (*answer, time.Tim
 // before it, so that different lists of them have different ids.
 func (i *introspector) id(token string) digest {
 	h := sha256.New()
-	for _, part := range [...]string{i.issuer.name, i.issuer.rules.accepted[0], token} {
+	for _, part := range [...]string{i.issuer.name, i.issuer.accepted[0], token} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
@@ -183,6 +199,12 @@ func (i *introspector) lookup(ctx context.Context, id digest, token string) *loo
 	l := &lookup{done: make(chan struct{}), asked: i.issuer.now()}
 	if len(i.lookups) >= maxLookups {
 		l.err = i.fault(fmt.Errorf("%d lookups are in progress", len(i.lookups)))
+		i.warn(l.err)
+		close(l.done)
+		return l
+	}
+	if err := i.budget.take(id, l.asked); err != nil {
+		l.err = i.fault(err)
 		i.warn(l.err)
 		close(l.done)
 		return l
@@ -218,9 +240,11 @@ func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token 
 			until = end
 		}
 		i.active.put(id, l, now, until)
+		i.budget.know(id, now)
 	case isRefusal(l.err):
 		i.inactive.put(id, l, now, until)
 	default:
+		i.budget.pause(l.err, now)
 		l.err = i.fault(l.err)
 		i.warn(l.err)
 	}
@@ -238,6 +262,9 @@ func withRequestID(ctx context.Context) context.Context {
 func (i *introspector) request(ctx context.Context, token string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
+	if i.budget != nil {
+		return i.askProvider(ctx, token)
+	}
 	address, err := i.address(ctx)
 	if err != nil {
 		return answer{}, err
@@ -246,7 +273,11 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(body)
+	a, err := i.issuer.rules.readAnswer(body)
+	if a.Active {
+		a.keep(string(body), i.largest)
+	}
+	return a, err
 }
 
 func (i *introspector) fault(cause error) error {
@@ -261,37 +292,4 @@ func (i *introspector) warn(err error) {
 	}
 	i.warned = now.Add(warnPause)
 	i.issuer.log.Warn("cannot look up tokens at their issuer", slog.String("issuer", i.issuer.name), slog.Any("error", err))
-}
-
-// endpoint is the introspection endpoint in the metadata of an issuer.
-type endpoint struct {
-	mu    sync.Mutex
-	found string
-	err   error     // why there is no endpoint
-	again time.Time // when to read the metadata again
-}
-
-// address returns the URL of the endpoint. An endpoint that was found before is used while the
-// metadata cannot be read.
-func (i *introspector) address(ctx context.Context) (string, error) {
-	if i.Endpoint != "" {
-		return i.Endpoint, nil
-	}
-	e := &i.endpoint
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if i.issuer.now().Before(e.again) {
-		return e.found, e.err
-	}
-	found, err := i.issuer.fetch.introspectionEndpoint(ctx, i.issuer.name, i.issuer.urls)
-	now := i.issuer.now()
-	switch {
-	case err == nil:
-		e.found, e.err, e.again = found, nil, now.Add(endpointAge)
-	case e.found == "":
-		e.err, e.again = err, now.Add(failurePause)
-	default:
-		e.again = now.Add(stalePause)
-	}
-	return e.found, e.err
 }

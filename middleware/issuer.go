@@ -38,6 +38,13 @@ type Issuer struct {
 	// ScopeClaim replaces the claim with the scopes: a string in which spaces separate them, or
 	// an array with one scope in each string.
 	ScopeClaim string
+	// ScopeMap grants scopes by roles, groups or permissions among the claims, for providers that know
+	// no scopes of this resource. A scope that a rule names is granted by the rules alone: in the
+	// token's own scopes it does not count, because a client may get those by asking. All other
+	// scopes are as ever. Nobody is told to ask for a scope that a rule names: the refusal for it is
+	// 403 without a challenge. With introspection, a role must be in the token and, if it names the
+	// claim at all, in the response; of an opaque token the response decides.
+	ScopeMap []ScopeRule
 	// Leeway is the accepted difference between the clocks of the issuer and of this server. The
 	// default is 10 seconds, the maximum a minute.
 	Leeway time.Duration
@@ -49,9 +56,9 @@ type Issuer struct {
 	// {tenantid}, and refused for others.
 	Tenants []string
 	// InsecureNoAudience accepts tokens without "aud" if their client is one of Audiences, which
-	// then lists clients and no audiences. It is for the profile Cognito alone. Any server that
-	// gets such a token can use it here: list only clients that send their tokens to nobody else.
-	// A token with "aud" is judged as ever.
+	// then lists clients and no audiences. It is for the profiles Cognito, Google and GitHub. Any
+	// server that gets such a token can use it here: list only clients that send their tokens to
+	// nobody else. A JWT with "aud" is judged as ever.
 	InsecureNoAudience bool
 }
 
@@ -62,6 +69,11 @@ func (i *Issuer) ofSeveralTenants() bool {
 
 // plain reports whether the claims of the tokens have the names of RFC 9068.
 func (i *Issuer) plain() bool {
+	return i.asInRFC9068() && len(i.ScopeMap) == 0
+}
+
+// asInRFC9068 reports whether client and scopes are the claims of RFC 9068.
+func (i *Issuer) asInRFC9068() bool {
 	return i.Profile == RFC9068 && i.Type == "" && i.ClientClaim == "" && i.ScopeClaim == ""
 }
 
@@ -78,8 +90,11 @@ func (i *Issuer) urls() []string {
 }
 
 // issuers returns all issuers whose tokens are accepted, one for each value of "iss": those of
-// Issuers, and as RFC 9068 those that AuthorizationServers names besides.
+// SharedIssuers, or those of Issuers and as RFC 9068 those that AuthorizationServers names besides.
 func (c *Config) issuers() []Issuer {
+	if c.SharedIssuers != nil {
+		return c.SharedIssuers.configured()
+	}
 	var out []Issuer
 	var configured []string
 	for _, one := range c.Issuers {

@@ -48,18 +48,18 @@ func TestIssuerMistakes(t *testing.T) {
 			*i = entra
 			i.URL = "https://login.example.com/" + strings.ToUpper(tenant) + "/v2.0"
 		},
-		"its URL names the tenant":            func(_ *config, i *issuer) { *i = entra; i.Tenants = []string{tenant} },
-		"name those that are accepted":        func(_ *config, i *issuer) { *i = template; i.Tenants = nil },
-		`"*" is not a tenant ID`:              func(_ *config, i *issuer) { *i = template; i.Tenants = []string{tenant, "*"} },
-		"come from their metadata":            func(_ *config, i *issuer) { *i = template; i.Keys = ecKeys(t) },
-		"set AuthorizationServers":            func(_ *config, i *issuer) { *i = template },
-		tenant + "/v2.0: it occurs twice":     func(c *config, i *issuer) { *i = template; c.Issuers = append(c.Issuers, entra) },
-		"example.com: it occurs twice":        func(c *config, i *issuer) { c.Issuers = append(c.Issuers, *i) },
-		"for the profile Cognito alone":       func(_ *config, i *issuer) { i.InsecureNoAudience, i.Audiences = true, []string{"a"} },
-		"name the clients whose tokens":       func(_ *config, i *issuer) { i.Profile, i.InsecureNoAudience = middleware.Cognito, true },
-		"only tokens with the claims of RFC":  func(c *config, i *issuer) { i.Profile, c.Introspection = middleware.Keycloak, asking(i.URL) },
-		"leave out its Profile, Type":         func(c *config, i *issuer) { i.ScopeClaim, c.Introspection = "scp", asking(i.URL) },
-		"not one of the authorization server": func(c *config, i *issuer) { c.Introspection = asking(i.URL + "/") },
+		"its URL names the tenant":                          func(_ *config, i *issuer) { *i = entra; i.Tenants = []string{tenant} },
+		"name those that are accepted":                      func(_ *config, i *issuer) { *i = template; i.Tenants = nil },
+		`"*" is not a tenant ID`:                            func(_ *config, i *issuer) { *i = template; i.Tenants = []string{tenant, "*"} },
+		"come from their metadata":                          func(_ *config, i *issuer) { *i = template; i.Keys = ecKeys(t) },
+		"set AuthorizationServers":                          func(_ *config, i *issuer) { *i = template },
+		tenant + "/v2.0: it occurs twice":                   func(c *config, i *issuer) { *i = template; c.Issuers = append(c.Issuers, entra) },
+		"example.com: it occurs twice":                      func(c *config, i *issuer) { c.Issuers = append(c.Issuers, *i) },
+		"for the profiles Cognito, Google and GitHub alone": func(_ *config, i *issuer) { i.InsecureNoAudience, i.Audiences = true, []string{"a"} },
+		"name the clients whose tokens":                     func(_ *config, i *issuer) { i.Profile, i.InsecureNoAudience = middleware.Cognito, true },
+		"only tokens with the claims of RFC":                func(c *config, i *issuer) { i.Profile, c.Introspection = middleware.Keycloak, asking(i.URL) },
+		"leave out its Profile, Type":                       func(c *config, i *issuer) { i.ScopeClaim, c.Introspection = "scp", asking(i.URL) },
+		"not one of the authorization server":               func(c *config, i *issuer) { c.Introspection = asking(i.URL + "/") },
 	} {
 		c := middleware.Config{Resource: resource, Issuers: []middleware.Issuer{{URL: "https://auth.example.com"}}}
 		change(&c, &c.Issuers[0])

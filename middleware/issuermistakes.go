@@ -11,15 +11,26 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// validIssuers finds mistakes in [Config.Issuers].
+// validIssuers finds mistakes in [Config.Issuers] and [Config.SharedIssuers].
 func (c *Config) validIssuers() error {
+	if c.SharedIssuers != nil {
+		return c.validShared()
+	}
+	errs := []error{c.validRules()}
+	for _, one := range c.Issuers {
+		if one.ofSeveralTenants() && len(c.AuthorizationServers) == 0 {
+			errs = append(errs, fmt.Errorf("issuer %s: the metadata cannot name it to clients: set AuthorizationServers", one.URL))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validRules finds mistakes in the rules of issuers.
+func (c *Config) validRules() error {
 	var errs []error
 	for _, one := range c.Issuers {
 		if err := one.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("issuer %s: %w", one.URL, err))
-		}
-		if one.ofSeveralTenants() && len(c.AuthorizationServers) == 0 {
-			errs = append(errs, fmt.Errorf("issuer %s: the metadata cannot name it to clients: set AuthorizationServers", one.URL))
 		}
 	}
 	var urls []string
@@ -36,7 +47,7 @@ func (i *Issuer) validate() error {
 	if !i.Profile.known() {
 		return fmt.Errorf("there is no profile %s", i.Profile)
 	}
-	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validKeys(), i.validTimes())
+	return errors.Join(i.validURL(), i.validAudiences(), i.validAlgorithms(), i.validClaims(), i.validScopeMap(), i.validKeys(), i.validTimes())
 }
 
 func (i *Issuer) validURL() error {
@@ -59,14 +70,12 @@ func (i *Issuer) validURL() error {
 func withoutSlash(issuer string) string { return strings.TrimSuffix(issuer, "/") }
 
 // validDocument validates the metadata of the resource. Of the issuers that it names, those in
-// Issuers may end in a slash.
+// Issuers and SharedIssuers may end in a slash.
 func (c *Config) validDocument(doc metadata.Resource) error {
 	doc.AuthorizationServers = slices.Clone(doc.AuthorizationServers)
-	for _, one := range c.Issuers {
-		for _, url := range one.urls() {
-			if at := slices.Index(doc.AuthorizationServers, url); at >= 0 {
-				doc.AuthorizationServers[at] = withoutSlash(url)
-			}
+	for _, url := range c.configured() {
+		if at := slices.Index(doc.AuthorizationServers, url); at >= 0 {
+			doc.AuthorizationServers[at] = withoutSlash(url)
 		}
 	}
 	return doc.Validate()
@@ -98,8 +107,10 @@ func (i *Issuer) validAudiences() error {
 	switch {
 	case slices.Contains(i.Audiences, ""):
 		return errors.New("an audience is empty")
-	case i.InsecureNoAudience && i.Profile != Cognito:
-		return errors.New("InsecureNoAudience is for the profile Cognito alone: let the issuer put the resource into \"aud\"")
+	case i.InsecureNoAudience && i.Profile != Cognito && !i.Profile.asksProvider():
+		return errors.New("InsecureNoAudience is for the profiles Cognito, Google and GitHub alone: let the issuer put the resource into \"aud\"")
+	case !i.InsecureNoAudience && i.Profile.asksProvider():
+		return errors.New("its tokens have no audience: set InsecureNoAudience, and name the clients whose tokens are accepted in Audiences")
 	case i.InsecureNoAudience && len(i.Audiences) == 0:
 		return errors.New("with InsecureNoAudience, name the clients whose tokens are accepted in Audiences")
 	}
@@ -120,6 +131,8 @@ var ownClaims = []string{"iss", "aud", "exp", "nbf", "iat", "jti", "cnf"}
 
 func (i *Issuer) validClaims() error {
 	switch {
+	case i.Profile.asksProvider() && !i.asProvided():
+		return errors.New("its tokens are no JWTs: leave out Algorithms, Type, ClientClaim, ScopeClaim and Keys")
 	case slices.Contains(ownClaims, i.ClientClaim):
 		return fmt.Errorf("the claim %q does not name a client", i.ClientClaim)
 	case slices.Contains(ownClaims, i.ScopeClaim) || i.ScopeClaim == "sub":
@@ -140,7 +153,7 @@ func (i *Issuer) validKeys() error {
 		if len(i.Algorithms) > 0 && i.validAlgorithms() != nil {
 			return nil // the keys are for algorithms that do not exist
 		}
-		_, err := parseKeys(i.Keys.set, tokenRulesOf(i, nil).algorithms)
+		_, err := parseKeys(i.Keys.set, tokenRulesOf(i).algorithms)
 		return err
 	}
 	return nil

@@ -11,9 +11,6 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// maxToken is the maximum size of a token, in bytes.
-const maxToken = 8 << 10
-
 // jwsHeader is the protected header of a token. A token with any of the members from crit on is
 // refused: they change how the token is read, or contain a key.
 type jwsHeader struct {

@@ -89,21 +89,22 @@ func (by *signedBy) decidedBy(set *keySet) bool {
 	return set != nil && (!set.asOf.Before(by.arrived) || !set.asOf.Before(by.issued.Add(by.leeway)))
 }
 
-// issuer caches the keys of one authorization server. A known key is found without a lock.
+// issuer caches the keys of one authorization server, for all guards that share it. A known key is found without a lock.
 // Fetches run one at a time, in a goroutine of their own, so that a request that is cancelled
 // does not cancel the fetch for the others.
 type issuer struct {
-	name         string
-	rules        *tokenRules
-	headers      headers
-	urls         []string // of the metadata
-	keysAt       string   // the URL of the keys; "" if the metadata names it
-	fixed        bool     // whether the keys never change
-	fetch        *fetcher
-	introspector *introspector // nil for an issuer without introspection
-	stale        time.Duration // the maximum age of keys while the issuer cannot be reached
-	now          func() time.Time
-	log          *slog.Logger
+	name     string
+	as       Issuer // as it is configured
+	rules    *tokenRules
+	headers  headers
+	urls     []string // of the metadata
+	keysAt   string   // the URL of the keys; "" if the metadata names it
+	fixed    bool     // whether the keys never change
+	fetch    *fetcher
+	endpoint endpoint      // for introspection
+	stale    time.Duration // the maximum age of keys while the issuer cannot be reached
+	now      func() time.Time
+	log      *slog.Logger
 
 	current atomic.Pointer[keySet]
 
@@ -288,6 +289,9 @@ func unavailable(err error) challenge {
 	var keys *keysError
 	if errors.As(err, &keys) {
 		c.retryAfter = max(1, int((keys.retry+time.Second-1)/time.Second))
+	}
+	if busy := (*busyError)(nil); errors.As(err, &busy) {
+		c.retryAfter = max(1, int((busy.retry+time.Second-1)/time.Second))
 	}
 	return c
 }

@@ -193,7 +193,7 @@ func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessag
 		return nil, nil
 	case len(missing) == 0:
 		return raw, nil
-	case l.guard.policy.listing == ListGranted || !l.guard.acquirable(missing):
+	case l.guard.policy.listing == ListGranted || !l.guard.acquirable(missing) || l.guard.unaskable(l.token, missing):
 		return nil, nil
 	}
 	return marked(o, missing)

@@ -75,11 +75,12 @@ type Guard struct {
 	document  http.Handler
 	origins   []string
 	proxies   proxies
-	start     challenge          // for a request without credentials
-	scopes    []string           // of Config.Scopes: those that clients can get
-	issuers   map[string]*issuer // by "iss"
-	plain     bool               // whether the claims of all issuers have the names of RFC 9068
-	opaque    *issuer            // the issuer of opaque tokens; nil without one
+	start     challenge           // for a request without credentials
+	scopes    []string            // of Config.Scopes: those that clients can get
+	ruled     []string            // the scopes that no client gets by asking for them, whatever its issuer
+	issuers   map[string]*trusted // by "iss"
+	plain     bool                // whether the claims of all issuers have the names of RFC 9068
+	opaque    *trusted            // the issuer of opaque tokens; nil without one
 	verified  *memory[verified]
 	policy    *policy
 	optional  bool
@@ -87,6 +88,7 @@ type Guard struct {
 	handles   *Handles // for sealing cursors
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
+	maxToken  int
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
@@ -100,7 +102,7 @@ func New(c Config) (*Guard, error) {
 	doc := metadata.Resource{
 		Resource:               c.Resource,
 		AuthorizationServers:   c.announced(),
-		ScopesSupported:        nilIfEmpty(c.Scopes),
+		ScopesSupported:        without(c.Scopes, c.ruledByAll()),
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
@@ -108,30 +110,27 @@ func New(c Config) (*Guard, error) {
 	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
+	issuers, err := c.trustedIssuers()
+	if err != nil {
+		return nil, fmt.Errorf("middleware: config: %w", err)
+	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
-		maxBody: c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: c.Now, watch: c.Observe, log: c.Logger,
+		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
+		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
+	g.ruled = c.ruledByAll()
 	if !c.InsecureUnboundSessions {
 		g.sessions = g.handles
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}
-	if g.now == nil {
-		g.now = time.Now
-	}
-	if g.log == nil {
-		g.log = slog.New(slog.DiscardHandler)
-	}
-	g.log = slog.New(LogHandler(g.log.Handler()))
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
-	if err := g.trust(c); err != nil {
-		return nil, fmt.Errorf("middleware: config: %w", err)
-	}
+	g.trust(&c, issuers)
 	return g, nil
 }
 
@@ -159,36 +158,8 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported
 	}
-	g.start = challenge{status: http.StatusUnauthorized, scopes: slices.Clone(challengeScopes),
+	g.start = challenge{status: http.StatusUnauthorized, scopes: g.askable(challengeScopes),
 		description: "This resource needs an access token."}
-	return nil
-}
-
-// trust makes the key cache of each issuer, and the cache of tokens.
-func (g *Guard) trust(c Config) error {
-	accepted := append([]string{g.resource}, c.Audiences...)
-	g.verified = newMemory[verified](cmp.Or(c.CachedTokens, defaultCachedTokens))
-	g.issuers, g.plain = make(map[string]*issuer), true
-	fetcher := newFetcher(c.Client)
-	for _, one := range c.issuers() {
-		urls, err := metadata.AuthorizationServerMetadataURLs(withoutSlash(one.URL))
-		if err != nil {
-			return err
-		}
-		from := &issuer{name: one.URL, rules: tokenRulesOf(&one, accepted), urls: urls, fetch: fetcher,
-			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: g.now, log: g.log}
-		if err := from.takeKeys(one.Keys); err != nil {
-			return err
-		}
-		if asked, ok := c.Introspection[one.URL]; ok {
-			from.introspector = newIntrospector(asked, from, c.CachedTokens)
-			if asked.Opaque {
-				g.opaque = from
-			}
-		}
-		g.issuers[one.URL] = from
-		g.plain = g.plain && from.rules.plain
-	}
 	return nil
 }
 

@@ -64,6 +64,28 @@ const (
 	// Cognito puts an audience into an access token only if the client asked for one; see
 	// [Issuer.InsecureNoAudience].
 	Cognito
+	// Google accepts access tokens of Google, which are opaque: each is looked up at Google's
+	// tokeninfo, which needs [Config.Introspection] with Opaque and no credentials. It gives up the
+	// audience, and so needs [Issuer.InsecureNoAudience]: any server that gets such a token can use
+	// it here, and this server could use it at Google. The evidence is that Google knows the token,
+	// and names one of the listed clients both in "aud" and in "azp". The subject is "sub", which
+	// Google tells only for tokens with the scope openid, profile or email. The scopes are those of
+	// Google; see [Issuer.ScopeMap]. ID tokens are refused, and so is everything else that does not
+	// begin with ya29, without a question to Google. A revoked token works until
+	// [Introspection.Fresh] is over.
+	Google
+	// GitHub accepts tokens of users for an OAuth application (gho_) or a GitHub App (ghu_), which
+	// are opaque: each is looked up by GitHub's API, which needs [Config.Introspection] with Opaque
+	// and the credentials of the application. It gives up the audience, and so needs
+	// [Issuer.InsecureNoAudience], with the client ID of that application alone: any server that
+	// gets such a token can use it here, and this server could use it at GitHub, as its user. The
+	// evidence is that GitHub knows the token as one of the application. The subject is the
+	// number of the user, because names pass from one user to another. The scopes are those of
+	// GitHub; see [Issuer.ScopeMap]. Personal access tokens, tokens of installations and refresh
+	// tokens are refused without a question to GitHub. A revoked token works until
+	// [Introspection.Fresh] is over; of a token without an end, [Token.Expiry] is an hour after it
+	// was looked up.
+	GitHub
 )
 
 // String returns the name of the profile.
@@ -85,6 +107,7 @@ type tokenForm struct {
 	scopes     []string // as in tokenRules
 	lists      bool     // as in tokenRules
 	evidence   func(*tokenRules, members, *jwtClaims) bool
+	provider   *opaqueTokens // nil for tokens that are JWTs
 }
 
 var (
@@ -100,7 +123,7 @@ var (
 // tokenForms holds the forms of all profiles. Their sources: "Securing applications and services"
 // of Keycloak; "Access Token Profiles" of Auth0; "Access token payload" in "OpenID Connect & OAuth
 // 2.0 API" of Okta; "Access token claims reference" of Microsoft; "Understanding the access token"
-// of Amazon.
+// of Amazon. Those of opaque tokens are at googleTokens and githubTokens.
 var tokenForms = [...]tokenForm{
 	RFC9068: {
 		name: "RFC9068", types: []string{"at+jwt"}, algorithms: defaultAlgorithms,
@@ -125,6 +148,12 @@ var tokenForms = [...]tokenForm{
 	Cognito: {
 		name: "Cognito", types: []string{""}, algorithms: onlyRS256,
 		clients: []string{"client_id"}, scopes: []string{"scope"}, evidence: (*tokenRules).isCognito,
+	},
+	Google: {
+		name: "Google", algorithms: onlyRS256, scopes: []string{"scope"}, evidence: (*tokenRules).isNoJWT, provider: &googleTokens,
+	},
+	GitHub: {
+		name: "GitHub", algorithms: onlyRS256, scopes: []string{"scopes"}, lists: true, evidence: (*tokenRules).isNoJWT, provider: &githubTokens,
 	},
 }
 

@@ -291,10 +291,10 @@ func TestProfilesRefuseOtherTokens(t *testing.T) {
 // TestProfileNames checks that profiles print as they are called.
 func TestProfileNames(t *testing.T) {
 	var names []string
-	for profile := range middleware.Profile(len(profiles) + 1) {
+	for profile := range middleware.Profile(len(profiles) + 3) {
 		names = append(names, profile.String())
 	}
-	if got := strings.Join(names, " "); got != "RFC9068 Keycloak Auth0 Okta Entra Cognito Profile(6)" {
+	if got := strings.Join(names, " "); got != "RFC9068 Keycloak Auth0 Okta Entra Cognito Google GitHub Profile(8)" {
 		t.Error(got)
 	}
 }

@@ -121,10 +121,10 @@ func (g *Guard) judge(got received, token *Token) ([]string, error) {
 		return nil, unknown(got.id)
 	case len(needed) > 0 && token == nil:
 		refusal := g.start
-		refusal.scopes = needed
+		refusal.scopes = g.askable(needed)
 		return needed, refusal
 	case len(token.missing(needed)) > 0:
-		return needed, insufficient(needed)
+		return needed, g.uncovered(token, needed)
 	}
 	return needed, nil
 }
@@ -158,11 +158,11 @@ func (g *Guard) RequireScope(scopes ...string) func(http.Handler) http.Handler {
 			case !ok || p.guard != g || p.token == nil:
 				refusal := g.start
 				if len(needed) > 0 {
-					refusal.scopes = needed
+					refusal.scopes = g.askable(needed)
 				}
 				g.refuse(w, r, Event{Needed: needed}, refusal)
 			case !p.token.HasScope(needed...):
-				g.refuse(w, r, Event{Needed: needed, Token: p.token}, insufficient(needed))
+				g.refuse(w, r, Event{Needed: needed, Token: p.token}, g.uncovered(p.token, needed))
 			default:
 				next.ServeHTTP(w, r)
 			}

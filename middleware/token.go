@@ -31,7 +31,9 @@ type Token struct {
 	ID string
 
 	effective []string      // the granted scopes and the scopes that they imply
+	ruled     []string      // the scopes that rules of the issuer name, see ScopeMap
 	leeway    time.Duration // of the issuer
+	own       *payload      // all claims; nil if they are not known
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

@@ -16,7 +16,7 @@ import (
 // tokenRules are how the tokens of one issuer are judged. They do not change.
 type tokenRules struct {
 	profile    Profile
-	accepted   []string                  // the accepted values of "aud": the resource, then further values
+	audiences  []string                  // accepted values of "aud", besides those of a guard
 	apps       []string                  // the clients whose tokens need no "aud"; nil if all need it
 	algorithms []jose.SignatureAlgorithm // accepted in the header
 	types      []string                  // accepted in the header, in lower case and without "application/"; "" stands for none
@@ -24,20 +24,22 @@ type tokenRules struct {
 	clients    []string                  // the claims that name the client: those that are there must agree
 	scopes     []string                  // the claims that hold the scopes: the first that is there counts
 	lists      bool                      // whether the scopes may be an array
+	mapping    scopeMap                  // of Issuer.ScopeMap
 	plain      bool                      // whether RFC 9068 names all claims that are read
 
 	tenant, version string // of an issuer of Entra
 }
 
-// tokenRulesOf returns the rules for an issuer. accepted are the audiences of all issuers.
-func tokenRulesOf(i *Issuer, accepted []string) *tokenRules {
+// tokenRulesOf returns the rules for an issuer.
+func tokenRulesOf(i *Issuer) *tokenRules {
 	form := &tokenForms[i.Profile]
-	r := &tokenRules{profile: i.Profile, accepted: accepted, algorithms: form.algorithms, types: form.types,
-		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "", plain: i.plain()}
+	r := &tokenRules{profile: i.Profile, algorithms: form.algorithms, types: form.types,
+		leeway: cmp.Or(i.Leeway, defaultLeeway), clients: form.clients, scopes: form.scopes, lists: form.lists || i.ScopeClaim != "",
+		mapping: newScopeMap(i.ScopeMap), plain: i.plain()}
 	if i.InsecureNoAudience {
 		r.apps = slices.Clone(i.Audiences)
 	} else {
-		r.accepted = slices.Concat(accepted, i.Audiences)
+		r.audiences = slices.Clone(i.Audiences)
 	}
 	if len(i.Algorithms) > 0 {
 		r.algorithms = nil
@@ -82,11 +84,11 @@ func (r *tokenRules) typed(typ *string) bool {
 }
 
 // meets reports whether a token was issued for this resource, or may come without an audience.
-func (r *tokenRules) meets(c *jwtClaims) bool {
+func (t *trusted) meets(c *jwtClaims) bool {
 	if c.unaddressed {
-		return slices.Contains(r.apps, c.ClientID)
+		return slices.Contains(t.rules.apps, c.ClientID)
 	}
-	return c.Audience.meets(r.accepted)
+	return c.Audience.meets(t.accepted)
 }
 
 // members are the claims of a token by their exact names, each as it is written.
@@ -139,6 +141,8 @@ func (r *tokenRules) claims(m members) (jwtClaims, error) {
 	if !tokenForms[r.profile].evidence(r, m, &c) {
 		return jwtClaims{}, invalid("The token is not an access token.")
 	}
+	held, _ := r.granted(m)
+	c.Scope = r.mapped(c.Scope, held)
 	return c, nil
 }
 
@@ -160,20 +164,24 @@ func (r *tokenRules) client(m members) (string, error) {
 	return client, nil
 }
 
-// scope returns the scopes of a token as RFC 6749 section 3.3 writes them. The claim is such a
-// string, or where the rules allow it an array with one scope in each string.
+// scope returns the scopes of a token.
 func (r *tokenRules) scope(m members) (string, error) {
 	for _, name := range r.scopes {
-		if !m.has(name) {
-			continue
+		if m.has(name) {
+			return r.scopesIn(m, name)
 		}
-		var list []string
-		if r.lists && m.read(name, &list) == nil {
-			return strings.Join(slices.DeleteFunc(list, func(s string) bool { return !metadata.ValidScope(s) }), " "), nil
-		}
-		var text string
-		err := m.read(name, &text)
-		return text, err
 	}
 	return "", nil
+}
+
+// scopesIn returns the scopes in a claim as RFC 6749 section 3.3 writes them. The claim is such a
+// string, or where the rules allow it an array with one scope in each string.
+func (r *tokenRules) scopesIn(m members, name string) (string, error) {
+	var list []string
+	if r.lists && m.read(name, &list) == nil {
+		return strings.Join(slices.DeleteFunc(list, func(s string) bool { return !metadata.ValidScope(s) }), " "), nil
+	}
+	var text string
+	err := m.read(name, &text)
+	return text, err
 }

@@ -71,7 +71,7 @@ func (v *verified) holds(now time.Time) bool {
 // verify returns the contents of a valid token, from the cache if they are there. The error is
 // a [challenge] for an invalid token; any other error means that it cannot be verified.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
-	if len(raw) > maxToken {
+	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
 	id, now := digestOf(raw), g.now()
@@ -126,7 +126,7 @@ func (g *Guard) isOpaque(raw string) bool {
 
 // lookUp verifies an opaque token by introspection.
 func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
-	if !isB64Token(raw) {
+	if !isB64Token(raw) || !g.opaque.rules.profile.looksLike(raw) {
 		// RFC 6750 section 2.1: what an access token may look like.
 		return verified{}, invalid("The access token is malformed.")
 	}
@@ -142,7 +142,7 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 // judged holds the claims of a valid token, and how they were verified.
 type judged struct {
 	claims jwtClaims
-	issuer *issuer
+	issuer *trusted
 	keys   *keySet // with the key of the token; nil for a token without a signature
 }
 
@@ -167,7 +167,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 	if err != nil {
 		return judged{}, err
 	}
-	if err := claims.check(from.rules, now); err != nil {
+	if err := claims.check(from, now); err != nil {
 		return judged{}, err
 	}
 	if claims.IssuedAt.IsZero() {
@@ -182,6 +182,7 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 		return judged{}, invalid("The signature of the access token is wrong.")
 	}
 	from.headers.add(token.head, id)
+	claims.keep(token.payload, g.maxToken)
 	return judged{claims, from, keys}, nil
 }
 
@@ -189,8 +190,8 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 func (g *Guard) found(t judged) verified {
 	token := t.claims.token()
 	token.effective = g.policy.effective(token.Scopes)
-	token.leeway = t.issuer.rules.leeway
-	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer, keys: t.keys}
+	token.leeway, token.ruled = t.issuer.rules.leeway, t.issuer.rules.mapping.ruled
+	return verified{token: token, begins: t.claims.begins(), until: token.Expiry.Add(token.leeway), issuer: t.issuer.issuer, keys: t.keys}
 }
 
 // before returns v with an end that is not after a time.

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"testing"
@@ -191,7 +190,7 @@ func testClientUseLost(t *testing.T, f *fixture) {
 	}
 	for what, lose := range map[string]func(int){"replies": f.faults.LoseReplies, "requests": f.faults.LoseRequests} {
 		f.clock.advance(25 * time.Hour)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := f.untilLost(t)
 		lose(1 << 30)
 		wantUnavailable(t, "UseClient with lost "+what, f.UseClient(ctx, "a", f.clock.Now()))
 		lose(0)

@@ -23,6 +23,7 @@ type Faults struct {
 	replies  int // the number of writes whose reply is to be lost
 	puts     int
 	hook     func() // runs once, before the next Put
+	lost     func() // runs once, after the next write whose request or reply was lost
 	lineage  storage.Lineage
 	room     storage.Room
 }
@@ -111,6 +112,24 @@ func (f *Faults) write() fate {
 	}
 }
 
+// whenLost runs hook once, after the next write whose request or reply was lost.
+func (f *Faults) whenLost(hook func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = hook
+}
+
+// runLost runs the hook of a lost write.
+func (f *Faults) runLost() {
+	f.mu.Lock()
+	hook := f.lost
+	f.lost = nil
+	f.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+}
+
 // beforePut runs hook once, before the next Put.
 func (f *Faults) beforePut(hook func()) {
 	f.mu.Lock()
@@ -147,11 +166,13 @@ func (f *Faults) runHook(ctx context.Context, put *storage.Put) error {
 func (f *Faults) do(call func() error) error {
 	fate := f.write()
 	if fate.before != nil {
+		f.runLost()
 		return fate.before
 	}
 	if err := call(); fate.after == nil {
 		return err
 	}
+	f.runLost()
 	return fate.after
 }
 

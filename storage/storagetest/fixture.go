@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -127,6 +128,14 @@ func newFixture(t *testing.T, b storage.Backend) *fixture {
 	_, err := f.SealRecords(t.Context(), nil) // so that the key set exists
 	wantError(t, "SealRecords", err, nil)
 	return f
+}
+
+// untilLost returns a context that ends as soon as the request or the reply of one write was lost.
+func (f *fixture) untilLost(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.faults.whenLost(cancel)
+	return ctx, cancel
 }
 
 // store returns another Store on the same records.

@@ -1,10 +1,8 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"gatehouse.example/storage"
 )
@@ -292,7 +290,7 @@ func testRevokeConfirmed(t *testing.T, f *fixture) {
 		f.wantUntouched(t, "a second revocation", grantKey(g.ID), before)
 	}
 	for what, lose := range map[string]func(int){"replies": f.faults.LoseReplies, "requests": f.faults.LoseRequests} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := f.untilLost(t)
 		lose(1 << 30)
 		wantUnavailable(t, "Revoke again with lost "+what, f.Revoke(ctx, g.ID, "test"))
 		wantUnavailable(t, "RevokeClient with lost "+what, f.RevokeClient(ctx, g.ClientID, "test"))

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -91,7 +90,7 @@ func testLostForGood(t *testing.T, f *fixture) {
 		t.Errorf("after one lost request and one lost reply the grant has generation %d; want 1", got.Generation)
 	}
 	f.faults.LoseReplies(1 << 30)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := f.untilLost(t)
 	defer cancel()
 	start := time.Now()
 	wantUnavailable(t, "Revoke with lost replies", f.Revoke(ctx, g.ID, "test"))

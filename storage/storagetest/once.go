@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -116,7 +115,7 @@ func testInitialTokenLost(t *testing.T, f *fixture) {
 	if left := f.initialToken(t, token).Left; left != want-2 {
 		t.Errorf("%d are left; want %d", left, want-2)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := f.untilLost(t)
 	defer cancel()
 	f.faults.LoseReplies(1 << 30)
 	wantUnavailable(t, "UseInitialToken with lost replies", f.UseInitialToken(ctx, f.initialToken(t, token)))

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -219,7 +218,7 @@ func testRemoveLost(t *testing.T, f *fixture) {
 	}{"reply": {f.faults.LoseReplies, true}, "request": {f.faults.LoseRequests, false}}
 	for id, test := range lost {
 		c := f.client(t, id)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := f.untilLost(t)
 		test.lose(1 << 30)
 		wantUnavailable(t, "RemoveClient with a lost "+id, f.RemoveClient(ctx, c, "test"))
 		test.lose(0)

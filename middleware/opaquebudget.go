@@ -1,0 +1,124 @@
+package middleware
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// defaultPerHour is the default of [Introspection.PerHour].
+	defaultPerHour = 4000
+	// knownLife is how long a token that was valid is told from an invented one.
+	knownLife = 24 * time.Hour
+	// busyPause is how long a provider is not asked that refused an answer and said no time, and
+	// maxBusyPause the longest time that is believed (GitHub, "Rate limits for the REST API":
+	// wait at least a minute).
+	busyPause    = time.Minute
+	maxBusyPause = time.Hour
+	// faultPause is the same for a provider that failed.
+	faultPause = time.Second
+)
+
+// busyError is why a provider is not asked, or did not answer, and when to try again.
+type busyError struct {
+	why   string
+	retry time.Duration
+}
+
+// Error implements error.
+func (e *busyError) Error() string { return e.why }
+
+// budget bounds the questions to a provider that counts them: those about tokens that were valid
+// before, and those about all others, so that invented tokens take nothing from the first. A nil
+// budget has no bounds. It is used under the lock of its introspector.
+type budget struct {
+	known, others allowance
+	valid         *memory[struct{}] // the tokens that were valid
+	paused        time.Time
+}
+
+func newBudget(i Introspection, p Profile, size int) *budget {
+	if !p.asksProvider() {
+		return nil
+	}
+	all := i.PerHour
+	if all == 0 {
+		all = defaultPerHour
+	}
+	others := max(1, all/4)
+	return &budget{known: newAllowance(max(1, all-others)), others: newAllowance(others), valid: newMemory[struct{}](size)}
+}
+
+// take takes the question about a token from the budget. The error is a busyError.
+func (b *budget) take(id digest, now time.Time) error {
+	if b == nil {
+		return nil
+	}
+	if wait := b.paused.Sub(now); wait > 0 {
+		return &busyError{"the provider asked for a pause", wait}
+	}
+	of := &b.others
+	if b.valid.get(id, now) != nil {
+		of = &b.known
+	}
+	if wait := of.take(now); wait > 0 {
+		return &busyError{"the questions to the provider are used up", wait}
+	}
+	return nil
+}
+
+// know records a valid token.
+func (b *budget) know(id digest, now time.Time) {
+	if b != nil {
+		b.valid.put(id, struct{}{}, now, now.Add(knownLife))
+	}
+}
+
+// pause stops questions after an error that says how long.
+func (b *budget) pause(err error, now time.Time) {
+	if busy := (*busyError)(nil); b != nil && errors.As(err, &busy) {
+		b.paused = now.Add(busy.retry)
+	}
+}
+
+// allowance is a number of questions that grows again with time.
+type allowance struct {
+	each  time.Duration // the time for one question
+	burst int
+	full  time.Time // when nothing is taken
+}
+
+// newAllowance returns an allowance of so many questions in an hour, and of a fiftieth of them at a time.
+func newAllowance(perHour int) allowance {
+	return allowance{each: time.Hour / time.Duration(perHour), burst: max(1, perHour/50)}
+}
+
+// take takes one question, or returns how long to wait for it.
+func (a *allowance) take(now time.Time) (wait time.Duration) {
+	if a.full.Before(now) {
+		a.full = now
+	}
+	if wait = a.full.Add(a.each).Sub(now) - time.Duration(a.burst)*a.each; wait > 0 {
+		return wait
+	}
+	a.full = a.full.Add(a.each)
+	return 0
+}
+
+// pauseOf returns how long not to ask a provider after a response that is no answer: what it asks
+// for in Retry-After or, as GitHub does, with the time when its limit is reset.
+func pauseOf(status int, header http.Header, now time.Time) time.Duration {
+	pause := faultPause
+	if status == http.StatusForbidden || status == http.StatusTooManyRequests {
+		pause = busyPause
+	}
+	if seconds, err := strconv.ParseUint(strings.TrimSpace(header.Get("Retry-After")), 10, 31); err == nil {
+		pause = time.Duration(seconds) * time.Second
+	} else if reset, err := strconv.ParseInt(header.Get("X-Ratelimit-Reset"), 10, 64); err == nil && header.Get("X-Ratelimit-Remaining") == "0" {
+		pause = time.Unix(min(max(reset, 0), yearTenThousand), 0).Sub(now)
+	}
+	return min(max(pause, faultPause), maxBusyPause)
+}

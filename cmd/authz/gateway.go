@@ -94,7 +94,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	countGateway(st.gatewayCounts(), &config)
+	st.countGateway(&config)
 	gate, err := gateway.New(config)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"gatehouse.example/gateway"
 	"gatehouse.example/middleware"

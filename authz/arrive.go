@@ -40,6 +40,7 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Trans
 func (s *Server) notWelcome(r *http.Request, p *provider, a upstream.Arrival, err error) error {
 	var shown *displayedError
 	if errors.Is(err, upstream.ErrNotAllowed) || errors.As(err, &shown) {
+		s.see(Observation{What: SignInRefused, Method: SignInProvider})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", "provider", p.ID, "provider_sub", a.Subject, "handle", a.Handle, "cause", err)
 	}
 	return providerFault(p, err)

@@ -132,7 +132,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {
@@ -144,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.router = s.OnBehalf(s.withRecovery(router))
+	s.router = s.observed(s.OnBehalf(s.withRecovery(router)))
 	return s, nil
 }
 

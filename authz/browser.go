@@ -213,6 +213,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
 	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
 	s.note(r.Context(), user.Subject, storage.Event{What: eventSignedIn, About: by.shown()})
+	s.see(Observation{What: SignedIn, Method: SignInMethod(by.name)})
 	return nil
 }
 

@@ -165,6 +165,9 @@ type Config struct {
 	// ignores that header from all other addresses.
 	TrustedProxies []netip.Prefix
 
+	// Observe, if set, is told what the server does, for metrics. It is called from the goroutine
+	// of each request, some times for one, and must return at once; it is safe for concurrent use.
+	Observe func(Observation)
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,

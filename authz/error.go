@@ -251,6 +251,7 @@ func refusalLevel(r *http.Request, status int) slog.Level {
 }
 
 func (s *Server) logRefusal(r *http.Request, status int, code, description string, cause error) {
+	s.sawRefusal(r, code)
 	level := refusalLevel(r, status)
 	attrs := []slog.Attr{slog.String("endpoint", r.URL.Path), slog.Int("status", status), slog.String("code", code), slog.String("description", description)}
 	if cause != nil {

@@ -113,6 +113,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
 	var refused *refusedSignIn
 	if errors.As(err, &refused) {
+		s.see(Observation{What: SignInRefused, Method: SignInPassword})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.loggedName(refused.userName, f.get("username")), "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), language.Say("login.wrong"))
 	}

@@ -86,6 +86,7 @@ func (s *Server) refuseSpentCode(r *http.Request, g storage.Grant, wrongResource
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {
 		return err
 	}
+	s.see(Observation{What: CodeReused, Grant: GrantCode})
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "authorization code replayed, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject)
 	return invalidGrant()
 }

@@ -96,6 +96,7 @@ func (s *Server) recoverRotations(r *http.Request, g storage.Grant, token storag
 	if err != nil || !ok {
 		return g, refreshReuse, err
 	}
+	s.see(Observation{What: RefreshRecovered, Grant: GrantRefresh})
 	s.cfg.Logger.WarnContext(r.Context(), "rotations of a refresh token were lost, by a failover or since a backup, and are restored", "grant", g.ID, "client", g.ClientID,
 		"sub", g.Subject, "stored", g.Generation, "presented", token.Generation)
 	return remembered, refreshRotate, nil
@@ -117,6 +118,7 @@ func (s *Server) revokeReused(r *http.Request, g storage.Grant, token storage.Re
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, because); err != nil {
 		return err
 	}
+	s.see(Observation{What: RefreshReused, Grant: GrantRefresh})
 	s.note(r.Context(), g.Subject, storage.Event{What: eventTokenReused, About: cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))})
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
 	return invalidGrant()
@@ -165,6 +167,9 @@ func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Gr
 		return tokenResponse{}, err
 	case err != nil:
 		return tokenResponse{}, exchangeError(err)
+	}
+	if x.Repeat {
+		s.see(Observation{What: RefreshRepeated, Grant: GrantRefresh})
 	}
 	return s.respond(now, x, tokens), nil
 }

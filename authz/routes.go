@@ -23,6 +23,9 @@ import (
 // method that an endpoint does not support gets 405 with Allow.
 func (s *Server) routes() (*mux.Router, error) {
 	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	if s.cfg.Observe != nil {
+		router.Use(s.named)
+	}
 	if err := s.documentRoutes(router); err != nil {
 		return nil, err
 	}
@@ -178,6 +181,17 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // providerOf returns the provider in the path of a request.
 func providerOf(r *http.Request) string { return mux.Vars(r)["provider"] }
+
+// named notes the endpoint of a request that is observed.
+func (s *Server) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen := sightingOf(r.Context()); seen != nil {
+			template, _ := mux.CurrentRoute(r).GetPathTemplate() // every route has one
+			seen.endpoint = s.endpointOf(template)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // path prepends the path of the issuer.
 func (s *Server) path(p string) string { return strings.TrimSuffix(s.urls.base.Path, "/") + p }

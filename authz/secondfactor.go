@@ -90,6 +90,7 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	signedIn, err := s.checkCode(r, t, user, f.get("code"))
 	if errors.Is(err, errWrongCode) {
+		s.see(Observation{What: SignInRefused, Method: SignInCode})
 		s.cfg.Logger.WarnContext(r.Context(), "second factor refused after the right password", "user", user.Name, "from", fair.Requester(r.Context()))
 		return s.codePage(w, r, t, user, http.StatusForbidden, language.Say("code.wrong"))
 	}

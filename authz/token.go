@@ -38,6 +38,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	case !ok:
 		return refuse(codeUnsupportedGrantType, "grant_type must be authorization_code or refresh_token")
 	}
+	sawGrant(r, f.get("grant_type"))
 	client, err := s.authenticate(r, f, s.urls.token)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.see(Observation{What: TokensIssued, Grant: GrantType(f.get("grant_type"))})
 	s.chores.clientUsed(client)
 	writeJSON(w, http.StatusOK, response)
 	return nil

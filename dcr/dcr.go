@@ -115,6 +115,9 @@ type Config struct {
 	OnRegister func(context.Context, storage.Client)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Refused, if set, is called with the error code of each refused or failed request to the
+	// registration endpoints, for metrics.
+	Refused func(r *http.Request, code string)
 	// Logger receives one line per registration and per refusal. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -142,6 +145,7 @@ type Clients struct {
 	statements    statements
 	admit         func(ctx context.Context, c storage.Client, weight int64) (func(), error)
 	wrongToken    func(r *http.Request, id string) time.Duration
+	refused       func(r *http.Request, code string)
 	life          lifetimes
 	unused        unusedLists
 }
@@ -153,6 +157,7 @@ func New(c Config) (*Clients, error) {
 		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
 	}
 	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
+	clients.refused = c.Refused
 	if clients.now == nil {
 		clients.now = time.Now
 	}

@@ -133,6 +133,9 @@ func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err er
 	var refused *refusal
 	var tooMany *TooMany
 	err = cs.throttled(req, err)
+	if cs.refused != nil {
+		cs.refused(req, codeOf(err))
+	}
 	switch {
 	case errors.As(err, &tooMany):
 		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", codeUnavailable, "retry_after", tooMany.RetryAfter)
@@ -160,6 +163,15 @@ func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err er
 		w.Header().Set("Retry-After", retryAfter) // RFC 9110 section 15.6.4
 		respond(w, http.StatusServiceUnavailable, errorResponse{codeUnavailable, "the server cannot reach its storage; try again shortly"})
 	}
+}
+
+// codeOf returns the error code with which an error is answered.
+func codeOf(err error) string {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return refused.code
+	}
+	return codeUnavailable
 }
 
 // throttled counts a refused token. It returns err, or a [TooMany] if there were too many

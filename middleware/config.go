@@ -41,11 +41,19 @@ type Config struct {
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.
 	Introspection map[string]Introspection
+	// TokenKinds are further kinds of tokens, which a [Verifier] of yours verifies.
+	TokenKinds []TokenKind
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string
 	// ChallengeScopes are the scopes in the challenge for a client without a token. The
 	// default is Scopes; name fewer to let clients start small and step up.
 	ChallengeScopes []string
+	// DPoP says whether tokens that are bound to a key of their client are accepted. By default
+	// they are refused.
+	DPoP DPoP
+	// ClientCertificates says where the certificates of clients come from. By default tokens that
+	// are bound to a certificate are refused.
+	ClientCertificates ClientCertificates
 	// Policy sets the scopes that each operation needs. Without one, every valid token may do
 	// everything that the handler allows, and the guard does not read bodies.
 	Policy Policy
@@ -138,7 +146,8 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))
 	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
-		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)
+		c.DPoP.validate(), c.ClientCertificates.validate(len(c.TrustedProxies) > 0),
+		c.validIssuers(), c.validKinds(), validIntrospection(c.Introspection, c.issuers()))...)
 }
 
 func validScope(scope string) error {

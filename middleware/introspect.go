@@ -153,7 +153,8 @@ func newIntrospector(c Introspection, from *trusted, size, largest int) *introsp
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		budget: newBudget(c, from.rules.profile, size),
 	}
 }
 
@@ -275,7 +276,7 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 		return answer{}, err
 	}
 	a, err := i.issuer.rules.readAnswer(body)
-	if a.Active {
+	if a.Active && !strings.Contains(unescapedJSON(body), token) { // no handler gets the token back
 		a.keep(string(body), i.largest)
 	}
 	return a, err

@@ -41,7 +41,8 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 			preflight(w, r, g.policy.routes != nil)
 			return
 		}
-		token, err := g.authenticate(r)
+		g.dpop.offer(w.Header())
+		token, err := g.authenticate(w, r)
 		if err != nil {
 			g.refuse(w, r, Event{began: began}, err)
 			return
@@ -187,12 +188,16 @@ func admitted(r *http.Request, p *pass) *http.Request {
 	out := r.WithContext(context.WithValue(r.Context(), passKey{}, p))
 	out.Header = maps.Clone(r.Header)
 	delete(out.Header, "Authorization")
+	delete(out.Header, proofHeader)
+	p.guard.certificates.strip(out.Header)
 	dropOtherSpellings(out.Header)
 	return out
 }
 
-func (g *Guard) authenticate(r *http.Request) (*Token, error) {
-	raw, err := bearer(r)
+// authenticate returns the token of a request whose sender may use it. It may read the body, and
+// then puts the same bytes back.
+func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (*Token, error) {
+	raw, err := bearer(r, g.dpop != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -202,12 +207,20 @@ func (g *Guard) authenticate(r *http.Request) (*Token, error) {
 	if raw == "" {
 		return nil, g.start
 	}
-	return g.verify(r.Context(), raw)
+	token, err := g.verifyAny(r.Context(), raw)
+	if err == nil {
+		err = g.possesses(w, r, raw, token)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return token, nil
 }
 
 // bearer returns the token of the Authorization header, or the empty string if there is no
-// bearer token. The error is for malformed requests.
-func bearer(r *http.Request) (string, error) {
+// bearer token. The scheme DPoP counts as well if proofs are accepted. The error is for malformed
+// requests.
+func bearer(r *http.Request, proofs bool) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
 		return "", nil // a token in the query alone is an unsupported method: no credentials (RFC 6750 section 3.1)
@@ -216,13 +229,13 @@ func bearer(r *http.Request) (string, error) {
 		return "", malformed("Send one Authorization header.")
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	if !strings.EqualFold(scheme, "Bearer") && !(proofs && strings.EqualFold(scheme, dpopScheme)) {
 		return "", nil
 	}
 	token = strings.TrimLeft(token, " ")
 	switch {
 	case !isB64Token(token):
-		return "", malformed("The Authorization header does not hold one bearer token.")
+		return "", malformed("The Authorization header does not hold one access token.")
 	case inQuery(r.URL.RawQuery):
 		// RFC 6750 section 2: clients MUST NOT use more than one method to transmit the token.
 		return "", malformed("Send the access token in the Authorization header only.")
@@ -264,10 +277,11 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err 
 		// without a token.
 		c.scopes = g.start.scopes
 	}
+	c.proved = usedDPoP(r, event.Token)
 	event.Status, event.Code, event.Err = c.status, c.code, err
 	if event.Reason == "" {
 		event.Reason = c.reason()
 	}
 	g.observe(r, event)
-	c.write(w, g.metaURL)
+	c.write(w, g.metaURL, g.dpop)
 }

@@ -163,7 +163,7 @@ func (o *response) withhold(status int, why error) {
 		o.Header().Del("Content-Type")
 		o.ResponseWriter.WriteHeader(status)
 	default:
-		challenge{status: http.StatusBadGateway, description: errWithheld, body: answerTo(o.got.id, errWithheld)}.write(o.ResponseWriter, o.guard.metaURL)
+		challenge{status: http.StatusBadGateway, description: errWithheld, body: answerTo(o.got.id, errWithheld)}.write(o.ResponseWriter, o.guard.metaURL, o.guard.dpop)
 	}
 	_ = http.NewResponseController(o.ResponseWriter).Flush() // without support, it is sent later
 }

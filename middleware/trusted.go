@@ -12,6 +12,7 @@ type trusted struct {
 	*issuer
 	accepted     []string      // the accepted values of "aud": the resource, then further values
 	introspector *introspector // nil for an issuer without introspection
+	anywhere     bool          // whether tokens without "aud" are accepted, whatever their client
 }
 
 // trust makes the cache of tokens, and what this guard adds to each of its issuers.
@@ -31,4 +32,5 @@ func (g *Guard) trust(c *Config, from *Issuers) {
 		g.issuers[one.name] = t
 		g.plain = g.plain && one.rules.plain
 	}
+	g.kinds = g.kindsOf(c)
 }

@@ -108,6 +108,9 @@ type Config struct {
 	// RootCAs are trusted instead of the roots of the system. Set it for tests, or if the
 	// proxy has a private certificate.
 	RootCAs *x509.CertPool
+	// Observe, if set, is called after each fetch with its error, nil for an answer, and the
+	// time it took, and with an [ErrBusy] for each that did not begin. It must not block.
+	Observe func(err error, took time.Duration)
 }
 
 const (
@@ -234,7 +237,11 @@ func (f *Fetcher) get(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.flights.do(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
+	response, err := f.flights.do(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
+	if f.config.Observe != nil && errors.Is(err, ErrBusy) {
+		f.config.Observe(err, 0)
+	}
+	return response, err
 }
 
 // Hasten lets a fetch that waits for the turn of another requester begin in the turn of the
@@ -252,7 +259,15 @@ func (f *Fetcher) turn(lane string, t *target) turn {
 
 // work returns the function that a flight runs once it has its places.
 func (f *Fetcher) work(t *target) func(context.Context) (*Response, error) {
-	return func(ctx context.Context) (*Response, error) { return f.fetch(ctx, t) }
+	if f.config.Observe == nil {
+		return func(ctx context.Context) (*Response, error) { return f.fetch(ctx, t) }
+	}
+	return func(ctx context.Context) (*Response, error) {
+		began := time.Now()
+		response, err := f.fetch(ctx, t)
+		f.config.Observe(err, time.Since(began))
+		return response, err
+	}
 }
 
 // delayRefusal waits until [ErrRefused] may be returned: until the next full step of the floor

@@ -16,10 +16,14 @@ const readyTime = time.Second
 
 // probes returns the handler of the admin listener. /livez answers 200 while the process runs.
 // /readyz answers 503 while the server is stopping and while the store does not answer or is
-// full; else 200, with the sentences of without about features that are not available.
+// full; else 200, with the sentences of without about features that are not available. /metrics
+// is for Prometheus.
 func (st *site) probes(ready func(context.Context) error, without func(context.Context) []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	if st.metrics != nil {
+		mux.Handle("GET /metrics", st.metrics.Handler())
+	}
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if st.draining.Load() {
 			answer(w, http.StatusServiceUnavailable, "the server is stopping")
@@ -65,3 +69,8 @@ func answer(w http.ResponseWriter, status int, sentence string) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, sentence+"\n")
 }
+
+// alwaysReady and nothingMissing are the probes of a server without a store: it is ready while it runs.
+func alwaysReady(context.Context) error { return nil }
+
+func nothingMissing(context.Context) []string { return nil }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/dcr"
@@ -27,6 +28,8 @@ type egressSettings struct {
 
 	// pinned are the pinned documents by client_id.
 	pinned map[string][]byte
+	// fetched, if set, is told of each fetch.
+	fetched func(err error, took time.Duration)
 }
 
 // proxySettings name the proxy of a program that fetches from addresses chosen by others.

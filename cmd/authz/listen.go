@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 	"gatehouse.example/internal/certificate"
@@ -23,6 +24,7 @@ type site struct {
 	pair          *certificate.Pair // for the public listener, nil for plain HTTP
 	draining      atomic.Bool
 	log           *slog.Logger
+	metrics       *metrics.Registry // nil without an admin listener
 	bounds        listenSettings
 	trusted       []netip.Prefix
 	grace         time.Duration
@@ -96,6 +98,9 @@ const adminConnections = 256
 // stays open to the end, so that /readyz can report that the server is stopping.
 func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 	front, back := st.front(public), listener.New(admin, listener.Config{Connections: adminConnections, Log: st.log})
+	if st.metrics != nil {
+		st.metrics.Listener(front.Figures)
+	}
 	if st.pair != nil {
 		watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // to the end, also while the server drains
 		defer stop()

@@ -3,27 +3,13 @@ package main
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/registry/mirror"
 )
-
-// metrics returns the handler for Prometheus, with metrics of the catalogue and the process.
-func (st *site) metrics(m *mirror.Mirror) http.Handler {
-	all := prometheus.NewRegistry()
-	all.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&catalogueMetrics{status: m.Status, log: st.log},
-	)
-	return promhttp.HandlerFor(all, promhttp.HandlerOpts{ErrorLog: quietlog.ServerLog(st.log.Handler())})
-}
 
 // catalogueMetrics reads the status of the catalogue at each scrape. The status is the same in
 // every process over one store.

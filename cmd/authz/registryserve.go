@@ -32,7 +32,7 @@ type registryServe struct {
 	registrySettings
 
 	Listen       string            `default:"127.0.0.1:8083" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
-	AdminListen  string            `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /status (default ${default})."`
+	AdminListen  string            `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz, /status and /metrics (default ${default})."`
 	Interval     settings.Duration `default:"1h" placeholder:"TIME" help:"How often the upstream is asked for updates (default ${default})."`
 	FullInterval settings.Duration `default:"7d" placeholder:"TIME" help:"How often it is asked for everything (default ${default})."`
 	MetaFile     string            `placeholder:"FILE" help:"YAML or JSON file with data about servers, which is added under --meta-key; read again when it changes."`
@@ -66,6 +66,7 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	}
 	defer st.close()
 	st.log, st.grace, st.bounds = log, p.grace, v.listenSettings
+	st.measure()
 	for _, sentence := range append(warnings, v.doubts(st.public.Addr())...) {
 		log.Warn(sentence)
 	}
@@ -178,11 +179,11 @@ func health(next http.Handler) http.Handler {
 }
 
 // catalogueProbes returns a handler that adds the status of the catalogue to the probes: /status
-// for people, /metrics for Prometheus.
+// for people, and its figures to /metrics.
 func (st *site) catalogueProbes(probes http.Handler, m *mirror.Mirror) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", probes)
-	mux.Handle("GET /metrics", st.metrics(m))
+	st.countCatalogue(m)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 		defer cancel()

@@ -44,6 +44,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	defer st.close()
 	st.log, st.grace, st.bounds = log, p.grace, s.listenSettings
 	st.trusted, _ = s.trustedProxies() // a mistake was reported
+	st.measure()
 	if loaded.origins["issuer"] == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
@@ -52,16 +53,17 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 
 // serve runs the server on listeners that are open.
 func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *loaded) error {
-	store, err := s.openStore(ctx, st.log, l.origins["store"] == stateOfUser)
+	store, err := s.openStore(ctx, st, l.origins["store"] == stateOfUser)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	observe := st.countServer(s)
 	config, err := s.server()
 	if err != nil {
 		return err
 	}
-	config.Store, config.Logger = store, st.log
+	config.Store, config.Logger, config.Observe = store, st.log, observe
 	if p.passwordCheckers != nil {
 		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
 		defer checkers.Close()
@@ -77,6 +79,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	case err != nil:
 		return err
 	}
+	st.countRecords(store, front)
 	go front.EgressMissing(ctx) // starts the first check while the rest is made ready
 	if s.Dev {
 		if err := s.admitDemo(ctx, store, &l.relaxed); err != nil {

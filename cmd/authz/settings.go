@@ -56,7 +56,7 @@ type serveSettings struct {
 	DevIntrospectionSecretFile string          `placeholder:"FILE" help:"File that contains it."`
 
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
-	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez and /readyz (with --registry-at also /status and /metrics), or off (default ${default}; off with --dev)."`
+	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz and /metrics (with --registry-at also /status), or off (default ${default}; off with --dev)."`
 	Issuer      string `placeholder:"URL" help:"The https URL by which clients know this server (with --dev: made from --listen)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
@@ -176,7 +176,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 	window := time.Duration(s.RefreshWindow)
 	proxies, _ := s.trustedProxies() // mistakes were reported
 	fetching, _ := s.fetching()      // mistakes were reported
-	fetching.InsecureAllowLoopback = s.InsecureAllowLoopback
+	fetching.InsecureAllowLoopback, fetching.Observe = s.InsecureAllowLoopback, s.fetched
 	fetcher, err := safefetch.New(fetching)
 	memories, _ := s.memories() // mistakes were reported
 	return authz.Config{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -15,21 +14,21 @@ import (
 
 // openStore opens the store of a server, and makes the folder of the default one. Warnings about settings of the store that may lose
 // writes go to the log.
-func (s *serveSettings) openStore(ctx context.Context, log *slog.Logger, byDefault bool) (*storage.Store, error) {
+func (s *serveSettings) openStore(ctx context.Context, st *site, byDefault bool) (*storage.Store, error) {
 	if byDefault {
 		doubt, err := makeStateFolder(s.Store)
 		if err != nil {
 			return nil, err
 		}
 		if doubt != "" {
-			log.Warn(doubt)
+			st.log.Warn(doubt)
 		}
 	}
-	backend, err := openBackend(ctx, s.Store, ofServer(log))
+	backend, err := openBackend(ctx, s.Store, ofServer(st.log))
 	if err != nil {
 		return nil, err
 	}
-	return storage.New(backend, storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
+	return storage.New(st.countStore(backend), storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
 // recordsSealed is the value of the setting records that refuses records without a seal.

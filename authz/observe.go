@@ -1,0 +1,203 @@
+package authz
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/metadata"
+)
+
+// Observation is one thing that a server did, for metrics ([Config.Observe]). Every value in it is
+// of a closed set: nothing in it was chosen by a client, a person or a provider. Fields that an
+// observation does not name are zero.
+type Observation struct {
+	What What
+	// Endpoint, Status and Took are those of an [Answered] request. Status is 0 if the connection
+	// was cut off before an answer, and Took is the time to its end.
+	Endpoint Endpoint
+	Status   int
+	Took     time.Duration
+	// Grant is that of [TokensIssued], and of a [Refused] request to the token endpoint that named
+	// one.
+	Grant GrantType
+	// Code is the error code of a [Refused] request, one of [Codes].
+	Code string
+	// Method is that of [SignedIn] and [SignInRefused].
+	Method SignInMethod
+}
+
+// What is the kind of an [Observation].
+type What int
+
+const (
+	// Answered is a request of any kind that was answered or cut off.
+	Answered What = iota
+	// TokensIssued is an answer with tokens. Another observation precedes it when the refresh
+	// token was not the current one.
+	TokensIssued
+	// Refused is a request that got an error code, also on a page or by redirect.
+	Refused
+	// RefreshRepeated is a refresh token that was used again inside the window, and got the same
+	// successor: a client that lost an answer or refreshed twice.
+	RefreshRepeated
+	// RefreshRecovered is a refresh token whose rotation the store had lost, and restored.
+	RefreshRecovered
+	// RefreshReused is a refresh token that nobody should hold any more. Its grant was revoked.
+	RefreshReused
+	// CodeReused is an authorization code that was redeemed before. Its grant was revoked.
+	CodeReused
+	// SignedIn is a session that began.
+	SignedIn
+	// SignInRefused is a sign-in with a wrong password, passkey or code, or of a person at a
+	// provider who may not come in. Those that had to wait are [Answered] with 429.
+	SignInRefused
+)
+
+// Endpoint is a path of the server below its issuer, with the name of a part in braces for what
+// clients choose.
+type Endpoint string
+
+const (
+	// EndpointMetadata is all paths of the server metadata (RFC 8414, RFC 8615).
+	EndpointMetadata Endpoint = "metadata"
+	// EndpointOther is every path without a handler.
+	EndpointOther Endpoint = "other"
+)
+
+// Endpoints returns every value of [Endpoint], also of endpoints that a server does not have with
+// its configuration.
+func Endpoints() []Endpoint { return slices.Clone(allEndpoints) }
+
+var allEndpoints = []Endpoint{
+	EndpointMetadata, EndpointOther, "/", "/healthz", "/jwks.json",
+	"/authorize", "/token", "/revoke", "/introspect", "/register", "/register/{id}",
+	"/login", "/login/code", "/login/passkey", "/login/{provider}/callback", "/login/{provider}/logout", "/logout",
+	"/consent", "/language", "/logo", "/pages/logo", "/passkey.js", "/account/providers",
+	accountPath, applicationsPath, endAllPath, rememberedPath, sessionsPath, activityPath,
+	passkeysPath, secondFactorPath, passwordPath, invitePath,
+}
+
+// GrantType is a grant type of the token endpoint (RFC 6749 section 1.3).
+type GrantType string
+
+// The grant types that the server has.
+const (
+	GrantCode    GrantType = metadata.GrantAuthorizationCode
+	GrantRefresh GrantType = metadata.GrantRefreshToken
+)
+
+// SignInMethod is how a person signs in.
+type SignInMethod string
+
+// The ways to sign in. [SignInCode] is the second factor after a password.
+const (
+	SignInPassword SignInMethod = methodPassword
+	SignInCode     SignInMethod = "code"
+	SignInPasskey  SignInMethod = methodPasskey
+	SignInProvider SignInMethod = methodProvider
+)
+
+// Codes returns every error code that the server sends, those of registration included.
+func Codes() []string {
+	return []string{
+		codeInvalidRequest, codeInvalidClient, codeInvalidGrant, codeInvalidScope, codeInvalidTarget, codeUnauthorizedClient,
+		codeUnsupportedGrantType, codeUnsupportedResponse, codeAccessDenied, codeServerError, codeNotFound, codeUnavailable,
+		codeLoginRequired, codeConsentRequired, codeInteractionRequired, codeRequestNotSupported, codeURINotSupported, codeRegNotSupported,
+		"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement", "invalid_token",
+	}
+}
+
+// see reports an observation.
+func (s *Server) see(o Observation) {
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(o)
+	}
+}
+
+// sighting is a request that is observed, and the writer of its answer.
+type sighting struct {
+	http.ResponseWriter
+	endpoint Endpoint
+	grant    GrantType
+	status   int
+}
+
+type sightingKey struct{}
+
+// sightingOf returns the sighting of a request, nil if requests are not observed.
+func sightingOf(ctx context.Context) *sighting {
+	seen, _ := ctx.Value(sightingKey{}).(*sighting)
+	return seen
+}
+
+// observed returns a handler that reports each answer. Without [Config.Observe] that is next.
+func (s *Server) observed(next http.Handler) http.Handler {
+	if s.cfg.Observe == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
+		defer func() {
+			s.see(Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)})
+		}()
+		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), sightingKey{}, seen)))
+		seen.status = cmp.Or(seen.status, http.StatusOK)
+	})
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (s *sighting) WriteHeader(status int) {
+	s.ResponseWriter.WriteHeader(status)
+	if s.status == 0 && status >= http.StatusOK {
+		s.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (s *sighting) Write(p []byte) (int, error) {
+	s.status = cmp.Or(s.status, http.StatusOK)
+	return s.ResponseWriter.Write(p)
+}
+
+// Unwrap is for [http.ResponseController].
+func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// endpointOf returns the endpoint of a route by the template of its path.
+func (s *Server) endpointOf(template string) Endpoint {
+	below := Endpoint(strings.TrimPrefix(template, strings.TrimSuffix(s.urls.base.Path, "/")))
+	switch {
+	case strings.Contains(template, "/.well-known/"):
+		return EndpointMetadata
+	case below == "" || below == "/":
+		return "/"
+	case slices.Contains(allEndpoints, below):
+		return below
+	}
+	return EndpointOther
+}
+
+// sawRefusal reports a refused request.
+func (s *Server) sawRefusal(r *http.Request, code string) {
+	if s.cfg.Observe == nil {
+		return
+	}
+	o := Observation{What: Refused, Code: code}
+	if seen := sightingOf(r.Context()); seen != nil {
+		o.Grant = seen.grant
+	}
+	s.see(o)
+}
+
+// sawGrant notes the grant type that a request to the token endpoint names.
+func sawGrant(r *http.Request, grant string) {
+	if seen := sightingOf(r.Context()); seen != nil {
+		seen.grant = GrantType(grant)
+	}
+}
+
+// PasswordsWaiting returns how many sign-ins wait for a place to have a password checked.
+func (s *Server) PasswordsWaiting() int { return s.passwords.queue.Waiting() }

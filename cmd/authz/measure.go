@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+
+	"gatehouse.example/authz"
+	"gatehouse.example/cmd/authz/internal/metrics"
+	"gatehouse.example/gateway"
+	"gatehouse.example/registry/mirror"
+	"gatehouse.example/storage"
+)
+
+// measure makes the metrics of the process. There are none without an admin listener, and then
+// nothing is counted.
+func (st *site) measure() {
+	if st.admin == nil {
+		return
+	}
+	name, goVersion, _ := strings.Cut(version(), " ")
+	st.metrics = metrics.New(name, goVersion, st.log)
+	if st.pair != nil {
+		st.metrics.Certificate(st.pair)
+	}
+}
+
+// countStore returns a store whose calls are counted.
+func (st *site) countStore(backend storage.Backend) storage.Backend {
+	if st.metrics == nil {
+		return backend
+	}
+	return metrics.Store(st.metrics, backend)
+}
+
+// countServer counts what the authorization server does that s configures.
+func (st *site) countServer(s *serveSettings) (observe func(authz.Observation)) {
+	if st.metrics == nil {
+		return nil
+	}
+	counted := metrics.NewServer(st.metrics)
+	s.fetched = counted.Fetched
+	return counted.Observe
+}
+
+// countRecords counts the records of the store at each scrape.
+func (st *site) countRecords(store *storage.Store, front *authz.Server) {
+	if st.metrics != nil {
+		metrics.Figures(st.metrics, store, front.PasswordsWaiting)
+	}
+}
+
+// countCatalogue reads the status of the catalogue at each scrape.
+func (st *site) countCatalogue(m *mirror.Mirror) {
+	if st.metrics != nil {
+		st.metrics.MustRegister(&catalogueMetrics{status: m.Status, log: st.log})
+	}
+}
+
+// gatewayCounts makes the metrics of the resources of gateways.
+func (st *site) gatewayCounts() *metrics.Gateways {
+	if st.metrics == nil {
+		return nil
+	}
+	return metrics.NewGateways(st.metrics)
+}
+
+// countGateway counts what the gateway does that c configures.
+func countGateway(all *metrics.Gateways, c *gateway.Config) {
+	if all != nil {
+		one := all.Resource(c.Guard.Resource)
+		c.Guard.Observe, c.Forwarded = one.Decided, one.Forwarded
+	}
+}

@@ -17,7 +17,7 @@ import (
 
 // gatewayKeys are the keys of all resources of a gateway.
 type gatewayKeys struct {
-	sessions   []byte                 // nil when nothing is forwarded
+	sessions   []byte                 // nil when nothing is forwarded and there are no nonces
 	assertions *gateway.AssertionKeys // nil without assertions
 }
 
@@ -25,7 +25,7 @@ type gatewayKeys struct {
 // keys for assertions.
 func (s *gatewaySettings) keys(random io.Reader, asserts bool, w *watched) (keys gatewayKeys, err error) {
 	var err1, err2 error
-	if !s.VerifyOnly {
+	if !s.VerifyOnly || s.DPoPNonce {
 		keys.sessions, err1 = s.sessionKey(random)
 	}
 	if asserts {

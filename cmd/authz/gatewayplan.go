@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 )
@@ -53,11 +52,13 @@ func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
 	return gateway.NewRouter(gates...)
 }
 
-// count counts what the gateways of the plan do, unless all is nil.
-func (plan *gatewayPlan) count(all *metrics.Gateways) {
+// all returns the configurations of the plan, to be changed before it is built.
+func (plan *gatewayPlan) all() []*gateway.Config {
+	out := make([]*gateway.Config, len(plan.configs))
 	for i := range plan.configs {
-		countGateway(all, &plan.configs[i])
+		out[i] = &plan.configs[i]
 	}
+	return out
 }
 
 // plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,

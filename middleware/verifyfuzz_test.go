@@ -55,7 +55,7 @@ func readAs(t *testing.T, text string, token *middleware.Token, issuer string) {
 	t.Helper()
 	var m map[string]any
 	general := jsonv1.NewDecoder(strings.NewReader(text))
-	general.UseNumber() // of any size
+	general.SetNumberType(jsonv1.UnmarshalJSONNumber) // of any size
 	if err := general.Decode(&m); err != nil || general.Decode(new(any)) != io.EOF {
 		t.Fatalf("%q is accepted: %v", text, err)
 	}

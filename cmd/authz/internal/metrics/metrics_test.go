@@ -115,6 +115,7 @@ func TestUnknownValuesMakeNoSeries(t *testing.T) {
 		junk := fmt.Sprintf("junk-%d", i)
 		server.Observe(authz.Observation{What: authz.Answered, Endpoint: authz.Endpoint(junk), Status: i})
 		server.Observe(authz.Observation{What: authz.Refused, Grant: authz.GrantType(junk), Code: junk})
+		server.Observe(authz.Observation{What: authz.Refused, Code: junk})
 		server.Observe(authz.Observation{What: authz.TokensIssued, Grant: authz.GrantType(junk)})
 		server.Observe(authz.Observation{What: authz.SignedIn, Method: authz.SignInMethod(junk)})
 		server.Observe(authz.Observation{What: authz.What(1000 + i)})
@@ -122,8 +123,9 @@ func TestUnknownValuesMakeNoSeries(t *testing.T) {
 		resource.Decided(nil, middleware.Event{Status: 400 + i, Code: junk})
 		resource.Forwarded(200+i, time.Second)
 	}
-	if after := series(t, m); len(after) != len(before) {
-		t.Errorf("%d series, before there were %d", len(after), len(before))
+	after := series(t, m)
+	if got := after[`gatehouse_refused_total{code="other",grant_type="none"}`]; got != "100" || len(after) != len(before) {
+		t.Errorf("%s refusals with another code, want 100; %d series, before there were %d", got, len(after), len(before))
 	}
 }
 

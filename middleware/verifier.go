@@ -52,8 +52,9 @@ type Statement struct {
 	Expiry, IssuedAt, NotBefore time.Time
 	// ID identifies the token. It may be empty.
 	ID string
-	// Claims is a JSON object for [Token.Claims]. It may be empty. With a member "cnf" the token
-	// is bound, and refused unless Config.DPoP or Config.ClientCertificates has that checked.
+	// Claims is a JSON object for [Token.Claims]. It may be empty. With a member "cnf" (RFC 7800)
+	// the token is bound, and refused unless [Config.DPoP] or [Config.ClientCertificates] has that
+	// checked.
 	Claims []byte
 }
 
@@ -193,10 +194,7 @@ func (k *tokenKind) own(c *jwtClaims, object []byte, raw string, largest int) er
 	if err := strictjson.Unmarshal(object, &all, strictjson.Options{MaxBytes: maxDocument}); err != nil || all == nil {
 		return k.fault("its claims are not one JSON object")
 	}
-	if all.has("cnf") {
-		// RFC 7800 section 3: the presenter must prove possession of a key.
-		return invalid("The access token is bound to a key.")
-	}
+	c.Confirmation = all["cnf"]
 	if !strings.Contains(unescapedJSON(object), raw) { // no handler gets the token back
 		c.keep(string(object), largest)
 	}

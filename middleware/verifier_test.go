@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
@@ -243,6 +246,30 @@ func TestMistakesAboutTokenKinds(t *testing.T) {
 		if _, err := middleware.New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// TestVerifierOfBoundTokens lets a verifier say that a token is bound to a key: then each request
+// needs a proof.
+func TestVerifierOfBoundTokens(t *testing.T) {
+	issuer, key := middlewaretest.NewIssuer(t), middlewaretest.NewProofKey(t, jose.ES256)
+	cnf, err := json.Marshal(claims{"cnf": key.Confirmation()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := verifiedWith(stating(said(func(s *middleware.Statement) { s.Claims = cnf }), nil))
+	for name, guard := range map[string]*middleware.Guard{"accepted": newGuard(t, issuer, stated, accepting()), "required": newGuard(t, issuer, stated, accepting(required))} {
+		proven := newRequest("POST", resource)
+		key.Send(proven, resource, "key_1", nil)
+		if res := serve(guard.Protect(&inner{}), proven); res.StatusCode != http.StatusTeapot {
+			t.Errorf("%s, with a proof: %s", name, res.Status)
+		}
+		if res := serve(guard.Protect(&inner{}), withToken("key_1")); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s, without a proof: %s", name, res.Status)
+		}
+	}
+	if res := serve(newGuard(t, issuer, stated).Protect(&inner{}), withToken("key_1")); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("where proofs are not checked: %s", res.Status)
 	}
 }
 

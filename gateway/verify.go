@@ -25,7 +25,7 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	}
 	config := asks(c.Guard)
 	config.Optional = false // the proxy needs an identity
-	if needed := config.Policy.AllScopes(); g.reads {
+	if needed := config.Policy.AllScopes(); g.reads || len(config.Policy.Routes) > 0 {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed
 	}

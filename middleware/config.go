@@ -34,8 +34,8 @@ type Config struct {
 	Issuers []Issuer
 	// SharedIssuers replaces Issuers by issuers that several guards share, so that their keys are
 	// fetched once. Set it where one process serves many resources. All of them are accepted, see
-	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client and Now belong
-	// to the issuers, and are refused here.
+	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client, Now and
+	// ObserveKeyFetch belong to the issuers, and are refused here.
 	SharedIssuers *Issuers
 	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
@@ -115,6 +115,10 @@ type Config struct {
 	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
 	// the request and must not block.
 	Observe func(*http.Request, Event)
+	// ObserveKeyFetch is called for every fetch of the keys of an issuer, and
+	// ObserveIntrospection for every token that is looked up at one. Tokens and keys in a cache
+	// cause neither.
+	ObserveKeyFetch, ObserveIntrospection Hook
 	// Logger logs decisions at level debug and failures of issuers at level warn. No token is
 	// logged. The default discards all lines.
 	Logger *slog.Logger
@@ -134,6 +138,9 @@ func (c *Config) validate() error {
 	}
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
+	}
+	if c.Sessions != nil && len(c.Policy.Routes) > 0 {
+		errs = append(errs, errors.New("a policy with routes binds no sessions: leave out Sessions"))
 	}
 	if c.MaxToken < 0 || c.MaxToken > maxMaxToken {
 		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))

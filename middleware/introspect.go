@@ -132,6 +132,7 @@ type introspector struct {
 	warned  time.Time
 	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
+	watch   Hook
 	largest int // response that is kept for [Token.Claims], in bytes
 }
 
@@ -211,7 +212,7 @@ func (i *introspector) lookup(ctx context.Context, id digest, token string) *loo
 		return l
 	}
 	i.lookups[id] = l
-	go i.resolve(withRequestID(ctx), l, id, token)
+	go i.resolve(i.watch.outlived(ctx), l, id, token)
 	return l
 }
 
@@ -228,7 +229,7 @@ func (i *introspector) cached(id digest) *lookup {
 
 // resolve runs a lookup and caches the response. It does not cache failures.
 func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token string) {
-	l.answer, l.err = i.request(ctx, token)
+	l.answer, l.err = i.watchedRequest(ctx, token)
 	if l.err == nil {
 		l.err = l.answer.check(i.issuer, i.issuer.now())
 	}

@@ -67,10 +67,15 @@ func setCORS(header http.Header) {
 }
 
 // preflight answers OPTIONS. A preflight never has credentials (Fetch standard, section 4.8),
-// so OPTIONS never reaches the handler.
-func preflight(w http.ResponseWriter, r *http.Request) {
+// so OPTIONS never reaches the handler. With any, all headers are allowed: those of a handler that is
+// no server of the protocol are not known. "*" does not have Authorization (Fetch standard, section
+// 3.3.3).
+func preflight(w http.ResponseWriter, r *http.Request, any bool) {
 	header := w.Header()
 	allowed := corsHeaders
+	if any {
+		allowed = "*, Authorization"
+	}
 	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if suffix, ok := strings.CutPrefix(name, mcpParam); ok && plainName(suffix) {

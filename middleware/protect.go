@@ -27,35 +27,39 @@ import (
 // [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := g.begins()
 		r = requestid.Begin(w, r)
 		if g.bodyTime > 0 {
 			r, _ = arrival.Bound(w, r, g.bodyTime)
 		}
 		if err := g.admitOrigin(r); err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{Reason: ReasonForeignPage, began: began}, err)
 			return
 		}
 		setCORS(w.Header())
 		if r.Method == http.MethodOptions {
-			preflight(w, r)
+			preflight(w, r, g.policy.routes != nil)
 			return
 		}
 		g.dpop.offer(w.Header())
 		token, err := g.authenticate(w, r)
 		if err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{began: began}, err)
 			return
 		}
 		proof := &pass{guard: g, token: token}
-		g.pass(w, admitted(r, proof), proof, next)
+		g.pass(w, admitted(r, proof), proof, Event{Token: token, began: began}, next)
 	})
 }
 
 // pass applies the policy to a request with a good token, or without credentials, and calls
 // next if it is allowed.
-func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event Event, next http.Handler) {
 	token := proof.token
-	event := Event{Token: token}
+	if g.policy.routes != nil {
+		g.passRoute(w, r, event, next)
+		return
+	}
 	got, err := g.read(w, r)
 	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
@@ -117,17 +121,23 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 // judge returns the scopes that a message needs, and a refusal if the token lacks some of them.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
-	switch {
-	case !known:
+	if !known {
 		return nil, unknown(got.id)
+	}
+	return needed, g.covered(needed, token)
+}
+
+// covered returns a refusal if the token lacks some scopes, or if there is none for them.
+func (g *Guard) covered(needed []string, token *Token) error {
+	switch {
 	case len(needed) > 0 && token == nil:
 		refusal := g.start
 		refusal.scopes = g.askable(needed)
-		return needed, refusal
+		return refusal
 	case len(token.missing(needed)) > 0:
-		return needed, g.uncovered(token, needed)
+		return g.uncovered(token, needed)
 	}
-	return needed, nil
+	return nil
 }
 
 // unknown returns the refusal for a name that is not in the policy. It has an error response:
@@ -269,6 +279,9 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err 
 	}
 	c.proved = usedDPoP(r, event.Token)
 	event.Status, event.Code, event.Err = c.status, c.code, err
+	if event.Reason == "" {
+		event.Reason = c.reason()
+	}
 	g.observe(r, event)
 	c.write(w, g.metaURL, g.dpop)
 }

@@ -18,7 +18,7 @@ func (g *Guard) bindHandles(c *Config) {
 		_, _ = rand.Read(key) // never fails
 	}
 	g.handles = &Handles{key: macOf(key, "gatehouse: handles of a resource", g.resource)}
-	if !c.InsecureUnboundSessions {
+	if !c.InsecureUnboundSessions && g.policy.routes == nil {
 		g.sessions = g.handles
 	}
 }

@@ -24,6 +24,7 @@ func (g *Guard) trust(c *Config, from *Issuers) {
 		t := &trusted{issuer: one, accepted: slices.Concat(accepted, one.rules.audiences)}
 		if asked, ok := c.Introspection[one.name]; ok {
 			t.introspector = newIntrospector(asked, t, c.CachedTokens, g.maxToken)
+			t.introspector.watch = c.ObserveIntrospection
 			if asked.Opaque {
 				g.opaque = t
 			}

@@ -94,7 +94,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	plan.count(st.gatewayCounts())
+	st.countGateway(plan.all()...)
 	gate, err := plan.build(log)
 	if err != nil {
 		return err

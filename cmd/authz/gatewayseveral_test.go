@@ -235,7 +235,7 @@ func fetched(t *testing.T, url string) string {
 // planned reads a file of the gateway and returns its mistakes.
 func planned(t *testing.T, text string, change ...func(*gatewaySettings)) (*gatewayPlan, []string, error) {
 	t.Helper()
-	s := gatewaySettings{Listen: "127.0.0.1:0", Identity: "headers", MaxBody: 1 << 20, LogFormat: "text"}
+	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, LogFormat: "text"}
 	s.MaxConnections = 1
 	for _, c := range change {
 		c(&s)
@@ -332,11 +332,12 @@ func TestGatewayResourcesDoubts(t *testing.T) {
 
 // Resources of one issuer share its keys, and a resource with other rules for it does not.
 func TestGatewayResourcesShareKeys(t *testing.T) {
-	issuer := middlewaretest.NewIssuer(t)
+	issuer, other := middlewaretest.NewIssuer(t), middlewaretest.NewIssuer(t)
 	entry := func(name, more string) string {
 		return "  - resource: https://" + name + ".example.com/mcp\n    upstream: http://127.0.0.1:9\n    issuers:\n      - url: " + issuer.URL() + "\n" + more
 	}
-	plan, _, err := planned(t, "resources:\n"+entry("a", "")+entry("b", "        audiences: b\n")+entry("c", "")+entry("d", "        leeway: 1s\n"))
+	plan, _, err := planned(t, "resources:\n"+entry("a", "")+entry("b", "        audiences: b\n")+entry("c", "")+entry("d", "        leeway: 1s\n")+
+		entry("e", "        audiences: e\n      - url: "+other.URL()+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,9 +364,16 @@ func TestGatewayResourcesShareKeys(t *testing.T) {
 			t.Errorf("%s for %s: %d after %d fetches of keys, want %d after %d", tt.audience, tt.name, got, issuer.KeyRequests(), tt.want, tt.fetched)
 		}
 	}
+	if got := ask("e", "e"); got != 502 {
+		t.Errorf("an audience of one of two issuers: %d", got)
+	}
+	issuer = other // the audience is for the tokens of the first alone
+	if got := ask("e", "e"); got != 401 {
+		t.Errorf("the audience of another issuer: %d", got)
+	}
 	w := httptest.NewRecorder()
-	g.ServeHTTP(w, httptest.NewRequest("GET", "https://a.example.com/.well-known/oauth-protected-resource/mcp", nil))
-	if !strings.Contains(w.Body.String(), `"authorization_servers":["`+issuer.URL()+`"]`) {
+	g.ServeHTTP(w, httptest.NewRequest("GET", "https://e.example.com/.well-known/oauth-protected-resource/mcp", nil))
+	if !strings.Contains(w.Body.String(), issuer.URL()+`"]`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

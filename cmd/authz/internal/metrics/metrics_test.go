@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/middleware"
@@ -113,6 +115,7 @@ func TestUnknownValuesMakeNoSeries(t *testing.T) {
 		junk := fmt.Sprintf("junk-%d", i)
 		server.Observe(authz.Observation{What: authz.Answered, Endpoint: authz.Endpoint(junk), Status: i})
 		server.Observe(authz.Observation{What: authz.Refused, Grant: authz.GrantType(junk), Code: junk})
+		server.Observe(authz.Observation{What: authz.Refused, Code: junk})
 		server.Observe(authz.Observation{What: authz.TokensIssued, Grant: authz.GrantType(junk)})
 		server.Observe(authz.Observation{What: authz.SignedIn, Method: authz.SignInMethod(junk)})
 		server.Observe(authz.Observation{What: authz.What(1000 + i)})
@@ -120,8 +123,9 @@ func TestUnknownValuesMakeNoSeries(t *testing.T) {
 		resource.Decided(nil, middleware.Event{Status: 400 + i, Code: junk})
 		resource.Forwarded(200+i, time.Second)
 	}
-	if after := series(t, m); len(after) != len(before) {
-		t.Errorf("%d series, before there were %d", len(after), len(before))
+	after := series(t, m)
+	if got := after[`gatehouse_refused_total{code="other",grant_type="none"}`]; got != "100" || len(after) != len(before) {
+		t.Errorf("%s refusals with another code, want 100; %d series, before there were %d", got, len(after), len(before))
 	}
 }
 
@@ -176,6 +180,44 @@ func measured(t *testing.T) (*metrics.Registry, storage.Backend, *storagetest.Fa
 	t.Cleanup(func() { _ = embedded.Close() })
 	m, faults := newRegistry(), storagetest.NewFaults(embedded)
 	return m, metrics.Store(m, faults), faults
+}
+
+// slow is a collector that takes as long as a test wants.
+type slow struct{ arrived, release chan struct{} }
+
+func (slow) Describe(descs chan<- *prometheus.Desc) { descs <- slowly }
+func (c slow) Collect(out chan<- prometheus.Metric) {
+	c.arrived <- struct{}{}
+	<-c.release
+	out <- prometheus.MustNewConstMetric(slowly, prometheus.GaugeValue, 1)
+}
+
+var slowly = prometheus.NewDesc("gatehouse_slow", "Takes its time.", nil, nil)
+
+// Four scrapes run at a time, and a fifth gets 503.
+func TestScrapesAreBounded(t *testing.T) {
+	m, held := newRegistry(), slow{make(chan struct{}), make(chan struct{})}
+	m.MustRegister(held)
+	handler := m.Handler()
+	scrape := func() int {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Code
+	}
+	var four sync.WaitGroup
+	for range 4 {
+		four.Go(func() {
+			if got := scrape(); got != http.StatusOK {
+				t.Errorf("one of four gets %d", got)
+			}
+		})
+		<-held.arrived
+	}
+	if got := scrape(); got != http.StatusServiceUnavailable {
+		t.Errorf("the fifth gets %d", got)
+	}
+	close(held.release)
+	four.Wait()
 }
 
 // Scrapes while everything is counted neither block it nor lose a count, and few run at a time.

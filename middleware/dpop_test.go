@@ -217,7 +217,7 @@ func TestHeadersOfProofs(t *testing.T) {
 	if err := json.Unmarshal(text, &private); err != nil {
 		t.Fatal(err)
 	}
-	private["d"] = "AAAA"
+	private["p"] = "AAAA" // which belongs to other keys, so that the parser of keys does not mind
 	send := func(proof string) *http.Request {
 		return newRequest("POST", resource, "Authorization", "DPoP "+client.token, "DPoP", proof)
 	}

@@ -166,6 +166,21 @@ func (s *sighting) Write(p []byte) (int, error) {
 // Unwrap is for [http.ResponseController].
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
+// noting returns a handler that notes the endpoint of a request, by the template of its route.
+// Without [Config.Observe] that is next.
+func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
+	if s.cfg.Observe == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen := sightingOf(r.Context()); seen != nil {
+			path, _ := template(r)
+			seen.endpoint = s.endpointOf(path)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // endpointOf returns the endpoint of a route by the template of its path.
 func (s *Server) endpointOf(template string) Endpoint {
 	below := Endpoint(strings.TrimPrefix(template, strings.TrimSuffix(s.urls.base.Path, "/")))

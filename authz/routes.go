@@ -23,9 +23,7 @@ import (
 // method that an endpoint does not support gets 405 with Allow.
 func (s *Server) routes() (*mux.Router, error) {
 	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	if s.cfg.Observe != nil {
-		router.Use(s.named)
-	}
+	router.Use(s.named)
 	if err := s.documentRoutes(router); err != nil {
 		return nil, err
 	}
@@ -182,15 +180,9 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // providerOf returns the provider in the path of a request.
 func providerOf(r *http.Request) string { return mux.Vars(r)["provider"] }
 
-// named notes the endpoint of a request that is observed.
+// named notes the endpoint of each request that is observed. Every route has a template.
 func (s *Server) named(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if seen := sightingOf(r.Context()); seen != nil {
-			template, _ := mux.CurrentRoute(r).GetPathTemplate() // every route has one
-			seen.endpoint = s.endpointOf(template)
-		}
-		next.ServeHTTP(w, r)
-	})
+	return s.noting(next, func(r *http.Request) (string, error) { return mux.CurrentRoute(r).GetPathTemplate() })
 }
 
 // path prepends the path of the issuer.

@@ -85,9 +85,7 @@ type Config struct {
 	// only revision 2026-07-28 must. Without it, a token must cover the scopes of all
 	// operations.
 	InsecureTrustMCPHeaders bool
-	// OriginalRequest names the headers from which /verify knows the method and the path of the
-	// request that it is asked about. Set it so that /verify can check proofs (Guard.DPoP), which
-	// are for one method and URL. Without it, /verify refuses tokens that are bound to a key.
+	// OriginalRequest lets /verify check proofs (Guard.DPoP). It refuses them without it.
 	OriginalRequest OriginalRequest
 	// Transport connects to the upstream. Set it to use your own timeouts. The default uses no
 	// proxy of the environment, follows no redirect, and verifies certificates.
@@ -143,13 +141,11 @@ type Gateway struct {
 	maxBody   int64                  // of a request to bind to
 	headers   *UpstreamHeaders       // nil for none
 	trusted   []netip.Prefix
-	original  OriginalRequest
-
-	certHeader string // with the certificate of a client; empty without
-	passes     passing
-	bodyTime   time.Duration
-	stopping   atomic.Bool
-	log        *slog.Logger
+	told      told
+	passes    passing
+	bodyTime  time.Duration
+	stopping  atomic.Bool
+	log       *slog.Logger
 }
 
 // New checks the configuration and returns a gateway. The error describes a mistake in the
@@ -158,8 +154,8 @@ func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
 		reads: c.Guard.Policy.ReadsMessages(), binds: c.AssertionBinding == BoundToRequest, maxBody: int64(c.Guard.MaxBody),
-		headers: c.UpstreamHeaders, trusted: c.Guard.TrustedProxies, original: c.OriginalRequest,
-		certHeader: http.CanonicalHeaderKey(c.Guard.ClientCertificates.Header), log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
+		headers: c.UpstreamHeaders, trusted: c.Guard.TrustedProxies, told: c.told(),
+		log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
 	}
 	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
 	if g.maxBody <= 0 {
@@ -205,23 +201,6 @@ func (c *Config) forwards() error {
 		return errors.New("there is no upstream")
 	case c.Upstream != "" && c.VerifyOnly:
 		return errors.New("there is an upstream, and nothing is forwarded to it")
-	}
-	return nil
-}
-
-// toUpstream returns an error for credentials that would have no effect, or that clients could set.
-func (c *Config) toUpstream() error {
-	header := c.UpstreamHeaders.now()
-	passed := slices.IndexFunc(c.PassHeaders, header.names.Has)
-	switch {
-	case passed >= 0:
-		return fmt.Errorf("header %q cannot be passed on: it is a credential of the gateway", c.PassHeaders[passed])
-	case c.VerifyOnly && (c.UpstreamTLS != nil || len(header.header) > 0):
-		return errors.New("there are credentials for an upstream, and nothing is forwarded to it")
-	case c.UpstreamTLS != nil && c.Transport != nil:
-		return errors.New("there are two transports to the upstream: set Transport or UpstreamTLS")
-	case c.UpstreamTLS != nil && !strings.HasPrefix(strings.ToLower(c.Upstream), "https:"):
-		return errors.New("there are settings of TLS, and the upstream is not https")
 	}
 	return nil
 }

@@ -36,6 +36,16 @@ func (o OriginalRequest) validate(proxied bool) error {
 	return nil
 }
 
+// told are the headers in which a trusted proxy tells PathVerify about a client and its request.
+type told struct {
+	OriginalRequest
+	certHeader string // with the certificate of the client; empty without
+}
+
+func (c *Config) told() told {
+	return told{c.OriginalRequest, http.CanonicalHeaderKey(c.Guard.ClientCertificates.Header)}
+}
+
 // shared makes what the guards of one gateway must have together, so that a proof that one of them
 // accepted is not accepted by another, and a nonce of one is one of all.
 func shared(c *middleware.Config) error {
@@ -77,8 +87,8 @@ func (g *Gateway) about(r *http.Request) context.Context {
 	var out asked
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	trusted := err == nil && slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) })
-	method, uri := r.Header.Values(g.original.MethodHeader), r.Header.Values(g.original.URIHeader)
-	if g.original != (OriginalRequest{}) && trusted && len(method) == 1 && len(uri) == 1 && strings.HasPrefix(uri[0], "/") {
+	method, uri := r.Header.Values(g.told.MethodHeader), r.Header.Values(g.told.URIHeader)
+	if g.told.OriginalRequest != (OriginalRequest{}) && trusted && len(method) == 1 && len(uri) == 1 && strings.HasPrefix(uri[0], "/") {
 		path, _, _ := strings.Cut(uri[0], "?")
 		out = asked{method[0], g.places.resource.Scheme + "://" + g.places.resource.Host + path}
 	}

@@ -61,7 +61,7 @@ func (g *Gateway) subrequest(choose func(http.Header) (http.Handler, []byte)) ht
 		out := r.Clone(g.about(r))
 		out.Method, out.Host, out.Body, out.ContentLength, out.TransferEncoding = http.MethodGet, g.places.resource.Host, http.NoBody, 0, nil
 		out.Header, out.TLS = http.Header{}, nil // the connection is that of the proxy
-		for _, name := range []string{"Authorization", "Dpop", "X-Forwarded-For", g.certHeader} {
+		for _, name := range []string{"Authorization", "Dpop", "X-Forwarded-For", g.told.certHeader} {
 			if values, ok := r.Header[name]; ok {
 				out.Header[name] = values
 			}

@@ -105,21 +105,30 @@ func readProofKey(encoded string, algorithms []jose.SignatureAlgorithm) (*proofK
 	if head.Algorithm == "Ed25519" {
 		algorithm = jose.EdDSA // RFC 9864 section 2.2; keys of other curves are refused
 	}
-	switch {
-	case !strings.EqualFold(mediaType(head.Type), "dpop+jwt"):
-		return nil, badProof("The header DPoP does not hold a proof.")
-	case !slices.Contains(algorithms, algorithm):
+	if err := head.check(); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(algorithms, algorithm) {
 		return nil, badProof("The proof is signed with an algorithm that is not accepted.")
-	case head.Critical != nil || head.Unencoded != nil || head.Compressed != nil:
-		return nil, badProof("The proof uses an extension that is not understood.")
-	case head.KeySetURL != nil || head.CertURL != nil || head.Certs != nil:
-		return nil, badProof("The proof names a key besides its jwk.")
 	}
 	key, err := readPublicKey(head.Key, algorithm)
 	if err != nil {
 		return nil, badProof("The key in the proof cannot be used.")
 	}
 	return key, nil
+}
+
+// check checks all members but the algorithm and the key.
+func (h *proofHead) check() error {
+	switch {
+	case !strings.EqualFold(mediaType(h.Type), "dpop+jwt"):
+		return badProof("The header DPoP does not hold a proof.")
+	case h.Critical != nil || h.Unencoded != nil || h.Compressed != nil:
+		return badProof("The proof uses an extension that is not understood.")
+	case h.KeySetURL != nil || h.CertURL != nil || h.Certs != nil:
+		return badProof("The proof names a key besides its jwk.")
+	}
+	return nil
 }
 
 // readPublicKey reads a JWK for an algorithm. It refuses a JWK with a secret in it (RFC 9449

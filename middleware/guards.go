@@ -190,10 +190,10 @@ func onlyPlace(r *http.Request, host string) *http.Request {
 }
 
 // placing reports whether a header is one with which proxies say where a request went, and which
-// clients can send too, or has the token.
+// clients can send too, or has the token or its proof.
 func placing(name string) bool {
 	switch name {
-	case "authorization", "forwarded", "x-host", "x-rewrite-url":
+	case "authorization", "dpop", "forwarded", "x-host", "x-rewrite-url":
 		return true
 	}
 	return strings.HasPrefix(name, "x-forwarded-") || strings.HasPrefix(name, "x-original-")

@@ -152,7 +152,7 @@ func TestWhatResourceForSees(t *testing.T) {
 		}
 		saysResource(w, r)
 	})))
-	r := newRequest("POST", "https://Any.example.com/b/mcp", "Authorization", "Bearer "+issuer.Mint(claims{"aud": south}), "Accept", "text/html",
+	r := newRequest("POST", "https://Any.example.com/b/mcp", "Authorization", "Bearer "+issuer.Mint(claims{"aud": south}), "Accept", "text/html", "DPoP", "x",
 		"X-Forwarded-Host", "evil.example.org", "X-Forwarded-Proto", "http", "Forwarded", "host=evil.example.org", "X-Original-URL", "/a/mcp")
 	if status, _, body := replied(mux, r); status != http.StatusOK || body != south {
 		t.Errorf("%d %s", status, body)

@@ -288,3 +288,29 @@ func TestScopeMapMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestScopeMapOfSharedIssuers checks that the rules of an issuer hold in every guard that shares it.
+func TestScopeMapOfSharedIssuers(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: []middleware.Issuer{{URL: issuer.URL(), ScopeMap: []middleware.ScopeRule{
+		{Claim: []string{"groups"}, Value: "staff", Scopes: []string{"notes:write"}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		guard, err := middleware.New(middleware.Config{Resource: resource, SharedIssuers: shared, Scopes: []string{"notes:read", "notes:write"},
+			Policy: middleware.Policy{Scopes: []string{"notes:write"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for groups, status := range map[string]int{"staff": 404, "others": 403} {
+			res := serve(guard.Protect(http.NotFoundHandler()), withToken(issuer.Mint(claims{"aud": resource, "scope": "notes:write", "groups": []string{groups}})))
+			if res.StatusCode != status || res.Header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: %d %v", groups, res.StatusCode, res.Header)
+			}
+		}
+		if challenge := serve(guard.Protect(http.NotFoundHandler()), bearing("")).Header.Get("WWW-Authenticate"); strings.Contains(challenge, "notes:write") {
+			t.Error(challenge)
+		}
+	}
+}

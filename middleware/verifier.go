@@ -53,7 +53,7 @@ type Statement struct {
 	// ID identifies the token. It may be empty.
 	ID string
 	// Claims is a JSON object for [Token.Claims]. It may be empty. With a member "cnf" the token
-	// is bound to a key, and refused.
+	// is bound, and refused unless Config.DPoP or Config.ClientCertificates has that checked.
 	Claims []byte
 }
 

@@ -245,3 +245,12 @@ func TestMistakesAboutTokenKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifierWithoutProof requires a proof for each token: what a verifier says is bound to no key.
+func TestVerifierWithoutProof(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, verifiedWith(stating(said(), nil)), func(c *middleware.Config) { c.DPoP.Use = middleware.DPoPRequired })
+	if res := serve(guard.Protect(&inner{}), withToken("key_1")); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a token without a proof: %s", res.Status)
+	}
+}

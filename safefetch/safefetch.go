@@ -238,9 +238,7 @@ func (f *Fetcher) get(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	response, err := f.flights.do(ctx, t.key(), f.turn(r.Lane, t), f.work(t))
-	if f.config.Observe != nil && errors.Is(err, ErrBusy) {
-		f.config.Observe(err, 0)
-	}
+	f.observeBusy(err)
 	return response, err
 }
 
@@ -255,19 +253,6 @@ func (f *Fetcher) Hasten(ctx context.Context, r Request) bool {
 // turn returns the function that waits for the places of a fetch.
 func (f *Fetcher) turn(lane string, t *target) turn {
 	return func(ctx context.Context) (func(), error) { return f.gate.enter(ctx, lane, t.host) }
-}
-
-// work returns the function that a flight runs once it has its places.
-func (f *Fetcher) work(t *target) func(context.Context) (*Response, error) {
-	if f.config.Observe == nil {
-		return func(ctx context.Context) (*Response, error) { return f.fetch(ctx, t) }
-	}
-	return func(ctx context.Context) (*Response, error) {
-		began := time.Now()
-		response, err := f.fetch(ctx, t)
-		f.config.Observe(err, time.Since(began))
-		return response, err
-	}
 }
 
 // delayRefusal waits until [ErrRefused] may be returned: until the next full step of the floor

@@ -62,6 +62,8 @@ type gatewaySettings struct {
 
 	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: rely on the headers Mcp-Method and Mcp-Name for the content of a message. Only a server that speaks no revision before 2026-07-28 checks them."`
 
+	boundSettings
+
 	listenSettings
 
 	AllowedOrigins []string `placeholder:"ORIGIN" help:"On loopback: web pages that may call, such as https://inspector.example.org, or * for all; repeatable."`
@@ -92,7 +94,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	plan.count(st.gatewayCounts())
+	st.countGateway(plan.all()...)
 	gate, err := plan.build(log)
 	if err != nil {
 		return err
@@ -141,20 +143,23 @@ func (s *gatewaySettings) guarding(rules scopeRules, keys gatewayKeys, w *watche
 	networks, _ := networks(s.TrustedProxies) // formMistakes reports mistakes
 	headers, err1 := s.headers(w)
 	upstreamTLS, err2 := s.tls(w)
+	dpop, err3 := s.dpop()
 	config := gateway.Config{
 		Guard: middleware.Config{
 			Resource: s.Resource, ResourceName: s.ResourceName,
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
 			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // zero is the default of middleware.Config
 			EndStreams: s.EndStreams, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+			DPoP: dpop, ClientCertificates: middleware.ClientCertificates{Header: s.ClientCertHeader},
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionBinding: gateway.AssertionBinding(s.AssertionBinding),
 		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders, PassHeaders: s.PassHeaders, UpstreamHeaders: headers, UpstreamTLS: upstreamTLS,
+		OriginalRequest: gateway.OriginalRequest{MethodHeader: s.VerifyMethodHeader, URIHeader: s.VerifyURIHeader},
 	}
 	if config.Identity == gateway.IdentityAssertion {
 		config.AssertionKeys = keys.assertions
 	}
-	return config, errors.Join(err1, err2)
+	return config, errors.Join(err1, err2, err3)
 }
 
 // rules reads the file of scopes. Without one, every valid token may do everything.

@@ -27,7 +27,8 @@ func (s *gatewaySettings) sharedDoubts() []string {
 	var out risks
 	out.proxies(s.TrustedProxies)
 	out.admin(s.AdminListen)
-	out.add(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
+	out.add(s.SessionKey != "" && s.VerifyOnly && !s.DPoPNonce, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
+	s.boundDoubts(&out)
 	return out
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -19,7 +17,7 @@ import (
 
 // gatewayKeys are the keys of all resources of a gateway.
 type gatewayKeys struct {
-	sessions   []byte                 // nil when nothing is forwarded
+	sessions   []byte                 // nil when nothing is forwarded and there are no nonces
 	assertions *gateway.AssertionKeys // nil without assertions
 }
 
@@ -27,7 +25,7 @@ type gatewayKeys struct {
 // keys for assertions.
 func (s *gatewaySettings) keys(random io.Reader, asserts bool, w *watched) (keys gatewayKeys, err error) {
 	var err1, err2 error
-	if !s.VerifyOnly {
+	if !s.VerifyOnly || s.DPoPNonce {
 		keys.sessions, err1 = s.sessionKey(random)
 	}
 	if asserts {
@@ -53,25 +51,13 @@ func (s *gatewaySettings) sessionKey(random io.Reader) ([]byte, error) {
 	return key, nil
 }
 
-// handles binds sessions with the session key itself, for the only resource of a gateway.
+// handles binds sessions. Guards derive keys of their own from it, so that a session of one resource
+// is unknown at the others.
 func (k gatewayKeys) handles() (*middleware.Handles, error) {
 	if k.sessions == nil {
 		return nil, nil
 	}
 	return middleware.NewHandles(k.sessions)
-}
-
-// handlesOf binds sessions for one of several resources, so that its sessions are unknown at the
-// others.
-func (k gatewayKeys) handlesOf(resource string) (*middleware.Handles, error) {
-	if k.sessions == nil {
-		return nil, nil
-	}
-	key, err := hkdf.Key(sha256.New, k.sessions, nil, "gatehouse: sessions of "+resource, 32)
-	if err != nil {
-		return nil, err
-	}
-	return middleware.NewHandles(key)
 }
 
 func (s *gatewaySettings) assertionKeys(random io.Reader, w *watched) (*gateway.AssertionKeys, error) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 )
@@ -53,11 +52,13 @@ func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
 	return gateway.NewRouter(gates...)
 }
 
-// count counts what the gateways of the plan do, unless all is nil.
-func (plan *gatewayPlan) count(all *metrics.Gateways) {
+// all returns the configurations of the plan, to be changed before it is built.
+func (plan *gatewayPlan) all() []*gateway.Config {
+	out := make([]*gateway.Config, len(plan.configs))
 	for i := range plan.configs {
-		countGateway(all, &plan.configs[i])
+		out[i] = &plan.configs[i]
 	}
+	return out
 }
 
 // plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,
@@ -100,13 +101,7 @@ func (s *gatewaySettings) onlyShared() error {
 
 // planSeveral adds the resources of the list to a plan, and returns warnings and mistakes.
 func (s *gatewaySettings) planSeveral(plan *gatewayPlan, d *settings.Document, list settings.Field, random io.Reader) ([]string, error) {
-	before := d.Failures()
-	for _, element := range d.Elements(list, resourceList) {
-		plan.resources = append(plan.resources, s.resourceIn(d, element))
-	}
-	if len(plan.resources) == 0 && d.Failures() == before {
-		d.Fail(list.Line, "resources has no value: list at least one")
-	}
+	plan.resources = s.resourcesIn(d, list)
 	asserts := slices.ContainsFunc(plan.resources, func(one guardedResource) bool { return one.Identity == string(gateway.IdentityAssertion) })
 	keys, err := s.keys(random, asserts, &plan.watched)
 	doubts := s.sharedDoubts()
@@ -131,6 +126,18 @@ func (s *gatewaySettings) planSeveral(plan *gatewayPlan, d *settings.Document, l
 		_, err = plan.build(slog.New(slog.DiscardHandler))
 	}
 	return doubts, err
+}
+
+// resourcesIn reads the list.
+func (s *gatewaySettings) resourcesIn(d *settings.Document, list settings.Field) []guardedResource {
+	out, before := []guardedResource{}, d.Failures()
+	for _, element := range d.Elements(list, resourceList) {
+		out = append(out, s.resourceIn(d, element))
+	}
+	if len(out) == 0 && d.Failures() == before {
+		d.Fail(list.Line, "resources has no value: list at least one")
+	}
+	return out
 }
 
 // fail records each mistake of a resource.

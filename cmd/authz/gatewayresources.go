@@ -105,7 +105,7 @@ func (r *guardedResource) config(keys gatewayKeys, w *watched) (gateway.Config, 
 	config.Guard.Issuers, config.Guard.AuthorizationServers, config.Guard.Introspection = r.issuers, r.announced, r.introspection
 	config.Guard.Audiences = r.audiences
 	var err2 error
-	config.Guard.Sessions, err2 = keys.handlesOf(r.Resource)
+	config.Guard.Sessions, err2 = keys.handles()
 	return config, errors.Join(err1, err2)
 }
 

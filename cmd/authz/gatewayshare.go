@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"gatehouse.example/gateway"
 	"gatehouse.example/middleware"
@@ -35,7 +34,8 @@ func shareIssuers(configs []gateway.Config, log *slog.Logger) ([]gateway.Config,
 	if len(sharing) < 2 {
 		return out, nil
 	}
-	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: all, StaleKeys: out[sharing[0]].Guard.StaleKeys, Logger: log})
+	shared, err := middleware.NewIssuers(middleware.IssuersConfig{
+		Issuers: all, StaleKeys: out[sharing[0]].Guard.StaleKeys, Client: out[sharing[0]].Guard.Client, Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func adoptIssuers(c *middleware.Config, shared *middleware.Issuers) (err error) 
 			names = append(names, strings.Replace(one.URL, "{tenantid}", tenant, 1))
 		}
 	}
-	c.Issuers, c.StaleKeys = nil, time.Duration(0)
+	c.Issuers, c.StaleKeys, c.Client = nil, 0, nil
 	c.SharedIssuers, err = shared.Only(names...)
 	return err
 }

@@ -143,6 +143,8 @@ func TestGatewayMetrics(t *testing.T) {
 		`gatehouse_gateway_decisions_total{code="",resource="` + guarded + `",status="401"}`:              1,
 		`gatehouse_gateway_decisions_total{code="invalid_token",resource="` + guarded + `",status="401"}`: 1,
 		`gatehouse_gateway_upstream_answers_total{outcome="ok",resource="` + guarded + `"}`:               1,
+		`gatehouse_gateway_issuer_requests_total{kind="documents",outcome="ok"}`:                          2, // metadata and keys
+		`gatehouse_gateway_issuer_requests_total{kind="introspection",outcome="ok"}`:                      0,
 		`gatehouse_gateway_upstream_duration_seconds_count{resource="` + guarded + `"}`:                   1,
 	} {
 		if got := valueOf(t, text, name); got != want {

@@ -7,7 +7,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -115,8 +114,7 @@ func TestAssertionExampleForNode(t *testing.T) {
 	cmd.Env, cmd.Stdin = cleanEnvironment(), strings.NewReader(string(input))
 	out, err := cmd.Output()
 	if err != nil {
-		_, _ = io.WriteString(os.Stderr, string(out))
-		t.Fatal(err)
+		t.Fatalf("%v:\n%s", err, out)
 	}
 	if got := strings.Split(strings.TrimSpace(string(out)), "\n"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

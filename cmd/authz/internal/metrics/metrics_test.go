@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/middleware"
@@ -176,6 +178,44 @@ func measured(t *testing.T) (*metrics.Registry, storage.Backend, *storagetest.Fa
 	t.Cleanup(func() { _ = embedded.Close() })
 	m, faults := newRegistry(), storagetest.NewFaults(embedded)
 	return m, metrics.Store(m, faults), faults
+}
+
+// slow is a collector that takes as long as a test wants.
+type slow struct{ arrived, release chan struct{} }
+
+func (slow) Describe(descs chan<- *prometheus.Desc) { descs <- slowly }
+func (c slow) Collect(out chan<- prometheus.Metric) {
+	c.arrived <- struct{}{}
+	<-c.release
+	out <- prometheus.MustNewConstMetric(slowly, prometheus.GaugeValue, 1)
+}
+
+var slowly = prometheus.NewDesc("gatehouse_slow", "Takes its time.", nil, nil)
+
+// Four scrapes run at a time, and a fifth gets 503.
+func TestScrapesAreBounded(t *testing.T) {
+	m, held := newRegistry(), slow{make(chan struct{}), make(chan struct{})}
+	m.MustRegister(held)
+	handler := m.Handler()
+	scrape := func() int {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Code
+	}
+	var four sync.WaitGroup
+	for range 4 {
+		four.Go(func() {
+			if got := scrape(); got != http.StatusOK {
+				t.Errorf("one of four gets %d", got)
+			}
+		})
+		<-held.arrived
+	}
+	if got := scrape(); got != http.StatusServiceUnavailable {
+		t.Errorf("the fifth gets %d", got)
+	}
+	close(held.release)
+	four.Wait()
 }
 
 // Scrapes while everything is counted neither block it nor lose a count, and few run at a time.

@@ -13,12 +13,16 @@ type timed struct {
 	report func(status int, took time.Duration)
 }
 
-// reporting returns a transport that calls report, if that is set.
-func reporting(transport http.RoundTripper, report func(int, time.Duration)) http.RoundTripper {
-	if report == nil {
+// transport returns the transport to the upstream, which reports to c.Forwarded if that is set.
+func (c *Config) transport() http.RoundTripper {
+	transport := c.Transport
+	if transport == nil {
+		transport = newTransport(c.UpstreamTLS.Clone())
+	}
+	if c.Forwarded == nil {
 		return transport
 	}
-	return timed{transport, report}
+	return timed{transport, c.Forwarded}
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -85,19 +85,23 @@ type Config struct {
 	// only revision 2026-07-28 must. Without it, a token must cover the scopes of all
 	// operations.
 	InsecureTrustMCPHeaders bool
+	// OriginalRequest names the headers from which /verify knows the method and the path of the
+	// request that it is asked about. Set it so that /verify can check proofs (Guard.DPoP), which
+	// are for one method and URL. Without it, /verify refuses tokens that are bound to a key.
+	OriginalRequest OriginalRequest
 	// Transport connects to the upstream. Set it to use your own timeouts. The default uses no
 	// proxy of the environment, follows no redirect, and verifies certificates.
 	Transport http.RoundTripper
-	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
-	// of its answer, 0 if there was none, and the time to its header. It is not called when the
-	// client left before the answer. It must not block.
-	Forwarded func(status int, took time.Duration)
 	// UpstreamTLS has the certificate authorities, the client certificate and the server name for
 	// connections to an upstream with https. Set it or Transport. The default are the authorities
 	// of the system, and no client certificate.
 	UpstreamTLS *tls.Config
 	// UpstreamHeaders are credentials of the gateway for the upstream. The default is none.
 	UpstreamHeaders *UpstreamHeaders
+	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
+	// of its answer, 0 if there was none, and the time to its header. It is not called when the
+	// client left before the answer. It must not block.
+	Forwarded func(status int, took time.Duration)
 	// PassHeaders are request headers to forward although their names look as if they carry an
 	// identity, such as X-Team-User, Acme-Role or X-Api-Key, which the gateway otherwise drops.
 	// Name one only when the upstream does not derive an identity from it, or when clients are
@@ -139,10 +143,13 @@ type Gateway struct {
 	maxBody   int64                  // of a request to bind to
 	headers   *UpstreamHeaders       // nil for none
 	trusted   []netip.Prefix
-	passes    passing
-	bodyTime  time.Duration
-	stopping  atomic.Bool
-	log       *slog.Logger
+	original  OriginalRequest
+
+	certHeader string // with the certificate of a client; empty without
+	passes     passing
+	bodyTime   time.Duration
+	stopping   atomic.Bool
+	log        *slog.Logger
 }
 
 // New checks the configuration and returns a gateway. The error describes a mistake in the
@@ -151,13 +158,17 @@ func New(c Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cmp.Or(c.Identity, IdentityHeaders), bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime),
 		reads: c.Guard.Policy.ReadsMessages(), binds: c.AssertionBinding == BoundToRequest, maxBody: int64(c.Guard.MaxBody),
-		headers: c.UpstreamHeaders, trusted: c.Guard.TrustedProxies, log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
+		headers: c.UpstreamHeaders, trusted: c.Guard.TrustedProxies, original: c.OriginalRequest,
+		certHeader: http.CanonicalHeaderKey(c.Guard.ClientCertificates.Header), log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
 	}
 	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}
 	var err error
+	if err = shared(&c.Guard); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
 	if g.guard, err = middleware.New(c.Guard); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
@@ -168,7 +179,7 @@ func New(c Config) (*Gateway, error) {
 	if g.passes, err = newPassing(c.PassHeaders); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards(), c.AssertionBinding.validate(&c), c.toUpstream()); err != nil {
+	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards(), c.AssertionBinding.validate(&c), c.toUpstream(), c.OriginalRequest.validate(len(c.Guard.TrustedProxies) > 0)); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if g.identity == IdentityAssertion {
@@ -181,8 +192,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.protected = g.guard.Protect(http.HandlerFunc(g.forward))
 	if !c.VerifyOnly {
-		g.proxy = g.newProxy(c.Transport, c.UpstreamTLS)
-		g.proxy.Transport = reporting(g.proxy.Transport, c.Forwarded)
+		g.proxy = g.newProxy(c.transport())
 	}
 	return g, nil
 }
@@ -195,23 +205,6 @@ func (c *Config) forwards() error {
 		return errors.New("there is no upstream")
 	case c.Upstream != "" && c.VerifyOnly:
 		return errors.New("there is an upstream, and nothing is forwarded to it")
-	}
-	return nil
-}
-
-// toUpstream returns an error for credentials that would have no effect, or that clients could set.
-func (c *Config) toUpstream() error {
-	header := c.UpstreamHeaders.now()
-	passed := slices.IndexFunc(c.PassHeaders, header.names.Has)
-	switch {
-	case passed >= 0:
-		return fmt.Errorf("header %q cannot be passed on: it is a credential of the gateway", c.PassHeaders[passed])
-	case c.VerifyOnly && (c.UpstreamTLS != nil || len(header.header) > 0):
-		return errors.New("there are credentials for an upstream, and nothing is forwarded to it")
-	case c.UpstreamTLS != nil && c.Transport != nil:
-		return errors.New("there are two transports to the upstream: set Transport or UpstreamTLS")
-	case c.UpstreamTLS != nil && !strings.HasPrefix(strings.ToLower(c.Upstream), "https:"):
-		return errors.New("there are settings of TLS, and the upstream is not https")
 	}
 	return nil
 }

@@ -78,10 +78,7 @@ func (u untraced) Value(key any) any {
 }
 
 // newProxy returns the reverse proxy for admitted requests. It does not log: its hooks do.
-func (g *Gateway) newProxy(transport http.RoundTripper, settings *tls.Config) *httputil.ReverseProxy {
-	if transport == nil {
-		transport = newTransport(settings.Clone())
-	}
+func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:      reopening{silent{transport}},
 		FlushInterval:  -1, // streams are forwarded without buffering

@@ -33,8 +33,6 @@ type Router struct {
 // NewRouter returns a router. An error names two resources that a client or server could take for
 // each other: their URLs differ in the scheme, in case, in a slash at the end, in escapes or in
 // parameters only. The gateways must have the same trusted proxies and the same keys for assertions.
-// They should share no [middleware.Handles], so that a session of one resource is unknown at the
-// others.
 func NewRouter(gates ...*Gateway) (*Router, error) {
 	if len(gates) == 0 {
 		return nil, errors.New("gateway: router: there is no gateway")

@@ -17,7 +17,7 @@ var unsent = headername.NewSet(
 	// The id that a client gives its request. The upstream would log it as the gateway's id.
 	"x-request-id",
 	// Credentials of the client (requirement R-TOK-5: the token MUST NOT be passed on).
-	"authorization", "proxy-authorization", "cookie", "cookie2", "x-authorization", "x-access-token", "x-id-token", "x-serverless-authorization",
+	"authorization", "proxy-authorization", "dpop", "cookie", "cookie2", "x-authorization", "x-access-token", "x-id-token", "x-serverless-authorization",
 	// The origin and the target of a request, as other proxies describe them (RFC 7239 section
 	// 8.1). Origin is not forged by pages, but the guard has checked it already, and the upstream
 	// has another host name than the gateway.
@@ -121,7 +121,7 @@ func strip(header http.Header, drops func(string) bool) {
 // droppedAnswerHeaders are the response headers that are never forwarded. The guard sets the
 // challenge and the CORS headers; the gateway does not forward cookies of clients; and clients
 // must not use another address of the upstream.
-var droppedAnswerHeaders = headername.NewSet("www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
+var droppedAnswerHeaders = headername.NewSet("www-authenticate", "dpop-nonce", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
 
 // TellingHeaders returns the elements of names by which a server could identify the caller. Use
 // it to warn an operator about such entries of [Config.PassHeaders], which clients can forge.

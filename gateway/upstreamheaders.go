@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -89,4 +90,21 @@ func (h *UpstreamHeaders) now() *upstreamHeaders {
 		return &upstreamHeaders{}
 	}
 	return h.current.Load()
+}
+
+// toUpstream returns an error for credentials that would have no effect, or that clients could set.
+func (c *Config) toUpstream() error {
+	header := c.UpstreamHeaders.now()
+	passed := slices.IndexFunc(c.PassHeaders, header.names.Has)
+	switch {
+	case passed >= 0:
+		return fmt.Errorf("header %q cannot be passed on: it is a credential of the gateway", c.PassHeaders[passed])
+	case c.VerifyOnly && (c.UpstreamTLS != nil || len(header.header) > 0):
+		return errors.New("there are credentials for an upstream, and nothing is forwarded to it")
+	case c.UpstreamTLS != nil && c.Transport != nil:
+		return errors.New("there are two transports to the upstream: set Transport or UpstreamTLS")
+	case c.UpstreamTLS != nil && !strings.HasPrefix(strings.ToLower(c.Upstream), "https:"):
+		return errors.New("there are settings of TLS, and the upstream is not https")
+	}
+	return nil
 }

@@ -17,14 +17,15 @@ import (
 //
 // It does not get the message, so a token must cover the scopes of all operations, and the
 // challenge names all of them. It uses only the credentials of the request: a client may have
-// set all other headers about the original request.
+// set all other headers about the original request, unless [OriginalRequest] says which are the
+// proxy's.
 func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 	if g.binds {
 		return http.HandlerFunc(g.unbound), nil
 	}
-	config := c.Guard
+	config := asks(c.Guard)
 	config.Optional = false // the proxy needs an identity
-	if needed := config.Policy.AllScopes(); g.reads {
+	if needed := config.Policy.AllScopes(); g.reads || len(config.Policy.Routes) > 0 {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed
 	}
@@ -57,10 +58,10 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 func (g *Gateway) subrequest(choose func(http.Header) (http.Handler, []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guard, message := choose(r.Header)
-		out := r.Clone(r.Context())
+		out := r.Clone(g.about(r))
 		out.Method, out.Host, out.Body, out.ContentLength, out.TransferEncoding = http.MethodGet, g.places.resource.Host, http.NoBody, 0, nil
-		out.Header = http.Header{}
-		for _, name := range []string{"Authorization", "X-Forwarded-For"} {
+		out.Header, out.TLS = http.Header{}, nil // the connection is that of the proxy
+		for _, name := range []string{"Authorization", "Dpop", "X-Forwarded-For", g.certHeader} {
 			if values, ok := r.Header[name]; ok {
 				out.Header[name] = values
 			}

@@ -2,8 +2,10 @@ package metadata
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Resource is the protected resource metadata of RFC 9728 section 2.
@@ -23,6 +25,16 @@ type Resource struct {
 	// ResourceDocumentation ("resource_documentation"): a page for developers.
 	ResourceDocumentation string `json:"resource_documentation,omitempty"`
 	JWKSURI               string `json:"jwks_uri,omitempty"`
+
+	// DPoPSigningAlgValuesSupported ("dpop_signing_alg_values_supported"): for proofs of clients;
+	// never symmetric.
+	DPoPSigningAlgValuesSupported []string `json:"dpop_signing_alg_values_supported,omitempty"`
+	// DPoPBoundAccessTokensRequired ("dpop_bound_access_tokens_required"): bearer tokens are
+	// refused.
+	DPoPBoundAccessTokensRequired bool `json:"dpop_bound_access_tokens_required,omitempty"`
+	// TLSClientCertificateBoundAccessTokens ("tls_client_certificate_bound_access_tokens"): tokens
+	// may be bound to a certificate (RFC 8705).
+	TLSClientCertificateBoundAccessTokens bool `json:"tls_client_certificate_bound_access_tokens,omitempty"`
 }
 
 // Validate checks a document before it is served. Its error joins every mistake.
@@ -47,6 +59,12 @@ func (m Resource) Validate() error {
 	if slices.ContainsFunc(m.BearerMethodsSupported, func(method string) bool { return method != "header" }) {
 		// OAuth 2.1 section 5.1.1: a token is never sent in the query or a form body.
 		errs = append(errs, errors.New(`metadata: bearer_methods_supported: only "header" is allowed`))
+	}
+	for _, algorithm := range m.DPoPSigningAlgValuesSupported {
+		if algorithm == "" || algorithm == "none" || strings.HasPrefix(algorithm, "HS") {
+			// RFC 9728 section 2, RFC 9449 section 5.1: the value "none" and MACs are not allowed.
+			errs = append(errs, fmt.Errorf("metadata: dpop_signing_alg_values_supported: %q is not an algorithm for proofs", algorithm))
+		}
 	}
 	return errors.Join(errs...)
 }

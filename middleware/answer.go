@@ -51,7 +51,7 @@ func (a *answer) check(from *trusted, now time.Time) error {
 		return invalid("The access token is not active.")
 	case a.Issuer != "" && a.Issuer != from.name:
 		return invalid("The access token comes from another issuer.")
-	case a.TokenType != "" && !strings.EqualFold(a.TokenType, "Bearer"), a.TokenUse != "" && a.TokenUse != "access_token":
+	case a.TokenType != "" && !strings.EqualFold(a.TokenType, "Bearer") && !a.keyed(), a.TokenUse != "" && a.TokenUse != "access_token":
 		return invalid("The token is not a bearer token for access.")
 	}
 	return a.jwtClaims.check(from, now)
@@ -62,14 +62,27 @@ func (a *answer) confirms(c *jwtClaims) error {
 	if a.Subject != c.Subject || a.ClientID != c.ClientID {
 		return invalid("The introspection response of the issuer contradicts the access token.")
 	}
+	if a.bound.any() && c.bound.any() && a.bound != c.bound {
+		return invalid("The introspection response of the issuer names another key than the access token.")
+	}
 	return nil
 }
 
+// keyed reports whether the token is bound to a key, which makes its type DPoP (RFC 9449 section
+// 6.2).
+func (a *answer) keyed() bool {
+	return strings.EqualFold(a.TokenType, dpopScheme) && a.bind() == nil && a.bound.key != ""
+}
+
 // narrow restricts the claims of a token to those of the response: the issuer may have withdrawn
-// scopes, all of them if "scope" is empty, or have brought the expiry forward.
+// scopes, all of them if "scope" is empty, or have brought the expiry forward. A binding that the
+// response alone has counts too.
 func (a *answer) narrow(c *jwtClaims) {
 	if a.Expiry.Before(c.Expiry.Time) {
 		c.Expiry = a.Expiry
+	}
+	if a.bound.any() {
+		c.bound = a.bound
 	}
 	if a.scoped || len(a.ruled) > 0 {
 		c.Scope = strings.Join(slices.DeleteFunc(splitScope(c.Scope), func(s string) bool { return !a.keeps(s) }), " ")

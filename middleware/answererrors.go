@@ -1,13 +1,16 @@
 package middleware
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/abilities"
 	"gatehouse.example/message"
 )
 
@@ -41,7 +44,7 @@ func AnswerErrors(next http.Handler) http.Handler {
 				io.Closer
 			}{io.MultiReader(bytes.NewReader(out.sent), body), body}
 		}
-		next.ServeHTTP(out, r)
+		next.ServeHTTP(out.able.Around(out, w, true), r)
 		out.finish()
 	})
 }
@@ -55,6 +58,7 @@ type failures struct {
 	media   string
 	whole   *bytes.Buffer // a response of one message, until it is too long for an error
 	events  *events       // a response that is a stream
+	able    abilities.Writer
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -119,11 +123,21 @@ func (f *failures) FlushError() error {
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// Flush implements http.Flusher.
-func (f *failures) Flush() { _ = f.FlushError() } // http.Flusher returns no error
+// CopyFrom implements the interface of abilities.Layer.
+func (f *failures) CopyFrom(src io.Reader) (int64, error) {
+	if f.status == 0 {
+		f.WriteHeader(http.StatusOK)
+	}
+	if f.events == nil && f.whole == nil {
+		return f.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+	}
+	return io.Copy(writerOnly{f}, src)
+}
 
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (f *failures) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+// TakeOver implements the interface of abilities.Layer.
+func (f *failures) TakeOver() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(f.ResponseWriter).Hijack()
+}
 
 // finish writes the buffered response.
 func (f *failures) finish() {

@@ -18,6 +18,7 @@ type challenge struct {
 	retryAfter  int    // seconds
 	body        []byte // an error response of JSON-RPC; replaces the description as the body
 	cause       error  // for the log
+	proved      bool   // whether the client used DPoP
 }
 
 // Error implements error.
@@ -54,14 +55,16 @@ func forbidden(why string) challenge {
 	return challenge{status: http.StatusForbidden, description: why}
 }
 
-// header returns the value of WWW-Authenticate, or the empty string for refusals that other
-// credentials would not change.
-func (c challenge) header(metaURL string) string {
-	if c.code == "" && c.status != http.StatusUnauthorized || c.status >= http.StatusInternalServerError {
-		return ""
-	}
-	out := metadata.Challenge{Scheme: "Bearer"}
-	if c.code != "" {
+// challenges reports whether there is a WWW-Authenticate: not for refusals that other credentials
+// would not change.
+func (c challenge) challenges() bool {
+	return (c.code != "" || c.status == http.StatusUnauthorized) && c.status < http.StatusInternalServerError
+}
+
+// of returns the challenge of a scheme, with the error if it is the client's scheme.
+func (c challenge) of(scheme, metaURL string, failed bool) metadata.Challenge {
+	out := metadata.Challenge{Scheme: scheme}
+	if c.code != "" && failed {
 		// RFC 6750 section 3.1: without credentials, the answer SHOULD NOT hold an error code.
 		out.Params = append(out.Params,
 			metadata.Param{Name: "error", Value: c.code},
@@ -72,14 +75,14 @@ func (c challenge) header(metaURL string) string {
 	}
 	// RFC 9728 section 5.1: the URL of the metadata of the resource.
 	out.Params = append(out.Params, metadata.Param{Name: "resource_metadata", Value: metaURL})
-	return out.String()
+	return out
 }
 
-// write answers the request.
-func (c challenge) write(w http.ResponseWriter, metaURL string) {
+// write answers the request. d is nil where proofs are not accepted.
+func (c challenge) write(w http.ResponseWriter, metaURL string, d *dpop) {
 	header := w.Header()
-	if value := c.header(metaURL); value != "" {
-		header.Set("WWW-Authenticate", value)
+	if c.challenges() {
+		header["Www-Authenticate"] = d.headers(c, metaURL)
 	}
 	if c.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(c.retryAfter))

@@ -28,8 +28,9 @@ type jwtClaims struct {
 
 	Confirmation json.RawMessage `json:"cnf"`
 
-	unaddressed bool   // whether there is no "aud" and none is needed
-	object      string // all claims, as they were sent; empty if they are not kept
+	unaddressed bool    // whether there is no "aud" and none is needed
+	object      string  // all claims, as they were sent; empty if they are not kept
+	bound       binding // of Confirmation, once it is checked
 }
 
 // readClaims reads the payload of a token, and finds its issuer, on which the names of the claims
@@ -99,10 +100,10 @@ func (c *jwtClaims) check(from *trusted, now time.Time) error {
 	case !from.meets(c):
 		// Requirement R-TOK-3, RFC 8707 section 2: a server MUST only accept tokens issued for itself.
 		return invalid("The access token was issued for another resource.")
-	case c.Confirmation != nil:
-		// RFC 7800 section 3: the presenter must prove possession of a key. Such a token is not
-		// a bearer token, and this package cannot check the proof.
-		return invalid("The access token is bound to a key.")
+	case c.bind() != nil:
+		// RFC 7800 section 3: the presenter must prove possession of a key. Guard.possesses
+		// checks the proof of the kinds that are known.
+		return errBindingKind
 	case c.Subject == "" || c.ClientID == "":
 		return invalid("The access token names no subject or no client.")
 	case c.Expiry.IsZero():
@@ -135,6 +136,7 @@ func (c *jwtClaims) token() *Token {
 		IssuedAt: c.IssuedAt.Time,
 		ID:       c.ID,
 		own:      c.own(),
+		bound:    c.bound,
 	}
 }
 

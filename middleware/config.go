@@ -34,18 +34,26 @@ type Config struct {
 	Issuers []Issuer
 	// SharedIssuers replaces Issuers by issuers that several guards share, so that their keys are
 	// fetched once. Set it where one process serves many resources. All of them are accepted, see
-	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client and Now belong
-	// to the issuers, and are refused here.
+	// [Issuers.Only]; AuthorizationServers names some of them. StaleKeys, Client, Now and
+	// ObserveKeyFetch belong to the issuers, and are refused here.
 	SharedIssuers *Issuers
 	// Introspection configures token introspection, by issuer. Set it for issuers of opaque
 	// tokens, and where revoked tokens must be refused before they expire. Without an entry,
 	// the guard verifies the signature and the claims of a token only.
 	Introspection map[string]Introspection
+	// TokenKinds are further kinds of tokens, which a [Verifier] of yours verifies.
+	TokenKinds []TokenKind
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string
 	// ChallengeScopes are the scopes in the challenge for a client without a token. The
 	// default is Scopes; name fewer to let clients start small and step up.
 	ChallengeScopes []string
+	// DPoP says whether tokens that are bound to a key of their client are accepted. By default
+	// they are refused.
+	DPoP DPoP
+	// ClientCertificates says where the certificates of clients come from. By default tokens that
+	// are bound to a certificate are refused.
+	ClientCertificates ClientCertificates
 	// Policy sets the scopes that each operation needs. Without one, every valid token may do
 	// everything that the handler allows, and the guard does not read bodies.
 	Policy Policy
@@ -107,6 +115,10 @@ type Config struct {
 	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
 	// the request and must not block.
 	Observe func(*http.Request, Event)
+	// ObserveKeyFetch is called for every fetch of the keys of an issuer, and
+	// ObserveIntrospection for every token that is looked up at one. Tokens and keys in a cache
+	// cause neither.
+	ObserveKeyFetch, ObserveIntrospection Hook
 	// Logger logs decisions at level debug and failures of issuers at level warn. No token is
 	// logged. The default discards all lines.
 	Logger *slog.Logger
@@ -127,11 +139,15 @@ func (c *Config) validate() error {
 	if c.Sessions != nil && !c.Sessions.usable() {
 		errs = append(errs, errors.New("the handles for sessions have no key: make them with NewHandles"))
 	}
+	if c.Sessions != nil && len(c.Policy.Routes) > 0 {
+		errs = append(errs, errors.New("a policy with routes binds no sessions: leave out Sessions"))
+	}
 	if c.MaxToken < 0 || c.MaxToken > maxMaxToken {
 		errs = append(errs, fmt.Errorf("tokens have 1 to %d bytes, not %d", maxMaxToken, c.MaxToken))
 	}
 	return errors.Join(append(errs, validOrigins(c.AllowedOrigins), c.Policy.validate(),
-		c.validIssuers(), validIntrospection(c.Introspection, c.issuers()))...)
+		c.DPoP.validate(), c.ClientCertificates.validate(len(c.TrustedProxies) > 0),
+		c.validIssuers(), c.validKinds(), validIntrospection(c.Introspection, c.issuers()))...)
 }
 
 func validScope(scope string) error {

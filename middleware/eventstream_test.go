@@ -268,8 +268,9 @@ func FuzzEvents(f *testing.F) {
 		for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimPrefix(out, "\ufeff"), "\r", "\n"), "\n") {
 			value, ok := strings.CutPrefix(line, "id:")
 			if bound := strings.TrimPrefix(value, " "); ok && strings.Trim(bound, " \t") != "" {
-				if _, err := newHandles(t, 1).Open("Last-Event-Id", &middleware.Token{Issuer: issuer.URL(), Subject: "reader"}, bound); err != nil {
-					t.Fatalf("%q has the id %q", out, bound)
+				resumed := newRequest("GET", resource, "Authorization", "Bearer "+token, "Last-Event-Id", bound)
+				if res := serve(guard.Protect(&inner{}), resumed); res.StatusCode != http.StatusTeapot {
+					t.Fatalf("%q has the id %q, which does not resume the stream: %s", out, bound, res.Status)
 				}
 			}
 		}

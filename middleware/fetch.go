@@ -175,6 +175,9 @@ func (f *fetcher) introspect(ctx context.Context, address, id, secret, token str
 		return nil, fmt.Errorf("%s: %w", address, broken(err))
 	}
 	body, err := document(res)
+	if err != nil && res.StatusCode == http.StatusBadRequest && isUnsupported(body) {
+		err = errUnsupported
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
@@ -182,6 +185,15 @@ func (f *fetcher) introspect(ctx context.Context, address, id, secret, token str
 		return nil, fmt.Errorf("%s: the answer is not application/json", address)
 	}
 	return body, nil
+}
+
+// errUnsupported means that an endpoint does not look up tokens of this kind. Some providers look up
+// opaque tokens alone, and answer with an error of RFC 7009 section 2.2.1 for JWTs.
+var errUnsupported = errors.New("the endpoint does not look up such tokens")
+
+func isUnsupported(body []byte) bool {
+	m, err := readMembers(string(body))
+	return err == nil && m.text("error") == "unsupported_token_type"
 }
 
 // broken returns an error about a failed connection, without text from the other end.
@@ -200,14 +212,17 @@ func broken(err error) error {
 	return errors.New("the connection broke")
 }
 
-// document reads the body of a response: status 200, no redirect, at most maxDocument bytes.
+// document reads the body of a response: status 200, no redirect, at most maxDocument bytes. With
+// status 400, it returns the body beside the error if it can be read.
 func document(res *http.Response) ([]byte, error) {
 	defer func() { _ = res.Body.Close() }() // read-only: nothing is lost
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusBadRequest {
 		return nil, fmt.Errorf("the status is %d", res.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
 	switch {
+	case res.StatusCode != http.StatusOK:
+		return body, fmt.Errorf("the status is %d", res.StatusCode)
 	case err != nil:
 		return nil, broken(err)
 	case len(body) > maxDocument:

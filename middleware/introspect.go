@@ -132,6 +132,7 @@ type introspector struct {
 	warned  time.Time
 	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
+	watch   Hook
 	largest int // response that is kept for [Token.Claims], in bytes
 }
 
@@ -152,7 +153,8 @@ func newIntrospector(c Introspection, from *trusted, size, largest int) *introsp
 	}
 	return &introspector{
 		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
-		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive), budget: newBudget(c, from.rules.profile, size),
+		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
+		budget: newBudget(c, from.rules.profile, size),
 	}
 }
 
@@ -210,7 +212,7 @@ func (i *introspector) lookup(ctx context.Context, id digest, token string) *loo
 		return l
 	}
 	i.lookups[id] = l
-	go i.resolve(withRequestID(ctx), l, id, token)
+	go i.resolve(i.watch.outlived(ctx), l, id, token)
 	return l
 }
 
@@ -227,7 +229,7 @@ func (i *introspector) cached(id digest) *lookup {
 
 // resolve runs a lookup and caches the response. It does not cache failures.
 func (i *introspector) resolve(ctx context.Context, l *lookup, id digest, token string) {
-	l.answer, l.err = i.request(ctx, token)
+	l.answer, l.err = i.watchedRequest(ctx, token)
 	if l.err == nil {
 		l.err = l.answer.check(i.issuer, i.issuer.now())
 	}
@@ -274,7 +276,7 @@ func (i *introspector) request(ctx context.Context, token string) (answer, error
 		return answer{}, err
 	}
 	a, err := i.issuer.rules.readAnswer(body)
-	if a.Active {
+	if a.Active && !strings.Contains(unescapedJSON(body), token) { // no handler gets the token back
 		a.keep(string(body), i.largest)
 	}
 	return a, err

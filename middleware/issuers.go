@@ -25,6 +25,8 @@ type IssuersConfig struct {
 	Client *http.Client
 	// Now is the clock, also of the guards. The default is time.Now.
 	Now func() time.Time
+	// ObserveKeyFetch is called for every fetch of keys.
+	ObserveKeyFetch Hook
 	// Logger logs failures of issuers.
 	Logger *slog.Logger
 }
@@ -43,7 +45,7 @@ type Issuers struct {
 // NewIssuers checks the configuration and returns issuers for [Config.SharedIssuers]. The error
 // describes every mistake. NewIssuers opens no connection.
 func NewIssuers(c IssuersConfig) (*Issuers, error) {
-	config := Config{Issuers: c.Issuers, StaleKeys: c.StaleKeys, Client: c.Client, Now: c.Now, Logger: c.Logger}
+	config := Config{Issuers: c.Issuers, StaleKeys: c.StaleKeys, Client: c.Client, Now: c.Now, Logger: c.Logger, ObserveKeyFetch: c.ObserveKeyFetch}
 	var errs []error
 	if len(c.Issuers) == 0 {
 		errs = append(errs, errors.New("there is no issuer"))
@@ -109,8 +111,8 @@ func (c *Config) validShared() error {
 	if len(c.SharedIssuers.all) == 0 {
 		errs = append(errs, errors.New("the shared issuers are empty: make them with NewIssuers"))
 	}
-	if len(c.Issuers) > 0 || c.StaleKeys != 0 || c.Client != nil || c.Now != nil {
-		errs = append(errs, errors.New("Issuers, StaleKeys, Client and Now belong to the shared issuers: set them in IssuersConfig"))
+	if len(c.Issuers) > 0 || c.StaleKeys != 0 || c.Client != nil || c.Now != nil || c.ObserveKeyFetch != nil {
+		errs = append(errs, errors.New("ObserveKeyFetch, Issuers, StaleKeys, Client and Now belong to the shared issuers: set them in IssuersConfig"))
 	}
 	names := c.configured()
 	for _, one := range c.AuthorizationServers {
@@ -142,7 +144,7 @@ func (c *Config) ownIssuers() (*Issuers, error) {
 			return nil, err
 		}
 		from := &issuer{name: one.URL, as: one, rules: tokenRulesOf(&one), urls: urls, fetch: fetcher,
-			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: out.now, log: log}
+			stale: cmp.Or(one.MaxStale, c.StaleKeys, defaultStaleKeys), now: out.now, log: log, watch: c.ObserveKeyFetch}
 		if err := from.takeKeys(one.Keys); err != nil {
 			return nil, err
 		}

@@ -226,7 +226,7 @@ func TestMistakesAboutSharedIssuers(t *testing.T) {
 }
 
 // TestSharedTenants shares the tenants of one issuer of Entra: the guard of one of them names it to
-// clients and accepts no token of another tenant.
+// clients, and no other.
 func TestSharedTenants(t *testing.T) {
 	const one, two = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: []middleware.Issuer{{
@@ -254,4 +254,31 @@ func body(t *testing.T, h http.Handler, r *http.Request) string {
 		t.Fatalf("%s %s %v", res.Status, text, err)
 	}
 	return string(text)
+}
+
+// BenchmarkSharedIssuers measures what a further guard costs, and a cached token at one of 100 guards.
+func BenchmarkSharedIssuers(b *testing.B) {
+	issuer := middlewaretest.NewIssuer(b)
+	shared := newIssuers(b, issuer)
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			sharing(b, shared, resource)
+		}
+	})
+	b.Run("cached", func(b *testing.B) {
+		var guards []*middleware.Guard
+		var tokens []string
+		for n := range 100 {
+			of := fmt.Sprintf("https://tenant%d.example.com/mcp", n)
+			guards, tokens = append(guards, sharing(b, shared, of)), append(tokens, issuer.Mint(claims{"aud": of}))
+			verifiedBy(b, guards[n], tokens[n])
+		}
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			if _, err := guards[n%100].Verify(b.Context(), tokens[n%100]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -105,6 +105,7 @@ type issuer struct {
 	stale    time.Duration // the maximum age of keys while the issuer cannot be reached
 	now      func() time.Time
 	log      *slog.Logger
+	watch    Hook
 
 	current atomic.Pointer[keySet]
 
@@ -123,7 +124,7 @@ type issuer struct {
 func (i *issuer) key(ctx context.Context, by signedBy) (*verifyKey, *keySet, error) {
 	by.arrived, by.leeway = i.now(), i.rules.leeway
 	set := i.current.Load()
-	if key := set.key(&by); key != nil && i.usable(set, by.arrived) {
+	if key := set.key(&by); key != nil && i.usable(ctx, set, by.arrived) {
 		return key, set, nil
 	}
 	return i.fetchedKey(ctx, set, &by)
@@ -131,12 +132,12 @@ func (i *issuer) key(ctx context.Context, by signedBy) (*verifyKey, *keySet, err
 
 // usable reports whether requests may use a set without waiting for a fetch. It starts one in
 // the background when the set is due for renewal.
-func (i *issuer) usable(set *keySet, now time.Time) bool {
+func (i *issuer) usable(ctx context.Context, set *keySet, now time.Time) bool {
 	if !now.Before(set.expires) && (!now.Before(set.ends) || !i.failing()) {
 		return false
 	}
 	if !now.Before(set.renew) {
-		i.start(set, false)
+		i.start(ctx, set, false)
 	}
 	return true
 }
@@ -173,7 +174,7 @@ func (i *issuer) failing() bool {
 // renewed waits for a fetch that is newer than seen, unless the pause after the last one has
 // not passed. It returns the error of the last fetch.
 func (i *issuer) renewed(ctx context.Context, seen *keySet, early bool) error {
-	flight := i.start(seen, early)
+	flight := i.start(ctx, seen, early)
 	if flight != nil {
 		select {
 		case <-flight:
@@ -204,7 +205,7 @@ func (i *issuer) wait(cause error) error {
 // start joins the fetch in progress or begins one, and returns a channel that is closed when
 // the fetch ends. It returns nil when the keys are newer than seen, or during the pause after
 // the last fetch. early selects the pause for a token that may be newer than the keys.
-func (i *issuer) start(seen *keySet, early bool) <-chan struct{} {
+func (i *issuer) start(ctx context.Context, seen *keySet, early bool) <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.flight != nil {
@@ -219,8 +220,9 @@ func (i *issuer) start(seen *keySet, early bool) <-chan struct{} {
 	}
 	flight, began := make(chan struct{}), i.now()
 	i.flight = flight
+	ctx = i.watch.outlived(ctx)
 	go func() {
-		got, err := i.fetch.keys(context.Background(), i)
+		got, err := i.fetchKeys(ctx)
 		i.land(began, got, err)
 		close(flight)
 	}()

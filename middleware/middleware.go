@@ -17,6 +17,8 @@
 //     algorithm or key that is not the issuer's;
 //   - requests from web pages that reach a loopback listener through a forged Host or a
 //     foreign Origin;
+//   - tokens that are bound to a key or a certificate, unless [Config] accepts them and the
+//     sender shows that it has it (RFC 9449, RFC 8705);
 //   - session ids, ids of events and cursors that were given to another caller, and the
 //     transport of revision 2024-11-05, whose sessions cannot be bound to a person.
 //
@@ -69,6 +71,8 @@ type Guard struct {
 	resource  string // canonical
 	origin    string // of the resource
 	hostname  string // of the resource, without the port
+	host      string // of the resource, without a port that URLs need not name
+	place     string // host and path of the resource, as in placeOf
 	loopback  bool   // whether the resource is on loopback
 	metaURL   string
 	metaPaths []string
@@ -81,18 +85,22 @@ type Guard struct {
 	issuers   map[string]*trusted // by "iss"
 	plain     bool                // whether the claims of all issuers have the names of RFC 9068
 	opaque    *trusted            // the issuer of opaque tokens; nil without one
+	kinds     []*tokenKind        // of tokens that verifiers of the user verify
 	verified  *memory[verified]
 	policy    *policy
 	optional  bool
 	ends      bool     // whether streams end with the token
 	handles   *Handles // for sealing cursors
+	dpop      *dpop    // nil when proofs are not accepted
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
 	maxToken  int
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
-	log       *slog.Logger
+
+	certificates certificates
+	log          *slog.Logger
 }
 
 // New checks the configuration and returns a guard. The error describes every mistake in the
@@ -106,6 +114,10 @@ func New(c Config) (*Guard, error) {
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           c.ResourceName,
 		ResourceDocumentation:  c.ResourceDocumentation,
+
+		DPoPSigningAlgValuesSupported:         c.DPoP.announced(),
+		DPoPBoundAccessTokensRequired:         c.DPoP.Use == DPoPRequired,
+		TLSClientCertificateBoundAccessTokens: c.ClientCertificates.accepted(),
 	}
 	if err := errors.Join(c.validDocument(doc), c.validate()); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
@@ -116,20 +128,19 @@ func New(c Config) (*Guard, error) {
 	}
 	g := &Guard{
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
-		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams, handles: c.handles(),
+		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams,
 		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
 		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
 	}
 	g.ruled = c.ruledByAll()
-	if !c.InsecureUnboundSessions {
-		g.sessions = g.handles
-	}
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}
 	if err := g.describe(doc, c.ChallengeScopes); err != nil {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
+	g.bindHandles(&c)
+	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
 	g.trust(&c, issuers)
 	return g, nil
 }
@@ -154,6 +165,7 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	}
 	g.origin = u.Scheme + "://" + u.Host
 	g.hostname = u.Hostname()
+	g.host, g.place = withoutPort(u.Host), placeOf(u.Host, u.EscapedPath())
 	g.loopback = metadata.IsLoopbackHost(g.hostname)
 	if challengeScopes == nil {
 		challengeScopes = doc.ScopesSupported
@@ -161,11 +173,4 @@ func (g *Guard) describe(doc metadata.Resource, challengeScopes []string) (err e
 	g.start = challenge{status: http.StatusUnauthorized, scopes: g.askable(challengeScopes),
 		description: "This resource needs an access token."}
 	return nil
-}
-
-func nilIfEmpty(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return slices.Clone(list)
 }

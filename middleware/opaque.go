@@ -2,13 +2,12 @@ package middleware
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -34,21 +33,6 @@ type opaqueTokens struct {
 	question func(ctx context.Context, i *Introspection, token string) (*http.Request, error)
 	unknown  func(status int, body []byte) bool // whether a response says that the token is not valid
 	answer   func(r *tokenRules, m members, asked time.Time) (jwtClaims, error)
-}
-
-// googleTokens follow "Using OAuth 2.0 to access Google APIs", which has the prefix in its examples,
-// and the method getTokenInfo of Google's client library for Node: the token is a bearer token,
-// so that it is in no URL. The members of the answer are those of tokeninfo, version 3.
-var googleTokens = opaqueTokens{
-	prefixes: []string{"ya29."}, shortest: 30, address: "https://oauth2.googleapis.com/tokeninfo",
-	question: askGoogle, unknown: unknownToGoogle, answer: (*tokenRules).fromGoogle,
-}
-
-// githubTokens follow "REST API endpoints for OAuth authorizations", "Check a token", and "Behind
-// GitHub's new authentication token formats" of GitHub.
-var githubTokens = opaqueTokens{
-	prefixes: []string{"gho_", "ghu_"}, shortest: 20, secret: true, address: "https://api.github.com",
-	question: askGitHub, unknown: unknownToGitHub, answer: (*tokenRules).fromGitHub,
 }
 
 // asksProvider reports whether the tokens of a profile are opaque, and looked up in a way of the
@@ -149,32 +133,53 @@ func (i *introspector) askProvider(ctx context.Context, token string) (answer, e
 	case status != http.StatusOK:
 		return answer{}, &busyError{fmt.Sprintf("%s: the status is %d", question.Endpoint, status), pauseOf(status, header, asked)}
 	}
-	a, err := rules.readProvider(form, header, body, asked)
+	m, err := readDocument(header, body)
+	var c jwtClaims
+	if err == nil {
+		c, err = rules.readProvider(form, m, asked)
+	}
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", question.Endpoint, err)
 	}
-	return a, nil
+	c.keep(m.withoutToken(), i.largest)
+	return answer{Active: true, jwtClaims: c}, nil
 }
 
 // errProvider contains nothing of the response, which may contain the token.
 var errProvider = errors.New("the answer is not what the provider documents")
 
-// readProvider reads the response of a provider about a valid token.
-func (r *tokenRules) readProvider(form *opaqueTokens, header http.Header, body []byte, asked time.Time) (answer, error) {
+// readDocument reads the JSON object in a response.
+func readDocument(header http.Header, body []byte) (members, error) {
 	if kind, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return answer{}, errors.New("the answer is not application/json")
+		return nil, errors.New("the answer is not application/json")
 	}
 	m, err := readMembers(string(body))
 	if err != nil {
-		return answer{}, errProvider
+		return nil, errProvider
 	}
+	return m, nil
+}
+
+// withoutToken returns the members as an object, without the token, which GitHub repeats.
+func (m members) withoutToken() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if quoted, err := json.Marshal(name); err == nil && name != "token" {
+			parts = append(parts, string(quoted)+":"+string(m[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// readProvider returns what a provider says about a valid token.
+func (r *tokenRules) readProvider(form *opaqueTokens, m members, asked time.Time) (jwtClaims, error) {
 	c, err := form.answer(r, m, asked)
 	if err != nil {
-		return answer{}, errProvider
+		return jwtClaims{}, errProvider
 	}
 	held, _ := r.granted(m)
 	c.Scope, c.unaddressed = r.mapped(c.Scope, held), true
-	return answer{Active: true, jwtClaims: c}, nil
+	return c, nil
 }
 
 // exchange sends a question, and reads the response whatever its status.
@@ -194,90 +199,4 @@ func (f *fetcher) exchange(req *http.Request) (status int, header http.Header, b
 		return 0, nil, nil, fmt.Errorf("the document has more than %d bytes", maxDocument)
 	}
 	return res.StatusCode, res.Header, body, nil
-}
-
-func askGoogle(ctx context.Context, i *Introspection, token string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.Endpoint, http.NoBody)
-	if err == nil {
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Accept", "application/json")
-	}
-	return req, err
-}
-
-// unknownToGoogle: Google answers 400 for a token that is not valid, with the error invalid_token or
-// with a description alone.
-func unknownToGoogle(status int, body []byte) bool {
-	if status != http.StatusBadRequest && status != http.StatusUnauthorized {
-		return false
-	}
-	m, err := readMembers(string(body))
-	return err == nil && (m.text("error") == "invalid_token" || m.text("error_description") == "Invalid Value")
-}
-
-// fromGoogle reads an answer of tokeninfo, in which numbers are strings. "aud" and "azp" are clients.
-func (r *tokenRules) fromGoogle(m members, _ time.Time) (jwtClaims, error) {
-	var c jwtClaims
-	var scope error
-	c.Scope, scope = r.scope(m)
-	exp, ok := m["exp"]
-	if text := m.text("exp"); text != "" {
-		exp = json.RawMessage(text)
-	}
-	if err := errors.Join(scope, m.read("sub", &c.Subject), m.read("azp", &c.ClientID)); err != nil || !ok || m.mark("iss", "nonce") {
-		return jwtClaims{}, errProvider
-	}
-	if !slices.Contains(r.apps, m.text("aud")) {
-		c.ClientID = m.text("aud")
-	}
-	return c, c.Expiry.UnmarshalJSON(exp)
-}
-
-func askGitHub(ctx context.Context, i *Introspection, token string) (*http.Request, error) {
-	body, err := json.Marshal(map[string]string{"access_token": token})
-	if err != nil {
-		return nil, err
-	}
-	address := strings.TrimSuffix(i.Endpoint, "/") + "/applications/" + url.PathEscape(i.ClientID) + "/token"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(body)))
-	if err == nil {
-		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(i.ClientID+":"+i.ClientSecret)))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/vnd.github+json")
-		req.Header.Set("X-GitHub-Api-Version", "2022-11-28")
-	}
-	return req, err
-}
-
-// unknownToGitHub: GitHub answers 404 for a token that is not one of the application.
-func unknownToGitHub(status int, _ []byte) bool {
-	return status == http.StatusNotFound || status == http.StatusUnprocessableEntity
-}
-
-// fromGitHub reads the answer of "Check a token".
-func (r *tokenRules) fromGitHub(m members, asked time.Time) (jwtClaims, error) {
-	var app struct {
-		ClientID string `json:"client_id"`
-	}
-	var user struct {
-		ID uint64 `json:"id"`
-	}
-	var ends, made *time.Time
-	c := jwtClaims{Expiry: timestamp{asked.Add(endlessLife)}}
-	var scope error
-	c.Scope, scope = r.scope(m)
-	if err := errors.Join(scope, m.read("app", &app), m.read("user", &user), m.read("expires_at", &ends), m.read("created_at", &made)); err != nil {
-		return jwtClaims{}, errProvider
-	}
-	if c.ClientID = app.ClientID; user.ID != 0 {
-		c.Subject = fmt.Sprint(user.ID)
-	}
-	if ends != nil {
-		c.Expiry.Time = *ends
-	}
-	if made != nil {
-		c.IssuedAt.Time = *made
-	}
-	return c, nil
 }

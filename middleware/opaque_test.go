@@ -47,7 +47,7 @@ func googleAnswer(changes claims) string {
 }
 
 func githubAnswer(changes claims) string {
-	return text(with(claims{"id": 1, "url": "https://api.github.com/authorizations/1", "scopes": []string{"repo", "user"}, "token": "", "token_last_eight": "Ae178B4a",
+	return text(with(claims{"id": 1, "url": "https://api.github.com/authorizations/1", "scopes": []string{"repo", "user"}, "token": githubToken, "token_last_eight": "Ae178B4a",
 		"hashed_token": "25f94a2a5c7fbaf499c665bc73d67c1c87e496da8985131633ee0a95819db2e8", "app": claims{"url": "https://app.example.com", "name": "app", "client_id": githubClient},
 		"note": json.RawMessage("null"), "created_at": "2011-09-06T17:26:27Z", "updated_at": "2011-09-06T20:39:23Z", "fingerprint": json.RawMessage("null"),
 		"expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "user": claims{"login": "reader", "id": 583231, "type": "User", "site_admin": false}}, changes))
@@ -161,11 +161,29 @@ func TestOpaqueProviders(t *testing.T) {
 	if token.Subject != "583231" || token.ClientID != githubClient || !token.HasScope("repo", "user") || token.IssuedAt.Year() != 2011 || time.Until(token.Expiry) < 59*time.Minute {
 		t.Errorf("%+v", token)
 	}
+	var own struct {
+		User struct {
+			Login string `json:"login"`
+		} `json:"user"`
+		Token *string `json:"token"`
+	}
+	if err := token.Claims(&own); err != nil || own.User.Login != "reader" || own.Token != nil {
+		t.Errorf("%+v, %v", own, err)
+	}
 	r = github.requests[0]
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(githubClient+":secret: of the app"))
 	if r.Method != http.MethodPost || r.URL.String() != "/applications/"+githubClient+"/token" || r.Header.Get("Authorization") != basic ||
 		github.bodies[0] != `{"access_token":"`+githubToken+`"}` || r.Header.Get("Accept") != "application/vnd.github+json" {
 		t.Errorf("%s %s %v %s", r.Method, r.URL, r.Header, github.bodies[0])
+	}
+}
+
+// TestOpaqueTokensOfOthers checks that no other profile accepts tokens of Google and GitHub.
+func TestOpaqueTokensOfOthers(t *testing.T) {
+	for profile, url := range profiles {
+		guard := guardOf(t, issuerOf(t, profile, url))
+		wantVerdict(t, guard, googleToken, middleware.ErrToken)
+		wantVerdict(t, guard, githubToken, middleware.ErrToken)
 	}
 }
 

@@ -209,3 +209,22 @@ func TestProviderMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensThatAreNotLookedUp checks a provider that looks up opaque tokens alone: where its tokens
+// are opaque, a token that it does not look up is none of them; where they are JWTs, its error says
+// nothing about the token.
+func TestTokensThatAreNotLookedUp(t *testing.T) {
+	for body, want := range map[string]error{
+		`{"error":"unsupported_token_type"}`: middleware.ErrToken, `{"error":"invalid_request"}`: middleware.ErrUnavailable, "": middleware.ErrUnavailable,
+		`{"error":"unsupported_token_type","error":"x"}`: middleware.ErrUnavailable,
+	} {
+		issuer := middlewaretest.NewIssuer(t)
+		issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(body))
+		}))
+		token := issuer.Mint(claims{"aud": resource})
+		wantVerdict(t, newGuard(t, issuer, introspects(issuer, opaque)), token, want)
+		wantVerdict(t, newGuard(t, issuer, introspects(issuer)), token, middleware.ErrUnavailable)
+	}
+}

@@ -54,7 +54,7 @@ func hostname(host string) string {
 }
 
 // corsHeaders are the headers that a browser client sends to a protocol server.
-const corsHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+const corsHeaders = "Accept, Authorization, Content-Type, DPoP, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 
 // mcpParam is the prefix of the headers with arguments of a call.
 const mcpParam = "mcp-param-"
@@ -63,14 +63,19 @@ const mcpParam = "mcp-param-"
 // credentials, and with the headers that it needs to react to a challenge.
 func setCORS(header http.Header) {
 	header.Set("Access-Control-Allow-Origin", "*")
-	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, MCP-Protocol-Version, Mcp-Session-Id, X-Request-Id")
+	header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, DPoP-Nonce, Retry-After, MCP-Protocol-Version, Mcp-Session-Id, X-Request-Id")
 }
 
 // preflight answers OPTIONS. A preflight never has credentials (Fetch standard, section 4.8),
-// so OPTIONS never reaches the handler.
-func preflight(w http.ResponseWriter, r *http.Request) {
+// so OPTIONS never reaches the handler. With any, all headers are allowed: those of a handler that is
+// no server of the protocol are not known. "*" does not have Authorization (Fetch standard, section
+// 3.3.3).
+func preflight(w http.ResponseWriter, r *http.Request, any bool) {
 	header := w.Header()
 	allowed := corsHeaders
+	if any {
+		allowed = "*, Authorization"
+	}
 	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if suffix, ok := strings.CutPrefix(name, mcpParam); ok && plainName(suffix) {

@@ -19,7 +19,8 @@ var (
 	// ErrNoToken means that there is no verified token in a context.
 	ErrNoToken = errors.New("middleware: there is no verified access token")
 	// ErrNoClaims means that the claims of a token are not kept: it was made by hand, its
-	// [Verifier] gave none, or its introspection response is larger than [Config.MaxToken].
+	// [Verifier] gave none, its provider has an interface of its own for lookups, or its
+	// introspection response is larger than [Config.MaxToken] or repeats the token.
 	ErrNoClaims = errors.New("middleware: the claims of the access token are not known")
 )
 

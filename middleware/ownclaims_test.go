@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
@@ -130,6 +131,19 @@ func TestLargeAnswersAreNotKept(t *testing.T) {
 	roomy := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.MaxToken = 16 << 10 })
 	if err := verifiedBy(t, roomy, token).Claims(new(own)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnswersWithTheTokenAreNotKept looks up a token at an issuer that repeats it: no handler gets
+// it back (requirement R-TOK-6).
+func TestAnswersWithTheTokenAreNotKept(t *testing.T) {
+	for _, repeated := range []string{`"token":"secret/token"`, `"deep":{"x":["a secret\/token"]}`, `"a":{"secret\u002ftoken":1}`} {
+		issuer := middlewaretest.NewIssuer(t)
+		answers(issuer, fmt.Sprintf(`{"active":true,"sub":"a","client_id":"b","aud":%q,"exp":%d,%s}`, resource, time.Now().Add(time.Hour).Unix(), repeated))
+		var all map[string]any
+		if err := verifiedBy(t, newGuard(t, issuer, introspects(issuer, opaque)), "secret/token").Claims(&all); !errors.Is(err, middleware.ErrNoClaims) {
+			t.Errorf("%s: %v, %v", repeated, all, err)
+		}
 	}
 }
 

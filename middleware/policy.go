@@ -31,6 +31,15 @@ type Policy struct {
 	// normalised, decoded and resolved, must match a pattern, and the operation needs the scopes
 	// of all of them. Write patterns as the handler spells its URIs.
 	Resources map[string][]string
+	// Routes are the scopes for requests to a handler that is no server of the protocol, by method
+	// and path, in patterns of [http.ServeMux] without a host: "GET /notes/{id}". The closest
+	// pattern applies, GET has HEAD, and once there is one, what no pattern matches is refused.
+	// Paths are those that the guard gets. A request also needs the scopes of the patterns that
+	// match its path in another case, with or without a slash at its end, and without the ending of
+	// its last name, because some servers treat these as equal. A path that servers read
+	// differently is refused with 400. It excludes Methods, Tools, Prompts and Resources, no body
+	// is read, and no session is bound.
+	Routes map[string][]string
 	// Implies are the scopes that a scope includes. If "notes:admin" implies "notes:write", a
 	// token with the first covers operations that need the second. It is transitive.
 	Implies map[string][]string
@@ -65,7 +74,7 @@ func (p *Policy) ReadsMessages() bool {
 // AllScopes returns every scope that some operation needs, sorted.
 func (p *Policy) AllScopes() []string {
 	all := slices.Clone(p.Scopes)
-	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources} {
+	for _, part := range []map[string][]string{p.Methods, p.Tools, p.Prompts, p.Resources, p.Routes} {
 		for _, scopes := range part {
 			all = append(all, scopes...)
 		}
@@ -98,6 +107,8 @@ func (p *Policy) validate() error {
 	check("tools", p.Tools)
 	check("prompts", p.Prompts)
 	check("resources", p.Resources)
+	check("routes", p.Routes)
+	errs = append(errs, p.validRoutes())
 	check("implies", p.Implies)
 	for scope := range p.Implies {
 		errs = append(errs, validScope(scope))
@@ -112,6 +123,7 @@ func (p *Policy) validate() error {
 type policy struct {
 	scopes                             []string
 	methods, tools, prompts, resources rules
+	routes                             *routes             // nil without any
 	folded                             *wildcard.Set       // the patterns of methods after foldMethod
 	implied                            map[string][]string // a scope and all scopes that it includes
 	listing                            Listing
@@ -125,6 +137,7 @@ func newPolicy(p Policy) *policy {
 		implied: closure(p.Implies), listing: p.Listing, reads: p.ReadsMessages(),
 	}
 	out.folded = foldPatterns(out.methods)
+	out.routes, _ = newRoutes(p.Routes) // validate has found every mistake
 	return out
 }
 

@@ -163,8 +163,9 @@ func (r *tokenRules) isTyped(m members, c *jwtClaims) bool {
 	return slices.Contains(r.types, "at+jwt") || !m.mark("nonce") && !c.sentToItsClient()
 }
 
-func (r *tokenRules) isKeycloak(m members, _ *jwtClaims) bool {
-	return m.text("typ") == "Bearer" && !m.mark()
+func (r *tokenRules) isKeycloak(m members, c *jwtClaims) bool {
+	typ := m.text("typ") // of a token that is bound to a key it is DPoP
+	return (typ == "Bearer" || typ == dpopScheme && c.Confirmation != nil) && !m.mark()
 }
 
 func (r *tokenRules) isAuth0(m members, c *jwtClaims) bool {

@@ -15,13 +15,12 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// FuzzProfileClaims checks that a token that a profile accepts has the claims that encoding/json
-// reads, each name once, and the evidence of the profile.
-func FuzzProfileClaims(f *testing.F) {
-	key := jose.JSONWebKey{Key: middlewaretest.NewKey(f, jose.EdDSA), KeyID: "one", Algorithm: "EdDSA"}
-	keys, now := middleware.FixedKeys(keySetOf(f, key)), time.Now().Unix()
+// profilePayloads returns a good payload for each profile, and a function that returns the token of a
+// payload that a guard for all of them accepts, else nil.
+func profilePayloads(t testing.TB) (goods []string, accepts func(testing.TB, string) *middleware.Token) {
+	key := jose.JSONWebKey{Key: middlewaretest.NewKey(t, jose.EdDSA), KeyID: "one", Algorithm: "EdDSA"}
+	keys, now := middleware.FixedKeys(keySetOf(t, key)), time.Now().Unix()
 	var issuers []middleware.Issuer
-	var goods []string
 	for _, d := range wardrobe[1:] {
 		url := profiles[d.profile] // the evidence of version 1.0 of Entra is that of 2.0
 		if strings.HasSuffix(d.path, tenant+"/") {
@@ -29,14 +28,14 @@ func FuzzProfileClaims(f *testing.F) {
 		}
 		issuers = append(issuers, middleware.Issuer{URL: url, Profile: d.profile, Keys: keys, Algorithms: []string{"EdDSA"}})
 		goods = append(goods, fmt.Sprintf(`{"iss":%q,"sub":"reader",%q:"client","aud":%q,%q:"a b","iat":%d,"exp":%d,%s`,
-			url, nameOr(d.names, "client_id"), resource, nameOr(d.names, "scope"), now, now+3600, marshal(f, d.more)[1:]))
+			url, nameOr(d.names, "client_id"), resource, nameOr(d.names, "scope"), now, now+3600, marshal(t, d.more)[1:]))
 	}
 	guard, err := middleware.New(middleware.Config{Resource: resource, Issuers: issuers, CachedTokens: -1})
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	headers := []claims{{"typ": "JWT"}, {"typ": "at+jwt"}, nil}
-	accepts := func(t testing.TB, payload string) *middleware.Token {
+	return goods, func(t testing.TB, payload string) *middleware.Token {
 		for _, header := range headers {
 			if token, err := guard.Verify(t.Context(), signWith(t, key, header, []byte(payload))); err == nil {
 				return token
@@ -44,6 +43,12 @@ func FuzzProfileClaims(f *testing.F) {
 		}
 		return nil
 	}
+}
+
+// FuzzProfileClaims checks that a token that a profile accepts has the claims that encoding/json
+// reads, each name once, and the evidence of the profile.
+func FuzzProfileClaims(f *testing.F) {
+	goods, accepts := profilePayloads(f)
 	for n, good := range goods {
 		if accepts(f, good) == nil {
 			f.Fatal(good)

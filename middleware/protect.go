@@ -27,34 +27,39 @@ import (
 // [Config.BodyTime].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := g.begins()
 		r = requestid.Begin(w, r)
 		if g.bodyTime > 0 {
 			r, _ = arrival.Bound(w, r, g.bodyTime)
 		}
 		if err := g.admitOrigin(r); err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{Reason: ReasonForeignPage, began: began}, err)
 			return
 		}
 		setCORS(w.Header())
 		if r.Method == http.MethodOptions {
-			preflight(w, r)
+			preflight(w, r, g.policy.routes != nil)
 			return
 		}
-		token, err := g.authenticate(r)
+		g.dpop.offer(w.Header())
+		token, err := g.authenticate(w, r)
 		if err != nil {
-			g.refuse(w, r, Event{}, err)
+			g.refuse(w, r, Event{began: began}, err)
 			return
 		}
 		proof := &pass{guard: g, token: token}
-		g.pass(w, admitted(r, proof), proof, next)
+		g.pass(w, admitted(r, proof), proof, Event{Token: token, began: began}, next)
 	})
 }
 
 // pass applies the policy to a request with a good token, or without credentials, and calls
 // next if it is allowed.
-func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next http.Handler) {
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event Event, next http.Handler) {
 	token := proof.token
-	event := Event{Token: token}
+	if g.policy.routes != nil {
+		g.passRoute(w, r, event, next)
+		return
+	}
 	got, err := g.read(w, r)
 	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
@@ -72,7 +77,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, next h
 	defer stop()
 	r = r.WithContext(ctx)
 	out := g.answer(w, r, got, token, stop)
-	next.ServeHTTP(out, r)
+	next.ServeHTTP(out.writer(), r)
 	out.finish()
 }
 
@@ -116,17 +121,23 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 // judge returns the scopes that a message needs, and a refusal if the token lacks some of them.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
-	switch {
-	case !known:
+	if !known {
 		return nil, unknown(got.id)
+	}
+	return needed, g.covered(needed, token)
+}
+
+// covered returns a refusal if the token lacks some scopes, or if there is none for them.
+func (g *Guard) covered(needed []string, token *Token) error {
+	switch {
 	case len(needed) > 0 && token == nil:
 		refusal := g.start
 		refusal.scopes = g.askable(needed)
-		return needed, refusal
+		return refusal
 	case len(token.missing(needed)) > 0:
-		return needed, g.uncovered(token, needed)
+		return g.uncovered(token, needed)
 	}
-	return needed, nil
+	return nil
 }
 
 // unknown returns the refusal for a name that is not in the policy. It has an error response:
@@ -177,12 +188,16 @@ func admitted(r *http.Request, p *pass) *http.Request {
 	out := r.WithContext(context.WithValue(r.Context(), passKey{}, p))
 	out.Header = maps.Clone(r.Header)
 	delete(out.Header, "Authorization")
+	delete(out.Header, proofHeader)
+	p.guard.certificates.strip(out.Header)
 	dropOtherSpellings(out.Header)
 	return out
 }
 
-func (g *Guard) authenticate(r *http.Request) (*Token, error) {
-	raw, err := bearer(r)
+// authenticate returns the token of a request whose sender may use it. It may read the body, and
+// then puts the same bytes back.
+func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (*Token, error) {
+	raw, err := bearer(r, g.dpop != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -192,12 +207,20 @@ func (g *Guard) authenticate(r *http.Request) (*Token, error) {
 	if raw == "" {
 		return nil, g.start
 	}
-	return g.verify(r.Context(), raw)
+	token, err := g.verifyAny(r.Context(), raw)
+	if err == nil {
+		err = g.possesses(w, r, raw, token)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return token, nil
 }
 
 // bearer returns the token of the Authorization header, or the empty string if there is no
-// bearer token. The error is for malformed requests.
-func bearer(r *http.Request) (string, error) {
+// bearer token. The scheme DPoP counts as well if proofs are accepted. The error is for malformed
+// requests.
+func bearer(r *http.Request, proofs bool) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
 		return "", nil // a token in the query alone is an unsupported method: no credentials (RFC 6750 section 3.1)
@@ -206,13 +229,13 @@ func bearer(r *http.Request) (string, error) {
 		return "", malformed("Send one Authorization header.")
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	if !strings.EqualFold(scheme, "Bearer") && !(proofs && strings.EqualFold(scheme, dpopScheme)) {
 		return "", nil
 	}
 	token = strings.TrimLeft(token, " ")
 	switch {
 	case !isB64Token(token):
-		return "", malformed("The Authorization header does not hold one bearer token.")
+		return "", malformed("The Authorization header does not hold one access token.")
 	case inQuery(r.URL.RawQuery):
 		// RFC 6750 section 2: clients MUST NOT use more than one method to transmit the token.
 		return "", malformed("Send the access token in the Authorization header only.")
@@ -254,7 +277,11 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, event Event, err 
 		// without a token.
 		c.scopes = g.start.scopes
 	}
+	c.proved = usedDPoP(r, event.Token)
 	event.Status, event.Code, event.Err = c.status, c.code, err
+	if event.Reason == "" {
+		event.Reason = c.reason()
+	}
 	g.observe(r, event)
-	c.write(w, g.metaURL)
+	c.write(w, g.metaURL, g.dpop)
 }

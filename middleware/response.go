@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/abilities"
 	"gatehouse.example/message"
 )
 
@@ -25,6 +26,7 @@ type response struct {
 	opens   bool               // whether the response may be a stream that ends with the token
 	began   bool               // whether the handler wrote the header
 	body    rewrite            // nil for a response that is forwarded as it is
+	able    abilities.Writer
 }
 
 // rewrite changes the body of a response.
@@ -161,7 +163,7 @@ func (o *response) withhold(status int, why error) {
 		o.Header().Del("Content-Type")
 		o.ResponseWriter.WriteHeader(status)
 	default:
-		challenge{status: http.StatusBadGateway, description: errWithheld, body: answerTo(o.got.id, errWithheld)}.write(o.ResponseWriter, o.guard.metaURL)
+		challenge{status: http.StatusBadGateway, description: errWithheld, body: answerTo(o.got.id, errWithheld)}.write(o.ResponseWriter, o.guard.metaURL, o.guard.dpop)
 	}
 	_ = http.NewResponseController(o.ResponseWriter).Flush() // without support, it is sent later
 }
@@ -210,12 +212,6 @@ func (o *response) FlushError() error {
 	}
 	return http.NewResponseController(o.ResponseWriter).Flush()
 }
-
-// Flush implements http.Flusher.
-func (o *response) Flush() { _ = o.FlushError() } // http.Flusher returns no error
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (o *response) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // finish ends the response.
 func (o *response) finish() {

@@ -129,17 +129,18 @@ func (s *scanner) text() (string, bool) {
 	if !s.take('"') {
 		return "", false
 	}
-	for i := range len(s.rest) {
-		switch c := s.rest[i]; {
-		case c == '"':
-			out := s.rest[:i]
-			s.rest = s.rest[i+1:]
-			return out, true
-		case c < ' ' || c > '~' || c == '\\':
+	end := strings.IndexByte(s.rest, '"')
+	if end < 0 {
+		return "", false
+	}
+	out := s.rest[:end]
+	for i := range len(out) {
+		if c := out[i]; c < ' ' || c > '~' || c == '\\' {
 			return "", false
 		}
 	}
-	return "", false
+	s.rest = s.rest[end+1:]
+	return out, true
 }
 
 // time reads whole seconds.

@@ -113,7 +113,7 @@ func calling(token, message string) *http.Request {
 	return r
 }
 
-func bodyOf(t *testing.T, res *http.Response) string {
+func textOf(t *testing.T, res *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestScopesOfRolesAreNotAskedFor(t *testing.T) {
 		}
 	}
 	document := serve(guard.Metadata(), newRequest("GET", metaURL))
-	if text := bodyOf(t, document); strings.Contains(text, "notes:write") || !strings.Contains(text, `"notes:list"`) {
+	if text := textOf(t, document); strings.Contains(text, "notes:write") || !strings.Contains(text, `"notes:list"`) {
 		t.Errorf("the metadata is %s", text)
 	}
 }
@@ -198,7 +198,7 @@ func TestScopesThatSomeClientsGet(t *testing.T) {
 	if challenge := serve(handler, bearing("")).Header.Get("WWW-Authenticate"); !strings.Contains(challenge, "notes:write") {
 		t.Error(challenge)
 	}
-	if text := bodyOf(t, serve(guard.Metadata(), newRequest("GET", metaURL))); !strings.Contains(text, "notes:write") {
+	if text := textOf(t, serve(guard.Metadata(), newRequest("GET", metaURL))); !strings.Contains(text, "notes:write") {
 		t.Error(text)
 	}
 }
@@ -217,11 +217,11 @@ func TestScopeMapInLists(t *testing.T) {
 	}))
 	for groups, want := range map[string]string{"staff": "write", "guests": "read " + middleware.MissingScopesKey} {
 		token := issuer.Mint(claims{"aud": resource, "scope": "openid", "groups": []string{groups}})
-		text := bodyOf(t, serve(handler, calling(token, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)))
+		text := textOf(t, serve(handler, calling(token, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)))
 		if strings.Contains(text, `"write"`) != (want == "write") || !strings.Contains(text, `"read"`) || !strings.Contains(text, middleware.MissingScopesKey) {
 			t.Errorf("%s: %s", groups, text)
 		}
-		text = bodyOf(t, serve(handler, calling(token, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}`)))
+		text = textOf(t, serve(handler, calling(token, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}`)))
 		if strings.Contains(text, "This needs a role") != (groups == "guests") {
 			t.Errorf("%s: %s", groups, text)
 		}
@@ -285,6 +285,32 @@ func TestScopeMapMistakes(t *testing.T) {
 			{URL: "https://auth.example.com", ScopeMap: []middleware.ScopeRule{good, bad}}}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestScopeMapOfSharedIssuers checks that the rules of an issuer hold in every guard that shares it.
+func TestScopeMapOfSharedIssuers(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: []middleware.Issuer{{URL: issuer.URL(), ScopeMap: []middleware.ScopeRule{
+		{Claim: []string{"groups"}, Value: "staff", Scopes: []string{"notes:write"}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		guard, err := middleware.New(middleware.Config{Resource: resource, SharedIssuers: shared, Scopes: []string{"notes:read", "notes:write"},
+			Policy: middleware.Policy{Scopes: []string{"notes:write"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for groups, status := range map[string]int{"staff": 404, "others": 403} {
+			res := serve(guard.Protect(http.NotFoundHandler()), withToken(issuer.Mint(claims{"aud": resource, "scope": "notes:write", "groups": []string{groups}})))
+			if res.StatusCode != status || res.Header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: %d %v", groups, res.StatusCode, res.Header)
+			}
+		}
+		if challenge := serve(guard.Protect(http.NotFoundHandler()), bearing("")).Header.Get("WWW-Authenticate"); strings.Contains(challenge, "notes:write") {
+			t.Error(challenge)
 		}
 	}
 }

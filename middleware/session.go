@@ -8,14 +8,19 @@ import (
 // sessionHeader carries the id of a session, in revisions of the protocol with sessions.
 const sessionHeader = "Mcp-Session-Id"
 
-// handles returns Config.Sessions, or Handles with a random key.
-func (c *Config) handles() *Handles {
-	if c.Sessions != nil {
-		return c.Sessions
-	}
+// bindHandles makes the keys of the handles. They are of this resource alone, so that no other
+// resource accepts a session, an event or a cursor of it, also if all have the same Config.Sessions.
+func (g *Guard) bindHandles(c *Config) {
 	key := make([]byte, minHandleKey)
-	_, _ = rand.Read(key) // never fails
-	return &Handles{key: key}
+	if c.Sessions != nil {
+		key = c.Sessions.key
+	} else {
+		_, _ = rand.Read(key) // never fails
+	}
+	g.handles = &Handles{key: macOf(key, "gatehouse: handles of a resource", g.resource)}
+	if !c.InsecureUnboundSessions && g.policy.routes == nil {
+		g.sessions = g.handles
+	}
 }
 
 // openSession replaces the bound session id of a request by the one that the handler issued. The

@@ -14,8 +14,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxHash is the size of the longest hash of a signature algorithm, in bytes.
-const maxHash = sha512.Size
+// Sizes that buffers on the stack need, in bytes.
+const (
+	maxHash     = sha512.Size         // the longest hash of a signature algorithm
+	maxSequence = 3 + 2*(3+(521+7)/8) // the longest ASN.1 form of a signature by ECDSA: R and S of P-521
+)
 
 // hashOf returns the hash of an algorithm for ECDSA or RSA (RFC 7518 section 3.1).
 func hashOf(algorithm jose.SignatureAlgorithm) crypto.Hash {
@@ -79,7 +82,7 @@ func signedECDSA(key *ecdsa.PublicKey, algorithm jose.SignatureAlgorithm, input,
 		return false
 	}
 	sum := sumOf(hashOf(algorithm), make([]byte, 0, maxHash), input)
-	der := appendInteger(make([]byte, 3, 3+2*(size+3)), signature[:size])
+	der := appendInteger(make([]byte, 3, maxSequence), signature[:size])
 	der = appendInteger(der, signature[size:])
 	return ecdsa.VerifyASN1(key, sum, asSequence(der))
 }
@@ -118,7 +121,7 @@ var (
 // (section 3.5: the salt is as long as the hash).
 func signedRSA(key *rsa.PublicKey, algorithm jose.SignatureAlgorithm, input, signature []byte) bool {
 	hash := hashOf(algorithm)
-	sum := sumOf(hash, make([]byte, 0, hash.Size()), input)
+	sum := sumOf(hash, make([]byte, 0, maxHash), input)
 	switch {
 	case slices.Contains(pkcs1Algorithms, algorithm):
 		return rsa.VerifyPKCS1v15(key, hash, sum, signature) == nil

@@ -8,7 +8,7 @@ import (
 
 // judgedHeaders are the headers that the guard checks or removes.
 var judgedHeaders = headername.NewSet(
-	"authorization", "proxy-authorization", "origin", "host", "forwarded", "cookie",
+	"authorization", "proxy-authorization", "dpop", "origin", "host", "forwarded", "cookie",
 	"accept", "connection", "transfer-encoding", "last-event-id", "x-request-id", "traceparent",
 	"mcp-session-id", "mcp-method", "mcp-name", "mcp-protocol-version",
 	"content-*", "x-forwarded-*",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 const (
@@ -25,7 +26,12 @@ func (g *Guard) life(ctx context.Context, token *Token) (context.Context, contex
 	if !g.ends || token == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, token.Expiry.Add(token.leeway).Sub(g.now())) // as long as the token is accepted
+	return context.WithTimeout(ctx, g.lifeOf(token))
+}
+
+// lifeOf returns how long a token is still accepted.
+func (g *Guard) lifeOf(token *Token) time.Duration {
+	return token.Expiry.Add(token.leeway).Sub(g.now())
 }
 
 // openEvent replaces the bound event id of a request by the one that the handler issued. It

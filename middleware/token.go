@@ -17,7 +17,7 @@ type Token struct {
 	// ClientID ("client_id", or the claim of the issuer's [Profile]) is the client that the token
 	// was issued to.
 	ClientID string
-	// Issuer ("iss") is one of the configured issuers.
+	// Issuer ("iss") is one of the configured issuers, or that of a [TokenKind].
 	Issuer string
 	// Audience ("aud") holds this resource, and perhaps others. It is empty only in tokens that
 	// [Issuer.InsecureNoAudience] accepts.
@@ -34,6 +34,7 @@ type Token struct {
 	ruled     []string      // the scopes that rules of the issuer name, see ScopeMap
 	leeway    time.Duration // of the issuer
 	own       *payload      // all claims; nil if they are not known
+	bound     binding       // what the sender of the token has to possess
 }
 
 // HasScope reports whether all the named scopes were granted, or are implied by those that

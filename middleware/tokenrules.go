@@ -86,7 +86,7 @@ func (r *tokenRules) typed(typ *string) bool {
 // meets reports whether a token was issued for this resource, or may come without an audience.
 func (t *trusted) meets(c *jwtClaims) bool {
 	if c.unaddressed {
-		return slices.Contains(t.rules.apps, c.ClientID)
+		return t.anywhere || slices.Contains(t.rules.apps, c.ClientID)
 	}
 	return c.Audience.meets(t.accepted)
 }

@@ -12,6 +12,7 @@ type trusted struct {
 	*issuer
 	accepted     []string      // the accepted values of "aud": the resource, then further values
 	introspector *introspector // nil for an issuer without introspection
+	anywhere     bool          // whether tokens without "aud" are accepted, whatever their client
 }
 
 // trust makes the cache of tokens, and what this guard adds to each of its issuers.
@@ -23,6 +24,7 @@ func (g *Guard) trust(c *Config, from *Issuers) {
 		t := &trusted{issuer: one, accepted: slices.Concat(accepted, one.rules.audiences)}
 		if asked, ok := c.Introspection[one.name]; ok {
 			t.introspector = newIntrospector(asked, t, c.CachedTokens, g.maxToken)
+			t.introspector.watch = c.ObserveIntrospection
 			if asked.Opaque {
 				g.opaque = t
 			}
@@ -30,4 +32,5 @@ func (g *Guard) trust(c *Config, from *Issuers) {
 		g.issuers[one.name] = t
 		g.plain = g.plain && one.rules.plain
 	}
+	g.kinds = g.kindsOf(c)
 }

@@ -18,6 +18,8 @@ var (
 
 // Verify verifies an access token in the same way as [Guard.Protect], for other transports and
 // for guards of other libraries. It neither applies the policy nor calls [Config.Observe].
+// It refuses a token that is bound to a key or a certificate: only a request shows that its sender
+// has them.
 //
 // The error matches [ErrToken] or [ErrUnavailable] with errors.Is. Its text has details, and is
 // for the log.
@@ -68,9 +70,19 @@ func (v *verified) holds(now time.Time) bool {
 	return v.keys == nil || v.issuer.current.Load() == v.keys && now.Before(v.keys.renew)
 }
 
-// verify returns the contents of a valid token, from the cache if they are there. The error is
-// a [challenge] for an invalid token; any other error means that it cannot be verified.
+// verify returns the contents of a valid bearer token.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
+	token, err := g.verifyAny(ctx, raw)
+	if err == nil && token.bound.any() {
+		return nil, invalid("The access token is bound to a key or a certificate, and there is no request that could show it.")
+	}
+	return token, err
+}
+
+// verifyAny returns the contents of a valid token, from the cache if they are there. Whether its
+// sender has what the token is bound to is for [Guard.possesses] to check. The error is a
+// [challenge] for an invalid token; any other error means that it cannot be verified.
+func (g *Guard) verifyAny(ctx context.Context, raw string) (*Token, error) {
 	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
@@ -90,6 +102,9 @@ func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 
 // examine verifies a token that is not in the cache.
 func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verified, error) {
+	if kind := g.kindOf(raw); kind != nil {
+		return g.verifyKind(ctx, kind, raw, now)
+	}
 	if g.opaque != nil && g.isOpaque(raw) {
 		return g.lookUp(ctx, raw)
 	}
@@ -114,14 +129,20 @@ func (g *Guard) examine(ctx context.Context, raw string, now time.Time) (verifie
 // isOpaque reports whether a token is to be looked up at the issuer of opaque tokens. It is
 // false for a JWT that names another configured issuer.
 func (g *Guard) isOpaque(raw string) bool {
+	from := g.namedIssuer(raw)
+	return from == nil || from == g.opaque
+}
+
+// namedIssuer returns the issuer that a JWT names, nil for other tokens and other issuers.
+func (g *Guard) namedIssuer(raw string) *trusted {
 	_, rest, _ := strings.Cut(raw, ".")
 	body, _, _ := strings.Cut(rest, ".")
 	payload, err := plaintext(body)
 	if err != nil {
-		return true
+		return nil
 	}
 	_, from, _ := g.readClaims(payload) // a token that its issuer's rules refuse is still that issuer's
-	return from == nil || from == g.opaque
+	return from
 }
 
 // lookUp verifies an opaque token by introspection.
@@ -131,6 +152,9 @@ func (g *Guard) lookUp(ctx context.Context, raw string) (verified, error) {
 		return verified{}, invalid("The access token is malformed.")
 	}
 	answer, fresh, err := g.opaque.introspector.ask(ctx, raw)
+	if errors.Is(err, errUnsupported) {
+		return verified{}, invalid("The access token is not one that its issuer looks up.")
+	}
 	if err != nil {
 		return verified{}, err
 	}
@@ -168,6 +192,9 @@ func (g *Guard) verifyJWT(ctx context.Context, raw string, now time.Time) (judge
 		return judged{}, err
 	}
 	if err := claims.check(from, now); err != nil {
+		return judged{}, err
+	}
+	if err := g.admits(claims.bound); err != nil {
 		return judged{}, err
 	}
 	if claims.IssuedAt.IsZero() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -91,5 +90,3 @@ func isPlain(text []byte) bool {
 
 // These types implement rewrite.
 var _, _, _ rewrite = withheld{}, (*wholeAnswer)(nil), (*eventStream)(nil)
-
-var _ http.Flusher = (*response)(nil)

@@ -3,13 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +15,6 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
-	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
 
@@ -44,8 +40,11 @@ type gatewaySettings struct {
 	ResourceName string `placeholder:"NAME" help:"The name of the resource that clients show to people."`
 
 	Identity         string          `default:"headers" placeholder:"headers|assertion|none" help:"How the server gets the identity of the caller: in headers, in one header with a signed assertion, or not (default ${default})."`
-	AssertionKey     settings.Secret `placeholder:"PEM" help:"Private key on P-256 that signs assertions (default: a new one at each start)."`
-	AssertionKeyFile string          `placeholder:"FILE" help:"File that contains it."`
+	AssertionKey     settings.Secret `placeholder:"PEM" help:"Private keys on P-256, one after another: the first signs assertions, all are published (default: a new one at each start)."`
+	AssertionKeyFile string          `placeholder:"FILE" help:"File that contains them. A changed file takes effect within seconds."`
+	AssertionBinding string          `default:"caller" placeholder:"caller|request" help:"What an assertion is good for: any request about its caller, or one request with its method, path and body (default ${default})."`
+
+	upstreamSettings
 
 	PassHeaders []string `placeholder:"NAME" help:"Headers of clients that are forwarded although their names look like an identity, such as X-Api-Key; repeatable (default: they are dropped)."`
 
@@ -62,6 +61,8 @@ type gatewaySettings struct {
 	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"Greatest size of a message that is parsed to determine its scopes (default ${default})."`
 
 	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: rely on the headers Mcp-Method and Mcp-Name for the content of a message. Only a server that speaks no revision before 2026-07-28 checks them."`
+
+	boundSettings
 
 	listenSettings
 
@@ -80,13 +81,12 @@ func (v *gatewayVerb) Help() string {
 // Run guards the server until ctx ends.
 func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
 	s := &v.gatewaySettings
-	config, warnings, err := p.loadGateway(k, s)
+	plan, warnings, err := p.loadGateway(k, s)
 	if err != nil {
 		return err
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
-	config.Guard.Logger = log
 	st, err := newSite(ctx, s.Listen, s.AdminListen, s.TLSCert, s.TLSKey)
 	if err != nil {
 		return err
@@ -94,51 +94,72 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	st.countGateway(&config)
-	gate, err := gateway.New(config)
+	plan.count(st.gatewayCounts())
+	gate, err := plan.build(log)
 	if err != nil {
 		return err
 	}
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
-	st.bounds, st.trusted = s.listenSettings, config.Guard.TrustedProxies
+	st.bounds, st.trusted = s.listenSettings, plan.configs[0].Guard.TrustedProxies
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.stdout, st.public.Addr())
-	return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing))
+	s.announce(p.stdout, st.public.Addr(), plan.resources)
+	serve := func() error { return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing)) }
+	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
 }
 
-// loadGateway sets s from all sources. It returns the configuration of the gateway, warnings,
-// and every mistake.
-func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (gateway.Config, []string, error) {
+// loadGateway sets s from all sources. It returns what the gateway guards, warnings, and every
+// mistake.
+func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (*gatewayPlan, []string, error) {
 	flags := k.Selected().Flags
-	from, err := settings.FindSources(k.Path, flags, p.env, settings.FileKeys(flags))
+	from, err := settings.FindSources(k.Path, flags, p.env, append(settings.FileKeys(flags), resourceList))
 	if from == nil {
-		return gateway.Config{}, nil, err
+		return nil, nil, err
 	}
 	mistakes := []error{err}
 	origins, err := from.Fill(flags)
-	config, also := s.gateway(p.rand)
-	err = errors.Join(append(mistakes, err, s.mistakes(), also)...)
-	return config, slices.Concat(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), s.doubts(), settings.SecretRisks(flags, origins, from.File)), err
+	plan, doubts, also := s.plan(from.File, p.rand)
+	err = errors.Join(append(mistakes, err, also)...)
+	return plan, slices.Concat(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), doubts, settings.SecretRisks(flags, origins, from.File)), err
 }
 
-// gateway returns the configuration of the gateway.
-func (s *gatewaySettings) gateway(random io.Reader) (gateway.Config, error) {
-	networks, _ := networks(s.TrustedProxies) // formMistakes reports mistakes
+// gateway returns the configuration of the gateway of the only resource.
+func (s *gatewaySettings) gateway(random io.Reader, w *watched) (gateway.Config, error) {
 	rules, err1 := s.rules()
-	sessions, err2 := s.sessions(random)
-	key, err3 := s.assertionKey(random)
-	return gateway.Config{
+	keys, err2 := s.keys(random, s.Identity == string(gateway.IdentityAssertion), w)
+	config, err3 := s.guarding(rules, keys, w)
+	config.Guard.AuthorizationServers, config.Guard.Introspection = s.Issuer, s.introspection()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return config, err
+	}
+	var err error
+	config.Guard.Sessions, err = keys.handles()
+	return config, err
+}
+
+// guarding returns the configuration of the gateway of one resource, without issuers and sessions.
+func (s *gatewaySettings) guarding(rules scopeRules, keys gatewayKeys, w *watched) (gateway.Config, error) {
+	networks, _ := networks(s.TrustedProxies) // formMistakes reports mistakes
+	headers, err1 := s.headers(w)
+	upstreamTLS, err2 := s.tls(w)
+	dpop, err3 := s.dpop()
+	config := gateway.Config{
 		Guard: middleware.Config{
-			Resource: s.Resource, ResourceName: s.ResourceName, AuthorizationServers: s.Issuer, Introspection: s.introspection(),
+			Resource: s.Resource, ResourceName: s.ResourceName,
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
 			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // zero is the default of middleware.Config
-			EndStreams: s.EndStreams, Sessions: sessions, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+			EndStreams: s.EndStreams, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+			DPoP: dpop, ClientCertificates: middleware.ClientCertificates{Header: s.ClientCertHeader},
 		},
-		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionKey: key,
-		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders, PassHeaders: s.PassHeaders,
-	}, errors.Join(err1, err2, err3)
+		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionBinding: gateway.AssertionBinding(s.AssertionBinding),
+		InsecureTrustMCPHeaders: s.InsecureTrustMCPHeaders, PassHeaders: s.PassHeaders, UpstreamHeaders: headers, UpstreamTLS: upstreamTLS,
+		OriginalRequest: gateway.OriginalRequest{MethodHeader: s.VerifyMethodHeader, URIHeader: s.VerifyURIHeader},
+	}
+	if config.Identity == gateway.IdentityAssertion {
+		config.AssertionKeys = keys.assertions
+	}
+	return config, errors.Join(err1, err2, err3)
 }
 
 // rules reads the file of scopes. Without one, every valid token may do everything.
@@ -151,40 +172,6 @@ func (s *gatewaySettings) rules() (scopeRules, error) {
 		return scopeRules{}, fmt.Errorf("scopes: %w", err)
 	}
 	return readScopes(s.Scopes, data)
-}
-
-func (s *gatewaySettings) sessions(random io.Reader) (*middleware.Handles, error) {
-	if s.VerifyOnly {
-		return nil, nil
-	}
-	key := make([]byte, 32)
-	var err error
-	if s.SessionKey != "" {
-		key, err = settings.DecodeBase64(strings.TrimSpace(string(s.SessionKey)))
-	} else {
-		_, err = io.ReadFull(random, key)
-	}
-	if err == nil && len(key) < 32 {
-		err = fmt.Errorf("has %d bytes, it must have 32 or more: make one with: openssl rand -base64 32", len(key))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("session-key %w", err)
-	}
-	return middleware.NewHandles(key)
-}
-
-func (s *gatewaySettings) assertionKey(random io.Reader) (*ecdsa.PrivateKey, error) {
-	switch {
-	case s.Identity != string(gateway.IdentityAssertion):
-		return nil, nil
-	case s.AssertionKey == "":
-		return ecdsa.GenerateKey(elliptic.P256(), random)
-	}
-	key, err := parseAssertionKey([]byte(s.AssertionKey))
-	if err != nil {
-		return nil, fmt.Errorf("assertion-key %w: make one with: openssl ecparam -name prime256v1 -genkey -noout", err)
-	}
-	return key, nil
 }
 
 // introspection returns the credentials for introspection at the only issuer, nil without.
@@ -205,48 +192,6 @@ func (s *gatewaySettings) exposed(addr net.Addr) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
-}
-
-// doubts returns a warning for each setting that has no effect or weakens the gateway.
-func (s *gatewaySettings) doubts() []string {
-	var out risks
-	doubt := func(applies bool, sentence string, values ...any) { out.add(applies, sentence, values...) }
-	out.proxies(s.TrustedProxies)
-	out.admin(s.AdminListen)
-	upstream, err := url.Parse(s.Upstream)
-	doubt(err == nil && upstream.Scheme == "http" && !metadata.IsLoopbackHost(upstream.Hostname()),
-		"the upstream is http on another machine: an attacker on the network path can read and change messages, and any client that reaches it directly can call it as any user")
-	doubt(s.InsecureTrustMCPHeaders, "/verify relies on Mcp-Method and Mcp-Name: if the server does not check them, any client with a token can call everything")
-	telling := gateway.TellingHeaders(s.PassHeaders)
-	doubt(len(telling) > 0, "clients can set %s: the server must not take it for the identity of the caller", strings.Join(telling, " and "))
-	doubt(s.InsecureTrustMCPHeaders && s.Scopes == "", "insecure-trust-mcp-headers has no effect without scopes")
-	doubt(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
-	doubt(s.SessionKey != "" && s.VerifyOnly, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
-	doubt(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
-	return out
-}
-
-// announce prints what is guarded, and the next step.
-func (s *gatewaySettings) announce(w io.Writer, addr net.Addr) {
-	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
-	fmt.Fprintln(w, "The gateway is ready.")
-	line("listening on", addr.String())
-	for _, issuer := range s.Issuer {
-		line("sign in at", issuer)
-	}
-	line("identity", s.identity())
-	if s.VerifyOnly {
-		line("guards", s.Resource)
-		line("ask at", s.own(addr, gateway.PathVerify))
-		fmt.Fprintln(w, "Next: configure your proxy to ask at this address before it forwards a request (docs/gateway.md),")
-		fmt.Fprintln(w, "and to forward requests for /.well-known/oauth-protected-resource to the gateway.")
-		return
-	}
-	line("connect to", s.Resource)
-	line("forwards to", s.Upstream)
-	fmt.Fprintf(w, "Next: add the resource to the authorization server (under resources: in its file, or with\n")
-	fmt.Fprintf(w, "authz serve --dev --dev-resource %s),\nand give it to a client:\n", s.Resource)
-	fmt.Fprintf(w, "  claude mcp add --transport http guarded %s\n", s.Resource)
 }
 
 // identity returns how the server gets the identity of the caller.

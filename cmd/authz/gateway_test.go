@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -33,21 +32,7 @@ const guarded = "https://notes.example.com/mcp"
 // startGateway runs "authz gateway" with args and environ and waits until it is ready.
 func startGateway(t *testing.T, grace time.Duration, environ []string, args ...string) *running {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	r := &running{stop: stop, status: make(chan int, 1)}
-	p := &program{env: settings.NewEnvironment(environ), stdin: strings.NewReader(""), stdout: &r.stdout, stderr: &r.stderr, rand: rand.Reader, grace: grace}
-	args = append([]string{"gateway", "--listen", "127.0.0.1:0", "--resource", guarded}, args...)
-	go func() { r.status <- p.run(ctx, args) }()
-	t.Cleanup(stop)
-	eventually(t, "the gateway is ready", func() bool {
-		select {
-		case status := <-r.status:
-			t.Fatalf("exit status %d before it was ready:\n%s", status, r.stderr.String())
-		default:
-		}
-		return strings.Contains(r.stdout.String(), "claude mcp add") || strings.Contains(r.stdout.String(), "oauth-protected-resource")
-	})
-	return r
+	return startWith(t, grace, environ, append([]string{"gateway", "--listen", "127.0.0.1:0", "--resource", guarded}, args...)...)
 }
 
 // sent is the response to a request with a token through a gateway.
@@ -309,7 +294,7 @@ func TestAssertionKeyFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"openssl ecparam": parameters + block("EC PRIVATE KEY", sec1), "openssl pkey": block("PRIVATE KEY", pkcs8), "a comment before it": "my key\n" + block("PRIVATE KEY", pkcs8),
 	} {
-		if got, err := parseAssertionKey([]byte(text)); err != nil || !got.Equal(key) {
+		if got, err := parseAssertionKeys([]byte(text)); err != nil || len(got) != 1 || !got[0].Equal(key) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -317,7 +302,7 @@ func TestAssertionKeyFiles(t *testing.T) {
 		"nothing": "", "no PEM": "hunter22", "parameters alone": parameters, "a public key": block("PUBLIC KEY", public), "RSA": block("PRIVATE KEY", rsa8),
 		"rubbish": block("PRIVATE KEY", []byte("hunter22")), "older rubbish": block("EC PRIVATE KEY", []byte("hunter22")),
 	} {
-		if _, err := parseAssertionKey([]byte(text)); err == nil || strings.Contains(err.Error(), "hunter22") {
+		if _, err := parseAssertionKeys([]byte(text)); err == nil || strings.Contains(err.Error(), "hunter22") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +11,12 @@ import (
 
 // mistakes returns the mistakes in the settings that gateway.New does not report.
 func (s *gatewaySettings) mistakes() error {
-	return errors.Join(s.required(), s.issuerMistakes(), tlsMistake(s.TLSCert, s.TLSKey), s.formMistakes())
+	return errors.Join(s.required(), s.issuerMistakes(), s.sharedMistakes())
+}
+
+// sharedMistakes returns the mistakes in settings that do not belong to one resource.
+func (s *gatewaySettings) sharedMistakes() error {
+	return errors.Join(tlsMistake(s.TLSCert, s.TLSKey), s.formMistakes())
 }
 
 // required returns an error for each setting that is missing, and for settings that exclude each
@@ -74,29 +76,4 @@ func (s *gatewaySettings) formMistakes() error {
 	}
 	_, err := networks(s.TrustedProxies)
 	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), err)...)
-}
-
-// parseAssertionKey reads a private key in PEM, in one of the forms that openssl writes. Its
-// errors do not contain the text.
-func parseAssertionKey(text []byte) (*ecdsa.PrivateKey, error) {
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return nil, errors.New("holds no private key in PEM")
-		}
-		switch block.Type {
-		case "EC PRIVATE KEY":
-			key, err := x509.ParseECPrivateKey(block.Bytes)
-			if err != nil {
-				return nil, errors.New("cannot be read")
-			}
-			return key, nil
-		case "PRIVATE KEY":
-			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-			if elliptic, ok := key.(*ecdsa.PrivateKey); err == nil && ok {
-				return elliptic, nil
-			}
-			return nil, errors.New("is not a key on P-256")
-		}
-	}
 }

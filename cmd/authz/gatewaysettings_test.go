@@ -25,7 +25,7 @@ func refusedGateway(t *testing.T, args ...string) string {
 func TestA6StaleKeysOfTheGateway(t *testing.T) {
 	for set, want := range map[settings.Duration]time.Duration{settings.Duration(settings.Day): 24 * time.Hour, settings.Duration(time.Minute): time.Minute, 0: -1} {
 		s := gatewaySettings{Resource: guarded, StaleKeys: set}
-		if config, err := s.gateway(rand.Reader); err != nil || config.Guard.StaleKeys != want {
+		if config, err := s.gateway(rand.Reader, &watched{}); err != nil || config.Guard.StaleKeys != want {
 			t.Errorf("%s: %s, %v", set, config.Guard.StaleKeys, err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestA6StaleKeysOfTheGateway(t *testing.T) {
 
 func TestA8PassHeadersOfTheGateway(t *testing.T) {
 	s := gatewaySettings{Resource: guarded, PassHeaders: []string{"X-Api-Key", "X-Correlation-Id"}}
-	if config, err := s.gateway(rand.Reader); err != nil || len(config.PassHeaders) != 2 {
+	if config, err := s.gateway(rand.Reader, &watched{}); err != nil || len(config.PassHeaders) != 2 {
 		t.Errorf("%q, %v", config.PassHeaders, err)
 	}
 	if says := strings.Join(s.doubts(), "\n"); !strings.Contains(says, "clients can set X-Api-Key") || strings.Contains(says, "X-Correlation-Id") {

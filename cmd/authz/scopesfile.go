@@ -29,16 +29,23 @@ func readScopes(name string, data []byte) (scopeRules, error) {
 	if d == nil {
 		return scopeRules{}, err
 	}
+	out := scopeRulesIn(d, d.Values)
+	return out, errors.Join(err, d.Mistakes())
+}
+
+// scopeRulesIn reads the keys of a file of scopes, or of a mapping with the same keys in another
+// file.
+func scopeRulesIn(d *settings.Document, values map[string]settings.Field) scopeRules {
 	var named []string // in the order of the file
 	part := func(key string) map[string][]string {
-		f, ok := d.Values[key]
+		f, ok := values[key]
 		if !ok {
 			return nil
 		}
 		return scopesByNameIn(d, f, key, &named)
 	}
 	list := func(key string) []string {
-		f, ok := d.Values[key]
+		f, ok := values[key]
 		if !ok {
 			return nil
 		}
@@ -48,14 +55,14 @@ func readScopes(name string, data []byte) (scopeRules, error) {
 	named = slices.Clone(out.policy.Scopes)
 	out.policy.Methods, out.policy.Tools, out.policy.Prompts, out.policy.Resources = part("methods"), part("tools"), part("prompts"), part("resources")
 	out.policy.Implies = part("implies")
-	named = append(named, implyingIn(d)...)
-	if f, ok := d.Values["listing"]; ok {
+	named = append(named, implyingIn(d, values["implies"])...)
+	if f, ok := values["listing"]; ok {
 		out.policy.Listing = listingIn(d, f)
 	}
 	if out.supported = list("scopes-supported"); out.supported == nil {
 		out.supported = unique(append(named, out.challenge...))
 	}
-	return out, errors.Join(err, d.Mistakes())
+	return out
 }
 
 // scopesByNameIn reads a mapping from names to scopes, and appends the scopes to named.
@@ -84,9 +91,9 @@ func scopesByNameIn(d *settings.Document, f settings.Field, what string, named *
 }
 
 // implyingIn returns the scopes that imply others, in the order of the file.
-func implyingIn(d *settings.Document) []string {
+func implyingIn(d *settings.Document, implies settings.Field) []string {
 	var out []string
-	for _, entry := range d.Values["implies"].Entries() {
+	for _, entry := range implies.Entries() {
 		if !resourceScope(entry.Key) {
 			d.Fail(entry.Line, "%q is not a scope of a resource", entry.Key)
 		}

@@ -7,6 +7,11 @@
 //   - github.com/gorilla/mux: gorilla_test.go
 //   - the official Go SDK of the protocol: gosdk_test.go
 //   - github.com/mark3labs/mcp-go: mcpgo/mcpgo_test.go, a module of its own
+//   - from three other libraries to the guard: migration, a module of its own
+//   - a plain HTTP API, by method and path: routes_test.go
+//   - gRPC: grpc/grpc.go, a module of its own
+//   - metrics for Prometheus: prometheus/prometheus.go, a module of its own
+//   - spans for OpenTelemetry: opentelemetry/opentelemetry.go, a module of its own
 //   - a listener of one's own: listener_test.go
 //   - the snippets of docs/middleware.md: page_test.go
 //

@@ -8,8 +8,12 @@
 package framing
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 
+	"gatehouse.example/internal/abilities"
 	"gatehouse.example/internal/headername"
 )
 
@@ -46,7 +50,7 @@ func isFramingVariant(name string) bool {
 func Close(next http.Handler, ending func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &answer{ResponseWriter: w, unclear: Unclear(r), ending: ending}
-		next.ServeHTTP(answer, r)
+		next.ServeHTTP(answer.able.Around(answer, w, true), r)
 		answer.begin()
 	})
 }
@@ -58,6 +62,7 @@ type answer struct {
 	unclear bool
 	ending  func() bool
 	begun   bool
+	able    abilities.Writer
 }
 
 func (a *answer) begin() {
@@ -84,14 +89,19 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Flush begins the response.
-func (a *answer) Flush() { _ = a.FlushError() }
-
 // FlushError begins the response.
 func (a *answer) FlushError() error {
 	a.begin()
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// CopyFrom begins the response.
+func (a *answer) CopyFrom(src io.Reader) (int64, error) {
+	a.begin()
+	return a.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+}
+
+// TakeOver gives the connection to the handler, whose response it then is.
+func (a *answer) TakeOver() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(a.ResponseWriter).Hijack()
+}

@@ -12,7 +12,7 @@
 //   down          answer what has begun, and listen no more
 //   up            listen again at the same address, if it does not
 //
-// Everybody signs in with the name that they type, has NAME@example.com and the group staff.
+// Everybody signs in with the name that they type, has NAME@example.com and, but for guest, the group staff.
 import { createServer } from 'node:http';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -55,10 +55,21 @@ const rotate = () => {
     jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' }] },
     scopes: ['openid', 'offline_access', 'groups'],
     claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
-    features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
+    features: {
+      devInteractions: { enabled: true }, backchannelLogout: { enabled: true }, introspection: { enabled: true }, revocation: { enabled: true },
+      // Access tokens for a resource are JWTs, unless its name says that they are opaque.
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => undefined,
+        getResourceServerInfo: (ctx, resource) => ({
+          audience: resource, scope: 'notes:read notes:write', accessTokenFormat: resource.endsWith('/opaque') ? 'opaque' : 'jwt',
+        }),
+      },
+    },
+    extraTokenClaims: () => ({ realm_access: { roles: ['staff'] } }),
     findAccount: (ctx, sub) => (removed.has(sub) ? undefined : {
       accountId: sub,
-      claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: ['staff'] }),
+      claims: () => ({ sub, name: `Reader ${sub}`, email: `${sub}@example.com`, email_verified: true, groups: sub === 'guest' ? [] : ['staff'] }),
     }),
   });
   handle = provider.callback();

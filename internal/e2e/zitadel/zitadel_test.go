@@ -78,6 +78,7 @@ type provider struct {
 	server   *httptest.Server
 	redirect string
 	store    *rotating
+	handle   func(exampleop.Storage) // answers with another storage from now on
 	client   *upstream.Client
 	ahead    time.Duration // of our clock for caches, so that no test waits for a pause
 }
@@ -94,7 +95,10 @@ func serve(t *testing.T, redirect string) *provider {
 	storage.RegisterClients(web)
 	p.store = &rotating{Storage: storage.NewStorage(storage.NewUserStore(p.server.URL))}
 	p.store.rotate(t)
-	handler = exampleop.SetupServer(p.server.URL, p.store, slog.New(slog.DiscardHandler), false)
+	p.handle = func(store exampleop.Storage) {
+		handler = exampleop.SetupServer(p.server.URL, store, slog.New(slog.DiscardHandler), false)
+	}
+	p.handle(p.store)
 	return p
 }
 

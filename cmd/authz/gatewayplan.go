@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gatehouse.example/cmd/authz/internal/metrics"
+	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/gateway"
+)
+
+// resourceList is the key of the list with several resources.
+const resourceList = "resources"
+
+// gatewayPlan is what a gateway guards.
+type gatewayPlan struct {
+	configs   []gateway.Config  // at least one
+	resources []guardedResource // of the list, in the order of configs; nil without a list
+	watched   watched
+}
+
+// gate is a gateway, or several of them.
+type gate interface {
+	http.Handler
+	Stop()
+}
+
+// build returns the gateway.
+func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
+	configs, err := plan.configs, error(nil)
+	if plan.resources != nil {
+		if configs, err = shareIssuers(configs, log); err != nil {
+			return nil, err
+		}
+	}
+	var gates []*gateway.Gateway
+	for _, config := range configs {
+		config.Guard.Logger = log
+		g, err := gateway.New(config)
+		if err != nil {
+			return nil, err
+		}
+		gates = append(gates, g)
+	}
+	if plan.resources == nil {
+		return gates[0], nil
+	}
+	return gateway.NewRouter(gates...)
+}
+
+// count counts what the gateways of the plan do, unless all is nil.
+func (plan *gatewayPlan) count(all *metrics.Gateways) {
+	for i := range plan.configs {
+		countGateway(all, &plan.configs[i])
+	}
+}
+
+// plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,
+// or those of the list in the file, which may be nil.
+func (s *gatewaySettings) plan(d *settings.Document, random io.Reader) (*gatewayPlan, []string, error) {
+	plan := &gatewayPlan{}
+	if d != nil {
+		if list, ok := d.Values[resourceList]; ok {
+			doubts, err := s.planSeveral(plan, d, list, random)
+			return plan, doubts, errors.Join(err, s.onlyShared(), s.sharedMistakes())
+		}
+	}
+	config, err := s.gateway(random, &plan.watched)
+	plan.configs = []gateway.Config{config}
+	return plan, s.doubts(), errors.Join(s.mistakes(), err)
+}
+
+// onlyShared returns an error for each setting that belongs to one of several resources.
+func (s *gatewaySettings) onlyShared() error {
+	var errs []error
+	belong := func(name string, set bool) {
+		if set {
+			errs = append(errs, fmt.Errorf("%s is set, and the file lists resources: set it for each of them there", name))
+		}
+	}
+	belong("resource", s.Resource != "")
+	belong("resource-name", s.ResourceName != "")
+	belong("upstream", s.Upstream != "")
+	belong("scopes", s.Scopes != "")
+	belong("introspection-client-id", s.IntrospectionClientID != "")
+	belong("introspection-secret", s.IntrospectionSecret != "")
+	if len(s.Issuer) > 0 {
+		errs = append(errs, errors.New("issuer is set, and the file lists resources: set issuers for each of them there"))
+	}
+	for _, name := range s.upstreamSettings.set() {
+		belong(name, true)
+	}
+	return errors.Join(errs...)
+}
+
+// planSeveral adds the resources of the list to a plan, and returns warnings and mistakes.
+func (s *gatewaySettings) planSeveral(plan *gatewayPlan, d *settings.Document, list settings.Field, random io.Reader) ([]string, error) {
+	plan.resources = s.resourcesIn(d, list)
+	asserts := slices.ContainsFunc(plan.resources, func(one guardedResource) bool { return one.Identity == string(gateway.IdentityAssertion) })
+	keys, err := s.keys(random, asserts, &plan.watched)
+	doubts := s.sharedDoubts()
+	if s.AssertionKey != "" && !asserts {
+		doubts = append(doubts, "assertion-key has no effect without identity assertion")
+	}
+	for _, one := range plan.resources {
+		config, err := one.config(keys, &plan.watched)
+		if err == nil && one.good && s.sharedMistakes() == nil {
+			_, err = gateway.New(config)
+		}
+		one.fail(d, err)
+		plan.configs = append(plan.configs, config)
+		for _, sentence := range one.doubts() {
+			doubts = append(doubts, "resource "+one.Resource+": "+sentence)
+		}
+	}
+	if err := errors.Join(err, d.Mistakes()); err != nil {
+		return doubts, err
+	}
+	if s.sharedMistakes() == nil {
+		_, err = plan.build(slog.New(slog.DiscardHandler))
+	}
+	return doubts, err
+}
+
+// resourcesIn reads the list.
+func (s *gatewaySettings) resourcesIn(d *settings.Document, list settings.Field) []guardedResource {
+	out, before := []guardedResource{}, d.Failures()
+	for _, element := range d.Elements(list, resourceList) {
+		out = append(out, s.resourceIn(d, element))
+	}
+	if len(out) == 0 && d.Failures() == before {
+		d.Fail(list.Line, "resources has no value: list at least one")
+	}
+	return out
+}
+
+// fail records each mistake of a resource.
+func (r *guardedResource) fail(d *settings.Document, err error) {
+	if err == nil {
+		return
+	}
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		for _, prefix := range []string{"gateway: ", "middleware: ", "config: "} {
+			text = strings.TrimPrefix(text, prefix)
+		}
+		d.Fail(r.line, "resource %s: %s", r.Resource, text)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"gatehouse.example/gateway"
+	"gatehouse.example/middleware"
+)
+
+// shareIssuers lets gateways share their issuers, so that the keys of each are fetched once, and
+// returns their configurations. A gateway keeps its own if one of them has other rules elsewhere, or
+// audiences that would hold for other issuers too.
+func shareIssuers(configs []gateway.Config, log *slog.Logger) ([]gateway.Config, error) {
+	out := slices.Clone(configs)
+	rules := map[string]middleware.Issuer{} // by URL
+	var all []middleware.Issuer
+	var sharing []int
+	for i := range out {
+		own, ok := withoutAudiences(out[i].Guard.Issuers)
+		if !ok || slices.ContainsFunc(own, func(one middleware.Issuer) bool { return differs(rules, one) }) {
+			continue
+		}
+		sharing = append(sharing, i)
+		for _, one := range own {
+			if _, known := rules[one.URL]; !known {
+				rules[one.URL] = one
+				all = append(all, one)
+			}
+		}
+	}
+	if len(sharing) < 2 {
+		return out, nil
+	}
+	shared, err := middleware.NewIssuers(middleware.IssuersConfig{Issuers: all, StaleKeys: out[sharing[0]].Guard.StaleKeys, Client: out[sharing[0]].Guard.Client, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range sharing {
+		if err := adoptIssuers(&out[i].Guard, shared); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// withoutAudiences returns issuers without their audiences, which the guard has instead. It returns
+// false if they would then hold for other issuers, or are no audiences.
+func withoutAudiences(issuers []middleware.Issuer) ([]middleware.Issuer, bool) {
+	out := slices.Clone(issuers)
+	for i := range out {
+		if out[i].InsecureNoAudience || len(out[i].Audiences) > 0 && len(out) > 1 {
+			return nil, false
+		}
+		out[i].Audiences = nil
+	}
+	return out, true
+}
+
+func differs(rules map[string]middleware.Issuer, one middleware.Issuer) bool {
+	known, ok := rules[one.URL]
+	return ok && !reflect.DeepEqual(known, one)
+}
+
+// adoptIssuers puts shared issuers in the place of those of a guard.
+func adoptIssuers(c *middleware.Config, shared *middleware.Issuers) (err error) {
+	var names []string
+	for _, one := range c.Issuers {
+		c.Audiences = append(slices.Clone(c.Audiences), one.Audiences...)
+		if one.Profile != middleware.Entra || len(one.Tenants) == 0 {
+			names = append(names, one.URL)
+			continue
+		}
+		for _, tenant := range one.Tenants {
+			names = append(names, strings.Replace(one.URL, "{tenantid}", tenant, 1))
+		}
+	}
+	c.Issuers, c.StaleKeys, c.Client = nil, time.Duration(0), nil
+	c.SharedIssuers, err = shared.Only(names...)
+	return err
+}

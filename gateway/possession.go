@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gatehouse.example/middleware"
+)
+
+// OriginalRequest names the headers in which a proxy tells [PathVerify] about the request that it
+// asks about. They count from the trusted proxies of Config.Guard alone, and the proxy must set
+// both in each request.
+type OriginalRequest struct {
+	// MethodHeader holds the method, such as X-Forwarded-Method of Traefik and Caddy.
+	MethodHeader string
+	// URIHeader holds the path, with the query or without, such as X-Forwarded-Uri.
+	URIHeader string
+}
+
+// validate finds mistakes.
+func (o OriginalRequest) validate(proxied bool) error {
+	switch {
+	case o == OriginalRequest{}:
+		return nil
+	case o.MethodHeader == "" || o.URIHeader == "":
+		return errors.New("the original request has a header for the method and one for the URI: name both")
+	case !proxied:
+		return errors.New("the headers about the original request count from trusted proxies alone, and there are none")
+	}
+	return nil
+}
+
+// shared makes what the guards of one gateway must have together, so that a proof that one of them
+// accepted is not accepted by another, and a nonce of one is one of all.
+func shared(c *middleware.Config) error {
+	if c.DPoP.Use == middleware.DPoPOff {
+		return nil
+	}
+	if c.DPoP.Proofs == nil {
+		c.DPoP.Proofs = middleware.NewProofs(middleware.DefaultProofs)
+	}
+	if !c.DPoP.RequireNonce || c.DPoP.Nonces != nil {
+		return nil
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	handles, err := middleware.NewHandles(key)
+	c.DPoP.Nonces = cmp.Or(c.Sessions, handles)
+	return err
+}
+
+// askedKey is the context key of an asked.
+type askedKey struct{}
+
+// asked is the request that [PathVerify] is asked about: the zero value if nobody tells.
+type asked struct{ method, url string }
+
+// asks returns the configuration of a guard for PathVerify. Without the request of the client no
+// proof can be checked, so that bound tokens are refused.
+func asks(c middleware.Config) middleware.Config {
+	c.DPoP.Request = func(r *http.Request) (method, url string) {
+		about, _ := r.Context().Value(askedKey{}).(asked)
+		return about.method, about.url
+	}
+	return c
+}
+
+// about returns the context of a request to PathVerify, with what a trusted proxy tells about the
+// request of the client.
+func (g *Gateway) about(r *http.Request) context.Context {
+	var out asked
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	trusted := err == nil && slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) })
+	method, uri := r.Header.Values(g.original.MethodHeader), r.Header.Values(g.original.URIHeader)
+	if g.original != (OriginalRequest{}) && trusted && len(method) == 1 && len(uri) == 1 && strings.HasPrefix(uri[0], "/") {
+		path, _, _ := strings.Cut(uri[0], "?")
+		out = asked{method[0], g.places.resource.Scheme + "://" + g.places.resource.Host + path}
+	}
+	return context.WithValue(r.Context(), askedKey{}, out)
+}

@@ -1,0 +1,87 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// proofSlot is the precision of the time for which a proof is remembered.
+const proofSlot = 5 * time.Second
+
+// proofID identifies a proof, or a person, by half of a SHA-256.
+type proofID [sha256.Size / 2]byte
+
+// Proofs remembers proofs of DPoP until they are too old to be accepted, each for up to twice
+// [DPoP.Window], in about 100 bytes. Only proofs with a valid token and a valid signature get
+// there. Nobody may have more proofs there than there is room left, so that one person cannot use
+// up that of others: who comes new finds some. A proof that does not fit is refused with 429, and
+// none is forgotten early.
+type Proofs struct {
+	most int
+
+	mu   sync.Mutex
+	seen map[proofID]struct{}
+	held map[proofID]int // the number of proofs of each person
+	ends map[int64][]usedProof
+	last int64 // the slot of the last cleaning
+}
+
+type usedProof struct{ id, by proofID }
+
+// NewProofs returns a memory for a number of proofs, at least one.
+func NewProofs(most int) *Proofs {
+	return &Proofs{most: max(most, 1), seen: make(map[proofID]struct{}), held: make(map[proofID]int), ends: make(map[int64][]usedProof)}
+}
+
+// use remembers a proof until it ends. It returns a refusal for one that it remembers already, and
+// for one that does not fit.
+func (u *Proofs) use(token *Token, jti string, now, ends time.Time) error {
+	id, by := idOf(token.bound.key, jti), idOf(token.Issuer, token.Subject)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clean(now)
+	if _, used := u.seen[id]; used {
+		return badProof("The proof was used before.")
+	}
+	if free := u.most - len(u.seen); u.held[by] >= free {
+		return challenge{status: http.StatusTooManyRequests, description: "There are too many recent proofs for this access token.",
+			retryAfter: int(proofSlot/time.Second) + 1}
+	}
+	u.seen[id] = struct{}{}
+	u.held[by]++
+	slot := slotOf(ends) + 1 // it has ended when this slot begins
+	u.ends[slot] = append(u.ends[slot], usedProof{id, by})
+	return nil
+}
+
+func slotOf(t time.Time) int64 { return t.UnixNano() / int64(proofSlot) }
+
+// clean forgets proofs that have ended.
+func (u *Proofs) clean(now time.Time) {
+	slot := slotOf(now)
+	if slot == u.last {
+		return
+	}
+	u.last = slot
+	for end, proofs := range u.ends {
+		if end > slot {
+			continue
+		}
+		for _, p := range proofs {
+			delete(u.seen, p.id)
+			if u.held[p.by]--; u.held[p.by] == 0 {
+				delete(u.held, p.by)
+			}
+		}
+		delete(u.ends, end)
+	}
+}
+
+// idOf returns an identifier of two texts. The first contains no NUL.
+func idOf(a, b string) proofID {
+	var short [1 << 10]byte
+	sum := sha256.Sum256(append(append(append(short[:0], a...), 0), b...))
+	return proofID(sum[:len(proofID{})])
+}

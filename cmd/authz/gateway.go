@@ -94,7 +94,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	st.countGateway(plan.all()...)
+	plan.count(st.gatewayCounts())
 	gate, err := plan.build(log)
 	if err != nil {
 		return err

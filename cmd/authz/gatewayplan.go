@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
 )
@@ -52,13 +53,11 @@ func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
 	return gateway.NewRouter(gates...)
 }
 
-// all returns the configurations of the plan, to be changed before it is built.
-func (plan *gatewayPlan) all() []*gateway.Config {
-	out := make([]*gateway.Config, len(plan.configs))
+// count counts what the gateways of the plan do, unless all is nil.
+func (plan *gatewayPlan) count(all *metrics.Gateways) {
 	for i := range plan.configs {
-		out[i] = &plan.configs[i]
+		countGateway(all, &plan.configs[i])
 	}
-	return out
 }
 
 // plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,

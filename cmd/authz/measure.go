@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 
 	"gatehouse.example/authz"
@@ -56,17 +55,22 @@ func (st *site) countCatalogue(m *mirror.Mirror) {
 	}
 }
 
-// countGateway counts what the gateways do that are configured, one for each resource.
-func (st *site) countGateway(all ...*gateway.Config) {
+// gatewayCounts makes the metrics of the resources of gateways.
+func (st *site) gatewayCounts() *metrics.Gateways {
 	if st.metrics == nil {
+		return nil
+	}
+	return metrics.NewGateways(st.metrics)
+}
+
+// countGateway counts what the gateway does that c configures.
+func countGateway(all *metrics.Gateways, c *gateway.Config) {
+	if all == nil {
 		return
 	}
-	resources, issuers := metrics.NewGateways(st.metrics), &http.Client{Transport: metrics.Issuers(st.metrics, http.DefaultTransport)}
-	for _, c := range all {
-		one := resources.Resource(c.Guard.Resource)
-		c.Guard.Observe, c.Forwarded = one.Decided, one.Forwarded
-		if c.Guard.Client == nil {
-			c.Guard.Client = issuers
-		}
+	one := all.Resource(c.Guard.Resource)
+	c.Guard.Observe, c.Forwarded = one.Decided, one.Forwarded
+	if c.Guard.Client == nil {
+		c.Guard.Client = all.Client
 	}
 }

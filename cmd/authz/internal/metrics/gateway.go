@@ -38,6 +38,9 @@ const (
 
 // Gateways are the metrics of all resources of a gateway.
 type Gateways struct {
+	// Client asks issuers, and counts that.
+	Client *http.Client
+
 	decisions, answers *prometheus.CounterVec
 	durations          *prometheus.HistogramVec
 }
@@ -45,6 +48,7 @@ type Gateways struct {
 // NewGateways adds the metrics of a gateway.
 func NewGateways(m *Registry) *Gateways {
 	g := &Gateways{
+		Client: &http.Client{Transport: newAsking(m, http.DefaultTransport)},
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gatehouse_gateway_decisions_total", Help: "Requests that were allowed (status and code are empty) or refused, by status and error code.",
 		}, []string{"resource", "status", "code"}),

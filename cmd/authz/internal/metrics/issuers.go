@@ -21,9 +21,8 @@ type asking struct {
 	took     map[string]prometheus.Observer
 }
 
-// Issuers adds the metrics of requests to issuers, and returns a transport that counts them and
-// sends them with another one.
-func Issuers(m *Registry, with http.RoundTripper) http.RoundTripper {
+// newAsking adds the metrics of requests to issuers, which are sent with another transport.
+func newAsking(m *Registry, with http.RoundTripper) http.RoundTripper {
 	values := map[[2]string][]string{}
 	for _, kind := range []string{kindDocuments, kindIntrospection} {
 		for _, outcome := range outcomes {

@@ -49,7 +49,8 @@ func unknownToGoogle(status int, body []byte) bool {
 	return err == nil && (m.text("error") == "invalid_token" || m.text("error_description") == "Invalid Value")
 }
 
-// fromGoogle reads an answer of tokeninfo, in which numbers are strings. "aud" and "azp" are clients.
+// fromGoogle reads an answer of tokeninfo, in which numbers are strings. "aud" and "azp" are clients;
+// "azp" may be missing where both are the same.
 func (r *tokenRules) fromGoogle(m members, _ time.Time) (jwtClaims, error) {
 	var c jwtClaims
 	var scope error
@@ -61,7 +62,7 @@ func (r *tokenRules) fromGoogle(m members, _ time.Time) (jwtClaims, error) {
 	if err := errors.Join(scope, m.read("sub", &c.Subject), m.read("azp", &c.ClientID)); err != nil || !ok || m.mark("iss", "nonce") {
 		return jwtClaims{}, errProvider
 	}
-	if !slices.Contains(r.apps, m.text("aud")) {
+	if !m.has("azp") || !slices.Contains(r.apps, m.text("aud")) {
 		c.ClientID = m.text("aud")
 	}
 	return c, c.Expiry.UnmarshalJSON(exp)

@@ -68,10 +68,10 @@ const (
 	// tokeninfo, which needs [Config.Introspection] with Opaque and no credentials. It gives up the
 	// audience, and so needs [Issuer.InsecureNoAudience]: any server that gets such a token can use
 	// it here, and this server could use it at Google. The evidence is that Google knows the token,
-	// and names one of the listed clients both in "aud" and in "azp". The subject is "sub", which
-	// Google tells only for tokens with the scope openid, profile or email. The scopes are those of
-	// Google; see [Issuer.ScopeMap]. ID tokens are refused, and so is everything else that does not
-	// begin with ya29, without a question to Google. A revoked token works until
+	// and names one of the listed clients in "aud", and in "azp" if that is there. The subject is
+	// "sub", which Google tells only for tokens with the scope openid, profile or email. The scopes
+	// are those of Google; see [Issuer.ScopeMap]. ID tokens are refused, and so is everything else
+	// that does not begin with ya29, without a question to Google. A revoked token works until
 	// [Introspection.Fresh] is over.
 	Google
 	// GitHub accepts tokens of users for an OAuth application (gho_) or a GitHub App (ghu_), which

@@ -83,6 +83,7 @@ func (t *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == PathHealth:
 		t.gates[0].ServeHTTP(w, r)
 	case path == PathKeys && t.keys != nil:
+		r, _ = arrival.Bound(w, r, t.gates[0].bodyTime)
 		t.keys.ServeHTTP(w, r)
 	case path == PathVerify:
 		t.verify(w, r)
@@ -112,11 +113,16 @@ func (t *Router) route(w http.ResponseWriter, r *http.Request, path string, part
 		g, why = find(at, parts)
 	}
 	if g == nil {
-		r, _ = arrival.Bound(w, r, t.gates[0].bodyTime)
-		t.gates[0].refuse(w, r, why)
+		t.refuse(w, r, why)
 		return
 	}
 	g.ServeHTTP(w, r)
+}
+
+// refuse answers a request that is for no resource. Its body must arrive in time, too.
+func (t *Router) refuse(w http.ResponseWriter, r *http.Request, why refusal) {
+	r, _ = arrival.Bound(w, r, t.gates[0].bodyTime)
+	t.gates[0].refuse(w, r, why)
 }
 
 // host returns the host that the client dialled, "" if a trusted proxy names several.
@@ -165,7 +171,7 @@ func find(at []*Gateway, parts []segment) (*Gateway, refusal) {
 	switch {
 	case strict == nil:
 		return nil, nothing
-	case strict != loose:
+	case strict != loose, len(at) > 1 && vanishes(parts, folded):
 		return nil, twoReadings
 	}
 	return strict, refusal{}
@@ -180,6 +186,18 @@ func fold(parts []segment) []segment {
 		out[i].plain = strings.ToLower(strings.ToUpper(strings.TrimRight(name, ". ")))
 	}
 	return out
+}
+
+// vanishes reports whether a segment is empty only for a loose reader, who then takes the next one
+// for its own, or reads dots. Only the last one may have nothing but parameters.
+func vanishes(parts, folded []segment) bool {
+	for i, part := range parts {
+		last := i == len(parts)-1
+		if folded[i].plain == "" && part.plain != "" && !(last && strings.HasPrefix(part.plain, ";")) {
+			return true
+		}
+	}
+	return false
 }
 
 // confusable reports whether two resources are the same for a reader who ignores the scheme and

@@ -1,12 +1,16 @@
 package gateway_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/gateway"
 	"gatehouse.example/middleware"
@@ -91,6 +95,7 @@ func TestRouterFindsTheResource(t *testing.T) {
 		{"https://notes.example.com/%6dcp/%61dmin/x", admin, 200, "/admin/x"},
 		{"https://NOTES.example.com:443/mcp", notesURL, 200, "/notes"},
 		{"https://notes.example.com./mcp", notesURL, 200, "/notes"},
+		{"https://notes.example.com.:443/mcp", notesURL, 200, "/notes"},
 		{files + "/x", files, 200, "/files/x"},
 		{files + "/mcp", files, 200, "/files/mcp"},
 		// The token of one resource is good for no other.
@@ -107,6 +112,10 @@ func TestRouterFindsTheResource(t *testing.T) {
 		{notesURL + "/Admin", notesURL, 400, ""}, {notesURL + "/ADMIN/x", notesURL, 400, ""}, {notesURL + "/admin;v=1", notesURL, 400, ""},
 		{notesURL + "/admin./x", notesURL, 400, ""}, {notesURL + "/admin%20", notesURL, 400, ""}, {notesURL + "/adm%C4%B1n", notesURL, 400, ""},
 		{notesURL + "/x/../admin", notesURL, 400, ""}, {notesURL + "/%2e%2e/mcp", notesURL, 400, ""}, {notesURL + "//admin", notesURL, 400, ""}, {notesURL + "%2fadmin", notesURL, 400, ""},
+		// A segment that is none for another reader.
+		{notesURL + "/;x/admin", notesURL, 400, ""}, {notesURL + "/%20/admin", notesURL, 400, ""}, {notesURL + "/x/..%20/admin", notesURL, 400, ""}, {admin + "/...", admin, 400, ""},
+		{notesURL + "/x;v=1", notesURL, 200, "/notes/x;v=1"}, {notesURL + "/;v=1", notesURL, 200, "/notes/;v=1"}, {notesURL + "/x/", notesURL, 200, "/notes/x/"},
+		{files + "/...", files, 200, "/files/..."},
 	} {
 		w := g.ask(client, "GET", tt.url, tt.resource)
 		var reached string
@@ -118,6 +127,52 @@ func TestRouterFindsTheResource(t *testing.T) {
 		}
 		if w.Code == 421 && !strings.Contains(w.Body.String(), "No resource here has this host") {
 			t.Errorf("%s: %s", tt.url, w.Body)
+		}
+	}
+}
+
+// The host of a resource is known with and without its default port and the dot at its end.
+func TestRouterKnowsTheHost(t *testing.T) {
+	up := newUpstream(t)
+	for resource, hosts := range map[string][]string{
+		"https://[2001:db8::1]/mcp":          {"[2001:db8::1]", "[2001:db8::1]:443"},
+		"https://notes.example.com:8443/mcp": {"notes.example.com:8443", "notes.example.com.:8443"},
+		"https://notes.example.com./mcp":     {"notes.example.com", "notes.example.com.", "notes.example.com:443", "notes.example.com.:443"},
+	} {
+		g := newRouted(t, map[string]string{resource: up.URL})
+		for _, host := range hosts {
+			if w := g.ask(client, "GET", "/mcp", resource, "Host", host); w.Code != http.StatusOK {
+				t.Errorf("%s at %s: %d %s", resource, host, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// A body that does not arrive ends a request that is for no resource, too.
+func TestRouterBodiesThatDawdle(t *testing.T) {
+	keys, err := gateway.NewAssertionKeys(newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newRouted(t, map[string]string{notesURL: "http://127.0.0.1:9"}, func(c *gateway.Config) {
+		c.Identity, c.AssertionKeys, c.BodyTime = gateway.IdentityAssertion, keys, 50*time.Millisecond
+	})
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	for path, want := range map[string]int{"/jwks.json": 405, "/verify": 403, "/mcp": 421} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: other.example.com\r\nContent-Length: 100\r\n\r\n{", path)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if res.StatusCode != want || res.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %s %v", path, res.Status, res.Header)
 		}
 	}
 }
@@ -140,6 +195,8 @@ func TestRouterBehindAProxy(t *testing.T) {
 		"a client names a host":           {client, []string{"Host", "notes.example.com", "X-Forwarded-Host", "files.example.com"}, 200, "/notes"},
 		"a client without a good Host":    {client, []string{"Host", "127.0.0.1", "X-Forwarded-Host", "notes.example.com"}, 421, ""},
 		"a client with another good Host": {client, []string{"Host", "files.example.com"}, 401, ""},
+		"a proxy on a socket of IPv6":     {"[::ffff:" + proxy + "]", []string{"Host", "127.0.0.1", "X-Forwarded-Host", "notes.example.com"}, 200, "/notes"},
+		"nobody knows who":                {"@", []string{"Host", "127.0.0.1", "X-Forwarded-Host", "notes.example.com"}, 421, ""},
 	} {
 		w := g.ask(tt.address, "GET", "/mcp", notesURL, tt.fields...)
 		var reached string
@@ -212,6 +269,13 @@ func TestRouterVerify(t *testing.T) {
 		"a host alone":                 {proxy, []string{"X-Forwarded-Host", "notes.example.com"}, 403},
 		"a path alone":                 {proxy, []string{"X-Forwarded-Uri", "/mcp"}, 403},
 		"two of them":                  {proxy, []string{"X-Original-Url", notesURL, "X-Original-Url", notesURL}, 403},
+		"two of them, and parts":       {proxy, []string{"X-Original-Url", admin, "X-Original-Url", admin, "X-Forwarded-Host", "notes.example.com", "X-Forwarded-Uri", "/mcp"}, 403},
+		"two hosts":                    {proxy, []string{"X-Forwarded-Host", "notes.example.com", "X-Forwarded-Host", "files.example.com", "X-Forwarded-Uri", "/mcp"}, 403},
+		"two paths":                    {proxy, []string{"X-Forwarded-Host", "notes.example.com", "X-Forwarded-Uri", "/mcp", "X-Forwarded-Uri", "/mcp/admin"}, 403},
+		"in other case":                {proxy, []string{"X-Original-Url", "HTTPS://NOTES.example.com/mcp", "X-Forwarded-Host", "Notes.Example.com"}, 200},
+		"escapes":                      {proxy, []string{"X-Original-Url", notesURL + "/%2e%2e/x"}, 403},
+		"an escape of an escape":       {proxy, []string{"X-Original-Url", notesURL + "/%252e"}, 403},
+		"another scheme":               {proxy, []string{"X-Original-Url", "ftp://notes.example.com/mcp"}, 403},
 		"no URL":                       {proxy, []string{"X-Original-Url", "/mcp"}, 403},
 		"a password":                   {proxy, []string{"X-Original-Url", "https://u:p@notes.example.com/mcp"}, 403},
 		"an unknown host":              {proxy, []string{"X-Original-Url", "https://other.example.com/mcp"}, 403},

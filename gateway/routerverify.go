@@ -11,17 +11,17 @@ import (
 func (t *Router) verify(w http.ResponseWriter, r *http.Request) {
 	host, path, why := t.original(r)
 	if why != "" {
-		t.gates[0].refuse(w, r, refusal{status: http.StatusForbidden, description: why})
+		t.refuse(w, r, refusal{status: http.StatusForbidden, description: why})
 		return
 	}
 	parts, err := segments(path)
 	if err != nil {
-		t.gates[0].refuse(w, r, refusal{status: http.StatusForbidden, description: "The path could be read in more than one way."})
+		t.refuse(w, r, refusal{status: http.StatusForbidden, description: "The path could be read in more than one way."})
 		return
 	}
 	g, refused := find(t.hosts[host], parts)
 	if g == nil {
-		t.gates[0].refuse(w, r, refusal{status: http.StatusForbidden, description: refused.description})
+		t.refuse(w, r, refusal{status: http.StatusForbidden, description: refused.description})
 		return
 	}
 	g.ServeHTTP(w, r)

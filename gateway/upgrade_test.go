@@ -45,9 +45,9 @@ func TestExtendedConnectIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range []http.Handler{g, router} {
+	for i, h := range []http.Handler{g, router, router} {
 		for protocol, want := range map[string]int{"websocket": http.StatusNotImplemented, "": http.StatusMethodNotAllowed} {
-			r := httptest.NewRequest("CONNECT", "https://notes.example.com/mcp", nil)
+			r := httptest.NewRequest("CONNECT", []string{"https://notes.example.com/mcp", "https://notes.example.com/mcp", "https://other.example.com/other"}[i], nil)
 			if protocol != "" {
 				r.Header[":protocol"] = []string{protocol}
 			}

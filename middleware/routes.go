@@ -82,10 +82,51 @@ func (rs *routes) needs(method, path string) (pattern string, scopes []string, o
 		return "", nil, false
 	}
 	for _, reading := range routeReadings(path) {
-		_, more, _ := rs.folded.find(method, reading)
-		scopes = union(scopes, more)
+		found, more, _ := rs.folded.find(method, reading)
+		scopes = union(union(scopes, more), rs.folded.beside(found, method, reading))
 	}
 	return pattern, scopes, true
+}
+
+// beside returns the scopes of the closest patterns that match a path which [http.ServeMux] would
+// redirect to the one with a slash, of the pattern found: other servers do not redirect.
+func (s *routeSet) beside(found, method, path string) (scopes []string) {
+	if strings.HasSuffix(path, "/") || strings.Count(pathOfRoute(found), "/") != strings.Count(path, "/")+1 {
+		return nil
+	}
+	closest := 0
+	for pattern, needed := range s.scopes {
+		if n := strings.Count(pattern, "/"); n >= closest && below(pattern, method, path) {
+			if n > closest {
+				scopes = nil
+			}
+			closest, scopes = n, union(scopes, needed)
+		}
+	}
+	slices.Sort(scopes)
+	return scopes
+}
+
+// below reports whether a pattern for all that is below a path matches another path.
+func below(pattern, method, path string) bool {
+	named, pattern, ok := strings.Cut(pattern, " ")
+	if !ok {
+		named, pattern = "", named
+	}
+	if named != "" && named != method && (named != http.MethodGet || method != http.MethodHead) {
+		return false
+	}
+	parts, others := strings.Split(pattern, "/"), strings.Split(path, "/")
+	last := len(parts) - 1
+	if parts[last] != "" && !strings.HasSuffix(parts[last], "...}") || len(others) <= last {
+		return false
+	}
+	for i, part := range parts[:last] {
+		if part != others[i] && !strings.HasPrefix(part, "{") {
+			return false
+		}
+	}
+	return true
 }
 
 // routeReadings returns what servers may take a path for: they ignore case, a slash at the end,
@@ -109,10 +150,10 @@ func routeReadings(path string) []string {
 	return slices.DeleteFunc(out, func(reading string) bool { return reading == "" })
 }
 
-// foldPath returns a path in lowercase. The two letters outside of ASCII that some servers treat
-// as equal to one of ASCII, the Kelvin sign and the long s, become that.
+// foldPath returns a path in lowercase. The letters outside of ASCII that some servers treat as
+// equal to one of ASCII, the Kelvin sign, the long s, and the i with and without a dot, become that.
 func foldPath(path string) string {
-	return strings.ReplaceAll(strings.ToLower(path), "\u017f", "s")
+	return strings.ToLower(strings.ToUpper(path))
 }
 
 // foldRoute returns a pattern in lowercase, with wildcards that are named by their place, so that

@@ -72,13 +72,16 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/files/a/b/c", "GET /files/{path...}", "files:read"},
 		{"GET", "/files/Private/b", "GET /files/Private/{path...}", "files:private"},
 		{"POST", "/tree/oak", "/tree/", "tree"},
-		{"GET", "/tree", "/tree/", "tree"}, // where ServeMux redirects to /tree/
+		{"GET", "/tree", "/tree/", "tree"},                                                    // where ServeMux redirects to /tree/
+		{"GET", "/files/Private", "GET /files/Private/{path...}", "files:private files:read"}, // other servers do not redirect
+		{"HEAD", "/files/private", "GET /files/{path...}", "files:read files:private"},
 		// Readings of other servers.
 		{"GET", "/notes/TRASH", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/notes/tra%C5%BFh", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/notes/trash.json", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/notes/trash.tar.gz", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/files/private/b", "GET /files/{path...}", "files:read files:private"},
+		{"GET", "/files/pr%C4%B1vate/b", "GET /files/{path...}", "files:read files:private"},
 		// Named by nobody.
 		{"GET", "/notes/", "", "-"},
 		{"GET", "/notes/7/", "", "-"},

@@ -17,7 +17,9 @@
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
 //	authz health [URL]                       check that a server on this machine answers
-//	authz version
+//	authz completion bash|zsh|fish           completion for a shell
+//	authz manual                             this command line as a page for man
+//	authz version [--json]
 //
 // For sign-ins it starts itself with the argument check-passwords, as a process that only checks
 // passwords and ends after a minute without one.
@@ -91,7 +93,9 @@ type grammar struct {
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
 	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`
-	Version     versionVerb   `cmd:"" help:"Print the version."`
+	Completion  completeVerb  `cmd:"" help:"Print the completion script of a shell."`
+	Manual      manualVerb    `cmd:"" help:"Print this command line as a page for man."`
+	Version     versionVerb   `cmd:"" help:"Print the version, the commit and the build."`
 }
 
 // program is the environment of a verb, beside its flags.

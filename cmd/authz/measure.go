@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
@@ -16,8 +14,8 @@ func (st *site) measure() {
 	if st.admin == nil {
 		return
 	}
-	name, goVersion, _ := strings.Cut(version(), " ")
-	st.metrics = metrics.New(name, goVersion, st.log)
+	release := thisRelease()
+	st.metrics = metrics.New(release.Version, release.Go, st.log)
 	if st.pair != nil {
 		st.metrics.Certificate(st.pair)
 	}

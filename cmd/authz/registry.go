@@ -104,7 +104,7 @@ func (s *registrySettings) client() (*upstream.Client, error) {
 		return nil, nil
 	}
 	client, err := upstream.New(upstream.Config{
-		Base: s.Upstream, InsecureAllowHTTP: s.InsecureUpstreamHTTP, UserAgent: "gatehouse-registry/" + strings.Fields(version())[0],
+		Base: s.Upstream, InsecureAllowHTTP: s.InsecureUpstreamHTTP, UserAgent: "gatehouse-registry/" + thisRelease().Version,
 		HTTP: s.proxySettings.client(),
 	})
 	if err != nil {

@@ -235,7 +235,7 @@ func fetched(t *testing.T, url string) string {
 // planned reads a file of the gateway and returns its mistakes.
 func planned(t *testing.T, text string, change ...func(*gatewaySettings)) (*gatewayPlan, []string, error) {
 	t.Helper()
-	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, LogFormat: "text"}
+	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, MaxToken: defaultMaxToken, LogFormat: "text"}
 	s.MaxConnections = 1
 	for _, c := range change {
 		c(&s)

@@ -205,7 +205,7 @@ func TestGatewayExample(t *testing.T) {
 	file := strings.NewReplacer("/run/secrets/gateway.pem", dir+"/cert.pem", "/run/secrets/gateway.key", dir+"/key.pem", "/run/secrets/internal-ca.pem", dir+"/cert.pem",
 		"/run/secrets", dir).Replace(string(text))
 	r := startSeveral(t, file)
-	if got := strings.Count(r.stdout.String(), "connect to"); got != 3 || strings.Contains(r.stdout.String()+r.stderr.String(), "hunter22") || strings.Contains(r.stderr.String(), "level=WARN") {
+	if got := strings.Count(r.stdout.String(), "connect to"); got != 4 || strings.Contains(r.stdout.String()+r.stderr.String(), "hunter22") || strings.Contains(r.stderr.String(), "level=WARN") {
 		t.Errorf("%s%s", r.stdout.String(), r.stderr.String())
 	}
 	if ids := keyIDs(t, r); len(ids) != 2 {

@@ -59,6 +59,7 @@ type gatewaySettings struct {
 
 	EndStreams bool `default:"true" negatable:"" help:"End a stream when the token that opened it expires (default ${default})."`
 	MaxBody    int  `default:"4194304" placeholder:"BYTES" help:"Greatest size of a message that is parsed to determine its scopes (default ${default})."`
+	MaxToken   int  `default:"8192" placeholder:"BYTES" help:"Greatest size of an access token, up to 65536 (default ${default})."`
 
 	InsecureTrustMCPHeaders bool `name:"insecure-trust-mcp-headers" help:"At /verify: rely on the headers Mcp-Method and Mcp-Name for the content of a message. Only a server that speaks no revision before 2026-07-28 checks them."`
 
@@ -100,7 +101,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
-	st.bounds, st.trusted = s.listenSettings, plan.configs[0].Guard.TrustedProxies
+	st.bounds, st.trusted, st.headers = s.listenSettings, plan.configs[0].Guard.TrustedProxies, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
@@ -127,15 +128,13 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (*gatewayPlan
 // gateway returns the configuration of the gateway of the only resource.
 func (s *gatewaySettings) gateway(random io.Reader, w *watched) (gateway.Config, error) {
 	rules, err1 := s.rules()
-	keys, err2 := s.keys(random, s.Identity == string(gateway.IdentityAssertion), w)
+	keys, err2 := s.keys(random, s.Identity == string(gateway.IdentityAssertion), s.DPoPNonce, w)
 	config, err3 := s.guarding(rules, keys, w)
 	config.Guard.AuthorizationServers, config.Guard.Introspection = s.Issuer, s.introspection()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return config, err
 	}
-	var err error
-	config.Guard.Sessions, err = keys.handles()
-	return config, err
+	return config, keys.bind(&config.Guard)
 }
 
 // guarding returns the configuration of the gateway of one resource, without issuers and sessions.
@@ -149,7 +148,7 @@ func (s *gatewaySettings) guarding(rules scopeRules, keys gatewayKeys, w *watche
 			Resource: s.Resource, ResourceName: s.ResourceName,
 			Scopes: rules.supported, ChallengeScopes: rules.challenge, Policy: rules.policy,
 			StaleKeys:  cmp.Or(time.Duration(s.StaleKeys), -1), // zero is the default of middleware.Config
-			EndStreams: s.EndStreams, MaxBody: s.MaxBody, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
+			EndStreams: s.EndStreams, MaxBody: s.MaxBody, MaxToken: s.MaxToken, AllowedOrigins: s.AllowedOrigins, TrustedProxies: networks,
 			DPoP: dpop, ClientCertificates: middleware.ClientCertificates{Header: s.ClientCertHeader},
 		},
 		Upstream: s.Upstream, VerifyOnly: s.VerifyOnly, Identity: gateway.Identity(s.Identity), AssertionBinding: gateway.AssertionBinding(s.AssertionBinding),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gatehouse.example/cmd/authz/internal/settings"
@@ -37,9 +38,17 @@ func (s *boundSettings) dpop() (middleware.DPoP, error) {
 	return middleware.DPoP{Use: use, Window: time.Duration(s.DPoPWindow), RequireNonce: s.DPoPNonce, RequireContentDigest: s.DPoPContentDigest}, nil
 }
 
-// boundDoubts adds a warning for each setting that has no effect.
-func (s *boundSettings) boundDoubts(out *risks) {
-	off := dpopUses[s.DPoP] == middleware.DPoPOff
+// proves reports whether proofs are accepted.
+func (s *boundSettings) proves() bool { return dpopUses[s.DPoP] != middleware.DPoPOff }
+
+// anyNonces reports whether proofs need nonces anywhere.
+func anyNonces(all []*boundSettings) bool {
+	return slices.ContainsFunc(all, func(one *boundSettings) bool { return one.DPoPNonce })
+}
+
+// boundDoubts adds a warning for each setting that has no effect. Off reports whether proofs are
+// accepted nowhere that the settings are for.
+func (s *boundSettings) boundDoubts(out *risks, off bool) {
 	out.add(off && (s.DPoPNonce || s.DPoPContentDigest), "dpop-nonce and dpop-content-digest have no effect while dpop is off")
 	out.add(off && s.VerifyMethodHeader != "", "verify-method-header has no effect while dpop is off")
 }

@@ -71,6 +71,7 @@ func (s *gatewaySettings) formMistakes() error {
 	if s.MaxBody <= 0 {
 		errs = append(errs, fmt.Errorf("max-body %d is not a size: it must be more than 0", s.MaxBody))
 	}
+	errs = append(errs, maxTokenMistake(s.MaxToken))
 	if s.StaleKeys < 0 {
 		errs = append(errs, fmt.Errorf("stale-keys %s is below 0", s.StaleKeys))
 	}

@@ -19,16 +19,17 @@ func (s *gatewaySettings) doubts() []string {
 	var out risks
 	out.add(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
 	out.add(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
-	return slices.Concat(s.sharedDoubts(), s.ownDoubts(), out)
+	return slices.Concat(s.sharedDoubts(&s.boundSettings), s.ownDoubts(), out)
 }
 
-// sharedDoubts are those about settings that do not belong to one resource.
-func (s *gatewaySettings) sharedDoubts() []string {
+// sharedDoubts are those about settings that do not belong to one resource. Bound are the settings
+// for bound tokens of all resources.
+func (s *gatewaySettings) sharedDoubts(bound ...*boundSettings) []string {
 	var out risks
 	out.proxies(s.TrustedProxies)
 	out.admin(s.AdminListen)
-	out.add(s.SessionKey != "" && s.VerifyOnly && !s.DPoPNonce, "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
-	s.boundDoubts(&out)
+	out.add(s.SessionKey != "" && s.VerifyOnly && !anyNonces(bound), "session-key has no effect with verify-only: /verify sees no answers, so it binds no sessions")
+	s.boundDoubts(&out, !slices.ContainsFunc(bound, (*boundSettings).proves))
 	return out
 }
 

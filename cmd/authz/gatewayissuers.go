@@ -128,6 +128,9 @@ func profileIn(d *settings.Document, f settings.Field) middleware.Profile {
 func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middleware.Issuer) {
 	keys := d.Section(f, "introspection", []string{"endpoint", "client-id", "client-secret", "client-secret-file", "opaque", "fresh", "per-hour"})
 	asked := middleware.Introspection{ClientID: r.Resource}
+	if asksProvider(at.Profile) {
+		asked.ClientID = "" // an application there, or nothing
+	}
 	for key, value := range keys {
 		switch key {
 		case "endpoint":
@@ -143,7 +146,7 @@ func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middlew
 		}
 	}
 	before := d.Failures()
-	if asked.ClientSecret = d.GivenSecret(keys); asked.ClientSecret == "" && d.Failures() == before {
+	if asked.ClientSecret = d.GivenSecret(keys); asked.ClientSecret == "" && d.Failures() == before && !asksProvider(at.Profile) {
 		d.Fail(f.Line, "introspection needs client_secret or client_secret_file")
 	}
 	if r.introspection == nil {
@@ -151,3 +154,7 @@ func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middlew
 	}
 	r.introspection[at.URL] = asked
 }
+
+// asksProvider reports whether tokens of a profile are looked up in a way of the provider's own,
+// which has credentials of its own or none.
+func asksProvider(p middleware.Profile) bool { return p == middleware.Google || p == middleware.GitHub }

@@ -21,11 +21,11 @@ type gatewayKeys struct {
 	assertions *gateway.AssertionKeys // nil without assertions
 }
 
-// keys returns the keys in the settings, or new ones. Asserts reports whether a resource needs
-// keys for assertions.
-func (s *gatewaySettings) keys(random io.Reader, asserts bool, w *watched) (keys gatewayKeys, err error) {
+// keys returns the keys in the settings, or new ones. Asserts and nonces report whether a resource
+// needs keys for assertions, and for nonces.
+func (s *gatewaySettings) keys(random io.Reader, asserts, nonces bool, w *watched) (keys gatewayKeys, err error) {
 	var err1, err2 error
-	if !s.VerifyOnly || s.DPoPNonce {
+	if !s.VerifyOnly || nonces {
 		keys.sessions, err1 = s.sessionKey(random)
 	}
 	if asserts {
@@ -51,13 +51,21 @@ func (s *gatewaySettings) sessionKey(random io.Reader) ([]byte, error) {
 	return key, nil
 }
 
-// handles binds sessions. Guards derive keys of their own from it, so that a session of one resource
-// is unknown at the others.
-func (k gatewayKeys) handles() (*middleware.Handles, error) {
+// bind makes a guard bind sessions and make nonces with the key. Guards derive keys of their own
+// from it, so that a session or a nonce of one resource is unknown at the others. Routes have no
+// sessions.
+func (k gatewayKeys) bind(c *middleware.Config) error {
 	if k.sessions == nil {
-		return nil, nil
+		return nil
 	}
-	return middleware.NewHandles(k.sessions)
+	handles, err := middleware.NewHandles(k.sessions)
+	switch {
+	case len(c.Policy.Routes) == 0:
+		c.Sessions = handles
+	case c.DPoP.Use != middleware.DPoPOff && c.DPoP.RequireNonce:
+		c.DPoP.Nonces = handles
+	}
+	return err
 }
 
 func (s *gatewaySettings) assertionKeys(random io.Reader, w *watched) (*gateway.AssertionKeys, error) {

@@ -60,6 +60,32 @@ func (plan *gatewayPlan) count(all *metrics.Gateways) {
 	}
 }
 
+// headers returns the greatest size of the headers of a request, which leaves 24 KiB beside the
+// longest token; 0 for the default, which does so for tokens of the default size.
+func (plan *gatewayPlan) headers() int {
+	longest := 0
+	for i := range plan.configs {
+		longest = max(longest, plan.configs[i].Guard.MaxToken)
+	}
+	if longest <= defaultMaxToken {
+		return 0
+	}
+	return longest + 24<<10
+}
+
+// The default and the maximum of max-token.
+const (
+	defaultMaxToken  = 8 << 10
+	greatestMaxToken = 64 << 10
+)
+
+func maxTokenMistake(size int) error {
+	if size <= 0 || size > greatestMaxToken {
+		return fmt.Errorf("max-token %d is not a size of tokens: it must be 1 to %d", size, greatestMaxToken)
+	}
+	return nil
+}
+
 // plan returns what the gateway guards, warnings, and every mistake: the resource of the settings,
 // or those of the list in the file, which may be nil.
 func (s *gatewaySettings) plan(d *settings.Document, random io.Reader) (*gatewayPlan, []string, error) {
@@ -102,8 +128,12 @@ func (s *gatewaySettings) onlyShared() error {
 func (s *gatewaySettings) planSeveral(plan *gatewayPlan, d *settings.Document, list settings.Field, random io.Reader) ([]string, error) {
 	plan.resources = s.resourcesIn(d, list)
 	asserts := slices.ContainsFunc(plan.resources, func(one guardedResource) bool { return one.Identity == string(gateway.IdentityAssertion) })
-	keys, err := s.keys(random, asserts, &plan.watched)
-	doubts := s.sharedDoubts()
+	var bound []*boundSettings
+	for i := range plan.resources {
+		bound = append(bound, &plan.resources[i].boundSettings)
+	}
+	keys, err := s.keys(random, asserts, anyNonces(bound), &plan.watched)
+	doubts := s.sharedDoubts(bound...)
 	if s.AssertionKey != "" && !asserts {
 		doubts = append(doubts, "assertion-key has no effect without identity assertion")
 	}

@@ -31,12 +31,14 @@ func (s *gatewaySettings) resourceIn(d *settings.Document, f settings.Field) gua
 	texts := map[string]*string{
 		"resource": &r.Resource, "resource-name": &r.ResourceName, "upstream": &r.Upstream, "identity": &r.Identity, "assertion-binding": &r.AssertionBinding,
 		"upstream-headers-file": &r.UpstreamHeadersFile, "upstream-cert": &r.UpstreamCert, "upstream-key": &r.UpstreamKey, "upstream-ca": &r.UpstreamCA,
-		"upstream-server-name": &r.UpstreamServerName,
+		"upstream-server-name": &r.UpstreamServerName, "dpop": &r.DPoP, "client-cert-header": &r.ClientCertHeader,
 	}
 	lists := map[string]*[]string{"pass-headers": &r.PassHeaders, "allowed-origins": &r.AllowedOrigins, "authorization-servers": &r.announced, "audiences": &r.audiences}
-	truths := map[string]*bool{"end-streams": &r.EndStreams, "insecure-trust-mcp-headers": &r.InsecureTrustMCPHeaders}
-	others := []string{"issuers", "scopes", "max-body"}
-	keys := d.Section(f, "a resource", slices.Concat([]string{"resource"}, slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(lists)), slices.Sorted(maps.Keys(truths)), others))
+	truths := map[string]*bool{"end-streams": &r.EndStreams, "insecure-trust-mcp-headers": &r.InsecureTrustMCPHeaders, "dpop-nonce": &r.DPoPNonce, "dpop-content-digest": &r.DPoPContentDigest}
+	sizes := map[string]*int{"max-body": &r.MaxBody, "max-token": &r.MaxToken}
+	others := []string{"issuers", "scopes", "dpop-window"}
+	keys := d.Section(f, "a resource", slices.Concat([]string{"resource"}, slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(lists)),
+		slices.Sorted(maps.Keys(truths)), slices.Sorted(maps.Keys(sizes)), others))
 	for key, value := range keys {
 		switch {
 		case texts[key] != nil:
@@ -45,10 +47,13 @@ func (s *gatewaySettings) resourceIn(d *settings.Document, f settings.Field) gua
 			*lists[key] = d.OneOrMore(value, key)
 		case truths[key] != nil:
 			*truths[key] = d.Truth(value, key)
-		case key == "max-body":
-			r.MaxBody = sizeIn(d, value, key)
+		case sizes[key] != nil:
+			*sizes[key] = sizeIn(d, value, key)
+		case key == "dpop-window":
+			r.DPoPWindow = durationIn(d, value, key)
 		}
 	}
+	r.ownProofs(keys)
 	r.required(d, keys)
 	if value, ok := keys["scopes"]; ok {
 		r.readScopes(d, value)
@@ -58,6 +63,15 @@ func (s *gatewaySettings) resourceIn(d *settings.Document, f settings.Field) gua
 	}
 	r.good = d.Failures() == before
 	return r
+}
+
+// ownProofs forgets what a resource that accepts no proofs has from the settings of all.
+func (r *guardedResource) ownProofs(keys map[string]settings.Field) {
+	for key, on := range map[string]*bool{"dpop-nonce": &r.DPoPNonce, "dpop-content-digest": &r.DPoPContentDigest} {
+		if _, own := keys[key]; !own && !r.proves() {
+			*on = false
+		}
+	}
 }
 
 // required records the keys that are missing.
@@ -104,9 +118,7 @@ func (r *guardedResource) config(keys gatewayKeys, w *watched) (gateway.Config, 
 	config, err1 := r.guarding(r.rules, keys, w)
 	config.Guard.Issuers, config.Guard.AuthorizationServers, config.Guard.Introspection = r.issuers, r.announced, r.introspection
 	config.Guard.Audiences = r.audiences
-	var err2 error
-	config.Guard.Sessions, err2 = keys.handles()
-	return config, errors.Join(err1, err2)
+	return config, errors.Join(err1, keys.bind(&config.Guard))
 }
 
 // doubts returns a warning for each setting that has no effect or weakens the gateway of the
@@ -116,5 +128,8 @@ func (r *guardedResource) doubts() []string {
 	for _, one := range r.issuers {
 		out.add(one.InsecureNoAudience, "insecure-no-audience: any server that gets a token of these clients of %s can use it here", one.URL)
 	}
+	own := r.boundSettings
+	own.VerifyMethodHeader = "" // of all resources
+	own.boundDoubts(&out, !own.proves())
 	return append(r.ownDoubts(), out...)
 }

@@ -205,7 +205,7 @@ func TestGatewayExample(t *testing.T) {
 	file := strings.NewReplacer("/run/secrets/gateway.pem", dir+"/cert.pem", "/run/secrets/gateway.key", dir+"/key.pem", "/run/secrets/internal-ca.pem", dir+"/cert.pem",
 		"/run/secrets", dir).Replace(string(text))
 	r := startSeveral(t, file)
-	if got := strings.Count(r.stdout.String(), "connect to"); got != 3 || strings.Contains(r.stdout.String()+r.stderr.String(), "hunter22") || strings.Contains(r.stderr.String(), "level=WARN") {
+	if got := strings.Count(r.stdout.String(), "connect to"); got != 4 || strings.Contains(r.stdout.String()+r.stderr.String(), "hunter22") || strings.Contains(r.stderr.String(), "level=WARN") {
 		t.Errorf("%s%s", r.stdout.String(), r.stderr.String())
 	}
 	if ids := keyIDs(t, r); len(ids) != 2 {
@@ -235,7 +235,7 @@ func fetched(t *testing.T, url string) string {
 // planned reads a file of the gateway and returns its mistakes.
 func planned(t *testing.T, text string, change ...func(*gatewaySettings)) (*gatewayPlan, []string, error) {
 	t.Helper()
-	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, LogFormat: "text"}
+	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, MaxToken: defaultMaxToken, LogFormat: "text"}
 	s.MaxConnections = 1
 	for _, c := range change {
 		c(&s)

@@ -26,6 +26,7 @@ type site struct {
 	log           *slog.Logger
 	metrics       *metrics.Registry // nil without an admin listener
 	bounds        listenSettings
+	headers       int // the greatest size of the headers of a request; 0 for the default
 	trusted       []netip.Prefix
 	grace         time.Duration
 	streams       *streams // nil when every answer is short
@@ -123,7 +124,7 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 
 // front returns the server of the public listener.
 func (st *site) front(h http.Handler) *listener.Server {
-	c := listener.Config{Connections: st.bounds.MaxConnections, TrustedProxies: st.trusted, Log: st.log}
+	c := listener.Config{Connections: st.bounds.MaxConnections, Headers: st.headers, TrustedProxies: st.trusted, Log: st.log}
 	if st.pair != nil {
 		c.TLS = st.pair.Config()
 	}

@@ -18,7 +18,7 @@ type scopeRules struct {
 }
 
 // scopeKeys are the keys of the file.
-var scopeKeys = []string{"scopes", "methods", "tools", "prompts", "resources", "implies", "listing", "challenge-scopes", "scopes-supported"}
+var scopeKeys = []string{"scopes", "methods", "tools", "prompts", "resources", "routes", "implies", "listing", "challenge-scopes", "scopes-supported"}
 
 // listings are the values of the key listing.
 var listings = map[string]middleware.Listing{"acquirable": middleware.ListAcquirable, "granted": middleware.ListGranted, "all": middleware.ListAll}
@@ -54,7 +54,7 @@ func scopeRulesIn(d *settings.Document, values map[string]settings.Field) scopeR
 	out := scopeRules{policy: middleware.Policy{Scopes: list("scopes")}, challenge: list("challenge-scopes")}
 	named = slices.Clone(out.policy.Scopes)
 	out.policy.Methods, out.policy.Tools, out.policy.Prompts, out.policy.Resources = part("methods"), part("tools"), part("prompts"), part("resources")
-	out.policy.Implies = part("implies")
+	out.policy.Routes, out.policy.Implies = part("routes"), part("implies")
 	named = append(named, implyingIn(d, values["implies"])...)
 	if f, ok := values["listing"]; ok {
 		out.policy.Listing = listingIn(d, f)

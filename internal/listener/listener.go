@@ -4,6 +4,7 @@
 package listener
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -54,6 +55,8 @@ type Config struct {
 	// Connections bounds the number of open connections; 0 means [DefaultConnections]. It is
 	// at most half of the files that the process may open, to leave some for other uses.
 	Connections int
+	// Headers bounds the headers of a request, in bytes; 0 means 32 KiB.
+	Headers int
 	// TrustedProxies are networks whose connections count in total only. Set it to the
 	// networks of reverse proxies, because all clients of a proxy have its address.
 	TrustedProxies []netip.Prefix
@@ -84,7 +87,7 @@ func New(handler http.Handler, c Config) *Server {
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    headerSize,
+		MaxHeaderBytes:    cmp.Or(c.Headers, headerSize),
 		ErrorLog:          quietlog.ServerLog(c.Log.Handler()),
 	}
 	s.http.Handler = s.connections.weigh(framing.Close(handler, s.stopping.Load))

@@ -85,3 +85,16 @@ func TestRoutesHideOtherTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutesEndWithTheToken: with EndStreams, the context of a request ends when its token does.
+func TestRoutesEndWithTheToken(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, apiRoutes, func(c *middleware.Config) { c.EndStreams = true })
+	ends := false
+	serve(guard.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, ends = r.Context().Deadline()
+	})), sent(t, issuer, "GET", "/notes", "notes:read"))
+	if !ends {
+		t.Error("the context does not end with the token")
+	}
+}

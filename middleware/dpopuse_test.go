@@ -275,6 +275,7 @@ func TestMistakesInDPoP(t *testing.T) {
 	}
 	for want, d := range map[string]middleware.DPoP{
 		"no use 7":                     {Use: 7},
+		"no use -1":                    {Use: -1},
 		"window is below zero":         {Use: middleware.DPoPAccepted, Window: -1},
 		`"HS256" is not`:               {Use: middleware.DPoPAccepted, Algorithms: []string{"HS256"}},
 		`"none" is not`:                {Use: middleware.DPoPAccepted, Algorithms: []string{"none"}},

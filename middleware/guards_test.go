@@ -153,11 +153,13 @@ func TestWhatResourceForSees(t *testing.T) {
 		saysResource(w, r)
 	})))
 	r := newRequest("POST", "https://Any.example.com/b/mcp", "Authorization", "Bearer "+issuer.Mint(claims{"aud": south}), "Accept", "text/html", "DPoP", "x",
-		"X-Forwarded-Host", "evil.example.org", "X-Forwarded-Proto", "http", "Forwarded", "host=evil.example.org", "X-Original-URL", "/a/mcp")
+		"X-Forwarded-Host", "evil.example.org", "X-Forwarded-Proto", "http", "Forwarded", "host=evil.example.org", "X-Original-URL", "/a/mcp",
+		"X-Host", "evil.example.org", "X-Rewrite-URL", "/a/mcp")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("text")), 4
 	if status, _, body := replied(mux, r); status != http.StatusOK || body != south {
 		t.Errorf("%d %s", status, body)
 	}
-	if got.URL.Host != "" || got.Body != http.NoBody || len(got.Header) != 1 {
+	if got.URL.Host != "" || got.Body != http.NoBody || got.ContentLength != 0 || len(got.Header) != 1 {
 		t.Errorf("ResourceFor gets %s, %v, %v", got.URL, got.Body, got.Header)
 	}
 }

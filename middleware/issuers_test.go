@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -196,11 +197,14 @@ func TestMistakesAboutSharedIssuers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*middleware.Config){
-		"make them with NewIssuers":     func(c *middleware.Config) { c.SharedIssuers = new(middleware.Issuers) },
-		"Issuers, StaleKeys":            func(c *middleware.Config) { c.Issuers = []middleware.Issuer{{URL: url}} },
-		"StaleKeys, Client":             func(c *middleware.Config) { c.StaleKeys = time.Hour },
-		"Client and Now":                func(c *middleware.Config) { c.Client = new(http.Client) },
-		"and Now belong":                func(c *middleware.Config) { c.Now = time.Now },
+		"make them with NewIssuers": func(c *middleware.Config) { c.SharedIssuers = new(middleware.Issuers) },
+		"Issuers, StaleKeys":        func(c *middleware.Config) { c.Issuers = []middleware.Issuer{{URL: url}} },
+		"StaleKeys, Client":         func(c *middleware.Config) { c.StaleKeys = time.Hour },
+		"Client and Now":            func(c *middleware.Config) { c.Client = new(http.Client) },
+		"and Now belong":            func(c *middleware.Config) { c.Now = time.Now },
+		"ObserveKeyFetch, Issuers": func(c *middleware.Config) {
+			c.ObserveKeyFetch = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, nil }
+		},
 		"not one of the shared issuers": func(c *middleware.Config) { c.AuthorizationServers = []string{"https://unknown.example.com"} },
 		"not one of the authorization se": func(c *middleware.Config) {
 			c.Introspection = map[string]middleware.Introspection{"https://x.example.com": {}}

@@ -18,7 +18,7 @@ func placeOf(host, path string) string {
 func plainHost(host string) (string, bool) {
 	host = strings.ToLower(host)
 	u, err := url.Parse("https://" + host)
-	return host, err == nil && u.Host == host && u.Hostname() != "" && u.User == nil && !strings.ContainsAny(host, ", \t%")
+	return host, err == nil && u.Host == host && u.Hostname() != "" && !strings.Contains(host, ",")
 }
 
 // withoutPort returns a host without one of the ports that a URL need not name.

@@ -18,6 +18,7 @@ func (g *Guard) passRoute(w http.ResponseWriter, r *http.Request, event Event, n
 		g.refuse(w, r, event, err)
 		return
 	}
+	dropOtherTargets(r.Header)
 	g.observe(r, event)
 	ctx, stop := g.life(r.Context(), event.Token)
 	defer stop()
@@ -47,6 +48,16 @@ func (g *Guard) judgeRoute(r *http.Request, token *Token) (route string, needed 
 	}
 	needed = union(g.policy.scopes, needed)
 	return route, needed, g.covered(needed, token)
+}
+
+// dropOtherTargets removes headers from which some frameworks take another path than that of the
+// request line: the guard has judged that alone.
+func dropOtherTargets(header http.Header) {
+	for name := range header {
+		if headername.Is(name, "x-original-url") || headername.Is(name, "x-rewrite-url") {
+			delete(header, name)
+		}
+	}
 }
 
 func unclearRequest(why string) error {

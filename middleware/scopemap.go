@@ -72,7 +72,6 @@ func newScopeMap(rules []ScopeRule) scopeMap {
 		rule.Claim, rule.Scopes = slices.Clone(rule.Claim), slices.Clone(rule.Scopes)
 		out.rules, out.ruled = append(out.rules, rule), union(out.ruled, rule.Scopes)
 	}
-	out.ruled = once(out.ruled)
 	return out
 }
 
@@ -174,14 +173,14 @@ func (c *Config) ruledByAll() []string {
 	for at, url := range c.announced() {
 		var ruled []string
 		for _, one := range c.issuers() {
-			if one.URL == url || one.ofSeveralTenants() {
+			if one.URL == url {
 				ruled = newScopeMap(one.ScopeMap).ruled
 			}
 		}
 		if at == 0 {
 			out = ruled
 		}
-		out = slices.DeleteFunc(slices.Clone(out), func(s string) bool { return !slices.Contains(ruled, s) })
+		out = slices.DeleteFunc(out, func(s string) bool { return !slices.Contains(ruled, s) })
 	}
 	return out
 }

@@ -87,7 +87,7 @@ type tokenKind struct {
 func (g *Guard) kindsOf(c *Config) []*tokenKind {
 	var out []*tokenKind
 	for _, kind := range c.TokenKinds {
-		as := &trusted{issuer: &issuer{name: kind.Issuer, rules: &tokenRules{leeway: defaultLeeway}, now: g.now, log: g.log},
+		as := &trusted{issuer: &issuer{name: kind.Issuer, rules: &tokenRules{leeway: defaultLeeway}},
 			accepted: append([]string{g.resource}, c.Audiences...), anywhere: kind.InsecureNoAudience}
 		out = append(out, &tokenKind{kind, as})
 	}

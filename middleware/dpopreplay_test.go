@@ -1,0 +1,23 @@
+package middleware
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestProofsAreForgotten uses proofs of many people: nothing of them is kept when they have ended.
+func TestProofsAreForgotten(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	proofs := NewProofs(100)
+	for n := range 20 {
+		token := &Token{Issuer: "https://auth.example.com", Subject: strconv.Itoa(n), bound: binding{key: "key"}}
+		if err := proofs.use(token, strconv.Itoa(n), now, now.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proofs.clean(now.Add(time.Minute + proofSlot))
+	if len(proofs.seen)+len(proofs.held)+len(proofs.ends) != 0 {
+		t.Errorf("%d proofs, %d people and %d times are kept", len(proofs.seen), len(proofs.held), len(proofs.ends))
+	}
+}

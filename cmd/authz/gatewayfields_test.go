@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,40 @@ func TestGatewayResourceKeysReachTheGateway(t *testing.T) {
 	} {
 		if !reflect.DeepEqual(p.got, p.want) {
 			t.Errorf("%s: %+v, want %+v", name, p.got, p.want)
+		}
+	}
+}
+
+// A tenant may be one of several for one resource, and the only issuer of another.
+func TestGatewayResourcesShareTenants(t *testing.T) {
+	const tenant, another = "11111111-2222-3333-4444-555555555555", "22222222-2222-3333-4444-555555555555"
+	entry := func(name, issuer, more string) string {
+		return "  - resource: https://" + name + ".example.com/mcp\n    upstream: http://127.0.0.1:9\n    issuers:\n      - url: https://login.microsoftonline.com/" + issuer +
+			"/v2.0\n        profile: entra\n        audiences: " + name + "\n" + more
+	}
+	const announced = "    authorization-servers: [https://login.microsoftonline.com/" + another + "/v2.0]\n"
+	several := "        tenants: [" + tenant + ", " + another + "]\n" + announced
+	for _, text := range []string{
+		entry("a", "{tenantid}", several) + entry("b", "{tenantid}", several),
+		entry("a", "{tenantid}", several) + entry("b", tenant, "") + entry("c", "{tenantid}", several),
+		entry("b", tenant, "") + entry("a", "{tenantid}", several) + entry("c", tenant, ""),
+		entry("a", "{tenantid}", several) + entry("b", "{tenantid}", "        tenants: ["+another+"]\n"+announced),
+	} {
+		if _, _, err := planned(t, "resources:\n"+text); err != nil {
+			t.Errorf("%s\n%v", text, err)
+		}
+	}
+}
+
+// Mistakes in the settings of all resources are reported beside those of the list.
+func TestGatewayResourcesSharedMistakes(t *testing.T) {
+	for want, change := range map[string]func(*gatewaySettings){
+		"max-body 0 is not a size": func(s *gatewaySettings) { s.MaxBody = 0 },
+		"stale-keys":               func(s *gatewaySettings) { s.StaleKeys = -1 },
+		"tls-key":                  func(s *gatewaySettings) { s.TLSCert = "cert.pem" },
+	} {
+		if _, _, err := planned(t, leastResource, change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

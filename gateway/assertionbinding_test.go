@@ -1,12 +1,17 @@
 package gateway_test
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/gateway"
 )
@@ -57,6 +62,8 @@ func TestBoundBodiesAreBounded(t *testing.T) {
 			a := do(t, r)
 			if got := up.taken(); a.status != want || (len(got) == 1) != (want == http.StatusOK) {
 				t.Errorf("%d bytes, streamed %t: %d %s, %d requests", size, streamed, a.status, a.body, len(got))
+			} else if len(got) == 1 && got[0].length != int64(size) {
+				t.Errorf("%d bytes, streamed %t: they arrive with length %d", size, streamed, got[0].length)
 			}
 			if want == http.StatusRequestEntityTooLarge {
 				describes(t, a, want)
@@ -65,6 +72,55 @@ func TestBoundBodiesAreBounded(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// endless is a body that counts what is read of it, and ends after a MiB.
+type endless struct{ read int }
+
+// Read implements io.Reader.
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 1<<20 {
+		return 0, io.EOF
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+// No more of a body that is too large is read than shows that it is.
+func TestBoundBodiesAreNotReadToTheirEnd(t *testing.T) {
+	g := newGate(t, newUpstream(t).URL, bound(t), func(c *gateway.Config) { c.Guard.MaxBody = 64 })
+	body := &endless{}
+	r := httptest.NewRequest("POST", resource, body)
+	r.Header.Set("Authorization", "Bearer "+g.token(t, nil))
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge || body.read > 64<<10 {
+		t.Errorf("%d after %d bytes", w.Code, body.read)
+	}
+	g = newGate(t, newUpstream(t).URL, bound(t))
+	if a := do(t, g.request(t, "POST", "/mcp", strings.Repeat("x", 1<<20))); a.status != http.StatusOK {
+		t.Errorf("a MiB by default: %d %s", a.status, a.body)
+	}
+}
+
+// Half a body is not signed and not forwarded.
+func TestBoundBodiesArriveAsAWhole(t *testing.T) {
+	up := newUpstream(t)
+	g := newGate(t, up.URL, bound(t), func(c *gateway.Config) { c.BodyTime = 50 * time.Millisecond })
+	conn, err := net.Dial("tcp", g.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: notes.example.com\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", g.token(t, nil))
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := up.taken(); res.StatusCode != http.StatusRequestTimeout || len(got) > 0 {
+		t.Errorf("%s: %+v", res.Status, got)
 	}
 }
 

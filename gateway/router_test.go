@@ -274,6 +274,8 @@ func TestRouterVerify(t *testing.T) {
 		"two paths":                    {proxy, []string{"X-Forwarded-Host", "notes.example.com", "X-Forwarded-Uri", "/mcp", "X-Forwarded-Uri", "/mcp/admin"}, 403},
 		"in other case":                {proxy, []string{"X-Original-Url", "HTTPS://NOTES.example.com/mcp", "X-Forwarded-Host", "Notes.Example.com"}, 200},
 		"escapes":                      {proxy, []string{"X-Original-Url", notesURL + "/%2e%2e/x"}, 403},
+		"an escaped slash":             {proxy, []string{"X-Original-Url", notesURL + "/x%2fy"}, 403},
+		"a query at the resource":      {proxy, []string{"X-Forwarded-Host", "notes.example.com", "X-Forwarded-Uri", "/mcp?a=/../b"}, 200},
 		"an escape of an escape":       {proxy, []string{"X-Original-Url", notesURL + "/%252e"}, 403},
 		"another scheme":               {proxy, []string{"X-Original-Url", "ftp://notes.example.com/mcp"}, 403},
 		"no URL":                       {proxy, []string{"X-Original-Url", "/mcp"}, 403},

@@ -35,6 +35,9 @@ func TestWebsocketsAreRefused(t *testing.T) {
 			t.Errorf("%q: %d %s", fields, a.status, a.body)
 		}
 	}
+	if a := do(t, g.request(t, "POST", "/mcp", "{}", "Connection", "upgrade", "Upgrade", "websocket", "Sec-Websocket-Key", "x")); a.status != http.StatusOK {
+		t.Errorf("a message that offers to go on: %d %s", a.status, a.body)
+	}
 	describes(t, do(t, g.request(t, "GET", "/elsewhere", "", "Connection", "Upgrade", "Upgrade", "websocket")), http.StatusNotFound)
 }
 

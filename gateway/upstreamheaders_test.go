@@ -77,6 +77,12 @@ func TestUpstreamHeadersThatAreNone(t *testing.T) {
 			t.Errorf("%q is accepted", value)
 		}
 	}
+	if _, err := gateway.NewUpstreamHeaders(http.Header{"X-Api-Key": {"one", "two"}}); err == nil {
+		t.Error("two values are accepted")
+	}
+	if _, err := gateway.NewUpstreamHeaders(http.Header{"X-Api-Key": {strings.Repeat("x", 8192)}}); err != nil {
+		t.Error(err)
+	}
 	for _, name := range []string{"Authorization", "x-api-key", "Cookie", "X-Door", "Api-Key"} {
 		if _, err := gateway.NewUpstreamHeaders(http.Header{name: {upstreamKey}}); err != nil {
 			t.Error(err)

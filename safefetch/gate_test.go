@@ -37,9 +37,15 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &counting{takes: 900 * time.Millisecond}
-				f := newStage(t, p.play).fetcher(t, c.config)
 				var mu sync.Mutex
 				var served, busy int
+				reported := map[bool]int{} // by whether it was too busy
+				c.config.Observe = func(err error, took time.Duration) {
+					mu.Lock()
+					defer mu.Unlock()
+					reported[errors.Is(err, safefetch.ErrBusy) && took == 0]++
+				}
+				f := newStage(t, p.play).fetcher(t, c.config)
 				var wait sync.WaitGroup
 				for i := range 40 {
 					wait.Go(func() {
@@ -61,6 +67,9 @@ func TestBounds(t *testing.T) {
 				if most != c.most || served != c.served || busy != 40-c.served {
 					t.Errorf("%d at a time, %d served, %d turned away, want %d, %d, %d", most, served, busy, c.most, c.served, 40-c.served)
 				}
+				if reported[true] != busy || reported[false] != served {
+					t.Errorf("reported as too busy, and not: %v", reported)
+				}
 				// All places are free again.
 				if _, _, err := clocked(f, safefetch.Request{URL: fmt.Sprintf(c.url, 1)}); err != nil {
 					t.Error(safefetch.Reason(err))
@@ -68,6 +77,35 @@ func TestBounds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBusyAddressIsReportedOnce: of twelve fetches to one address, four are served. The others have
+// begun when they find that it has no place for them, or get one too late.
+func TestBusyAddressIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &counting{takes: 2900 * time.Millisecond}
+		var mu sync.Mutex
+		reported := map[error]int{}
+		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 8, Patience: 3 * time.Second, Observe: func(err error, _ time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			var known *safefetch.Error
+			if errors.As(err, &known) {
+				err = known.Err
+			}
+			reported[err]++
+		}})
+		var wait sync.WaitGroup
+		for i := range 12 {
+			wait.Go(func() {
+				_, _ = f.Get(context.Background(), safefetch.Request{URL: fmt.Sprintf("https://h%d.example.org/", i)})
+			})
+		}
+		wait.Wait()
+		if reported[nil] != 4 || reported[safefetch.ErrRefused]+reported[safefetch.ErrBusy] != 8 {
+			t.Errorf("reported %v", reported)
+		}
+	})
 }
 
 // TestGivingUpFreesPlaces: a fetch that waits for a place among all is given up, and another

@@ -109,7 +109,8 @@ type Config struct {
 	// proxy has a private certificate.
 	RootCAs *x509.CertPool
 	// Observe, if set, is called after each fetch with its error, nil for an answer, and the
-	// time it took, and with an [ErrBusy] for each that did not begin. It must not block.
+	// time it took, and with an [ErrBusy] and no time for each caller that got no place. It must
+	// not block.
 	Observe func(err error, took time.Duration)
 }
 

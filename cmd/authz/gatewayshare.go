@@ -15,7 +15,7 @@ import (
 // audiences that would hold for other issuers too.
 func shareIssuers(configs []gateway.Config, log *slog.Logger) ([]gateway.Config, error) {
 	out := slices.Clone(configs)
-	rules := map[string]middleware.Issuer{} // by URL
+	rules := map[string]middleware.Issuer{} // by the names in tokens
 	var all []middleware.Issuer
 	var sharing []int
 	for i := range out {
@@ -25,9 +25,11 @@ func shareIssuers(configs []gateway.Config, log *slog.Logger) ([]gateway.Config,
 		}
 		sharing = append(sharing, i)
 		for _, one := range own {
-			if _, known := rules[one.URL]; !known {
-				rules[one.URL] = one
+			if _, known := rules[names(one)[0]]; !known {
 				all = append(all, one)
+			}
+			for _, name := range names(one) {
+				rules[name] = one
 			}
 		}
 	}
@@ -60,25 +62,34 @@ func withoutAudiences(issuers []middleware.Issuer) ([]middleware.Issuer, bool) {
 	return out, true
 }
 
+// differs reports whether a name of an issuer is known with other rules.
 func differs(rules map[string]middleware.Issuer, one middleware.Issuer) bool {
-	known, ok := rules[one.URL]
-	return ok && !reflect.DeepEqual(known, one)
+	return slices.ContainsFunc(names(one), func(name string) bool {
+		known, ok := rules[name]
+		return ok && !reflect.DeepEqual(known, one)
+	})
+}
+
+// names returns the names of an issuer in tokens, at least one: that of each tenant, or its URL.
+func names(one middleware.Issuer) []string {
+	if one.Profile != middleware.Entra || len(one.Tenants) == 0 {
+		return []string{one.URL}
+	}
+	var out []string
+	for _, tenant := range one.Tenants {
+		out = append(out, strings.Replace(one.URL, "{tenantid}", tenant, 1))
+	}
+	return out
 }
 
 // adoptIssuers puts shared issuers in the place of those of a guard.
 func adoptIssuers(c *middleware.Config, shared *middleware.Issuers) (err error) {
-	var names []string
+	var own []string
 	for _, one := range c.Issuers {
 		c.Audiences = append(slices.Clone(c.Audiences), one.Audiences...)
-		if one.Profile != middleware.Entra || len(one.Tenants) == 0 {
-			names = append(names, one.URL)
-			continue
-		}
-		for _, tenant := range one.Tenants {
-			names = append(names, strings.Replace(one.URL, "{tenantid}", tenant, 1))
-		}
+		own = append(own, names(one)...)
 	}
 	c.Issuers, c.StaleKeys, c.Client = nil, 0, nil
-	c.SharedIssuers, err = shared.Only(names...)
+	c.SharedIssuers, err = shared.Only(own...)
 	return err
 }

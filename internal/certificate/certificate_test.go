@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -200,4 +202,70 @@ func TestSuitesAreModern(t *testing.T) {
 			t.Error(name)
 		}
 	}
+}
+
+// Files that cannot be used are counted at each look, and reported once they were the same at two.
+func TestFaultsAreCounted(t *testing.T) {
+	first, next := issue(t, 1, year), issue(t, 2, year)
+	f := open(t, first)
+	for n := 1; n < 4; n++ { // a tool that is still writing
+		f.write(f.cert, next.cert[:n*len(next.cert)/8])
+		f.look(1)
+	}
+	if _, failed := f.Loads(); failed != 3 || f.lines.Len() > 0 {
+		t.Errorf("%d failed, log %s", failed, &f.lines)
+	}
+	f.look(2)
+	f.write(f.cert, next.cert)
+	f.write(f.key, next.key)
+	f.look(1)
+	f.write(f.cert, next.cert[:3*len(next.cert)/8])
+	f.write(f.key, first.key)
+	f.look(1)
+	if got := f.logged("cannot be used"); got != 1 {
+		t.Errorf("a new fault is reported at the first look: %s", &f.lines)
+	}
+	f.look(2)
+	if _, failed := f.Loads(); failed != 8 || f.logged("cannot be used") != 2 {
+		t.Errorf("%d failed, log %s", failed, &f.lines)
+	}
+}
+
+// An end that is near is reported at once for a pair that was just taken, and while the files cannot
+// be used.
+func TestEndIsReportedAtOnce(t *testing.T) {
+	f := open(t, issue(t, 1, 2*time.Hour))
+	now := f.Expires().Add(-time.Minute)
+	f.now = func() time.Time { return now }
+	next := issue(t, 2, 2*time.Hour)
+	f.write(f.cert, next.cert)
+	if f.look(1); f.logged("ends soon") != 1 {
+		t.Errorf("with half a pair: %s", &f.lines)
+	}
+	f.write(f.key, next.key)
+	if f.look(1); f.logged("ends soon") != 2 {
+		t.Errorf("with the next pair: %s", &f.lines)
+	}
+}
+
+// The files are looked at in intervals.
+func TestRunLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, issue(t, 1, year))
+		next := issue(t, 2, year)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx, slog.New(slog.DiscardHandler)) }()
+		time.Sleep(Interval / 2)
+		f.write(f.cert, next.cert)
+		f.write(f.key, next.key)
+		time.Sleep(Interval)
+		if taken, failed := f.Loads(); taken != 2 || failed != 0 {
+			t.Errorf("%d taken, %d failed", taken, failed)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

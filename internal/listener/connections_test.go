@@ -132,6 +132,9 @@ func TestB9RefusedConnectionsCostNothing(t *testing.T) {
 	if lines := strings.Count(log.String(), "level=WARN"); lines != 2 || !strings.Contains(log.String(), "refused=1 ") || !strings.Contains(log.String(), "refused=992 ") {
 		t.Errorf("%d lines for 993 refusals:\n%s", lines, log.String())
 	}
+	if got := (&Server{connections: c.connections}).Figures(); got.Refused != 993 || got.Open != 8 {
+		t.Errorf("%+v", got)
+	}
 	for _, conn := range in {
 		_ = conn.Close()
 	}

@@ -155,6 +155,7 @@ func TestGateway(t *testing.T) {
 	notes.Decided(nil, middleware.Event{})
 	notes.Decided(nil, middleware.Event{Status: 403, Code: "insufficient_scope"})
 	tasks.Decided(nil, middleware.Event{Status: 404})
+	tasks.Decided(nil, middleware.Event{Status: 502})
 	tasks.Forwarded(0, time.Second)
 	got := series(t, m)
 	for name, want := range map[string]string{
@@ -162,6 +163,9 @@ func TestGateway(t *testing.T) {
 		`gatehouse_gateway_decisions_total{code="insufficient_scope",resource="https://notes.example.com/mcp",status="403"}`: "1",
 		`gatehouse_gateway_decisions_total{code="other",resource="https://tasks.example.com/mcp",status="4xx"}`:              "1",
 		`gatehouse_gateway_decisions_total{code="other",resource="https://notes.example.com/mcp",status="4xx"}`:              "0",
+		`gatehouse_gateway_decisions_total{code="other",resource="https://tasks.example.com/mcp",status="5xx"}`:              "1",
+		`gatehouse_gateway_upstream_duration_seconds_count{resource="https://tasks.example.com/mcp"}`:                        "1",
+		`gatehouse_gateway_upstream_duration_seconds_count{resource="https://notes.example.com/mcp"}`:                        "0",
 		`gatehouse_gateway_upstream_answers_total{outcome="aborted",resource="https://tasks.example.com/mcp"}`:               "1",
 	} {
 		if got[name] != want {

@@ -1,0 +1,96 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"gatehouse.example/cmd/authz/internal/metrics"
+	"gatehouse.example/storage"
+)
+
+// records are counts and keys, or the error of a store that does not answer.
+type records struct {
+	err    error
+	within time.Duration // that the last call was given
+}
+
+// Counts implements [metrics.Records].
+func (r *records) Counts(ctx context.Context) (storage.Counts, error) {
+	end, _ := ctx.Deadline()
+	r.within = time.Until(end)
+	return storage.Counts{UnusedClients: 1, UsedClients: 2, People: 3}, r.err
+}
+
+// KeySet implements [metrics.Records].
+func (r *records) KeySet(context.Context) (storage.KeySet, error) {
+	return storage.KeySet{Keys: []storage.SigningKey{
+		{State: storage.KeyPending}, {State: storage.KeyActive, Activated: time.Unix(1234, 0)}, {State: storage.KeyRetired}, {State: storage.KeyRetired}, {State: "of another release"},
+	}}, nil
+}
+
+// A scrape shows the records of each kind, and no records when the store does not answer in time.
+func TestFigures(t *testing.T) {
+	m, from := newRegistry(), &records{}
+	metrics.Figures(m, from, func() int { return 4 })
+	got := series(t, m)
+	for name, want := range map[string]string{
+		"gatehouse_store_up": "1", `gatehouse_clients{state="unused"}`: "1", `gatehouse_clients{state="used"}`: "2", "gatehouse_people": "3",
+		`gatehouse_signing_keys{state="pending"}`: "1", `gatehouse_signing_keys{state="active"}`: "1", `gatehouse_signing_keys{state="retired"}`: "2",
+		"gatehouse_signing_key_activated_timestamp_seconds": "1234", "gatehouse_password_checks_waiting": "4", `gatehouse_signing_keys{state="of another release"}`: "",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if from.within <= 0 || from.within > time.Second {
+		t.Errorf("the store has %s to answer", from.within)
+	}
+	from.err = errors.New("away")
+	got = series(t, m)
+	if got["gatehouse_store_up"] != "0" || got["gatehouse_people"] != "" || got[`gatehouse_clients{state="unused"}`] != "" || got[`gatehouse_signing_keys{state="active"}`] != "" {
+		t.Errorf("of a store that does not answer: %v", got)
+	}
+}
+
+// Requests to issuers are counted by their kind and the status of the answer.
+func TestAskingIssuers(t *testing.T) {
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			w.WriteHeader(http.StatusMultipleChoices)
+		case "/cut":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer issuer.Close()
+	m := newRegistry()
+	client := metrics.NewGateways(m).Client
+	for _, ask := range []func() (*http.Response, error){
+		func() (*http.Response, error) { return client.Get(issuer.URL) },
+		func() (*http.Response, error) { return client.Get(issuer.URL + "/moved") },
+		func() (*http.Response, error) { return client.Post(issuer.URL, "text/plain", nil) },
+		func() (*http.Response, error) { return client.Post(issuer.URL+"/cut", "text/plain", nil) },
+	} {
+		if res, err := ask(); err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}
+	got := series(t, m)
+	for name, want := range map[string]string{
+		`gatehouse_gateway_issuer_requests_total{kind="documents",outcome="ok"}`:          "1",
+		`gatehouse_gateway_issuer_requests_total{kind="documents",outcome="redirected"}`:  "1",
+		`gatehouse_gateway_issuer_requests_total{kind="introspection",outcome="ok"}`:      "1",
+		`gatehouse_gateway_issuer_requests_total{kind="introspection",outcome="aborted"}`: "1",
+		`gatehouse_gateway_issuer_request_duration_seconds_count{kind="introspection"}`:   "2",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+}

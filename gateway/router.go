@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gatehouse.example/internal/arrival"
+	"gatehouse.example/internal/lookalike"
 	"gatehouse.example/internal/requestid"
 )
 
@@ -172,12 +173,12 @@ func find(at []*Gateway, parts []segment) (*Gateway, refusal) {
 }
 
 // fold returns segments as a server could read them that ignores case, parameters, and dots and
-// spaces at the end.
-func fold(parts []segment) []segment {
-	out := make([]segment, len(parts))
-	for i, part := range parts {
-		name, _, _ := strings.Cut(part.plain, ";")
-		out[i].plain = strings.ToLower(strings.ToUpper(strings.TrimRight(name, ". ")))
+// spaces at the end, or that normalizes text.
+func fold(parts []segment) (out []segment) {
+	for part := range strings.SplitSeq(lookalike.Path("/" + plainPath(parts)), "/") {
+		if part != "" {
+			out = append(out, segment{plain: part})
+		}
 	}
 	return out
 }

@@ -83,9 +83,11 @@ func (rs *routes) needs(method, path string) (pattern string, scopes []string, o
 	if !ok {
 		return "", nil, false
 	}
-	for _, reading := range append(routeReadings(lookalike.Fold(path)), routeReadings(lookalike.Path(path))...) {
-		found, more, _ := rs.folded.find(method, reading)
-		scopes = union(union(scopes, more), rs.folded.beside(found, method, reading))
+	for _, folded := range append(lookalike.Foldings(path), lookalike.Path(path)) {
+		for _, reading := range routeReadings(folded) {
+			found, more, _ := rs.folded.find(method, reading)
+			scopes = union(union(scopes, more), rs.folded.beside(found, method, reading))
+		}
 	}
 	return pattern, scopes, true
 }

@@ -28,8 +28,31 @@ func Fold(s string) string {
 			b.WriteRune(c)
 		}
 	}
-	return strings.ToLower(strings.ToUpper(b.String()))
+	return single(b.String())
 }
+
+// Foldings returns what servers take a text for that compare without regard to case: in ASCII only,
+// by mappings of one character to one, by all mappings, and by those after NFKC. The last one is that
+// of [Fold], and it is the only one for a text in ASCII.
+func Foldings(s string) []string {
+	folded := Fold(s)
+	if isASCII(s) {
+		return []string{folded}
+	}
+	lower := strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			return c + 'a' - 'A'
+		}
+		return c
+	}, s)
+	return []string{lower, single(s), single(several.Replace(s)), folded}
+}
+
+// single folds case by mappings of one character to one. It makes both letters i of Turkish an "i".
+func single(s string) string { return strings.ToLower(strings.ToUpper(s)) }
+
+// several has the characters that become several of ASCII in another case.
+var several = strings.NewReplacer("\u00df", "ss", "\u1e9e", "ss", "\ufb00", "ff", "\ufb01", "fi", "\ufb02", "fl", "\ufb03", "ffi", "\ufb04", "ffl", "\ufb05", "st", "\ufb06", "st")
 
 // Path returns the folded path that a lenient server could find for a path: it decodes escapes that
 // folding brought, resolves dots, cuts off parameters, a query and a fragment, and ignores dots and

@@ -3,6 +3,7 @@ package lookalike_test
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
@@ -16,6 +17,17 @@ func TestFold(t *testing.T) {
 		"caf\u00c9": "caf\u00e9", "\u65e5\u672c": "\u65e5\u672c", "a\xffb": "a\ufffdb",
 	} {
 		if got := lookalike.Fold(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFoldings(t *testing.T) {
+	for text, want := range map[string][]string{
+		"Notes":                           {"notes"},
+		"K\u212a\u0131\ufb01\u00df\uff53": {"k\u212a\u0131\ufb01\u00df\uff53", "kki\ufb01\u00df\uff53", "kkifiss\uff53", "kkifisss"},
+	} {
+		if got := lookalike.Foldings(text); !slices.Equal(got, want) {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}

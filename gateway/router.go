@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gatehouse.example/internal/arrival"
+	"gatehouse.example/internal/lookalike"
 	"gatehouse.example/internal/requestid"
 )
 
@@ -158,23 +159,24 @@ func described(at []*Gateway, path string) *Gateway {
 // is none, or another one for a server that reads the path loosely. The gateways are those of one
 // host, the longest paths first.
 func find(at []*Gateway, parts []segment) (*Gateway, refusal) {
-	var strict, loose *Gateway
-	folded := fold(parts)
-	for _, g := range at {
-		if _, ok := g.places.public.rest(parts); ok && strict == nil {
-			strict = g
-		}
-		if _, ok := (prefix{parts: fold(g.places.public.parts)}).rest(folded); ok && loose == nil {
-			loose = g
-		}
-	}
-	switch {
-	case strict == nil:
+	i := slices.IndexFunc(at, func(g *Gateway) bool { _, ok := g.places.public.rest(parts); return ok })
+	if i < 0 {
 		return nil, nothing
-	case strict != loose, len(at) > 1 && vanishes(parts, folded):
+	}
+	folded := fold(parts)
+	if len(at) > 1 && vanishes(parts, folded) {
 		return nil, twoReadings
 	}
-	return strict, refusal{}
+	for _, reading := range [][]segment{folded, resolved(parts)} {
+		loose := slices.IndexFunc(at, func(g *Gateway) bool {
+			_, ok := prefix{parts: fold(g.places.public.parts)}.rest(reading)
+			return ok
+		})
+		if loose != i {
+			return nil, twoReadings
+		}
+	}
+	return at[i], refusal{}
 }
 
 // fold returns segments as a server could read them that ignores case, parameters, and dots and
@@ -183,7 +185,18 @@ func fold(parts []segment) []segment {
 	out := make([]segment, len(parts))
 	for i, part := range parts {
 		name, _, _ := strings.Cut(part.plain, ";")
-		out[i].plain = strings.ToLower(strings.ToUpper(strings.TrimRight(name, ". ")))
+		out[i].plain = lookalike.Fold(strings.TrimRight(name, ". "))
+	}
+	return out
+}
+
+// resolved returns segments as a server could read them that normalizes text before it looks for
+// slashes and dots.
+func resolved(parts []segment) (out []segment) {
+	for part := range strings.SplitSeq(lookalike.Path("/"+plainPath(parts)), "/") {
+		if part != "" {
+			out = append(out, segment{plain: part})
+		}
 	}
 	return out
 }

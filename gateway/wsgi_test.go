@@ -40,7 +40,12 @@ func newWSGI(t *testing.T) string {
 	if err != nil {
 		t.Skip("there is no python3 here")
 	}
-	cmd := exec.Command(python, "-c", wsgi)
+	return runForeign(t, exec.Command(python, "-c", wsgi)) + "/mcp"
+}
+
+// runForeign runs a server that prints its port, and returns its URL.
+func runForeign(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +59,9 @@ func newWSGI(t *testing.T) string {
 	})
 	port, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the server in Python did not begin: %v", err)
+		t.Fatalf("%s did not begin: %v", cmd.Args[0], err)
 	}
-	return "http://127.0.0.1:" + strings.TrimSpace(port) + "/mcp"
+	return "http://127.0.0.1:" + strings.TrimSpace(port)
 }
 
 // TestA2HeadersAsWSGIReadsThem checks that a server in Python gets only headers that the gateway

@@ -203,6 +203,10 @@ func sameURL(htu, url string) bool {
 	}
 	htu, _ = cutAt(htu, "?#")
 	url, _ = cutAt(url, "?#")
-	normal := normalURI(htu)
-	return normal != "" && normal == normalURI(url)
+	normal := normalURI(asSent(htu))
+	return normal != "" && normal == normalURI(asSent(url))
 }
+
+// asSent returns a URL with escapes for the characters that cannot be in one, as clients put it into
+// a request line: some take "htu" from the text that a person wrote.
+func asSent(url string) string { return escapeWeb(url, " \"<>[\\]^`{|}") }

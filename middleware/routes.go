@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gatehouse.example/internal/lookalike"
 )
 
 // routes are the rules of [Policy.Routes].
@@ -94,9 +96,11 @@ func (rs *routes) needs(method, path string) (pattern string, scopes []string, o
 	if !ok {
 		return "", nil, false
 	}
-	for _, reading := range routeReadings(path) {
-		found, more, _ := rs.folded.find(method, reading)
-		scopes = union(union(scopes, more), rs.folded.beside(found, method, reading))
+	for _, folded := range append(lookalike.Foldings(path), lookalike.Path(path)) {
+		for _, reading := range routeReadings(folded) {
+			found, more, _ := rs.folded.find(method, reading)
+			scopes = union(union(scopes, more), rs.folded.beside(found, method, reading))
+		}
 	}
 	return pattern, scopes, true
 }
@@ -142,10 +146,9 @@ func below(pattern, method, path string) bool {
 	return true
 }
 
-// routeReadings returns what servers may take a path for: they ignore case, a slash at the end,
-// or the ending of a name, which selects a format in some frameworks.
+// routeReadings returns what servers may take a folded path for: they ignore a slash at the end, or
+// the ending of a name, which selects a format in some frameworks.
 func routeReadings(path string) []string {
-	path = foldPath(path)
 	out := []string{path}
 	bare := strings.TrimSuffix(path, "/")
 	if bare != path {
@@ -161,12 +164,6 @@ func routeReadings(path string) []string {
 		}
 	}
 	return slices.DeleteFunc(out, func(reading string) bool { return reading == "" })
-}
-
-// foldPath returns a path in lowercase. The letters outside of ASCII that some servers treat as
-// equal to one of ASCII, the Kelvin sign, the long s, and the i with and without a dot, become that.
-func foldPath(path string) string {
-	return strings.ToLower(strings.ToUpper(path))
 }
 
 // foldRoute returns a pattern in lowercase, with wildcards that are named by their place, so that

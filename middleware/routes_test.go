@@ -81,6 +81,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/notes/trash.json", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/notes/trash.tar.gz", "GET /notes/{id}", "notes:read notes:trash"},
 		{"GET", "/files/private/b", "GET /files/{path...}", "files:read files:private"},
+		{"GET", "/%EF%AC%81les/priv%C2%AAte/b", "", "-"},
+		{"GET", "/files/Priv%C2%AAte/b", "GET /files/{path...}", "files:read files:private"},
+		{"GET", "/files/a%EF%BC%8F..%EF%BC%8F%E2%80%A5%EF%BC%8Fnotes%EF%BC%8Ftrash", "GET /files/{path...}", "files:read notes:trash"},
 		{"GET", "/files/pr%C4%B1vate/b", "GET /files/{path...}", "files:read files:private"},
 		// Named by nobody.
 		{"GET", "/notes/", "", "-"},
@@ -132,7 +135,7 @@ func TestRoutesRefuseWhatServersReadDifferently(t *testing.T) {
 	for _, target := range []string{
 		"/files/a%2Fb", "/files/a%2fb", "/files/..", "/files/../notes/trash", "/files/%2e%2E/notes/trash", "/files/.", "/files//a", "//notes/7",
 		"/files/a%5Cb", "/files/a;b", "/files/a%3Bb", "/files/a%00", "/files/a%0a", "/files/a%7f", "/files/a%25", "/files/a%252fb", "/files/a%3F", "/files/a%23",
-		"/notes/%74rash", "/notes%3Aarchive", "/files/%ff", "/files/%c0%af", "/files/a.", "/files/a%20", "/files/%20a", "/files/...", "/files/. ./a",
+		"/notes/%74rash", "/notes%3Aarchive", "/files/%ff", "/files/%c0%af", "/files/a.", "/files/a%20", "/files/%20a", "/files/...", "/files/. ./a", "/files/a%C2%A0", "/files/%E2%80%A8a", "/files/a%EF%BB%BF",
 		"/notes?_method=DELETE", "/notes?a=1&%5Fmethod=DELETE",
 	} {
 		target = strings.ReplaceAll(target, " ", "%20")

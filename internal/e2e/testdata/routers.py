@@ -71,6 +71,7 @@ def serve_asgi(find):
         await send({"type": "http.response.body", "body": b""})
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, log_level="error", http="h11", lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])

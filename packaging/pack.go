@@ -40,7 +40,7 @@ var description string
 // has the time of the commit.
 func (j job) described(format, stage string, p *program) (*nfpm.Info, error) {
 	config, err := nfpm.ParseWithEnvMapping(strings.NewReader(description), func(name string) string {
-		return map[string]string{"STAGE": stage}[name]
+		return map[string]string{"STAGE": stage, "VERSION": p.version, "ARCH": p.arch}[name]
 	})
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (j job) described(format, stage string, p *program) (*nfpm.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	info.Version, info.Arch, info.MTime = p.version, p.arch, p.committed
+	info.MTime = p.committed
 	scripts := filepath.Join(j.repository, "packaging")
 	for _, script := range []*string{&info.Scripts.PostInstall, &info.Scripts.PreRemove, &info.Scripts.PostRemove} {
 		*script = filepath.Join(scripts, *script)

@@ -99,7 +99,10 @@ func (s *gatewaySettings) plan(d *settings.Document, random io.Reader) (*gateway
 	}
 	config, err := s.gateway(random, &plan.watched)
 	plan.configs = []gateway.Config{config}
-	return plan, s.doubts(), errors.Join(s.mistakes(), err)
+	if err = errors.Join(s.mistakes(), err); err == nil {
+		_, err = gateway.New(config) // before a port is opened
+	}
+	return plan, s.doubts(), err
 }
 
 // onlyShared returns an error for each setting that belongs to one of several resources.

@@ -90,7 +90,19 @@ func (g *Gateway) about(r *http.Request) context.Context {
 	method, uri := r.Header.Values(g.told.MethodHeader), r.Header.Values(g.told.URIHeader)
 	if g.told.OriginalRequest != (OriginalRequest{}) && trusted && len(method) == 1 && len(uri) == 1 && strings.HasPrefix(uri[0], "/") {
 		path, _, _ := strings.Cut(uri[0], "?")
-		out = asked{method[0], g.places.resource.Scheme + "://" + g.places.resource.Host + path}
+		if g.has(path) {
+			out = asked{method[0], g.places.resource.Scheme + "://" + g.places.resource.Host + path}
+		}
 	}
 	return context.WithValue(r.Context(), askedKey{}, out)
+}
+
+// has reports whether an escaped path is that of the resource, or below it.
+func (g *Gateway) has(path string) bool {
+	parts, err := segments(path)
+	if err != nil {
+		return false
+	}
+	_, ok := g.places.public.rest(parts)
+	return ok
 }

@@ -121,6 +121,25 @@ func TestProofsAtVerify(t *testing.T) {
 	}
 }
 
+// TestProofsAtVerifyAreForTheResource shows that no proof is good for a URL beside the resource,
+// also if the proxy tells that the request is for that.
+func TestProofsAtVerifyAreForTheResource(t *testing.T) {
+	g := newGate(t, "http://127.0.0.1:1", proving(middleware.DPoPRequired, true))
+	key := middlewaretest.NewProofKey(t, jose.ES256)
+	token := g.issuer.Mint(middlewaretest.Claims{"aud": resource, "cnf": key.Confirmation()})
+	for path, want := range map[string]int{"/mcp": 200, "/mcp/below": 200, "/other": 401, "/mcpx": 401, "/mcp/../other": 401} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1:9000/verify", nil)
+		r.RemoteAddr = trustedProxy
+		key.Send(r, strings.TrimSuffix(resource, "/mcp")+path, token, middlewaretest.Claims{"htm": "POST"})
+		r.Header.Set("X-Forwarded-Method", "POST")
+		r.Header.Set("X-Forwarded-Uri", path)
+		w := httptest.NewRecorder()
+		if g.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // TestProofsAreUsedOnceAtAll shows that /verify and the resource have one memory and one nonce.
 func TestProofsAreUsedOnceAtAll(t *testing.T) {
 	upstream := httptest.NewServer(http.NotFoundHandler())

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gatehouse.example/internal/arrival"
+	"gatehouse.example/internal/headername"
 	"gatehouse.example/internal/lookalike"
 	"gatehouse.example/internal/requestid"
 )
@@ -29,6 +30,7 @@ type Router struct {
 	hosts   map[string][]*Gateway // those with the longest paths first
 	trusted []netip.Prefix
 	keys    http.Handler // nil without assertions
+	certs   []string     // the headers with certificates of clients, of any of the gateways, folded
 }
 
 // NewRouter returns a router. An error names two resources that a client or server could take for
@@ -54,6 +56,9 @@ func NewRouter(gates ...*Gateway) (*Router, error) {
 				return nil, fmt.Errorf("gateway: router: resource %s: it has other keys for assertions: share AssertionKeys", g.places.resource)
 			}
 			keys, t.keys = g.asserter.keys, g.asserter.keys
+		}
+		if g.told.certHeader != "" {
+			t.certs = append(t.certs, headername.Fold(g.told.certHeader))
 		}
 		for _, host := range g.places.hosts() {
 			t.hosts[host] = append(t.hosts[host], g)
@@ -117,7 +122,21 @@ func (t *Router) route(w http.ResponseWriter, r *http.Request, path string, part
 		t.refuse(w, r, why)
 		return
 	}
-	g.ServeHTTP(w, r)
+	g.ServeHTTP(w, t.withoutCertificates(r, g.told.certHeader))
+}
+
+// withoutCertificates returns a request without the headers in which a proxy sends certificates of
+// clients to the other resources, in every spelling.
+func (t *Router) withoutCertificates(r *http.Request, own string) *http.Request {
+	others := slices.DeleteFunc(slices.Clone(t.certs), func(name string) bool { return name == headername.Fold(own) })
+	if len(others) == 0 {
+		return r
+	}
+	out := new(http.Request)
+	*out = *r
+	out.Header = r.Header.Clone()
+	strip(out.Header, headername.NewSet(others...).Has)
+	return out
 }
 
 // refuse answers a request that is for no resource. Its body must arrive in time, too.

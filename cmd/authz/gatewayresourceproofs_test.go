@@ -151,10 +151,14 @@ func TestGatewayResourcesAndCertificates(t *testing.T) {
 	sum := sha256.Sum256(block.Bytes)
 	token := b.mint(map[string]any{"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])})
 	for resource, want := range map[string]int{plainURL: 200, notesURL: 401, reportsURL: 401, filesURL: 401} {
-		status, _, got := at(t, b.r, "POST", resource, token, "X-Client-Pem", url.PathEscape(string(text)))
-		if status != want || got.Get("X-Client-Pem") != "" {
+		status, _, got := at(t, b.r, "POST", resource, token, "X-Client-Pem", url.PathEscape(string(text)), "X_client_pem", "forged")
+		if status != want || got.Get("X-Client-Pem") != "" || len(got["X_client_pem"]) != 0 {
 			t.Errorf("%s: %d, want %d; the server gets %q", resource, status, want, got.Get("X-Client-Pem"))
 		}
+	}
+	_, _, got := at(t, b.r, "POST", filesURL, b.mint(nil), "X-Client-Pem", "forged", "X_client_pem", "forged", "X-Other", "kept")
+	if got.Get("X-Other") != "kept" || got.Get("X-Client-Pem") != "" || len(got["X_client_pem"]) != 0 {
+		t.Errorf("the server of another resource gets %v", got)
 	}
 	if status, _, _ := at(t, b.r, "POST", plainURL, token); status != 401 {
 		t.Errorf("without the certificate: %d", status)

@@ -145,6 +145,8 @@ http {
 	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
 	upstream gatehouse { server %[2]s; }
 	upstream notes { server %[3]s; }
+	upstream mcp { server %[3]s; }
+	upstream reports { server %[3]s; }
 	server { listen %[4]s; server_name %[5]s; include %[6]s; }
 }
 `, dir, gate, server, address, publicHost, recipe(t, name)))
@@ -175,6 +177,7 @@ func eachRecipe(t *testing.T, test func(t *testing.T, p *proxied)) {
 		run    func(t *testing.T, gate, server string) string
 	}{
 		{"nginx-gateway.conf", false, runNginx("nginx-gateway.conf")}, {"nginx-verify.conf", true, runNginx("nginx-verify.conf")},
+		{severalRecipe, true, runNginx(severalRecipe)},
 		{"Caddyfile-gateway", false, runCaddy("Caddyfile-gateway")}, {"Caddyfile-verify", true, runCaddy("Caddyfile-verify")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -281,7 +284,7 @@ func TestA8RecipesServe(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if got := requests[0].Header.Get("Mcp-Param-City"); got != "Basel" && !strings.HasSuffix(t.Name(), "nginx-verify.conf") {
+		if got := requests[0].Header.Get("Mcp-Param-City"); got != "Basel" && !strings.Contains(t.Name(), "nginx-verify") {
 			t.Errorf("Mcp-Param-City: %q", got)
 		}
 		if got := requests[0].Header.Get("X-Forwarded-For"); !strings.HasPrefix(got, "127.0.0.1") {

@@ -19,7 +19,7 @@ func TestA8PageNamesTheRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob("../../docs/recipes/*")
-	if err != nil || len(files) != 6 {
+	if err != nil || len(files) != 7 {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, file := range files {

@@ -26,6 +26,7 @@ type decision struct {
 // decided are the decisions of a guard. Others count as the code other under their class.
 var decided = []decision{
 	{0, ""}, {http.StatusUnauthorized, ""}, {http.StatusUnauthorized, "invalid_token"}, {http.StatusForbidden, ""},
+	{http.StatusUnauthorized, "invalid_dpop_proof"}, {http.StatusUnauthorized, "use_dpop_nonce"},
 	{http.StatusForbidden, "insufficient_scope"}, {http.StatusBadRequest, ""}, {http.StatusBadRequest, "invalid_request"},
 	{http.StatusServiceUnavailable, ""},
 }

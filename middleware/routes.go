@@ -64,29 +64,16 @@ func newRouteSet(scopes map[string][]string) (set routeSet, err error) {
 	}()
 	set = routeSet{http.NewServeMux(), scopes}
 	for _, pattern := range slices.Sorted(maps.Keys(scopes)) {
-		set.mux.Handle(pattern, routeNamed{http.NotFoundHandler()})
+		set.mux.Handle(pattern, http.NotFoundHandler())
 	}
 	return set, nil
 }
 
-// routeNamed is the handler of each pattern, by which a redirect of [http.ServeMux] is told apart.
-type routeNamed struct{ http.Handler }
-
-// find returns the pattern for a decoded path, and its scopes, false without one. Where ServeMux
-// redirects /a to /a/ although a wildcard for several segments matches /a, other servers serve /a: the
-// scopes are those of both.
+// find returns the pattern for a decoded path, and its scopes, false without one.
 func (s *routeSet) find(method, path string) (pattern string, scopes []string, ok bool) {
-	handler, pattern := s.closest(method, path)
+	_, pattern = s.mux.Handler(&http.Request{Method: method, URL: &url.URL{Path: path}})
 	scopes, ok = s.scopes[pattern]
-	if _, direct := handler.(routeNamed); !direct && ok {
-		_, wide := s.closest(method, path+"\x01") // a name that no pattern has, and no path
-		scopes = union(scopes, s.scopes[wide])
-	}
 	return pattern, scopes, ok
-}
-
-func (s *routeSet) closest(method, path string) (http.Handler, string) {
-	return s.mux.Handler(&http.Request{Method: method, URL: &url.URL{Path: path}})
 }
 
 // needs returns the pattern for a decoded path, and the scopes of all readings of it. It returns

@@ -23,6 +23,8 @@ func TestRoutesThatServersTakeForOthers(t *testing.T) {
 			"GET /f/secret":    {"secret"},
 			"GET /f/box/{$}":   {"box"},
 			"GET /f/tree/":     {"tree"},
+			"GET /g/{n}/{$}":   {"wild"},
+			"GET /{path...}":   {"rest"},
 			"GET /f/In/{$}":    {"in"},
 			"GET /f/a":         {"a"},
 			"GET /f/b.tar":     {"tar"},
@@ -31,10 +33,10 @@ func TestRoutesThatServersTakeForOthers(t *testing.T) {
 		}}
 	})
 	for target, want := range map[string]string{
-		"/f/other": "api all", "/f/": "api root", "/f/secret/": "api all secret", "/f/box": "api all box", "/f/in/": "api all in",
-		"/f/a.json": "api all a", "/f/b.tar.gz": "api all tar", "/f/.env": "api all", "/f/Twice": "api one two all", "/f/tree": "api all tree", "/f/tree/x": "api tree", "/f/TWICE": "api all one two",
+		"/f/other": "api all", "/f/": "api root rest", "/f/secret/": "api all secret", "/f/box": "api all box", "/f/in/": "api all in",
+		"/f/a.json": "api all a", "/f/b.tar.gz": "api all tar", "/f/.env": "api all", "/f/Twice": "api one two all", "/f/tree": "api all tree", "/f/tree/x": "api tree", "/g/x": "api wild rest", "/f/TWICE": "api all one two",
 	} {
-		all := "api all root secret box in a tar one two tree"
+		all := "api all root secret box in a tar one two tree wild rest"
 		res := serve(guard.Protect(&inner{}), sent(t, issuer, "GET", target, all))
 		if got := strings.Join(event.Needed, " "); res.StatusCode != http.StatusTeapot || len(got) != len(want) || !sameScopes(want, event.Needed) {
 			t.Errorf("%s: %s, needs %q, want %q", target, res.Status, got, want)

@@ -75,6 +75,7 @@ func TestProofsAtVerify(t *testing.T) {
 		status   int
 	}{
 		"told by the proxy":             {middleware.DPoPRequired, true, trustedProxy, told, "POST", 200},
+		"told over a socket of IPv6":    {middleware.DPoPRequired, true, "[::ffff:10.0.0.1]:1234", told, "POST", 200},
 		"another method":                {middleware.DPoPRequired, true, trustedProxy, told, "GET", 401},
 		"another path":                  {middleware.DPoPRequired, true, trustedProxy, "X-Forwarded-Method: POST|X-Forwarded-Uri: /other", "POST", 401},
 		"told by a stranger":            {middleware.DPoPRequired, true, "192.0.2.1:1234", told, "POST", 401},

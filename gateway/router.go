@@ -20,7 +20,8 @@ import (
 //
 // The host is the Host of the request, or X-Forwarded-Host from a trusted proxy. An unknown host is
 // answered with 421 and an unknown path with 404. A path that belongs to one resource as it is
-// written, and to another for a server that ignores case or parameters, is answered with 400.
+// written, and to another for a server that ignores case or parameters, is answered with 400. So is,
+// where a host has several resources, one with a segment that such a server takes for none.
 //
 // /healthz and /jwks.json answer for any host. At /verify, the resource follows from the original
 // URL that a trusted proxy sends: in X-Original-URL, or in X-Forwarded-Host and X-Forwarded-Uri. If

@@ -50,7 +50,8 @@ func TestExtendedConnectIsRefused(t *testing.T) {
 	}
 	for i, h := range []http.Handler{g, router, router} {
 		for protocol, want := range map[string]int{"websocket": http.StatusNotImplemented, "": http.StatusMethodNotAllowed} {
-			r := httptest.NewRequest("CONNECT", []string{"https://notes.example.com/mcp", "https://notes.example.com/mcp", "https://other.example.com/other"}[i], nil)
+			r := httptest.NewRequest("GET", []string{"https://notes.example.com/mcp", "https://notes.example.com/mcp", "https://other.example.com/other"}[i], nil)
+			r.Method = "CONNECT"
 			if protocol != "" {
 				r.Header[":protocol"] = []string{protocol}
 			}

@@ -88,10 +88,18 @@ func TestUpstreamHeadersThatAreNone(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	config := gateway.Config{Upstream: "HTTPS://upstream.example.com", UpstreamTLS: &tls.Config{}}
+	config.Guard.Resource, config.Guard.AuthorizationServers = resource, []string{"https://auth.example.com"}
+	if _, err := gateway.New(config); err != nil {
+		t.Error(err)
+	}
 	for says, change := range map[string]func(*gateway.Config){
 		"it is a credential of the gateway": func(c *gateway.Config) { c.PassHeaders = []string{"x-api-key"} },
 		"nothing is forwarded":              func(c *gateway.Config) { c.Upstream, c.VerifyOnly = "", true },
-		"not https":                         func(c *gateway.Config) { c.UpstreamTLS = &tls.Config{} },
+		"credentials for an upstream": func(c *gateway.Config) {
+			c.Upstream, c.VerifyOnly, c.UpstreamHeaders, c.UpstreamTLS = "", true, nil, &tls.Config{}
+		},
+		"not https": func(c *gateway.Config) { c.UpstreamTLS = &tls.Config{} },
 		"two transports": func(c *gateway.Config) {
 			c.Upstream, c.UpstreamTLS, c.Transport = "https://upstream.example.com", &tls.Config{}, http.DefaultTransport
 		},

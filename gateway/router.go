@@ -205,7 +205,7 @@ func fold(parts []segment) []segment {
 	out := make([]segment, len(parts))
 	for i, part := range parts {
 		name, _, _ := strings.Cut(part.plain, ";")
-		out[i].plain = lookalike.Fold(strings.TrimRight(name, ". "))
+		out[i].plain = lookalike.Fold(lookalike.Trim(name))
 	}
 	return out
 }

@@ -56,7 +56,7 @@ server.serve_forever()
 // routedPieces are put into paths, and dialledHosts are the values of Host.
 var (
 	routedPieces = []string{
-		"/admin", "/Admin", "/adm%C4%B1n", "/%61dmin", "/adm\uff49n", "/adm\u2170n", "/files", "/FILES", "/\ufb01les", "/file\u017f", "/keys", "/\u212aeys", "/x", "/", "/.", "/..", "/%2e%2e", "/\u2025", "/\u2024\u2024",
+		"/admin", "/Admin", "/adm%C4%B1n", "/%61dmin", "/admin%EF%BB%BF", "/admin%E2%80%A9", "/%C2%85admin", "/adm\uff49n", "/adm\u2170n", "/files", "/FILES", "/\ufb01les", "/file\u017f", "/keys", "/\u212aeys", "/x", "/", "/.", "/..", "/%2e%2e", "/\u2025", "/\u2024\u2024",
 		"\uff0fadmin", "\uff0e", "\uff1bx", "%2fadmin", "%5cadmin", "\uff3cadmin", ";v=1", "/..;/admin", "/;/admin", ".", "%20", "%C2%A0", "%EF%BB%BF", "%00", "\uff05\uff12\uff26admin", "%252fadmin", "\u037ex", "?x", "\uff1fx", "%3fx", "e\u0301", "%ff",
 	}
 	dialledHosts = []string{

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"gatehouse.example/internal/headername"
+	"gatehouse.example/internal/lookalike"
 )
 
 // passRoute applies [Policy.Routes] to a request with a good token, or without credentials, and
@@ -124,15 +124,12 @@ func plainSegments(path string) bool {
 		if segment == "" && i == len(segments)-1 {
 			return true
 		}
-		if segment == "" || strings.TrimFunc(segment, trimmed) != segment || strings.HasSuffix(segment, ".") {
+		if segment == "" || lookalike.Trim(segment) != segment {
 			return false
 		}
 	}
 	return true
 }
-
-// trimmed reports whether some server removes a character from both ends of a text.
-func trimmed(c rune) bool { return unicode.IsSpace(c) || c == '\ufeff' }
 
 // unreserved follows RFC 3986 section 2.3.
 func unreserved(c byte) bool { return base64URL(c) || c == '.' || c == '~' }

@@ -9,8 +9,10 @@ package lookalike
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -32,20 +34,27 @@ func Fold(s string) string {
 }
 
 // Foldings returns what servers take a text for that compare without regard to case: in ASCII only,
-// by mappings of one character to one, by all mappings, and by those after NFKC. The last one is that
-// of [Fold], and it is the only one for a text in ASCII.
+// by mappings of one character to one, by all mappings, and by those after NFKC. For each of these
+// there are servers that take the dotless i, or the I with a dot, for an "i", and others. The last one
+// is that of [Fold], and it is the only one for a text in ASCII.
 func Foldings(s string) []string {
-	folded := Fold(s)
 	if isASCII(s) {
-		return []string{folded}
+		return []string{Fold(s)}
 	}
-	lower := strings.Map(func(c rune) rune {
-		if 'A' <= c && c <= 'Z' {
-			return c + 'a' - 'A'
-		}
-		return c
-	}, s)
-	return []string{lower, single(s), single(several.Replace(s)), folded}
+	const other = "\ue000" // a character that is nobody's "i"
+	undotted := strings.ReplaceAll(s, "\u0130", other)
+	out := []string{strings.Map(lowerASCII, s)}
+	for _, text := range slices.Compact([]string{strings.ReplaceAll(undotted, "\u0131", other), undotted, s}) {
+		out = append(out, single(text), single(several.Replace(text)), Fold(text))
+	}
+	return out
+}
+
+func lowerASCII(c rune) rune {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 // single folds case by mappings of one character to one. It makes both letters i of Turkish an "i".
@@ -68,11 +77,18 @@ func Path(s string) string {
 	segments := strings.Split(s, "/")
 	for i, segment := range segments {
 		if segment, _, _ = strings.Cut(segment, ";"); segment != "." && segment != ".." {
-			segment = strings.TrimRight(segment, ". ")
+			segment = Trim(segment)
 		}
 		segments[i] = segment
 	}
 	return path.Clean(strings.Join(segments, "/"))
+}
+
+// Trim returns a segment of a path without what servers and file systems remove: spaces of any kind at
+// both ends, and dots at its end.
+func Trim(segment string) string {
+	space := func(c rune) bool { return unicode.IsSpace(c) || c == '\ufeff' }
+	return strings.TrimRightFunc(strings.TrimLeftFunc(segment, space), func(c rune) bool { return c == '.' || space(c) })
 }
 
 func isASCII(s string) bool {

@@ -96,6 +96,9 @@ func TestDeb(t *testing.T) {
 			t.Errorf("no %s in\n%s", name, list)
 		}
 	}
+	if lines := strings.Count(list, "\n"); strings.Count(list, " 2026-01-02 03:04 ") != lines {
+		t.Errorf("not all files have the time of the commit:\n%s", list)
+	}
 	if n := strings.Count(list, "\n-"); n != len(want)-1 && n != len(want) || strings.Contains(list, "-key") {
 		t.Errorf("other files:\n%s", list)
 	}
@@ -131,7 +134,7 @@ func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C", "TZ=UTC")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s %q: %v", name, args, err)

@@ -18,9 +18,6 @@ type verb struct {
 	node     *kong.Node
 }
 
-// name is the last word of the path.
-func (v verb) name() string { return v.path[strings.LastIndex(v.path, " ")+1:] }
-
 // verbs lists the program and all its verbs that are not hidden, each before those below it.
 func verbs(app *kong.Application) []verb {
 	var all []verb

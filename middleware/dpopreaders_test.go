@@ -1,12 +1,10 @@
 package middleware_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -88,15 +86,9 @@ func TestProofsOfOtherReaders(t *testing.T) {
 	}
 	for name, command := range map[string][]string{"node": {"node", "-e", nodeAsks}, "python": {"python3", "-c", pythonAsks}} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skipf("there is no %s here", command[0])
-			}
-			cmd := exec.Command(command[0], command[1:]...)
-			cmd.Stdin = bytes.NewReader(in)
-			out, err := cmd.Output()
 			var all []asked
-			if err != nil || json.Unmarshal(out, &all) != nil || len(all) != len(texts) {
-				t.Fatalf("%d answers: %v", len(all), err)
+			if askReader(t, command, in, &all); len(all) != len(texts) {
+				t.Fatalf("%d answers to %d questions", len(all), len(texts))
 			}
 			judged, crossed := 0, 0
 			for i, one := range all {

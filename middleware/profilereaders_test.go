@@ -1,10 +1,8 @@
 package middleware_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"math/rand/v2"
-	"os/exec"
 	"testing"
 
 	"gatehouse.example/middleware"
@@ -75,18 +73,9 @@ func TestProfileOtherReaders(t *testing.T) {
 	}
 	for name, command := range map[string][]string{"node": {"node", "-e", nodeClaims}, "python": {"python3", "-c", pythonClaims}} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skipf("there is no %s here", command[0])
-			}
-			cmd := exec.Command(command[0], command[1:]...)
-			cmd.Stdin = bytes.NewReader(in)
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
 			var read []json.RawMessage
-			if err := json.Unmarshal(out, &read); err != nil || len(read) != len(tokens) {
-				t.Fatalf("%d of %d readings: %v", len(read), len(tokens), err)
+			if askReader(t, command, in, &read); len(read) != len(tokens) {
+				t.Fatalf("%d of %d readings", len(read), len(tokens))
 			}
 			for i, text := range read {
 				asProfile(t, string(text), tokens[i])

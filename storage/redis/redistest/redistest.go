@@ -295,7 +295,7 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "output") }
 
 // output returns the end of the server's output, over all its starts.
 func (s *Server) output() string {
-	const most = 8 << 10
+	const most = 4 << 10
 	text, err := os.ReadFile(s.logFile())
 	if err != nil {
 		return err.Error()
@@ -320,13 +320,21 @@ func await(t testing.TB, what string, check func(context.Context) error) {
 	}
 }
 
+// given are the ports that [freeAddress] has returned.
+var given sync.Map
+
 // freeAddress chooses a port below those that systems give to outgoing connections. Otherwise
 // such a connection could take the port of a server between two starts, or connect to itself in
-// the server's place.
+// the server's place. No port is given twice: while a server is down, those that knew it would
+// find a server of another test in its place.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		addr := net.JoinHostPort(host, strconv.Itoa(15000+rand.IntN(17000)))
+	for range 1000 {
+		port := 15000 + rand.IntN(17000)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		addr := net.JoinHostPort(host, strconv.Itoa(port))
 		if listener, err := net.Listen("tcp", addr); err == nil {
 			_ = listener.Close()
 			return addr

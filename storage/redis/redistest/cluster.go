@@ -40,7 +40,7 @@ func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
 // launch starts the next node.
 func (c *Cluster) launch(config Config) {
 	c.t.Helper()
-	_, bus, _ := net.SplitHostPort(freeAddress(c.t))
+	_, bus, _ := net.SplitHostPort(FreeAddress(c.t))
 	args := []string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no"}
 	if c.ways != nil {
 		args = append(args, c.ways.args(len(c.Nodes))...)

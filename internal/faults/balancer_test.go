@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // balancer is a proxy in front of processes, as operators have one: it asks /readyz, sends requests in
@@ -42,7 +44,7 @@ func newBalancer(t testing.TB, f *fleet, n int, flags ...string) *balancer {
 	t.Helper()
 	b := &balancer{transport: &http.Transport{MaxIdleConnsPerHost: connections}}
 	for range n {
-		back := &backend{admin: freeAddress(t)}
+		back := &backend{admin: redistest.FreeAddress(t)}
 		back.flags = append(slices.Clone(flags), "--admin-listen", back.admin)
 		back.process = f.start(back.flags...)
 		b.backends = append(b.backends, back)

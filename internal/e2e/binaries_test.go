@@ -198,6 +198,12 @@ func (p *process) waitHealthy(t testing.TB) {
 	}
 }
 
+// awaitOutput waits until the process has written a text, which may arrive after its answer.
+func (p *process) awaitOutput(t testing.TB, text string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s writes %q", p.name, text), func() bool { return strings.Contains(p.Stdout()+p.Stderr(), text) })
+}
+
 func (p *process) health(client *http.Client) error {
 	resp, err := client.Get(p.URL + "/healthz")
 	if err != nil {

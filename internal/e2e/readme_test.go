@@ -215,9 +215,7 @@ func (d *deployment) checkState(server *process) {
 			d.t.Errorf("%s has the permissions %v, want %v", path, info.Mode(), want)
 		}
 	}
-	if file := filepath.Join(folder, "gatehouse.db"); !strings.Contains(server.Stdout()+server.Stderr(), file) {
-		d.t.Errorf("the start does not name %s", file)
-	}
+	server.awaitOutput(d.t, filepath.Join(folder, "gatehouse.db"))
 }
 
 // connect registers a client, has the person sign in and allow it, and redeems the code.

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"gatehouse.example/storage/redis/redistest"
 )
@@ -35,16 +34,8 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 	gateway = start(t, build(t, "authz"), address, []string{"AUTHZ_INTROSPECTION_SECRET=not the secret of this resource"}, []string{
 		"gateway", "--listen", address, "--resource", resource, "--upstream", upstream.URL + "/mcp", "--issuer", server.URL})
 	id := callThrough(t, gateway, token, http.StatusServiceUnavailable)
-	for name, p := range map[string]struct {
-		*process
-		line string
-	}{"gateway": {gateway, " request=" + id}, "authorization server": {server, " parent=" + id}} {
-		for begin := time.Now(); !strings.Contains(p.Stderr(), p.line); time.Sleep(10 * time.Millisecond) {
-			if time.Since(begin) > patience {
-				t.Fatalf("the log of the %s does not say%s:\n%s", name, p.line, p.Stderr())
-			}
-		}
-	}
+	gateway.awaitOutput(t, " request="+id)
+	server.awaitOutput(t, " parent="+id)
 }
 
 // callThrough makes a call with a token and returns the id in the response.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // The one person of a server that runs with --dev; startAuthz sets the password.
@@ -220,19 +221,8 @@ func withListen(t testing.TB, args []string) ([]string, string) {
 			return args, args[i+1]
 		}
 	}
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	return append([]string{"--listen", address}, args...), address
-}
-
-// freeAddress returns a loopback address that was free a moment ago.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // cleanEnvironment returns the environment of the test without the variables that configure the

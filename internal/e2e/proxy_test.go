@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/webtest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // startTinyproxy runs a real proxy that requires a password, opens tunnels to a few hosts only,
@@ -25,7 +26,7 @@ func startTinyproxy(t *testing.T, beyond *webtest.Proxy, hosts ...string) string
 	if err != nil {
 		t.Fatal("install tinyproxy, or run scripts/test, which does")
 	}
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	dir := t.TempDir()
 	filter, config := filepath.Join(dir, "filter"), filepath.Join(dir, "tinyproxy.conf")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // TestC1OneIDJoinsTheRealPrograms: the id in a response finds the request in the logs of the
@@ -19,7 +21,7 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
 	t.Cleanup(upstream.Close)
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	resource := "http://" + address + "/mcp"
 	server := startAuthz(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=" + introspectionSecret}, "--dev-resource", resource)
 	token := newFlow(t, server, resource).tokens(t)["access_token"].(string)

@@ -58,30 +58,34 @@ func clean[T ~string](limit int, text *T) {
 	*text = T(strings.ToValidUTF8(s, ""))
 }
 
-// secret reports whether a text contains a secret of this software ("gate_", two letters or more,
-// "_" and at least 20 characters) or a JWT.
-func secret(s string) bool {
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "gate_")
-		if !found {
-			break
-		}
-		kind, value, ok := strings.Cut(after, "_")
-		if ok && len(kind) >= 2 && len(kind) <= 4 && base64Run(value) >= 20 {
-			return true
-		}
-		rest = after
-	}
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "eyJ")
+// secret reports whether a text contains a secret of this software or a JWT.
+func secret(s string) bool { return after(s, "gate_", ownSecret) || after(s, "eyJ", restOfJWT) }
+
+// after reports whether a text goes on, after a mark in it, in a way that is wanted.
+func after(s, mark string, wanted func(string) bool) bool {
+	for {
+		_, rest, found := strings.Cut(s, mark)
 		if !found {
 			return false
 		}
-		if n := base64Run(after); n >= 8 && n < len(after) && after[n] == '.' && base64Run(after[n+1:]) >= 8 {
+		if wanted(rest) {
 			return true
 		}
-		rest = after
+		s = rest
 	}
+}
+
+// ownSecret reports whether a text goes on like a secret of this software: two to four characters,
+// "_" and at least 20 more.
+func ownSecret(s string) bool {
+	kind, value, ok := strings.Cut(s, "_")
+	return ok && len(kind) >= 2 && len(kind) <= 4 && base64Run(value) >= 20
+}
+
+// restOfJWT reports whether a text goes on like the header of a JWT, and with its claims.
+func restOfJWT(s string) bool {
+	n := base64Run(s)
+	return n >= 8 && n < len(s) && s[n] == '.' && base64Run(s[n+1:]) >= 8
 }
 
 // base64Run returns how many characters of base64url a text begins with.

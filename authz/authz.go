@@ -116,7 +116,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
 	cfg.Store.OnForged(s.alarm.raise)
-	s.keys, err = keyring.Open(ctx, keysOf(cfg))
+	s.keys, err = keyring.Open(ctx, keysOf(cfg, s.keyChanged))
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
@@ -133,6 +133,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
 		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/passwords"
@@ -168,6 +169,9 @@ type Config struct {
 	// Observe, if set, is told what the server does, for metrics. It is called from the goroutine
 	// of each request, some times for one, and must return at once; it is safe for concurrent use.
 	Observe func(Observation)
+	// Audit, if set, is told what happened, for an audit trail: package audit/trail writes one. It is
+	// called from the goroutine of each request, after what it is about is in the store; it is safe for concurrent use.
+	Audit func(audit.Event)
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
@@ -37,7 +38,7 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signInWithPasskey(r, t, []byte(f.get("credential")))
 	var refused *passkey.Refused
 	if errors.As(err, &refused) {
-		s.see(Observation{What: SignInRefused, Method: SignInPasskey})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: user.Subject, how: methodPasskey})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in with a passkey refused", "user", user.Name, "reason", refused.Reason, "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, "", language.Say("passkey.refusedSignIn"))
 	}

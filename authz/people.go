@@ -17,7 +17,7 @@ import (
 
 // refusedSignIn means that name and password do not match. userName is the person with that
 // name, if there is one.
-type refusedSignIn struct{ userName string }
+type refusedSignIn struct{ userName, subject string }
 
 func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
 
@@ -69,7 +69,7 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		if known {
 			s.noteRefused(r.Context(), user.Subject)
 		}
-		return storage.User{}, &refusedSignIn{user.Name}
+		return storage.User{}, &refusedSignIn{user.Name, user.Subject}
 	}
 	attempt.Right()
 	return s.rehash(r.Context(), attempt.Lane, from, user, password)

@@ -97,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
-	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
+	s.throttle, s.logKey = throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), make([]byte, 32)
 	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -68,9 +69,11 @@ func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, crede
 	var refused *passkey.Refused
 	switch {
 	case err == nil:
-		attempt.Right()
+		err = settled(attempt.Right(r.Context()))
 	case !errors.As(err, &refused):
 		attempt.Void()
+	default:
+		err = cmp.Or(settled(attempt.Wrong(r.Context())), err)
 	}
 	return signedIn, err
 }

@@ -168,6 +168,8 @@ type Config struct {
 	// Observe, if set, is told what the server does, for metrics. It is called from the goroutine
 	// of each request, some times for one, and must return at once; it is safe for concurrent use.
 	Observe func(Observation)
+	// Trace is told which parts requests have, for traces. The zero Trace is off and costs nothing.
+	Trace Trace
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,

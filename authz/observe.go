@@ -123,6 +123,7 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
+	code     string
 	status   int
 }
 
@@ -134,17 +135,24 @@ func sightingOf(ctx context.Context) *sighting {
 	return seen
 }
 
-// observed returns a handler that reports each answer. Without [Config.Observe] that is next.
+// watched reports whether anybody wants to know about requests.
+func (s *Server) watched() bool { return s.cfg.Observe != nil || s.cfg.Trace.Request != nil }
+
+// observed returns a handler that reports each answer. If nobody wants to know, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
+		ctx, end := s.cfg.Trace.begin(w, r)
 		defer func() {
-			s.see(Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)})
+			o := Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)}
+			s.see(o)
+			o.Grant, o.Code = seen.grant, seen.code
+			end(o)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), sightingKey{}, seen)))
+		next.ServeHTTP(seen, r.WithContext(context.WithValue(ctx, sightingKey{}, seen)))
 		seen.status = cmp.Or(seen.status, http.StatusOK)
 	})
 }
@@ -167,9 +175,9 @@ func (s *sighting) Write(p []byte) (int, error) {
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // noting returns a handler that notes the endpoint of a request, by the template of its route.
-// Without [Config.Observe] that is next.
+// If nobody wants to know, that is next.
 func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,12 +205,12 @@ func (s *Server) endpointOf(template string) Endpoint {
 
 // sawRefusal reports a refused request.
 func (s *Server) sawRefusal(r *http.Request, code string) {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return
 	}
 	o := Observation{What: Refused, Code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		o.Grant = seen.grant
+		o.Grant, seen.code = seen.grant, code
 	}
 	s.see(o)
 }

@@ -32,11 +32,11 @@ const (
 )
 
 // newRegistrationLimiter returns nil if there is no limit.
-func newRegistrationLimiter(cfg Config) *registrationLimiter {
+func newRegistrationLimiter(cfg Config, limiter *fair.Limiter) *registrationLimiter {
 	if cfg.RegistrationQuota < 0 {
 		return nil
 	}
-	return &registrationLimiter{limiter: fair.NewLimiter(cfg.Now), each: int64(cfg.RegistrationQuota)}
+	return &registrationLimiter{limiter: limiter, each: int64(cfg.RegistrationQuota)}
 }
 
 // admit counts a registration and its size. If a limit is reached, the error is a

@@ -113,6 +113,10 @@ type Config struct {
 	// OnRegister, if set, is called after a client was stored. It must not keep the
 	// client's slices. Set it to count registrations.
 	OnRegister func(context.Context, storage.Client)
+	// Before are the clients of the configuration that this one replaces, over the same store and
+	// with the same fetcher. Set it to go on with their limits, caches and noted work; documents
+	// that were read under another policy are read again.
+	Before *Clients
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Refused, if set, is called with the error code of each refused or failed request to the
@@ -147,14 +151,14 @@ type Clients struct {
 	wrongToken    func(r *http.Request, id string) time.Duration
 	refused       func(r *http.Request, code string)
 	life          lifetimes
-	unused        unusedLists
+	unused        *unusedLists
 }
 
 // New returns the clients that c configures. Its error joins every mistake in c.
 func New(c Config) (*Clients, error) {
 	clients := &Clients{
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: c.KnownScopes, cache: newCache(),
-		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
+		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()), unused: &unusedLists{},
 	}
 	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
 	clients.refused = c.Refused
@@ -189,6 +193,7 @@ func New(c Config) (*Clients, error) {
 	if err := errors.Join(append(errs, err, invalid)...); err != nil {
 		return nil, err
 	}
+	clients.goOn(c.Before)
 	return clients, nil
 }
 

@@ -97,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
 	}
-	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
+	s.throttle, s.logKey = throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), make([]byte, 32)
 	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
 		return nil, fmt.Errorf("authz: log key: %w", err)
 	}
@@ -116,7 +116,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
 	cfg.Store.OnForged(s.alarm.raise)
-	s.keys, err = keyring.Open(ctx, keysOf(cfg))
+	s.keys, err = keyring.Open(ctx, keysOf(cfg, s.keyChanged))
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
@@ -133,6 +133,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
 		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -123,6 +124,7 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
+	client   string // that authenticated at the token endpoint
 	code     string
 	status   int
 }
@@ -135,10 +137,12 @@ func sightingOf(ctx context.Context) *sighting {
 	return seen
 }
 
-// watched reports whether anybody wants to know about requests.
-func (s *Server) watched() bool { return s.cfg.Observe != nil || s.cfg.Trace.Request != nil }
+// watched reports whether anybody is told what the server does.
+func (s *Server) watched() bool {
+	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil
+}
 
-// observed returns a handler that reports each answer. If nobody wants to know, that is next.
+// observed returns a handler that reports each answer. If nobody is told, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
 	if !s.watched() {
 		return next
@@ -175,7 +179,7 @@ func (s *sighting) Write(p []byte) (int, error) {
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // noting returns a handler that notes the endpoint of a request, by the template of its route.
-// If nobody wants to know, that is next.
+// If nobody is told, that is next.
 func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
 	if !s.watched() {
 		return next
@@ -205,20 +209,24 @@ func (s *Server) endpointOf(template string) Endpoint {
 
 // sawRefusal reports a refused request.
 func (s *Server) sawRefusal(r *http.Request, code string) {
-	if !s.watched() {
-		return
-	}
-	o := Observation{What: Refused, Code: code}
+	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		o.Grant, seen.code = seen.grant, code
+		f.how, f.client, seen.code = string(seen.endpoint), seen.client, code
 	}
-	s.see(o)
+	s.happened(r.Context(), f)
 }
 
 // sawGrant notes the grant type that a request to the token endpoint names.
 func sawGrant(r *http.Request, grant string) {
 	if seen := sightingOf(r.Context()); seen != nil {
 		seen.grant = GrantType(grant)
+	}
+}
+
+// sawClient notes the client of a request to the token endpoint.
+func sawClient(r *http.Request, id string) {
+	if seen := sightingOf(r.Context()); seen != nil {
+		seen.client = id
 	}
 }
 

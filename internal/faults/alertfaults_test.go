@@ -245,7 +245,7 @@ func writePair(t testing.TB, dir string, lives time.Duration) {
 func (w *watch) secure() (dir, instance string) {
 	dir, instance = w.t.TempDir(), w.target()
 	writePair(w.t, dir, 90*24*time.Hour)
-	w.run(authzBinary, []string{"AUTHZ_EGRESS_CHECK=off"}, "serve", "--dev", "--listen", freeAddress(w.t), "--admin-listen", instance, "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
+	w.run(authzBinary, []string{"AUTHZ_EGRESS_CHECK=off"}, "serve", "--dev", "--listen", redistest.FreeAddress(w.t), "--admin-listen", instance, "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
 	return dir, instance
 }
 
@@ -287,7 +287,7 @@ func (w *watch) withOldKey() fault {
 // gateway starts a gateway, and returns a function that sends a request with a token.
 func (w *watch) gateway(upstream string, issuer *middlewaretest.Issuer) (send func(), instance string) {
 	w.t.Helper()
-	address, instance := freeAddress(w.t), w.target()
+	address, instance := redistest.FreeAddress(w.t), w.target()
 	w.run(authzBinary, nil, "gateway", "--listen", address, "--admin-listen", instance, "--resource", "https://notes.example.com/mcp", "--upstream", upstream, "--issuer", issuer.URL())
 	token := issuer.Mint(middlewaretest.Claims{"aud": "https://notes.example.com/mcp"})
 	return func() {
@@ -319,7 +319,7 @@ func (w *watch) withoutUpstream() fault {
 
 func (w *watch) withoutIssuer() fault {
 	issuer := middlewaretest.NewIssuer(w.t)
-	send, instance := w.gateway("http://"+freeAddress(w.t), issuer)
+	send, instance := w.gateway("http://"+redistest.FreeAddress(w.t), issuer)
 	return fault{instance: instance, alerts: []string{"GatehouseCannotJudge"}, cause: func(ctx context.Context) {
 		issuer.SetDown(true)
 		again(ctx, send)
@@ -331,6 +331,6 @@ func (w *watch) outOfStep() fault {
 	upstream := registrytest.New(w.t)
 	upstream.Fill(10)
 	instance := w.target()
-	w.run(authzBinary, nil, "registry", "serve", "--listen", freeAddress(w.t), "--admin-listen", instance, "--store", "embedded:", "--upstream", upstream.URL(), "--interval", "1s")
+	w.run(authzBinary, nil, "registry", "serve", "--listen", redistest.FreeAddress(w.t), "--admin-listen", instance, "--store", "embedded:", "--upstream", upstream.URL(), "--interval", "1s")
 	return fault{instance: instance, alerts: []string{"GatehouseSyncFails"}, cause: func(context.Context) { upstream.Break(registrytest.Faults{Status: http.StatusInternalServerError}) }}
 }

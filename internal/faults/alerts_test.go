@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // prometheus is the program of that name; scripts/alerts finds it.
@@ -52,7 +54,7 @@ type watch struct {
 // target returns an address for the admin listener of a process that is watched.
 func (w *watch) target() string {
 	w.t.Helper()
-	address := freeAddress(w.t)
+	address := redistest.FreeAddress(w.t)
 	w.targets = append(w.targets, address)
 	return address
 }
@@ -96,7 +98,7 @@ scrape_configs:
 			w.t.Fatal(err)
 		}
 	}
-	address := freeAddress(w.t)
+	address := redistest.FreeAddress(w.t)
 	w.api = "http://" + address + "/api/v1/"
 	w.run(*prometheus, os.Environ(), "--config.file="+dir+"/prometheus.yaml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+address)
 	eventually(w.t, firingTime, func() error {

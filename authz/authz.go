@@ -77,6 +77,7 @@ type Server struct {
 	chores            *chores
 	activity          *activity
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
+	limits            *requestLimiter
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
 	alarm             *alarm
 	egress            *egress // nil: the public web is assumed to be reachable
@@ -106,6 +107,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.largeTransactions = fair.NewLimiter(cfg.Now)
 	s.unaskedRate = fair.NewLimiter(cfg.Now)
+	s.limits = newRequestLimiter(cfg)
 	s.cookies = cookiesOf(s.urls.base)
 	s.cfg.Pages.LogoPath = s.path("/pages/logo") + "?v=" + s.cfg.Pages.LogoTag()
 	if s.pages, err = s.cfg.Pages.Pages(); err != nil {
@@ -132,7 +134,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.clients, err = dcr.New(dcr.Config{
 		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.sawLimit).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	defer store.Close()
 	observe := st.countServer(s)
 	config, err := s.server()
-	if err != nil {
+	if err = errors.Join(err, s.certify(ctx, st, store)); err != nil {
 		return err
 	}
 	config.Store, config.Logger, config.Observe = store, st.log, observe
@@ -173,6 +173,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.acmeSettings.announce(line, st.challenges)
 	if path, _ := s.Store.File(); path != "" {
 		line("store", path)
 	}

@@ -61,6 +61,8 @@ type serveSettings struct {
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
+	acmeSettings
+
 	listenSettings
 
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For names the address of the client; repeatable."`
@@ -168,7 +170,7 @@ func (s *serveSettings) follow(addr string) {
 	if port == "0" { // the listener is not open yet
 		issuer.Host = strings.TrimSuffix(issuer.Host, ":0")
 	}
-	if s.TLSCert != "" {
+	if s.TLSCert != "" || s.orders() {
 		issuer.Scheme = "https"
 	}
 	s.Issuer = issuer.String()

@@ -16,6 +16,7 @@
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
+//	authz doctor URL                         say why a client cannot connect to a server, and how to mend it
 //	authz health [URL]                       check that a server on this machine answers
 //	authz completion bash|zsh|fish           completion for a shell
 //	authz manual                             this command line as a page for man
@@ -92,6 +93,7 @@ type grammar struct {
 	Store       storeVerbs    `cmd:"" help:"Back up a store in a file while a server uses it, check a copy, and move a store to Redis or back."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
+	Doctor      doctorVerb    `cmd:"" help:"Say why a client cannot connect to a server, and how to mend it."`
 	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`
 	Completion  completeVerb  `cmd:"" help:"Print the completion script of a shell."`
 	Manual      manualVerb    `cmd:"" help:"Print this command line as a page for man."`

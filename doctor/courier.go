@@ -100,11 +100,8 @@ func (c *courier) spent(ctx context.Context) string {
 }
 
 func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Response, error) {
-	var begin time.Time
-	trace := &httptrace.ClientTrace{
-		WroteRequest:         func(httptrace.WroteRequestInfo) { begin = time.Now() },
-		GotFirstResponseByte: func() { e.took = time.Since(begin) },
-	}
+	begin := time.Now()
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { begin = time.Now() }}
 	var body io.Reader
 	if q.body != "" {
 		body = strings.NewReader(q.body)
@@ -117,7 +114,9 @@ func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Resp
 		request.Header[name] = values
 	}
 	request.Header.Set("User-Agent", "authz-doctor")
-	return c.inner.RoundTrip(request)
+	answer, err := c.inner.RoundTrip(request)
+	e.took = time.Since(begin)
+	return answer, err
 }
 
 // read reads the body. Of an event stream it reads what came with the first bytes: such a stream

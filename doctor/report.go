@@ -79,5 +79,5 @@ func (c check) finding(w *walk, saw string) Finding {
 			mend += " " + product.name + ": " + text
 		}
 	}
-	return Finding{ID: c.ID, Severity: c.Severity, Rule: c.Rule, Saw: clean(saw), Mend: mend, Clients: slices.Clone(c.Clients)}
+	return Finding{ID: c.ID, Severity: c.Severity, Rule: c.Rule, Saw: clean(saw), Mend: mend, Clients: append([]string{}, c.Clients...)}
 }

@@ -15,7 +15,8 @@
 // record and open no connections. Time, requests and bytes are bounded. The target chooses the
 // addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
 //
-// Nothing is changed at the servers, and no token of anybody is sent.
+// Nothing is changed at the servers unless [Options].Register is set, and no token of anybody is
+// sent.
 package doctor
 
 import (
@@ -55,6 +56,10 @@ type Options struct {
 	// to addresses of its own host. A host is judged after its lookup, and the connection goes
 	// to an address that was judged.
 	AllowHosts []string
+	// Register lets the doctor register clients, as the recorded clients do, and try redirect
+	// URIs and PKCE with one of its own. What it registered is removed again (RFC 7592), or
+	// listed in [Report].Left.
+	Register bool
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.

@@ -2,10 +2,12 @@ package doctor_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -97,7 +99,8 @@ func (s *stable) openServer() {
 	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
-	s.routes["GET "+s.issuer+"/authorize"] = answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")
+	s.routes["DELETE "+s.issuer+"/register/client-of-this-test"] = answer(204, "", "")
+	s.routes["GET "+s.issuer+"/authorize"] = s.authorize
 }
 
 // register answers with what was sent, and a client_id.
@@ -107,11 +110,40 @@ func (s *stable) register(w http.ResponseWriter, r *http.Request) {
 		answer(400, "application/json", `{"error":"invalid_client_metadata"}`)(w, r)
 		return
 	}
+	if strings.HasPrefix(fmt.Sprint(client["redirect_uris"]), "[javascript:") {
+		answer(400, "application/json", `{"error":"invalid_redirect_uri"}`)(w, r)
+		return
+	}
 	client["client_id"] = "client-of-this-test"
+	client["registration_client_uri"] = s.issuer + "/register/client-of-this-test"
+	client["registration_access_token"] = "token-of-this-test"
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(client)
+}
+
+// authorize knows the client that register registers.
+func (s *stable) authorize(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	to, err := url.Parse(v.Get("redirect_uri"))
+	switch {
+	case v.Get("client_id") != "client-of-this-test", err != nil, to.Hostname() != "127.0.0.1", to.Path != "/callback":
+		answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")(w, r)
+	case v.Get("code_challenge_method") != "S256":
+		s.back(w, r, "invalid_request")
+	case v.Get("response_type") != "code":
+		s.back(w, r, "unsupported_response_type")
+	default:
+		answer(200, "text/html; charset=utf-8", "<title>Sign in</title>")(w, r)
+	}
+}
+
+// back redirects to the client with an error.
+func (s *stable) back(w http.ResponseWriter, r *http.Request, code string) {
+	v := url.Values{"error": {code}, "state": {r.FormValue("state")}, "iss": {s.issuer}}
+	http.Redirect(w, r, r.FormValue("redirect_uri")+"?"+v.Encode(), http.StatusFound)
 }
 
 // publish serves a document.

@@ -38,6 +38,9 @@ func (w *walker) server(ctx context.Context, issuer string) {
 		w.ask(ctx, preflight("register.preflight", at, http.MethodPost, "content-type"))
 	}
 	s.calls = slices.Clone(w.exchanges[begin:])
+	if w.options.Register {
+		w.register(ctx, s)
+	}
 }
 
 // place is where metadata of an issuer may be.

@@ -19,6 +19,7 @@ import (
 type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
+	Register  bool     `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
 	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
 	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
 	JSON      bool     `name:"json" xor:"format" help:"Print the report as JSON."`
@@ -63,7 +64,7 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 }
 
 func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, error) {
-	o := doctor.Options{AllowHosts: v.AllowHost}
+	o := doctor.Options{Register: v.Register, AllowHosts: v.AllowHost}
 	if terminal(p.stderr) {
 		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")

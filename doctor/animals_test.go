@@ -14,7 +14,7 @@ const (
 )
 
 func zoo() []animal {
-	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals, registerAnimals, tryAnimals)
+	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals, registerAnimals, tryAnimals, tokenAnimals)
 }
 
 var callAnimals = []animal{
@@ -52,7 +52,7 @@ var callAnimals = []animal{
 		s.with("POST "+notes, s.unless(func(token string) bool { return strings.Contains(token, "Bearer ey") }, 200))
 	}, ""},
 	{"403 for a wrong token", "wrong-token-status", func(s *stable) {
-		s.with("POST "+notes, s.unless(func(token string) bool { return token != "" }, 403))
+		s.with("POST "+notes, s.unless(func(token string) bool { return token != "Bearer "+s.token }, 403))
 	}, ""},
 	{"a wrong token is told nothing", "wrong-token-silent", func(s *stable) { s.refusal = linked }, ""},
 }

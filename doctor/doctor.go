@@ -16,7 +16,7 @@
 // addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
 //
 // Nothing is changed at the servers unless [Options].Register is set, and no token of anybody is
-// sent.
+// sent but [Options].Token.
 package doctor
 
 import (
@@ -60,6 +60,10 @@ type Options struct {
 	// URIs and PKCE with one of its own. What it registered is removed again (RFC 7592), or
 	// listed in [Report].Left.
 	Register bool
+	// Token is an access token for the target, with which it is asked in both kinds of
+	// revisions. It is sent to the target only, and appears in no report. It is neither
+	// refreshed nor revoked.
+	Token string
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ type stable struct {
 	keys           map[string]any
 	challenge      string // without a token
 	refusal        string // with a wrong one
+	token          string // that is accepted
 
 	// routes answer "METHOD URL" without the query. A change may replace one.
 	routes map[string]http.HandlerFunc
@@ -51,8 +53,18 @@ func healthy(target, issuer string) *stable {
 		},
 		keys:      map[string]any{"keys": []any{map[string]any{"kty": "EC", "crv": "P-256", "kid": "one", "x": "eA", "y": "eQ"}}},
 		challenge: `Bearer resource_metadata="` + metadata + `", scope="notes:read notes:write"`,
+		token:     jwt(map[string]any{"iss": issuer, "aud": target, "exp": now.Add(time.Hour).Unix()}),
 		refusal:   `Bearer error="invalid_token", resource_metadata="` + metadata + `"`,
 	}
+}
+
+// jwt returns a token with a signature that means nothing.
+func jwt(claims map[string]any) string {
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"at+jwt"}`)) + "." + base64.RawURLEncoding.EncodeToString(raw) + ".c2lnbmF0dXJl"
 }
 
 func splitURL(raw string) (origin, path string) {
@@ -158,6 +170,10 @@ func (s *stable) publish(at string, document func() any) {
 
 // guard refuses every request.
 func (s *stable) guard(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "Bearer "+s.token && s.token != "" {
+		s.serve(w, r)
+		return
+	}
 	challenge := s.challenge
 	if r.Header.Get("Authorization") != "" {
 		challenge = s.refusal
@@ -168,6 +184,22 @@ func (s *stable) guard(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate")
 	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// serve answers requests with the token.
+func (s *stable) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case id != "" && id != "one":
+		answer(404, "application/json", `{}`)(w, r)
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case strings.Contains(string(body), "doctor/unknown"):
+		answer(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)(w, r)
+	default:
+		answer(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`, "Mcp-Session-Id", "one")(w, r)
+	}
 }
 
 // permit answers a preflight.

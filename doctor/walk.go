@@ -51,6 +51,7 @@ func (w *walker) ask(ctx context.Context, q question) *exchange {
 		q.header = http.Header{}
 	}
 	e := w.courier.ask(ctx, q)
+	e.hide(w.secrets)
 	w.exchanges = append(w.exchanges, e)
 	return e
 }
@@ -70,6 +71,7 @@ func (w *walker) walkResource(ctx context.Context) {
 	w.ask(ctx, preflight("call.preflight", w.target, http.MethodPost, "authorization,content-type,mcp-protocol-version,mcp-method"))
 	w.findPlaces(ctx)
 	w.findServers(ctx)
+	w.withToken(ctx, w.options.Token)
 	if d := w.resource(); d != nil {
 		w.browser(ctx, "resource", d.url)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
 	Register  bool     `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
+	Token     string   `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
+	TokenFile string   `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
 	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
 	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
 	JSON      bool     `name:"json" xor:"format" help:"Print the report as JSON."`
@@ -64,7 +67,11 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 }
 
 func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, error) {
-	o := doctor.Options{Register: v.Register, AllowHosts: v.AllowHost}
+	token, err := v.token(p)
+	if err != nil {
+		return nil, err
+	}
+	o := doctor.Options{Token: token, Register: v.Register, AllowHosts: v.AllowHost}
 	if terminal(p.stderr) {
 		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")
@@ -91,6 +98,28 @@ func (v *doctorVerb) print(p *program, report *doctor.Report) error {
 	}
 	return report.WriteText(p.stdout, terminal(p.stdout) && os.Getenv("NO_COLOR") == "")
 }
+
+// token returns the access token, "" for none.
+func (v *doctorVerb) token(p *program) (string, error) {
+	var raw []byte
+	var err error
+	switch v.TokenFile {
+	case "":
+		return v.Token, nil
+	case "-":
+		raw, err = io.ReadAll(io.LimitReader(p.stdin, maxToken+1))
+	default:
+		raw, err = os.ReadFile(v.TokenFile)
+	}
+	token := strings.TrimSpace(string(raw))
+	if err == nil && (token == "" || len(token) > maxToken || strings.ContainsAny(token, " \r\n")) {
+		err = fmt.Errorf("%s does not have one access token", v.TokenFile)
+	}
+	return token, err
+}
+
+// maxToken bounds an access token, in bytes.
+const maxToken = 64 << 10
 
 // list prints every check.
 func (v *doctorVerb) list(p *program) error {

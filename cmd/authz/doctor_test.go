@@ -64,6 +64,8 @@ func TestDoctor(t *testing.T) {
 		{"--server " + at, exitDone},
 		{at + "/well --junit", exitDone},
 		{at + "/ill --sarif", exitRefused},
+		{at + "/well --token-file /nowhere", exitUsage},
+		{at + "/well --token a --token-file b", exitUsage},
 		{at + "/ill --as go-sdk", exitRefused},
 		{at + "/ill --as codex", exitDone},
 		{at + "/ill --as nobody", exitUsage},

@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/cmd/authz/internal/traces"
 	"gatehouse.example/gateway"
 	"gatehouse.example/internal/acme"
 	"gatehouse.example/internal/certificate"
@@ -27,6 +28,7 @@ type site struct {
 	draining      atomic.Bool
 	log           *slog.Logger
 	metrics       *metrics.Registry // nil without an admin listener
+	traces        *traces.Traces    // nil without an exporter
 	bounds        listenSettings
 	headers       int // the greatest size of the headers of a request; 0 for the default
 	trusted       []netip.Prefix

@@ -138,6 +138,7 @@ func (s *serveSettings) clientMistakes() error {
 			errs = append(errs, fmt.Errorf("registration-refuse %q is not a kind of redirect URI: it is loopback or private-use", kind))
 		}
 	}
+	errs = append(errs, s.limitMistakes())
 	if s.RegistrationQuota < 0 {
 		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients; 0 is any number", s.RegistrationQuota))
 	}

@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lasting, err = newLasting(ctx, cfg); err != nil {
+	if s.lasting, err = newLasting(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := s.configure(ctx, nil); err != nil {
@@ -128,6 +128,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
 		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/quietlog"
@@ -69,10 +70,10 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 	if err != nil {
 		return err
 	}
-	happened := eventProviderSignedOut
+	ended := fact{kind: audit.SignedOut, by: audit.ByProvider, provider: p.ID, shown: eventProviderSignedOut, about: p.ID}
 	for _, subject := range subjects {
 		if p.LogoutEndsGrants {
-			happened = eventProviderLogoutEnded
+			ended.kind, ended.shown = audit.GrantRevoked, eventProviderLogoutEnded
 			if err := s.cfg.Store.RevokeUser(ctx, subject, "the person signed out at "+p.Title()); err != nil {
 				return err
 			}
@@ -87,7 +88,8 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 		return err
 	}
 	for _, subject := range subjects {
-		s.noteByProvider(subject, happened, p.ID)
+		ended.person = subject
+		s.happened(ctx, ended)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -122,6 +123,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	if err := s.endTransaction(w, r, t); err != nil {
 		return err
 	}
+	s.happened(r.Context(), fact{kind: audit.Denied, person: session.Subject, client: client.ID})
 	e := to.refuse(codeAccessDenied, "the person declined")
 	e.acted = true
 	return e

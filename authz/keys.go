@@ -12,11 +12,11 @@ import (
 // have signed tokens with that lifetime, whatever its setting is or was.
 const longestTokenLife = time.Hour
 
-func keysOf(cfg Config) keyring.Config {
+func keysOf(cfg Config, changed func(kid, state string)) keyring.Config {
 	return keyring.Config{
 		Store: cfg.Store, Issuer: cfg.Issuer, Algorithm: cfg.SigningAlgorithm,
 		CacheTime: cfg.KeyCache, TokenLife: max(cfg.AccessTokenTTL, longestTokenLife), RotateEvery: cfg.KeyRotation,
-		Logger: cfg.Logger, Now: cfg.Now, Rand: cfg.Rand,
+		Logger: cfg.Logger, Now: cfg.Now, Rand: cfg.Rand, Changed: changed,
 	}
 }
 

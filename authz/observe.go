@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -123,6 +124,7 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
+	client   string // that authenticated at the token endpoint
 	status   int
 }
 
@@ -134,9 +136,12 @@ func sightingOf(ctx context.Context) *sighting {
 	return seen
 }
 
-// observed returns a handler that reports each answer. Without [Config.Observe] that is next.
+// watched reports whether anybody is told what the server does.
+func (s *Server) watched() bool { return s.cfg.Observe != nil || s.cfg.Audit != nil }
+
+// observed returns a handler that reports each answer. If nobody is told, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -167,9 +172,9 @@ func (s *sighting) Write(p []byte) (int, error) {
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // noting returns a handler that notes the endpoint of a request, by the template of its route.
-// Without [Config.Observe] that is next.
+// If nobody is told, that is next.
 func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,20 +202,24 @@ func (s *Server) endpointOf(template string) Endpoint {
 
 // sawRefusal reports a refused request.
 func (s *Server) sawRefusal(r *http.Request, code string) {
-	if s.cfg.Observe == nil {
-		return
-	}
-	o := Observation{What: Refused, Code: code}
+	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		o.Grant = seen.grant
+		f.how, f.client = string(seen.endpoint), seen.client
 	}
-	s.see(o)
+	s.happened(r.Context(), f)
 }
 
 // sawGrant notes the grant type that a request to the token endpoint names.
 func sawGrant(r *http.Request, grant string) {
 	if seen := sightingOf(r.Context()); seen != nil {
 		seen.grant = GrantType(grant)
+	}
+}
+
+// sawClient notes the client of a request to the token endpoint.
+func sawClient(r *http.Request, id string) {
+	if seen := sightingOf(r.Context()); seen != nil {
+		seen.client = id
 	}
 }
 

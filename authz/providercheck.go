@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -262,7 +263,9 @@ func (s *Server) endPerson(ctx context.Context, t storage.ProviderToken) error {
 	if err := s.cfg.Store.EndProviderToken(ctx, t); err != nil {
 		return err // the next round ends what is left, and records it
 	}
-	s.noteByProvider(t.Subject, eventProviderEnded, t.Provider)
+	s.happened(ctx, fact{
+		kind: audit.GrantRevoked, by: audit.ByProvider, person: t.Subject, provider: t.Provider, shown: eventProviderEnded, about: t.Provider,
+	})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -86,7 +87,7 @@ func (s *Server) refuseSpentCode(r *http.Request, g storage.Grant, wrongResource
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {
 		return err
 	}
-	s.see(Observation{What: CodeReused, Grant: GrantCode})
+	s.happened(r.Context(), ofGrant(audit.CodeReused, g))
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "authorization code replayed, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject)
 	return invalidGrant()
 }
@@ -105,5 +106,6 @@ func (s *Server) exchangeCode(r *http.Request, client storage.Client, g storage.
 	if err != nil {
 		return tokenResponse{}, exchangeError(err)
 	}
+	s.issued(r, audit.TokenIssued, x, tokens)
 	return s.respond(now, x, tokens), nil
 }

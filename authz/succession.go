@@ -26,7 +26,7 @@ type lasting struct {
 	activity          *activity
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
-	registrations     *fair.Limiter // bounds registrations and their sizes
+	registrations     *fair.Shared  // bounds registrations and their sizes
 	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
 	// and logout tokens use up the sender's share and not the quota of this server there.
 	unproven *fair.Limiter
@@ -37,13 +37,14 @@ type lasting struct {
 	changing sync.Mutex             // held while another one is made
 }
 
-// newLasting returns the state of a server that begins. It creates the signing keys in the store if
-// there are none.
-func newLasting(ctx context.Context, cfg Config) (*lasting, error) {
+// newLasting returns the state of a server that begins with a configuration. It creates the signing
+// keys in the store if there are none.
+func newLasting(ctx context.Context, first *Server) (*lasting, error) {
+	cfg := first.cfg
 	k := &lasting{
-		throttle: throttle.New(cfg.Now), logKey: make([]byte, 32), alarm: &alarm{log: cfg.Logger, now: cfg.Now},
+		throttle: throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), logKey: make([]byte, 32), alarm: &alarm{log: cfg.Logger, now: cfg.Now},
 		largeTransactions: fair.NewLimiter(cfg.Now), unaskedRate: fair.NewLimiter(cfg.Now),
-		registrations: fair.NewLimiter(cfg.Now), unproven: fair.NewLimiter(cfg.Now), activity: newActivity(cfg),
+		registrations: fair.NewShared(counter(cfg.Store, "registration"), fair.NewLimiter(cfg.Now)), unproven: fair.NewLimiter(cfg.Now), activity: newActivity(cfg),
 	}
 	k.chores = newChores(cfg, k)
 	var err error
@@ -56,7 +57,7 @@ func newLasting(ctx context.Context, cfg Config) (*lasting, error) {
 	if k.party, err = newParty(cfg); err != nil {
 		return nil, err
 	}
-	if k.keys, err = keyring.Open(ctx, keysOf(cfg)); err != nil {
+	if k.keys, err = keyring.Open(ctx, keysOf(cfg, first.keyChanged)); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	cfg.Store.OnForged(k.alarm.raise)
@@ -69,14 +70,14 @@ func newLasting(ctx context.Context, cfg Config) (*lasting, error) {
 // waits to be written, caches, queues and keys stay as they are. After an error nothing has changed.
 //
 // Issuer, SigningAlgorithm, KeyRotation and KeyCache cannot change: another value is an error. Store,
-// Fetcher, Egress, CheckPassword, Observe, Logger, Now and Rand stay those of [New], whatever cfg
+// Fetcher, Egress, CheckPassword, Observe, Audit, Logger, Now and Rand stay those of [New], whatever cfg
 // says. Reload reads the store. Concurrent calls take turns.
 func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	before := s.latest.Load()
 	cfg.Store, cfg.Fetcher, cfg.Egress, cfg.CheckPassword = before.cfg.Store, before.cfg.Fetcher, before.cfg.Egress, before.cfg.CheckPassword
-	cfg.Observe, cfg.Logger, cfg.Now, cfg.Rand = before.cfg.Observe, before.cfg.Logger, before.cfg.Now, before.cfg.Rand
+	cfg.Observe, cfg.Audit, cfg.Logger, cfg.Now, cfg.Rand = before.cfg.Observe, before.cfg.Audit, before.cfg.Logger, before.cfg.Now, before.cfg.Rand
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(err, cfg.fixed(before.cfg)); err != nil {
 		return err

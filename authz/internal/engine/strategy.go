@@ -35,6 +35,7 @@ func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) 
 	if err != nil {
 		return "", "", err
 	}
+	u.accessID = id
 	token, err := s.keys.Sign(keyring.Claims{
 		Subject: u.grant.Subject, Audience: u.client.resources, ClientID: u.client.id,
 		Scope: strings.Join(u.client.scopes, " "), ID: id, GrantID: u.grant.ID,

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -56,10 +55,14 @@ func (s *gatewaySettings) ownDoubts() []string {
 }
 
 // announce prints what is guarded, and the next step.
-func (s *gatewaySettings) announce(w io.Writer, addr net.Addr, several []guardedResource) {
+func (s *gatewaySettings) announce(w io.Writer, st *site, several []guardedResource) {
+	addr := st.public.Addr()
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(w, "The gateway is ready.")
 	line("listening on", addr.String())
+	if st.admin != nil {
+		line("admin on", st.admin.Addr().String())
+	}
 	resources := []gatewaySettings{*s}
 	for i, one := range several {
 		if i == 0 {

@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lasting, err = newLasting(ctx, s); err != nil {
+	if s.lasting, err = newLasting(ctx, cfg, s.keyChanged); err != nil {
 		return nil, err
 	}
 	if err := s.configure(ctx, nil); err != nil {
@@ -122,7 +122,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 		return err
 	}
 	s.resources.changed = s.rulesOfChanged
-	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
+	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now, Signing: s.signing})
 	s.clients, err = dcr.New(dcr.Config{
 		Before: clientsBefore(before),
 		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,

@@ -172,6 +172,8 @@ type Config struct {
 	// Audit, if set, is told what happened, for an audit trail: package audit/trail writes one. It is
 	// called from the goroutine of each request, after what it is about is in the store; it is safe for concurrent use.
 	Audit func(audit.Event)
+	// Trace is told which parts requests have, for traces. The zero Trace is off and costs nothing.
+	Trace Trace
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,

@@ -41,7 +41,9 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 // signIn returns the person with that name and password. An unknown name, a disabled person
 // and a wrong password give the same answer and take the same time. Failures are throttled by
 // network, by name and for browsers that signed in before; no person is locked out.
-func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
+func (s *Server) signIn(r *http.Request, name, password string) (_ storage.User, err error) {
+	r, end := s.part(r, PartPassword)
+	defer func() { end(err) }()
 	canonical, err := account.OwnName(name)
 	if err != nil {
 		canonical = ""

@@ -207,7 +207,9 @@ func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, t storage.T
 }
 
 // finish takes the attempt of a callback and asks the provider who came.
-func (s *Server) finish(w http.ResponseWriter, r *http.Request, p *provider, t storage.Transaction, f form) (returned, upstream.Arrival, error) {
+func (s *Server) finish(w http.ResponseWriter, r *http.Request, p *provider, t storage.Transaction, f form) (_ returned, _ upstream.Arrival, err error) {
+	r, end := s.part(r, PartProvider)
+	defer func() { end(err) }()
 	back, attempt, err := s.takeAttempt(w, r, t, f.get("state"))
 	if err != nil {
 		return returned{}, upstream.Arrival{}, err

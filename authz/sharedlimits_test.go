@@ -126,7 +126,9 @@ func (f signInForm) guess(password string) (status int) {
 func TestTwoServersHaveOneCountOfGuesses(t *testing.T) {
 	t.Parallel()
 	const limit, each = 30, 20
-	servers := twoServers(t, func(c *authz.Config) { c.CheckPassword = func(_, password string) bool { return password == personPassword } })
+	servers := twoServers(t, func(c *authz.Config) {
+		c.CheckPassword = func(_, password string) bool { return password == personPassword }
+	})
 	forms := [2]signInForm{servers[0].newBrowser().signInForm(), servers[1].newBrowser().signInForm()}
 	servers[0].countTogether(2 * each)
 	var mu sync.Mutex
@@ -166,7 +168,9 @@ func TestTwoServersHaveOneCountOfGuesses(t *testing.T) {
 // reached.
 func TestSignInIsOneCount(t *testing.T) {
 	t.Parallel()
-	h := twoServers(t, func(c *authz.Config) { c.CheckPassword = func(_, password string) bool { return password == personPassword } })[0]
+	h := twoServers(t, func(c *authz.Config) {
+		c.CheckPassword = func(_, password string) bool { return password == personPassword }
+	})[0]
 	for _, password := range []string{"wrong", personPassword} {
 		before := h.meter.counts.Load()
 		h.guess(password)

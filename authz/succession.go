@@ -37,10 +37,9 @@ type lasting struct {
 	changing sync.Mutex             // held while another one is made
 }
 
-// newLasting returns the state of a server that begins with a configuration. It creates the signing
-// keys in the store if there are none.
-func newLasting(ctx context.Context, first *Server) (*lasting, error) {
-	cfg := first.cfg
+// newLasting returns the state of a server that begins. It creates the signing keys in the store if
+// there are none.
+func newLasting(ctx context.Context, cfg Config, keyChanged func(kid, state string)) (*lasting, error) {
 	k := &lasting{
 		throttle: throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), logKey: make([]byte, 32), alarm: &alarm{log: cfg.Logger, now: cfg.Now},
 		largeTransactions: fair.NewLimiter(cfg.Now), unaskedRate: fair.NewLimiter(cfg.Now),
@@ -57,7 +56,7 @@ func newLasting(ctx context.Context, first *Server) (*lasting, error) {
 	if k.party, err = newParty(cfg); err != nil {
 		return nil, err
 	}
-	if k.keys, err = keyring.Open(ctx, keysOf(cfg, first.keyChanged)); err != nil {
+	if k.keys, err = keyring.Open(ctx, keysOf(cfg, keyChanged)); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	cfg.Store.OnForged(k.alarm.raise)
@@ -70,14 +69,15 @@ func newLasting(ctx context.Context, first *Server) (*lasting, error) {
 // waits to be written, caches, queues and keys stay as they are. After an error nothing has changed.
 //
 // Issuer, SigningAlgorithm, KeyRotation and KeyCache cannot change: another value is an error. Store,
-// Fetcher, Egress, CheckPassword, Observe, Audit, Logger, Now and Rand stay those of [New], whatever cfg
+// Fetcher, Egress, CheckPassword, Observe, Audit, Trace, Logger, Now and Rand stay those of [New], whatever cfg
 // says. Reload reads the store. Concurrent calls take turns.
 func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	before := s.latest.Load()
 	cfg.Store, cfg.Fetcher, cfg.Egress, cfg.CheckPassword = before.cfg.Store, before.cfg.Fetcher, before.cfg.Egress, before.cfg.CheckPassword
-	cfg.Observe, cfg.Audit, cfg.Logger, cfg.Now, cfg.Rand = before.cfg.Observe, before.cfg.Audit, before.cfg.Logger, before.cfg.Now, before.cfg.Rand
+	cfg.Observe, cfg.Audit, cfg.Trace = before.cfg.Observe, before.cfg.Audit, before.cfg.Trace
+	cfg.Logger, cfg.Now, cfg.Rand = before.cfg.Logger, before.cfg.Now, before.cfg.Rand
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(err, cfg.fixed(before.cfg)); err != nil {
 		return err

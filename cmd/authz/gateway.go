@@ -99,19 +99,21 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
-	now := &guarding{program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, counts: st.gatewayCounts(), log: log, headers: plan.headers()}
+	st.trusted = plan.configs[0].Guard.TrustedProxies
+	defer st.trace(ctx, "gatehouse-gateway")()
+	now := &guarding{program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), headers: plan.headers()}
 	if err := now.put(plan); err != nil {
 		return err
 	}
 	gate, reloads := &now.gate, newReloader(now.reload, log, p.reloadRest)
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
-	st.bounds, st.trusted, st.headers = s.listenSettings, plan.configs[0].Guard.TrustedProxies, plan.headers()
+	st.bounds, st.headers = s.listenSettings, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
 	s.announce(p.stdout, st, plan.resources)
 	serve := func() error {
-		return st.serve(ctx, gate, st.reloading(st.probes(alwaysReady, nothingMissing), reloads))
+		return st.serve(ctx, st.traces.Gateway(gate), st.reloading(st.probes(alwaysReady, nothingMissing), reloads))
 	}
 	return runWith(ctx, serve, now.watch, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 }

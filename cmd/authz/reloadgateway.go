@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
@@ -66,7 +65,7 @@ type guarding struct {
 	plan     *gatewayPlan
 	warnings []string
 	counts   *metrics.Gateways
-	log      *slog.Logger
+	site     *site
 	headers  int // what the listener takes
 	gate     liveGate
 	files    atomic.Pointer[[]*watched] // of the plan in force
@@ -75,7 +74,8 @@ type guarding struct {
 // put builds what a plan describes, and puts it in force.
 func (v *guarding) put(plan *gatewayPlan) error {
 	plan.count(v.counts)
-	next, err := plan.build(v.log)
+	plan.trace(v.site.traces)
+	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (v *guarding) watch(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			for _, w := range *v.files.Load() {
-				w.reload(v.log)
+				w.reload(v.site.log)
 			}
 		}
 	}

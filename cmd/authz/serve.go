@@ -48,6 +48,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	st.log, st.grace, st.bounds = log, p.grace, s.listenSettings
 	st.trusted, _ = s.trustedProxies() // a mistake was reported
 	st.measure()
+	defer st.trace(ctx, "gatehouse")()
 	if loaded.origins["issuer"] == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
@@ -67,7 +68,7 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	if err != nil {
 		return err
 	}
-	config.Store, config.Logger, config.Observe = store, st.log, observe
+	config.Store, config.Logger, config.Observe, config.Trace = store, st.log, observe, st.traces.Server()
 	if p.passwordCheckers != nil {
 		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
 		defer checkers.Close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/acme"
 	"gatehouse.example/middleware"
 )
 
@@ -70,7 +72,11 @@ type gatewaySettings struct {
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are used; repeatable."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
-	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	acmeSettings
+	ACMEFolder string `name:"acme-folder" placeholder:"FOLDER" help:"Folder for the certificates and keys from the authority, which only this user may enter; gateways of one machine may share it. Required with --acme-names."`
+
+	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
 	// before are the keys of the gateway that reads its settings again, nil at the start.
 	before *gatewayKeys
@@ -99,6 +105,10 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
+	folder := func() (acme.Storage, error) { return acme.NewFolder(s.ACMEFolder) }
+	if err := st.certify(ctx, &s.acmeSettings, folder, http.ProxyFromEnvironment); err != nil {
+		return err
+	}
 	st.trusted = plan.configs[0].Guard.TrustedProxies
 	defer st.trace(ctx, "gatehouse-gateway")()
 	now := &guarding{program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), headers: plan.headers()}
@@ -197,7 +207,7 @@ func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
 
 // exposed returns a warning for each way in which the gateway can be reached without TLS.
 func (s *gatewaySettings) exposed(addr net.Addr) []string {
-	if loopback(addr) || s.TLSCert != "" {
+	if loopback(addr) || s.TLSCert != "" || s.orders() {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
@@ -217,7 +227,7 @@ func (s *gatewaySettings) identity() string {
 // own returns the URL of one of the gateway's own paths.
 func (s *gatewaySettings) own(addr net.Addr, path string) string {
 	scheme := "http://"
-	if s.TLSCert != "" {
+	if s.TLSCert != "" || s.orders() {
 		scheme = "https://"
 	}
 	return scheme + addr.String() + path

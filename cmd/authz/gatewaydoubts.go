@@ -18,7 +18,7 @@ func (s *gatewaySettings) doubts() []string {
 	var out risks
 	out.add(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
 	out.add(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
-	return slices.Concat(s.sharedDoubts(&s.boundSettings), s.ownDoubts(), out)
+	return slices.Concat(s.sharedDoubts(&s.boundSettings), s.ownDoubts(), s.acmeSettings.doubts("resource", s.Resource), out)
 }
 
 // sharedDoubts are those about settings that do not belong to one resource. Bound are the settings
@@ -63,6 +63,7 @@ func (s *gatewaySettings) announce(w io.Writer, st *site, several []guardedResou
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.acmeSettings.announce(line, st.challenges)
 	resources := []gatewaySettings{*s}
 	for i, one := range several {
 		if i == 0 {

@@ -23,6 +23,7 @@ import (
 var gatewayRestarts = []string{
 	"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "trusted-proxies", "log-format", "verify-only",
 	"session-key", "session-key-file", "assertion-key", "assertion-key-file",
+	"acme-names", "acme-email", "acme-directory", "acme-roots", "acme-agree-terms", "acme-tls-alpn", "acme-http-listen", "acme-folder",
 }
 
 // liveGate is the gate in force. A request stays with the one with which it began, and so does a

@@ -65,7 +65,7 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	defer store.Close()
 	observe := st.countServer(s)
 	config, err := s.server()
-	if err != nil {
+	if err = errors.Join(err, s.certify(ctx, st, store)); err != nil {
 		return err
 	}
 	config.Store, config.Logger, config.Observe, config.Trace = store, st.log, observe, st.traces.Server()
@@ -181,6 +181,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.acmeSettings.announce(line, st.challenges)
 	if path, _ := s.Store.File(); path != "" {
 		line("store", path)
 	}

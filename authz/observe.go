@@ -29,6 +29,9 @@ type Observation struct {
 	Code string
 	// Method is that of [SignedIn] and [SignInRefused].
 	Method SignInMethod
+	// Provider is the id of the provider of [ProviderAsked], which has Status and Took as well: those of
+	// its answer, to the end of the header.
+	Provider string
 }
 
 // What is the kind of an [Observation].
@@ -56,6 +59,8 @@ const (
 	// SignInRefused is a sign-in with a wrong password, passkey or code, or of a person at a
 	// provider who may not come in. Those that had to wait are [Answered] with 429.
 	SignInRefused
+	// ProviderAsked is a request to a provider, for its documents and keys or about a person.
+	ProviderAsked
 )
 
 // Endpoint is a path of the server below its issuer, with the name of a part in braces for what
@@ -109,6 +114,17 @@ func Codes() []string {
 		codeUnsupportedGrantType, codeUnsupportedResponse, codeAccessDenied, codeServerError, codeNotFound, codeUnavailable,
 		codeLoginRequired, codeConsentRequired, codeInteractionRequired, codeRequestNotSupported, codeURINotSupported, codeRegNotSupported,
 		"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement", "invalid_token",
+	}
+}
+
+// askedProvider returns a function that reports the requests to a provider, nil if nobody wants to
+// know.
+func (c Config) askedProvider(id string) func(status int, took time.Duration) {
+	if c.Observe == nil {
+		return nil
+	}
+	return func(status int, took time.Duration) {
+		c.Observe(Observation{What: ProviderAsked, Provider: id, Status: status, Took: took})
 	}
 }
 

@@ -72,6 +72,10 @@ type gatewaySettings struct {
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	auditSettings
+	AuditKey     settings.Secret `placeholder:"KEY" help:"Key under which the audit trail is chained, base64 of 32 bytes or more; several gateways may share it."`
+	AuditKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 }
 
 // Help is shown by --help.
@@ -96,6 +100,12 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	st.log = log
 	st.measure()
 	plan.count(st.gatewayCounts())
+	recorded, err := s.trail(ctx, p, st)
+	if err != nil {
+		return err
+	}
+	defer recorded.end(st)
+	plan.record(recorded.record())
 	gate, err := plan.build(log)
 	if err != nil {
 		return err
@@ -105,9 +115,11 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.stdout, st.public.Addr(), plan.resources)
-	serve := func() error { return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing)) }
-	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
+	s.announce(p.announcements(s.auditSettings), st.public.Addr(), plan.resources)
+	serve := func() error {
+		return st.serve(ctx, recorded.over(gate, harmlessAtGateway), st.probes(recorded.ready(alwaysReady), nothingMissing))
+	}
+	return runWith(ctx, serve, recorded.run, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
 }
 
 // loadGateway sets s from all sources. It returns what the gateway guards, warnings, and every

@@ -58,12 +58,11 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		return err
 	}
 	defer store.Close()
-	observe := st.countServer(s)
-	config, err := s.server()
+	config, recorded, err := s.watched(ctx, p, st, store, l)
 	if err != nil {
 		return err
 	}
-	config.Store, config.Logger, config.Observe = store, st.log, observe
+	defer recorded.end(st)
 	if p.passwordCheckers != nil {
 		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
 		defer checkers.Close()
@@ -89,7 +88,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
 		return err
 	}
-	public, admin, work := http.Handler(front), st.probes(front.Ready, without(front, store.Room)), []worker{front.Run}
+	public, admin, work := http.Handler(front), st.probes(recorded.ready(front.Ready), without(front, store.Room)), []worker{front.Run, recorded.run}
 	if l.registry != nil {
 		c, err := l.registry.carried(ctx, s, store, st.log)
 		if err != nil {
@@ -99,6 +98,7 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	}
 	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
+	public = recorded.over(public, harmlessAtServer)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 
@@ -193,7 +193,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 		line("connect to", r.URI)
 	}
 	made.print(&text)
-	_, _ = io.WriteString(p.stdout, text.String())
+	_, _ = io.WriteString(p.announcements(s.auditSettings), text.String())
 }
 
 // logger returns the log of a server and a function to call at the end. The log counts lines

@@ -105,6 +105,8 @@ type serveSettings struct {
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
+	auditSettings
+
 	// Resources is the list resources of the file. There is no flag for it.
 	Resources []authz.Resource `kong:"-"`
 	// Groups is the mapping groups of the file. There is no flag for it.

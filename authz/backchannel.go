@@ -27,7 +27,7 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 	}
 	// Signatures cost time, and anybody may send any: what turns out valid is given back.
 	share := fair.ByNetwork(fair.Requester(r.Context()), "logout at "+p.ID, unprovenLogouts)
-	if wait := s.providers.unproven.Take(1, share...); wait > 0 {
+	if wait := s.unproven.Take(1, share...); wait > 0 {
 		return &apiError{status: http.StatusTooManyRequests, code: codeUnavailable, description: "too many logout tokens that are not valid came from this network", retryAfter: wait}
 	}
 	f, err := backChannelForm.body(w, r)
@@ -42,7 +42,7 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return logoutFault(err)
 	}
-	s.providers.unproven.Return(1, share...)
+	s.unproven.Return(1, share...)
 	return s.endAtProvider(r.Context(), p, request) // nil is a 200 without a body
 }
 

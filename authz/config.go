@@ -52,7 +52,7 @@ type Config struct {
 	// an address have twice and four times that limit. The size of registrations is limited
 	// as well: 2 KiB for each allowed client of one network, and eight times that for all
 	// networks together. Changes of a registration count like registrations. Default 600;
-	// negative means no limit. Each process counts by itself.
+	// negative means no limit. All processes with one store count together.
 	RegistrationQuota int
 	// ClientUnused is the time after which a registered client that was never used is
 	// removed. ClientIdle is the time after which a client that was used and has no live
@@ -172,6 +172,8 @@ type Config struct {
 	// Audit, if set, is told what happened, for an audit trail: package audit/trail writes one. It is
 	// called from the goroutine of each request, after what it is about is in the store; it is safe for concurrent use.
 	Audit func(audit.Event)
+	// Trace is told which parts requests have, for traces. The zero Trace is off and costs nothing.
+	Trace Trace
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,

@@ -125,6 +125,7 @@ type sighting struct {
 	endpoint Endpoint
 	grant    GrantType
 	client   string // that authenticated at the token endpoint
+	code     string
 	status   int
 }
 
@@ -137,7 +138,9 @@ func sightingOf(ctx context.Context) *sighting {
 }
 
 // watched reports whether anybody is told what the server does.
-func (s *Server) watched() bool { return s.cfg.Observe != nil || s.cfg.Audit != nil }
+func (s *Server) watched() bool {
+	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil
+}
 
 // observed returns a handler that reports each answer. If nobody is told, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
@@ -146,10 +149,14 @@ func (s *Server) observed(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
+		ctx, end := s.cfg.Trace.begin(w, r)
 		defer func() {
-			s.see(Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)})
+			o := Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)}
+			s.see(o)
+			o.Grant, o.Code = seen.grant, seen.code
+			end(o)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), sightingKey{}, seen)))
+		next.ServeHTTP(seen, r.WithContext(context.WithValue(ctx, sightingKey{}, seen)))
 		seen.status = cmp.Or(seen.status, http.StatusOK)
 	})
 }
@@ -204,7 +211,7 @@ func (s *Server) endpointOf(template string) Endpoint {
 func (s *Server) sawRefusal(r *http.Request, code string) {
 	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		f.how, f.client = string(seen.endpoint), seen.client
+		f.how, f.client, seen.code = string(seen.endpoint), seen.client, code
 	}
 	s.happened(r.Context(), f)
 }

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -50,7 +51,9 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 
 // signInWithPasskey returns the person of a passkey. Its refusals are a *passkey.Refused, with the
 // person if one is known.
-func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, credential []byte) (storage.User, error) {
+func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, credential []byte) (_ storage.User, err error) {
+	r, end := s.part(r, PartPasskey)
+	defer func() { end(err) }()
 	answer, err := passkey.Read(credential)
 	if err != nil {
 		return storage.User{}, err
@@ -68,9 +71,11 @@ func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, crede
 	var refused *passkey.Refused
 	switch {
 	case err == nil:
-		attempt.Right()
+		err = settled(attempt.Right(r.Context()))
 	case !errors.As(err, &refused):
 		attempt.Void()
+	default:
+		err = cmp.Or(settled(attempt.Wrong(r.Context())), err)
 	}
 	return signedIn, err
 }

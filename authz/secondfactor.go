@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -129,12 +130,14 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 	})
 	switch {
 	case errors.Is(err, errWrongCode):
-		return storage.User{}, err
+		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
 	case err != nil:
 		attempt.Void()
 		return storage.User{}, err
 	}
-	attempt.Right()
+	if err := settledCode(attempt.Right(r.Context())); err != nil {
+		return storage.User{}, err
+	}
 	if left >= 0 {
 		s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "recovery code used", "user", user.Name, "sub", user.Subject, "left", left)
 		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventRecoveryCodeUsed})
@@ -164,6 +167,14 @@ func (s *Server) spend(u storage.User, factor *storage.SecondFactor, code string
 	}
 	factor.Recovery = slices.Delete(slices.Clone(factor.Recovery), found, found+1)
 	return true, nil
+}
+
+// settledCode is [settled] for a second factor.
+func settledCode(wait time.Duration, err error) error {
+	if err == nil && wait > 0 {
+		return tooManyCodes(wait)
+	}
+	return err
 }
 
 func tooManyCodes(wait time.Duration) *displayedError {

@@ -117,6 +117,10 @@ type Config struct {
 	// it was removed, by itself or because it was idle; then ctx is that of no request. They must
 	// not keep the client's slices.
 	OnChange, OnRemove func(context.Context, storage.Client)
+	// Before are the clients of the configuration that this one replaces, over the same store and
+	// with the same fetcher. Set it to go on with their limits, caches and noted work; documents
+	// that were read under another policy are read again.
+	Before *Clients
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Refused, if set, is called with the error code of each refused or failed request to the
@@ -153,7 +157,7 @@ type Clients struct {
 	wrongToken    func(r *http.Request, id string) time.Duration
 	refused       func(r *http.Request, code string)
 	life          lifetimes
-	unused        unusedLists
+	unused        *unusedLists
 }
 
 // orNothing returns f, or a function that does nothing if f is nil.
@@ -168,7 +172,7 @@ func orNothing(f func(context.Context, storage.Client)) func(context.Context, st
 func New(c Config) (*Clients, error) {
 	clients := &Clients{
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: c.KnownScopes, cache: newCache(),
-		now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
+		now: c.Now, log: cmp.Or(c.Logger, slog.Default()), unused: &unusedLists{},
 	}
 	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
 	clients.refused = c.Refused
@@ -201,6 +205,7 @@ func New(c Config) (*Clients, error) {
 	if err := errors.Join(append(errs, err, invalid)...); err != nil {
 		return nil, err
 	}
+	clients.goOn(c.Before)
 	return clients, nil
 }
 

@@ -106,13 +106,36 @@ func (t auditTrail) end(st *site) {
 	}
 }
 
+// told returns a reload of settings that goes on in a new file if the old one was renamed, and that
+// records which settings changed.
+func (t auditTrail) told(reload func(context.Context) reloaded) func(context.Context) reloaded {
+	if t.Trail == nil {
+		return reload
+	}
+	return func(ctx context.Context) reloaded {
+		t.Reopen()
+		result := reload(ctx)
+		var keys []string
+		for _, c := range result.Changed {
+			keys = append(keys, c.Key)
+		}
+		if len(keys) > 0 {
+			t.Record(audit.Event{Kind: audit.SettingsChanged, By: audit.ByOperator, How: "reload", Target: audit.Target(strings.Join(keys, ","))})
+		}
+		return result
+	}
+}
+
+// errUnrecorded means that a required trail cannot be written.
+var errUnrecorded = errors.New("the audit trail cannot be written")
+
 // failing returns an error while a trail that is required cannot be written.
 func (t auditTrail) failing() error {
 	if t.Trail == nil || !t.required {
 		return nil
 	}
 	if err := t.Failing(); err != nil {
-		return fmt.Errorf("the audit trail cannot be written: %w", err)
+		return fmt.Errorf("%w: %w", errUnrecorded, err)
 	}
 	return nil
 }
@@ -184,7 +207,7 @@ func (s *serveSettings) watched(ctx context.Context, p *program, st *site, store
 		return config, auditTrail{}, err
 	}
 	recorded, err := s.trail(ctx, p, st, store, l)
-	config.Store, config.Logger, config.Observe, config.Audit = store, st.log, observe, recorded.record()
+	config.Store, config.Logger, config.Observe, config.Trace, config.Audit = store, st.log, observe, st.traces.Server(), recorded.record()
 	return config, recorded, err
 }
 

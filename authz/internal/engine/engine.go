@@ -36,6 +36,8 @@ type Config struct {
 	// TokenURL is the URL of the token endpoint.
 	TokenURL string
 	Now      func() time.Time
+	// Signing, if set, is called before an access token is signed, and what it returns afterwards.
+	Signing func(ctx context.Context) (end func(error))
 }
 
 // Engine runs grants. It is safe for concurrent use.

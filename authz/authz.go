@@ -127,7 +127,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 		Before: clientsBefore(before),
 		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations, s.sawLimit).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
 		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})

@@ -28,7 +28,7 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 	// Signatures cost time, and anybody may send any: what turns out valid is given back.
 	share := fair.ByNetwork(fair.Requester(r.Context()), "logout at "+p.ID, unprovenLogouts)
 	if wait := s.unproven.Take(1, share...); wait > 0 {
-		return &apiError{status: http.StatusTooManyRequests, code: codeUnavailable, description: "too many logout tokens that are not valid came from this network", retryAfter: wait}
+		return &apiError{status: http.StatusTooManyRequests, code: codeUnavailable, limit: LimitProvider, description: "too many logout tokens that are not valid came from this network", retryAfter: wait}
 	}
 	f, err := backChannelForm.body(w, r)
 	if err != nil {

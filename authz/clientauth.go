@@ -149,7 +149,7 @@ func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) erro
 		return refused
 	}
 	return &apiError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, cause: refused.cause,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitSecret, cause: refused.cause,
 		description: "too many wrong credentials of this client came from your network; correct them before you try again",
 	}
 }

@@ -54,6 +54,9 @@ type Config struct {
 	// networks together. Changes of a registration count like registrations. Default 600;
 	// negative means no limit. All processes with one store count together.
 	RegistrationQuota int
+	// Limits are how often a network and a client may ask. Set it to protect a small machine, or where
+	// many people or servers share an address.
+	Limits Limits
 	// ClientUnused is the time after which a registered client that was never used is
 	// removed. ClientIdle is the time after which a client that was used and has no live
 	// grant is removed. Defaults: 7 and 90 days, those of package dcr.
@@ -271,6 +274,7 @@ func (c Config) validate() error {
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(c.RecheckGrace < time.Second, "recheck-grace %s: it must be at least 1s", c.RecheckGrace)
+	errs = append(errs, c.Limits.mistake())
 	errs = append(errs, c.providerMistakes()...)
 	errs = append(errs, c.SignInMistake())
 	errs = append(errs, c.Egress.validate())

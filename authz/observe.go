@@ -29,6 +29,8 @@ type Observation struct {
 	Code string
 	// Method is that of [SignedIn] and [SignInRefused].
 	Method SignInMethod
+	// Limit is that of [LimitReached].
+	Limit Limit
 }
 
 // What is the kind of an [Observation].
@@ -56,6 +58,8 @@ const (
 	// SignInRefused is a sign-in with a wrong password, passkey or code, or of a person at a
 	// provider who may not come in. Those that had to wait are [Answered] with 429.
 	SignInRefused
+	// LimitReached is a request that a limit refused. It is [Answered] with 429 too.
+	LimitReached
 )
 
 // Endpoint is a path of the server below its issuer, with the name of a part in braces for what

@@ -120,7 +120,7 @@ func (s *Server) rehash(ctx context.Context, lane string, from netip.Addr, user 
 // whether the name or the password was right.
 func tooMany(wait time.Duration) *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitSignIn,
 		title:   language.Say("error.tooMany.title"),
 		message: language.Say("error.tooMany.message"),
 		steps: []language.Text{

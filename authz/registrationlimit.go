@@ -16,6 +16,7 @@ import (
 type registrationLimiter struct {
 	shared *fair.Shared
 	each   int64
+	see    func(Limit) // is told of limits that were reached
 }
 
 const (
@@ -32,11 +33,11 @@ const (
 )
 
 // newRegistrationLimiter returns nil if there is no limit.
-func newRegistrationLimiter(cfg Config, shared *fair.Shared) *registrationLimiter {
+func newRegistrationLimiter(cfg Config, shared *fair.Shared, see func(Limit)) *registrationLimiter {
 	if cfg.RegistrationQuota < 0 {
 		return nil
 	}
-	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota)}
+	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota), see: see}
 }
 
 // admit counts a registration and its size. If a limit is reached, the error is a
@@ -52,6 +53,7 @@ func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weigh
 		return nil, err
 	}
 	if wait > 0 {
+		l.see(LimitClients)
 		return nil, &dcr.TooMany{RetryAfter: max(wait, time.Second)}
 	}
 	return func() {

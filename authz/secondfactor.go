@@ -179,7 +179,7 @@ func settledCode(wait time.Duration, err error) error {
 
 func tooManyCodes(wait time.Duration) *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitCode,
 		title:   language.Say("error.codes.title"),
 		message: language.Say("error.codes.message"),
 		steps:   []language.Text{language.Say("error.tooMany.wait", "seconds", wholeSeconds(wait)), language.Say("error.codes.known")},

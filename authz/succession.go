@@ -26,7 +26,8 @@ type lasting struct {
 	activity          *activity
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
-	registrations     *fair.Shared  // bounds registrations and their sizes
+	limits            *requestLimiter
+	registrations     *fair.Shared // bounds registrations and their sizes
 	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
 	// and logout tokens use up the sender's share and not the quota of this server there.
 	unproven *fair.Limiter
@@ -45,7 +46,7 @@ func newLasting(ctx context.Context, cfg Config, keyChanged func(kid, state stri
 		largeTransactions: fair.NewLimiter(cfg.Now), unaskedRate: fair.NewLimiter(cfg.Now),
 		registrations: fair.NewShared(counter(cfg.Store, "registration"), fair.NewLimiter(cfg.Now)), unproven: fair.NewLimiter(cfg.Now), activity: newActivity(cfg),
 	}
-	k.chores = newChores(cfg, k)
+	k.chores, k.limits = newChores(cfg, k), newRequestLimiter(cfg)
 	var err error
 	if k.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
@@ -90,6 +91,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	if err := next.configure(ctx, before); err != nil {
 		return err
 	}
+	next.limits.set(cfg.Limits)
 	s.latest.Store(next)
 	return nil
 }

@@ -44,6 +44,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sawClient(r, client.ID)
+	if err := s.clientLimit(r, client); err != nil {
+		return err
+	}
 	if !slices.Contains(client.Metadata.GrantTypes, f.get("grant_type")) {
 		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", f.get("grant_type"))
 	}

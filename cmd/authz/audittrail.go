@@ -203,7 +203,7 @@ func auditKeys(masters settings.MasterKeys, issuer string) ([]trail.Key, error) 
 func (s *serveSettings) watched(ctx context.Context, p *program, st *site, store *storage.Store, l *loaded) (authz.Config, auditTrail, error) {
 	observe := st.countServer(s)
 	config, err := s.server()
-	if err != nil {
+	if err = errors.Join(err, s.certify(ctx, st, store)); err != nil {
 		return config, auditTrail{}, err
 	}
 	recorded, err := s.trail(ctx, p, st, store, l)

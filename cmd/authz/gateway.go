@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/acme"
 	"gatehouse.example/middleware"
 )
 
@@ -71,7 +73,11 @@ type gatewaySettings struct {
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are used; repeatable."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
-	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	acmeSettings
+	ACMEFolder string `name:"acme-folder" placeholder:"FOLDER" help:"Folder for the certificates and keys from the authority, which only this user may enter; gateways of one machine may share it. Required with --acme-names."`
+
+	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
 	auditSettings
 	AuditKey     settings.Secret `placeholder:"KEY" help:"Key under which the audit trail is chained, base64 of 32 bytes or more; several gateways may share it."`
@@ -99,6 +105,10 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
+	folder := func() (acme.Storage, error) { return acme.NewFolder(s.ACMEFolder) }
+	if err := st.certify(ctx, &s.acmeSettings, folder, http.ProxyFromEnvironment); err != nil {
+		return err
+	}
 	plan.count(st.gatewayCounts())
 	recorded, err := s.trail(ctx, p, st)
 	if err != nil {
@@ -118,7 +128,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.announcements(s.auditSettings), st.public.Addr(), plan.resources)
+	s.announce(p.announcements(s.auditSettings), st, plan.resources)
 	serve := func() error {
 		return st.serve(ctx, st.traces.Gateway(recorded.over(gate, harmlessAtGateway)), st.probes(recorded.ready(alwaysReady), nothingMissing))
 	}
@@ -202,7 +212,7 @@ func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
 
 // exposed returns a warning for each way in which the gateway can be reached without TLS.
 func (s *gatewaySettings) exposed(addr net.Addr) []string {
-	if loopback(addr) || s.TLSCert != "" {
+	if loopback(addr) || s.TLSCert != "" || s.orders() {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
@@ -222,7 +232,7 @@ func (s *gatewaySettings) identity() string {
 // own returns the URL of one of the gateway's own paths.
 func (s *gatewaySettings) own(addr net.Addr, path string) string {
 	scheme := "http://"
-	if s.TLSCert != "" {
+	if s.TLSCert != "" || s.orders() {
 		scheme = "https://"
 	}
 	return scheme + addr.String() + path

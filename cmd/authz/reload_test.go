@@ -132,6 +132,7 @@ func TestEachSettingThatReloads(t *testing.T) {
 		"access-token-ttl": "7m", "code-ttl": "50s", "refresh-window": "20s", "refresh-idle": "20d", "refresh-max": "80d",
 		"session-idle": "1h", "session-max": "10h", "consent-remember": "[1d]", "insecure-remember-unvouched": "true",
 		"dev-resource": "[https://notes.example.com/mcp]", "dev-introspection-secret": "not-used-without-dev",
+		"limit-token": "7", "limit-client": "7", "limit-introspection": "7", "limit-registration": "7", "limit-documents": "7000", "limit-pages": "7000",
 		"groups":              "{staff: [ada]}",
 		"clients":             "\n  - {client_id: one, client_name: One, redirect_uris: [https://client.example.org/callback]}",
 		"software-statements": "\n  - {issuer: https://publisher.example.com, jwks_file: DIR/keys.json}",

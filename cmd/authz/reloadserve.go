@@ -27,6 +27,7 @@ var serveReloads = []string{
 	"client-documents", "client-documents-allow", "client-documents-deny", "client-documents-pinned", "assertion-audience",
 	"access-token-ttl", "code-ttl", "refresh-window", "refresh-idle", "refresh-max",
 	"session-idle", "session-max", "consent-remember", "insecure-remember-unvouched",
+	"limit-token", "limit-client", "limit-introspection", "limit-registration", "limit-documents", "limit-pages",
 	"dev-resource", "dev-introspection-secret",
 }
 

@@ -181,6 +181,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.acmeSettings.announce(line, st.challenges)
 	if path, _ := s.Store.File(); path != "" {
 		line("store", path)
 	}

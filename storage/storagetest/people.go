@@ -75,6 +75,17 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"PutProviderToken":     func() error { _, err := f.PutProviderToken(ctx, token); return err },
 	}}
 
+	certificate := storage.ACMERecord{Content: []byte("key")}
+	_, err = f.SwapACMERecord(ctx, "certificates/ca/auth.example.com", certificate)
+	records["acme"] = newerRecord{f.last(t, err), map[string]func() error{
+		"ACMERecord": func() error { _, err := f.ACMERecord(ctx, "certificates/ca/auth.example.com"); return err },
+	}, map[string]func() error{
+		"SwapACMERecord": func() error {
+			_, err = f.SwapACMERecord(ctx, "certificates/ca/auth.example.com", certificate)
+			return err
+		},
+	}}
+
 	once := func() error { return f.TakeOnce(ctx, "test", "value", f.clock.later()) }
 	records["once"] = newerRecord{f.last(t, once()), nil, map[string]func() error{"TakeOnce": once}}
 	return records

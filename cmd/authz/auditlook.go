@@ -124,6 +124,7 @@ func eventLine(l trail.Line) string {
 	add("provider", string(l.Provider))
 	add("issuer", string(l.Issuer))
 	add("target", string(l.Target))
+	add("operator", string(l.Operator))
 	add("of", string(l.Of))
 	if l.Count > 0 {
 		add("count", strconv.Itoa(l.Count))

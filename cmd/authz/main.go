@@ -115,6 +115,7 @@ type program struct {
 
 	hangups    func() (signals chan os.Signal, stop func()) // of a server
 	reloadRest time.Duration                                // the least time between two reloads
+	act        act                                          // the verb that runs
 }
 
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
@@ -142,6 +143,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
 	}
+	p.act = actOf(parsed)
 	return p.report(parsed.Run(p))
 }
 

@@ -88,7 +88,15 @@ func (s *storeSettings) openWith(ctx context.Context, p *program, o storeOptions
 	if err != nil {
 		return nil, err
 	}
-	return storage.New(backend, s.options())
+	store, err := storage.New(backend, s.options())
+	if err == nil {
+		err = s.recordAct(ctx, p, store)
+	}
+	if err != nil {
+		_ = backend.Close()
+		return nil, err
+	}
+	return store, nil
 }
 
 // mistake returns an error if a setting is missing or wrong.

@@ -107,7 +107,9 @@ func readings(raw string) []reading {
 // with an empty password, because common libraries try that first. A failure does not use up
 // the request's code or token; many failures are throttled. A valid assertion is used up,
 // whatever the outcome of the request.
-func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage.Client, error) {
+func (s *Server) authenticate(r *http.Request, f form, endpoint string) (_ storage.Client, err error) {
+	r, end := s.part(r, PartClient)
+	defer func() { end(err) }()
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/passwords"
@@ -171,6 +172,11 @@ type Config struct {
 	// Observe, if set, is told what the server does, for metrics. It is called from the goroutine
 	// of each request, some times for one, and must return at once; it is safe for concurrent use.
 	Observe func(Observation)
+	// Audit, if set, is told what happened, for an audit trail: package audit/trail writes one. It is
+	// called from the goroutine of each request, after what it is about is in the store; it is safe for concurrent use.
+	Audit func(audit.Event)
+	// Trace is told which parts requests have, for traces. The zero Trace is off and costs nothing.
+	Trace Trace
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,
@@ -214,6 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
 	c.AssertionAudience = cmp.Or(c.AssertionAudience, AudienceIssuer)
 	c.RegistrationQuota = cmp.Or(c.RegistrationQuota, 600)
+	c.Limits = c.Limits.withDefaults()
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 10*time.Minute)
 	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
 	c.KeyCache = cmp.Or(c.KeyCache, metadata.MaxAge)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -127,6 +128,8 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
+	client   string // that authenticated at the token endpoint
+	code     string
 	status   int
 }
 
@@ -138,17 +141,26 @@ func sightingOf(ctx context.Context) *sighting {
 	return seen
 }
 
-// observed returns a handler that reports each answer. Without [Config.Observe] that is next.
+// watched reports whether anybody is told what the server does.
+func (s *Server) watched() bool {
+	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil
+}
+
+// observed returns a handler that reports each answer. If nobody is told, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
+		ctx, end := s.cfg.Trace.begin(w, r)
 		defer func() {
-			s.see(Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)})
+			o := Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)}
+			s.see(o)
+			o.Grant, o.Code = seen.grant, seen.code
+			end(o)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), sightingKey{}, seen)))
+		next.ServeHTTP(seen, r.WithContext(context.WithValue(ctx, sightingKey{}, seen)))
 		seen.status = cmp.Or(seen.status, http.StatusOK)
 	})
 }
@@ -171,9 +183,9 @@ func (s *sighting) Write(p []byte) (int, error) {
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // noting returns a handler that notes the endpoint of a request, by the template of its route.
-// Without [Config.Observe] that is next.
+// If nobody is told, that is next.
 func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,20 +213,24 @@ func (s *Server) endpointOf(template string) Endpoint {
 
 // sawRefusal reports a refused request.
 func (s *Server) sawRefusal(r *http.Request, code string) {
-	if s.cfg.Observe == nil {
-		return
-	}
-	o := Observation{What: Refused, Code: code}
+	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		o.Grant = seen.grant
+		f.how, f.client, seen.code = string(seen.endpoint), seen.client, code
 	}
-	s.see(o)
+	s.happened(r.Context(), f)
 }
 
 // sawGrant notes the grant type that a request to the token endpoint names.
 func sawGrant(r *http.Request, grant string) {
 	if seen := sightingOf(r.Context()); seen != nil {
 		seen.grant = GrantType(grant)
+	}
+}
+
+// sawClient notes the client of a request to the token endpoint.
+func sawClient(r *http.Request, id string) {
+	if seen := sightingOf(r.Context()); seen != nil {
+		seen.client = id
 	}
 }
 

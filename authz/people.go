@@ -17,7 +17,7 @@ import (
 
 // refusedSignIn means that name and password do not match. userName is the person with that
 // name, if there is one.
-type refusedSignIn struct{ userName string }
+type refusedSignIn struct{ userName, subject string }
 
 func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
 
@@ -41,7 +41,9 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 // signIn returns the person with that name and password. An unknown name, a disabled person
 // and a wrong password give the same answer and take the same time. Failures are throttled by
 // network, by name and for browsers that signed in before; no person is locked out.
-func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
+func (s *Server) signIn(r *http.Request, name, password string) (_ storage.User, err error) {
+	r, end := s.part(r, PartPassword)
+	defer func() { end(err) }()
 	canonical, err := account.OwnName(name)
 	if err != nil {
 		canonical = ""
@@ -83,7 +85,7 @@ func (s *Server) wrongPassword(ctx context.Context, attempt *throttle.Attempt, u
 	if user.Name != "" {
 		s.noteRefused(ctx, user.Subject)
 	}
-	return &refusedSignIn{user.Name}
+	return &refusedSignIn{user.Name, user.Subject}
 }
 
 // settled returns the error of an attempt that the limits of all processes do not let have an

@@ -33,11 +33,10 @@ const (
 )
 
 // newRegistrationLimiter returns nil if there is no limit.
-func newRegistrationLimiter(cfg Config, see func(Limit)) *registrationLimiter {
+func newRegistrationLimiter(cfg Config, shared *fair.Shared, see func(Limit)) *registrationLimiter {
 	if cfg.RegistrationQuota < 0 {
 		return nil
 	}
-	shared := fair.NewShared(counter(cfg.Store, "registration"), fair.NewLimiter(cfg.Now))
 	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota), see: see}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/secondfactor"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
@@ -91,7 +92,7 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	signedIn, err := s.checkCode(r, t, user, f.get("code"))
 	if errors.Is(err, errWrongCode) {
-		s.see(Observation{What: SignInRefused, Method: SignInCode})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: user.Subject, how: string(SignInCode)})
 		s.cfg.Logger.WarnContext(r.Context(), "second factor refused after the right password", "user", user.Name, "from", fair.Requester(r.Context()))
 		return s.codePage(w, r, t, user, http.StatusForbidden, language.Say("code.wrong"))
 	}
@@ -139,7 +140,7 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 	}
 	if left >= 0 {
 		s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "recovery code used", "user", user.Name, "sub", user.Subject, "left", left)
-		s.note(r.Context(), user.Subject, storage.Event{What: eventRecoveryCodeUsed})
+		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventRecoveryCodeUsed})
 	}
 	return signedIn, nil
 }

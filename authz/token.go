@@ -43,6 +43,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	sawClient(r, client.ID)
 	if err := s.clientLimit(r, client); err != nil {
 		return err
 	}
@@ -53,7 +54,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.see(Observation{What: TokensIssued, Grant: GrantType(f.get("grant_type"))})
 	s.chores.clientUsed(client)
 	writeJSON(w, http.StatusOK, response)
 	return nil

@@ -96,17 +96,20 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	st.log = log
 	st.measure()
 	plan.count(st.gatewayCounts())
+	st.trusted = plan.configs[0].Guard.TrustedProxies
+	defer st.trace(ctx, "gatehouse-gateway")()
+	plan.trace(st.traces)
 	gate, err := plan.build(log)
 	if err != nil {
 		return err
 	}
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
-	st.bounds, st.trusted, st.headers = s.listenSettings, plan.configs[0].Guard.TrustedProxies, plan.headers()
+	st.bounds, st.headers = s.listenSettings, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
 	s.announce(p.stdout, st.public.Addr(), plan.resources)
-	serve := func() error { return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing)) }
+	serve := func() error { return st.serve(ctx, st.traces.Gateway(gate), st.probes(alwaysReady, nothingMissing)) }
 	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/cmd/authz/internal/traces"
 	"gatehouse.example/gateway"
 	"gatehouse.example/internal/certificate"
 	"gatehouse.example/internal/listener"
@@ -25,6 +26,7 @@ type site struct {
 	draining      atomic.Bool
 	log           *slog.Logger
 	metrics       *metrics.Registry // nil without an admin listener
+	traces        *traces.Traces    // nil without an exporter
 	bounds        listenSettings
 	headers       int // the greatest size of the headers of a request; 0 for the default
 	trusted       []netip.Prefix

@@ -120,6 +120,9 @@ type serveSettings struct {
 	Pages pagesSection `kong:"-"`
 	// SignIn is the section sign-in of the file. There are no flags for it.
 	SignIn signInSettings `kong:"-"`
+
+	// before are the settings of the server that reads them again, nil at the start.
+	before *serveSettings
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }

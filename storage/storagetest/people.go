@@ -49,6 +49,12 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"Activity": func() error { _, err := f.Activity(ctx, "subject"); return err },
 	}, map[string]func() error{"AddActivity": happens}}
 
+	audit := func() error {
+		return f.KeepAuditHead(ctx, "host", "/audit.jsonl", storage.AuditHead{Chain: "c", Seq: 1})
+	}
+	records["audit head"] = newerRecord{f.last(t, audit()), map[string]func() error{
+		"AuditHead": func() error { _, err := f.AuditHead(ctx, "host", "/audit.jsonl"); return err },
+	}, nil}
 	pin := func() error { return f.TakePin(ctx, "company", loginIssuer, storage.Pin{Entry: "ann", Subject: "1"}) }
 	records["pin"] = newerRecord{f.last(t, pin()), map[string]func() error{
 		"Pins": func() error { _, err := f.Pins(ctx, "company", loginIssuer, []string{"ann"}); return err },

@@ -59,6 +59,9 @@ func storeOutcomeOf(err error) storeOutcome {
 	return storeFailed
 }
 
+// StoreOutcome returns the word for how a call of the store ended, by its error.
+func StoreOutcome(err error) string { return string(storeOutcomeOf(err)) }
+
 type storeCall struct {
 	operation operation
 	outcome   storeOutcome

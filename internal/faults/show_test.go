@@ -5,8 +5,13 @@ package faults
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,7 +28,7 @@ var show = flag.Bool("faults.show", false, "rotate, reload and stop servers unde
 const (
 	showPace      = time.Second / 200
 	showRotations = 10
-	showReloads   = 20
+	showReloads   = 20 // five for each stop
 	showStops     = 4
 	showFamilies  = 64
 )
@@ -35,7 +40,9 @@ type showing struct {
 	front    *balancer
 	families chan *showFamily
 	asker    *party
-	person   sync.Mutex // one browser signs in at a time
+	file     string       // of settings
+	reloaded atomic.Int64 // reloads that took effect
+	person   sync.Mutex   // one browser signs in at a time
 
 	flying    sync.WaitGroup
 	late      atomic.Int64 // requests that began more than a second after their time
@@ -55,13 +62,15 @@ type showFamily struct {
 func newShowing(t *testing.T) *showing {
 	t.Helper()
 	f := newFleet(t, fleetConfig{Store: redistest.StartServer(t)})
-	front := newBalancer(t, f, 2, "--key-cache", keyCache.String(), "--key-rotation", "0", "--access-token-ttl", "30m", "--drain", "3s")
+	s := &showing{families: make(chan *showFamily, showFamilies), file: filepath.Join(t.TempDir(), "gatehouse.yaml")}
+	s.setting(t, 0)
+	front := newBalancer(t, f, 2, "--config", s.file, "--key-cache", keyCache.String(), "--key-rotation", "0", "--access-token-ttl", "30m", "--drain", "3s")
 	l := &keyLoad{t: t, fleet: f, at: [2]*process{front.process, front.process}, stop: make(chan struct{}), signed: map[string]bool{}}
 	for i := range l.resources {
 		l.resources[i] = &resourceServer{at: front.process}
 	}
 	l.store = openStore(t, f)
-	s := &showing{keyLoad: l, front: front, families: make(chan *showFamily, showFamilies)}
+	s.keyLoad, s.front = l, front
 	p := f.newParty(front.process)
 	s.asker = p
 	for range showFamilies {
@@ -142,6 +151,34 @@ func (s *showing) signIn() {
 	s.consents.Add(1)
 }
 
+// setting writes the file of settings with another client, name of the pages and lifetime of codes.
+func (s *showing) setting(t testing.TB, n int) {
+	t.Helper()
+	text := fmt.Sprintf("code-ttl: %ds\npages: {name: Show %d}\nclients:\n  - client_id: show-%d\n    client_name: Show\n    redirect_uris: [https://web.example.com/callback]\n", 60+n, n, n)
+	if err := os.WriteFile(s.file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reload has a process read other settings. All three that differ count at once.
+func (s *showing) reload(i int) {
+	s.t.Helper()
+	s.setting(s.t, int(s.reloaded.Add(1)))
+	b := s.front.backends[i]
+	cmd := exec.Command(authzBinary, "reload", "--json", "--config", s.file, "--admin-listen", b.admin)
+	cmd.Env = s.fleet.environment()
+	out, err := cmd.CombinedOutput()
+	for _, key := range []string{"clients", "pages", "code-ttl"} {
+		if err != nil || !strings.Contains(string(out), `"key": "`+key+`"`) && !strings.Contains(string(out), `"key":"`+key+`"`) {
+			s.t.Errorf("reload of %s: %v: %s", b.address, err, out)
+			return
+		}
+	}
+}
+
 // stopOne sends SIGTERM to a process, which must end by itself without an error, and starts it again.
 func (s *showing) stopOne(i int) {
 	s.t.Helper()
@@ -181,7 +218,14 @@ func TestOperationsUnderLoad(t *testing.T) {
 	var others sync.WaitGroup
 	others.Go(func() {
 		for i := range showStops {
-			s.stopOne(i % 2)
+			var stopping sync.WaitGroup
+			stopping.Go(func() { s.stopOne(i % 2) })
+			for range 3 { // at the one that serves alone
+				s.reload(1 - i%2)
+			}
+			stopping.Wait()
+			s.reload(i % 2)
+			s.reload(1 - i%2)
 		}
 	})
 	for range showRotations {
@@ -200,9 +244,9 @@ func TestOperationsUnderLoad(t *testing.T) {
 	}
 	t.Logf("%d requests in %s (%.0f a second, %d late), %d refreshes, %d sign-ins, %d tokens of %d keys; half took %s, 99%% %s, all %s",
 		s.asked.Load(), lasted.Round(time.Second), float64(s.asked.Load())/lasted.Seconds(), s.late.Load(), s.refreshes.Load(), s.consents.Load(), len(s.tokens), len(s.signed), at(0.5), at(0.99), at(1))
-	t.Logf("%d rotations, %d processes ended and began, requests at each: %d and %d; %d wrong answers",
-		showRotations, showStops, s.front.backends[0].sent.Load(), s.front.backends[1].sent.Load(), s.wrongs.Load())
-	if len(s.signed) < showRotations+1 {
-		t.Errorf("%d keys signed", len(s.signed))
+	t.Logf("%d rotations, %d reloads, %d processes ended and began, requests at each: %d and %d; %d wrong answers",
+		showRotations, s.reloaded.Load(), showStops, s.front.backends[0].sent.Load(), s.front.backends[1].sent.Load(), s.wrongs.Load())
+	if len(s.signed) < showRotations+1 || s.reloaded.Load() != showReloads {
+		t.Errorf("%d keys signed, %d reloads", len(s.signed), s.reloaded.Load())
 	}
 }

@@ -106,3 +106,10 @@ func (b *backend) IndexLen(ctx context.Context, index string) (n int, err error)
 	defer func() { end(err) }()
 	return b.Backend.IndexLen(ctx, index)
 }
+
+// Count implements [storage.Backend].
+func (b *backend) Count(ctx context.Context, c storage.Counting) (counted storage.Counted, err error) {
+	ctx, end := b.call(ctx, "count")
+	defer func() { end(err) }()
+	return b.Backend.Count(ctx, c)
+}

@@ -113,7 +113,7 @@ type program struct {
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
 
-	hangups    func() (signals chan os.Signal, stop func()) // of a server
+	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"gatehouse.example/audit/trail"
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
@@ -48,6 +49,13 @@ func (st *site) countServer(s *serveSettings) (observe func(authz.Observation)) 
 func (st *site) countRecords(store *storage.Store, front *authz.Server) {
 	if st.metrics != nil {
 		metrics.Figures(st.metrics, store, front.PasswordsWaiting)
+	}
+}
+
+// countTrail counts the lines of the audit trail.
+func (st *site) countTrail(t *trail.Trail) {
+	if st.metrics != nil {
+		metrics.Trail(st.metrics, t.Figures)
 	}
 }
 

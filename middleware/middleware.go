@@ -144,6 +144,7 @@ func New(c Config) (*Guard, error) {
 	g.bindHandles(&c)
 	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
 	g.trust(&c, issuers)
+	g.goOn(c.Before, c.DPoP.Proofs != nil)
 	return g, nil
 }
 

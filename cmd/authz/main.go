@@ -18,6 +18,7 @@
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
 //	authz reload                             let a running server or gateway read its settings again
+//	authz doctor URL                         say why a client cannot connect to a server, and how to mend it
 //	authz health [URL]                       check that a server on this machine answers
 //	authz completion bash|zsh|fish           completion for a shell
 //	authz manual                             this command line as a page for man
@@ -96,6 +97,7 @@ type grammar struct {
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
 	Reload      reloadVerb    `cmd:"" help:"Let a running server or gateway read its settings again, and print what changed."`
+	Doctor      doctorVerb    `cmd:"" help:"Say why a client cannot connect to a server, and how to mend it."`
 	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`
 	Completion  completeVerb  `cmd:"" help:"Print the completion script of a shell."`
 	Manual      manualVerb    `cmd:"" help:"Print this command line as a page for man."`
@@ -113,7 +115,7 @@ type program struct {
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
 
-	hangups    func() (signals chan os.Signal, stop func()) // of a server
+	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
 	act        act                                          // the verb that runs
 }

@@ -35,7 +35,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
-	signals, deaf := p.hangups()
+	signals, deaf := p.listen()
 	defer deaf()
 	for _, sentence := range loaded.warnings {
 		log.Warn(sentence)

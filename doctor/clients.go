@@ -1,0 +1,34 @@
+package doctor
+
+import "slices"
+
+// The names of the clients whose ways are recorded.
+const (
+	claudeCode    = "claude-code"
+	codex         = "codex"
+	vscode        = "vscode"
+	cursor        = "cursor"
+	geminiCLI     = "gemini-cli"
+	inspector     = "inspector"
+	mcpRemote     = "mcp-remote"
+	goSDK         = "go-sdk"
+	typescriptSDK = "typescript-sdk"
+)
+
+// everyone, and groups of clients that behave alike in some respect.
+var (
+	everyone = []string{claudeCode, codex, vscode, cursor, geminiCLI, inspector, mcpRemote, goSDK, typescriptSDK}
+	// exactly compare the resource of the metadata with the URL that they were given.
+	exactly = []string{claudeCode, vscode, geminiCLI, goSDK}
+	// exceptGo are all but the Go SDK, which takes an issuer with and without a slash for the same.
+	exceptGo = []string{claudeCode, codex, vscode, cursor, geminiCLI, inspector, mcpRemote, typescriptSDK}
+	// exceptCodex are all but Codex, which does not compare the resource with the URL.
+	exceptCodex = []string{claudeCode, vscode, cursor, geminiCLI, inspector, mcpRemote, goSDK, typescriptSDK}
+	// onlyLinked look nowhere else for metadata if the challenge names a place.
+	onlyLinked = []string{claudeCode, cursor, inspector, mcpRemote, typescriptSDK}
+	// pages run in a browser.
+	pages = []string{inspector}
+)
+
+// Clients returns the names of the clients whose ways are recorded, in a fixed order.
+func Clients() []string { return slices.Clone(everyone) }

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+)
+
+// patience is the time for one request.
+const patience = 8 * time.Second
+
+// maxHeader bounds the header of an answer, in bytes.
+const maxHeader = 64 << 10
+
+// courier sends requests within the bounds of an examination.
+type courier struct {
+	options  Options
+	inner    http.RoundTripper
+	network  *http.Transport // nil if Options.Transport replaces it
+	requests int             // sent
+	bytes    int             // read
+}
+
+// question is a request to be sent.
+type question struct {
+	place, method, url string
+	header             http.Header
+	body               string
+}
+
+func newCourier(o Options, judge *judge) *courier {
+	c := &courier{options: o, inner: o.Transport}
+	if c.inner == nil {
+		c.network = &http.Transport{ // no proxy: each address is judged here
+			DialContext:            judge.dial,
+			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxHeader,
+			TLSHandshakeTimeout:    patience,
+			MaxIdleConnsPerHost:    2,
+		}
+		c.inner = c.network
+	}
+	return c
+}
+
+func (c *courier) close() {
+	if c.network != nil {
+		c.network.CloseIdleConnections()
+	}
+}
+
+// ask sends one request. It follows no redirect, and always returns an exchange.
+func (c *courier) ask(ctx context.Context, q question) *exchange {
+	e := &exchange{place: q.place, method: q.method, url: q.url, sent: q.header, asked: c.options.Now()}
+	if why := c.spent(ctx); why != "" {
+		e.failure, e.reason = failBudget, why
+		return e
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c.requests++
+	if c.options.Progress != nil {
+		c.options.Progress(q.method, q.url)
+	}
+	answer, err := c.send(ctx, q, e)
+	if err != nil {
+		e.failure, e.reason = explain(ctx, err)
+		return e
+	}
+	defer answer.Body.Close()
+	e.status, e.header = answer.StatusCode, answer.Header
+	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
+		e.expires = answer.TLS.PeerCertificates[0].NotAfter
+	}
+	c.read(answer, e)
+	return e
+}
+
+// spent returns which bound is used up, "" if none is.
+func (c *courier) spent(ctx context.Context) string {
+	switch {
+	case ctx.Err() != nil:
+		return "the time was over"
+	case c.requests >= MaxRequests:
+		return fmt.Sprintf("%d requests were sent", MaxRequests)
+	case c.bytes >= MaxBytes:
+		return fmt.Sprintf("%d bytes were read", MaxBytes)
+	}
+	return ""
+}
+
+func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Response, error) {
+	begin := time.Now()
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { begin = time.Now() }}
+	var body io.Reader
+	if q.body != "" {
+		body = strings.NewReader(q.body)
+	}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), q.method, q.url, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range q.header {
+		request.Header[name] = values
+	}
+	request.Header.Set("User-Agent", "authz-doctor")
+	answer, err := c.inner.RoundTrip(request)
+	e.took = time.Since(begin)
+	return answer, err
+}
+
+// read reads the body. Of an event stream it reads what came with the first bytes: such a stream
+// may stay open.
+func (c *courier) read(answer *http.Response, e *exchange) {
+	limit := min(MaxBody, MaxBytes-c.bytes)
+	if e.media() == "text/event-stream" {
+		limit = 4 << 10
+		buffer := make([]byte, limit)
+		n, _ := answer.Body.Read(buffer)
+		e.body = buffer[:n]
+		c.bytes += n
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, int64(limit)+1))
+	c.bytes += len(body)
+	if e.cut = len(body) > limit || err != nil; len(body) > limit {
+		body = body[:limit]
+	}
+	e.body = body
+}
+
+// explain tells why a request failed.
+func explain(ctx context.Context, err error) (failure, string) {
+	var forbidden *forbidden
+	var lookup *net.DNSError
+	var operation *net.OpError
+	text := clean(strings.TrimSpace(err.Error()))
+	switch {
+	case errors.As(err, &forbidden):
+		return failForbid, forbidden.Error()
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return failTime, "no answer in time"
+	case errors.As(err, &lookup):
+		return failLookup, text
+	case ofTLS(err):
+		return failTLS, text
+	case errors.As(err, &operation) && operation.Op == "dial":
+		return failConnect, text
+	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return failConnect, "the connection ended without an answer: " + text
+	}
+	return failAnswer, text
+}
+
+func ofTLS(err error) bool {
+	var record tls.RecordHeaderError
+	var verification *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var alert tls.AlertError
+	return errors.As(err, &record) || errors.As(err, &verification) || errors.As(err, &invalid) ||
+		errors.As(err, &host) || errors.As(err, &authority) || errors.As(err, &alert) ||
+		strings.Contains(err.Error(), "tls:")
+}

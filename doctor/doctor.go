@@ -1,0 +1,138 @@
+// Package doctor says why a client cannot sign in to a protected server. [Check] asks a server
+// what clients ask before a sign-in, without a token: it calls the server, reads the challenge,
+// the resource metadata in every place, and the metadata of each authorization server that it
+// names. [CheckServer] does the same for an authorization server alone.
+//
+//	report, err := doctor.Check(ctx, "https://notes.example.com/mcp", doctor.Options{})
+//	if err != nil {
+//		return err // nothing could be asked
+//	}
+//	for _, f := range report.Findings {
+//		fmt.Println(f.Severity, f.ID, f.Saw, f.Mend)
+//	}
+//
+// All questions are asked first and kept with their answers; the checks are functions of that
+// record and open no connections. Time, requests and bytes are bounded. The target chooses the
+// addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
+//
+// Nothing is changed at the servers unless [Options].Register is set, and no token of anybody is
+// sent but [Options].Token.
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// The bounds of one examination.
+const (
+	// MaxTime is the time until an examination ends, whatever it has not asked by then.
+	MaxTime = 30 * time.Second
+	// MaxRequests bounds the requests.
+	MaxRequests = 60
+	// MaxBytes bounds the bodies that are read, together; MaxBody bounds one of them.
+	MaxBytes, MaxBody = 4 << 20, 256 << 10
+	// MaxServers bounds the authorization servers that are asked.
+	MaxServers = 3
+)
+
+// ErrTarget reports a target that is not an absolute http or https URL.
+var ErrTarget = errors.New("not an absolute http or https URL")
+
+// ErrNothing reports that no question was answered: the target cannot be reached.
+var ErrNothing = errors.New("nothing could be asked")
+
+// Options change an examination. The zero value asks what changes nothing, with the bounds of
+// this package.
+type Options struct {
+	// AllowHosts are hosts (without a port) that may be asked although the rule for addresses
+	// forbids it: a public target never leads to a private address, and a private target only
+	// to addresses of its own host. A host is judged after its lookup, and the connection goes
+	// to an address that was judged.
+	AllowHosts []string
+	// Register lets the doctor register clients, as the recorded clients do, and try redirect
+	// URIs and PKCE with one of its own. What it registered is removed again (RFC 7592), or
+	// listed in [Report].Left.
+	Register bool
+	// Token is an access token for the target, with which it is asked in both kinds of
+	// revisions. It is sent to the target only, and appears in no report. It is neither
+	// refreshed nor revoked.
+	Token string
+	// Roots verifies certificates. Default: those of the system.
+	Roots *x509.CertPool
+	// Transport replaces the network, for tests inside of one process. No address is judged.
+	Transport http.RoundTripper
+	// Lookup replaces the resolver of the system.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Now replaces the clock, which is compared with that of the servers.
+	Now func() time.Time
+	// Progress, if set, is told about each request before it is sent.
+	Progress func(method, url string)
+}
+
+// Check examines a protected server. The error wraps [ErrTarget] or [ErrNothing]; findings are
+// never errors.
+func Check(ctx context.Context, target string, o Options) (*Report, error) {
+	return examine(ctx, target, o, (*walker).walkResource)
+}
+
+// CheckServer examines an authorization server alone, by its issuer identifier.
+func CheckServer(ctx context.Context, issuer string, o Options) (*Report, error) {
+	return examine(ctx, issuer, o, (*walker).walkIssuer)
+}
+
+func examine(ctx context.Context, target string, o Options, walk func(*walker, context.Context)) (*Report, error) {
+	u, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	defer cancel()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	w := newWalker(target, u, o)
+	defer w.courier.close()
+	walk(w, ctx)
+	if err := w.nothing(); err != nil {
+		return nil, err
+	}
+	return w.report(), nil
+}
+
+// parseTarget refuses what no client can dial. Spaces, fragments and the like are left to the
+// checks of the package metadata.
+func parseTarget(target string) (*url.URL, error) {
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("doctor: %w: %q", ErrTarget, clean(target))
+	}
+	if u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf("doctor: %w without user and fragment: %q", ErrTarget, clean(u.Redacted()))
+	}
+	return u, nil
+}
+
+// nothing returns an error if no request was answered, except where TLS is at fault: that is a
+// finding.
+func (w *walker) nothing() error {
+	var first *exchange
+	for _, e := range w.exchanges {
+		if e.status > 0 || e.failure == failTLS {
+			return nil
+		}
+		if first == nil {
+			first = e
+		}
+	}
+	if first == nil {
+		return fmt.Errorf("doctor: %w: the time was over", ErrNothing)
+	}
+	return fmt.Errorf("doctor: %w: %s: %s", ErrNothing, clean(first.url), first.reason)
+}

@@ -1,0 +1,80 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Way tells how far a client comes with a server.
+type Way struct {
+	// Client is one of [Clients], Version the version whose way was recorded.
+	Client  string `json:"client"`
+	Version string `json:"version"`
+	// Steps are those that it would take, in their order.
+	Steps []Step `json:"steps"`
+	// Stops is the step at which it would stop, "" if it comes to the sign-in.
+	Stops string `json:"stops,omitempty"`
+	// Sees is what its user would see there.
+	Sees string `json:"sees,omitempty"`
+	// Finding is the ID of the finding that is the reason.
+	Finding string `json:"finding,omitempty"`
+}
+
+// Step is one step of a client.
+type Step struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+}
+
+// writeWays writes a table with a row for each client and a column for each step.
+func writeWays(out io.Writer, ways []Way) {
+	if len(ways) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%-15s %-10s", "client", "version")
+	for i := range steps {
+		fmt.Fprintf(out, " %2d", i+1)
+	}
+	for _, way := range ways {
+		fmt.Fprintf(out, "\n%-15s %-10s", way.Client, way.Version)
+		for _, step := range way.Steps {
+			fmt.Fprintf(out, " %2s", mark(step.OK))
+		}
+		if way.Stops != "" {
+			fmt.Fprintf(out, "  %s: %s", way.Finding, way.Sees)
+		}
+	}
+	fmt.Fprint(out, "\n\nsteps:")
+	for i, step := range steps {
+		fmt.Fprintf(out, " %d %s%s", i+1, step.name, map[bool]string{true: ",", false: "\n"}[i < len(steps)-1])
+	}
+}
+
+func mark(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "X"
+}
+
+// Only returns the report for one of [Clients]: its way, and the findings that can stop it. The
+// error is for a name that is none of them.
+func (r *Report) Only(client string) (*Report, error) {
+	if !slices.Contains(everyone, client) {
+		return nil, fmt.Errorf("doctor: %s is none of %s", quoted(client), strings.Join(everyone, ", "))
+	}
+	one := &Report{Target: r.Target, Findings: []Finding{}, Left: r.Left}
+	for _, f := range r.Findings {
+		if slices.Contains(f.Clients, client) {
+			one.Findings = append(one.Findings, f)
+		}
+	}
+	for _, way := range r.As {
+		if way.Client == client {
+			one.As = append(one.As, way)
+		}
+	}
+	return one, nil
+}

@@ -78,12 +78,11 @@ type gatewaySettings struct {
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 
+	// before are the keys of the gateway that reads its settings again, nil at the start.
+	before *gatewayKeys
 	auditSettings
 	AuditKey     settings.Secret `placeholder:"KEY" help:"Key under which the audit trail is chained, base64 of 32 bytes or more; several gateways may share it."`
 	AuditKeyFile string          `placeholder:"FILE" help:"File that contains it."`
-
-	// before are the keys of the gateway that reads its settings again, nil at the start.
-	before *gatewayKeys
 }
 
 // Help is shown by --help.
@@ -121,8 +120,8 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	st.trusted = plan.configs[0].Guard.TrustedProxies
 	defer st.trace(ctx, "gatehouse-gateway")()
 	now := &guarding{
-		program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), headers: plan.headers(),
-		recorded: recorded,
+		program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), record: recorded.record(),
+		headers: plan.headers(),
 	}
 	if err := now.put(plan); err != nil {
 		return err
@@ -135,8 +134,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	}
 	s.announce(p.announcements(s.auditSettings), st, plan.resources)
 	serve := func() error {
-		probes := st.reloading(st.probes(recorded.ready(alwaysReady), nothingMissing), reloads)
-		return st.serve(ctx, st.traces.Gateway(recorded.over(gate, harmlessAtGateway)), probes)
+		return st.serve(ctx, st.traces.Gateway(recorded.over(gate, harmlessAtGateway)), st.reloading(st.probes(recorded.ready(alwaysReady), nothingMissing), reloads))
 	}
 	return runWith(ctx, serve, recorded.run, now.watch, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
 )
@@ -67,8 +68,8 @@ type guarding struct {
 	plan     *gatewayPlan
 	warnings []string
 	counts   *metrics.Gateways
+	record   func(audit.Event) // nil without a trail
 	site     *site
-	recorded auditTrail
 	headers  int // what the listener takes
 	gate     liveGate
 	files    atomic.Pointer[[]*watched] // of the plan in force
@@ -78,7 +79,7 @@ type guarding struct {
 func (v *guarding) put(plan *gatewayPlan) error {
 	plan.count(v.counts)
 	plan.trace(v.site.traces)
-	plan.record(v.recorded.record())
+	plan.record(v.record)
 	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz"
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
@@ -139,6 +140,18 @@ func TestReloadResetsNoLimit(t *testing.T) {
 			t.Errorf("a password can be guessed again: %d", got)
 		}
 	}
+}
+
+// TestReloadIsAudited: the audit trail has each configuration that is in force, and no other.
+func TestReloadIsAudited(t *testing.T) {
+	t.Parallel()
+	h, trail := audited(t)
+	h.mustReload(unchanged)
+	trail.want(t, "a reload", audit.SettingsChanged)
+	if err := h.reload(func(c *authz.Config) { c.AccessTokenTTL = 2 * time.Hour }); err == nil {
+		t.Error("a mistake is in force")
+	}
+	trail.want(t, "a mistake")
 }
 
 // TestReloadKeepsWork: what requests left to be done later is done by the server that goes on.

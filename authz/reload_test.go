@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,40 @@ func TestReloadResetsNoLimit(t *testing.T) {
 		}
 		if got := guess(); got != http.StatusTooManyRequests {
 			t.Errorf("a password can be guessed again: %d", got)
+		}
+	}
+}
+
+// TestReloadResetsNoLimitOfThisProcess: the same for what each process counts by itself: requests, and
+// what was sent to a provider and came to nothing.
+func TestReloadResetsNoLimitOfThisProcess(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, func(c *authz.Config) { c.Limits.Introspection = 3 })
+	ask := map[string]func() int{
+		"introspection":   func() int { return p.introspect("none").status },
+		"logout tokens":   func() int { return p.sendLogout("company", form("logout_token", "x.y.z")).status },
+		"another's limit": func() int { return p.sendLogout("other", form("logout_token", "x.y.z")).status },
+	}
+	for name, send := range ask {
+		for n := 0; send() != http.StatusTooManyRequests; n++ {
+			if n > 1000 {
+				t.Fatalf("%s have no limit", name)
+			}
+		}
+	}
+	for _, change := range []func(*authz.Config){
+		unchanged,
+		func(c *authz.Config) { c.Limits.Introspection = 4 },
+		func(c *authz.Config) {
+			c.Providers = slices.Clone(c.Providers)
+			c.Providers[0].Name = "Another name"
+		},
+	} {
+		p.mustReload(change)
+		for name, send := range ask {
+			if got := send(); got != http.StatusTooManyRequests {
+				t.Errorf("%s count from nothing after a reload: %d", name, got)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -119,6 +120,9 @@ type Config struct {
 	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
 	// the request and must not block.
 	Observe func(*http.Request, Event)
+	// Audit is called for every decision too, with what an audit trail wants of it ([AuditEvent]):
+	// package audit/trail writes one. It runs in the goroutine of the request, before the handler.
+	Audit func(audit.Event)
 	// ObserveKeyFetch is called for every fetch of the keys of an issuer, and
 	// ObserveIntrospection for every token that is looked up at one. Tokens and keys in a cache
 	// cause neither.

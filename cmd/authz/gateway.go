@@ -80,6 +80,9 @@ type gatewaySettings struct {
 
 	// before are the keys of the gateway that reads its settings again, nil at the start.
 	before *gatewayKeys
+	auditSettings
+	AuditKey     settings.Secret `placeholder:"KEY" help:"Key under which the audit trail is chained, base64 of 32 bytes or more; several gateways may share it."`
+	AuditKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 }
 
 // Help is shown by --help.
@@ -109,9 +112,17 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err := st.certify(ctx, &s.acmeSettings, folder, http.ProxyFromEnvironment); err != nil {
 		return err
 	}
+	recorded, err := s.trail(ctx, p, st)
+	if err != nil {
+		return err
+	}
+	defer recorded.end(st)
 	st.trusted = plan.configs[0].Guard.TrustedProxies
 	defer st.trace(ctx, "gatehouse-gateway")()
-	now := &guarding{program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), headers: plan.headers()}
+	now := &guarding{
+		program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), record: recorded.record(),
+		headers: plan.headers(),
+	}
 	if err := now.put(plan); err != nil {
 		return err
 	}
@@ -121,11 +132,11 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.stdout, st, plan.resources)
+	s.announce(p.announcements(s.auditSettings), st, plan.resources)
 	serve := func() error {
-		return st.serve(ctx, st.traces.Gateway(gate), st.reloading(st.probes(alwaysReady, nothingMissing), reloads))
+		return st.serve(ctx, st.traces.Gateway(recorded.over(gate, harmlessAtGateway)), st.reloading(st.probes(recorded.ready(alwaysReady), nothingMissing), reloads))
 	}
-	return runWith(ctx, serve, now.watch, func(ctx context.Context) error { return reloads.run(ctx, signals) })
+	return runWith(ctx, serve, recorded.run, now.watch, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 }
 
 // loadGateway sets s from all sources. It returns what the gateway guards, warnings, and every

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
@@ -68,6 +69,13 @@ func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
 		return plan.gates[0], nil
 	}
 	return gateway.NewRouter(plan.gates...)
+}
+
+// record makes the guards record what they decide, unless record is nil.
+func (plan *gatewayPlan) record(record func(audit.Event)) {
+	for i := range plan.configs {
+		plan.configs[i].Guard.Audit = record
+	}
 }
 
 // count counts what the gateways of the plan do, unless all is nil.

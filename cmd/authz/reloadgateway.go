@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
 )
@@ -24,6 +25,7 @@ var gatewayRestarts = []string{
 	"listen", "admin-listen", "tls-cert", "tls-key", "drain", "max-connections", "trusted-proxies", "log-format", "verify-only",
 	"session-key", "session-key-file", "assertion-key", "assertion-key-file",
 	"acme-names", "acme-email", "acme-directory", "acme-roots", "acme-agree-terms", "acme-tls-alpn", "acme-http-listen", "acme-folder",
+	"audit", "audit-required", "audit-key", "audit-key-file",
 }
 
 // liveGate is the gate in force. A request stays with the one with which it began, and so does a
@@ -66,6 +68,7 @@ type guarding struct {
 	plan     *gatewayPlan
 	warnings []string
 	counts   *metrics.Gateways
+	record   func(audit.Event) // nil without a trail
 	site     *site
 	headers  int // what the listener takes
 	gate     liveGate
@@ -76,6 +79,7 @@ type guarding struct {
 func (v *guarding) put(plan *gatewayPlan) error {
 	plan.count(v.counts)
 	plan.trace(v.site.traces)
+	plan.record(v.record)
 	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err

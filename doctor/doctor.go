@@ -63,6 +63,8 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Now replaces the clock, which is compared with that of the servers.
 	Now func() time.Time
+	// SignIn, if set, adds what can only be seen with a token.
+	SignIn *SignIn
 	// Progress, if set, is told about each request before it is sent.
 	Progress func(method, url string)
 }
@@ -83,17 +85,19 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
-	defer cancel()
+	if err := o.SignIn.fits(u); err != nil {
+		return nil, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	w := newWalker(target, u, o)
 	defer w.courier.close()
-	walk(w, ctx)
+	w.within(ctx, func(ctx context.Context) { walk(w, ctx) })
 	if err := w.nothing(); err != nil {
 		return nil, err
 	}
+	w.withToken(ctx)
 	return w.report(), nil
 }
 

@@ -169,6 +169,7 @@ type walk struct {
 	places    []*document // the resource metadata, in the order in which clients look for it
 	servers   []*server
 	skipped   []string // authorization servers that were not asked, because there are too many
+	signIn    *signIn  // nil without one
 	left      []string // what was registered and could not be removed
 }
 

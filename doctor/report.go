@@ -30,7 +30,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// As tells for each client how far it comes.
 	As []Way `json:"as,omitempty"`
-	// Left lists what the examination registered and could not remove.
+	// Left lists what a sign-in registered and was granted, and could not be removed.
 	Left []string `json:"left,omitempty"`
 }
 

@@ -17,13 +17,13 @@ type walker struct {
 	url     *url.URL
 	options Options
 	courier *courier
+	hide    *secrets     // what no record may have
+	back    *redirection // where a sign-in comes back, nil without one
 }
 
 func newWalker(target string, u *url.URL, o Options) *walker {
-	return &walker{
-		walk: walk{target: target, now: o.Now()},
-		url:  u, options: o, courier: newCourier(o, newJudge(u.Hostname(), o)),
-	}
+	c := newCourier(o, newJudge(u.Hostname(), o))
+	return &walker{walk: walk{target: target, now: o.Now()}, url: u, options: o, courier: c, hide: c.hide}
 }
 
 // The protocol revisions that are tried.

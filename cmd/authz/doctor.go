@@ -19,10 +19,11 @@ type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
 	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
-	JSON      bool     `name:"json" xor:"format" help:"Print the report as JSON."`
-	SARIF     bool     `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
-	JUnit     bool     `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
-	List      bool     `help:"Print every check with its source, and ask nothing."`
+	doctorSignIn
+	JSON  bool `name:"json" xor:"format" help:"Print the report as JSON."`
+	SARIF bool `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
+	JUnit bool `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
+	List  bool `help:"Print every check with its source, and ask nothing."`
 }
 
 // errDoctor says that the report has an error.
@@ -50,7 +51,11 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 }
 
 func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, error) {
-	o := doctor.Options{AllowHosts: v.AllowHost}
+	with, err := v.doctorSignIn.options(p, v.Server != "")
+	if err != nil {
+		return nil, err
+	}
+	o := doctor.Options{AllowHosts: v.AllowHost, SignIn: with}
 	if terminal(p.stderr) {
 		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")

@@ -1,0 +1,222 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse.example/doctor"
+)
+
+// TestSignInHealthy: a sign-in at healthy servers finds nothing above a note, and leaves nothing.
+func TestSignInHealthy(t *testing.T) {
+	for name, change := range map[string]func(*clinic){
+		"JWT":          func(*clinic) {},
+		"opaque":       func(c *clinic) { c.opaque = true },
+		"lasting":      func(c *clinic) { c.lasting = true },
+		"step-up":      func(c *clinic) { c.demanding = onlyNarrow(403) },
+		"ID tokens":    func(c *clinic) { c.tell = member2("id_token", "an.id.token") },
+		"no documents": func(c *clinic) { delete(c.server, "client_id_metadata_document_supported") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClinic(t)
+			change(c)
+			report := c.examined(&doctor.SignIn{Open: c.visit})
+			for _, f := range report.Findings {
+				if f.Severity != doctor.Note && f.ID != "no-documents" {
+					t.Errorf("%s: %s", f.ID, f.Saw)
+				}
+			}
+			if len(report.Left) > 0 || !c.deleted || !c.ended {
+				t.Errorf("left %v; registration deleted: %t, grant ended: %t", report.Left, c.deleted, c.ended)
+			}
+			if c.lasting != slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return f.ID == "revoked-token-accepted" }) {
+				t.Errorf("%+v", report.Findings)
+			}
+		})
+	}
+}
+
+// onlyNarrow refuses tokens without notes:write for a call of a tool.
+func onlyNarrow(status int) func(*http.Request, grant) int {
+	return func(r *http.Request, g grant) int {
+		if slices.Contains(g.scopes, "notes:write") {
+			return 0
+		}
+		return status
+	}
+}
+
+// member2 changes a member of each answer with tokens; nil removes it.
+func member2(name string, value any) func(url.Values, map[string]any) {
+	return func(_ url.Values, said map[string]any) { member(said, name, value) }
+}
+
+// signInAnimals are servers with one fault that a sign-in shows.
+var signInAnimals = []struct {
+	name, id string
+	change   func(*clinic)
+	also     string
+}{
+	{"no way to register", "sign-in-not-tried", func(c *clinic) { delete(c.server, "registration_endpoint") }, "no-registration"},
+	{"registration refused", "sign-in-registration", func(c *clinic) {
+		c.with("POST "+issuer+"/register", answer(400, jsonType, `{"error":"invalid_redirect_uri"}`))
+	}, ""},
+	{"nobody comes back", "sign-in-unfinished", nil, ""},
+	{"an error comes back", "sign-in-refused", back(func(v url.Values) { v.Del("code"); v.Set("error", "invalid_target") }), ""},
+	{"state is lost", "sign-in-state", back(func(v url.Values) { v.Del("state") }), ""},
+	{"state is changed", "sign-in-state", back(func(v url.Values) { v.Set("state", strings.ToLower(v.Get("state"))) }), ""},
+	{"iss is promised and missing", "sign-in-iss", back(func(v url.Values) { v.Del("iss") }), ""},
+	{"iss with a slash", "sign-in-iss", back(func(v url.Values) { v.Set("iss", issuer+"/") }), ""},
+	{"iss as a surprise", "sign-in-iss-unadvertised", func(c *clinic) { delete(c.server, "authorization_response_iss_parameter_supported") }, "iss-missing"},
+	{"codes are refused", "code-refused", back(func(v url.Values) { v.Set("code", "another-code-of-nobody") }), ""},
+	{"codes work twice", "code-twice", func(c *clinic) { c.forgetful = true }, ""},
+	{"no token type", "token-answer", tells("token_type", nil), ""},
+	{"another token type", "token-answer", tells("token_type", "mac"), ""},
+	{"no token", "token-answer", tells("access_token", nil), ""},
+	{"no lifetime", "token-lifetime-unknown", tells("expires_in", nil), ""},
+	{"a lifetime as text", "token-lifetime-unknown", tells("expires_in", "600"), ""},
+	{"tokens for a year", "token-lifetime", tells("expires_in", 31536000), ""},
+	{"tokens for a moment", "token-lifetime", tells("expires_in", 5), ""},
+	{"fewer scopes in silence", "token-scope-silent", func(c *clinic) {
+		c.tell = func(form url.Values, said map[string]any) {
+			delete(said, "scope")
+			said["access_token"] = jwt(notes, "notes:read") + c.secret()
+		}
+	}, ""},
+	{"fewer scopes", "token-scope-fewer", tells("scope", "notes:read"), ""},
+	{"no audience", "token-audience-missing", tells("access_token", jwt("", "notes:read notes:write")+"signature-of-one"), ""},
+	{"another audience", "token-audience", tells("access_token", jwt("notes", "notes:read notes:write")+"signature-of-one"), ""},
+	{"the own token is refused", "token-refused", func(c *clinic) { c.demanding = func(*http.Request, grant) int { return 401 } }, ""},
+	{"the scopes do not suffice", "token-forbidden", func(c *clinic) { c.demanding = func(*http.Request, grant) int { return 403 } }, ""},
+	{"one kind of revisions is refused", "token-not-judged", func(c *clinic) {
+		c.demanding = func(r *http.Request, _ grant) int {
+			return map[bool]int{true: 401}[r.Header.Get("Mcp-Protocol-Version") == "2026-07-28"]
+		}
+	}, ""},
+	{"signatures are not verified", "altered-token-accepted", trusts(func(_ *http.Request, token string) bool { return strings.Count(token, ".") == 2 }), "unsigned-token-accepted"},
+	{"tokens in the query", "query-token-accepted", trusts(func(r *http.Request, _ string) bool { return r.URL.Query().Has("access_token") }), ""},
+	{"ID tokens", "id-token-accepted", func(c *clinic) {
+		c.tell, c.trusting = member2("id_token", "an.id.token"), func(_ *http.Request, token string) bool { return token == "an.id.token" }
+	}, ""},
+	{"sessions for everybody", "session-without-token", func(c *clinic) { c.unguarded = true }, ""},
+	{"400 for a lost session", "session-unknown", func(c *clinic) { c.unknown = 400 }, ""},
+	{"401 for too few scopes", "step-up-status", func(c *clinic) { c.demanding = onlyNarrow(401) }, ""},
+	{"403 without an error", "step-up-challenge", func(c *clinic) { c.demanding, c.stepUp = onlyNarrow(403), linked+`, scope="notes:write"` }, ""},
+	{"403 without a challenge", "step-up-challenge", func(c *clinic) { c.demanding, c.stepUp = onlyNarrow(403), "" }, ""},
+	{"no refresh", "refresh-none", tells("refresh_token", nil), ""},
+	{"refreshes are refused", "refresh-refused", tells("refresh_token", "a-token-that-nobody-knows"), ""},
+	{"refresh tokens are kept", "refresh-kept", func(c *clinic) { c.sticky = true }, ""},
+	{"stolen refresh tokens work", "refresh-repeated", func(c *clinic) { c.lenient = true }, ""},
+	{"two windows", "refresh-parallel", func(c *clinic) { c.strict = true }, ""},
+	{"any resource", "resource-ignored", func(c *clinic) { c.strange = true }, ""},
+	{"tokens of others", "other-resource-token", func(c *clinic) {
+		c.strange, c.opaque = true, true
+		c.trusting = func(_ *http.Request, token string) bool {
+			return c.access[token].aud == "https://doctor.example.com/another-resource"
+		}
+	}, ""},
+}
+
+// back changes the authorization response, tells the answers with tokens, and trusts which tokens
+// are accepted.
+func back(change func(url.Values)) func(*clinic) { return func(c *clinic) { c.comeBack = change } }
+func tells(name string, value any) func(*clinic) {
+	return func(c *clinic) { c.tell = member2(name, value) }
+}
+func trusts(fits func(*http.Request, string) bool) func(*clinic) {
+	return func(c *clinic) { c.trusting = fits }
+}
+
+// jwt returns a token without its signature.
+func jwt(aud, scope string) string {
+	claims := `{"iss":"` + issuer + `","aud":"` + aud + `","scope":"` + scope + `"}`
+	if aud == "" {
+		claims = `{"iss":"` + issuer + `","scope":"` + scope + `"}`
+	}
+	return "eyJhbGciOiJFUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "."
+}
+
+// TestSignInZoo expects that each animal is named, and nothing else above a note.
+func TestSignInZoo(t *testing.T) {
+	for _, a := range signInAnimals {
+		t.Run(a.name, func(t *testing.T) {
+			c := newClinic(t)
+			with := &doctor.SignIn{Open: c.visit}
+			if a.change == nil {
+				with.Open = func(string) error { return errors.New("no browser") }
+			} else {
+				a.change(c)
+			}
+			expectNamed(t, animal{a.name, a.id, nil, a.also}, c.examined(with))
+		})
+	}
+}
+
+// TestHandedToken: a token that somebody gave is a bearer token at the target and nothing else; what
+// would spoil it is not tried, and nothing is registered.
+func TestHandedToken(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  string
+		want []string
+	}{
+		"valid":   {"2524608000", []string{"token-lifetime"}},
+		"expired": {"1600000000", []string{"expired-token-accepted"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClinic(t)
+			token := "eyJhbGciOiJFUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"`+notes+`","iat":1590000000,"exp":`+test.end+`}`)) + ".signature-of-one"
+			c.sent = append(c.sent, token, "signature-of-one")
+			c.access[token] = grant{[]string{"notes:read", "notes:write"}, notes}
+			for _, path := range []string{"/register", "/revoke"} {
+				c.with("POST "+issuer+path, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked", r.URL) })
+			}
+			guard := c.routes["POST "+notes]
+			c.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery != "" {
+					t.Errorf("query %s", r.URL.RawQuery)
+				}
+				guard(w, r)
+			})
+			report := c.examined(&doctor.SignIn{Token: token})
+			if got := above(report); !slices.Contains(got, test.want[0]) || c.ended || len(report.Left) > 0 {
+				t.Errorf("found %v, want %v; left %v", got, test.want, report.Left)
+			}
+		})
+	}
+}
+
+// TestTokenStays: a token is not sent over http to another machine, and what is no token is refused.
+func TestTokenStays(t *testing.T) {
+	for _, test := range [][2]string{{"http://notes.example.com/mcp", "token"}, {notes, "two words"}, {notes, "line\nbreak"}} {
+		_, err := doctor.Check(context.Background(), test[0], doctor.Options{Transport: http.NewFileTransport(http.Dir(t.TempDir())), SignIn: &doctor.SignIn{Token: test[1]}})
+		if !errors.Is(err, doctor.ErrToken) {
+			t.Errorf("%q to %s: %v", test[1], test[0], err)
+		}
+	}
+}
+
+// TestLeftBehind: what cannot be removed is told, and a server that repeats what it was sent makes
+// no secret appear.
+func TestLeftBehind(t *testing.T) {
+	c := newClinic(t)
+	delete(c.server, "revocation_endpoint")
+	c.with("DELETE "+issuer+"/register/doctor", http.NotFound)
+	c.trusting = nil
+	c.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", linked+`, error="invalid_token", error_description="`+r.Header.Get("Authorization")+r.URL.RawQuery+`"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	report := c.examined(&doctor.SignIn{Open: c.visit})
+	if len(report.Left) != 2 || !strings.Contains(report.Left[0], "revocation_endpoint") || !strings.Contains(report.Left[1], "404") {
+		t.Errorf("left %q", report.Left)
+	}
+	if !slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return f.ID == "token-refused" && strings.Contains(f.Saw, "[secret]") }) {
+		t.Errorf("%+v", report.Findings)
+	}
+}

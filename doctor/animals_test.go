@@ -72,6 +72,7 @@ var challengeAnimals = []animal{
 	{"no challenge", "challenge-missing", func(s *stable) { s.challenge = "" }, ""},
 	{"a challenge without quotes", "challenge-malformed", challenge("Bearer resource_metadata=%s", placed), ""},
 	{"two values of one parameter", "challenge-malformed", challenge(`%s, resource_metadata="%s"`, linked, placed), ""},
+	{"a quote without end", "challenge-malformed", challenge(`Bearer scope="notes:read`), ""},
 	{"a password is asked for", "challenge-not-bearer", challenge(`Basic realm="notes"`), ""},
 	{"two challenges", "challenge-twice", challenge(`%s, Bearer realm="proxy"`, linked), ""},
 	{"a challenge without a link", "challenge-without-metadata", challenge(`Bearer realm="notes"`), ""},
@@ -81,7 +82,7 @@ var challengeAnimals = []animal{
 	{"an error without a token", "challenge-error", challenge(`%s, error="invalid_token"`, linked), ""},
 	{"offline access in the challenge", "challenge-offline", challenge(`%s, scope="notes:read offline_access"`, linked), ""},
 	{"scopes with commas", "challenge-scope", challenge(`%s, scope="notes:read,notes:write"`, linked), ""},
-	{"an empty scope", "challenge-scope", challenge(`%s, scope=""`, linked), ""},
+	{"an empty scope", "challenge-empty", challenge(`%s, scope=""`, linked), "challenge-scope"},
 }
 
 var placeAnimals = []animal{
@@ -95,6 +96,10 @@ var placeAnimals = []animal{
 		s.with("GET "+placed, http.NotFound)
 		s.challenge = `Bearer resource_metadata="` + places + `"`
 	}, ""},
+	{"resource metadata at the root, without a link", "resource-metadata-only-root", func(s *stable) {
+		s.with("GET "+placed, http.NotFound)
+		s.challenge = "Bearer"
+	}, "challenge-without-metadata"},
 	{"a page for every path", "resource-metadata-not-json", route("GET "+placed, answer(200, "text/html", html)), "resource-metadata-not-inserted"},
 	{"half a document", "resource-metadata-not-json", route("GET "+placed, answer(200, jsonType, `{"resource":`)), "resource-metadata-not-inserted"},
 	{"an array", "resource-metadata-not-json", route("GET "+placed, answer(200, jsonType, `[]`)), "resource-metadata-not-inserted"},
@@ -104,8 +109,9 @@ var placeAnimals = []animal{
 	{"a slash is added", "resource-metadata-redirected", func(s *stable) {
 		s.with("GET "+placed, answer(301, "", "", "Location", "/.well-known/oauth-protected-resource"))
 	}, "resource-metadata-not-inserted"},
-	{"a circle of redirects", "resource-metadata-redirected", route("GET "+placed, answer(302, "", "", "Location", placed)),
-		"resource-metadata-not-inserted resource-metadata-broken-link"},
+	{"a circle of redirects", "metadata-redirected-away", route("GET "+placed, answer(302, "", "", "Location", placed)),
+		"resource-metadata-redirected resource-metadata-not-inserted resource-metadata-broken-link"},
+	{"a redirect to another host", "metadata-redirected-away", route("GET "+servers, answer(302, "", "", "Location", "https://cdn.example.net/")), "server-metadata-redirected"},
 	{"two documents", "resource-metadata-differs", func(s *stable) {
 		s.challenge = `Bearer resource_metadata="` + places + `/v2"`
 		s.with("GET "+places+"/v2", answer(200, jsonType, `{"resource":"`+notes+`","authorization_servers":["`+issuer+`","https://old.example.org"]}`, "Access-Control-Allow-Origin", "*"))

@@ -110,6 +110,11 @@ func onChallenge(look func(w *walk, c metadata.Challenge) string) func(*walk) []
 	}
 }
 
+// hasEmpty reports whether a parameter has an empty value.
+func hasEmpty(c metadata.Challenge) bool {
+	return slices.ContainsFunc(c.Params, func(p metadata.Param) bool { return p.Value == "" })
+}
+
 // challengeChecks are about the header WWW-Authenticate of a 401.
 var challengeChecks = []check{
 	{Entry{
@@ -127,7 +132,7 @@ var challengeChecks = []check{
 		Title:    "The challenge cannot be parsed",
 		Symptoms: []string{"invalid WWW-Authenticate header", "client ignores resource_metadata"},
 		Mend:     `Put values in double quotes and commas between parameters: Bearer error="invalid_token", resource_metadata="https://…".`,
-		Clients:  []string{goSDK, codex},
+		Clients:  []string{goSDK},
 	}, func(w *walk) []string {
 		e := w.unauthorized()
 		if e == nil {
@@ -135,6 +140,20 @@ var challengeChecks = []check{
 		}
 		_, err := metadata.ParseChallenges(e.header.Values("WWW-Authenticate"))
 		return saw(err != nil, "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
+	}},
+	{Entry{
+		ID: "challenge-empty", Severity: Error, Rule: "RFC 6749 section 3.3; RFC 6750 section 3",
+		Title:    "A parameter of the challenge is empty",
+		Symptoms: []string{"failed to parse WWW-Authenticate header", "no value for auth param"},
+		Mend:     "Leave scope out where no scope is needed.",
+		Clients:  []string{goSDK},
+	}, func(w *walk) []string {
+		e := w.unauthorized()
+		if e == nil {
+			return nil
+		}
+		all, _ := metadata.ParseChallenges(e.header.Values("WWW-Authenticate"))
+		return saw(slices.ContainsFunc(all, hasEmpty), "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
 	}},
 	{Entry{
 		ID: "challenge-not-bearer", Severity: Error, Rule: "RFC 6750 section 3",

@@ -35,11 +35,11 @@ var wayChecks = []check{
 		return when(d.has("registration_endpoint") && !d.yes("client_id_metadata_document_supported"), clean(d.url)+" has no client_id_metadata_document_supported: true")
 	})},
 	{Entry{
-		ID: "no-registration", Severity: Note, Rule: "MCP Dynamic Client Registration",
+		ID: "no-registration", Severity: Warning, Rule: "MCP Dynamic Client Registration",
 		Title:    "Registration is not supported",
 		Symptoms: []string{"Incompatible auth server: does not support dynamic client registration"},
 		Mend:     "Clients without a document need it, or a client_id that you give them.",
-		Clients:  []string{geminiCLI, inspector, mcpRemote, cursor},
+		Clients:  []string{geminiCLI, cursor, inspector, mcpRemote, goSDK, typescriptSDK},
 	}, each(func(_ *server, d *document) string {
 		return when(!d.has("registration_endpoint") && d.yes("client_id_metadata_document_supported"), clean(d.url)+" has no registration_endpoint")
 	})},

@@ -66,7 +66,7 @@ var reachChecks = []check{
 		Title:    "The server fails (5xx) at a question that every client asks",
 		Symptoms: []string{"HTTP 500", "502 Bad Gateway", "Internal Server Error", "failed to load metadata"},
 		Mend:     "Look into the log of the server. What does not exist is 404: some clients end at 5xx instead of looking in the next place.",
-		Clients:  []string{goSDK},
+		Clients:  everyone,
 	}, func(w *walk) (found []string) {
 		for _, e := range w.exchanges {
 			if e.status >= 500 {

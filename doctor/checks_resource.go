@@ -77,7 +77,7 @@ var placeChecks = []check{
 		Title:    "The challenge names resource metadata that is not there",
 		Symptoms: []string{"HTTP 404 loading resource metadata"},
 		Mend:     "Serve the document at the URL that the challenge names, or name the one where it is.",
-		Clients:  []string{geminiCLI, codex},
+		Clients:  onlyLinked,
 	}, onPlace("header", func(w *walk, d *document) string {
 		return when(d.answered() && d.status != http.StatusOK, d.exchange.String())
 	})},
@@ -99,11 +99,24 @@ var placeChecks = []check{
 	}, func(w *walk) []string {
 		for _, d := range w.places {
 			inserted := strings.HasSuffix(strings.TrimSuffix(d.url, "/"), insertedPath(w.target))
-			if inserted && sameOrigin(d.url, w.target) && !d.found() && w.resource() != nil {
+			if inserted && sameOrigin(d.url, w.target) && !d.found() && w.resource() != nil && w.resource().form != "root" {
 				return []string{d.exchange.String()}
 			}
 		}
 		return nil
+	}},
+	{Entry{
+		ID: "resource-metadata-only-root", Severity: Error, Rule: "RFC 9728 section 3.1; RFC 9728 section 3.3",
+		Title:    "The resource metadata is at the root only, and the challenge does not name it",
+		Symptoms: []string{"404 for /.well-known/oauth-protected-resource/mcp"},
+		Mend:     "Serve it at the path of the server too: a document at the root is for the whole host, and must have the host as resource.",
+		Clients:  []string{goSDK},
+	}, func(w *walk) []string {
+		begin := w.resource()
+		wrong := begin != nil && begin.form == "root" && !slices.ContainsFunc(w.places, func(d *document) bool {
+			return d.form != "root" && d.code() != http.StatusNotFound
+		}) && insertedPath(w.target) != insertedPath(origin(w.target))
+		return saw(wrong, fmt.Sprintf("%s alone has a document", origin(w.target)+"/.well-known/oauth-protected-resource"))
 	}},
 	{Entry{
 		ID: "resource-metadata-not-json", Severity: Error, Rule: "RFC 9728 section 3.2",
@@ -113,7 +126,7 @@ var placeChecks = []check{
 		Clients:  everyone,
 	}, anyPlace(func(d *document) string { return when(d.mistake != "", d.exchange.String()+", and "+d.mistake) })},
 	{Entry{
-		ID: "resource-metadata-type", Severity: Warning, Rule: "RFC 9728 section 3.2",
+		ID: "resource-metadata-type", Severity: Error, Rule: "RFC 9728 section 3.2",
 		Title:    "The resource metadata has another content type than application/json",
 		Symptoms: []string{"bad content type", "expected application/json"},
 		Mend:     "Send Content-Type: application/json.",
@@ -127,6 +140,24 @@ var placeChecks = []check{
 		Symptoms: []string{"redirect while loading metadata", "CORS error: redirect is not allowed for a preflight request"},
 		Mend:     "Answer 200 at the path itself. Redirects that add or remove a slash, or lead to https, come from the router or proxy.",
 	}, redirected("resource.")},
+	{Entry{
+		ID: "metadata-redirected-away", Severity: Error, Rule: "RFC 9728 section 3.2; RFC 8414 section 3.2",
+		Title:    "A redirect of metadata leads in a circle, or to another host",
+		Symptoms: []string{"redirect count exceeded", "stopped after 10 redirects", "too many redirects"},
+		Mend:     "Serve the document itself. What another host says counts as little as what anybody says: it was not asked.",
+		Clients:  everyone,
+	}, func(w *walk) (found []string) {
+		all := w.places
+		for _, s := range w.servers {
+			all = append(all[:len(all):len(all)], s.documents...)
+		}
+		for _, d := range all {
+			if d.redirect() {
+				found = append(found, d.exchange.String()+" and leads to "+quoted(d.get("Location")))
+			}
+		}
+		return few(found)
+	}},
 	{Entry{
 		ID: "resource-metadata-differs", Severity: Warning, Rule: "RFC 9728 section 3.3",
 		Title:    "The resource metadata is different in two places",

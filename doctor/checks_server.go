@@ -45,7 +45,7 @@ var serverChecks = []check{
 		return when(d.status == http.StatusUnauthorized || d.status == http.StatusForbidden, d.exchange.String())
 	})},
 	{Entry{
-		ID: "server-metadata-type", Severity: Warning, Rule: "RFC 8414 section 3.2",
+		ID: "server-metadata-type", Severity: Error, Rule: "RFC 8414 section 3.2",
 		Title:    "The metadata of the authorization server has another content type than application/json",
 		Symptoms: []string{"bad content type", "expected application/json"},
 		Mend:     "Send Content-Type: application/json.",
@@ -125,7 +125,7 @@ func (s *server) unfound() string {
 		return ""
 	}
 	for _, e := range s.calls {
-		if e.ok() && jsonObject(e.body) {
+		if e.place == "server.stray" && e.ok() && jsonObject(e.body) {
 			return "there is metadata at " + clean(e.url) + ", where clients do not look; " + strings.Join(seen, "; ")
 		}
 	}
@@ -179,11 +179,11 @@ var memberChecks = []check{
 		ID: "pkce-missing", Severity: Error, Rule: "MCP Authorization Code Protection; RFC 8414 section 2",
 		Title:    "The metadata does not say that PKCE is supported",
 		Symptoms: []string{"does not support PKCE", "code_challenge_methods_supported is missing", "Incompatible auth server: does not support code challenge method S256"},
-		Mend:     `Add "code_challenge_methods_supported": ["S256"]. Clients refuse a server without it, even if it supports PKCE.`,
+		Mend:     `Add "code_challenge_methods_supported": ["S256"]. A client must refuse a server without it, even if the server supports PKCE, and some do.`,
 		Mends: map[string]string{
 			"Entra ID": "its metadata has no such member, although it supports S256: put a server or gateway in front that publishes metadata of its own.",
 		},
-		Clients: everyone,
+		Clients: []string{goSDK},
 	}, each(func(_ *server, d *document) string {
 		return when(!d.has("code_challenge_methods_supported"), clean(d.url)+" has no code_challenge_methods_supported")
 	})},

@@ -22,6 +22,10 @@ var (
 	exactly = []string{claudeCode, vscode, geminiCLI, goSDK}
 	// exceptGo are all but the Go SDK, which takes an issuer with and without a slash for the same.
 	exceptGo = []string{claudeCode, codex, vscode, cursor, geminiCLI, inspector, mcpRemote, typescriptSDK}
+	// exceptCodex are all but Codex, which does not compare the resource with the URL.
+	exceptCodex = []string{claudeCode, vscode, cursor, geminiCLI, inspector, mcpRemote, goSDK, typescriptSDK}
+	// onlyLinked look nowhere else for metadata if the challenge names a place.
+	onlyLinked = []string{claudeCode, cursor, inspector, mcpRemote, typescriptSDK}
 	// pages run in a browser.
 	pages = []string{inspector}
 )

@@ -151,6 +151,16 @@ func (d *document) list(name string) (list []string, ok bool) {
 	return list, ok
 }
 
+// mistyped returns those members that are not arrays of strings.
+func (d *document) mistyped(names ...string) (wrong []string) {
+	for _, name := range names {
+		if _, ok := d.list(name); !ok {
+			wrong = append(wrong, name)
+		}
+	}
+	return wrong
+}
+
 // yes reports whether a member is true.
 func (d *document) yes(name string) bool {
 	if !d.found() {

@@ -94,9 +94,24 @@ func (s *stable) openServer() {
 	for _, at := range []string{"/token", "/register"} {
 		s.routes["OPTIONS "+s.issuer+at] = permit("POST", "Content-Type, Authorization, MCP-Protocol-Version")
 	}
+	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
 	s.routes["GET "+s.issuer+"/authorize"] = answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")
+}
+
+// register answers with what was sent, and a client_id.
+func (s *stable) register(w http.ResponseWriter, r *http.Request) {
+	var client map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&client); err != nil {
+		answer(400, "application/json", `{"error":"invalid_client_metadata"}`)(w, r)
+		return
+	}
+	client["client_id"] = "client-of-this-test"
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(client)
 }
 
 // publish serves a document.

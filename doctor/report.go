@@ -65,6 +65,9 @@ func (w *walker) report() *Report {
 			r.Findings = append(r.Findings, c.finding(&w.walk, saw))
 		}
 	}
+	if !w.alone {
+		r.As = w.ways()
+	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Compare(a.Severity.rank(), b.Severity.rank())
 	})

@@ -61,9 +61,11 @@ func metadataPlaces(issuer string) []place {
 	return places
 }
 
-// strayDocument looks where no client looks, to tell what is wrong: appended to the issuer's
-// path, and at the root.
+// strayDocument asks for the authorization endpoint of servers without metadata, and looks where
+// no client looks, to tell what is wrong: appended to the issuer's path, and at the root.
 func (w *walker) strayDocument(ctx context.Context, s *server) {
+	s.calls = append(s.calls, w.ask(ctx, question{"fallback", http.MethodGet,
+		withQuery(strings.TrimSuffix(s.issuer, "/")+"/authorize", w.authorization(unknownClient, unknownRedirect)), http.Header{"Accept": {"text/html"}}, ""}))
 	u, err := url.Parse(s.issuer)
 	if err != nil || strings.Trim(u.Path, "/") == "" {
 		return

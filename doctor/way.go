@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 )
 
 // Way tells how far a client comes with a server.
@@ -26,19 +28,53 @@ type Step struct {
 	OK   bool   `json:"ok"`
 }
 
-// writeWays writes how far each client comes, as a table.
+// writeWays writes a table with a row for each client and a column for each step.
 func writeWays(out io.Writer, ways []Way) {
-	for _, way := range ways {
-		fmt.Fprintf(out, "\n%-15s %s", way.Client, way.outcome())
+	if len(ways) == 0 {
+		return
 	}
-	if len(ways) > 0 {
-		fmt.Fprintln(out)
+	fmt.Fprintf(out, "\n%-15s %-10s", "client", "version")
+	for i := range steps {
+		fmt.Fprintf(out, " %2d", i+1)
+	}
+	for _, way := range ways {
+		fmt.Fprintf(out, "\n%-15s %-10s", way.Client, way.Version)
+		for _, step := range way.Steps {
+			fmt.Fprintf(out, " %2s", mark(step.OK))
+		}
+		if way.Stops != "" {
+			fmt.Fprintf(out, "  %s: %s", way.Finding, way.Sees)
+		}
+	}
+	fmt.Fprint(out, "\n\nsteps:")
+	for i, step := range steps {
+		fmt.Fprintf(out, " %d %s%s", i+1, step.name, map[bool]string{true: ",", false: "\n"}[i < len(steps)-1])
 	}
 }
 
-func (w Way) outcome() string {
-	if w.Stops == "" {
-		return "comes to the sign-in"
+func mark(ok bool) string {
+	if ok {
+		return "ok"
 	}
-	return fmt.Sprintf("stops at %s (%s): %s", w.Stops, w.Finding, w.Sees)
+	return "X"
+}
+
+// Only returns the report for one of [Clients]: its way, and the findings that can stop it. The
+// error is for a name that is none of them.
+func (r *Report) Only(client string) (*Report, error) {
+	if !slices.Contains(everyone, client) {
+		return nil, fmt.Errorf("doctor: %s is none of %s", quoted(client), strings.Join(everyone, ", "))
+	}
+	one := &Report{Target: r.Target, Findings: []Finding{}, Left: r.Left}
+	for _, f := range r.Findings {
+		if slices.Contains(f.Clients, client) {
+			one.Findings = append(one.Findings, f)
+		}
+	}
+	for _, way := range r.As {
+		if way.Client == client {
+			one.As = append(one.As, way)
+		}
+	}
+	return one, nil
 }

@@ -47,19 +47,17 @@ func above(r *doctor.Report) (ids []string) {
 // TestHealthy expects nothing above a note at healthy servers of several shapes.
 func TestHealthy(t *testing.T) {
 	shapes := map[string]*stable{
-		"path":            healthy(notes, issuer),
-		"origin":          healthy("https://notes.example.com", issuer),
-		"origin, slash":   healthy("https://notes.example.com/", issuer),
-		"tenant":          healthy(notes, tenant),
-		"same host":       healthy("https://notes.example.com/v1/mcp", "https://notes.example.com"),
-		"loopback":        healthy("http://127.0.0.1:8081/mcp", "http://127.0.0.1:8080"),
-		"port":            healthy("https://notes.example.com:8443/mcp", issuer),
-		"header alone":    healthy(notes, issuer),
-		"documents alone": healthy(notes, issuer),
-		"OpenID alone":    healthy(notes, issuer),
+		"path":          healthy(notes, issuer),
+		"origin":        healthy("https://notes.example.com", issuer),
+		"origin, slash": healthy("https://notes.example.com/", issuer),
+		"tenant":        healthy(notes, tenant),
+		"same host":     healthy("https://notes.example.com/v1/mcp", "https://notes.example.com"),
+		"loopback":      healthy("http://127.0.0.1:8081/mcp", "http://127.0.0.1:8080"),
+		"port":          healthy("https://notes.example.com:8443/mcp", issuer),
+		"header alone":  healthy(notes, issuer),
+		"OpenID alone":  healthy(notes, issuer),
 	}
 	shapes["header alone"].with("GET "+places, http.NotFound)
-	delete(shapes["documents alone"].server, "registration_endpoint")
 	shapes["OpenID alone"].with("GET "+servers, http.NotFound)
 	for name, s := range shapes {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -18,6 +19,7 @@ import (
 type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
+	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
 	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
 	doctorSignIn
 	JSON  bool `name:"json" xor:"format" help:"Print the report as JSON."`
@@ -37,9 +39,20 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	if (v.URL == "") == (v.Server == "") {
 		return usageError{errors.New("give the URL of a server, or --server ISSUER")}
 	}
+	if v.As != "" && !slices.Contains(doctor.Clients(), v.As) {
+		return usageError{fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))}
+	}
+	if v.As != "" && v.Server != "" {
+		return usageError{errors.New("--as plays a client at a protected server: give its URL, without --server")}
+	}
 	report, err := v.examine(ctx, p)
 	if err != nil {
 		return usageError{err}
+	}
+	if v.As != "" {
+		if report, err = report.Only(v.As); err != nil {
+			return usageError{err}
+		}
 	}
 	if err := v.print(p, report); err != nil {
 		return err

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"gatehouse.example/metadata"
+)
+
+// play is one client on its way through the record of a walk.
+type play struct {
+	profile
+	walk     *walk
+	document *document // the resource metadata that it uses, nil without
+	why      string    // the finding for which it uses none
+	server   *server
+	metadata *document // of the server
+}
+
+// steps are the steps of every client, in their order. Each returns the ID of the finding at
+// which the client stops, "" if it goes on.
+var steps = []struct {
+	name string
+	take func(*play) string
+}{
+	{"call", (*play).call},
+	{"challenge", (*play).challenge},
+	{"resource metadata", (*play).findResource},
+	{"resource", (*play).compareResource},
+	{"authorization server", (*play).findServer},
+	{"server metadata", (*play).findMetadata},
+	{"issuer", (*play).compareIssuer},
+	{"abilities", (*play).abilities},
+	{"endpoints", (*play).endpoints},
+	{"registration", (*play).becomeKnown},
+}
+
+// ways plays every client.
+func (w *walk) ways() (all []Way) {
+	for _, p := range profiles {
+		all = append(all, w.way(p))
+	}
+	return all
+}
+
+func (w *walk) way(p profile) Way {
+	on := &play{profile: p, walk: w}
+	way := Way{Client: p.name, Version: p.version}
+	for _, step := range steps {
+		id := step.take(on)
+		way.Steps = append(way.Steps, Step{step.name, id == ""})
+		if id != "" {
+			way.Stops, way.Finding, way.Sees = step.name, id, p.sees[id]
+			if way.Sees == "" {
+				way.Sees = title(id)
+			}
+			break
+		}
+	}
+	return way
+}
+
+// call needs a 401.
+func (p *play) call() string {
+	e := p.walk.call("call.session")
+	if e == nil {
+		e = p.walk.call("call.stateless")
+	}
+	switch {
+	case e.code() == http.StatusUnauthorized:
+		return ""
+	case e.failure == failTLS:
+		return "tls-invalid"
+	case !e.answered():
+		return "unreachable"
+	case e.status < 300:
+		return "open"
+	case e.status >= 500:
+		return "server-fault"
+	case e.redirect() || e.media() == "text/html":
+		return "sign-in-page"
+	}
+	return "wrong-status"
+}
+
+// challenge is ignored by most clients if it cannot be parsed.
+func (p *play) challenge() string {
+	e := p.walk.unauthorized()
+	if !p.strict || e == nil {
+		return ""
+	}
+	all, err := metadata.ParseChallenges(e.header.Values("WWW-Authenticate"))
+	switch {
+	case err != nil && strings.Count(strings.Join(e.header.Values("WWW-Authenticate"), ""), `"`)%2 == 1:
+		return "challenge-malformed"
+	case slices.ContainsFunc(all, hasEmpty):
+		return "challenge-empty"
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// findResource chooses the resource metadata. A client without any takes the origin of the
+// server for the authorization server.
+func (p *play) findResource() string {
+	for _, d := range p.walk.places {
+		if p.fits(d) {
+			p.document = d
+			return ""
+		}
+		if p.why == "" {
+			p.why = p.fault(d)
+		}
+		if p.onlyLink && d.form == "header" || !p.goesOn(d) {
+			break
+		}
+	}
+	switch {
+	case p.originServer() != nil:
+		return ""
+	case p.walk.resource() == nil:
+		return "resource-metadata-missing"
+	}
+	return p.why
+}
+
+// fits reports whether the client uses a document. One that looks at each place with the
+// resource it expects there goes on to the next place otherwise.
+func (p *play) fits(d *document) bool {
+	if !d.found() || p.mediaType && d.media() != "application/json" {
+		return false
+	}
+	return !p.placed || d.text("resource") == p.expected(d) && len(d.mistyped("scopes_supported", "authorization_servers")) == 0
+}
+
+// expected returns the resource that a document in its place should have.
+func (p *play) expected(d *document) string {
+	if d.form == "root" {
+		return origin(p.walk.target)
+	}
+	return p.walk.target
+}
+
+// goesOn reports whether a client looks in the next place.
+func (p *play) goesOn(d *document) bool {
+	return !d.found() && (d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway) || p.placed
+}
+
+// fault names the finding about a document that the client does not use.
+func (p *play) fault(d *document) string {
+	if d.found() {
+		return p.misfit(d)
+	}
+	switch {
+	case d.mistake != "":
+		return "resource-metadata-not-json"
+	case d.code() >= 500:
+		return "server-fault"
+	case d.code() == http.StatusUnauthorized || d.code() == http.StatusForbidden:
+		return "resource-metadata-locked"
+	case d.redirect():
+		return "metadata-redirected-away"
+	case d.form == "header":
+		return "resource-metadata-broken-link"
+	}
+	return ""
+}
+
+// misfit names the finding about a document that can be read, and is not used.
+func (p *play) misfit(d *document) string {
+	kind := compare(d.text("resource"), p.walk.target)
+	switch {
+	case p.mediaType && d.media() != "application/json":
+		return "resource-metadata-type"
+	case len(d.mistyped("authorization_servers")) > 0:
+		return "resource-servers"
+	case len(d.mistyped("scopes_supported")) > 0:
+		return "resource-scopes"
+	case d.form == "root" && kind == "":
+		return "resource-metadata-only-root"
+	}
+	return string(kind)
+}
+
+func origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// originServer returns the authorization server that is the origin of the target, if it was
+// asked.
+func (p *play) originServer() *server {
+	for _, s := range p.walk.servers {
+		if strings.TrimSuffix(s.issuer, "/") == origin(p.walk.target) && s.metadata() != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// compareResource compares the resource with the URL.
+func (p *play) compareResource() string {
+	if p.document == nil || p.placed {
+		return ""
+	}
+	kind := compare(p.document.text("resource"), p.walk.target)
+	switch {
+	case kind == "" || p.match == matchNothing && kind != missing:
+		return ""
+	case p.match == matchPrefix && (kind == wider || kind == spelling || kind == otherSlash && len(p.document.text("resource")) < len(p.walk.target)):
+		return ""
+	}
+	return string(kind)
+}

@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// findServer takes the first authorization server.
+func (p *play) findServer() string {
+	if p.document == nil {
+		p.server = p.originServer()
+		return ""
+	}
+	list, ok := p.document.list("authorization_servers")
+	if !ok || len(list) == 0 {
+		if s := p.originServer(); s != nil && ok && !p.placed {
+			p.server = s
+			return ""
+		}
+		return "resource-servers"
+	}
+	for _, s := range p.walk.servers {
+		if s.issuer == list[0] {
+			p.server = s
+			return ""
+		}
+	}
+	return "resource-servers"
+}
+
+// findMetadata chooses the metadata of the authorization server.
+func (p *play) findMetadata() string {
+	for _, d := range p.server.documents {
+		switch {
+		case d.found() && p.mediaType && d.media() != "application/json":
+			return "server-metadata-type"
+		case d.found():
+			p.metadata = d
+			return ""
+		}
+		if id := p.ends(d); id != "" {
+			return id
+		}
+	}
+	if e := p.server.call("fallback"); p.fallback && e.answered() && e.code() != http.StatusNotFound {
+		return "" // with the endpoints that servers without metadata had (MCP 2025-03-26)
+	}
+	return "server-metadata-missing"
+}
+
+// failures are the findings about exchanges without an answer.
+var failures = map[failure]string{failTLS: "tls-invalid", failForbid: "address-not-asked"}
+
+// ends returns the finding at which a client ends that could not read a document, "" if it looks
+// in the next place.
+func (p *play) ends(d *document) string {
+	switch {
+	case d.mistake != "":
+		return "server-metadata-not-json"
+	case d.code() >= 400 && d.code() < 500, p.next502 && d.code() == http.StatusBadGateway:
+		return ""
+	case d.code() >= 500:
+		return "server-fault"
+	case !d.answered():
+		return cmp.Or(failures[d.failure], "unreachable")
+	}
+	return "metadata-redirected-away"
+}
+
+func (p *play) compareIssuer() string {
+	if p.metadata == nil {
+		return ""
+	}
+	is, want := p.metadata.text("issuer"), p.server.issuer
+	switch {
+	case is == want:
+		return ""
+	case is == "":
+		return "issuer-missing"
+	case is == strings.TrimSuffix(want, "/"), strings.TrimSuffix(is, "/") == strings.TrimSuffix(want, "/") && p.looseSlash:
+		return ""
+	case strings.TrimSuffix(is, "/") == strings.TrimSuffix(want, "/"):
+		return "issuer-slash"
+	}
+	return "issuer-mismatch"
+}
+
+// abilities compares what the authorization server can do with what the client needs.
+func (p *play) abilities() string {
+	if p.metadata == nil {
+		return ""
+	}
+	methods, ok := p.metadata.list("code_challenge_methods_supported")
+	types, _ := p.metadata.list("response_types_supported")
+	switch {
+	case !ok:
+		return "pkce-s256"
+	case p.needsPKCE && len(methods) == 0:
+		return "pkce-missing"
+	case !p.needsPKCE && p.metadata.has("code_challenge_methods_supported") && !slices.Contains(methods, "S256"):
+		return "pkce-s256"
+	case p.needsCode && !slices.Contains(types, "code"):
+		return "response-types"
+	}
+	return ""
+}
+
+func (p *play) endpoints() string {
+	if p.metadata == nil {
+		return ""
+	}
+	for _, name := range []string{"authorization_endpoint", "token_endpoint"} {
+		at := p.metadata.text(name)
+		u, err := url.Parse(at)
+		if p.needsURLs && (err != nil || !absolute(u)) {
+			return "endpoint-missing"
+		}
+		if p.needsHTTPS && at != "" && (err != nil || !absolute(u)) {
+			return "endpoint-missing"
+		}
+		if p.needsHTTPS && plain(at) {
+			return "plain-http"
+		}
+	}
+	return ""
+}
+
+// becomeKnown uses the document of the client where it may, else registers.
+func (p *play) becomeKnown() string {
+	if p.metadata == nil {
+		return ""
+	}
+	methods, _ := p.metadata.list("token_endpoint_auth_methods_supported")
+	byDocument := p.profile.document != "" && p.metadata.yes("client_id_metadata_document_supported") &&
+		(!p.needsPublic || slices.Contains(methods, "none"))
+	switch {
+	case byDocument || p.metadata.has("registration_endpoint"):
+		return ""
+	case p.metadata.yes("client_id_metadata_document_supported") && p.profile.document == "":
+		return "no-registration"
+	}
+	return "no-way-in"
+}

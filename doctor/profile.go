@@ -1,0 +1,110 @@
+package doctor
+
+// profile is the way of a client before a sign-in, as data. Steps in play.go read it.
+type profile struct {
+	name    string
+	version string // whose way this is
+	dated   string // when it was looked at
+	known   basis
+
+	onlyLink    bool     // reads the metadata that the challenge names, and looks nowhere else then
+	placed      bool     // uses a document only if its resource is the one expected in its place
+	strict      bool     // ends at a challenge with a quote that does not end, or an empty value
+	match       matching // how it compares the resource with the URL
+	mediaType   bool     // ends at metadata with another content type than application/json
+	fallback    bool     // without metadata of the server uses /authorize, /token and /register
+	next502     bool     // looks in the next place also after 502
+	looseSlash  bool     // takes an issuer with a slash at the end for the same
+	needsPKCE   bool     // ends without code_challenge_methods_supported
+	needsCode   bool     // ends if response_types_supported lacks code
+	needsHTTPS  bool     // ends at endpoints with http, except on loopback
+	needsURLs   bool     // ends if an endpoint is missing or no URL
+	document    string   // its client ID metadata document, "" for none
+	needsPublic bool     // uses its document only where none is a token_endpoint_auth_method
+	sees        map[string]string
+}
+
+// basis is how well a way is known.
+type basis string
+
+const (
+	fromSource  basis = "source"  // its source was read
+	fromReports basis = "reports" // its maker's documents, recordings, and reports of others
+)
+
+// matching is how a client compares the resource of the metadata with the URL it was given.
+type matching int
+
+const (
+	matchExactly matching = iota // byte for byte; another document counts as none
+	matchPrefix                  // the same origin, and a path above the URL's
+	matchNothing
+)
+
+// typescriptSees are the texts of the TypeScript SDK.
+var typescriptSees = map[string]string{
+	"server-metadata-missing":  "HTTP 404 from /register at the server",
+	"issuer-mismatch":          "IssuerMismatchError: the issuer of the metadata is another",
+	"issuer-slash":             "IssuerMismatchError: the issuer of the metadata is another",
+	"pkce-s256":                "Incompatible auth server: does not support code challenge method S256",
+	"response-types":           "Incompatible auth server: does not support response type code",
+	"no-way-in":                "Incompatible auth server: does not support dynamic client registration",
+	"no-registration":          "Incompatible auth server: does not support dynamic client registration",
+	"resource-mismatch":        "Protected resource … does not match expected … (or origin)",
+	"resource-scheme":          "Protected resource … does not match expected … (or origin)",
+	"resource-slash":           "Protected resource … does not match expected … (or origin)",
+	"server-fault":             "HTTP 500 trying to load OAuth metadata",
+	"server-metadata-not-json": "SyntaxError: Unexpected token '<' … is not valid JSON",
+}
+
+// goSees are the texts of the Go SDK.
+var goSees = map[string]string{
+	"challenge-malformed":     "failed to parse WWW-Authenticate header",
+	"pkce-missing":            "authorization server at … does not implement PKCE",
+	"issuer-mismatch":         "metadata issuer … does not match issuer URL …",
+	"resource-servers":        "protected resource metadata has no authorization servers specified",
+	"server-metadata-type":    "failed to get authorization server metadata: bad content type",
+	"server-metadata-missing": "registration failed with status 404 Not Found",
+	"plain-http":              "URL … does not use HTTPS or is not a loopback address",
+}
+
+// profiles are the clients in the order of [Clients].
+var profiles = []profile{
+	{
+		name: claudeCode, version: "2.1.330", dated: "2026-11-21", known: fromReports,
+		onlyLink: true, fallback: true, match: matchExactly, next502: true, needsCode: true, needsURLs: true,
+		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, sees: typescriptSees,
+	},
+	{
+		name: codex, version: "0.169.0", dated: "2026-11-21", known: fromReports,
+		match: matchNothing, next502: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json",
+	},
+	{
+		name: vscode, version: "1.124", dated: "2026-09-22", known: fromReports,
+		match: matchExactly, next502: true, needsURLs: true, document: "https://vscode.dev/oauth/client-metadata.json",
+	},
+	{
+		name: cursor, version: "2026-09", dated: "2026-09-22", known: fromReports,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+	},
+	{
+		name: geminiCLI, version: "0.61.0", dated: "2026-11-21", known: fromReports,
+		match: matchExactly, next502: true, needsURLs: true,
+	},
+	{
+		name: inspector, version: "2.12.0", dated: "2026-11-21", known: fromSource,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+	},
+	{
+		name: mcpRemote, version: "0.15.1", dated: "2026-11-21", known: fromSource,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+	},
+	{
+		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: fromSource,
+		placed: true, fallback: true, strict: true, match: matchExactly, mediaType: true, looseSlash: true, needsPKCE: true, needsHTTPS: true, sees: goSees,
+	},
+	{
+		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: fromSource,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+	},
+}

@@ -62,6 +62,16 @@ var useChecks = []check{
 		return when((a == 401) != (b == 401) && a > 0 && b > 0 && !w.expired(), fmt.Sprintf("server/discover of %s answers %d, initialize of %s answers %d", stateless, a, sessions, b))
 	})},
 	{Entry{
+		ID: "renewed-token-refused", Severity: Error, Rule: "RFC 6749 section 6; MCP Token Audience Binding and Validation",
+		Title:    "The server accepts the first token and refuses the one after a refresh",
+		Symptoms: []string{"works for an hour, then 401", "401 loop after refresh", "audience is lost at refresh"},
+		Mend:     "Give the tokens of a refresh the audience and the scopes of the grant, with and without resource in the request.",
+		Clients:  everyone,
+	}, onGrant(func(w *walk, _ *signIn) string {
+		e := w.call("use.renewed")
+		return when(e.code() == http.StatusUnauthorized && w.call("use.session").code() != http.StatusUnauthorized, e.String())
+	})},
+	{Entry{
 		ID: "altered-token-accepted", Severity: Error, Rule: "MCP Token Handling; RFC 7515 section 5.2",
 		Title:    "The server accepts a token whose signature was altered",
 		Symptoms: []string{"anybody can write tokens"},
@@ -143,10 +153,14 @@ var useChecks = []check{
 	}},
 }
 
-// narrowRefusal returns the first refusal of that status to a call with fewer scopes.
+// narrowRefusal returns the first refusal of that status to a call with fewer scopes that is not
+// refused so with all of them: a tool that is not there may be forbidden to everybody.
 func (w *walk) narrowRefusal(status int) *exchange {
-	for _, place := range []string{"use.session", "use.narrow-list", "use.narrow-call"} {
-		if e := w.call(place); e.code() == status && (status == http.StatusForbidden || place != "use.session") {
+	if e := w.call("use.session"); e.code() == status && status == http.StatusForbidden {
+		return e
+	}
+	for _, what := range []string{"list", "call"} {
+		if e := w.call("use.narrow-" + what); e.code() == status && w.call("use.all-"+what).code() != status {
 			return e
 		}
 	}

@@ -143,12 +143,11 @@ func (c *clinic) issue(form url.Values) map[string]any {
 	if scope == "" {
 		scope = "notes:read notes:write"
 	}
-	aud := form.Get("resource")
 	part := func(v any) string {
 		text, _ := json.Marshal(v)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	signature := c.secret()
+	aud, signature := form.Get("resource"), c.secret()
 	token := part(map[string]string{"alg": "ES256"}) + "." + part(map[string]any{"iss": issuer, "aud": aud, "scope": scope}) + "." + signature
 	if c.opaque {
 		token = signature
@@ -158,7 +157,7 @@ func (c *clinic) issue(form url.Values) map[string]any {
 		c.tell(form, said)
 	}
 	token, _ = said["access_token"].(string)
-	c.access[token] = grant{strings.Fields(scope), aud}
+	c.access[token] = grant{strings.Fields(scope), form.Get("resource")}
 	return said
 }
 
@@ -199,9 +198,7 @@ func (c *clinic) call(w http.ResponseWriter, r *http.Request) {
 	case !valid:
 		c.guard(w, r)
 		return
-	case c.demanding != nil && c.demanding(r, g) != 0:
-		w.Header().Set("WWW-Authenticate", c.stepUp)
-		w.WriteHeader(c.demanding(r, g))
+	case c.demands(w, r, g):
 		return
 	case session != "" && session != "begun":
 		w.WriteHeader(c.unknown)
@@ -210,6 +207,19 @@ func (c *clinic) call(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Mcp-Session-Id", "begun")
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+}
+
+// demands refuses a request although its token is valid.
+func (c *clinic) demands(w http.ResponseWriter, r *http.Request, g grant) bool {
+	if c.demanding == nil {
+		return false
+	}
+	status := c.demanding(r, g)
+	if status != 0 {
+		w.Header().Set("WWW-Authenticate", c.stepUp)
+		w.WriteHeader(status)
+	}
+	return status != 0
 }
 
 // visit is a person who allows everything: it comes back from the sign-in with a code.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,11 +17,17 @@ import (
 // TestSignInHealthy: a sign-in at healthy servers finds nothing above a note, and leaves nothing.
 func TestSignInHealthy(t *testing.T) {
 	for name, change := range map[string]func(*clinic){
-		"JWT":          func(*clinic) {},
-		"opaque":       func(c *clinic) { c.opaque = true },
-		"lasting":      func(c *clinic) { c.lasting = true },
-		"step-up":      func(c *clinic) { c.demanding = onlyNarrow(403) },
-		"ID tokens":    func(c *clinic) { c.tell = member2("id_token", "an.id.token") },
+		"JWT":     func(*clinic) {},
+		"opaque":  func(c *clinic) { c.opaque = true },
+		"lasting": func(c *clinic) { c.lasting = true },
+		"step-up": func(c *clinic) { c.demanding = onlyNarrow(403) },
+		"a tool that is forbidden to everybody": func(c *clinic) { // no scope would help, so there is no challenge
+			c.stepUp, c.demanding = "", func(r *http.Request, _ grant) int {
+				body, _ := io.ReadAll(r.Body)
+				return map[bool]int{true: 403}[strings.Contains(string(body), "tools/call")]
+			}
+		},
+		"ID tokens":    func(c *clinic) { c.tell = telling("id_token", "an.id.token") },
 		"no documents": func(c *clinic) { delete(c.server, "client_id_metadata_document_supported") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,8 +59,8 @@ func onlyNarrow(status int) func(*http.Request, grant) int {
 	}
 }
 
-// member2 changes a member of each answer with tokens; nil removes it.
-func member2(name string, value any) func(url.Values, map[string]any) {
+// telling changes a member of each answer with tokens; nil removes it.
+func telling(name string, value any) func(url.Values, map[string]any) {
 	return func(_ url.Values, said map[string]any) { member(said, name, value) }
 }
 
@@ -94,6 +101,13 @@ var signInAnimals = []struct {
 	{"another audience", "token-audience", tells("access_token", jwt("notes", "notes:read notes:write")+"signature-of-one"), ""},
 	{"the own token is refused", "token-refused", func(c *clinic) { c.demanding = func(*http.Request, grant) int { return 401 } }, ""},
 	{"the scopes do not suffice", "token-forbidden", func(c *clinic) { c.demanding = func(*http.Request, grant) int { return 403 } }, ""},
+	{"a refresh loses the audience", "renewed-token-refused", func(c *clinic) {
+		c.tell = func(form url.Values, said map[string]any) {
+			if form.Get("grant_type") == "refresh_token" {
+				form.Set("resource", "https://lost.example.com")
+			}
+		}
+	}, ""},
 	{"one kind of revisions is refused", "token-not-judged", func(c *clinic) {
 		c.demanding = func(r *http.Request, _ grant) int {
 			return map[bool]int{true: 401}[r.Header.Get("Mcp-Protocol-Version") == "2026-07-28"]
@@ -102,7 +116,7 @@ var signInAnimals = []struct {
 	{"signatures are not verified", "altered-token-accepted", trusts(func(_ *http.Request, token string) bool { return strings.Count(token, ".") == 2 }), "unsigned-token-accepted"},
 	{"tokens in the query", "query-token-accepted", trusts(func(r *http.Request, _ string) bool { return r.URL.Query().Has("access_token") }), ""},
 	{"ID tokens", "id-token-accepted", func(c *clinic) {
-		c.tell, c.trusting = member2("id_token", "an.id.token"), func(_ *http.Request, token string) bool { return token == "an.id.token" }
+		c.tell, c.trusting = telling("id_token", "an.id.token"), func(_ *http.Request, token string) bool { return token == "an.id.token" }
 	}, ""},
 	{"sessions for everybody", "session-without-token", func(c *clinic) { c.unguarded = true }, ""},
 	{"400 for a lost session", "session-unknown", func(c *clinic) { c.unknown = 400 }, ""},
@@ -127,7 +141,7 @@ var signInAnimals = []struct {
 // are accepted.
 func back(change func(url.Values)) func(*clinic) { return func(c *clinic) { c.comeBack = change } }
 func tells(name string, value any) func(*clinic) {
-	return func(c *clinic) { c.tell = member2(name, value) }
+	return func(c *clinic) { c.tell = telling(name, value) }
 }
 func trusts(fits func(*http.Request, string) bool) func(*clinic) {
 	return func(c *clinic) { c.trusting = fits }

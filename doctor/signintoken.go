@@ -191,8 +191,9 @@ func (w *walker) narrow(ctx context.Context, c *chain) {
 	if w.signIn.narrowed = c.next(ctx, "sign-in.narrow", url.Values{"scope": {scopes[0]}}); !w.signIn.narrowed.ok {
 		return
 	}
-	for _, m := range [][2]string{{"use.narrow-list", listBody}, {"use.narrow-call", callBody}} {
-		w.ask(ctx, w.message(m[0], sessions, m[1], bearing(w.signIn.narrowed.access)))
+	for _, m := range [][2]string{{"list", listBody}, {"call", callBody}} {
+		w.ask(ctx, w.message("use.all-"+m[0], sessions, m[1], bearing(w.signIn.newest())))
+		w.ask(ctx, w.message("use.narrow-"+m[0], sessions, m[1], bearing(w.signIn.narrowed.access)))
 	}
 }
 

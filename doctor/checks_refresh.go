@@ -56,6 +56,14 @@ var refreshChecks = []check{
 		return when(s.renewed != nil && !s.renewed.ok, s.renewed.told())
 	})},
 	{Entry{
+		ID: "refresh-spent", Severity: Note, Rule: "this project",
+		Title:    "A refused refresh uses the refresh token up",
+		Symptoms: []string{"signed out after one wrong refresh"},
+		Mend:     "Judge the whole request, also scope and resource, before the refresh token is replaced. What comes after such a refusal was not tried.",
+	}, onGrant(func(_ *walk, s *signIn) string {
+		return when(s.unspent != nil && !s.unspent.ok && s.unspent.answered(), fmt.Sprintf("a refresh for %s is refused, and afterwards %s", foreign, s.unspent.told()))
+	})},
+	{Entry{
 		ID: "refresh-kept", Severity: Warning, Rule: "MCP Token Theft; RFC 9700 section 4.14.2",
 		Title:    "The refresh token of a public client is not replaced",
 		Symptoms: []string{"refresh token rotation"},
@@ -84,7 +92,8 @@ var refreshChecks = []check{
 			"Keycloak": "set Refresh Token Max Reuse to 1 or more.",
 		},
 	}, onGrant(func(_ *walk, s *signIn) string {
-		return when(s.after != nil && !s.after.ok && s.after.answered(), "afterwards "+s.after.told())
+		one := slices.ContainsFunc(s.parallel, func(t *tokens) bool { return t.ok })
+		return when(one && s.after != nil && !s.after.ok && s.after.answered(), "afterwards "+s.after.told())
 	})},
 	{Entry{
 		ID: "resource-ignored", Severity: Warning, Rule: "RFC 8707 section 2",

@@ -229,3 +229,13 @@ func lacking(texts, others []string) (all []string) {
 	}
 	return all
 }
+
+// unique leaves out what was seen before: three calls that fail alike are one fault.
+func unique(texts []string) (all []string) {
+	for _, text := range texts {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}

@@ -35,6 +35,7 @@ type clinic struct {
 	sticky    bool                                       // refresh tokens are kept
 	lenient   bool                                       // replaced refresh tokens work
 	strict    bool                                       // ... and a second use at once ends the grant
+	hasty     bool                                       // a refused refresh uses the token up
 	lasting   bool                                       // tokens survive revocation
 
 	mu       sync.Mutex
@@ -111,6 +112,7 @@ func (c *clinic) refusal(form url.Values) string {
 		return "invalid_client"
 	}
 	if form.Get("resource") != notes && !c.strange {
+		c.ended = c.ended || c.hasty
 		return "invalid_target"
 	}
 	if code := form.Get("code"); code != "" {

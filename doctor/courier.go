@@ -127,6 +127,9 @@ func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Resp
 func (c *courier) read(answer *http.Response, e *exchange) {
 	limit := min(MaxBody, MaxBytes-c.bytes)
 	if e.media() == "text/event-stream" {
+		if e.method == http.MethodGet { // nothing may come for hours
+			return
+		}
 		limit = 4 << 10
 		buffer := make([]byte, limit)
 		n, _ := answer.Body.Read(buffer)

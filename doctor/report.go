@@ -61,7 +61,7 @@ func (r *Report) Worst() Severity {
 func (w *walker) report() *Report {
 	r := &Report{Target: w.target, Findings: []Finding{}, Left: w.left}
 	for _, c := range catalogue() {
-		for _, saw := range c.look(&w.walk) {
+		for _, saw := range unique(c.look(&w.walk)) {
 			r.Findings = append(r.Findings, c.finding(&w.walk, saw))
 		}
 	}

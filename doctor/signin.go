@@ -64,6 +64,7 @@ type signIn struct {
 	renewed   *tokens   // by the first refresh
 	elsewhere *tokens   // for another resource
 	narrowed  *tokens   // for one of the scopes
+	unspent   *tokens   // by a refresh after one that was refused
 	parallel  []*tokens // two refreshes at once
 	after     *tokens   // a refresh after them
 	replayed  *tokens   // for a refresh token whose successor was used

@@ -127,6 +127,7 @@ var signInAnimals = []struct {
 	{"refreshes are refused", "refresh-refused", tells("refresh_token", "a-token-that-nobody-knows"), ""},
 	{"refresh tokens are kept", "refresh-kept", func(c *clinic) { c.sticky = true }, ""},
 	{"stolen refresh tokens work", "refresh-repeated", func(c *clinic) { c.lenient = true }, ""},
+	{"a refusal spends the token", "refresh-spent", func(c *clinic) { c.hasty = true }, ""},
 	{"two windows", "refresh-parallel", func(c *clinic) { c.strict = true }, ""},
 	{"any resource", "resource-ignored", func(c *clinic) { c.strange = true }, ""},
 	{"tokens of others", "other-resource-token", func(c *clinic) {

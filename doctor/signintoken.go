@@ -131,11 +131,16 @@ func (w *walker) refresh(ctx context.Context) {
 	if !w.alone {
 		w.ask(ctx, w.message("use.renewed", sessions, listBody, bearing(s.renewed.access)))
 	}
+	w.narrow(ctx, chain)
 	s.elsewhere = chain.next(ctx, "sign-in.refresh-elsewhere", url.Values{"resource": {foreign}})
 	if s.elsewhere.ok && !w.alone {
 		w.present(ctx, "use.elsewhere", s.elsewhere.access)
 	}
-	w.narrow(ctx, chain)
+	if !s.elsewhere.ok { // a refusal may have used the token up
+		if s.unspent = chain.next(ctx, "sign-in.refresh-unspent", nil); !s.unspent.ok {
+			return
+		}
+	}
 	w.spoil(ctx, chain)
 }
 

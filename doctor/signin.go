@@ -181,11 +181,15 @@ func private(at string) bool {
 }
 
 // wanted returns the scopes for which the doctor asks: as clients do, and offline_access where the
-// authorization server knows it (MCP Refresh Tokens).
+// authorization server knows it (MCP Refresh Tokens). At an authorization server alone nobody says
+// more than what its metadata has: openid, as many providers do not go on without it.
 func (w *walker) wanted() []string {
 	scopes := strings.Fields(w.scopes())
-	if known, _ := w.signIn.document.list("scopes_supported"); slices.Contains(known, "offline_access") && !slices.Contains(scopes, "offline_access") {
-		scopes = append(scopes, "offline_access")
+	known, _ := w.signIn.document.list("scopes_supported")
+	for _, more := range []string{"openid", "offline_access"} {
+		if slices.Contains(known, more) && !slices.Contains(scopes, more) && (w.alone || more != "openid") {
+			scopes = append(scopes, more)
+		}
 	}
 	return scopes
 }

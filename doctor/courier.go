@@ -26,6 +26,7 @@ type courier struct {
 	inner    http.RoundTripper
 	network  *http.Transport // nil if Options.Transport replaces it
 	requests int             // sent
+	limit    int             // of requests
 	bytes    int             // read
 }
 
@@ -37,7 +38,7 @@ type question struct {
 }
 
 func newCourier(o Options, judge *judge) *courier {
-	c := &courier{options: o, inner: o.Transport}
+	c := &courier{options: o, inner: o.Transport, limit: MaxRequests}
 	if c.inner == nil {
 		c.network = &http.Transport{ // no proxy: each address is judged here
 			DialContext:            judge.dial,
@@ -91,8 +92,8 @@ func (c *courier) spent(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
 		return "the time was over"
-	case c.requests >= MaxRequests:
-		return fmt.Sprintf("%d requests were sent", MaxRequests)
+	case c.requests >= c.limit:
+		return fmt.Sprintf("%d requests were sent", c.limit)
 	case c.bytes >= MaxBytes:
 		return fmt.Sprintf("%d bytes were read", MaxBytes)
 	}

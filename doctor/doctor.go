@@ -15,7 +15,7 @@
 // record and open no connections. Time, requests and bytes are bounded. The target chooses the
 // addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
 //
-// Nothing is changed at the servers unless [Options].Register is set, and no token of anybody is
+// Nothing is changed at the servers unless [Options].Register or SignIn is set, and no token of anybody is
 // sent but [Options].Token.
 package doctor
 
@@ -32,7 +32,8 @@ import (
 
 // The bounds of one examination.
 const (
-	// MaxTime is the time until an examination ends, whatever it has not asked by then.
+	// MaxTime is the time until an examination without a sign-in ends, whatever it has not asked by
+	// then.
 	MaxTime = 30 * time.Second
 	// MaxRequests bounds the requests.
 	MaxRequests = 60
@@ -64,6 +65,11 @@ type Options struct {
 	// revisions. It is sent to the target only, and appears in no report. It is neither
 	// refreshed nor revoked.
 	Token string
+	// SignIn, if set, brings a person to a URL, for example by opening a browser. The doctor
+	// registers a client of its own, waits on loopback for the person to come back, and tries
+	// the tokens that it gets: both are removed again, or listed in [Report].Left. Bounds:
+	// [MaxSignIn] for the person, [MaxTime] before and after, [MaxSignInRequests].
+	SignIn func(ctx context.Context, url string) error
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.
@@ -92,14 +98,17 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	within, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	w := newWalker(target, u, o)
 	defer w.courier.close()
-	walk(w, ctx)
+	walk(w, within)
+	if o.SignIn != nil && !w.alone {
+		w.signIn(ctx)
+	}
 	if err := w.nothing(); err != nil {
 		return nil, err
 	}

@@ -196,6 +196,7 @@ type walk struct {
 	servers   []*server
 	skipped   []string // authorization servers that were not asked, because there are too many
 	token     string   // that the protected server was asked with, "" for none
+	grant     *grant   // nil without a sign-in
 	secrets   []string // that must not be shown
 	left      []string // what was registered and could not be removed
 }

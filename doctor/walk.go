@@ -45,13 +45,19 @@ const (
 	unknownBody = `{"jsonrpc":"2.0","id":1,"method":"doctor/unknown","params":{}}`
 )
 
-// ask sends a question, records it, and returns the answer.
+// ask sends a question, records it, and returns the answer, without the secrets that are known.
 func (w *walker) ask(ctx context.Context, q question) *exchange {
+	e := w.askOpenly(ctx, q)
+	e.hide(w.secrets)
+	return e
+}
+
+// askOpenly is ask for answers that have secrets.
+func (w *walker) askOpenly(ctx context.Context, q question) *exchange {
 	if q.header == nil {
 		q.header = http.Header{}
 	}
 	e := w.courier.ask(ctx, q)
-	e.hide(w.secrets)
 	w.exchanges = append(w.exchanges, e)
 	return e
 }
